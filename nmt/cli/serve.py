@@ -54,7 +54,11 @@ def serve(
     ] = 0,
     origin: Annotated[
         list[str] | None,
-        typer.Option("--origin", metavar="URL", help="Site whose pages may use this server (CORS); may be repeated."),
+        typer.Option(
+            "--origin",
+            metavar="URL",
+            help="Site that may use this server: its own behind a proxy, or another one (CORS); repeatable.",
+        ),
     ] = None,
     allow: Annotated[
         list[str] | None,

@@ -17,22 +17,22 @@ class ModelConfig(Section):
     (BERT; Devlin et al., 2019). decoder: the decoder alone, without attention to a source, for the objectives causal
     and classification (GPT; Radford et al., 2018) and for translation, where source and target are one sequence."""
 
-    d_model: int = Field(512, ge=2)
+    d_model: int = Field(512, ge=2, le=1 << 16)
     """Width of the hidden states."""
     n_heads: int = Field(4, ge=1)
     """Attention heads; must divide d_model."""
-    d_ff: int = Field(1024, ge=1)
+    d_ff: int = Field(1024, ge=1, le=1 << 20)
     """Inner width of the feed-forward layers."""
-    encoder_layers: int = Field(6, ge=1)
+    encoder_layers: int = Field(6, ge=1, le=1000)
     """Layers of the encoder."""
-    decoder_layers: int = Field(6, ge=1)
+    decoder_layers: int = Field(6, ge=1, le=1000)
     """Layers of the decoder."""
     norm: Literal["pre", "post"] = "pre"
     """Layer norm before each sub-layer, with a final norm (pre), or after each residual connection as in the paper
     (post)."""
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
     """Position embeddings: sinusoidal, for sequences of any length, or learned, up to `max_positions`."""
-    max_positions: int = Field(1024, ge=2)
+    max_positions: int = Field(1024, ge=2, le=1 << 24)
     """Longest sequence with learned positions (pieces, end of sentence included)."""
     pooling: Literal["mean", "first", "last"] = "mean"
     """Classes of a sequence are predicted from the mean of its hidden states, or from the first or the last one. The

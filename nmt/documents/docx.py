@@ -155,10 +155,8 @@ def _formatted(
     tokens: Sequence[_Run | Mark[Markup]], namespace: str
 ) -> tuple[list[Token[Markup]], etree._Element | None]:
     """Make a span of each stretch of text whose format is not that of most, and return a run of that, too."""
-    by_run: dict[etree._Element, bytes] = {}  # a run has many texts
-    for token in tokens:
-        if isinstance(token, _Run) and token.element not in by_run:
-            by_run[token.element] = _format(token.element, namespace)
+    elements = {token.element for token in tokens if isinstance(token, _Run)}  # a run has many texts
+    by_run = {element: _format(element, namespace) for element in elements}
     formats = {id(token): by_run[token.element] for token in tokens if isinstance(token, _Run)}
     lengths = Counter[bytes]()
     for token in tokens:

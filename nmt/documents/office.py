@@ -13,8 +13,6 @@ from nmt.documents.placing import place
 from nmt.documents.types import Document, Translated
 from nmt.errors import DataError
 
-STOPPED = "nobody waits for the document any more"
-
 
 class Markup(NamedTuple):
     """What a mark of a paragraph stands for: elements, or the beginning or end of one with text in it."""
@@ -45,15 +43,15 @@ def open_office(
     """
     package.check_size(members)
 
-    def going(root: etree._Element) -> Iterator[Paragraph]:
-        for paragraph in paragraphs(root):
+    def going(some: Iterable[Paragraph]) -> Iterator[Paragraph]:
+        for paragraph in some:
             if should_stop():
-                raise DataError(STOPPED)
+                raise DataError("nobody waits for the document any more")
             yield paragraph
 
-    texts = [
-        text for member in members for paragraph in going(package.xml(member)) for text in paragraph.passage.texts
-    ]  # the trees, which take ten times as much memory, are not kept
+    # the trees, which take ten times as much memory, are not kept
+    found = (paragraph for member in members for paragraph in going(paragraphs(package.xml(member))))
+    texts = [text for paragraph in found for text in paragraph.passage.texts]
 
     def write(results: Sequence[Translated]) -> bytes:
         queue = iter(results)
@@ -61,9 +59,7 @@ def open_office(
         def new(member: str) -> bytes | None:
             root = package.xml(member)
             is_changed = False
-            for paragraph in list(going(root)):
-                if should_stop():
-                    raise DataError(STOPPED)
+            for paragraph in going(list(paragraphs(root))):
                 is_other, tokens = paragraph.passage.translated(queue, place)
                 if is_other:
                     paragraph.rewrite(tokens)

@@ -17,8 +17,10 @@ MAX_BYTES = 1 << 28
 """Size of all members together, decompressed."""
 MAX_XML_BYTES = 1 << 24
 """Size of the members that are parsed, together."""
-MAX_ELEMENTS = 300_000
+MAX_ELEMENTS = 150_000
 """Elements of a member that is parsed: some seconds of work, and up to 1 KB of memory for each."""
+_ALLOWED_ELEMENTS = 30_000
+"""However small the archive is; larger ones may have one for each byte, as XML that repeats itself has."""
 _BLOCK = 1 << 16
 _MAX_MEMBERS = 10_000
 _MAX_RATIO = 300
@@ -37,6 +39,7 @@ class Package:
     def __init__(self, name: str, content: bytes) -> None:
         """Open an archive. Raises DataError where it is damaged, encrypted or too large, or none at all."""
         self._name = name
+        self._most_elements = min(MAX_ELEMENTS, max(_ALLOWED_ELEMENTS, len(content)))
         if content.startswith(_OLE):
             raise DataError(f"{name}: encrypted, or of an old version; save it anew, without a password")
         if not content.startswith(b"PK"):
@@ -73,7 +76,11 @@ class Package:
 
     def xml(self, member: str) -> etree._Element:
         """Parse a member. Raises DataError for what is not XML, or not safe to read."""
-        return parsed(f"{self._name}: {member}", self.content(member))
+        content = self.content(member)
+        if (n := content.count(b"<") - content.count(b"</")) > self._most_elements:
+            most = f"{self._most_elements:,}, the most in a file of this size"
+            raise DataError(f"{self._name}: {member} has {n:,} elements, more than {most}; divide the document")
+        return parsed(f"{self._name}: {member}", content)
 
     def changed(self, members: Collection[str], new: Callable[[str], bytes | None]) -> bytes:
         """Return the archive with other contents of these members.
@@ -122,8 +129,6 @@ def parsed(name: str, content: bytes) -> etree._Element:
         raise DataError(f"{name}: not UTF-8; save the document again") from None
     if "<!DOCTYPE" in text:
         raise DataError(f"{name}: it has a DOCTYPE, which is refused as unsafe; save the document again")
-    if (n := content.count(b"<") - content.count(b"</")) > MAX_ELEMENTS:
-        raise DataError(f"{name}: has {n:,} elements, more than {MAX_ELEMENTS:,}; divide the document")
     parser = etree.XMLParser(encoding="utf-8", resolve_entities=False, no_network=True, load_dtd=False)
     try:
         return etree.fromstring(content, parser)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,6 +86,9 @@ class _Owned(BaseModel, strict=True):
 def check_replaceable(directory: DataDir) -> None:
     """Raise DataError if the directory contains anything that `prepare` did not write."""
     path = directory.path
+    whole, home = path.resolve(), Path(os.environ.get("HOME", "/"))
+    if Path.cwd().is_relative_to(whole) or whole == home or path.parts[0].startswith("~"):
+        raise DataError(f"{path}: cannot be a data directory; name a new one with --data, such as data/mine")
     if not path.exists() and not path.is_symlink():
         return
     if not path.is_dir():

@@ -16,7 +16,7 @@ from nmt.model.make import make_model
 from nmt.model.precision import pick_float32_library, pick_precision, use_float32_library
 from nmt.model.stacks import DecodingModel
 from nmt.model.transformer import Model, Transformer
-from nmt.runs.checkpoint import assign
+from nmt.runs.checkpoint import assign, check_fit
 from nmt.runs.folder import is_folder, load_folder
 from nmt.runs.info import Weights, check_is_run, read_info, read_selected
 from nmt.runs.weights import ChosenWeights, choose_weights
@@ -59,6 +59,8 @@ class Saved:
 
     def model(self) -> Model:
         """Build the model on the CPU, in evaluation mode. Raises CheckpointError if the weights do not fit it."""
+        with torch.device("meta"):  # before memory is allocated for what a stranger's config.yaml asks for
+            check_fit(make_model(self.config, self.tokenizers.sizes, SEPARATOR), self.weights.tensors, str(self.path))
         model = make_model(self.config, self.tokenizers.sizes, SEPARATOR)
         assign(model, self.weights.tensors, str(self.path))
         return model.eval()

@@ -40,7 +40,7 @@ def admit(service: Service, request: Request, fields: Fields | None = None) -> N
                 raise Refusal(400, "Please contact the server operator to get an API key")
             raise Refusal(403, "Invalid API key")
         if not in_head:
-            service.rate.refund(client)
+            service.rate.charge(client, -1)
         client = found
     service.rate.charge(client)
     request.state.client = client
@@ -86,20 +86,16 @@ async def before_leaving(request: Request, seconds: float, work: Coroutine[objec
     """
     turns: Turns = request.app.state.turns
     with closing(work), turns.taken(request.state.client):
-        return await _before_leaving(request, seconds, work)
-
-
-async def _before_leaving(request: Request, seconds: float, work: Coroutine[object, object, Answer]) -> Answer:
-    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_left(request))
-    try:
-        await asyncio.wait({working, leaving}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
-        raise Refusal(CLIENT_LEFT, "The client has left") if leaving.done() else Refusal(504, LATE)
-    finally:
-        working.cancel()
-        leaving.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
+        working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_left(request))
+        try:
+            await asyncio.wait({working, leaving}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                return working.result()
+            raise Refusal(CLIENT_LEFT, "The client has left") if leaving.done() else Refusal(504, LATE)
+        finally:
+            working.cancel()
+            leaving.cancel()
+            await asyncio.gather(working, leaving, return_exceptions=True)
 
 
 async def _left(request: Request) -> None:

@@ -19,8 +19,8 @@ from starlette.routing import Route
 from nmt.console import say
 from nmt.html.document import asset
 from nmt.serve.access import Turns, admit
-from nmt.serve.edge import Edge, refusal_answer
-from nmt.serve.gate import Gate
+from nmt.serve.edge import Edge, error_answer
+from nmt.serve.gate import Gate, Handler
 from nmt.serve.libretranslate import LibreTranslate
 from nmt.serve.openapi import docs_page, specification
 from nmt.serve.refusal import Refusal
@@ -32,10 +32,15 @@ MEDIA_TYPES = {
     ".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".png": "image/png",
 }  # fmt: skip
 """Of the files of the page; others are not sent."""
+FORM_BYTES = 64 << 10
+"""Of a form with a file, beside the file."""
 
 
-def make_app(service: Service, origins: Sequence[str] = ()) -> Starlette:
-    """Return the application. origins: of pages elsewhere that may use it (CORS), as https://example.org."""
+def make_app(service: Service, origins: Sequence[str] = (), hosts: Sequence[str] | None = None) -> Starlette:
+    """Return the application.
+
+    origins: of pages elsewhere that may use it (CORS), as https://example.org; hosts: see `Edge`.
+    """
     gate = Gate(service)
     routes = [*_libretranslate(service, gate), *_own(service, gate), *_pages(service), *_operation(service, gate)]
 
@@ -47,13 +52,14 @@ def make_app(service: Service, origins: Sequence[str] = ()) -> Starlette:
         warming.cancel()
         await asyncio.to_thread(service.close)
 
-    middleware = [Middleware(Edge, metrics=service.metrics, paths=frozenset(route.path for route in routes))]
+    paths = frozenset(route.path for route in routes)
+    middleware = [Middleware(Edge, metrics=service.metrics, paths=paths, origins=origins, hosts=hosts)]
     if origins:
         allowed = ["Authorization", "Content-Type", "X-API-Key"]
         middleware.append(
             Middleware(CORSMiddleware, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=allowed)
         )
-    handlers = {Refusal: _refused, HTTPException: _http_error}
+    handlers = {HTTPException: _http_error}
     app = Starlette(routes=routes, middleware=middleware, exception_handlers=handlers, lifespan=lifespan)
     app.state.turns = Turns(service.queue)
     return app
@@ -75,14 +81,9 @@ async def _warm_up(service: Service) -> None:
         say("ready")
 
 
-async def _refused(_: Request, error: Exception) -> Response:
-    assert isinstance(error, Refusal)
-    return refusal_answer(error)
-
-
 async def _http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+    return error_answer(error)
 
 
 def _libretranslate(service: Service, gate: Gate) -> list[Route]:
@@ -92,7 +93,7 @@ def _libretranslate(service: Service, gate: Gate) -> list[Route]:
         Route("/detect", gate(api.detect), methods=["POST"]),
         Route("/languages", api.languages),
         Route("/frontend/settings", api.settings),
-        Route("/translate_file", gate(api.translate_file), methods=["POST"]),
+        Route("/translate_file", gate(api.translate_file, service.limits.file_bytes + FORM_BYTES), methods=["POST"]),
         Route("/download_file/{number}", api.download_file),
         Route("/suggest", api.suggest, methods=["POST"]),
     ]
@@ -147,16 +148,12 @@ def _static() -> list[Route]:
         if media_type is None:
             continue
         path = "/" if file.name == "index.html" else f"/{file.name}"
-        routes.append(Route(path, _Static(file.read_bytes(), media_type).answer))
+        routes.append(Route(path, _static_file(file.read_bytes(), media_type)))
     return routes
 
 
-class _Static:
-    """A file that does not change while the server runs."""
+def _static_file(content: bytes, media_type: str) -> Handler:
+    async def answer(_: Request) -> Response:  # a browser asks again each time, as after an update it is another
+        return Response(content, media_type=media_type, headers={"Cache-Control": "no-cache"})
 
-    def __init__(self, content: bytes, media_type: str) -> None:
-        self._content, self._media_type = content, media_type
-
-    async def answer(self, _: Request) -> Response:
-        """Send it. A browser asks again each time, as after an update it is another."""
-        return Response(self._content, media_type=self._media_type, headers={"Cache-Control": "no-cache"})
+    return answer

@@ -5,11 +5,10 @@ from __future__ import annotations
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from urllib.parse import quote
 
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.responses import Response, StreamingResponse
 
 SECONDS = 1800.0
 BYTES = 64 << 20
@@ -20,20 +19,16 @@ NAME_CHARACTERS = 200
 """Of the end of a name, which are kept."""
 
 
-class FileAnswer(Response):
-    """The answer with a file, sent as fast as it is taken: no more than a piece of it is copied for each connection."""
+def file_answer(name: str, content: bytes) -> Response:
+    """Return the answer with a file, sent as fast as it is taken: a connection has a copy of a piece of it at most."""
 
-    def __init__(self, name: str, content: bytes) -> None:
-        disposition = f"attachment; filename*=UTF-8''{quote(name, safe='')}"
-        super().__init__(content, 200, {"Content-Disposition": disposition}, "application/octet-stream")
+    async def pieces() -> AsyncIterator[bytes]:
+        for start in range(0, len(content), PIECE_BYTES):
+            yield content[start : start + PIECE_BYTES]
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 (ASGI's)
-        """Send it."""
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        for start in range(0, len(self.body), PIECE_BYTES):
-            piece = self.body[start : start + PIECE_BYTES]
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body"})
+    disposition = f"attachment; filename*=UTF-8''{quote(name, safe='')}"
+    headers = {"Content-Length": str(len(content)), "Content-Disposition": disposition}
+    return StreamingResponse(pieces(), 200, headers, "application/octet-stream")
 
 
 class Downloads:

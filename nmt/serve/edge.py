@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
+from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -26,11 +28,26 @@ HEADERS = {
 
 
 class Edge:
-    """An ASGI middleware."""
+    """An ASGI middleware.
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, paths: Collection[str]) -> None:
-        """paths: what requests are counted by; all others are one."""
-        self._app, self._metrics, self._paths = app, metrics, paths
+    It refuses what pages of other sites make a browser send: POST requests with a foreign `Origin`, and, by DNS
+    rebinding, requests with a foreign `Host`.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        metrics: Metrics,
+        paths: Collection[str],
+        origins: Collection[str],
+        hosts: Collection[str] | None,
+    ) -> None:
+        """paths: what requests are counted by; all others are one.
+
+        origins: of sites that may use the server; hosts: its names, beside those of the sites; None: any.
+        """
+        self._app, self._metrics, self._paths, self._origins = app, metrics, paths, origins
+        self._hosts = None if hosts is None else {*hosts, *map(host_of, origins)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -49,7 +66,8 @@ class Edge:
             await send(message)
 
         try:
-            await self._app(scope, receive, protected)
+            refusal = self._refusal(scope)
+            await (error_answer(refusal) if refusal else self._app)(scope, receive, protected)
         except Exception as error:
             self._metrics.failures.add(exception=type(error).__name__)
             say(f"a request failed: {failure(error)}")
@@ -59,12 +77,34 @@ class Edge:
         self._metrics.requests.add(endpoint=endpoint, status=str(status))
         self._metrics.seconds.observe(time.monotonic() - began, endpoint=endpoint)
 
+    def _refusal(self, scope: Scope) -> Refusal | None:
+        headers = MutableHeaders(scope=scope)
+        if (absolute := scope["path"]).startswith(("http://", "https://")):  # the form that proxies get
+            _, _, headers["host"], *path = absolute.split("/", 3)
+            scope["path"] = "/" + "".join(path)
+            scope["raw_path"] = quote(scope["path"]).encode()
+        host, origin = host_of(f"//{headers.get('host', '')}"), headers.get("origin", "")
+        if self._hosts is not None and host not in self._hosts:
+            return Refusal(421, "Misdirected request: not a name of this server; nmt serve --origin adds one")
+        is_site = origin.startswith(("http://", "https://", "null"))  # extensions of browsers have other origins
+        if scope["method"] == "POST" and is_site and origin not in self._origins and host_of(origin) != host:
+            return Refusal(403, "Pages of this site may not use the server; nmt serve --origin allows it")
+        return None
+
     def _endpoint(self, path: str) -> str:
         if path in self._paths:
             return path
         return "/download_file" if path.startswith("/download_file/") else "other"
 
 
-def refusal_answer(refusal: Refusal) -> JSONResponse:
+def host_of(address: str) -> str:
+    """Return the host of an address, without its port; nothing for what is no address."""
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""
+
+
+def error_answer(error: HTTPException) -> JSONResponse:
     """Return the answer to a refused request, as LibreTranslate words it."""
-    return JSONResponse({"error": refusal.message}, refusal.status, refusal.headers)
+    return JSONResponse({"error": error.detail}, error.status_code, error.headers)

@@ -10,7 +10,6 @@ from starlette.responses import Response
 from starlette.types import Message
 
 from nmt.serve.access import address_of, admit, key_in_head
-from nmt.serve.bodies import announced_bytes
 from nmt.serve.limits import Room
 from nmt.serve.refusal import Refusal, busy
 from nmt.serve.service import Service
@@ -58,19 +57,32 @@ class Gate:
         limits = service.limits
         self._room = Room(max(HELD_BYTES, 8 * max(limits.bytes, limits.file_bytes)))
 
-    def __call__(self, handler: Handler) -> Handler:
-        """Return a handler that refuses before the body arrives whatever it can."""
+    def __call__(self, handler: Handler, form_bytes: int = 0) -> Handler:
+        """Return a handler that refuses before the body arrives whatever it can.
+
+        form_bytes: the most of a form with a file, if its key is not in its body.
+        """
 
         async def admitted(request: Request) -> Response:
-            most = self._admit(request)
+            service = self._service
+            most = service.limits.bytes
+            if service.keys is None or key_in_head(request):
+                admit(service, request)
+                most = form_bytes or most
+            else:
+                service.rate.charge(address_of(request))
+            hint = "; for a larger file, send the API key in a header" if form_bytes > most else ""
+            too_large = Refusal(413, f"The request is too large: at most {most} bytes{hint}")
+            if int(request.headers.get("content-length", 0)) > most:
+                raise too_large
             held = Held(self._room, getattr(request.state, "client", address_of(request)))
 
             async def receive() -> Message:
                 message = await request.receive()
                 if body := message.get("body"):
                     held.add(len(body))
-                    if most is not None and held.bytes > most:
-                        raise _too_large(most)
+                    if held.bytes > most:
+                        raise too_large
                 return message
 
             _held.set(held)
@@ -80,23 +92,3 @@ class Gate:
                 held.release()
 
         return admitted
-
-    def _admit(self, request: Request) -> int | None:
-        """Check what is known without the body. Return the most bytes of a body that may have the key in it.
-
-        Raises Refusal.
-        """
-        if self._service.keys is None or key_in_head(request):
-            admit(self._service, request)
-            return None
-        self._service.rate.charge(address_of(request))
-        most = self._service.limits.bytes
-        if announced_bytes(request) > most:
-            raise _too_large(most)
-        return most
-
-
-def _too_large(most: int) -> Refusal:
-    return Refusal(
-        413, f"The request is too large: at most {most} bytes; for a larger file, send the API key in a header"
-    )

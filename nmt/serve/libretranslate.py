@@ -12,15 +12,13 @@ from nmt.serve import documents
 from nmt.serve.access import admit, before_leaving
 from nmt.serve.bodies import Fields, Upload, parse_fields, read_body
 from nmt.serve.detect import Detected
-from nmt.serve.downloads import Downloads, FileAnswer
+from nmt.serve.downloads import Downloads, file_answer
 from nmt.serve.refusal import Refusal, missing
 from nmt.serve.service import AUTO, Service
 from nmt.serve.texts import Wish
 from nmt.text.language_names import language_name
 
 SUGGESTIONS = "Suggestions are disabled on this server."
-FORM_BYTES = 64 << 10
-"""Of a form with a file, beside the file."""
 
 
 class LibreTranslate:
@@ -101,7 +99,7 @@ class LibreTranslate:
     async def translate_file(self, request: Request) -> Response:
         """POST /translate_file: a form with a `file`; gives the address of the translated one."""
         service = self._service
-        fields = await self._fields(request, service.limits.file_bytes + FORM_BYTES)
+        fields = await self._fields(request)
         file = fields.get("file")
         if not isinstance(file, Upload):
             raise missing("file")
@@ -121,15 +119,15 @@ class LibreTranslate:
         found = self._downloads.get(request.path_params["number"].partition(".")[0])
         if found is None:
             raise Refusal(404, "No such file, or no longer")
-        return FileAnswer(*found)
+        return file_answer(*found)
 
     async def suggest(self, request: Request) -> Response:  # noqa: ARG002 (Starlette's)
         """POST /suggest: not offered."""
         raise Refusal(403, SUGGESTIONS)
 
-    async def _fields(self, request: Request, most: int | None = None) -> Fields:
+    async def _fields(self, request: Request) -> Fields:
         service = self._service
-        body = await read_body(request, most or service.limits.bytes, service.limits.body_seconds)
+        body = await read_body(request, service.limits.body_seconds)
         content_type = request.headers.get("content-type", "")
         fields = await service.aside.run(len(body), parse_fields, content_type, body)
         admit(service, request, fields)

@@ -153,15 +153,15 @@ class Rate:
         self._per_minute, self._clock = per_minute, clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def charge(self, client: str) -> None:
-        """Count a request of a client. Raises Refusal if it is one too many."""
+    def charge(self, client: str, n: int = 1) -> None:
+        """Count a request of a client; with -1 take one back. Raises Refusal if it is one too many."""
         if not self._per_minute:
             return
         now = self._clock()
         tokens, since = self._buckets.pop(client, (float(self._per_minute), now))
         tokens = min(tokens + (now - since) * self._per_minute / 60, self._per_minute)
-        allowed = tokens >= 1
-        self._buckets[client] = tokens - allowed, now
+        allowed = tokens >= n
+        self._buckets[client] = tokens - allowed * n, now
         if len(self._buckets) > BUCKETS:
             self._buckets.popitem(last=False)
         if not allowed:
@@ -169,12 +169,6 @@ class Rate:
             raise Refusal(
                 429, f"Slowdown: {self._per_minute} per 1 minute", {"Retry-After": str(max(1, round(seconds + 0.5)))}
             )
-
-    def refund(self, client: str) -> None:
-        """Take back a charge."""
-        if client in self._buckets:
-            tokens, since = self._buckets[client]
-            self._buckets[client] = tokens + 1, since
 
 
 def client_of(host: str | None) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from starlette.exceptions import HTTPException
 
-class Refusal(Exception):  # noqa: N818  (an answer, not an error of the server)
+
+class Refusal(HTTPException):
     """A request that is answered by a status above 399 and one line of text."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.status, self.message, self.headers = status, message, dict(headers or {})
+        super().__init__(status, message, headers)
+        self.status, self.message = status, message
 
 
 def busy(seconds: float, message: str = "Too many requests wait; try again later") -> Refusal:

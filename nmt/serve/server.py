@@ -149,9 +149,12 @@ def addresses_of(listening: Sequence[socket.socket]) -> str:
     return " and ".join(addresses)
 
 
-def is_loopback(listening: Sequence[socket.socket]) -> bool:
-    """Whether only this machine can connect."""
-    return all(ipaddress.ip_address(one.getsockname()[0].partition("%")[0]).is_loopback for one in listening)
+def hosts_of(host: str, listening: Sequence[socket.socket]) -> list[str] | None:
+    """Return the names of a server to which only this machine can connect; None for any other."""
+    addresses = [one.getsockname()[0].partition("%")[0] for one in listening]
+    if not all(ipaddress.ip_address(address).is_loopback for address in addresses):
+        return None
+    return [host.lower(), "localhost", "127.0.0.1", "::1", *addresses]
 
 
 def make_server(app: Starlette, grace: int) -> Server:

@@ -46,7 +46,7 @@ def start(settings: Settings, echo: Callable[[str], None]) -> None:
     """
     check_installed()
     from nmt.serve.app import make_app
-    from nmt.serve.server import addresses_of, is_loopback, listen, make_server
+    from nmt.serve.server import addresses_of, hosts_of, listen, make_server
     from nmt.serve.service import Service
 
     allowed, origins = parse_allowed(settings.allowed), parse_origins(settings.origins)
@@ -61,12 +61,13 @@ def start(settings: Settings, echo: Callable[[str], None]) -> None:
             models, settings.limits, keys, Rate(settings.rate), allowed, settings.cache, settings.queue,
             settings.threads,
         )  # fmt: skip
-        if keys is None and not is_loopback(listening):
+        hosts = hosts_of(settings.host, listening)
+        if keys is None and hosts is None:
             echo(f"warning: whoever reaches {settings.host} may translate; --keys allows only those who have a key")
         for line in described(models):
             echo(line)
         echo(f"serving at {addresses_of(listening)}")
-        make_server(make_app(service, origins), settings.grace).run(listening)
+        make_server(make_app(service, origins, hosts), settings.grace).run(listening)
 
 
 def check_installed() -> None:

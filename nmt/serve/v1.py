@@ -46,7 +46,7 @@ class Api:
         service = self._service
         if not is_json(request.headers.get("content-type", "")):
             raise Refusal(415, "The body must be application/json")
-        body = await read_body(request, service.limits.bytes, service.limits.body_seconds)
+        body = await read_body(request, service.limits.body_seconds)
         fields = await service.aside.run(len(body), parse_json, body)
         admit(service, request, fields)
         wanted = _validated({name: value for name, value in fields.items() if name != "api_key"})

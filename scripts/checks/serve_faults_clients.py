@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import random
 import time
+import zipfile
 from collections import Counter
 from collections.abc import Callable
 
@@ -213,11 +215,64 @@ def unread_answers(faults: Faults) -> Seen:
     return Seen(what, goes_on and grown < 10 + n * 0.2)
 
 
-def file_form(languages: tuple[str, str], content: bytes) -> tuple[bytes, str]:
-    """Return a form with a text file, and its content type."""
+def odt(n: int) -> bytes:
+    """Return an OpenDocument text with so many spaces, each an element."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as members:
+        names = " ".join(
+            f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in ("text", "office")
+        )
+        members.writestr("content.xml", f"<office:x {names}><text:p>ja {'<text:s/>' * n} ja</text:p></office:x>")
+    return archive.getvalue()
+
+
+def crafted_uploads(faults: Faults) -> Seen:
+    """Small requests that are made to take long: heads of parts, 20 a second, then two compressed documents."""
+    head = b'Content-Disposition: form-data; name="q"; '
+    heads = b"".join(b"--x\r\n" + head + b";" * 900 + b"\r\n\r\nx\r\n" for _ in range(31)) + b"--x--\r\n"
+    file, kind = file_form(faults.languages, odt(29_000), "a.odt")
+    small, _ = file_form(faults.languages, odt(1), "a.odt")
+    attacks = [(request("/translate", heads, kind), 60, 0.05), (request("/translate_file", file, kind), 2, 0.0)]
+    seen: list[str] = []
+    is_good = True
+    with faults.serving("--cache", 0) as server:
+
+        async def ask(message: bytes) -> Answer:
+            connection = Connection(server.port)
+            try:
+                return await connection.send(message)
+            finally:
+                await connection.close()
+
+        async def attack(message: bytes, n: int, pause: float) -> tuple[Counter[object], dict[str, float]]:
+            sent = []
+            waits = {"health": 0.0, "another client's sentence": 0.0}
+            for _ in range(n):
+                sent.append(asyncio.ensure_future(outcome(asyncio.ensure_future(ask(message)))))
+                await asyncio.sleep(pause)
+            while not all(each.done() for each in sent):
+                for what, other in zip(waits, (request("/health", method="GET"), faults.request()), strict=True):
+                    began = time.monotonic()
+                    await ask(other)
+                    waits[what] = max(waits[what], time.monotonic() - began)
+                await asyncio.sleep(0.05)
+            return Counter(await asyncio.gather(*sent)), waits
+
+        asyncio.run(ask(request("/translate_file", small, kind)))  # PyTorch's model is loaded for the first file
+        for message, n, pause in attacks:
+            statuses, waits = asyncio.run(attack(message, n, pause))
+            slowest = ", ".join(f"{what} {seconds:.2f} s" for what, seconds in waits.items())
+            seen.append(f"{len(message):,} bytes: {told(statuses)}, slowest: {slowest}")
+            is_good = is_good and max(waits.values()) < 2
+        goes_on, _ = faults.wait(server)
+    return Seen("; ".join(seen), goes_on and is_good)
+
+
+def file_form(languages: tuple[str, str], content: bytes, name: str = "a.txt") -> tuple[bytes, str]:
+    """Return a form with a file, and its content type."""
     fields = dict(zip(("source", "target"), languages, strict=True))
-    parts = [f'Content-Disposition: form-data; name="{name}"\r\n\r\n{value}'.encode() for name, value in fields.items()]
-    parts.append(b'Content-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n' + content)
+    parts = [f'Content-Disposition: form-data; name="{key}"\r\n\r\n{value}'.encode() for key, value in fields.items()]
+    parts.append(f'Content-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'.encode() + content)
     return b"".join(b"--x\r\n" + part + b"\r\n" for part in parts) + b"--x--\r\n", "multipart/form-data; boundary=x"
 
 
@@ -278,4 +333,5 @@ CLIENT_CASES: dict[str, Callable[[Faults], Seen]] = {
     "greedy-client": greedy_client,
     "unread-answers": unread_answers,
     "fuzzed-bodies": fuzzed_bodies,
+    "crafted-uploads": crafted_uploads,
 }

@@ -136,9 +136,11 @@ class Client:
 
 
 @contextmanager
-def serving(service: Service, origins: Sequence[str] = (), ready: bool = True) -> Iterator[Client]:
+def serving(
+    service: Service, origins: Sequence[str] = (), ready: bool = True, hosts: Sequence[str] | None = None
+) -> Iterator[Client]:
     """Serve until the block ends; before it, wait until the service is ready."""
-    with serving_app(make_app(service, origins)) as client:
+    with serving_app(make_app(service, origins, hosts)) as client:
         until(lambda: service.is_ready or not ready, 30)
         yield client
 

@@ -15,6 +15,7 @@ from nmt.data.corpus import Corpus
 from nmt.errors import DataError
 from nmt.layout import DataDir, RunDir
 from nmt.prepare import prepare as module
+from nmt.prepare.checks import check_replaceable
 
 
 @pytest.fixture
@@ -112,6 +113,18 @@ def test_another_format_is_prepared_again(place: Folder) -> None:
         place.corpus()
     assert "manifest.json: written in format 0, this version of nmt reads 2\n" in place.prepare()
     assert "nothing to do" in place.prepare()
+
+
+@pytest.mark.parametrize("name", ["/", ".", "..", "~", "HOME"])
+def test_directory_that_holds_more_than_data_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").mkdir()
+    monkeypatch.chdir(tmp_path / "a")
+    monkeypatch.setenv("HOME", str(tmp_path / "b"))
+    with pytest.raises(DataError):
+        check_replaceable(DataDir(tmp_path / "b" if name == "HOME" else Path(name)))
+    check_replaceable(DataDir(Path("data")))
 
 
 def test_what_prepare_did_not_write_is_not_replaced(place: Folder) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
 from nmt.runs.checkpoint import assign, load_weights
 from nmt.runs.folder import Folder, alone_in, is_folder, load_folder, new_folder
+from nmt.runs.model import open_saved
 from nmt.translate.searcher import NativeSearcher
 from nmt.translate.translator import Translator
 
@@ -172,6 +174,18 @@ def test_the_tokenizer_of_another_translator_is_told(exported: Path, tmp_path: P
 
 
 # --- writing ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes", [{"d_ff": 1 << 36}, {"encoder_layers": 9}, {"positions": "learned", "max_positions": 1 << 36}]
+)
+def test_model_larger_than_its_weights_is_refused_before_memory_is_allocated(
+    changes: dict[str, object], exported: Path
+) -> None:
+    saved = open_saved(exported / "folder")
+    model = saved.config.model.model_copy(update=changes)
+    with pytest.raises(CheckpointError):
+        replace(saved, config=saved.config.model_copy(update={"model": model})).model()
 
 
 def test_a_directory_that_holds_something_is_left_alone(tmp_path: Path) -> None:

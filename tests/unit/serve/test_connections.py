@@ -18,8 +18,8 @@ from starlette.routing import Route
 
 from nmt.errors import ConfigError
 from nmt.serve import server
-from nmt.serve.downloads import FileAnswer
-from nmt.serve.server import PatientProtocol, addresses_of, is_loopback, listen, make_server
+from nmt.serve.downloads import file_answer
+from nmt.serve.server import PatientProtocol, addresses_of, hosts_of, listen, make_server
 from served import Client, serving_app
 from waiting import until
 
@@ -57,7 +57,7 @@ def test_a_name_is_listened_to_on_all_its_addresses(second: str, monkeypatch: py
     monkeypatch.setattr(socket, "getaddrinfo", found(second, "192.0.2.1", "127.0.0.1", "127.0.0.1"))
     with listen("localhost", 0) as listening:
         (one, port), (other, same) = (each.getsockname()[:2] for each in listening)
-        assert (one, other) == (second, "127.0.0.1") and port == same and is_loopback(listening)
+        assert (one, other) == (second, "127.0.0.1") and port == same and hosts_of("localhost", listening)
         where = f"[{second}]" if ":" in second else second
         assert addresses_of(listening) == f"http://{where}:{port} and http://127.0.0.1:{port}"
         for each in listening:
@@ -80,7 +80,7 @@ def test_a_name_without_an_address_of_this_machine_is_an_error(monkeypatch: pyte
 @pytest.mark.parametrize(("other", "is_own"), [("::1", True), ("192.0.2.1", False), ("fe80::1%eth0", False)])
 def test_a_server_is_open_if_one_of_its_addresses_is(other: str, is_own: bool) -> None:
     sockets: Any = [SimpleNamespace(getsockname=lambda host=host: (host, 5000)) for host in ("127.0.0.1", other)]
-    assert is_loopback(sockets) is is_own
+    assert (hosts_of("x", sockets) is not None) is is_own
 
 
 def test_proxies_on_this_machine_are_believed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +185,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
 @pytest.fixture(params=["at once", "in pieces"])
 def large(request: pytest.FixtureRequest) -> Iterator[Client]:
     content = bytes(LARGE)
-    answer = (lambda: Response(content)) if request.param == "at once" else (lambda: FileAnswer("a.txt", content))
+    answer = (lambda: Response(content)) if request.param == "at once" else (lambda: file_answer("a.txt", content))
     with serving_app(app_of(answer)) as client:
         client.in_pieces = request.param == "in pieces"  # type: ignore[attr-defined]
         yield client

@@ -339,6 +339,54 @@ def test_pages_of_named_sites_may_ask(client: Client) -> None:
     assert asked.status == 400
 
 
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        ("https://example.org", 200),  # is named
+        ("http://127.0.0.1:3000", 200),  # this host
+        ("moz-extension://5e1f", 200),
+        ("https://evil.example", 403),
+        ("http://[", 403),
+        ("null", 403),
+    ],
+)
+def test_post_of_a_page_elsewhere_is_refused(origin: str, status: int, client: Client) -> None:
+    fields = {"q": "a", "source": "de", "target": "en"}
+    assert client.ask("/translate", fields, origin=origin).status == status
+    assert client.ask("/languages", origin=origin).status == 200
+
+
+def test_host_of_another_server_is_refused() -> None:
+    with serving(
+        Service(Models([MadeUp("de", "en")])), ["https://mt.example.org"], hosts=["localhost", "127.0.0.1", "::1"]
+    ) as client:
+        for host in ("localhost", "LOCALHOST:80", "127.0.0.1:5000", "[::1]:5000", "mt.example.org"):
+            assert client.ask("/health", host=host).status == 200
+        for host in ("evil.example", "evil.example:5000", "localhost.evil.example", "[", ""):
+            assert client.ask("/health", host=host).status == 421
+
+
+def test_request_in_absolute_form_is_answered() -> None:
+    with serving(Service(Models([MadeUp("de", "en")])), hosts=["localhost"]) as client:
+        for target, status in (
+            ("http://localhost:5000/health", 200),
+            ("http://localhost", 200),
+            ("http://localhost/detect?x=http://y/z", 405),
+            ("http://evil.example/health", 421),
+        ):
+            with client.connect() as connection:
+                connection.sendall(f"GET {target} HTTP/1.1\r\nHost: other\r\nConnection: close\r\n\r\n".encode())
+                assert int(connection.recv(1000).split()[1]) == status
+
+
+def test_ports_in_forwarded_addresses_are_no_part_of_the_client() -> None:
+    with serving(Service(Models([MadeUp("de", "en")]), rate=Rate(1))) as client:
+        fields = {"q": "a", "source": "de", "target": "en"}
+        for first, second in (("192.0.2.1:1234", "192.0.2.1:99"), ("[2001:db8::1]:1234", "2001:db8::1")):
+            statuses = [client.ask("/translate", fields, x_forwarded_for=each).status for each in (first, second)]
+            assert statuses == [200, 429]
+
+
 def test_metrics_have_no_text_and_no_client(client: Client) -> None:
     translate(client, q="Geheimnis")
     client.ask("/Geheimnis/path")
