@@ -142,7 +142,7 @@ def test_a_line_costs_what_its_search_can_take(direction: Direction, settings: d
     how = How(direction.search_settings(settings), 2)
     word = LINES[1].split()[0]
     one, twice, blank = direction.costs([Line(LINES[1]), Line(f"{LINES[1]} {LINES[1]}"), Line(" ")], how)
-    assert blank == 0 and twice > 2 * one > 0  # later steps cost more
+    assert blank == 0 and twice > 1.5 * one > 0  # the offset of the maximum length counts once
     if not settings:
         assert direction.costs([Line(LINES[1], glossary=Glossary({word: "x"}))], how)[0] > 1.9 * one  # a wider beam
 
