@@ -85,7 +85,7 @@ def test_the_example_of_the_documentation_runs_as_it_is_written(
     assert names["run"] == Path("runs/mine-de-en")
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[-3:]] == ["bleu", "chrf", "ter"]
     assert isinstance(names["texts"], list) and len(names["texts"]) == 3
-    assert "morn" in str(names["text"])
+    assert "puppy" in str(names["text"])
 
     assert load_config("runs/mine-de-en/config.yaml").training.seed == 2
     assert api.train(config, {"training.seed": 2, "training.max_steps": 3}, resume=True) == names["run"]
