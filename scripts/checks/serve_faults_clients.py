@@ -290,7 +290,7 @@ def worst_lines(faults: Faults) -> Seen:
         async def attack(text: str) -> list[float]:
             async def send() -> None:
                 while True:
-                    await outcome(asyncio.ensure_future(elsewhere(faults, server.port, text)))
+                    statuses[await outcome(asyncio.ensure_future(elsewhere(faults, server.port, text)))] += 1
 
             attackers = [asyncio.ensure_future(send()) for _ in range(2)]
             await asyncio.sleep(1)
@@ -305,9 +305,10 @@ def worst_lines(faults: Faults) -> Seen:
             return sorted(waits)
 
         for text, name in attacks.items():
+            statuses = Counter[object]()
             waits = asyncio.run(attack(text[:19_980]))
             p50, p99 = waits[len(waits) // 2], waits[int(len(waits) * 0.99)]
-            seen.append(f"{name}: p50 {p50:.2f} s, p99 {p99:.2f} s")
+            seen.append(f"{name}: p50 {p50:.2f} s, p99 {p99:.2f} s (attacker: {told(statuses)})")
             faults.progress(seen[-1])
             is_good = is_good and p99 < 2
         goes_on, _ = faults.wait(server)
