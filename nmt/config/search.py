@@ -20,7 +20,7 @@ class BatchSize:
     tokens: int
 
 
-AUTO = {"cpu": BatchSize(128, 1024), "cuda": BatchSize(512, 16_384)}
+AUTO = {"cpu": BatchSize(128, 4096), "cuda": BatchSize(512, 16_384)}
 CPU_HYPOTHESES = 320
 """On a CPU, more hypotheses in a batch gain nothing."""
 
@@ -100,7 +100,7 @@ class SearchConfig(Section):
     batch_sentences: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
     """Maximum number of sentences in a batch; auto: on a CPU 320 divided by the beam, at most 128; 512 on a GPU."""
     batch_tokens: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
-    """Maximum number of source tokens in a batch, rows x longest row; auto: 1,024 on a CPU, 16,384 on a GPU. Lower it
+    """Maximum number of source tokens in a batch, rows x longest row; auto: 4,096 on a CPU, 16,384 on a GPU. Lower it
     if memory runs out."""
 
     @property

@@ -32,6 +32,8 @@ Alignment = tuple[tuple[Span, Span], ...]
 
 _REGIONAL = re.compile(r"(_hans)?(_(?!tw|hk|mo)([a-z]{2}|[0-9]{3}))?$")
 _WORD = re.compile(r"\S+")
+BATCH_TOKENS = 1024
+"""On a CPU, as a search of CTranslate2 cannot be stopped within a batch: long lines are searched a few at a time."""
 PLACEHOLDERS, PLACEHOLDER_CHARACTERS = 10, 60
 """Most placeholders of a line that are protected by default, and their characters: search takes longer for each."""
 NATIVE_ONLY = "needs PyTorch's engine, which this server does not use for this direction"
@@ -307,12 +309,18 @@ def _engine(path: Path, wanted: EngineName, int8: bool, overrides: Sequence[str]
 
 
 def _searching(translator: Translator, overrides: Sequence[str]) -> Translator:
-    """Change the search settings of a translator; placeholders are protected by default. Raises ConfigError."""
+    """Change the search settings of a translator; by default placeholders are protected, and batches of long lines are
+    small. Raises ConfigError."""
+    import torch
+
     others = [override for override in overrides if not override.startswith("search.")]
     if others:
         raise ConfigError([f"--set {other}: only search.* settings can be changed here" for other in others])
-    default = "search.protect=" + ("true" if translator.config.search.protect else "placeholders")
-    translator.config = changed_config(translator.config, [default, *overrides])
+    search = translator.config.search
+    defaults = ["search.protect=" + ("true" if search.protect else "placeholders")]
+    if search.batch_tokens == "auto" and not torch.cuda.is_available():
+        defaults.append(f"search.batch_tokens={BATCH_TOKENS}")
+    translator.config = changed_config(translator.config, [*defaults, *overrides])
     return translator
 
 

@@ -14,7 +14,6 @@ from nmt import Translator
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError, DataError
 from nmt.search.step import Hypothesis
-from nmt.text.glossary import Glossary
 from nmt.text.protect import protected
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate.files import Files, translate_file
@@ -104,13 +103,6 @@ def test_a_prefix_beyond_the_positions_is_an_error_unless_the_line_is_blank(toke
     assert list(translator.translate_lines([Line("", long)], GREEDY)) == [[BLANK]]
     with pytest.raises(DataError, match=r"^line 2: its prefix and terms have \d+ pieces, .*model\.max_positions = 20"):
         list(translator.translate_lines([Line(PLAIN[0]), Line(PLAIN[0], long)], GREEDY))
-
-
-def test_terms_of_too_many_pieces_are_an_error_that_names_the_line(translator: Translator) -> None:
-    most = translator._segmenter.max_length
-    glossary = Glossary({PLAIN[0].split()[0]: "x " * (most + 1)})
-    with pytest.raises(DataError, match=rf"^line 1: .*data\.max_pieces = {most}"):
-        list(translator.translate_lines([Line(PLAIN[0], glossary=glossary)], BEAM))
 
 
 def test_a_blank_term_asks_for_nothing(translator: Translator) -> None:
