@@ -1,8 +1,8 @@
 """The threads that translate: whenever one is free, it takes what waits, as much as fills its batches, at once.
 
-Requests are not delayed to fill a batch. Short requests go first, but a part of each round is for the one that came
-first, so that none waits forever; long ones are divided among rounds. Requests with long lines have rounds of their own
-beside the others'.
+Requests are not delayed to fill a batch. Those go first whose cost is small for the time that they have waited, and a
+part of each round is for the one that came first; long ones are divided among rounds. Requests with long lines have
+rounds of their own beside the others'.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from nmt.translate.types import Line
 ROUND_COST = 5_000
 """Of what is translated together, at least (see `search_cost`): up to a second of work for one core. A line that costs
 more is long."""
-ROUND_SECONDS = 0.25
+ROUND_SECONDS = 1.0
 """More is translated together where lines took no longer than that lately."""
 OLDEST_SHARE = 4
 """One part in so many of a round is for the request that came first."""
@@ -169,7 +169,8 @@ class Worker:
             if not waiting:
                 return None
             oldest, *others = waiting
-            others.sort(key=lambda job: job.left)
+            now = time.monotonic()
+            others.sort(key=lambda job: job.left / (now - job.since + 1e-3))
             most = max(ROUND_COST, ROUND_SECONDS * self._rates[is_long])
             rest = most - sum(job.left for job in others)
             shares = [_Share(oldest, _next_lines(oldest, max(rest, most / OLDEST_SHARE)))]
