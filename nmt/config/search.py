@@ -72,7 +72,8 @@ class SearchConfig(Section):
     """Maximum length of a translation in pieces, end of sentence not counted; 0: only max_length_ratio and
     max_length_offset limit it."""
     max_length_ratio: float = Field(2.0, ge=0.0)
-    """A translation has at most max_length_ratio * source length + max_length_offset pieces."""
+    """A translation has at most max_length_ratio * source length + max_length_offset pieces. For a source whose pieces
+    occur 8 times each on average, a ratio above 1 counts as 1: models tend to translate repetitions without end."""
     max_length_offset: int = Field(10, ge=1)
     """See max_length_ratio (pieces)."""
     no_repeat_ngram: int = Field(0, ge=0)

@@ -84,7 +84,8 @@ class Engine:
         src, tgt = (folder.tokenizers[language] for language in (folder.config.data.src, folder.config.data.tgt))
         self._src, self._tgt = src.pieces(range(len(src))), tgt.pieces(range(len(tgt)))
         self._tgt_ids = {piece: i for i, piece in enumerate(self._tgt)}
-        self._model = self._load(*_threads())
+        n_batches, n_threads = _threads()
+        self._model = self._load(n_batches + 1, n_threads)  # one more, so that a short search need not wait for others
         self._sampling = threading.Lock()  # the seed is global
 
     def _load(self, inter_threads: int, intra_threads: int) -> Model:

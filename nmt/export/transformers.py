@@ -191,7 +191,7 @@ def _generation(config: Config, n_positions: int) -> dict[str, Any]:
     It limits all translations alike: to what a source of data.max_pieces may have.
     """
     search = config.search
-    limit = longest_translation(config.data.max_pieces, 0, search, n_positions)
+    limit = longest_translation(range(config.data.max_pieces), 0, search, n_positions)
     settings: dict[str, Any] = {
         **_ids(),
         "max_length": limit + 1,  # `<s>` is counted

@@ -11,7 +11,8 @@ Post & Vilar, 2018, arXiv:1804.06609; vectorized over sentences as by Hu et al.,
 hypotheses that put off a phrase would crowd out those that have generated it.
 
 Legend: B sentences, M hypotheses of each, N candidate continuations, P most distinct phrases of a sentence, L most ids
-of a phrase, T most ordered phrases of a sentence, K beam, V vocabulary, W continuations.
+of a phrase, T most ordered phrases of a sentence, D most states along failure links, K beam, V vocabulary, W
+continuations.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ from nmt.text.tokenizer import EOS, PAD
 class _PhraseRows:
     """The phrases of each sentence and how far each hypothesis has come in them; see `keep_rows`."""
 
-    ids: Tensor  # (B, P, L) padded with PAD
+    ids: Tensor  # (B, P, L + 2) padded with PAD: the next id in each state
     lengths: Tensor  # (B, P) 1 where there is no phrase
-    after: Tensor  # (B, P, L + 1, L + 1) the automata: state and index of the next id in the phrase -> state
+    links: Tensor  # (B, P, L + 2) failure links; see `_links`. State L + 1 is the end of all of them, its own included
     limits: Tensor  # (B,)
     n_ids: Tensor  # (B,) ids of all phrases, repeats counted
     turns: Tensor  # (B, T + 1) the ordered phrases, repeats included, as indices 0 ... P - 1, then P
@@ -58,35 +59,48 @@ class _PhraseRows:
         n_phrases = max(1, max(map(len, counts), default=0))
         shape = (len(counts), n_phrases)
         longest = max((len(phrase) for count in counts for _, phrase in count), default=1)
-        ids = torch.full((*shape, longest), PAD)
+        ids = torch.full((*shape, longest + 2), PAD)
         lengths, missing = torch.ones(shape, dtype=torch.int64), torch.zeros(shape, dtype=torch.int64)
-        after = torch.zeros(*shape, longest + 1, longest + 1, dtype=torch.int64)
+        links = torch.full_like(ids, longest + 1)
         turns = torch.full((len(counts), 1 + max(n_ordered, default=0)), n_phrases)
         is_ordered = torch.zeros(shape, dtype=torch.bool)
         for row, count in enumerate(counts):
             for i, ((ordered, phrase), n) in enumerate(count.items()):
                 ids[row, i, : len(phrase)] = torch.tensor(phrase)
                 lengths[row, i], missing[row, i], is_ordered[row, i] = len(phrase), n, ordered
-                after[row, i, : len(phrase) + 1, : len(phrase)] = torch.tensor(_automaton(phrase))
+                links[row, i, : len(phrase) + 1] = torch.tensor(_links(phrase, longest + 1))
             distinct = list(count)
             for turn, phrase_of_turn in enumerate(entry for entry in required[row] if entry[0]):
                 turns[row, turn] = distinct.index(phrase_of_turn)
         n_ids = (missing * lengths).sum(-1)
         state = torch.zeros_like(missing)[:, None]
-        return cls(ids, lengths, after, limits, n_ids, turns, is_ordered, missing[:, None], state)
+        return cls(ids, lengths, links, limits, n_ids, turns, is_ordered, missing[:, None], state)
 
     def to(self, device: torch.device) -> _PhraseRows:
         """Return a copy on `device`."""
         return _PhraseRows(*(sent(getattr(self, field.name), device) for field in fields(self)))
 
-    def states_after(self, state: Tensor) -> Tensor:
-        """Return the states (B, M, P, L) that states (B, M, P) become with each id of the phrase."""
-        at = state.transpose(1, 2)[..., None].expand(-1, -1, -1, self.after.size(3))
-        return self.after.gather(2, at).transpose(1, 2)[..., :-1]
+    def of_states(self, table: Tensor, state: Tensor) -> Tensor:
+        """Return the entries (B, M, P) of `ids` or `links` for states (B, M, P)."""
+        return table.gather(2, state.transpose(1, 2)).transpose(1, 2)
 
-    def next_ids(self, state: Tensor) -> Tensor:
-        """Return the next id (B, M, P) of each phrase in states (B, M, P), none of which is its last."""
-        return self.ids.gather(2, state.transpose(1, 2)).transpose(1, 2)
+    def chains(self, state: Tensor, depth: int) -> tuple[Tensor, Tensor]:
+        """Return the ids (B, M, P, D) that extend a match, or a shorter one, in states (B, M, P), PAD after the last,
+        and the states that they lead to. Every other id leads to state 0."""
+        states = [state]
+        for _ in range(depth - 1):
+            states.append(self.of_states(self.links, states[-1]))
+        ids = torch.stack([self.of_states(self.ids, each) for each in states], -1)
+        return ids, torch.stack(states, -1) + 1
+
+    def advanced(self, state: Tensor, tokens: Tensor, depth: int) -> Tensor:
+        """Return the states (B, N, P) that states (B, N, P) become with tokens (B, N)."""
+        for _ in range(depth):
+            state = torch.where(self._is_next(state, tokens), state, self.of_states(self.links, state))
+        return (state + 1).masked_fill(~self._is_next(state, tokens), 0)
+
+    def _is_next(self, state: Tensor, tokens: Tensor) -> Tensor:
+        return (self.of_states(self.ids, state) == tokens[..., None]) & (tokens != PAD)[..., None]
 
     def has_turn(self, missing: Tensor) -> Tensor:
         """Return a mask (B, M, P), True where a phrase may count next, given how often each is missing (B, M, P): it is
@@ -124,6 +138,7 @@ class Constraints:
         slack = rows.limits - rows.n_ids
         self._first_tight = int(slack.min()) if len(slack) else 0  # all phrases fit before this length
         self._rows = rows.to(device or limits.device)
+        self._depth = _depth(rows.links)
         self._word_parts = word_parts
         self._max_phrases = max(map(len, phrases), default=0)
         self._n_levels = max(map(total_length, phrases), default=0) + 1
@@ -144,9 +159,12 @@ class Constraints:
             n_left = (rows.limits - length - 1)[:, None]  # tokens after this one, before `</s>`
             # a token that continues a word undoes the phrase before it
             undone = (rows.missing * rows.lengths[:, None]).sum(-1) - n_missing
-            ids = rows.ids[:, None].expand(-1, n_missing.size(1), -1, -1)  # (B, M, P, L)
+            # (B, M, P, 2 D): an id that continues a word extends what a complete phrase ends in, too
+            chains = zip(rows.chains(rows.state, self._depth), rows.chains(state, self._depth), strict=True)
+            ids, begun = (torch.cat(both, -1) for both in chains)
             continues = self._continues_word(ids)
-            begun = torch.where(continues, rows.states_after(rows.state), rows.states_after(state))
+            is_of_complete = torch.arange(ids.size(-1), device=ids.device) < self._depth
+            begun = begun.masked_fill(continues != is_of_complete, 0)
             required = torch.where(continues, rows.missing[..., None], lacking[..., None]) > 0
             has_turn = (rows.has_turn(rows.missing)[..., None], rows.has_turn(lacking)[..., None])
             required &= torch.where(continues, *has_turn)
@@ -170,7 +188,7 @@ class Constraints:
         if rows.turns.size(1) == 1:
             return
         is_early = ~rows.has_turn(lacking) & ((state > 0) | (rows.lengths[:, None] == 1))
-        ids = rows.next_ids(state).masked_fill(~is_early, PAD)  # (B, M, P); PAD is masked already
+        ids = rows.of_states(rows.ids, state).masked_fill(~is_early, PAD)  # (B, M, P); PAD is masked already
         ids = ids.masked_fill((ids[..., :, None] == wanted[..., None, :]).any(-1), PAD)
         allowed = logits.gather(-1, ids)
         logits.scatter_(-1, ids, MINUS_INF)
@@ -224,7 +242,7 @@ class Constraints:
         lacking = rows.missing - (is_complete & (rows.missing > 0)).long()
         state = rows.state.masked_fill(is_complete, 0)
         is_open = (lacking > 0) & rows.has_turn(lacking)
-        return rows.next_ids(state).masked_fill(~is_open, PAD), lacking, state
+        return rows.of_states(rows.ids, state).masked_fill(~is_open, PAD), lacking, state
 
     def _advanced(self, beams: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Return `missing` and `state` (B, N, P) of hypotheses `beams` (B, N) after `tokens` (B, N)."""
@@ -233,11 +251,7 @@ class Constraints:
         missing, state = rows.missing.gather(1, at), rows.state.gather(1, at)
         counted = (state == rows.lengths[:, None]) & ~self._continues_word(tokens)[..., None]
         state = state.masked_fill(counted, 0)
-        longest = rows.ids.size(2)
-        match = rows.ids[:, None] == tokens[..., None, None]  # (B, N, P, L)
-        offset = torch.where(match.any(-1), match.int().argmax(-1), longest)
-        index = state * (longest + 1) + offset
-        state = rows.after.flatten(2).gather(2, index.transpose(1, 2)).transpose(1, 2)
+        state = rows.advanced(state, tokens, self._depth)
         missing = missing - (counted & (missing > 0)).long()
         early = (state == rows.lengths[:, None]) & ~rows.has_turn(missing)  # inside another phrase or a prefix
         return missing, state.masked_fill(early, 0)
@@ -261,18 +275,29 @@ class Constraints:
         return n_phrases * self._n_levels + n_ids
 
 
-def _automaton(phrase: Sequence[int]) -> list[list[int]]:
-    """Return the transition table: for each state (how many ids of the phrase a text ends in, 0 … all) and each id of
-    the phrase, the next state. After any other id it is 0."""
-    falls = [0, 0]  # failure links: the longest shorter state that a text in each state also ends in
-    rows: list[list[int]] = []
-    for state in range(len(phrase) + 1):
-        fall = rows[falls[state]] if state else [0] * len(phrase)
+def _links(phrase: Sequence[int], end: int) -> list[int]:
+    """Return for each state (how many ids of the phrase a text ends in, 0 … all) the longest shorter one that the text
+    also ends in and that expects another id; `end` if there is none (Knuth, Morris & Pratt, 1977, section 2).
+
+    A chain of such links has O(log(len(phrase))) states.
+    """
+    links, border = [end], 0  # of each state, and the longest shorter one, whatever it expects
+    for state in range(1, len(phrase) + 1):
         expected = phrase[state] if state < len(phrase) else None
-        rows.append([state + 1 if token == expected else fall[i] for i, token in enumerate(phrase)])
-        if 0 < state < len(phrase):
-            falls.append(fall[state])
-    return rows
+        links.append(border if phrase[border] != expected else links[border])
+        while border != end and phrase[border] != expected:
+            border = links[border]
+        border = 0 if border == end else border + 1
+    return links
+
+
+def _depth(links: Tensor) -> int:
+    """Return the number of states of the longest chain."""
+    end = links.size(2) - 1
+    states, depth = links, 1
+    while bool((states != end).any()):
+        states, depth = links.gather(2, states), depth + 1
+    return depth
 
 
 def _ranks(bank: Tensor) -> Tensor:

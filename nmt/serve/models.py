@@ -32,6 +32,8 @@ Alignment = tuple[tuple[Span, Span], ...]
 
 _REGIONAL = re.compile(r"(_hans)?(_(?!tw|hk|mo)([a-z]{2}|[0-9]{3}))?$")
 _WORD = re.compile(r"\S+")
+BATCH_TOKENS = 1024
+"""On a CPU, as a search of CTranslate2 cannot be stopped within a batch: long lines are searched a few at a time."""
 PLACEHOLDERS, PLACEHOLDER_CHARACTERS = 10, 60
 """Most placeholders of a line that are protected by default, and their characters: search takes longer for each."""
 NATIVE_ONLY = "needs PyTorch's engine, which this server does not use for this direction"
@@ -68,7 +70,7 @@ class Direction:
     """The translator from one language to another: CTranslate2's, PyTorch's, or both.
 
     With both, CTranslate2 translates, PyTorch aligns, and translates what CTranslate2 cannot: lines with terms or
-    placeholders, or settings of search that it does not have. For use in one thread.
+    placeholders, or settings of search that it does not have. It may be used in several threads.
     """
 
     def __init__(self, name: str, engine: Translator | None, native: Callable[[], Translator] | None) -> None:
@@ -80,6 +82,7 @@ class Direction:
         self._native: Translator | None = None
         main = engine if native is None else engine or self._loaded(native)
         assert main is not None, f"{name} has no engine"
+        self._main = main
         self.name, self.config, self.search = name, main.config, main.config.search
         self.source, self.target = main.config.data.src, main.config.data.tgt
         self.engine = main.precision
@@ -113,6 +116,12 @@ class Direction:
             if self._native is None:
                 self._native = load()
             return self._native
+
+    def costs(self, lines: Sequence[Line], how: How) -> list[float]:
+        """Return for each line the largest cost that its search can have; see `Translator.costs`."""
+        hows = {True: how.search, False: _unprotected(how.search)}
+        searches = [hows[self._protects(line.text, how.search)] for line in lines]
+        return [self._main.costs([line], each, how.n_best)[0] for line, each in zip(lines, searches, strict=True)]
 
     def translate(
         self, lines: Sequence[Line], how: How, first: int = 0, should_stop: ShouldStop | None = None
@@ -300,12 +309,18 @@ def _engine(path: Path, wanted: EngineName, int8: bool, overrides: Sequence[str]
 
 
 def _searching(translator: Translator, overrides: Sequence[str]) -> Translator:
-    """Change the search settings of a translator; placeholders are protected by default. Raises ConfigError."""
+    """Change the search settings of a translator; by default placeholders are protected, and batches of long lines are
+    small. Raises ConfigError."""
+    import torch
+
     others = [override for override in overrides if not override.startswith("search.")]
     if others:
         raise ConfigError([f"--set {other}: only search.* settings can be changed here" for other in others])
-    default = "search.protect=" + ("true" if translator.config.search.protect else "placeholders")
-    translator.config = changed_config(translator.config, [default, *overrides])
+    search = translator.config.search
+    defaults = ["search.protect=" + ("true" if search.protect else "placeholders")]
+    if search.batch_tokens == "auto" and not torch.cuda.is_available():
+        defaults.append(f"search.batch_tokens={BATCH_TOKENS}")
+    translator.config = changed_config(translator.config, [*defaults, *overrides])
     return translator
 
 

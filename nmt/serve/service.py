@@ -17,7 +17,7 @@ from nmt.serve.metrics import Metrics
 from nmt.serve.models import Candidate, Direction, How, Models
 from nmt.serve.refusal import Refusal
 from nmt.serve.texts import Rendered, Wish, joined, lines_of
-from nmt.serve.worker import Job, Worker
+from nmt.serve.worker import Job, Worker, invalid
 from nmt.text.language_names import language_name
 from nmt.text.tokenizer import is_blank
 from nmt.translate.types import Line
@@ -184,7 +184,10 @@ class Service:
         self.metrics.cached.add(len(found.unknown), found="no")
         by_line: list[list[Candidate]] = []
         if found.unknown:
-            job = await self.aside.run(size, Job, direction, how, [*found.unknown.values()], deadline)
+            try:
+                job = await self.aside.run(size, Job, direction, how, [*found.unknown.values()], deadline)
+            except (ConfigError, DataError) as error:
+                raise invalid(error) from error
             by_line = await asyncio.wrap_future(self._worker.submit(job))
             self.metrics.characters.add(found.n_characters, direction=f"{direction.source}-{direction.target}")
         return await self.aside.run(size, self._keep, found, by_line)

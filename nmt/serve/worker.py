@@ -1,7 +1,8 @@
-"""The thread that translates: whenever it is free, it takes what waits, as much as fills its batches, at once.
+"""The threads that translate: whenever one is free, it takes what waits, as much as fills its batches, at once.
 
-Nothing waits for company: a request that comes alone is translated alone. Short requests go first, but a part of each
-round is for the one that came first, so that none waits forever; long ones are divided among rounds.
+Requests are not delayed to fill a batch. Those go first whose cost is small for the time that they have waited, and a
+part of each round is for the one that came first; long ones are divided among rounds. Requests with long lines have
+rounds of their own beside the others'.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from nmt.serve.models import Candidate, Direction, How, LoadError
 from nmt.serve.refusal import LATE, Refusal, busy
 from nmt.translate.types import Line
 
-ROUND_CHARACTERS = 16_384
-"""Translated together: about two full batches for each of two cores, and a second of work."""
+ROUND_COST = 5_000
+"""Of what is translated together, at least (see `search_cost`): up to a second of work for one core. A line that costs
+more is long."""
+ROUND_SECONDS = 1.0
+"""More is translated together where lines took no longer than that lately."""
 OLDEST_SHARE = 4
-"""One in so many characters of a round is for the request that came first."""
-PER_LINE = 8
-"""Characters that a line counts for beside its own."""
+"""One part in so many of a round is for the request that came first."""
 CLOSING = "The server is closing"
 
 
@@ -35,13 +37,14 @@ class Job:
     """Lines to translate in one direction in one way, for one request."""
 
     def __init__(self, direction: Direction, how: How, lines: Sequence[Line], deadline: float) -> None:
-        """deadline: on the clock of `time.monotonic`."""
+        """deadline: on the clock of `time.monotonic`. Raises ConfigError or DataError."""
         self.direction, self.how, self.lines, self.deadline = direction, how, lines, deadline
         self.future: Future[list[list[Candidate]]] = Future()
         """All translations, in order. Cancel it, and no more is translated."""
         self.done: list[list[Candidate]] = []
-        self.sizes = [len(line.text) + PER_LINE for line in lines]
-        self.left = sum(self.sizes)
+        self.costs = direction.costs(lines, how)
+        self.left = sum(self.costs)
+        self.is_long = max(self.costs, default=0) > ROUND_COST
         self.since = time.monotonic()
         self.has_begun = False
 
@@ -49,6 +52,11 @@ class Job:
     def key(self) -> tuple[int, str, int]:
         """Equal for jobs that may share a batch. Samples depend on what is around a line, so that theirs are alone."""
         return id(self.direction), self.how.key, id(self) if self.how.search.sample else 0
+
+    @property
+    def n_characters(self) -> int:
+        """Characters that are not translated yet."""
+        return sum(len(line.text) for line in self.lines[len(self.done) :])
 
     @property
     def is_over(self) -> bool:
@@ -75,36 +83,45 @@ class _Share:
     """Those that are not translated yet."""
 
     @property
-    def size(self) -> int:
-        """In characters, as `Job.left`."""
-        return sum(len(line.text) + PER_LINE for line in self.lines)
+    def cost(self) -> float:
+        """Of the lines that are left."""
+        return sum(self.job.costs[len(self.job.done) :][: len(self.lines)])
 
 
 class Worker:
-    """Translates the jobs of all requests in a thread of its own."""
+    """Translates the jobs of all requests in two threads: one for those with long lines, one for the others.
+
+    A search cannot be interrupted for another, and that of one long line may take seconds.
+    """
 
     def __init__(self, metrics: Metrics, most_waiting: int = 256, threads: int | None = None) -> None:
-        """most_waiting: jobs that wait; threads: of PyTorch, by default as many as it takes."""
+        """most_waiting: jobs that wait; threads: of PyTorch, for each of the two, by default as many as it takes."""
         self._metrics, self._most, self._threads = metrics, most_waiting, threads
         self._waiting: deque[Job] = deque()
         self._changed = threading.Condition()
         self._closed = False
-        self._rate = 1000.0  # characters per second, a mean of the last rounds
+        self._rates = {False: 10_000.0, True: 10_000.0}  # cost per second in the last rounds, by Job.is_long
         metrics.queue_requests.read = lambda: float(len(self._waiting))
-        metrics.queue_characters.read = lambda: float(sum(job.left for job in [*self._waiting]))
-        self._thread = threading.Thread(target=self._run, name="nmt serves", daemon=True)
+        metrics.queue_characters.read = lambda: float(sum(job.n_characters for job in [*self._waiting]))
+        self._serving = [
+            threading.Thread(target=self._run, args=(is_long,), name="nmt serves", daemon=True)
+            for is_long in self._rates
+        ]
 
     def start(self) -> None:
         """Begin to translate."""
-        self._thread.start()
+        for thread in self._serving:
+            thread.start()
 
     def close(self, seconds: float = 10.0) -> None:
         """Take no further job, translate what waits, and end. What takes longer than so many seconds is refused."""
         with self._changed:
             self._closed = True
-            self._changed.notify()
-        if self._thread.is_alive():
-            self._thread.join(seconds)
+            self._changed.notify_all()
+        deadline = time.monotonic() + seconds
+        for thread in self._serving:
+            if thread.is_alive():
+                thread.join(max(0.0, deadline - time.monotonic()))
         with self._changed:
             for job in self._waiting:
                 job.finish(busy(1, CLOSING))  # which stops the search, too
@@ -117,49 +134,53 @@ class Worker:
             if len(self._waiting) >= self._most:
                 self._drop()  # what this round has translated does not wait
             if len(self._waiting) >= self._most:
-                raise busy(sum(other.left for other in self._waiting) / self._rate)
+                raise busy(sum(other.left / self._rates[other.is_long] for other in self._waiting))
             self._waiting.append(job)
-            self._changed.notify()
+            self._changed.notify_all()
         return job.future
 
-    def _run(self) -> None:
+    def _run(self, is_long: bool) -> None:
         if self._threads is not None:
             import torch
 
             torch.set_num_threads(self._threads)  # of this thread
-        while (shares := self._take()) is not None:
+        while (shares := self._take(is_long)) is not None:
             began = time.monotonic()
             groups: dict[tuple[int, str, int], list[_Share]] = {}
             for share in shares:
                 groups.setdefault(share.job.key, []).append(share)
-            n = sum(share.size for share in shares)
+            cost = sum(share.cost for share in shares)
             for group in groups.values():
                 self._translate(group)
-            n -= sum(share.size for share in shares)  # what failed, or was stopped
-            if n:
-                self._rate = 0.8 * self._rate + 0.2 * n / max(time.monotonic() - began, 1e-3)
+            cost -= sum(share.cost for share in shares)  # what failed, or was stopped
+            if cost:  # what is slow is noticed at once
+                rate = cost / max(time.monotonic() - began, 1e-3)
+                self._rates[is_long] = min(rate, 0.8 * self._rates[is_long] + 0.2 * rate)
 
-    def _take(self) -> list[_Share] | None:
+    def _take(self, is_long: bool) -> list[_Share] | None:
         """Wait for work, and return that of the next round, the shortest first; None at the end."""
         with self._changed:
             while True:
                 self._drop()
-                if self._waiting or self._closed:
+                waiting = [job for job in self._waiting if job.is_long == is_long]
+                if waiting or self._closed:
                     break
                 self._changed.wait()
-            if not self._waiting:
+            if not waiting:
                 return None
-            oldest, *others = self._waiting
-            others.sort(key=lambda job: job.left)
-            rest = ROUND_CHARACTERS - sum(job.left for job in others)
-            shares = [_Share(oldest, _next_lines(oldest, max(rest, ROUND_CHARACTERS // OLDEST_SHARE)))]
-            budget = ROUND_CHARACTERS - shares[0].size
+            oldest, *others = waiting
+            now = time.monotonic()
+            others.sort(key=lambda job: job.left / (now - job.since + 1e-3))
+            most = max(ROUND_COST, ROUND_SECONDS * self._rates[is_long])
+            rest = most - sum(job.left for job in others)
+            shares = [_Share(oldest, _next_lines(oldest, max(rest, most / OLDEST_SHARE)))]
+            budget = most - shares[0].cost
             for job in others:
                 if budget <= 0:
                     break
                 shares.append(_Share(job, _next_lines(job, budget)))
-                budget -= shares[-1].size
-            return sorted(shares, key=lambda share: share.size)
+                budget -= shares[-1].cost
+            return sorted(shares, key=lambda share: share.cost)
 
     def _drop(self) -> None:
         """Leave out the requests that are done, whose clients have left, or that are late. The lock is held."""
@@ -203,7 +224,7 @@ class Worker:
                 for _ in range(len(share.lines)):
                     candidates, n = next(results)
                     share.job.done.append(candidates)
-                    share.job.left -= share.job.sizes[len(share.job.done) - 1]
+                    share.job.left -= share.job.costs[len(share.job.done) - 1]
                     share.lines.popleft()
                     n_pieces += n
                 if len(share.job.done) == len(share.job.lines):
@@ -213,7 +234,7 @@ class Worker:
     def _reported(self, error: BaseException) -> BaseException:
         """Return what the client is told about an error. The log has no message of it, which may quote the text."""
         if isinstance(error, (ConfigError, DataError)):
-            return Refusal(400, f"Invalid request: {' '.join(str(error).split())}")
+            return invalid(error)
         self._metrics.failures.add(exception=type(error).__name__)
         if isinstance(error, LoadError):
             say(f"a translation failed: {error}")
@@ -222,11 +243,16 @@ class Worker:
         return Refusal(500, "Cannot translate text: internal error")
 
 
-def _next_lines(job: Job, budget: int) -> deque[Line]:
-    """Return the next lines of a job that are within a budget of characters; at least one."""
+def invalid(error: ConfigError | DataError) -> Refusal:
+    """Return what the client is told about an error of its request."""
+    return Refusal(400, f"Invalid request: {' '.join(str(error).split())}")
+
+
+def _next_lines(job: Job, budget: float) -> deque[Line]:
+    """Return the next lines of a job whose cost is within a budget; at least one."""
     start = end = len(job.done)
-    while end < len(job.lines) and (end == start or job.sizes[end] <= budget):
-        budget -= job.sizes[end]
+    while end < len(job.lines) and (end == start or job.costs[end] <= budget):
+        budget -= job.costs[end]
         end += 1
     return deque(job.lines[start:end])
 

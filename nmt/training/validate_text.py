@@ -67,7 +67,7 @@ class TextValidator(Validator):
         """Restore the masked lines of the development set."""
         search, tokenizer = self.config.search, self.tokenizers[self.config.data.tgt]
         sentences = [
-            Sentence("", "", ids, row * MAX_PARTS, longest_translation(len(ids), 0, search, searcher.max_positions))
+            Sentence("", "", ids, row * MAX_PARTS, longest_translation(ids, 0, search, searcher.max_positions))
             for row, ids in enumerate(ids.tolist() for ids in self._sources())
         ]
         restored = [""] * len(sentences)

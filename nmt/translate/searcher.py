@@ -34,6 +34,8 @@ from nmt.translate.workers import run_all, threads_for
 
 Hypotheses = list[list[Hypothesis]]
 """For each sentence of a batch some hypotheses, best first."""
+PAST_STEPS = 100
+"""A step of search takes twice as long after this many steps, whose keys and values it reads and reorders."""
 
 
 class Searcher(Protocol):
@@ -183,14 +185,25 @@ def search_batches(
         yield from zip(batches, results, strict=True)
 
 
+def search_cost(sentence: Sentence, search: SearchConfig, n_best: int) -> float:
+    """Return the cost of a search that goes on until the length limit, in steps of one hypothesis without a past."""
+    if not sentence.src_ids:
+        return 0.0
+    n_steps = sentence.max_length
+    return _width(sentence, search, n_best) * n_steps * (1 + n_steps / PAST_STEPS)
+
+
+def _width(sentence: Sentence, search: SearchConfig, n_best: int) -> int:
+    return beam_for(sentence.phrases, n_best if search.sample else search.beam)
+
+
 def make_batches(sentences: Sequence[Sentence], search: SearchConfig, n_best: int, size: BatchSize) -> list[list[int]]:
     """Return batches of indices of sentences of similar length, in the order of their first sentences.
 
     A batch has at most size.sentences and size.tokens source tokens (rows x longest row, `</s>` counted), or one row.
     Sentences that need a wider beam are in smaller batches of their own, blank ones in none.
     """
-    beam = n_best if search.sample else search.beam
-    beams = [beam_for(sentence.phrases, beam) for sentence in sentences]
+    beams = [_width(sentence, search, n_best) for sentence in sentences]
     rows = [row for row, sentence in enumerate(sentences) if sentence.src_ids]
     batches: list[list[int]] = []
     for row in sorted(rows, key=lambda row: (beams[row], len(sentences[row].src_ids))):

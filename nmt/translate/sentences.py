@@ -22,6 +22,9 @@ MAX_PIECES_FACTOR = 4
 """A sentence is read up to this many times `data.max_pieces`: more is no sentence and would take hours, or all memory.
 """
 
+REPETITIONS = 8
+"""In a text that repeats itself, pieces occur this many times on average: its translation gets no more pieces."""
+
 
 class Segmenter:
     """Splits lines into sentences and joins the translations of these."""
@@ -59,17 +62,20 @@ class Segmenter:
                 phrases, n_ordered = phrases_of(line, text, search, self._tgt)
                 prefix = self._tgt.encode(line.prefix.rstrip()) if line.prefix and i == 0 else ()
                 src_ids, n_required = ids[: self.max_length], len(prefix) + total_length(phrases)
-                if src_ids and self._max_positions is not None and n_required >= self._max_positions:
+                if src_ids and n_required > self.max_length:
+                    limit = f"{MAX_PIECES_FACTOR} * data.max_pieces = {self.max_length}"
+                    if self._max_positions is not None:
+                        limit = f"model.max_positions = {self._max_positions}"
                     raise DataError(
-                        f"line {number + 1}: its prefix and terms have {n_required} pieces, more than the model has "
-                        f"positions for (model.max_positions = {self._max_positions})"
+                        f"line {number + 1}: its prefix and terms have {n_required} pieces, more than a translation "
+                        f"may have ({limit}); shorten them"
                     )
                 sentence = Sentence(
                     text=text,
                     separator=separator,
                     src_ids=src_ids,
                     key=number * MAX_PARTS + i,
-                    max_length=longest_translation(len(src_ids), n_required, search, self._max_positions),
+                    max_length=longest_translation(src_ids, n_required, search, self._max_positions),
                     prefix=prefix,
                     phrases=phrases,
                     n_ordered=n_ordered,
@@ -138,12 +144,16 @@ class Segmenter:
         return candidates[choose(texts, metric, tgt_lang=self._tgt_lang)]
 
 
-def longest_translation(n_src: int, n_required: int, search: SearchConfig, max_positions: int | None) -> int:
+def longest_translation(
+    src_ids: Sequence[int], n_required: int, search: SearchConfig, max_positions: int | None
+) -> int:
     """Return the maximum length of a translation, `</s>` counted.
 
-    n_src: source pieces; n_required: pieces of prefix and terms.
+    n_required: pieces of prefix and terms.
     """
-    limit = int(search.max_length_ratio * n_src + search.max_length_offset)
+    repeats = len(src_ids) >= REPETITIONS * len(set(src_ids))  # models tend to go on with such text until the limit
+    ratio = min(search.max_length_ratio, 1.0) if repeats else search.max_length_ratio
+    limit = int(ratio * len(src_ids) + search.max_length_offset)
     limit = max(limit + n_required, search.min_length + 1)
     if search.max_length:
         limit = max(min(limit, search.max_length + 1), n_required + 1)

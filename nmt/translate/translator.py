@@ -26,7 +26,7 @@ from nmt.search.stopping import ShouldStop
 from nmt.text.glossary import AnyGlossary, Glossary
 from nmt.text.tokenizer import Tokenizers
 from nmt.translate.score import PairScorer, Scored
-from nmt.translate.searcher import NativeSearcher, Searcher
+from nmt.translate.searcher import NativeSearcher, Searcher, search_cost
 from nmt.translate.sentences import Segmenter, n_candidates
 from nmt.translate.types import NOT_INLINE, WINDOW, Line, Translation, check_search
 
@@ -197,6 +197,15 @@ class Translator:
         while window := list(islice(lines, size)):
             yield from self.translate_window(window, search, n_best, first, progress)
             first += len(window)
+
+    def costs(self, lines: Sequence[Line], search: SearchConfig, n_best: int = 1) -> list[float]:
+        """Return for each line the largest cost that its search can have (see `search_cost`).
+
+        Raises what `translate_window` raises for lines.
+        """
+        n = n_candidates(search, n_best)
+        by_line = self._segmenter.split_lines(lines, search)
+        return [sum(search_cost(sentence, search, n) for sentence in of_line) for of_line in by_line]
 
     def translate_window(
         self,

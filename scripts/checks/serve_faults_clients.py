@@ -268,6 +268,53 @@ def crafted_uploads(faults: Faults) -> Seen:
     return Seen("; ".join(seen), goes_on and is_good)
 
 
+def worst_lines(faults: Faults) -> Seen:
+    """One client sends the longest text again and again, in two requests at a time; another sends a sentence."""
+    rng = random.Random(7)
+    letters = "".join(map(chr, [*range(0x4E00, 0x4F00), *range(0x1F600, 0x1F640), *range(0x0900, 0x0940)]))
+    words = ["Ein", "Mann", "geht", "neben", "einer", "Frau", "an", "dem", "roten", "Haus", "vorbei", "und"]
+    attacks = {
+        "a" * 20_000: "one word",
+        "1 " * 10_000: "digits",
+        "".join(rng.choice(letters) for _ in range(20_000)): "letters of other scripts",
+        " ".join(rng.choice(words) for _ in range(4000))[:20_000]: "one sentence",
+        "Ein Hund läuft da.\n" * 1000: "1,000 lines",
+        "\n".join("a" * 1000 for _ in range(20)): "20 words of 1,000 letters",
+        "%s {a} " * 2500: "placeholders",
+    }
+    n = max(20, faults.n(300))
+    seen: list[str] = []
+    is_good = True
+    with faults.serving("--cache", 0) as server:
+
+        async def attack(text: str) -> list[float]:
+            async def send() -> None:
+                while True:
+                    statuses[await outcome(asyncio.ensure_future(elsewhere(faults, server.port, text)))] += 1
+
+            attackers = [asyncio.ensure_future(send()) for _ in range(2)]
+            await asyncio.sleep(1)
+            waits = []
+            for i in range(n):
+                began = time.monotonic()
+                answer = await faults.ask(server.port, f"{TEXT} {i}")
+                waits.append(time.monotonic() - began if answer.status == 200 else float("inf"))
+                await asyncio.sleep(0.02)
+            for attacker in attackers:
+                attacker.cancel()
+            return sorted(waits)
+
+        for text, name in attacks.items():
+            statuses = Counter[object]()
+            waits = asyncio.run(attack(text[:19_980]))
+            p50, p99 = waits[len(waits) // 2], waits[int(len(waits) * 0.99)]
+            seen.append(f"{name}: p50 {p50:.2f} s, p99 {p99:.2f} s (attacker: {told(statuses)})")
+            faults.progress(seen[-1])
+            is_good = is_good and p99 < 2
+        goes_on, _ = faults.wait(server)
+    return Seen("another client's sentence: " + "; ".join(seen), goes_on and is_good)
+
+
 def file_form(languages: tuple[str, str], content: bytes, name: str = "a.txt") -> tuple[bytes, str]:
     """Return a form with a file, and its content type."""
     fields = dict(zip(("source", "target"), languages, strict=True))
@@ -334,4 +381,5 @@ CLIENT_CASES: dict[str, Callable[[Faults], Seen]] = {
     "unread-answers": unread_answers,
     "fuzzed-bodies": fuzzed_bodies,
     "crafted-uploads": crafted_uploads,
+    "worst-lines": worst_lines,
 }

@@ -13,8 +13,7 @@ from PIL import Image
 from command import Command
 from logged_run import make_run, train, valid
 from nmt.plots.attention import MOST_PIECES, draw_attention, save_picture
-from nmt.plots.curves import draw
-from nmt.plots.run_curves import curves_of
+from nmt.plots.curves import curves_of, draw
 
 LOG = [
     train(100, 5.0), valid(100, 10.0), train(200, 4.0), valid(200, 20.0), train(300, 3.5), valid(300, 25.0),

@@ -564,7 +564,7 @@ def test_a_run_directory_that_cannot_be_made_leaves_nothing(tiny_data, text, tmp
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("nmt.training.setup.write.replace_file", full)
+    monkeypatch.setattr("nmt.training.setup.start.replace_file", full)
     with pytest.raises(OSError, match="No space left"):
         fit(tiny_settings(text), tiny_data, tmp_path / "run")
     assert list(tmp_path.iterdir()) == []

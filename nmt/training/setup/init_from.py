@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -23,7 +23,129 @@ from nmt.runs.info import InitialWeights, RunInfo
 from nmt.runs.model import Saved, open_saved
 from nmt.training.parallel.shard import shard_like
 from nmt.training.parallel.world import World
-from nmt.training.setup.parts import PARTS, described, mismatches, stacks_of, taken
+
+# every parameter belongs to embeddings, encoder, decoder or head
+PARTS = {
+    "embeddings": r"(encoder|decoder)\.embedding\.|output$",
+    "encoder": r"encoder\.(layers|norm)\.",
+    "decoder": r"decoder\.(layers|norm)\.",
+    "cross_attention": r"decoder\.layers\.\d+\.cross_attention(_residual)?\.",
+    "head": r"head\.",
+}
+STACKS = {"translation": ("encoder", "decoder"), "encoder": ("encoder",), "decoder": ("decoder",)}
+"""The stacks of each kind of model."""
+
+_LAYER_SETTINGS = ("d_model", "n_heads", "d_ff", "norm", "positions", "activation")
+
+
+def stacks_of(saved: Saved, config: Config, stack: str | None) -> dict[str, str]:
+    """Return which stack of a saved model fills which of ours: `stack`, or if it is None each of the same name.
+
+    A model with another stack alone fills `stack` with that: an encoder of masked lines can start a decoder.
+    """
+    theirs = STACKS[saved.config.model.kind]
+    if stack is None:
+        return {name: name for name in STACKS[config.model.kind] if name in theirs}
+    return {stack: stack if stack in theirs else theirs[0]}
+
+
+def taken(saved: Saved, model: nn.Module, stacks: Mapping[str, str], takes_all: bool) -> dict[str, Tensor]:
+    """Return the weights of a saved model for ours, by our names. Raises CheckpointError if a shape does not fit.
+
+    `stacks`: which of theirs is taken for which of ours, the last one with its output layer; with `takes_all` also the
+    head.
+    """
+    theirs = saved.weights.tensors
+    if saved.config.model.kind == "translation" and saved.config.model.tie_embeddings == "all":
+        shared = {name: tensor for name, tensor in theirs.items() if name.startswith("encoder.embedding.")}
+        theirs = theirs | {name.replace("encoder", "decoder", 1): tensor for name, tensor in shared.items()}
+    own = {id(parameter): name for name, parameter in model.named_parameters()}
+    last = "decoder" if hasattr(model, "decoder") else "encoder"
+    takes_output = stacks.get(last) == STACKS[saved.config.model.kind][-1]
+    found: dict[str, Tensor] = {}
+    for alias, parameter in model.named_parameters(remove_duplicate=False):
+        first, _, rest = alias.partition(".")
+        name = f"{stacks[first]}.{rest}" if first in stacks else alias
+        is_wanted = first in stacks or takes_all or (alias == "output" and takes_output)
+        if is_wanted and name in theirs:
+            tensor = theirs[name]
+            if tensor.shape != parameter.shape:
+                shapes = f"has shape {tuple(tensor.shape)}, this model needs {tuple(parameter.shape)} for {alias}"
+                raise CheckpointError(f"{saved.path}: {name} {shapes}")
+            found.setdefault(own[id(parameter)], tensor.float())
+    return found
+
+
+def described(names: set[str], model: nn.Module) -> str:
+    """Say which parts of a model these parameters are, and which are left."""
+    there: dict[str, list[str]] = {}
+    for name, _ in model.named_parameters():
+        part = next(part for part in reversed(PARTS) if re.match(PARTS[part], name))  # cross_attention first
+        there.setdefault(part, []).append(name)
+    whole = [part for part, of in there.items() if names.issuperset(of)]
+    some = [f"a part of {part}" for part, of in there.items() if part not in whole and not names.isdisjoint(of)]
+    new = [part for part, of in there.items() if names.isdisjoint(of)]
+    return f"{', '.join([*whole, *some])}; new: {', '.join(new) or 'nothing'}".replace("_", "-")
+
+
+def mismatches(saved: Saved, config: Config, corpus: Corpus, stacks: Mapping[str, str]) -> Iterator[str]:
+    """Yield a message for each reason why a model cannot start with saved weights; `stacks`: see `taken`."""
+    theirs, ours = saved.config, config
+    if ours.data.has_labels:
+        yield from _other_texts(saved, config, corpus)
+        if not saved.tokenizers.joint:
+            yield from _other_vocabularies(saved, ours, stacks)
+    elif theirs.data.languages != ours.data.languages:
+        found, wanted = (" and ".join(side.data.languages) for side in (theirs, ours))
+        yield f"{saved.path}: found the languages {found}, wanted {wanted}; start with a run of these"
+    elif saved.tokenizers.fingerprint != corpus.tokenizers.fingerprint:
+        yield (
+            f"{corpus.directory.path}: its tokenizer is not the one of {saved.path}; reuse that one with nmt prepare "
+            f"--tokenizer-from {saved.path}"
+        )
+    elif not saved.tokenizers.joint:
+        yield from _other_vocabularies(saved, ours, stacks)
+    keys = {key: key for key in type(ours.model).model_fields if key not in ("pooling", "head", "segments")}
+    if theirs.model.kind != ours.model.kind or any(own != other for own, other in stacks.items()):
+        keys = {key: key for key in _LAYER_SETTINGS}
+        keys |= {f"{other}_layers": f"{own}_layers" for own, other in stacks.items()}
+    for key, own_key in keys.items():
+        value, own = getattr(theirs.model, key), getattr(ours.model, own_key)
+        is_free = key.endswith("_dropout") or (key == "max_positions" and ours.model.positions == "sinusoidal")
+        if value != own and not is_free:
+            change = f"--set model.{own_key}={value} takes it over"
+            yield f"{saved.path}: found model.{key} = {value}, wanted {own}; {change}"
+
+
+def _other_texts(saved: Saved, config: Config, corpus: Corpus) -> Iterator[str]:
+    """Yield a message if saved weights are not of the language and the vocabulary of our texts with labels."""
+    language, theirs = config.data.src, saved.tokenizers.by_language
+    if language not in theirs:
+        yield f"{saved.path}: found the languages {' and '.join(theirs)}, wanted {language}; start with a run of that"
+    elif theirs[language].fingerprint != corpus.tokenizers[language].fingerprint:
+        yield (
+            f"{corpus.directory.path}: its tokenizer is not the one of {saved.path}; reuse that one with nmt prepare "
+            f"--tokenizer-from {saved.path}"
+        )
+
+
+def _other_vocabularies(saved: Saved, ours: Config, stacks: Mapping[str, str]) -> Iterator[str]:
+    """Yield a message if an embedding of theirs is of another language than ours, with a vocabulary for each."""
+
+    def language(config: Config, stack: str) -> str:
+        if config.model.kind == "translation":
+            return config.data.src if stack == "encoder" else config.data.tgt
+        return config.learned_languages[-1]
+
+    for own, other in stacks.items():
+        found, wanted = language(saved.config, other), language(ours, own)
+        if found != wanted:
+            yield (
+                f"{saved.path}: its {other} reads {found}, the {own} of this run {wanted}: with a vocabulary for each "
+                f"language the embeddings of {found} cannot be those of {wanted}; start with a run of this direction, "
+                "or of a joint vocabulary"
+            )
+            return
 
 
 def freeze(model: nn.Module, parts: Sequence[str]) -> None:

@@ -15,8 +15,7 @@ from command import Command
 from logged_run import GOLDEN, make_run, train, valid
 from nmt.config.load import dump_config, load_config
 from nmt.errors import CheckpointError, DataError
-from nmt.plots.curves import MOST_POINTS, MOST_RUNS, draw, plot, thin
-from nmt.plots.run_curves import Curves, curves_of
+from nmt.plots.curves import MOST_POINTS, MOST_RUNS, Curves, curves_of, draw, plot, thin
 
 LOG = [
     train(100, 5.0), valid(100, 10.0), train(200, 4.0), valid(200, 20.0), train(300, 3.5), valid(300, 25.0),

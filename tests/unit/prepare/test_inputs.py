@@ -22,8 +22,7 @@ import pytest
 from nmt.config import Source
 from nmt.errors import DataError
 from nmt.prepare import tar_archive
-from nmt.prepare.inputs import FORMATS, Input, find_inputs, fingerprints
-from nmt.prepare.paths import natural
+from nmt.prepare.inputs import FORMATS, Input, find_inputs, fingerprints, natural
 
 if sys.version_info >= (3, 14):
     from compression import zstd

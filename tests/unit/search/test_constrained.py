@@ -6,10 +6,11 @@ import itertools
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import fields
 
 import pytest
 import torch
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -317,6 +318,39 @@ def test_phrases_go_where_they_fit(n_phrases: int) -> None:
     config = SearchConfig(beam=beam_for(phrases, 5))
     [[found], _] = run(table, [phrases, []], config, [30 + total_length(phrases)] * 2)
     assert found.ids == expected
+
+
+@given(st.lists(st.sampled_from([A, B]), min_size=1, max_size=30), st.lists(st.sampled_from([A, B]), max_size=40))
+@example([A, A, A, B], [A, A, A, A, B])
+def test_the_state_is_the_longest_beginning_of_the_phrase_that_a_text_ends_in(
+    phrase: list[int], text: list[int]
+) -> None:
+    assume(phrase != [A])  # equal phrases are one
+    constraints = Constraints([[phrase, [A]]], torch.tensor([100]))
+    rows, state, expected = constraints._rows, torch.zeros(1, 1, 2, dtype=torch.int64), 0
+    for token in text:
+        ids, after = rows.chains(state, constraints._depth)
+        state = rows.advanced(state, torch.tensor([[token]]), constraints._depth)
+        ending = [*phrase[:expected], token]
+        expected = max(
+            n for n in range(len(phrase) + 1) if phrase[:n] == ending[len(ending) - n :] and n <= len(ending)
+        )
+        assert state[0, 0, 0] == expected
+        assert max((n for i, n in zip(ids[0, 0, 0], after[0, 0, 0], strict=True) if i == token), default=0) == expected
+        state[state == torch.tensor([len(phrase), 1])] = 0  # as after an occurrence that counts
+        expected %= len(phrase)
+
+
+def test_a_phrase_of_many_ids_takes_memory_for_its_ids_only() -> None:
+    phrase = [A, B, A, A, B] * 4000
+    constraints = Constraints([[phrase]], torch.tensor([len(phrase) + 1]))
+    rows = constraints._rows
+    assert sum(getattr(rows, field.name).numel() for field in fields(rows)) < 3 * len(phrase)
+    logits = torch.zeros(1, 1, 6)
+    logits[..., PAD] = -math.inf
+    constraints.apply(logits, 1)
+    assert (logits[0, 0] > -math.inf).nonzero().tolist() == [[A]]  # there is room for nothing else
+    assert constraints._depth <= 24  # log(20,000) to the base of the golden ratio, and some
 
 
 def test_room_and_width() -> None:

@@ -131,6 +131,22 @@ def test_lines_with_placeholders_are_translated_by_pytorch_and_keep_them(
     assert load_direction(run, "native", False, ("search.sample=true",)).search.sample
 
 
+def test_terms_of_too_many_pieces_are_refused(ask: Ask) -> None:
+    with pytest.raises(Refusal) as refused:
+        ask([LINES[1]], terms={LINES[1].split()[0]: "x " * 9000})
+    assert refused.value.status == 400
+
+
+@pytest.mark.parametrize("settings", [{}, {"sample": True}])
+def test_a_line_costs_what_its_search_can_take(direction: Direction, settings: dict[str, object]) -> None:
+    how = How(direction.search_settings(settings), 2)
+    word = LINES[1].split()[0]
+    one, twice, blank = direction.costs([Line(LINES[1]), Line(f"{LINES[1]} {LINES[1]}"), Line(" ")], how)
+    assert blank == 0 and twice > 1.5 * one > 0  # the offset of the maximum length counts once
+    if not settings:
+        assert direction.costs([Line(LINES[1], glossary=Glossary({word: "x"}))], how)[0] > 1.9 * one  # a wider beam
+
+
 def test_words_are_aligned_without_another_translation(ask: Ask) -> None:
     text = f"{LINES[1]}\n\n{LINES[0]}"
     [[plain]], [[aligned]] = ask([text]), ask([text], align=True)

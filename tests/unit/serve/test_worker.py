@@ -14,7 +14,7 @@ from nmt.search.stopping import SearchStopped
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Candidate, How, LoadError
 from nmt.serve.refusal import Refusal
-from nmt.serve.worker import ROUND_CHARACTERS, Job, Worker
+from nmt.serve.worker import ROUND_COST, Job, Worker
 from nmt.translate.types import Line
 from served import MadeUp
 from waiting import until
@@ -82,25 +82,49 @@ def test_different_settings_are_different_batches_and_samples_are_alone(stage: S
     assert sorted(stage.direction.batches) == [["a", "c"], ["b"], ["d"], ["e"]]
 
 
-def test_short_requests_overtake_long_ones_which_are_divided(stage: Stage) -> None:
+def test_short_requests_overtake_long_ones_which_are_divided(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.hold()
-    long, other = stage.job(*["long " * 200] * 60), stage.job(*["more " * 200] * 60)
+    monkeypatch.setattr("nmt.serve.worker.ROUND_SECONDS", 0)
+    long, other = stage.job(*["long " * 80] * 60), stage.job(*["more " * 80] * 60)
     short = [stage.job(f"short {i}") for i in range(30)]
     for job in (long, other, *short):
         stage.worker.submit(job)
     stage.release()
     assert len(texts(long)) == len(texts(other)) == 60
     assert set(stage.finished[1:31]) == {f"short {i}" for i in range(30)}
-    assert max(sum(map(len, batch)) for batch in stage.direction.batches) <= ROUND_CHARACTERS
+    assert max(sum(map(len, batch)) for batch in stage.direction.batches) <= ROUND_COST
     first = stage.direction.batches[0]
     assert all(line.startswith("short") for line in first[:30])  # the shortest are answered first
-    assert sum(line.startswith("long") for line in first) == 4  # a quarter of the round is for the oldest
+    assert sum(line.startswith("long") for line in first) == 2  # a quarter of the round is for the oldest
 
 
 def test_a_line_that_is_longer_than_a_round_is_translated(stage: Stage) -> None:
-    job = stage.job("x" * (2 * ROUND_CHARACTERS), "y")
+    job = stage.job("x" * (2 * ROUND_COST), "y")
     stage.worker.submit(job)
     assert texts(job)[1] == "de>en: y"
+
+
+def test_a_long_line_does_not_hold_up_short_ones(stage: Stage) -> None:
+    long = stage.job("wait", "x" * (2 * ROUND_COST))
+    stage.direction.gate.clear()
+    stage.worker.submit(long)
+    until(lambda: stage.direction.batches)
+    short = stage.job("short")
+    stage.worker.submit(short)
+    assert texts(short) == ["de>en: short"] and not long.future.done()
+    stage.release()
+    assert len(texts(long)) == 2
+
+
+@pytest.mark.parametrize(("seconds", "n_lines"), [(0.0, 49), (0.5, 245)])
+def test_rounds_are_as_large_as_the_last_ones_were_fast(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, seconds: float, n_lines: int
+) -> None:
+    monkeypatch.setattr("nmt.serve.worker.ROUND_SECONDS", seconds)
+    stage.worker._rates[False] = 50_000.0
+    stage.worker.submit(job := stage.job(*["x"] * 600))
+    assert len(texts(job)) == 600
+    assert len(stage.direction.batches[0]) == pytest.approx(n_lines, rel=0.03)
 
 
 @pytest.mark.parametrize("name", ["ZeroDivisionError", "SystemExit", "MemoryError"])
@@ -241,23 +265,25 @@ def test_closing_gives_up_what_does_not_end(stage: Stage) -> None:
         with pytest.raises(Refusal, match="closing") as refused:
             job.future.result(0)
         assert refused.value.status == 503 and "Retry-After" in refused.value.headers
-    stage.worker._thread.join(30)  # as the search was stopped
-    assert not stage.worker._thread.is_alive()
+    for thread in stage.worker._serving:  # as the search was stopped
+        thread.join(30)
+        assert not thread.is_alive()
 
 
 def test_closing_does_not_wait_for_what_cannot_be_stopped(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.hold()
-    waited, join = [], stage.worker._thread.join
+    thread = stage.worker._serving[0]
+    waited, join = [], thread.join
 
     def wait(seconds: float) -> None:
         waited.append(seconds)
         join(0)
 
-    monkeypatch.setattr(stage.worker._thread, "join", wait)
+    monkeypatch.setattr(thread, "join", wait)
     stage.worker.close(0.05)
     stage.worker.close()
-    assert waited == [0.05, 10.0]
-    assert stage.worker._thread.is_alive() and stage.worker._waiting[0].future.done()
+    assert waited == pytest.approx([0.05, 10.0], abs=0.01)
+    assert thread.is_alive() and stage.worker._waiting[0].future.done()
     monkeypatch.undo()
 
 
@@ -277,7 +303,7 @@ def test_what_fails_says_nothing_of_the_speed(stage: Stage) -> None:
     stage.worker.submit(job := stage.job("MemoryError"))
     assert isinstance(job.future.exception(30), Refusal)
     stage.worker.close()
-    assert stage.worker._rate == 1000.0
+    assert {*stage.worker._rates.values()} == {10_000.0}
 
 
 def test_a_model_that_cannot_be_loaded_is_an_error_of_the_server(

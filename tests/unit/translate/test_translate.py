@@ -20,6 +20,7 @@ from nmt.text.profile import Profiles
 from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer
 from nmt.translate.files import Warnings, translate_file
 from nmt.translate.parts import Models, _write_parts
+from nmt.translate.sentences import longest_translation
 from nmt.translate.translator import Translator
 from nmt.translate.types import BLANK
 from nmt.translate.workers import THREAD_NAME
@@ -154,6 +155,13 @@ def test_the_model_translates_without_dropout_and_trains_on(tokenizer: Tokenizer
     layout = Padded(torch.ones(2, 600, dtype=torch.bool))
     translator.searcher.models[0](ids, layout, ids, layout).sum().backward()
     assert all(parameter.grad is not None for parameter in translator.searcher.models[0].parameters())
+
+
+def test_the_translation_of_a_text_that_repeats_itself_may_not_be_longer() -> None:
+    search = SearchConfig(max_length_ratio=2.0, max_length_offset=10)
+    assert longest_translation([20, 21] * 8, 3, search, None) == 16 + 10 + 3
+    assert longest_translation([20, 21] * 7 + [22, 23], 0, search, None) == 2 * 16 + 10
+    assert longest_translation([20] * 8, 0, search.model_copy(update={"max_length_ratio": 0.5}), None) == 4 + 10
 
 
 def test_a_line_of_five_thousand_words(translator: Translator) -> None:
