@@ -61,7 +61,7 @@ def translate(
     ] = None,
     glossary: Annotated[
         Path | None,
-        typer.Option("--glossary", metavar="F", help="A term, a tab and its translation per line."),
+        typer.Option("--glossary", metavar="F", help="Terms with their translations: F.tsv or F.csv."),
     ] = None,
     alignments: Annotated[
         Path | None, typer.Option("--alignments", metavar="F", help="Write word alignments, such as 0-0 1-2.")

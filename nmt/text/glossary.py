@@ -67,11 +67,11 @@ class Glossary:
         """Read a UTF-8 file with a term and its translation per line, separated by a tab.
 
         In a file whose name ends in .csv, a comma or semicolon takes the place of the tab, and cells may be quoted.
-        Blank lines, lines that begin with `#` and a space, and a header are skipped: a first row of two language codes,
-        or of words such as `source` and `target`. If the first of the codes is `target`, the language of the
-        translations, these are in the first column.
-        Raises DataError, with the line number, for any other line, for a term with two different translations, and if
-        there is no term.
+        Blank lines, and lines that begin with `#` and a space, are skipped. The first row may be a header that names
+        two columns, by their languages or as in `Source term` and `Target term`; other columns are then ignored. If the
+        language `target` is named first, that column has the translations.
+        Raises DataError, with the line number, for a header with other languages than `target`, for any other line, for
+        a term with two different translations, and if there is no term.
         """
         if not path.exists():
             raise DataError(f"{path}: no such file")
@@ -80,16 +80,18 @@ class Glossary:
         numbers: dict[str, int] = {}
         lines = enumerate(read_lines(path), start=1)
         rows = _csv_rows(path) if is_csv else ((number, line.split("\t")) for number, line in lines)
-        order = 0  # of the columns, known after the first row
+        is_first, order = True, None
         for number, cells in rows:
-            columns = [cell.strip() for cell in cells][:: order or 1]
+            columns = [cell.strip() for cell in cells]
             if not any(columns) or columns == ["#"] or cells[0].startswith("# "):
                 continue
-            names, is_first, order = _header(columns), order == 0, order or 1
-            if is_first and names:
-                order = -1 if names[0] == target else 1
-                continue
             where = f"{path}, line {number}"
+            if is_first:
+                is_first, order = False, _order(columns, target, where)
+                if order is not None:
+                    continue
+            if order is not None and len(columns) > max(order):
+                columns = [columns[i] for i in order]
             if len(columns) != 2 or not all(columns):
                 separator = "a comma or semicolon" if is_csv else "a tab"
                 raise DataError(
@@ -140,11 +142,24 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise DataError(f"{path}, line {reader.line_num}: not a CSV row: {error}") from None
 
 
-def _header(columns: Sequence[str]) -> list[str]:
-    """Return the two names in a header, of languages without their regions; nothing if a row is none."""
-    names = [re.split("[-_]", column.lower())[0] for column in columns]
-    is_header = len({*names}) == 2 and all(name in FIELDS or language_name(name) != name for name in names)
-    return names if is_header else []
+def _order(columns: Sequence[str], target: str | None, where: str) -> tuple[int, int] | None:
+    """Return the columns of terms and of translations that a header names; None if a row is no header.
+
+    Raises DataError if it names two languages of which neither is `target`.
+    """
+    words = [re.sub(r"[ _](term|text|language)$", "", column.lower()) for column in columns]
+    names = [re.split("[-_]", word)[0] for word in words]
+    found = [i for i, name in enumerate(names) if name in ("source", "target")]
+    if len(found) != 2:  # a column of numbers is called No, as Norwegian is
+        found = [i for i, name in enumerate(names) if name in FIELDS or language_name(name) != name]
+    if len(found) != 2 or names[found[0]] == names[found[1]]:
+        return None
+    first, second = found
+    codes = {names[i] for i in found if language_name(names[i]) != names[i]}
+    if target is not None and len(codes) == 2 and target not in codes:
+        languages = f"{columns[first]} and {columns[second]}"
+        raise DataError(f"{where}: a glossary of {languages}; translations into {language_name(target)} are needed")
+    return (second, first) if names[first] == target else (first, second)
 
 
 class Applied:

@@ -56,6 +56,8 @@ def test_a_file_of_terms(tmp_path: Path) -> None:
         ("g.csv", '\ufeffGerman;English\r\nHund;"hound, dog"\r\n\r\n"a ""b""";c\r\n'),
         ("g.CSV", 'en-GB;de_AT\n"hound, dog";Hund\nc;"a ""b"""\n'),
         ("g.tsv", '# mine\n\nen\tde\nhound, dog\tHund\nc\ta "b"\n'),
+        ("g.csv", 'No,Source term,Target term,Comment\n1,Hund,"hound, dog",x\n2,"a ""b""",c,\n'),
+        ("g.csv", 'en;Kommentar;de\nhound, dog;;Hund\nc;x;"a ""b"""\n'),
         ("g.tsv", 'Hund\thound, dog\na "b"\tc\n'),
     ],
 )
@@ -64,6 +66,12 @@ def test_table_of_terms_is_read_with_or_without_header(tmp_path: Path, name: str
     glossary = Glossary.read(tmp_path / name, target="en")
     assert (len(glossary), glossary.translations) == (2, ["c", "hound, dog"])
     assert [span.wanted for span in constraint_spans('a "b" Hund', OFF, glossary)] == ["c", "hound, dog"]
+
+
+def test_glossary_header_with_other_languages_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "g.csv").write_text("de;fr\nHund;chien\n", encoding="utf-8")
+    with pytest.raises(DataError, match="g.csv, line 1: .*de and fr"):
+        Glossary.read(tmp_path / "g.csv", target="en")
 
 
 @pytest.mark.parametrize(("text", "line"), [("a,b\nc\n", 2), ('a,b\n"c\nd",e,f\n', 3), ('a,"b" x\n', 1)])
