@@ -1,7 +1,10 @@
-"""Print how easy it is to find one's way in `nmt/`: sizes, imports, types, and the files between raw text and the loss.
+"""Print how easy it is to find one's way in `nmt/`: sizes, imports, types, settings, the files from text to the loss.
 
     python -m scripts.measure.house            # of this checkout
     python -m scripts.measure.house ../other   # of another one, for instance of the commit before
+
+Statements are those of Python (`ast.stmt`) without docstrings; nodes are all of the syntax tree, so that denser lines
+gain nothing. A key of a source is refused if its class has the field, but no source of that kind and role may set it.
 
 An import breaks the layers if its target is not below its own room in the table of docs/architecture.md. The path from
 raw text to the loss is observed: a small corpus is prepared and one update made, and a file counts if one of its
@@ -23,9 +26,18 @@ from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
-from typing import cast
+from typing import cast, get_args
 
 MAX_FUNCTION_LINES = 60
+SAMPLES = {
+    "files": {"aa": "a", "bb": "b"}, "path": "a.tmx", "format": "tmx", "members": "a*", "opus": "A/v1", "hub": "a/b",
+    "revision": "v1", "paths": ["a.jsonl"], "stream": True, "column": "a", "columns": {"aa": "a", "bb": "b"},
+    "score": "s", "sha256": "0" * 64, "pairs": 1, "name": "a", "license": "CC0", "repeat": 2, "weight": 2.0,
+    "clean": {},
+}  # fmt: skip
+"""A value of each key of a source."""
+SOURCES = {"files": ["files"], "path": ["path"], "opus": ["opus"], "hub": ["hub", "paths"]}
+"""The keys that a source of each kind must have."""
 ELSEWHERE = ("model/", "files", "console", "regular", "progress")  # the last two are names of earlier layouts
 MARK = "zyxwv"  # a word that stands in every training pair and nowhere else
 
@@ -133,6 +145,84 @@ class Route:
         return False
 
 
+def size(tree: ast.AST) -> tuple[int, int]:
+    """The numbers of statements and of nodes in a file."""
+    nodes = list(ast.walk(tree))
+    return sum(isinstance(node, ast.stmt) and not _is_docstring(node) for node in nodes), len(nodes)
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def print_sizes(root: Path) -> None:
+    """Statements, nodes and files of each package, and of tests/ and scripts/."""
+    sizes: dict[str, list[int]] = {}
+    for path in (path for top in ("nmt", "tests", "scripts") for path in sorted((root / top).rglob("*.py"))):
+        top, *inner = path.relative_to(root).parts[:-1]
+        sums = [sizes.setdefault(name, [0, 0, 0]) for name in {top, f"{top}/{inner[0]}" if inner else top}]
+        for total in sums:
+            for i, n in enumerate((*size(ast.parse(path.read_text(encoding="utf-8"))), 1)):
+                total[i] += n
+    packages = len({path.parent for path in (root / "nmt").rglob("__init__.py")} - {root / "nmt"})
+    print(f"{'':24}statements   nodes  files")
+    for name, (statements, nodes, n) in sorted(sizes.items()):
+        if not name.startswith(("tests/", "scripts/")):
+            print(f"{name:24}{statements:10,}{nodes:9,}{n:6}")
+    print(f"{packages:>8}  packages in nmt/")
+
+
+def print_settings() -> None:
+    """In a process of its own: the numbers of settings, and of keys of sources that are only refused."""
+    from pydantic import BaseModel, ValidationError
+
+    from nmt.config import Config
+    from nmt.config.data import DataConfig
+
+    def sections(kind: type[BaseModel]) -> set[type[BaseModel]]:
+        inner = {one for field in kind.model_fields.values() for one in _classes(field.annotation)}
+        return {kind}.union(*(sections(one) for one in inner if issubclass(one, BaseModel)))
+
+    settings = {name: field for one in sections(Config) for name, field in one.model_fields.items()}
+
+    def data(role: str, source: dict[str, object]) -> BaseModel:
+        other = {"files": {"aa": "x", "bb": "y"}}
+        value = {"train": [source], "valid": source, "test": {"t": source}, "mono": {"aa": [source]}}[role]
+        tree = {"direction": "aa-bb", "train": [other], "valid": 10, role: value}
+        found = getattr(DataConfig.model_validate(tree), role)
+        while not isinstance(found, BaseModel):
+            found = next(iter(found.values())) if isinstance(found, dict) else found[0]
+        return found
+
+    n = 0
+    for role in ("train", "valid", "test", "mono"):
+        for keys in SOURCES.values():
+            least = {key: SAMPLES[key] for key in keys}
+            if role == "mono":
+                least = {key: {"aa": "a"} if key == "files" else value for key, value in least.items()}
+            try:
+                source = data(role, least)
+            except ValidationError:
+                n += 1  # the kind itself
+                continue
+            for key in set(type(source).model_fields) - set(least):
+                value = {"aa": "0" * 64, "bb": "0" * 64} if key == "sha256" and "files" in least else SAMPLES[key]
+                try:
+                    data(role, {**least, key: value})
+                except ValidationError:
+                    n += 1
+    print(f"{len(settings):>8}  settings (distinct names)")
+    print(f"{n:>8}  keys of sources that are only refused")
+
+
+def _classes(annotation: object) -> Iterator[type]:
+    """The classes in a type."""
+    if isinstance(annotation, type) and not get_args(annotation):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _classes(inner)
+
+
 def corpus(folder: Path) -> None:
     """Text of a made-up language pair: 300 pairs for training, each with `MARK`, and 5 for development."""
     words = ["".join(random.Random(n).choices("abcdefghij", k=4)) for n in range(60)]
@@ -199,19 +289,26 @@ def _first(*names: str) -> Callable[..., object]:
     raise ImportError(", ".join(names))
 
 
-def route(root: Path) -> list[str]:
-    """The files that the training text passes through on its way to the loss."""
+def in_a_process(root: Path, what: str) -> str:
+    """What one of the functions below prints, in a process in which `nmt` is that of `root`."""
     with TemporaryDirectory() as folder:
-        command = [sys.executable, __file__, "--route", str(root), folder]
+        command = [sys.executable, __file__, what, str(root), folder]
         environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True, cwd=folder)
-    return done.stdout.split()
+    return done.stdout
 
 
 def main() -> None:
     if sys.argv[1:2] == ["--route"]:
         print_route(Path(sys.argv[2]), Path(sys.argv[3]))
-        return
+    elif sys.argv[1:2] == ["--settings"]:
+        print_settings()
+    else:
+        print_all()
+
+
+def print_all() -> None:
+    """Print everything about a checkout."""
     root = Path(sys.argv[1] if len(sys.argv) > 1 else __file__).resolve()
     root = next(folder for folder in (root, *root.parents) if (folder / "pyproject.toml").is_file())
     files = modules(root)
@@ -221,7 +318,8 @@ def main() -> None:
     loose = [path.stem for path in files.values() if path.parent == root / "nmt"]
     every = [function for tree in trees.values() for function in functions(tree)]
     long = sum((function.end_lineno or 0) - function.lineno + 1 > MAX_FUNCTION_LINES for function in every)
-    passed = route(root)
+    passed = in_a_process(root, "--route").split()
+    print_sizes(root)
     for what, n in (
         ("loose modules in nmt/", len(set(loose) - {"__init__", "__main__"})),
         (f"functions of more than {MAX_FUNCTION_LINES} lines", long),
@@ -232,6 +330,7 @@ def main() -> None:
     ):
         print(f"{n:>8}  {what}")
     print(f"          {' '.join(passed)}")
+    print(in_a_process(root, "--settings"), end="")
 
 
 if __name__ == "__main__":

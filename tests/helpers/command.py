@@ -37,5 +37,5 @@ def run_command(*arguments: object) -> Result:
         status = end.code
     finally:
         sys.stdout, sys.stderr = before
-    written = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
+    written = [stream.buffer.getvalue().decode() for stream in (out, err)]
     return Result(status, *written)

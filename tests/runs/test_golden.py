@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -27,6 +30,26 @@ def test_an_old_run_still_translates():
     found = [best.text for best, *_ in Translator.load(GOLDEN / "run").translate_lines(golden["source"])]
     assert found == golden["translation"]
     assert len(set(found)) == len(found)
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The values in nested lists and mappings, with their paths."""
+    if isinstance(value, (dict, list)):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(item, f"{path}/{key}")
+    else:
+        yield path, value
+
+
+def test_runs_data_and_exports_of_an_older_version_work_as_before(tmp_path, monkeypatch):
+    """If a change is meant to change them: python -m scripts.checks.golden kinds, by the older version."""
+    shutil.copytree(GOLDEN / "kinds", tmp_path / "kinds")
+    monkeypatch.chdir(tmp_path / "kinds")
+    expected = dict(leaves(json.loads((GOLDEN / "kinds" / "outcomes.json").read_text(encoding="utf-8"))))
+    found = dict(leaves(golden_files.outcomes()))
+    assert found.keys() == expected.keys()
+    for path, value in expected.items():
+        assert found[path] == (pytest.approx(value, abs=2e-3) if isinstance(value, float) else value), path
 
 
 def test_bleu_and_signature_are_those_of_the_sacrebleu_command(tmp_path):
