@@ -72,7 +72,7 @@ bad-inputs: $(READY)  ## Give the command line bad input of every kind and print
 	$(BIN)/python -m scripts.checks.bad_inputs
 
 torture: $(READY)  ## Kill training runs 100 times, resume each time, compare with undisturbed runs (five settings)
-	for setting in plain all schedule_free denoising pretrain; do \
+	for setting in plain all rdrop denoising pretrain; do \
 		$(BIN)/python -m scripts.checks.torture --setting $$setting || exit 1; done
 
 task-torture: $(READY)  ## Kill workers and drivers of tasks in 50 rounds, compare with undisturbed ones (minutes)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.config import Config, SearchConfig
-from nmt.config.load import changed_config, check_config, load_config
+from nmt.config.load import changed_config, check_config, load_config, load_saved_config
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
@@ -36,7 +36,7 @@ def check_runs(runs: Path | Sequence[Path] | None, overrides: Sequence[str] | No
     searching = [override for override in overrides or () if override.startswith("search.")]
     for run in [runs] if isinstance(runs, Path) else runs or ():
         check_is_run(run)
-        changed_config(load_config(RunDir(run).config), searching)
+        changed_config(load_saved_config(RunDir(run).config), searching)
 
 
 def resolve_models(runs: Sequence[Path] | None, model: Path | None) -> list[Path]:

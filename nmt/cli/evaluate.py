@@ -188,11 +188,11 @@ def evaluate(
 
 def _is_classifier(paths: Sequence[Path]) -> bool:
     """Whether these are a single run that has learned labels."""
-    from nmt.config.load import load_config
+    from nmt.config.load import load_saved_config
     from nmt.layout import RunDir
 
     config = RunDir(paths[0]).config
-    return len(paths) == 1 and config.is_file() and load_config(config).training.objective == "classification"
+    return len(paths) == 1 and config.is_file() and load_saved_config(config).training.objective == "classification"
 
 
 def _evaluate_classifier(

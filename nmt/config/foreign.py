@@ -136,7 +136,6 @@ OTHER_VALUES = {
     "relu": "rectified",
     "gelu": "gelu_new gelu_fast",
     "inverse_sqrt": "isqrt rsqrt invsqrt inverse_square_root",
-    "schedule_free": "schedulefree",
     "softmax": "single_label",
     "sigmoid": "multi_label",
     "noam": "transformer",

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from nmt.config import Config, ModifiersConfig, Source, Stage
 from nmt.config.clean import CleanConfig
 from nmt.config.messages import problems_in, shown
+from nmt.config.old import without_old
 from nmt.config.yaml12 import dump_yaml, parse_yaml
 from nmt.console import printable
 from nmt.errors import ConfigError
@@ -29,16 +30,28 @@ def load_config(name: str | Path = "base.yaml", overrides: Sequence[str] = ()) -
     nearest valid key.
     """
     where, text = _find(name)
-    tree = parse_yaml(text, where)
-    if not isinstance(tree, dict):
-        kind = "nothing" if tree is None else "a list" if isinstance(tree, list) else shown(tree)
-        raise ConfigError([f"{where}: a config is a mapping of sections, found {kind}"])
-    return _overridden(tree, where, overrides)
+    return _overridden(_parsed(text, where), where, overrides)
+
+
+def load_saved_config(path: Path) -> Config:
+    """Load the config of a run, perhaps of an earlier version: settings that are gone since are left out.
+
+    Raises ConfigError.
+    """
+    return check_config(_parsed(_find(path)[1], str(path)), str(path), is_saved=True)
 
 
 def changed_config(config: Config, overrides: Sequence[str]) -> Config:
     """Return `config` with `overrides` (`section.key=value`) applied. Raises ConfigError."""
     return _overridden(config.model_dump(), "config", overrides)
+
+
+def _parsed(text: str, where: str) -> dict[str, object]:
+    tree = parse_yaml(text, where)
+    if not isinstance(tree, dict):
+        kind = "nothing" if tree is None else "a list" if isinstance(tree, list) else shown(tree)
+        raise ConfigError([f"{where}: a config is a mapping of sections, found {kind}"])
+    return tree
 
 
 def _overridden(tree: dict[str, object], where: str, overrides: Sequence[str]) -> Config:
@@ -83,16 +96,24 @@ def _index(text: str) -> int:
     return int(text)
 
 
-def check_config(tree: Mapping[str, object], where: str, overrides: Sequence[str] = ()) -> Config:
+def check_config(
+    tree: Mapping[str, object], where: str, overrides: Sequence[str] = (), is_saved: bool = False
+) -> Config:
     """Validate a tree of plain values.
 
-    where: the name of its file, for messages. overrides: those already applied to it.
+    where: the name of its file, for messages. overrides: those already applied to it. is_saved: whether it is that of a
+    run; settings that are gone are then left out.
     Raises ConfigError.
     """
+    tree, gone = without_old(tree)
+    problems = [] if is_saved else gone
     try:
-        return Config.model_validate(tree)
+        config = Config.model_validate(tree)
     except ValidationError as error:
-        raise ConfigError([_located(problem, where, overrides) for problem in problems_in(error)]) from error
+        problems += problems_in(error)
+    if problems:
+        raise ConfigError([_located(problem, where, overrides) for problem in problems])
+    return config
 
 
 def _located(problem: str, where: str, overrides: Sequence[str]) -> str:

@@ -117,19 +117,19 @@ class TrainingConfig(Section):
     freeze: list[Literal["embeddings", "encoder", "decoder", "cross_attention"]] = Field([])
     """Parts whose weights are frozen. embeddings: the tables of tokens and positions, and the output weight if it is
     not tied; encoder, decoder: their layers and final norm; cross_attention: that part of the decoder."""
-    optimizer: Literal["adam", "adamw", "schedule_free"] = "adamw"
+    optimizer: Literal["adam", "adamw"] = "adamw"
     """AdamW with decoupled weight decay (Loshchilov and Hutter, 2019), Adam (Kingma and Ba, 2015), or schedule-free
     AdamW (Defazio et al., 2024; needs the extra `schedule-free`). It averages the weights instead of lowering the
     learning rate, so it needs a constant schedule with a warm-up and takes neither cooldown nor ema; its authors advise
     beta1 = 0.9 (0.95 to 0.98 for very long runs), and a peak_lr of 1 to 10 times what suits AdamW with a schedule."""
     beta1: float = Field(0.9, ge=0.0, lt=1.0)
-    """Decay of Adam's first moment; with schedule_free the interpolation between z and the average x."""
+    """Decay of Adam's first moment."""
     beta2: float = Field(0.98, ge=0.0, lt=1.0)
     """Decay of Adam's second moment."""
     eps: float = Field(1e-9, gt=0.0)
     """Adam's epsilon."""
     weight_decay: float = Field(0.0, ge=0.0)
-    """Weight decay, on matrices only: decoupled with adamw and schedule_free, L2 regularization with adam."""
+    """Weight decay, on matrices only: decoupled with adamw, L2 regularization with adam."""
     schedule: Literal["noam", "inverse_sqrt", "linear", "cosine", "constant"] = "noam"
     """Learning rate schedule. noam: factor * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5). The others
     rise linearly to peak_lr in warmup_steps, then fall with step^-0.5, linearly or as a cosine to 0 at max_steps,
@@ -235,8 +235,6 @@ class TrainingConfig(Section):
             problems.append(f"select_by: no text is written with {what}; take loss or auto")
         if self.cooldown and self.ends_at_max_steps:
             problems.append(f"cooldown: the {self.schedule} schedule falls to 0 by itself; leave cooldown at 0")
-        if self.optimizer == "schedule_free":
-            problems += self._against_schedule_free()
         if self.max_tokens == "auto" and self.parallel == "fsdp":
             problems.append("max_tokens: auto measures a model that is not sharded; with parallel: fsdp give a number")
         raise_together(problems)
@@ -273,16 +271,3 @@ class TrainingConfig(Section):
             "languages": bool(self.languages),
         }
         return [f"{name}: not with objective: classification" for name, value in given.items() if value]
-
-    def _against_schedule_free(self) -> list[str]:
-        """Return problems of settings that schedule_free excludes, since it averages and keeps the learning rate."""
-        problems = []
-        if self.schedule != "constant":
-            problems.append(f"schedule: schedule_free needs constant, with a peak_lr; found {self.schedule}")
-        if self.cooldown:
-            problems.append("cooldown: schedule_free averages instead; leave cooldown at 0")
-        if self.ema:
-            problems.append("ema: the weights of schedule_free are averages already; leave ema at 0")
-        if not self.beta1:
-            problems.append("beta1: schedule_free cannot do without it; 0.9 is usual")
-        return problems

@@ -21,7 +21,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from matplotlib.typing import LineStyleType
 
-from nmt.config.load import load_config
+from nmt.config.load import load_saved_config
 from nmt.console import printable
 from nmt.errors import CheckpointError, NmtError
 from nmt.layout import RunDir
@@ -115,7 +115,7 @@ def _points(records: Sequence[Record], value_of: Callable[[Record], float | None
 def unit_of(run: RunDir) -> str:
     """Return what the losses of a run are means over."""
     with suppress(NmtError, OSError):  # of a damaged configuration: as in translation
-        training = load_config(run.config).training
+        training = load_saved_config(run.config).training
         if training.noise == "span":
             return "masked piece"
         return {"classification": "text", "masked": "masked piece"}.get(training.objective, "token")

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from nmt.config import Config, Source
-from nmt.config.load import load_config
+from nmt.config.load import load_saved_config
 from nmt.config.source import is_url
 from nmt.data.corpus import ADVICE, Corpus, read_manifest
 from nmt.data.manifest import Manifest
@@ -125,7 +125,7 @@ def reused_tokenizers(path: Path, config: Config) -> Tokenizers:
     if data.manifest.is_file():
         languages = read_manifest(data).languages
     elif run.config.is_file():
-        languages = load_config(run.config).data.languages
+        languages = load_saved_config(run.config).data.languages
     else:
         raise DataError(f"{path}: has neither manifest.json nor config.yaml, which name the languages of its tokenizer")
     if config.data.has_labels:  # its vocabulary is of the text alone, and may be that of any run with its language

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.config import Config
-from nmt.config.load import load_config
+from nmt.config.load import load_config, load_saved_config
 from nmt.console import say, show
 from nmt.errors import ConfigError
 from nmt.layout import RunDir
@@ -61,7 +61,7 @@ class Training:
         """Whether the run has finished with these settings."""
         if not self.run.info.is_file() or summarise(self.run).state != "finished":
             return False
-        recorded, wanted = load_config(self.run.config).without_licenses(), self.settings().without_licenses()
+        recorded, wanted = load_saved_config(self.run.config).without_licenses(), self.settings().without_licenses()
         return recorded.model_dump(exclude=LOCATIONS) == wanted.model_dump(exclude=LOCATIONS)
 
 
@@ -90,7 +90,7 @@ def plan(request: Bidirectional) -> tuple[Training, Training]:
     name = request.name or Path(request.config).stem
     both, one = RunDir(Path("runs", f"{name}-both")), RunDir(Path("runs", f"{name}-both-{direction}"))
     # an existing run keeps the direction that it was started with: it has learned both
-    first_direction = load_config(both.config).data.direction if both.info.is_file() else direction
+    first_direction = load_saved_config(both.config).data.direction if both.info.is_file() else direction
     settings = ["training.both_directions=true", f"data.direction={first_direction}"]
     first = Training(both, request.config, [*request.overrides, *limit("--both", request.both), *settings])
     # initial weights of the user are for the first training

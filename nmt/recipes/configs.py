@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.config import Config, DataConfig, Source
-from nmt.config.load import changed_config, check_config, load_config
+from nmt.config.load import changed_config, check_config, load_saved_config
 from nmt.config.source import is_url, joint_license
 from nmt.data.corpus import read_manifest
 from nmt.errors import ConfigError, DataError
@@ -23,7 +23,7 @@ def run_config(run: Path) -> Config:
     is no run, ConfigError if it has learned something else.
     """
     check_is_run(run)
-    config = load_config(RunDir(run).config)
+    config = load_saved_config(RunDir(run).config)
     if config.training.objective != "translation":
         raise ConfigError([f"{run}: has learned training.objective: {config.training.objective}, not to translate"])
     start: dict[str, object] = {"init_from": None, "freeze": [], "both_directions": False}

@@ -25,7 +25,6 @@ from nmt.runs.state import load_state, read_seal, state_text
 
 NAMES_BYTES = 1 << 17  # upper bound of the safetensors headers and state.json of a checkpoint
 Tensors = dict[str, Tensor]
-COUNTED = (torch.float64, torch.int64, torch.bool)  # scalars in the state of schedule-free AdamW
 
 
 def save_checkpoint(
@@ -99,15 +98,15 @@ def _is_extra(source: CheckpointDir) -> bool:
         return False
 
 
-def most_bytes(n_parameters: int, keep_last: int, has_ema: bool, n_moments: int = 2) -> int:
+def most_bytes(n_parameters: int, keep_last: int, has_ema: bool) -> int:
     """Return an upper bound of the disk space that the checkpoints of a run take at any time, in bytes.
 
     Float32 weights are stored for the `keep_last` newest checkpoints, the best, the average, and the one being written;
-    all but the average also have the moving average, if there is one. The optimizer state is `n_moments` times as
-    large (two for Adam) and stored for the newest two and the one being written.
+    all but the average also have the moving average, if there is one. The optimizer state is twice as
+    large and stored for the newest two and the one being written.
     """
     n_ema = keep_last + 2 if has_ema else 0
-    return 4 * n_parameters * (keep_last + 3 + n_ema + n_moments * 3) + NAMES_BYTES * (keep_last + 3 + n_ema)
+    return 4 * n_parameters * (keep_last + 3 + n_ema + 2 * 3) + NAMES_BYTES * (keep_last + 3 + n_ema)
 
 
 def check_fit(model: torch.nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
@@ -192,8 +191,8 @@ def _load(source: CheckpointDir, name: str) -> Tensors:
 
 
 def parse_tensors(data: bytes, path: Path) -> Tensors:
-    """Parse the bytes of a safetensors file. Raises CheckpointError unless they are valid and have the number types
-    that `nmt` writes: float32, and others for scalars of an optimizer state. `path` is for the message."""
+    """Parse the bytes of a safetensors file. Raises CheckpointError unless they are valid and float32.
+    `path` is for the message."""
     try:
         tensors = load(data)
     except KeyError as error:  # a number type that PyTorch or its safetensors reader does not know
@@ -201,7 +200,7 @@ def parse_tensors(data: bytes, path: Path) -> Tensors:
     except (SafetensorError, AssertionError, RuntimeError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path}: damaged: {error}") from error
     for name, tensor in tensors.items():
-        if tensor.dtype != torch.float32 and not (tensor.dim() == 0 and tensor.dtype in COUNTED):
+        if tensor.dtype != torch.float32:
             dtype = str(tensor.dtype).removeprefix("torch.")
             raise CheckpointError(f"{path}: damaged: {name} holds numbers of type {dtype}, not float32")
     return tensors

@@ -22,7 +22,7 @@ from pydantic import Field
 from safetensors.torch import save
 
 from nmt.config import Config
-from nmt.config.load import dump_config, load_config
+from nmt.config.load import dump_config, load_saved_config
 from nmt.errors import CheckpointError, DataError
 from nmt.files.document import Document, Sealed, read_document, sealed_text
 from nmt.files.read import read_regular, read_tensors, remove_tree
@@ -124,7 +124,7 @@ def load_folder(path: Path) -> Folder:
     for name in checksums:
         if name == directory.config.name or name.startswith(f"{directory.tokenizer.path.name}/"):
             _verified(directory, name, checksums)
-    config = load_config(directory.config)
+    config = load_saved_config(directory.config)
     try:
         tokenizers = Tokenizers.load(directory.tokenizer, config.data.languages)
     except DataError as error:

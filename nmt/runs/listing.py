@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from nmt.config.load import load_config
+from nmt.config.load import load_saved_config
 from nmt.console import aligned, printable, width
 from nmt.errors import CheckpointError, NmtError
 from nmt.files.write import lock_holder
@@ -96,7 +96,7 @@ def summarise(run: RunDir) -> Summary:
     steps, tests = list[int](), list[ScoreRecord]()
     last, metric, best = Record(), metric_of("translation"), dict[Metric, float | None]()
     with _collecting(problems, run):
-        training = load_config(run.config).training
+        training = load_saved_config(run.config).training
         max_steps, metric = training.max_steps, metric_of(training.objective)
     with _collecting(problems, run):
         read_info(run)

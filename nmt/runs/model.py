@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from nmt.config import Config
-from nmt.config.load import load_config
+from nmt.config.load import load_saved_config
 from nmt.errors import CheckpointError, ConfigError
 from nmt.layout import RunDir
 from nmt.model.device import device_name
@@ -139,7 +139,7 @@ def open_saved(path: Path, checkpoint: str = "best", weights: str = "auto") -> S
         )  # fmt: skip
     run = RunDir(path)
     check_is_run(path)
-    config, info = load_config(run.config), read_info(run)
+    config, info = load_saved_config(run.config), read_info(run)
     chosen = choose_weights(run, config.training, checkpoint, weights)
     note = None
     if checkpoint == "best" and read_selected(run).best_step is None:

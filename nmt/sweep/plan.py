@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nmt.config import Config
-from nmt.config.load import load_config
+from nmt.config.load import load_config, load_saved_config
 from nmt.config.messages import differences
 from nmt.data.corpus import read_manifest
 from nmt.errors import CheckpointError, ConfigError, NmtError
@@ -248,7 +248,8 @@ def _problems(training: Training) -> Iterator[str]:
         yield f"{run.path}: {summary.problem}; repair it, or remove it to train it again"
     else:
         before, wanted = (
-            config.without_licenses().model_dump(mode="json") for config in (load_config(run.config), training.config)
+            config.without_licenses().model_dump(mode="json")
+            for config in (load_saved_config(run.config), training.config)
         )
         for key, old, new in differences(before, wanted):
             if key not in LOCATIONS:

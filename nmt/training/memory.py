@@ -50,9 +50,8 @@ def pick_max_tokens(
         free_memory()
         return longest
     per_token = max(1.0, (used[1] - used[0]) / (n_large - n_small))
-    # gradients and two moments; plus the moving average and the copy that validates it, or with schedule_free the copy
-    # that validates its averages
-    n_copies = 5 if settings.ema else 4 if settings.optimizer == "schedule_free" else 3
+    # gradients and two moments; plus the moving average and the copy that validates it
+    n_copies = 5 if settings.ema else 3
     fixed = max(0.0, used[0] - per_token * n_small) + n_copies * 4 * sum(p.numel() for p in model.parameters())
     free = SAFE_SHARE[device.type] * free_bytes(device) - fixed
     return int(max(longest, min(useful, free / per_token)))

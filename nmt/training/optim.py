@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from inspect import unwrap
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from nmt.config import TrainingConfig
-from nmt.errors import ConfigError
-
-INSTALL = (
-    "training.optimizer: schedule_free needs the package schedulefree; install it with pip install "
-    "schedulefree, or with nmt's extra schedule-free"
-)
 
 
 def learning_rate(step: int, config: TrainingConfig, d_model: int, cooldown: tuple[int, int] | None = None) -> float:
@@ -66,10 +59,7 @@ class Adam(torch.optim.Adam):
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    """Make the optimizer of all parameters that are not frozen, with weight decay on matrices, not on biases and norms.
-
-    Raises ConfigError if it is schedule_free and the package of that extra is not installed.
-    """
+    """Make the optimizer of all parameters that are not frozen; weight decay applies to matrices only."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
         {"params": [p for p in parameters if p.dim() > 1], "weight_decay": config.weight_decay},
@@ -77,21 +67,5 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opti
     ]
     groups = [group for group in groups if group["params"]]
     betas = config.beta1, config.beta2
-    if config.optimizer == "schedule_free":
-        try:
-            from nmt.training.schedule_free import ScheduleFree
-        except ImportError as error:
-            raise ConfigError([INSTALL]) from error
-        return ScheduleFree(groups, betas, config.eps)
     is_decoupled = config.optimizer == "adamw"
     return Adam(groups, lr=0.0, betas=betas, eps=config.eps, fused=True, decoupled_weight_decay=is_decoupled)
-
-
-def weights_to_keep(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Return the weights to save, validate and translate with, by name.
-
-    They are the averages of schedule_free, otherwise the model's own.
-    """
-    weights: dict[str, Tensor] = dict(model.named_parameters())
-    averages: Callable[[dict[str, Tensor]], dict[str, Tensor]] | None = getattr(optimizer, "averages", None)
-    return weights if averages is None else averages(weights)

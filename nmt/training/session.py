@@ -24,7 +24,6 @@ from nmt.runs.state import TrainState
 from nmt.training.ema import Ema
 from nmt.training.halves import Halves
 from nmt.training.objective import Forward
-from nmt.training.optim import weights_to_keep
 from nmt.training.parallel.exchange import EXCHANGE_DTYPES, GradientExchange, completion_order
 from nmt.training.parallel.shard import gather_tensors, is_sharded
 from nmt.training.parallel.world import World
@@ -58,8 +57,8 @@ class Session:
     halves: Halves | None = None
     """Half-precision copies of the weights, if they are made once per update."""
     copy: Model | None = None
-    """On rank 0, if the weights to validate are not the model's own: the gathered weights of a sharded model, the
-    averages of schedule_free, or the moving average."""
+    """On rank 0, if the weights to validate are not the model's own: the gathered weights of a sharded model, or the
+    moving average."""
     ema: Ema | None = None
     """The moving average of the weights, with training.ema."""
     modifiers: Change | None = None
@@ -177,16 +176,11 @@ class Session:
         """Whether the model is sharded over ranks."""
         return is_sharded(self.model)
 
-    @property
-    def keeps_averages(self) -> bool:
-        """Whether the weights that are saved and validated are averages, not those that the gradient is taken at."""
-        return self.config.training.optimizer == "schedule_free"
-
     def __post_init__(self) -> None:
         self.saver = Saver(self.device)
         if decay := self.config.training.ema:
             self.ema = Ema(self.model, decay)
-        if self.copy is None and self.world.is_rank0 and (self.ema is not None or self.keeps_averages):
+        if self.copy is None and self.world.is_rank0 and self.ema is not None:
             self.copy = deepcopy(self.model)
         summed = [] if self.is_sharded or self.world.size == 1 else completion_order(self.model)
         self.exchange = GradientExchange(summed, self.world, EXCHANGE_DTYPES[self.config.training.exchange_precision])
@@ -205,7 +199,7 @@ class Session:
 
     def to_validate(self, kind: Weights) -> Model:
         """Return, on rank 0, the full model with its current weights, raw or ema."""
-        if kind == "raw" and not self.is_sharded and not self.keeps_averages:
+        if kind == "raw" and not self.is_sharded:
             return self.model
         assert self.copy is not None, "made at the start where it is needed"
         assign(self.copy, self._request(kind), "the model")
@@ -219,7 +213,7 @@ class Session:
             assert self.ema is not None, "requested only with training.ema"
             tensors = self.ema.tensors
         else:
-            tensors = weights_to_keep(self.model, self.optimizer)
+            tensors = dict(self.model.named_parameters())
         return gather_tensors(tensors, self.world)
 
     def _request(self, kind: str) -> Tensors:

@@ -1,6 +1,6 @@
 """Kill a training run at many random moments, resume it each time, and check that it ends like an undisturbed run.
 
-    python -m scripts.checks.torture [--setting plain|all|schedule_free|denoising|pretrain] [--kills 100] [--seed 1]
+    python -m scripts.checks.torture [--setting plain|all|rdrop|denoising|pretrain] [--kills 100] [--seed 1]
         [--keep DIR]
 
 A tiny model is trained on a made-up corpus, first without disturbance. Then the same run is made again by the real
@@ -57,9 +57,9 @@ SETTINGS = {
         "training.consistency=simcut", "training.src_bpe_dropout=0.1", "training.tgt_bpe_dropout=0.1",
         "training.ema=0.95", "training.optimizer=adamw", "training.weight_decay=0.01",
     ),
-    "schedule_free": (
-        "training.optimizer=schedule_free", "training.schedule=constant", "training.cooldown=0",
-        "training.peak_lr=3e-3", "training.consistency=rdrop", "training.consistency_weight=5",
+    "rdrop": (
+        "training.schedule=constant", "training.cooldown=0", "training.peak_lr=3e-3",
+        "training.consistency=rdrop", "training.consistency_weight=5",
         "training.tgt_bpe_dropout=0.2",
     ),
     "denoising": ("training.objective=denoising", "training.consistency=simcut", "training.ema=0.95"),

@@ -31,7 +31,7 @@ from scripts.gpu.speed import decode
 
 def versions(check: Check) -> Found:
     """Versions of packages, properties of the GPU, and the speed of a matrix product."""
-    names = ("numpy", "pydantic", "safetensors", "sentencepiece", "sacrebleu", "triton", "schedulefree", "tensorboard")
+    names = ("numpy", "pydantic", "safetensors", "sentencepiece", "sacrebleu", "triton", "tensorboard")
     found = {}
     for name in names:
         try:
@@ -146,7 +146,6 @@ def _milliseconds(check: Check, all_tensors: list[tuple[list[Tensor], Tensor | N
 
 OTHER_MODEL = ("model.norm=post", "model.activation=gelu", "model.positions=learned", "model.tie_embeddings=none",
                "model.attention_dropout=0.1")  # fmt: skip
-SCHEDULE_FREE = ("training.optimizer=schedule_free", "training.schedule=constant", "training.cooldown=0")
 CLASSES = ("training.objective=classification", "data.direction=de-label", "data.valid=0.1", "data.test={}",
            "data.train=[{files: {de: a, label: b}}]")  # fmt: skip
 MASKED = ("training.objective=masked", "model.kind=encoder")
@@ -179,7 +178,6 @@ WAYS = (
     Mode("R-Drop, moving average, fp16", RDROP, precision="fp16"),
     Mode("post-norm, GELU, learned positions, nothing tied, attention dropout", (*PLAIN, *OTHER_MODEL)),
     Mode("Adam, no clipping, packed", (*PLAIN, "training.optimizer=adam", "training.clip_norm=0"), "packed"),
-    Mode("schedule-free, packed", (*PLAIN, *SCHEDULE_FREE), "packed"),
     Mode("frozen embeddings, packed", PLAIN, "packed", freeze=("embeddings",)),
     Mode("in parts, packed", PLAIN, "packed", update_tokens=32_768),
     *OTHER_OBJECTIVES,
@@ -210,7 +208,7 @@ def waits(check: Check) -> Found:
             continue
         try:
             session = check.session(mode)
-        except Exception as error:  # as without the package of schedule_free
+        except Exception as error:
             yield {"update": mode.name, "left_out": " ".join(f"{error}".split())[:200]}
             continue
         updates = check.updates(

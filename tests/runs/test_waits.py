@@ -25,7 +25,6 @@ from nmt.search.constrained import Constraints
 from nmt.search.rules import Rules
 from nmt.search.sample import draw
 from nmt.search.step import TransformerStep
-from nmt.training import schedule_free
 from nmt.training.loop import train_step
 from scripts.gpu import machine
 from scripts.gpu.setting import Check
@@ -88,9 +87,6 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(MultiHeadAttention, "_attend", attend)
     monkeypatch.setattr(Dropout, "forward", lambda self, x: F.dropout(x, self.p, self.training))
-    monkeypatch.setattr(schedule_free, "SYNCHRONOUS", set())
-    counters = schedule_free._Counters  # whose answer is that of the last update, long there
-    monkeypatch.setattr(counters, "was_skipped", unseen(counters.was_skipped))
     for maker in (Pairs, Packing):  # batches are made on the CPU
         monkeypatch.setattr(maker, "batch", unseen(maker.batch))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from nmt.compare.types import Comparison, Group, System
-from nmt.config.load import load_config
+from nmt.config.load import load_saved_config
 from nmt.errors import NmtError
 from nmt.layout import RunDir
 from nmt.runs.curve import learning_curve
@@ -52,7 +52,7 @@ def _settings(group: Group, problems: list[str]) -> list[dict[str, str]]:
             continue
         run = RunDir(system.run)
         try:
-            tree = load_config(run.config).model_dump(mode="json")
+            tree = load_saved_config(run.config).model_dump(mode="json")
             info = read_info(run).model_dump(mode="json")
         except (NmtError, OSError) as error:
             problems.append(f"{system.name}: its settings cannot be read: {error}")

@@ -37,8 +37,7 @@ def check_disk(run: RunDir, n_parameters: int, settings: TrainingConfig, resume:
 
     Raises CheckpointError if a new run needs more than is free.
     """
-    n_moments = 3 if settings.optimizer == "schedule_free" else 2
-    most = most_bytes(n_parameters, settings.keep_last, settings.ema > 0, n_moments)
+    most = most_bytes(n_parameters, settings.keep_last, settings.ema > 0)
     here = next(path for path in (run.path, *run.path.absolute().parents) if path.exists())
     free = shutil.disk_usage(here).free
     taken = sum(path.stat().st_size for path in run.checkpoints.rglob("*") if path.is_file())

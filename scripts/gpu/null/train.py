@@ -22,9 +22,9 @@ import torch
 
 from nmt.training.loop import train_step
 from nmt.training.setup import compiled as compiling
-from scripts.gpu.machine import OTHER_OBJECTIVES, SCHEDULE_FREE, WAYS, noted
+from scripts.gpu.machine import OTHER_OBJECTIVES, WAYS, noted
 from scripts.gpu.null.counts import counts, launches, reset
-from scripts.gpu.setting import PLAIN, SIMCUT, Check, Mode
+from scripts.gpu.setting import SIMCUT, Check, Mode
 
 COMPILED = (
     Mode("compiled, packed", layout="packed", is_compiled=True),
@@ -32,7 +32,6 @@ COMPILED = (
     Mode("compiled, padded", is_compiled=True),
     Mode("compiled, SimCut, packed", SIMCUT, "packed", is_compiled=True),
     Mode("compiled, SimCut, padded", SIMCUT, is_compiled=True),
-    Mode("compiled, schedule-free, packed", (*PLAIN, *SCHEDULE_FREE), "packed", is_compiled=True),
     *(replace(way, name=f"compiled, {way.name}", is_compiled=True) for way in OTHER_OBJECTIVES),
 )
 GRAPHS = (Mode("CUDA graphs, packed", layout="packed", is_compiled=True, graphs="reduce-overhead"),)

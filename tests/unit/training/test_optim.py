@@ -42,7 +42,7 @@ def test_the_other_schedules_warm_up_linearly_to_their_peak(schedule, at_300, la
     assert lr(500, **settings) > 0  # the last update learns too
 
 
-NAMES = ["adam", "adamw", "schedule_free"]
+NAMES = ["adam", "adamw"]
 KINDS = [("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW)]
 
 
