@@ -79,8 +79,8 @@ def filter_pairs(
     from nmt.cli.defaults import run_or_newest
     from nmt.console import Progress
     from nmt.files.write import open_output, refuse_overwriting
-    from nmt.prepare.cleaning.pair_classifier import PairClassifier
     from nmt.translate.filter import (
+        PairClassifier,
         agreed,
         at_least,
         best,

@@ -70,12 +70,6 @@ class CleanSteps(Section):
     misaligned: float | None = Field(None, ge=0.0, lt=1.0)
     """Maximum share of good pairs that may be lost, such as 0.03, in order to drop those whose sides do not translate
     each other; which do is learned from the corpus itself. Nothing is dropped of a corpus of less than 1,000 pairs."""
-    classifier: str | None = None
-    """Run with `training.pair_task`, of either direction, whose scores tell which pairs are translations. It scores the
-    pairs that all other steps have left."""
-    min_classifier_score: float | None = Field(None, ge=0.0, le=1.0)
-    """Minimum score of a pair by the classifier, such as 0.5, above which it is more probably a translation than not;
-    other pairs are dropped."""
 
     def over(self: _Steps, others: CleanSteps) -> _Steps:
         """Return these steps, with those of `others` that are not given here."""

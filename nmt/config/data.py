@@ -127,7 +127,6 @@ class DataConfig(Section):
                 problems.append(
                     f"test: {name!r} is not a name for a test set; use letters, digits, _ . - and not train or valid"
                 )
-        problems += _classifier_problems(self)
         if match is not None:
             problems += _mono_problems(self)
         raise_together(problems)
@@ -203,16 +202,6 @@ class DataConfig(Section):
     def directory(self) -> Path:
         """`dir` with `{direction}` filled in."""
         return Path(self.dir.replace("{direction}", "-".join(self.languages)))
-
-
-def _classifier_problems(data: DataConfig) -> Iterator[str]:
-    """Yield what is missing where pairs are to be scored by a classifier."""
-    for i in range(len(data.train)):
-        clean = data.clean_of(f"train.{i}")
-        if clean.classifier and clean.min_classifier_score is None:
-            yield f"train.{i}: clean.classifier needs clean.min_classifier_score, such as 0.5"
-        if clean.min_classifier_score and not clean.classifier:
-            yield f"train.{i}: clean.min_classifier_score needs clean.classifier, the run that scores the pairs"
 
 
 def _mono_problems(data: DataConfig) -> Iterator[str]:

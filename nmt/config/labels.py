@@ -8,7 +8,7 @@ from nmt.config.data import LABEL, DataConfig
 from nmt.config.training import TrainingConfig
 
 _PAIR_STEPS = ("overlap_sides", "copied", "same_links", "same_tags", "same_numbers", "same_sentences", "truncated",
-               "max_ratio_spread", "misaligned", "classifier", "max_sources", "max_ratio")  # fmt: skip
+               "max_ratio_spread", "misaligned", "max_sources", "max_ratio")  # fmt: skip
 _PAIR_FORMATS = ("tmx", "xliff", "po", "moses")
 
 

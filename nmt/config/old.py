@@ -6,7 +6,12 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
-GONE: dict[str, tuple[object, str]] = {}
+_FILTER = "score pairs with nmt filter --classifier RUN, and read its scores with score and clean.min_score"
+GONE: dict[str, tuple[object, str]] = {
+    f"data.{where}clean.{name}": (None, _FILTER)
+    for where in ("", "train.*.")
+    for name in ("classifier", "min_classifier_score")
+}
 """By setting, the value that had no effect, and what to write instead. `*` stands for any place in a list."""
 GONE_VALUES: dict[tuple[str, str], tuple[object, str]] = {
     ("training.optimizer", "schedule_free"): ("adamw", "take adamw, with training.cooldown or training.ema"),

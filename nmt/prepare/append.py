@@ -14,7 +14,6 @@ from nmt.errors import DataError
 from nmt.files.read import read_text
 from nmt.files.staging import staged_directory, work_directory
 from nmt.layout import DataDir
-from nmt.prepare.cleaning.classified import classifier_fingerprints
 from nmt.prepare.cleaning.counts import total
 from nmt.prepare.cleaning.reasons import REASONS
 from nmt.prepare.files import content_fingerprint, file_facts, samples_of
@@ -45,17 +44,15 @@ def append(
     Its other corpora are not read again, and its vocabulary, development and test sets stay. Of alike pairs the earlier
     is kept. Arguments as of `nmt.prepare.prepare.prepare`.
 
-    Raises DataError, also if the directory is not divided into shards, or anything else in the config has changed;
-    ConfigError for a run that is no classifier of pairs of these languages.
+    Raises DataError, also if the directory is not divided into shards, or anything else in the config has changed.
     """
     corpus = Corpus.open(DataDir(data_dir))
-    classifiers = classifier_fingerprints(config.data)
-    keys = _new_corpora(config, corpus, classifiers)
+    keys = _new_corpora(config, corpus)
     root = text_folder(config.data.root)
     sources = {key: open_source(config.data.train[int(key[6:])], config.data.languages, root) for key in keys}
     with work_directory(data_dir) as folder, staged_directory(data_dir) as staged:
         addition = _Addition(config, corpus, sources, DataDir(staged))
-        addition.write(Work(folder, engine or InProcess(), sizes, classifiers=classifiers))
+        addition.write(Work(folder, engine or InProcess(), sizes))
     for key, report in addition.reports.items():
         echo(f"{key} {sources[key].record.corpus}: {report.kept:,} of {report.read:,} pairs added")
     for warning in addition.warnings:
@@ -64,7 +61,7 @@ def append(
     echo(f"wrote {data_dir}")
 
 
-def _new_corpora(config: Config, corpus: Corpus, classifiers: Mapping[str, str]) -> list[str]:
+def _new_corpora(config: Config, corpus: Corpus) -> list[str]:
     """Return the keys of the corpora to add. Raises DataError if they cannot be added."""
     directory, manifest = corpus.directory, corpus.manifest
     if config.data.has_labels:
@@ -81,7 +78,7 @@ def _new_corpora(config: Config, corpus: Corpus, classifiers: Mapping[str, str])
         raise DataError(f"{directory.manifest}: does not record what it was made from, so nothing can be added")
     n_before = sum(key.startswith("train.") for key in manifest.sources)
     before = config.data.model_copy(update={"train": config.data.train[:n_before]})
-    wanted = recipe(config.model_copy(update={"data": before}), classifiers=classifiers)
+    wanted = recipe(config.model_copy(update={"data": before}))
     if is_reused(manifest.config):
         wanted["tokenizer"] = manifest.config["tokenizer"]
     if described := list(changes(manifest.config, wanted)):
@@ -124,7 +121,7 @@ class _Addition:
         names = {key: record.corpus for key, record in records.items()}
         samples = text.samples()
         self.warnings = text.warnings + corpus_warnings(self.reports, samples, data.languages, names)
-        made_from = recipe(self.config, classifiers=work.classifiers)
+        made_from = recipe(self.config)
         files = file_facts(self.staged.path)
         before = PreparedManifest.model_validate_json(read_text(self.corpus.directory.manifest), strict=False)
         made_from["tokenizer"] = (before.config or {})["tokenizer"]

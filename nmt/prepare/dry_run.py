@@ -11,7 +11,6 @@ from nmt.config import Config
 from nmt.console import Progress, show
 from nmt.errors import DataError
 from nmt.files.write import replace_file
-from nmt.prepare.cleaning.classified import classifier_fingerprints
 from nmt.prepare.held_out import read_held_out
 from nmt.prepare.languages import Place, Sample, with_places
 from nmt.prepare.pairs import OpenSource
@@ -45,19 +44,17 @@ def dry_run(
         report: where to write the report: a file named *.html or *.json, or a directory for both; None: nowhere.
         engine: does the work on the whole text; by default this process.
 
-    Raises DataError, also if nothing is left of the text, HubError for the hub, or ConfigError for a run that is no
-    classifier of pairs of these languages.
+    Raises DataError, also if nothing is left of the text, or HubError for the hub.
     """
     root = text_folder(config.data.root)
-    classifiers = classifier_fingerprints(config.data)
     trial = _Trial(config, {key: open_source(each, config.data.languages, root) for key, each in config.data.sources()})
     with TemporaryDirectory(prefix="nmt-") as folder:
         # a sample is cleaned before other processes would have started
         own = engine if engine is not None and sample is None else InProcess()
         # the content of block lists: only work that goes on needs it
-        work = Work(Path(folder), own, SIZES, {"block lists": ""}, classifiers)
+        work = Work(Path(folder), own, SIZES, {"block lists": ""})
         text = trial.settle(work, sample)
-        outcome = trial.report(text, sample, classifiers)
+        outcome = trial.report(text, sample)
     for line in screen(outcome):
         echo(line)
     if config.data.mono:
@@ -101,7 +98,7 @@ class _Trial:
             report.renumber([0, *own].__getitem__)
         return text
 
-    def report(self, text: TrainingText, sample: int | None, classifiers: dict[str, str]) -> Report:
+    def report(self, text: TrainingText, sample: int | None) -> Report:
         """Return the report on the text."""
         languages = self._config.data.languages
         records = {key: source.record for key, source in self._sources.items()}
@@ -121,7 +118,7 @@ class _Trial:
             corpora=corpus_reports(reports, records, samples, languages),
             held_out={key.removeprefix("test."): len(pairs) for key, pairs in held_out.items()},
             warnings=self._warnings + text.warnings + corpus_warnings(reports, samples | others, languages, names),
-            settings=recipe(self._config, classifiers=classifiers),
+            settings=recipe(self._config),
         )
 
 

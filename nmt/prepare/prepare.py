@@ -17,7 +17,6 @@ from nmt.data.manifest import FORMAT, SHARDED_FORMAT, Manifest, SourceRecord
 from nmt.files.staging import staged_directory, work_directory
 from nmt.layout import DataDir
 from nmt.prepare.checks import changes_since, check_replaceable, reused_tokenizers
-from nmt.prepare.cleaning.classified import classifier_fingerprints
 from nmt.prepare.cleaning.counts import total
 from nmt.prepare.files import content_fingerprint, file_facts, samples_of
 from nmt.prepare.held_out import read_held_out, with_classes, write_held_out
@@ -63,13 +62,11 @@ def prepare(
         engine: does the work; by default this process.
         sizes: how the work is divided.
 
-    Raises DataError for sources, an empty corpus, or a directory that `prepare` did not write; HubError for the hub;
-    ConfigError for a run that is no classifier of pairs of these languages.
+    Raises DataError for sources, an empty corpus, or a directory that `prepare` did not write; HubError for the hub.
     """
     directory = DataDir(data_dir)
     reused = reused_tokenizers(tokenizer_from, config) if tokenizer_from is not None else None
-    classifiers = classifier_fingerprints(config.data)
-    wanted = recipe(config, reused, classifiers)
+    wanted = recipe(config, reused)
     check_replaceable(directory)
     reasons = changes_since(directory, wanted, config)
     if reasons == []:
@@ -83,7 +80,7 @@ def prepare(
     sources = {key: open_source(source, config.data.languages, root) for key, source in config.data.sources()}
     mono = {key: open_source(source, (name, name), root) for key, name, source in config.data.mono_sources()}
     with work_directory(data_dir) as folder, staged_directory(data_dir) as staged:
-        work = Work(folder, engine or InProcess(), sizes, classifiers=classifiers)
+        work = Work(folder, engine or InProcess(), sizes)
         build = _Build(config, work, sources, mono, reused)
         report = build.write(DataDir(staged), wanted)
     for line in report:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import chain
 from typing import TypeAlias
 
@@ -23,14 +23,11 @@ _CHECKS = ("sha256", "pairs", "stream", "license")
 """Settings of a source that do not determine what is read."""
 
 
-def recipe(config: Config, reused: Tokenizers | None = None, classifiers: Mapping[str, str] | None = None) -> Recipe:
+def recipe(config: Config, reused: Tokenizers | None = None) -> Recipe:
     """Return the settings that a data directory is made from; the content of the source files is not part of them, but
     that of block lists is.
 
-    Args:
-        reused: the tokenizers, where they are taken from another directory and not learned.
-        classifiers: fingerprints of the classifiers of pairs, by name; None where they are not known, such as on a
-            machine that trains.
+    reused: the tokenizers, where they are taken from another directory and not learned.
     """
     data = config.data.model_dump(mode="json", exclude=_LOCATIONS)
     mono = list(chain.from_iterable(data["mono"].values()))
@@ -57,8 +54,6 @@ def recipe(config: Config, reused: Tokenizers | None = None, classifiers: Mappin
     made_from: Recipe = {"languages": list(config.data.languages), "data": data, "tokenizer": tokenizer}
     if lists := block_lists(config.data):
         made_from["block_lists"] = lists
-    if classifiers:
-        made_from["classifiers"] = dict(classifiers)
     return made_from
 
 
@@ -76,10 +71,9 @@ def changes(old: Recipe, new: Recipe) -> Iterator[str]:
         taken, trained = "taken from elsewhere (--tokenizer-from)", "trained on this text"
         yield f"the tokenizer was {taken if is_reused(old) else trained}, is {taken if is_reused(new) else trained}"
         new = {**new, "tokenizer": old["tokenizer"]}
-    for kind in ("block_lists", "classifiers"):
-        was, now = old.pop(kind, None), new.pop(kind, None)
-        if isinstance(was, dict) and isinstance(now, dict):
-            yield from (f"{name} has changed" for name in was if now.get(name, "") not in ("", was[name]))
+    was, now = old.pop("block_lists", None), new.pop("block_lists", None)
+    if isinstance(was, dict) and isinstance(now, dict):
+        yield from (f"{name} has changed" for name in was if now.get(name, "") not in ("", was[name]))
     for key, was, wanted in differences(old, new):
         if was is None or wanted is None:
             yield f"{key} was {'added' if was is None else 'removed'}"

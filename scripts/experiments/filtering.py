@@ -25,9 +25,9 @@ import numpy as np
 from nmt.cli.exits import user_errors
 from nmt.console import Progress
 from nmt.files.write import replace_file
-from nmt.prepare.cleaning.pair_classifier import PairClassifier
 from nmt.translate.filter import (
     Floats,
+    PairClassifier,
     PairScores,
     agreed,
     best,

@@ -23,13 +23,12 @@ from nmt.errors import ConfigError, DataError
 from nmt.layout import RunDir
 from nmt.model.masks import Padded
 from nmt.model.stacks import EncoderModel
-from nmt.prepare.cleaning.pair_classifier import PairClassifier, odds_score
 from nmt.prepare.prepare import prepare
 from nmt.training.loop import fit
 from nmt.training.objective import cross_entropy
 from nmt.training.session import Session
 from nmt.training.setup.start import start
-from nmt.translate.filter import PairScore, agreed, collect_scores
+from nmt.translate.filter import PairClassifier, PairScore, agreed, collect_scores, odds_score
 from tiny_corpus import tiny_settings
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -229,24 +228,6 @@ def test_the_classifier_filters_pairs(trained: tuple[Config, Path], tmp_path: Pa
     judge = PairClassifier.load(folder / "run")
     alone = [odds_score(found.value) for pair in right[:5] for found in judge.log_odds([pair])]
     assert alone == pytest.approx(good[:5], rel=1e-4)
-
-
-def test_prepare_drops_what_the_classifier_finds(trained: tuple[Config, Path], tmp_path: Path) -> None:
-    """Here copies that are one word longer, which no other step knows."""
-    _, folder = trained
-    sides = [(folder / f"dev.{language}").read_text(encoding="utf-8").splitlines() for language in ("aa", "bb")]
-    right = list(dict.fromkeys(zip(*sides, strict=True)))
-    copied = [pair[i % 2] for i, pair in enumerate(right)]
-    wrong = [(text, f"{text} {text.split()[0]}") for text in copied]
-    for side, language in enumerate(("aa", "bb")):
-        text = "".join(f"{pair[side]}\n" for pair in (*right, *wrong))
-        (tmp_path / f"train.{language}").write_text(text, encoding="utf-8")
-    clean = {"classifier": str(folder / "run"), "min_classifier_score": 0.5}
-    config = tiny_settings(tmp_path, data={"clean": clean, "valid": 1, "test": {}})
-    prepare(config, tmp_path / "data", tokenizer_from=folder / "data", echo=lambda _: None)
-    kept = (tmp_path / "data" / "train.bb").read_text(encoding="utf-8").splitlines()
-    assert len({*kept} & {pair[1] for pair in right}) > 0.9 * len(right) - 1
-    assert len({*kept} & {pair[1] for pair in wrong}) < 0.1 * len(wrong)
 
 
 def test_two_scorers_agree_by_rank() -> None:

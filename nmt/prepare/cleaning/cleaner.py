@@ -29,7 +29,6 @@ targets         `data.clean.max_targets` other targets of the source were kept
 sources         `data.clean.max_sources` other sources of the target were kept
 spread          the length ratio is unusual in this corpus (`clean.max_ratio_spread`)
 misaligned      the sides do not translate each other (`clean.misaligned`)
-classifier      its score by a trained classifier is low (`clean.classifier`)
 valid           it was split off as the development set (a number in `data.valid`)
 shared          it has a side in common with a pair that was split off
 pieces          a side has more than `data.max_pieces` pieces, found when the pairs that are left have been encoded

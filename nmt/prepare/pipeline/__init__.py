@@ -3,7 +3,7 @@
 read       files that are not plain aligned text become parts of line files
 clean      each part is cleaned; hashes of its pairs are written for the next stage
 group      of alike pairs in all parts, such as duplicates, all but the best are found by sorting the hashes
-judge      filters that learn from a sample of what is left, and then a trained classifier, find more pairs to drop
+judge      filters that learn from a sample of what is left find more pairs to drop
 settle     the development set is split off; what is left of each part is the training text
 mono       monolingual text, if there is any, is cleaned: a task does a language
 tokenizer  the vocabulary is learned

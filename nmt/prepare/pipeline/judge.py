@@ -1,5 +1,4 @@
-"""The stages `learn` and `judge`: filters learn from a sample of the pairs that are left, and judge all of them. What
-they leave is judged by a classifier, which was learned elsewhere and takes most of the time."""
+"""The stages `learn` and `judge`: filters learn from a sample of the pairs that are left, and judge all of them."""
 
 from __future__ import annotations
 
@@ -10,7 +9,6 @@ import numpy as np
 from pydantic import BaseModel
 
 from nmt.config import DataConfig
-from nmt.prepare.cleaning.classified import REASON, Classified, classified
 from nmt.prepare.cleaning.corpus_filters import SAMPLE_PAIRS, CorpusFilter, corpus_filters
 from nmt.prepare.cleaning.reasons import REASONS
 from nmt.prepare.pipeline.clean import cleaning_settings
@@ -37,17 +35,15 @@ class _Judging(BaseModel):
     part: int
     learned: list[int]
     """The number of the task of the stage `learn`, for each filter of the corpus."""
-    classified: Classified | None
     drops: Drops
 
 
 def judge_parts(
     work: Work, config: DataConfig, parts: Sequence[Part], cleaned: Sequence[Done], drops: Drops
 ) -> tuple[Drops, list[str]]:
-    """Apply the filters that learn, and classifiers. Returns where the rows to drop are named, and warnings."""
+    """Apply the filters that learn. Returns where the rows to drop are named, and warnings."""
     filters = {key: corpus_filters(config, key) for key in dict.fromkeys(part.key for part in parts)}
-    by_classifier = {key: classified(config, key, work.classifiers) for key in filters}
-    if not any(filters.values()) and not any(by_classifier.values()):
+    if not any(filters.values()):
         return drops, []
     n_rows = [int(str(part.summary["kept"])) for part in cleaned]
     version, settings = work.version(*work.versions), cleaning_settings(config)
@@ -66,15 +62,11 @@ def judge_parts(
     judging = []
     for i, part in enumerate(parts):
         numbers = [places[one.reason, _scope(one, part.key)] for one in filters[part.key]]
-        arguments_ = _Judging(
-            config=config, key=part.key, part=i, learned=numbers, classified=by_classifier[part.key], drops=drops
-        )
+        arguments_ = _Judging(config=config, key=part.key, part=i, learned=numbers, drops=drops)
         dump = arguments_.model_dump(mode="json") | {"config": settings}
         judging.append(Task(f"judge/{i:05}", judge, dump, work.version(*work.versions)))
     work.stage("judge", "judging", judging, lambda done: int(str(done.summary["pairs"])), sum(n_rows))
     reasons = list(dict.fromkeys(one.reason for own in filters.values() for one in own))
-    if any(by_classifier.values()):
-        reasons.append(REASON)
     warnings = [str(done.summary["warning"]) for done in learned if done.summary["warning"]]
     return drops.model_copy(update={"judged": reasons}), warnings
 
@@ -112,7 +104,7 @@ def learn(folder: Path, arguments: Json) -> Json:
 
 
 def judge(folder: Path, arguments: Json) -> Json:
-    """Write which rows of a part the filters and the classifier of its corpus drop, by reason."""
+    """Write which rows of a part the filters of its corpus drop, by reason."""
     task = _Judging.model_validate(arguments)
     text = part_folder(task.drops.work, "clean", task.part)
     pairs = list(zip(*(read_side(text, side) for side in SIDES), strict=True))
@@ -122,7 +114,4 @@ def judge(folder: Path, arguments: Json) -> Json:
         is_dropped = one.dropped(learned, [pairs[row] for row in rows.tolist()])
         np.save(folder / f"{one.reason}.npy", rows[is_dropped])
         rows = rows[~is_dropped]
-    if task.classified is not None:
-        is_dropped = task.classified.dropped(task.config.languages, [pairs[row] for row in rows.tolist()])
-        np.save(folder / f"{REASON}.npy", rows[is_dropped])
     return {"pairs": len(pairs)}

@@ -43,8 +43,6 @@ class Work:
     sizes: Sizes
     versions: dict[str, str] = field(default_factory=dict)
     """What identifies the outcome of each stage so far."""
-    classifiers: dict[str, str] = field(default_factory=dict)
-    """The fingerprints of the runs that are used as classifiers of pairs, by name."""
     lacks_files: bool = False
     """Whether a stage was found complete whose files had been removed."""
 

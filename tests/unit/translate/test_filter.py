@@ -23,9 +23,9 @@ from command import Command, Result
 from folders import Folder
 from nmt.config import Config
 from nmt.model.masks import Padded
-from nmt.prepare.cleaning.pair_classifier import PairClassifier, odds_score
 from nmt.text.tokenizer import EOS, SEPARATOR, Tokenizer
 from nmt.translate.filter import (
+    PairClassifier,
     PairScore,
     PairScores,
     at_least,
@@ -34,6 +34,7 @@ from nmt.translate.filter import (
     dual_cross_entropy,
     dual_score,
     kept_message,
+    odds_score,
 )
 from nmt.translate.score import BLANK, Numbers, Scored
 from nmt.translate.translator import Translator
