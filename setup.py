@@ -7,7 +7,7 @@ from setuptools import find_packages, setup
 from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
-VERSION = runpy.run_path(str(Path(__file__).parent / "nmt" / "cli" / "version.py"))
+VERSION = runpy.run_path(str(Path(__file__).parent / "nmt" / "version.py"))
 
 
 def write_commit(folder):

@@ -9,12 +9,11 @@ from typing import Annotated, Any, TypeVar
 import typer
 from typer.core import TyperGroup
 
-from nmt import __version__
 from nmt.cli.command import Command, Misuse
 from nmt.cli.complete import SHELLS, shell
 from nmt.cli.exits import user_errors
 from nmt.cli.hints import no_such_command
-from nmt.cli.version import commit
+from nmt.version import version as nmt_version
 
 ORDER = (
     "data", "prepare", "train", "translate", "classify", "evaluate", "compare", "score", "generate", "rerank", "filter",
@@ -74,8 +73,7 @@ app = _App(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        revision = commit()
-        print(f"nmt {__version__} ({revision})" if revision else f"nmt {__version__}")
+        print(f"nmt {nmt_version()}")
         raise typer.Exit()
 
 

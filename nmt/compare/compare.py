@@ -158,5 +158,5 @@ def _notes(groups: Sequence[Group]) -> Iterator[str]:
     elif smallest < MIN_RUNS:
         yield (
             f"groups of {smallest} are too few to tell how much scores vary between seeds: there is no p, and the "
-            f"intervals speak of the lines alone; train at least {MIN_RUNS} of each"
+            f"intervals reflect the choice of test lines only; train at least {MIN_RUNS} of each"
         )

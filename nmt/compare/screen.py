@@ -73,7 +73,9 @@ def _tables(comparison: Comparison) -> Iterator[list[str]]:
 
 def _cells(comparison: Comparison) -> Iterator[tuple[str, ...]]:
     """Yield the header of all tables, then their rows; cells are empty where there is no value."""
-    yield "score", "95 % interval", "s.d.", "diff.", "95 % interval", "p", "people agree"
+    of_lines = any(len(group.systems) > 1 for group in comparison.groups) and not _is_over_seeds(comparison)
+    interval = "95 %, lines only" if of_lines else "95 % interval"
+    yield "score", "95 % interval", "s.d.", "diff.", interval, "p", "people agree"
     for result in comparison.results:
         for score, difference in zip(result.scores, result.differences, strict=True):
             yield _row(result.metric, score, difference)
@@ -137,12 +139,17 @@ def verdicts(comparison: Comparison) -> Iterator[str]:
         yield "Not told apart does not mean equal: the interval says how large the difference may be."
 
 
+def _is_over_seeds(comparison: Comparison) -> bool:
+    differences = [each for result in comparison.results for each in result.differences if each is not None]
+    return any(each.degrees_of_freedom is not None for each in differences)
+
+
 def explanations(comparison: Comparison) -> Iterator[str]:
     """Yield what the columns mean and how they were computed."""
     differences = [each for result in comparison.results for each in result.differences if each is not None]
     n_compared = len(comparison.groups) - 1
     over_lines = f"{comparison.trials:,} trials, seed {comparison.seed}"
-    over_seeds = any(each.degrees_of_freedom is not None for each in differences)
+    over_seeds = _is_over_seeds(comparison)
     of = " of scores: bootstrap over lines" if over_seeds else ": bootstrap over lines, paired for differences"
     yield f"95 % intervals{of}; {over_lines}."
     if any(each.p is not None for each in differences):

@@ -86,8 +86,8 @@ class TrainingConfig(Section):
     """Consistency training: a second forward pass has to predict the same. rdrop (Wu et al., 2021): with other dropout;
     the loss is the sum of both cross-entropies plus consistency_weight * (KL(p||q) + KL(q||p)) / 2. simcut (Gao et al.,
     2022): with some tokens cut on both sides; the loss is the cross-entropy of the first pass plus consistency_weight *
-    KL(p||q), with gradients through both passes. Either is the mean over the target tokens of one pass. An update takes
-    about twice the time."""
+    KL(p||q), with gradients through both passes. Both losses are averaged over the target tokens of one pass. An
+    update takes about twice the time."""
     consistency_weight: float = Field(3.0, ge=0.0)
     """Weight of the divergence; 0: no consistency training. 3 is usual for simcut. For rdrop note that the two
     cross-entropies are summed: a weight of 2.5 where they are averaged corresponds to 5 here."""

@@ -74,8 +74,7 @@ def epoch_updates(lengths: PairLengths, plan: BatchPlan, epoch: int, window: int
     """Return the updates of a window of `epoch`: every pair once, in an order that depends on the arguments alone.
 
     The pairs are shuffled and cut into pools of at least `pool_pairs`; a pool is halved again and again by source or
-    target length into updates of equal numbers of target tokens (at most `update_tokens`, give or take one sentence),
-    and these are shuffled.
+    target length into updates of nearly equal numbers of target tokens, about `update_tokens`, and these are shuffled.
     """
     rng = np.random.default_rng([plan.seed, epoch, window])  # a zero at the end changes nothing
     rows = np.arange(len(lengths), dtype=np.min_scalar_type(len(lengths)))

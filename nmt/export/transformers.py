@@ -1,6 +1,6 @@
 """Export to the library Hugging Face transformers: the same weights under other names, settings and the tokenizer.
 
-The directory is loaded by `AutoModelForSeq2SeqLM` and `AutoTokenizer`. Writing it takes no other package.
+The directory is loaded by `AutoModelForSeq2SeqLM` and `AutoTokenizer`. Writing it needs no other package.
 """
 
 from __future__ import annotations

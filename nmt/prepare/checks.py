@@ -50,7 +50,8 @@ def unlike(directory: DataDir, manifest: Manifest, config: Config) -> str | None
     if not described:
         return None
     more = f", and {len(described) - 1} more" if len(described) > 1 else ""
-    return f"{directory.path} is used as it was prepared: {described[0]} in the config{more}; nmt prepare updates it"
+    change = f"{described[0]} in the config{more}"
+    return f"warning: {directory.path} is used as it was prepared: {change}; nmt prepare updates it"
 
 
 def _changed_files(manifest: Manifest, key: str, source: Source, root: Path) -> Iterator[str]:

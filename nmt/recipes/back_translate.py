@@ -30,7 +30,7 @@ from nmt.text.lines import read_aligned, read_lines
 if TYPE_CHECKING:
     from nmt.translate.translator import Translator
 
-UNFINISHED = "without a finished translation that is in no dev or test set"
+UNFINISHED = "left out, without a finished translation outside the development and test sets"
 SEARCHES = {
     "sample": ["search.sample=true"],
     "beam": ["search.sample=false"],

@@ -132,7 +132,8 @@ class RecipeDir:
             n_new += len(chunk)
             rate = n_new / (time.monotonic() - start)
             n_left = n_rows - first - len(chunk)
-            say(f"{n_rows - n_left:,} of {n_rows:,} lines, {rate:.0f} lines/s, {n_left / rate / 60:.0f} minutes left")
+            left = f"{n_left / rate / 60:.1f} min left"
+            say(f"{n_rows - n_left:,} of {n_rows:,} lines, {rate:.0f} lines/s, {left}")
 
     def _chunk(self, first: int) -> Path:
         return self._chunks / f"{first:012d}"

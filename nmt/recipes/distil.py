@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from nmt.config import Config, DataConfig, SearchConfig, Source
 from nmt.config.load import load_config
 from nmt.config.source import joint_license
+from nmt.console import say
 from nmt.data.corpus import Corpus
 from nmt.errors import ConfigError, DataError
 from nmt.layout import DataDir
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from nmt.translate.translator import Translator
 
 Metric = Literal["chrf", "bleu"]
-UNFINISHED = "without a finished translation that is not in the development set (nmt prepare drops them as empty)"
+UNFINISHED = "left blank, without a finished translation outside the development set (nmt prepare drops them as empty)"
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,8 @@ def distil(request: Distillation) -> int:
         return _count(path, texts[1])
 
     counts = recipe.write(name, read_aligned(*texts), n_lines, translate, count)
+    if counts[UNFINISHED] > counts["translations"]:
+        say("warning: most lines have no finished translation; is the teacher trained well enough?")
     return follow(recipe, counts, config, request.run_commands)
 
 

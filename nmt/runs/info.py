@@ -46,6 +46,8 @@ class RunInfo(Document):
     device: str | None = None
     """cpu or cuda."""
     device_name: str | None = None
+    nmt: str | None = None
+    """The version and the commit of nmt."""
     torch: str | None = None
     """The version of PyTorch."""
     threads: int | None = None

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from nmt.cli import version
+from nmt import version
 from places import ROOT
 
 

@@ -470,7 +470,7 @@ def test_text_that_is_not_as_the_settings_have_it_is_told(
     nmt: Command, tiny: Path, tiny_data: Path, calls: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STATUS", "0")
-    told = f"{tiny_data} is used as it was prepared: tokenizer.vocab_size was 330, is 310 in the config; nmt prepare"
+    told = f"warning: {tiny_data} is used as it was prepared: tokenizer.vocab_size was 330, is 310 in the config"
     assert "counts as" not in nmt("sweep", tiny, "--grid", "training.seed=1,2", "--dir", "a").err
     result = nmt("sweep", tiny, "--grid", "training.seed=1,2", "--set", "tokenizer.vocab_size=310", "--dir", "b")
     assert result.err.count(told) == 1

@@ -58,7 +58,7 @@ def said(update_seconds: float = 1.0, state: TrainState | None = None, **changes
 
 
 def test_what_is_foreseen() -> None:
-    allow = "; raise the limit or lower what it comes before"
+    allow = "; raise training.max_minutes or lower the other settings"
     # 50 steps are done in 340 s, which leaves 260 s for 260 more
     ends = "training.max_minutes = 10 ends training after about 310 steps at most"
     assert said(max_minutes=10.0) == f"warning: {ends}, before {WARM_UP}{allow}"
@@ -73,6 +73,7 @@ def test_what_is_foreseen() -> None:
     line = said(max_minutes=10.0, schedule="constant", cooldown=0.5, warmup_steps=156, max_steps=500)
     assert line == f"warning: {cooled}, before the end of the warm-up (training.warmup_steps = 156){allow}"
     assert said(max_steps=5000) is None
+    allow = allow.replace("minutes", "epochs")
     assert said(max_steps=1_000_000, max_epochs=3) == (
         f"warning: training.max_epochs = 3 ends training after about 300 steps at most, before {WARM_UP}{allow}"
     )

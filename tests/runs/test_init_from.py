@@ -112,10 +112,10 @@ def test_every_mismatch_is_named_and_nothing_is_written(tiny_data, base, tmp_pat
     assert caught.value.problems == [
         f"{tmp_path / 'data'}: its tokenizer is not the one of {base}; reuse that one with nmt prepare "
         f"--tokenizer-from {base}",
-        f"{base}: found model.d_model = 32, wanted 64; --set model.d_model=32 takes it over",
-        f"{base}: found model.n_heads = 2, wanted 4; --set model.n_heads=2 takes it over",
-        f"{base}: found model.decoder_layers = 1, wanted 2; --set model.decoder_layers=1 takes it over",
-        f"{base}: found model.norm = pre, wanted post; --set model.norm=pre takes it over",
+        f"{base}: found model.d_model = 32, wanted 64; --set model.d_model=32 adopts it",
+        f"{base}: found model.n_heads = 2, wanted 4; --set model.n_heads=2 adopts it",
+        f"{base}: found model.decoder_layers = 1, wanted 2; --set model.decoder_layers=1 adopts it",
+        f"{base}: found model.norm = pre, wanted post; --set model.norm=pre adopts it",
     ]
     assert not (tmp_path / "run").exists()
 

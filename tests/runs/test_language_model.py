@@ -147,6 +147,6 @@ def test_layers_that_are_not_alike_are_refused(data: Path, trained: Path, tmp_pa
     with pytest.raises(ConfigError) as caught:
         start(config, data, tmp_path / "run", resume=False)
     assert caught.value.problems == [
-        f"{trained}: found model.n_heads = 2, wanted 4; --set model.n_heads=2 takes it over",
-        f"{trained}: found model.decoder_layers = 1, wanted 2; --set model.decoder_layers=1 takes it over",
+        f"{trained}: found model.n_heads = 2, wanted 4; --set model.n_heads=2 adopts it",
+        f"{trained}: found model.decoder_layers = 1, wanted 2; --set model.decoder_layers=1 adopts it",
     ]

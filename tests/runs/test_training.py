@@ -123,7 +123,7 @@ def test_a_config_that_says_otherwise_than_its_data_is_told(tiny_data, text, tmp
     assert "is used as it was prepared" not in capsys.readouterr().err
     other = tiny_settings(text, training=short, tokenizer={"vocab_size": 310}, data={"max_chars": 500})
     fit(other, tiny_data, tmp_path / "other")
-    said = f"{tiny_data} is used as it was prepared: data.max_chars was 1000, is 500 in the config, and 1 more;"
+    said = f"warning: {tiny_data} is used as it was prepared: data.max_chars was 1000, is 500 in the config"
     assert said in capsys.readouterr().err
 
 

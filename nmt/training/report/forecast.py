@@ -50,7 +50,7 @@ def forecast(
     number = f"{value:g}" if isinstance(value, float) else value
     ends = f"training.{limit} = {number} ends training after about {last} steps at most"
     if missed := cut_short(settings, last, cooldown_start):
-        return f"warning: {ends}, before {' and '.join(missed)}; raise the limit or lower what it comes before"
+        return f"warning: {ends}, before {' and '.join(missed)}; raise training.{limit} or lower the other settings"
     if limit == "max_minutes" and last < FEW * settings.max_steps:
         return f"{ends}, long before training.max_steps = {settings.max_steps}"
     return None

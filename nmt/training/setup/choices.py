@@ -18,6 +18,7 @@ from nmt.training.memory import PROBE_TOKENS, pass_bytes, pick_max_tokens
 from nmt.training.parallel.world import World
 from nmt.training.setup.compiled import pick_compile, pick_layout
 from nmt.training.setup.inputs import Inputs
+from nmt.version import version
 
 SMALL_MODEL, FEW_TOKENS = 4_000_000, 1024
 """Parameters and padded tokens that are timed to choose the threads; larger models have enough work for all."""
@@ -30,6 +31,7 @@ class Choices:
     precision: str
     device: str
     device_name: str
+    nmt: str
     torch: str
     threads: int
     processes: int
@@ -68,6 +70,7 @@ def choose(config: Config, before: RunInfo | None, inputs: Inputs, world: World)
         precision=precision,
         device=device.type,
         device_name=name,
+        nmt=version(),
         torch=torch.__version__,
         threads=_pick_threads(config, kept, inputs, world, precision, max_tokens),
         processes=world.size,

@@ -35,7 +35,8 @@ PARTS = {
 STACKS = {"translation": ("encoder", "decoder"), "encoder": ("encoder",), "decoder": ("decoder",)}
 """The stacks of each kind of model."""
 
-_LAYER_SETTINGS = ("d_model", "n_heads", "d_ff", "norm", "positions", "activation")
+_MAY_DIFFER = {"kind", "encoder_layers", "decoder_layers", "tie_embeddings", "max_positions"}
+"""Settings of the model that may differ if a stack is taken from a model of another kind."""
 
 
 def stacks_of(saved: Saved, config: Config, stack: str | None) -> dict[str, str]:
@@ -107,13 +108,13 @@ def mismatches(saved: Saved, config: Config, corpus: Corpus, stacks: Mapping[str
         yield from _other_vocabularies(saved, ours, stacks)
     keys = {key: key for key in type(ours.model).model_fields if key not in ("pooling", "head", "segments")}
     if theirs.model.kind != ours.model.kind or any(own != other for own, other in stacks.items()):
-        keys = {key: key for key in _LAYER_SETTINGS}
+        keys = {key: key for key in keys if key not in _MAY_DIFFER}
         keys |= {f"{other}_layers": f"{own}_layers" for own, other in stacks.items()}
     for key, own_key in keys.items():
         value, own = getattr(theirs.model, key), getattr(ours.model, own_key)
         is_free = key.endswith("_dropout") or (key == "max_positions" and ours.model.positions == "sinusoidal")
         if value != own and not is_free:
-            change = f"--set model.{own_key}={value} takes it over"
+            change = f"--set model.{own_key}={value} adopts it"
             yield f"{saved.path}: found model.{key} = {value}, wanted {own}; {change}"
 
 

@@ -1,11 +1,12 @@
-"""The commit of this nmt, for `nmt --version`. setup.py runs this file alone, so it imports nothing of nmt."""
+"""The version and the commit of this nmt. setup.py runs this file alone, so it imports nothing of nmt at the top."""
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parent.parent
+PACKAGE = Path(__file__).resolve().parent
 COMMIT_FILE = "commit.txt"
 """File in the package of a wheel or sdist, written by setup.py."""
 
@@ -24,3 +25,16 @@ def commit() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip() or None
+
+
+def version() -> str:
+    """Return the version and the commit; if files were changed since, also eight digits that identify their content."""
+    from nmt import __version__
+
+    revision = commit()
+    if revision is not None and revision.endswith("+"):
+        digest = hashlib.sha256()
+        for path in sorted(PACKAGE.rglob("*.py")):
+            digest.update(path.read_bytes())
+        revision += f" {digest.hexdigest()[:8]}"
+    return f"{__version__} ({revision})" if revision else __version__
