@@ -1,6 +1,6 @@
-"""The configuration: one YAML file with five sections; every field has a description with its unit.
+"""The configuration: one YAML file with five sections, whose fields are described by their docstrings.
 
-`load.py` reads and writes it; `nmt config` prints it with the descriptions.
+`load.py` reads and writes it. `nmt config` prints it with the descriptions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ OBJECTIVES = {
     "encoder": ("masked", "classification"),
     "decoder": ("causal", "translation", "classification"),
 }
-"""What each kind of model can learn."""
+"""The objectives of each `model.kind`."""
 
 
 class Config(Section):
@@ -53,19 +53,19 @@ class Config(Section):
     search: SearchConfig = SearchConfig()
 
     def without_licenses(self) -> Config:
-        """Return the same configuration without the licences of its corpora, which decide nothing."""
+        """Return a copy without the licences of the corpora, which have no effect on the results."""
         return self.model_copy(update={"data": self.data.without_licenses()})
 
     @model_validator(mode="after")
     def _check(self) -> Config:
         problems = []
         if self.model.tie_embeddings == "all" and not self.tokenizer.joint:
-            problems.append("model.tie_embeddings: all needs tokenizer.joint: true; take target or none")
+            problems.append("model.tie_embeddings: all needs tokenizer.joint: true; use target or none")
         sides = "both sides of a pair, each of " if self.longest > self.data.max_pieces + 1 else ""
         if self.training.max_tokens != "auto" and self.training.max_tokens < self.longest:
             problems.append(
                 f"training.max_tokens: {self.training.max_tokens} is too small for the longest pair, "
-                f"{sides}data.max_pieces = {self.data.max_pieces} and its end of sentence"
+                f"{sides}data.max_pieces = {self.data.max_pieces} and an end of sentence"
             )
         if self.model.positions == "learned" and self.model.max_positions < self.longest:
             problems.append(
@@ -73,41 +73,44 @@ class Config(Section):
                 f"{self.data.max_pieces} and an end of sentence"
             )
         if self.model.segments and not self.training.pair_task:
-            problems.append("model.segments: true needs training.pair_task: true, which learns two lines as one")
+            problems.append("model.segments: true needs training.pair_task: true")
         if self.joins_sides and not self.tokenizer.joint:
             problems.append("training.objective: translation with model.kind: decoder needs tokenizer.joint: true")
         if self.joins_sides and self.training.modifiers.rates:
-            problems.append("training.modifiers: not with model.kind: decoder")
+            problems.append("training.modifiers: not available with model.kind: decoder")
         if self.joins_sides and self.search.coverage_penalty:
-            problems.append("search.coverage_penalty: model.kind: decoder has no attention to a source of its own")
+            problems.append("search.coverage_penalty: not available with model.kind: decoder (no cross-attention)")
         if self.training.both_directions and not self.tokenizer.joint:
             problems.append("training.both_directions: true needs tokenizer.joint: true")
         objective, kind = self.training.objective, self.model.kind
         if objective == "classification" and kind == "decoder" and self.model.pooling == "first":
-            problems.append("model.pooling: the first state of a decoder sees nothing of the text; take mean or last")
+            problems.append("model.pooling: first is not available with model.kind: decoder; use mean or last")
         if self.learns_several_languages and not self.tokenizer.joint:
-            problems.append(f"training.objective: {objective} of both languages needs tokenizer.joint: true")
+            problems.append(f"training.objective: {objective} in both languages needs tokenizer.joint: true")
         if objective not in OBJECTIVES[kind]:
             kinds = " or ".join(kind for kind, possible in OBJECTIVES.items() if objective in possible)
             problems.append(
-                f"training.objective: {objective} is learned with model.kind = {kinds}; model.kind = {kind} learns "
+                f"training.objective: {objective} needs model.kind: {kinds}; model.kind: {kind} supports "
                 f"{' or '.join(OBJECTIVES[kind])}"
             )
         if objective == "classification" and LABEL not in self.data.languages:
             problems.append(
-                f"training.objective: classification needs labels: data.direction: {self.data.src}-{LABEL}, found "
+                f"training.objective: classification needs data.direction: {self.data.src}-{LABEL}, found "
                 f"{self.data.direction}"
             )
         if self.training.lm_weight and kind != "decoder":
-            problems.append(f"training.lm_weight: a language model is learned with model.kind = decoder, found {kind}")
+            problems.append(f"training.lm_weight: only available with model.kind: decoder, found {kind}")
         if others := set(self.training.languages) - set(self.data.text_languages):
-            problems.append(f"training.languages: must be of {self.data.direction}, found {', '.join(sorted(others))}")
+            problems.append(
+                f"training.languages: must name {' or '.join(self.data.text_languages)}, found "
+                f"{', '.join(sorted(others))}"
+            )
         dropouts = [value for name, value in self.model if name.endswith("_dropout") and name != "head_dropout"]
         if self.training.consistency_weight and not any(dropouts):
             if self.training.consistency == "rdrop":
-                problems.append("training.consistency: rdrop compares two dropouts, but model.*_dropout are all 0")
+                problems.append("training.consistency: rdrop needs dropout, but all model.*_dropout are 0")
             if self.training.consistency == "simcut" and not self.training.cut_rate:
-                problems.append("training.cut_rate: simcut compares nothing with 0 and all model.*_dropout 0")
+                problems.append("training.cut_rate: must be above 0 for simcut, since all model.*_dropout are 0")
         problems += mixing_problems(self.data, self.training.stages)
         problems += label_problems(self.data, self.training)
         raise_together(problems)
@@ -115,18 +118,18 @@ class Config(Section):
 
     @property
     def learns_lines(self) -> bool:
-        """Whether single lines are learned from, not pairs."""
+        """Whether training examples are single lines instead of pairs."""
         return self.training.objective in ("denoising", "masked", "causal") and not self.training.pair_task
 
     @property
     def joins_sides(self) -> bool:
-        """Whether source and target of a pair are one sequence: decoder-only translation."""
+        """Whether source and target of a pair form one sequence (decoder-only translation)."""
         return self.model.kind == "decoder" and self.training.objective == "translation"
 
     @property
     def learned_languages(self) -> tuple[str, ...]:
-        """The languages that an objective of single lines learns from, the source language first; of texts with labels
-        that of the texts."""
+        """The languages that an objective of single lines learns from, the source language first. For texts with labels
+        it is the language of the texts."""
         if self.data.has_labels:
             return (self.data.src,)
         both = (self.data.src, self.data.tgt)
@@ -136,25 +139,25 @@ class Config(Section):
 
     @property
     def learns_several_languages(self) -> bool:
-        """Whether the lines of both languages are learned with one embedding, one by one or as pairs; in denoising
-        a line of either language passes through encoder and decoder."""
+        """Whether one embedding is trained on lines of both languages. This is always so for denoising, where a line of
+        either language passes through encoder and decoder."""
         is_denoising = self.training.objective == "denoising"
         return self.training.pair_task or is_denoising or (self.learns_lines and len(self.learned_languages) > 1)
 
     @property
     def n_classes(self) -> int:
-        """Number of classes that the model has a head for; 0: it has none."""
+        """Number of classes of the model's classification head; 0 if it has none."""
         return 2 if self.training.pair_task else 0
 
     @property
     def longest(self) -> int:
-        """The most tokens of a sequence that is learned, end of sentence counted."""
+        """Maximum length of a training sequence in tokens, end of sentence included."""
         n = self.data.max_pieces + 1
         return 2 * n if self.training.pair_task or self.joins_sides else n
 
     @property
     def n_per_pair(self) -> int:
-        """How many examples are learned from for each pair of the corpus."""
+        """Number of training examples made from each pair of the corpus."""
         if self.learns_lines:
             return len(self.learned_languages)
         return 2 if self.training.both_directions else 1

@@ -1,4 +1,4 @@
-"""Settings of cleaning: what is repaired, and which training pairs are dropped. By default nothing of this is done."""
+"""Settings of cleaning: which text is repaired and which training pairs are dropped. All steps are off by default."""
 
 from __future__ import annotations
 
@@ -12,90 +12,93 @@ _Steps = TypeVar("_Steps", bound="CleanSteps")
 
 
 class CleanSteps(Section):
-    """Steps of cleaning that may differ between corpora."""
+    """Cleaning steps that can be set per corpus."""
 
-    # None: as for all corpora, or else not done; 0, false and none switch a step off for one corpus
+    # In a corpus, None inherits the value of data.clean; 0, false or none switches a step off.
     repair_encoding: bool | None = None
-    """Whether text that was decoded with the wrong encoding (`schÃ¶n`) is restored. Needs the extra `clean`."""
+    """Whether to restore text that was decoded with the wrong encoding (`schÃ¶n`). Requires the `clean` extra."""
     repair_entities: bool | None = None
-    """Whether HTML entities (`&amp;`) are replaced by their characters."""
+    """Whether to replace HTML entities (`&amp;`) by the characters they stand for."""
     repair_control: bool | None = None
-    """Whether control characters are removed; otherwise their pairs are dropped."""
+    """Whether to remove control characters. If false, pairs that contain them are dropped."""
     unicode_form: Literal["none", "NFC", "NFKC"] | None = None
-    """The Unicode normal form that text is brought into; NFKC also replaces ligatures, full-width letters and such."""
+    """Unicode normal form of the text. NFKC also replaces compatibility characters such as ligatures and full-width
+    letters."""
     repair_spaces: bool | None = None
-    """Whether each run of white space of any kind becomes one space, and zero-width spaces and soft hyphens are
-    removed."""
+    """Whether to collapse each run of white space to one space and to remove zero-width spaces and soft hyphens."""
     overlap: Literal["exact", "normal"] | None = None
-    """How training pairs are compared with the development and test sets: by their exact text (default), or without
-    case, accents, digits, punctuation and white space."""
+    """How training pairs are compared with the development and test sets to find overlap. exact (default): by their
+    text. normal: ignoring case, accents, digits, punctuation and white space."""
     overlap_sides: Literal["both", "either"] | None = None
-    """Whether both sides of a pair (default) or either must be in a development or test set for it to be dropped."""
+    """Whether a training pair is dropped if both of its sides (default) or either of them occur in a development or
+    test set."""
     copied: Literal["exact", "normal"] | None = None
-    """Which pairs count as copied source: those with exactly the same text on both sides (default), or the same without
-    case, accents, digits, punctuation and white space."""
+    """Which pairs are dropped because the target is a copy of the source. exact (default): both sides have the same
+    text. normal: they are the same ignoring case, accents, digits, punctuation and white space."""
     broken: bool | None = None
-    """Whether pairs are dropped that contain the replacement character, a private one, or text decoded with the wrong
-    encoding that could not be repaired. Needs the extra `clean`."""
+    """Whether to drop pairs that contain the Unicode replacement character, private-use characters, or wrongly decoded
+    text that could not be repaired. Requires the `clean` extra."""
     max_words: int | None = Field(None, ge=0)
-    """Maximum number of words of a side, separated by spaces, such as 150; longer pairs are dropped."""
+    """Maximum number of space-separated words of a side, such as 150; longer pairs are dropped."""
     max_word_chars: int | None = Field(None, ge=0)
-    """Maximum length of a word in characters, such as 40, in languages that are written with spaces; links do not
-    count. Pairs with a longer one are dropped."""
+    """Maximum length of a word in characters, such as 40; pairs with a longer word are dropped. Links and languages
+    written without spaces are exempt."""
     shouted: bool | None = None
-    """Whether pairs are dropped with a side all in capitals."""
+    """Whether to drop pairs in which a side is entirely in capitals."""
     min_script: float | None = Field(None, ge=0.0, le=1.0)
-    """Minimum share of the letters of a side that are in a script of its language, such as 0.5; other pairs are
+    """Minimum share of letters that belong to a script of the side's language, such as 0.5; pairs below it are
     dropped."""
     block_lists: dict[str, str] | None = None
-    """Language code -> file under `data.root` with a word or expression in each line; pairs with one of them on that
-    side are dropped, whatever its case. A line `/.../` is a regular expression, a line that begins with # a comment."""
+    """Language code -> file, relative to `data.root`, with one word or phrase per line. Pairs that contain one of them
+    on that side, in any case, are dropped. A line `/.../` is a regular expression; a line that starts with # is a
+    comment."""
     same_links: bool | None = None
-    """Whether pairs are dropped that do not have as many web and e-mail addresses on both sides."""
+    """Whether to drop pairs whose sides have different numbers of web and e-mail addresses."""
     same_tags: bool | None = None
-    """Whether pairs are dropped that do not have the same tags (`<b>`) and placeholders (`{0}`, `%s`) on both sides."""
+    """Whether to drop pairs whose sides have different tags (`<b>`) or placeholders (`{0}`, `%s`)."""
     same_numbers: bool | None = None
-    """Whether pairs are dropped with a number on one side that is not on the other. Numbers up to 12, which are often
-    written as words, and marks within numbers do not count."""
+    """Whether to drop pairs with a number that occurs on one side only. Numbers up to 12, which are often spelled out,
+    and punctuation within numbers are ignored."""
     same_sentences: bool | None = None
-    """Whether pairs are dropped that do not have as many sentences on both sides."""
+    """Whether to drop pairs whose sides have different numbers of sentences."""
     truncated: bool | None = None
-    """Whether pairs are dropped with a side that ends within a sentence, where the other ends with its punctuation."""
+    """Whether to drop pairs in which one side ends with final punctuation and the other breaks off mid-sentence."""
     language: bool | None = None
-    """Whether pairs are dropped with a side that is clearly in another language. Needs the extra `clean`, and far more
-    time than all other steps."""
+    """Whether to drop pairs with a side that is clearly in another language. Requires the `clean` extra, and takes far
+    longer than all other steps."""
     max_ratio_spread: float | None = Field(None, ge=0.0)
-    """Maximum distance of the length ratio of a pair from the median of its corpus, in median absolute deviations, such
-    as 6; other pairs are dropped."""
+    """Maximum deviation of a pair's length ratio from the median of its corpus, in median absolute deviations, such as
+    6; other pairs are dropped."""
     misaligned: float | None = Field(None, ge=0.0, lt=1.0)
-    """Maximum share of good pairs that may be lost, such as 0.03, in order to drop those whose sides do not translate
-    each other; which do is learned from the corpus itself. Nothing is dropped of a corpus of less than 1,000 pairs."""
+    """Drop pairs whose sides are not translations of each other, at the cost of losing at most this share of the good
+    pairs, such as 0.03. The filter is learned from the corpus itself; a corpus of fewer than 1,000 pairs is left
+    as it is."""
 
     def over(self: _Steps, others: CleanSteps) -> _Steps:
-        """Return these steps, with those of `others` that are not given here."""
+        """Return a copy in which steps that are None are taken from `others`."""
         given = {name: getattr(others, name) for name in CleanSteps.model_fields if getattr(self, name) is None}
         return self.model_copy(update=given)
 
 
 class CleanConfig(CleanSteps):
-    """Cleaning of the training text. Null: not done, unless the description says otherwise. `clean` of a training
-    corpus changes single steps for it; there 0, false and none switch a step off."""
+    """Cleaning of the training text. null means that a step is skipped, unless its description names another default.
+    `clean` of a training corpus overrides single steps; 0, false or none switches a step off."""
 
     near_duplicates: bool | None = None
-    """Whether of pairs that differ only in case, accents, digits, punctuation and white space one is kept: that with
-    the best score, or else the first. Of exact duplicates this is always so."""
+    """Whether to keep only one of several pairs that differ only in case, accents, digits, punctuation and white space:
+    the one with the best score, or else the first. Exact duplicates are always removed in this way."""
     max_targets: int | None = Field(None, ge=1)
-    """Maximum number of targets kept for one source: those with the best scores, or else the first."""
+    """Maximum number of targets kept per source: those with the best scores, or else the first."""
     max_sources: int | None = Field(None, ge=1)
-    """Maximum number of sources kept for one target, as above."""
+    """Maximum number of sources kept per target, chosen in the same way."""
 
 
 class CorpusClean(CleanSteps):
-    """Cleaning of one training corpus: what differs from `data.clean`."""
+    """Cleaning of one training corpus where it differs from `data.clean`."""
 
     max_chars: int | None = Field(None, ge=1)
-    """In place of `data.max_chars`."""
+    """Overrides `data.max_chars`."""
     max_ratio: float | None = Field(None, ge=1.0)
-    """In place of `data.max_ratio`."""
+    """Overrides `data.max_ratio`."""
     min_score: float | None = None
-    """Minimum score of a pair, in a corpus with `score`; pairs with a lower one are dropped."""
+    """Minimum score of a pair, for a corpus with `score`; pairs with a lower score are dropped."""

@@ -16,18 +16,18 @@ from nmt.config.source import Source
 DIRECTION = re.compile(r"^([A-Za-z][A-Za-z0-9_]*)-([A-Za-z][A-Za-z0-9_]*)$")
 
 LABEL = "label"
-"""In place of a target language: what stands there are labels."""
+"""The "target language" of a corpus of texts with labels."""
 
 
 def _kind_of_valid(value: object) -> str | None:
-    """Return the kind of `data.valid` that a value is meant to be."""
+    """Return which form of `data.valid` a value has; None if it has none of them."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return LINES if isinstance(value, int) else SHARE
     return SOURCE if isinstance(value, Mapping | Source) else None
 
 
 SOURCE, LINES, SHARE = "<source>", "<lines>", "<share>"
-"""What pydantic adds to the location of an error, after `valid`, for the kind of the value."""
+"""Tags of the forms of `data.valid`. pydantic inserts them into the location of an error."""
 
 Valid = Annotated[
     Annotated[Source, Tag(SOURCE)]
@@ -36,8 +36,8 @@ Valid = Annotated[
     Discriminator(
         _kind_of_valid,
         custom_error_type="kind_of_valid",
-        custom_error_message="be a source with files, path, opus or hub, or what to split off the training text: a "
-        "number of lines such as 300 or a share such as 0.01",
+        custom_error_message="be a source (with files, path, opus or hub), or the part of the training text to hold "
+        "out: a number of lines such as 300, or a share such as 0.01",
     ),
 ]
 
@@ -46,46 +46,47 @@ class DataConfig(Section):
     """The translation direction and the corpora."""
 
     direction: str
-    """Source and target language, `de-en`; a region is written with an underscore, `pt_BR-en`. One data directory
-    serves both directions. In place of a target language `label` stands for labels, `en-label`: what is trained is a
-    classifier of text."""
+    """Source and target language: `de-en`. Regions are written with an underscore: `pt_BR-en`. One data directory
+    serves both directions. The target `label` stands for class labels: `en-label` trains a text classifier."""
     dir: str = "data/prepared/{direction}"
-    """The data directory that `nmt prepare` writes. `{direction}` stands for both languages in alphabetical order."""
+    """Data directory written by `nmt prepare`. `{direction}` is replaced by both languages in alphabetical order."""
     root: str = "."
-    """The folder for relative names in `files`, itself relative to the working directory. If `data/sample` does not
-    exist, that name stands for the sample corpus installed with nmt."""
+    """Folder that relative file names of sources refer to, itself relative to the working directory. If `data/sample`
+    does not exist, that name refers to the sample corpus installed with nmt."""
     train: list[Source] = Field(min_length=1)
     """The training corpora."""
     temperature: float | None = Field(None, ge=1.0)
-    """Mix the training corpora by size ** (1 / temperature): 1 is by size, and the higher it is, the more alike are
-    their shares; 5 is usual where small corpora are to count. null: by size, or by the `weight` of each. A change needs
-    no new preparation."""
+    """Mix the training corpora in proportion to size ** (1 / temperature). With 1, proportions follow size; higher
+    values give small corpora a larger share (5 is a common choice). null: by size, or by the `weight` of each corpus.
+    It can be changed without preparing the data again."""
     valid: Valid = 1000
-    """The development set, on which checkpoints are selected. A number splits it off the cleaned training text by a
-    hash of each pair: a number of lines, but at most a tenth (`300`), or a share (`0.01`). As the text grows, all pairs
-    of a share stay in it, and most of a number of lines. Training pairs that share a side with it are left out and
-    counted."""
+    """The development set, used to select checkpoints: a source, or a part of the cleaned training text to hold out,
+    given as a number of lines (`300`; at most a tenth of the text) or a share (`0.01`). Held-out pairs are chosen by a
+    hash, so that most of them (with a share, all) stay the same when the text grows. Training pairs that have a side in
+    common with them are removed and counted."""
     test: dict[str, Source] = Field({})
-    """Test sets by name; they never influence training."""
+    """Test sets by name. They never influence training."""
     mono: dict[str, Annotated[list[Source], Field(min_length=1)]] = Field({})
-    """Monolingual text: language code -> sources with `files` or `hub`, which name this language alone. A blank line
+    """Monolingual text: language code -> sources with `files` or `hub`, which name only this language. A blank line
     ends a document."""
     max_chars: int = Field(1000, ge=1)
     """Maximum length of a side in characters; longer training pairs are dropped."""
     max_pieces: int = Field(250, ge=1)
-    """Maximum length of a side in pieces; longer training pairs are dropped. Lines to translate are read up to four
-    times this length."""
+    """Maximum length of a side in pieces; longer training pairs are dropped. After training, sequences of up to
+    four times this length are read; the rest of a longer one is ignored."""
     max_ratio: float = Field(4.0, ge=1.0)
-    """Maximum length ratio of the sides in characters, after adding 15 to each so that short pairs may differ more;
-    other training pairs are dropped."""
+    """Maximum ratio of the lengths of the two sides in characters; training pairs with a higher ratio are dropped. 15
+    is added to both lengths first, which tolerates larger differences in short pairs."""
     clean: CleanConfig = CleanConfig()
-    """Further cleaning of the training text."""
+    """Additional cleaning of the training text."""
 
     @field_validator("valid", mode="before")
     @classmethod
     def _check_valid(cls, valid: object) -> object:
         if isinstance(valid, float) and valid >= 1:
-            raise ValueError(f"a number of lines is whole, such as 300; a share is below 1; found {valid!r}")
+            raise ValueError(
+                f"must be a whole number of lines, such as 300, or a share below 1, such as 0.01; found {valid!r}"
+            )
         if isinstance(valid, str) and re.fullmatch(r"[\d.]+(e-?\d+)?", valid, re.IGNORECASE):
             raise ValueError(f"must be a number without quotes: write {valid}, not {valid!r}")
         return valid
@@ -96,13 +97,13 @@ class DataConfig(Section):
         match = DIRECTION.match(self.direction)
         if match is None:
             note = (
-                ": a model has one source and one target language; train a run for each pair"
+                ": a model has one source and one target language; train one run per pair"
                 if re.search(r"[,;+&\s]", self.direction)
                 else "; a region is written with an underscore, as in pt_BR-en" * (self.direction.count("-") > 1)
             )
             problems.append(f"direction: {self.direction!r} is not of the form de-en{note}")
         elif match[1] == match[2]:
-            problems.append(f"direction: {self.direction!r} names one language twice")
+            problems.append(f"direction: {self.direction!r} names the same language twice")
         else:
             for where, source in self.sources():
                 for field in ("files", "columns", "sha256"):
@@ -110,22 +111,23 @@ class DataConfig(Section):
                     if isinstance(given, dict) and set(given) != {match[1], match[2]}:
                         wanted = " and ".join(sorted({match[1], match[2]}))
                         problems.append(f"{where}.{field}: must name {wanted}, found {', '.join(given) or 'none'}")
-        problems += [f"{key}.repeat: only training corpora are repeated" for key, source in self.sources()
+        problems += [f"{key}.repeat: only available for training corpora" for key, source in self.sources()
                      if source.repeat > 1 and not key.startswith("train.")]  # fmt: skip
-        problems += [f"{key}.weight: only training corpora have a weight" for key, source in self.sources()
+        problems += [f"{key}.weight: only available for training corpora" for key, source in self.sources()
                      if source.weight is not None and not key.startswith("train.")]  # fmt: skip
-        problems += [f"{key}.clean: only training corpora are cleaned" for key, source in self.sources()
+        problems += [f"{key}.clean: only available for training corpora" for key, source in self.sources()
                      if source.clean is not None and not key.startswith("train.")]  # fmt: skip
         for where, clean in [("", self.clean), *((f"{key}.", source.clean) for key, source in self.sources())]:
             for language in (clean and clean.block_lists) or ():
                 if match and language not in match.groups():
                     problems.append(f"{where}clean.block_lists: must name {match[1]} or {match[2]}, found {language}")
-        problems += [f"{key}.score: only of training corpora" for key, source in self.sources()
+        problems += [f"{key}.score: only available for training corpora" for key, source in self.sources()
                      if source.score is not None and not key.startswith("train.")]  # fmt: skip
         for name in self.test:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name) or name in ("train", "valid"):
                 problems.append(
-                    f"test: {name!r} is not a name for a test set; use letters, digits, _ . - and not train or valid"
+                    f"test: {name!r} is not a valid name of a test set; use letters, digits, '_', '.' and '-', and not "
+                    "train or valid"
                 )
         if match is not None:
             problems += _mono_problems(self)
@@ -133,7 +135,7 @@ class DataConfig(Section):
         return self
 
     def sources(self) -> Iterator[tuple[str, Source]]:
-        """Yield every source with its key within this section; a development set that is split off has none."""
+        """Yield every source with its key within this section. A development set that is held out has no source."""
         for i, source in enumerate(self.train):
             yield f"train.{i}", source
         if isinstance(self.valid, Source):
@@ -148,7 +150,7 @@ class DataConfig(Section):
                 yield f"mono.{language}.{i}", language, source
 
     def without_licenses(self) -> DataConfig:
-        """Return the same corpora without their licences, which neither preparation nor training depends on."""
+        """Return a copy without the licences of the corpora, on which neither preparation nor training depends."""
 
         def bare(source: Source) -> Source:
             return source.model_copy(update={"license": None})
@@ -162,7 +164,7 @@ class DataConfig(Section):
         return self.model_copy(update=changes)
 
     def clean_of(self, key: str) -> CorpusClean:
-        """Return the cleaning of a training corpus, `train.0`, in full."""
+        """Return all cleaning settings of the training corpus `key`, such as `train.0`."""
         own = self.train[int(key.removeprefix("train."))].clean or CorpusClean()
         limits = {"max_chars": own.max_chars or self.max_chars, "max_ratio": own.max_ratio or self.max_ratio}
         return own.over(self.clean).model_copy(update=limits)
@@ -179,23 +181,23 @@ class DataConfig(Section):
 
     @property
     def languages(self) -> tuple[str, str]:
-        """Both languages in alphabetical order: the same for either direction."""
+        """Both languages in alphabetical order, independent of the direction."""
         first, second = sorted(self.direction.split("-"))
         return first, second
 
     @property
     def has_labels(self) -> bool:
-        """Whether the target is a label, and not text."""
+        """Whether the target is a label instead of text."""
         return self.tgt == LABEL
 
     @property
     def label_side(self) -> int | None:
-        """Which of `languages` stands for labels; None if both are languages."""
+        """Index in `languages` of the side that contains labels; None if both sides are text."""
         return self.languages.index(LABEL) if self.has_labels else None
 
     @property
     def text_languages(self) -> tuple[str, ...]:
-        """`languages` without labels."""
+        """`languages` without `label`."""
         return tuple(language for language in self.languages if language != LABEL)
 
     @property
@@ -205,20 +207,20 @@ class DataConfig(Section):
 
 
 def _mono_problems(data: DataConfig) -> Iterator[str]:
-    """Yield what is wrong with the sources of monolingual text."""
+    """Yield problems of the sources of monolingual text."""
     if others := data.mono.keys() - {data.src, data.tgt}:
         yield f"mono: must name {data.src} or {data.tgt}, found {', '.join(sorted(others))}"
     if data.mono and "mono" in data.test:
-        yield "test: 'mono' is no name for a test set beside data.mono, whose files are named so; take another"
+        yield "test: 'mono' is reserved for the files of data.mono; choose another name for the test set"
     for key, language, source in data.mono_sources():
         if source.path is not None or source.opus is not None:
-            yield f"{key}: monolingual text is read from files, such as files: {{{language}: NAME}}, or from hub"
+            yield f"{key}: monolingual text needs files, such as files: {{{language}: NAME}}, or hub"
         if any(not path.endswith((".parquet", ".jsonl")) for path in source.paths):
-            yield f"{key}.paths: monolingual text is read from .parquet and .jsonl files of the hub"
+            yield f"{key}.paths: monolingual text from the Hub must be in .parquet or .jsonl files"
         for field in ("files", "columns", "sha256"):
             given = getattr(source, field)
             if isinstance(given, dict) and set(given) != {language}:
-                yield f"{key}.{field}: must name {language} alone, found {', '.join(given) or 'none'}"
+                yield f"{key}.{field}: must name only {language}, found {', '.join(given) or 'none'}"
         for field in ("score", "repeat", "weight", "clean"):
             if getattr(source, field) != Source.model_fields[field].default:
-                yield f"{key}.{field}: only of training corpora"
+                yield f"{key}.{field}: only available for training corpora"

@@ -20,7 +20,7 @@ def field_paths(section: type[Section] = Config, prefix: str = "") -> Iterator[s
 
 
 def _section_of(annotation: object) -> tuple[type[Section] | None, str]:
-    """Return the section within a type, and the wildcards that lead to it."""
+    """Return the section contained in a type annotation (None if there is none) and the wildcards that lead to it."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation, ""
     if get_origin(annotation) in (Annotated, Union, UnionType):

@@ -1,6 +1,6 @@
-"""Suggestions for unknown names: mistyped ones, and those of other toolkits.
+"""Suggestions for unknown names: misspelt ones and those of other toolkits.
 
-The names are those of fairseq, OpenNMT, JoeyNMT, Marian, Sockeye and Hugging Face, and plain guesses.
+The names are those of fairseq, OpenNMT, JoeyNMT, Marian, Sockeye and Hugging Face, and some that users may guess.
 """
 
 from __future__ import annotations
@@ -105,13 +105,14 @@ OTHER_NAMES = {
     "search.batch_sentences": "batch_size eval_batch_size per_device_eval_batch_size mini_batch max_batch_size",
     "search.batch_tokens": "max_tokens max_batch_tokens",
 }
-"""For each setting, its names in other toolkits, and those of similar settings there."""
+"""For each setting, names of the same or similar settings in other toolkits."""
 
 NO_SETTING = {
-    "model_type arch architecture": "the model is always a Transformer, of the sizes in model",
-    "bpe tokenizer_type tokenizer_model subword": "the pieces are always a SentencePiece BPE, of tokenizer.vocab_size",
-    "lowercase lower lowercasing": "text is taken with its case; nmt evaluate --lowercase ignores case in scores",
-    "n_best nbest num_return_sequences": "nmt translate --n-best N gives several translations",
+    "model_type arch architecture": "the model is always a Transformer; its sizes are set in model",
+    "bpe tokenizer_type tokenizer_model subword":
+        "the tokenizer is always SentencePiece BPE, with tokenizer.vocab_size pieces",
+    "lowercase lower lowercasing": "case is always preserved; nmt evaluate --lowercase ignores case in scores",
+    "n_best nbest num_return_sequences": "nmt translate --n-best N prints several translations per line",
     "workers num_workers dataloader_num_workers threads num_threads n_threads cpu_threads":
         "the environment variable OMP_NUM_THREADS sets the number of threads",
     "world_size n_gpu n_gpus num_gpus gpus devices distributed_world_size nproc_per_node":
@@ -120,7 +121,7 @@ NO_SETTING = {
     "tensorboard tensorboard_logdir wandb wandb_project report_to logdir log_dir log_file":
         "log.jsonl and TensorBoard's files are always written to the run directory",
 }  # fmt: skip
-"""Settings of other toolkits without a counterpart, and what to use instead."""
+"""Settings of other toolkits that have no counterpart, and what to use instead."""
 
 OTHER_VALUES = {
     "transformers": "hf huggingface hugging_face",
@@ -141,7 +142,7 @@ OTHER_VALUES = {
     "noam": "transformer",
     "bleu": "sacrebleu",
 }
-"""For each value of a setting or an option, its names elsewhere."""
+"""For each value of a setting or option, its names in other toolkits."""
 
 _MEANT: dict[str, list[str]] = {}
 for _key, _names in OTHER_NAMES.items():
@@ -151,19 +152,19 @@ _NOTES = {name: note for names, note in NO_SETTING.items() for name in names.spl
 
 BESIDES = {
     "training.update_tokens": "in target tokens",
-    "training.peak_lr": "with the schedule noam training.factor",
+    "training.peak_lr": "with the schedule noam, training.factor",
 }
-"""Remarks on a suggested setting: its unit, if other toolkits use another, or when it takes effect."""
+"""Remarks on a suggested setting: its unit, if other toolkits use another, or the setting that applies instead."""
 
 
 def equivalent_settings(name: str, section: str = "") -> list[str]:
-    """Return the dotted keys that another toolkit's `name` stands for; those in `section`, if there are any."""
+    """Return the dotted keys that another toolkit's `name` stands for, only those in `section` if there are any."""
     keys = _MEANT.get(plain(name), [])
     return [key for key in keys if key.startswith(f"{section}.")] or keys
 
 
 def advice_on(name: str) -> str | None:
-    """Return advice on a setting that another toolkit calls `name` and that has no counterpart here."""
+    """Return advice on another toolkit's setting `name` that has no counterpart; None if there is none."""
     return _NOTES.get(plain(name))
 
 
@@ -173,20 +174,24 @@ def plain(name: str) -> str:
 
 
 def misspelt(name: str, candidates: Iterable[str], cutoff: float = 0.75) -> list[str]:
-    """Return the candidate spelt most like `name`, if any; `cutoff` as in difflib: `baem` and `beam` have 0.75."""
+    """Return the candidate that is spelt most like `name`, as a list of one or none.
+
+    cutoff: minimum similarity as in difflib; that of `baem` and `beam` is 0.75.
+    """
     known = {plain(candidate): candidate for candidate in candidates}
     return [known[match] for match in difflib.get_close_matches(plain(name), known, n=1, cutoff=cutoff)]
 
 
 def nearest_value(value: str, choices: Sequence[str]) -> list[str]:
-    """Return the one of `choices` that `value` may stand for, if any, by its name elsewhere or its spelling."""
+    """Return the choices that `value` may stand for, by their names in other toolkits or else by spelling."""
     return [choice for choice in choices if plain(value) in OTHER_VALUES.get(choice, "").split()] or misspelt(
         value, choices, cutoff=0.6
     )
 
 
 def matching_words(name: str, candidates: Iterable[str]) -> list[str]:
-    """Return the candidates that contain all words of `name`, else those that begin with it, else those it contains."""
+    """Return the candidates that contain all words of `name`, else those that begin with it, else those whose words
+    it contains."""
     known = {plain(candidate): candidate for candidate in candidates}
     wanted = plain(name)
     words = {*wanted.split("_")}
@@ -197,11 +202,11 @@ def matching_words(name: str, candidates: Iterable[str]) -> list[str]:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Format names as `a, b or c`, with the remarks of `BESIDES`."""
+    """Format names as `a, b or c`, with remarks from `BESIDES`."""
     *others, last = dict.fromkeys(f"{name} ({BESIDES[name]})" if name in BESIDES else name for name in names)
     return f"{', '.join(others)} or {last}" if others else last
 
 
 def did_you_mean(names: Sequence[str]) -> str:
-    """Return `; did you mean a, b or c?`, empty without names."""
+    """Return `; did you mean a, b or c?`, or empty text if there are no names."""
     return f"; did you mean {listed(names)}?" if names else ""

@@ -1,4 +1,4 @@
-"""Texts with labels in place of translations: the settings that do not go with them."""
+"""Settings that are not available for texts with labels (classification)."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _PAIR_FORMATS = ("tmx", "xliff", "po", "moses")
 
 
 def label_problems(data: DataConfig, training: TrainingConfig) -> Iterator[str]:
-    """Yield what is wrong with the settings of a corpus of texts with labels; nothing for one of translations."""
+    """Yield problems of the settings if the corpus consists of texts with labels; nothing if it has translations."""
     if data.src == LABEL:
-        yield f"data.direction: labels are predicted from text: {data.tgt}-{LABEL}, not {data.direction}"
+        yield f"data.direction: labels must be the target: {data.tgt}-{LABEL}, not {data.direction}"
     if not data.has_labels:
         return
     if LABEL in data.mono:
-        yield f"data.mono: {LABEL} is no language"
+        yield f"data.mono: {LABEL} is not a language"
     for where, source in data.sources():
         if source.opus is not None or source.format in _PAIR_FORMATS:
-            yield f"data.{where}: {'opus' if source.opus else source.format} has translations, and no labels"
+            yield f"data.{where}: {'opus' if source.opus else source.format} contains translations, not labels"
     if data.max_ratio != DataConfig.model_fields["max_ratio"].default:
-        yield f"data.max_ratio: not with {data.direction}, a label has no length to compare"
+        yield f"data.max_ratio: not available with {data.direction}: labels have no length to compare"
     for where, clean in [("", data.clean), *((f"{key}.", source.clean) for key, source in data.sources())]:
         for name in _PAIR_STEPS:
             if getattr(clean, name, None):
-                yield f"data.{where}clean.{name}: not with {data.direction}, it compares a text with its translation"
+                yield f"data.{where}clean.{name}: not available with {data.direction}: it compares two texts"
         if LABEL in ((clean and clean.block_lists) or ()):
-            yield f"data.{where}clean.block_lists: not of {LABEL}, which is no text"
+            yield f"data.{where}clean.block_lists: {LABEL} is not text and has no block list"
     given = {
         "both_directions": training.both_directions,
         "pair_task": training.pair_task,
@@ -39,4 +39,4 @@ def label_problems(data: DataConfig, training: TrainingConfig) -> Iterator[str]:
         "modifiers": bool(training.modifiers.rates),
     }
     for name in (name for name, value in given.items() if value):
-        yield f"training.{name}: not with data.direction: {data.direction}, a label is no text"
+        yield f"training.{name}: not available with data.direction: {data.direction}, whose target is a label"

@@ -1,4 +1,4 @@
-"""Reading and writing configurations: finding the file, `--set` overrides, and reporting all problems at once.
+"""Reading and writing configurations, with `--set` overrides. All problems of a configuration are reported at once.
 
 A config name is looked up as a path, then as `configs/NAME`, then among the configs shipped with nmt.
 """
@@ -26,15 +26,15 @@ from nmt.files.read import CONFIG_BYTES, read_regular
 def load_config(name: str | Path = "base.yaml", overrides: Sequence[str] = ()) -> Config:
     """Load the config `name`, apply `overrides` (`section.key=value`) and check it.
 
-    Raises ConfigError with one line per problem: the file or the override, the dotted key, what was found, the
-    nearest valid key.
+    Raises ConfigError with one line per problem, which names the file or override, the dotted key, the value found and
+    the nearest valid key.
     """
     where, text = _find(name)
     return _overridden(_parsed(text, where), where, overrides)
 
 
 def load_saved_config(path: Path) -> Config:
-    """Load the config of a run, perhaps of an earlier version: settings that are gone since are left out.
+    """Load the config of a run, which an earlier version may have written: removed settings are ignored.
 
     Raises ConfigError.
     """
@@ -50,7 +50,7 @@ def _parsed(text: str, where: str) -> dict[str, object]:
     tree = parse_yaml(text, where)
     if not isinstance(tree, dict):
         kind = "nothing" if tree is None else "a list" if isinstance(tree, list) else shown(tree)
-        raise ConfigError([f"{where}: a config is a mapping of sections, found {kind}"])
+        raise ConfigError([f"{where}: a config must be a mapping of sections, found {kind}"])
     return tree
 
 
@@ -86,7 +86,7 @@ def _apply(tree: dict[str, object], override: str) -> None:
         else:
             node[last] = value
     except (ValueError, IndexError, TypeError, AttributeError) as error:
-        raise ConfigError([f"--set {override}: {key} leads to no setting"]) from error
+        raise ConfigError([f"--set {override}: {key} is not a setting"]) from error
 
 
 def _index(text: str) -> int:
@@ -101,8 +101,8 @@ def check_config(
 ) -> Config:
     """Validate a tree of plain values.
 
-    where: the name of its file, for messages. overrides: those already applied to it. is_saved: whether it is that of a
-    run; settings that are gone are then left out.
+    where: the name of its file, for messages. overrides: those already applied to it. is_saved: whether it is the
+    config of a run, in which removed settings are ignored.
     Raises ConfigError.
     """
     tree, gone = without_old(tree)
@@ -117,16 +117,19 @@ def check_config(
 
 
 def _located(problem: str, where: str, overrides: Sequence[str]) -> str:
-    """Prefix a problem, which begins with its key, with its origin: `--set` or the file."""
+    """Prefix a problem, which begins with its dotted key, with its origin: `--set` or the file."""
     keys = [override.partition("=")[0] for override in overrides]
     overridden = any(problem.startswith((f"{key}:", f"{key}.")) for key in keys)
     return f"--set {problem}" if overridden else f"{where}: {problem}"
 
 
 def dump_config(config: Config, comments: bool = False) -> str:
-    """Return the configuration as YAML that `load_config` reads back; with `comments`, each field's description."""
+    """Return the configuration as YAML that `load_config` reads back.
+
+    comments: whether to add the description of each field.
+    """
     tree = config.model_dump(mode="json")
-    # of a source only what is given: most of its fields apply to the other kind of source
+    # Of a source only the fields that were given, since most fields apply to other kinds of sources.
     tree["data"] |= config.data.model_dump(
         mode="json", include={"train", "valid", "test", "mono"}, exclude_defaults=True
     )
@@ -141,7 +144,7 @@ _LISTED = {
     "stages": Stage.model_fields.items(),
     "modifiers": ModifiersConfig.model_fields.items(),
 }
-"""The settings within a setting."""
+"""Settings whose values are sections themselves, with the fields of these."""
 
 
 def _commented(config: Config, tree: dict[str, dict[str, object]]) -> Iterator[str]:
@@ -174,7 +177,7 @@ def _find(name: str | Path) -> tuple[str, str]:
     """Return the path and the text of a config."""
     shipped = shipped_configs()
     if str(name) and Path(name).is_dir():
-        raise ConfigError([f"{name}: a directory, where a config file is needed"])
+        raise ConfigError([f"{name}: is a directory, not a config file"])
     for path in (Path(name), Path("configs") / name, shipped / name):
         if path.exists() and not path.is_dir():
             try:
@@ -184,4 +187,4 @@ def _find(name: str | Path) -> tuple[str, str]:
             except OSError as error:
                 raise ConfigError([f"{path}: cannot be read: {error.strerror}"]) from error
     names = sorted(path.name for path in shipped.glob("*.yaml"))
-    raise ConfigError([f"{name}: no such config, neither here nor in configs/; shipped are {', '.join(names)}"])
+    raise ConfigError([f"{name}: no such config here or in configs/; shipped configs: {', '.join(names)}"])

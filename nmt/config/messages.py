@@ -1,4 +1,4 @@
-"""Messages about configurations: pydantic's errors in terms of YAML, the nearest valid key, and differences."""
+"""Error messages about configurations: pydantic's errors in terms of YAML, suggestions of keys, and differences."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from nmt.config.foreign import (
     plain,
 )
 
-# by pydantic's error types, for those whose messages speak of Python
+# For those of pydantic's error types whose messages use terms of Python.
 _EXPECTED = {
     "missing": "be given",
-    "extra_forbidden": "have no fields but those that are documented",
+    "extra_forbidden": "have only documented fields",
     "int_type": "be a whole number",
     "int_from_float": "be a whole number",
     "float_type": "be a number",
@@ -38,7 +38,7 @@ _EXPECTED = {
     "model_type": "be a mapping",
     "too_short": "have at least one entry",
 }
-# what pydantic adds to the location of an error within a union or of a mapping's key
+# What pydantic inserts into the location of an error within a union or in a mapping's key.
 _LABEL = re.compile(rf"{SOURCE}|{LINES}|{SHARE}|constrained-\w+|(literal|dict|list)\[.*\]|\[key\]")
 _MAX_SHOWN = 60  # characters
 
@@ -48,7 +48,7 @@ def problems_in(error: ValidationError) -> list[str]:
     by_key: dict[str, list[ErrorDetails]] = {}
     for details in error.errors():
         by_key.setdefault(_key(details), []).append(details)
-    # the alternatives of a union fail together; one of them that fails further inside is the one that was meant
+    # All alternatives of a union fail together; the one whose error is nested deeper is the one that was meant.
     inner = {
         key.rpartition(".")[0]
         for key, found in by_key.items()
@@ -63,7 +63,10 @@ def _key(details: ErrorDetails) -> str:
 
 
 def requirement(found: Sequence[ErrorDetails]) -> str:
-    """Return what a value must be, `must be text or a list`, by its errors: one for each alternative of its type."""
+    """Return what a value must be, such as `must be text or a list`.
+
+    found: its errors, one for each alternative of its type.
+    """
     expected = [_EXPECTED.get(each["type"], each["msg"].removeprefix("Input should ")) for each in found]
     text = f"must {' or '.join(dict.fromkeys(expected))}".replace(" or be ", " or ").replace("'", "")
     return text.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
@@ -73,7 +76,7 @@ def _describe(key: str, found: Sequence[ErrorDetails]) -> Iterator[str]:
     details = found[0]
     match details["type"]:
         case "extra_forbidden" if "." in str(details["loc"][-1]):
-            yield f"{key}: a dotted key is for --set; in a file, nest it by indentation"
+            yield f"{key}: dotted keys are only for --set; in a file, nest keys by indentation"
         case "extra_forbidden":
             yield f"{key}: no such setting{_nearest(key)}"
         case "missing":
@@ -83,7 +86,7 @@ def _describe(key: str, found: Sequence[ErrorDetails]) -> Iterator[str]:
                 yield f"{key}{'.' if key and ':' in problem.split(' ')[0] else ': ' if key else ''}{problem}"
         case kind:
             choices = re.findall("'([^']*)'", details["ctx"]["expected"]) if kind == "literal_error" else []
-            # another value than text may be huge
+            # A value that is not text may be huge.
             meant = nearest_value(details["input"], choices) if isinstance(details["input"], str) else []
             yield f"{key}: {requirement(found)}, found {shown(details['input'])}{did_you_mean(meant)}"
 
@@ -95,12 +98,12 @@ def shown(value: object) -> str:
 
 
 class _Repr(reprlib.Repr):
-    """Like repr, but YAML's words for booleans and null, and bounded: a few anchors can stand for gigabytes of text."""
+    """Like repr, but with YAML's booleans and null, and of limited length: YAML anchors can expand to gigabytes."""
 
     def repr_dict(self, value: dict[object, object], level: int) -> str:
         if level <= 0:
             return "{...}"
-        keys = itertools.islice(value, self.maxdict)  # in their order, where reprlib sorts them
+        keys = itertools.islice(value, self.maxdict)  # in their own order; reprlib would sort them
         items = [f"{self.repr1(key, level - 1)}: {self.repr1(value[key], level - 1)}" for key in keys]
         return f"{{{', '.join([*items, '...'] if len(value) > len(items) else items)}}}"
 
@@ -116,7 +119,7 @@ _REPR.maxstring = _REPR.maxlong = _REPR.maxother = 1000
 
 
 class Difference(NamedTuple):
-    """A dotted key whose value differs between two trees, with both values as `shown`; None: the tree lacks the key."""
+    """A dotted key whose value differs between two trees, and both values as `shown`; None if a tree lacks the key."""
 
     key: str
     old: str | None
@@ -124,7 +127,7 @@ class Difference(NamedTuple):
 
 
 def differences(old: object, new: object, key: str = "") -> Iterator[Difference]:
-    """Yield where two trees of plain values differ, as deep in the tree as both have the same structure.
+    """Yield the differences between two trees of plain values, with keys as specific as possible.
 
     Lists of different lengths are compared as a whole.
     """
@@ -142,7 +145,7 @@ def differences(old: object, new: object, key: str = "") -> Iterator[Difference]
 
 
 def _nearest(key: str) -> str:
-    """Return `; did you mean X?` for a mistyped key or one of another toolkit; keys of its own section come first."""
+    """Return `; did you mean X?` for a misspelt key or one of another toolkit, preferring keys of the same section."""
     section, _, name = key.rpartition(".")
     paths = [_like(path, key.split(".")) for path in field_paths()]
     own = {path.rpartition(".")[2]: path for path in paths if path.rpartition(".")[0] == section}
@@ -153,7 +156,7 @@ def _nearest(key: str) -> str:
         return did_you_mean(meant)
     if near := misspelt(name, own):
         return did_you_mean([own[near[0]]])
-    # not a stage's end, which has the names of the training's own
+    # Not the fields of a stage, some of which have the same names as training's own.
     elsewhere = [p for p in paths if p.rpartition(".")[2] == plain(name) and not p.startswith("training.stages.")]
     if elsewhere or meant:
         return did_you_mean([*elsewhere, *meant])

@@ -1,4 +1,4 @@
-"""Settings of the Transformer."""
+"""Settings of the model."""
 
 from __future__ import annotations
 
@@ -10,49 +10,50 @@ from nmt.config.section import Section, raise_together
 
 
 class ModelConfig(Section):
-    """The Transformer of "Attention Is All You Need" (Vaswani et al., 2017), or one of its halves."""
+    """The Transformer of "Attention Is All You Need" (Vaswani et al., 2017), or only its encoder or decoder."""
 
     kind: Literal["translation", "encoder", "decoder"] = "translation"
-    """translation: encoder and decoder. encoder: the encoder alone, for training.objective masked or classification
-    (BERT; Devlin et al., 2019). decoder: the decoder alone, without attention to a source, for the objectives causal
-    and classification (GPT; Radford et al., 2018) and for translation, where source and target are one sequence."""
+    """translation: encoder and decoder. encoder: only the encoder, for training.objective masked or classification
+    (BERT; Devlin et al., 2019). decoder: only the decoder, without cross-attention, for training.objective causal or
+    classification (GPT; Radford et al., 2018), or for translation, where source and target form one sequence."""
 
     d_model: int = Field(512, ge=2, le=1 << 16)
     """Width of the hidden states."""
     n_heads: int = Field(4, ge=1)
-    """Attention heads; must divide d_model."""
+    """Number of attention heads; must divide d_model."""
     d_ff: int = Field(1024, ge=1, le=1 << 20)
     """Inner width of the feed-forward layers."""
     encoder_layers: int = Field(6, ge=1, le=1000)
-    """Layers of the encoder."""
+    """Number of encoder layers."""
     decoder_layers: int = Field(6, ge=1, le=1000)
-    """Layers of the decoder."""
+    """Number of decoder layers."""
     norm: Literal["pre", "post"] = "pre"
-    """Layer norm before each sub-layer, with a final norm (pre), or after each residual connection as in the paper
-    (post)."""
+    """Placement of layer normalization. pre: before each sub-layer, with a final norm. post: after each residual
+    connection, as in the paper."""
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
-    """Position embeddings: sinusoidal, for sequences of any length, or learned, up to `max_positions`."""
+    """Position embeddings. sinusoidal: fixed, for sequences of any length. learned: for at most `max_positions`."""
     max_positions: int = Field(1024, ge=2, le=1 << 24)
-    """Longest sequence with learned positions (pieces, end of sentence included)."""
+    """Maximum length of a sequence with learned positions, in pieces including the end of sentence."""
     pooling: Literal["mean", "first", "last"] = "mean"
-    """Classes of a sequence are predicted from the mean of its hidden states, or from the first or the last one. The
-    first state of a decoder sees nothing of the sequence, and is refused."""
+    """Classification: predict classes from the mean of the hidden states, or from the first or last one. first is
+    rejected for decoders, whose first state does not depend on the rest of the sequence."""
     head: Literal["softmax", "sigmoid"] = "softmax"
-    """Outputs of the layer that predicts classes. softmax: one for each class. sigmoid: a single one, for two classes,
-    whose sigmoid is the probability of the second (of labels in alphabetical order)."""
+    """Classification: output of the layer that predicts classes. softmax: one logit per class. sigmoid: a single logit
+    for two classes, whose sigmoid is the probability of the second label in alphabetical order."""
     head_dropout: float = Field(0.1, ge=0.0, lt=1.0)
     """Dropout before the layer that predicts classes."""
     activation: Literal["relu", "gelu", "silu"] = "relu"
-    """Activation function of the feed-forward layers; silu is also known as swish."""
+    """Activation function of the feed-forward layers. silu is also known as swish."""
     tie_embeddings: Literal["all", "target", "none"] = "all"
-    """Share embeddings between source, target and output layer (all), target and output layer (target), or not at all
-    (none). An encoder or decoder alone has one embedding, which the output layer shares unless this is none."""
+    """Which weights are shared. all: the source embedding, the target embedding and the output layer. target: the
+    target embedding and the output layer. none: no weights. If the model is only an encoder or decoder, all and target
+    both tie its embedding to the output layer."""
     segments: bool = False
-    """encoder: add a learned embedding to the tokens of a line and another one to those of its translation."""
+    """Encoder with training.pair_task: add a learned segment embedding, one for each side of the pair."""
     embedding_dropout: float = Field(0.3, ge=0.0, lt=1.0)
     """Dropout on the sum of token and position embeddings."""
     residual_dropout: float = Field(0.3, ge=0.0, lt=1.0)
-    """Dropout on a sub-layer's output before it is added to the residual stream."""
+    """Dropout on the output of each sub-layer before it is added to the residual stream."""
     attention_dropout: float = Field(0.0, ge=0.0, lt=1.0)
     """Dropout on attention weights."""
     activation_dropout: float = Field(0.0, ge=0.0, lt=1.0)

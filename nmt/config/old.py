@@ -1,4 +1,4 @@
-"""Settings of earlier versions that are gone, and what to write instead. No other module knows them."""
+"""Settings of earlier versions that have been removed, and what to use instead. No other module knows them."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ GONE: dict[str, tuple[object, str]] = {
     for where in ("", "train.*.")
     for name in ("classifier", "min_classifier_score")
 }
-"""By setting, the value that had no effect, and what to write instead. `*` stands for any place in a list."""
+"""Removed setting -> its value without effect, and what to use instead. `*` stands for any list index."""
 GONE_VALUES: dict[tuple[str, str], tuple[object, str]] = {
     ("training.optimizer", "schedule_free"): ("adamw", "take adamw, with training.cooldown or training.ema"),
 }
-"""By setting and value, the value that takes its place, and what to write instead."""
+"""Setting and removed value -> the value that replaces it, and what to use instead."""
 
 
 def without_old(tree: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
-    """Return a copy of a tree of settings without what is gone, and a line about each setting that had an effect."""
+    """Return a copy of a tree of settings without removed settings, and a message about each that had an effect."""
     kept, lines = deepcopy(dict(tree)), []
     for key, (neutral, advice) in GONE.items():
         for where, section, name in _places(kept, key.split(".")):
             value = section.pop(name)
             if value != neutral:
-                lines.append(f"{where}: no longer a setting; {advice}")
+                lines.append(f"{where}: this setting has been removed; {advice}")
     for (key, value), (replacement, advice) in GONE_VALUES.items():
         for where, section, name in _places(kept, key.split(".")):
             if section[name] == value:
                 section[name] = replacement
-                lines.append(f"{where}: {value} is no longer there; {advice}")
+                lines.append(f"{where}: {value} has been removed; {advice}")
     return kept, lines
 
 
 def _places(node: Any, keys: list[str], where: str = "") -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Yield the dotted key, the mapping and the name in it of each place in a tree that has a key."""
+    """Yield each occurrence of a key in a tree: its dotted key, the mapping that contains it, and its name there."""
     key, *inner = keys
     if isinstance(node, list) and key == "*":
         for i, item in enumerate(node):

@@ -1,4 +1,4 @@
-"""The base of the configuration's sections."""
+"""The base class of the configuration's sections."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Section(BaseModel):
-    """A section of the configuration: immutable, without unknown keys or type coercion, numbers finite."""
+    """A section of the configuration. It is immutable and rejects unknown keys, type coercion and infinite numbers."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
@@ -14,6 +14,6 @@ class Section(BaseModel):
 
 
 def raise_together(problems: list[str]) -> None:
-    """Raise ValueError with one problem per line, if there are any."""
+    """Raise ValueError with one problem per line; return if there are none."""
     if problems:
         raise ValueError("\n".join(problems))

@@ -14,54 +14,55 @@ from nmt.config.section import Section, raise_together
 
 
 class Source(Section):
-    """Where one corpus comes from: aligned files, files that hold both languages, a corpus of OPUS, or a dataset on the
-    Hugging Face hub."""
+    """Where one corpus comes from: aligned files, files that contain both languages, an OPUS corpus, or a dataset on
+    the Hugging Face Hub. Each source has exactly one of `files`, `path`, `opus` and `hub`."""
 
     files: dict[str, str] | None = None
-    """Aligned files: language code -> file name under `data.root`, or URL, line n of one with line n of the other.
-    Names ending in .gz, .bz2, .xz or .zst are decompressed. Give this, `path`, `opus` or `hub`."""
+    """Aligned files, whose lines with the same number form a pair: language code -> file name relative to `data.root`,
+    or URL. Files ending in .gz, .bz2, .xz or .zst are decompressed."""
     path: str | None = None
-    """A file that holds both languages, a folder of such files, or a pattern such as `memories/*.tmx`, under
-    `data.root`; or a URL. TMX, XLIFF, PO, TSV, CSV, JSON Lines, Parquet or Arrow; perhaps compressed, or in a .zip or
-    .tar archive."""
+    """A file that contains both languages, a folder of such files, or a pattern such as `memories/*.tmx`, relative to
+    `data.root`; or a URL. Formats: TMX, XLIFF, PO, TSV, CSV, JSON Lines, Parquet and Arrow, also compressed or in a
+    .zip or .tar archive."""
     format: Literal["tmx", "xliff", "po", "tsv", "csv", "jsonl", "parquet", "arrow", "moses"] | None = None
-    """The format of `path`; null: each file by its name. `moses` is a .zip with two aligned files, NAME.de and NAME.en,
-    as OPUS has them."""
+    """The format of `path`; null: determined by each file's name. `moses` is a .zip archive with two aligned files,
+    NAME.de and NAME.en, as distributed by OPUS."""
     members: str = "*"
-    """The files to read of a folder or an archive, by their names in it; `*` matches any text."""
+    """Which files of a folder or archive are read, as a pattern of names in which `*` matches any text."""
     opus: str | None = None
-    """A corpus of OPUS (opus.nlpl.eu) with its version, such as `Europarl/v8`; without one, the newest."""
+    """An OPUS corpus (opus.nlpl.eu), optionally with its version: `Europarl/v8`. Without a version, the latest."""
     hub: str | None = None
-    """A dataset repository on the hub, `owner/name`."""
+    """A dataset repository on the Hub, `owner/name`."""
     revision: str = "main"
-    """The branch, tag or commit of the hub repository."""
+    """Branch, tag or commit of the Hub repository."""
     paths: list[str] = Field([])
-    """Files within the hub repository, all in one format of `path`, `*` allowed."""
+    """Files within the Hub repository, all in the same format (one of those of `path`); `*` matches any text."""
     stream: bool = False
-    """Read the .parquet or .jsonl files of the hub over the network each time, rather than keep a copy of them."""
+    """Whether the .parquet or .jsonl files of the Hub are read over the network every time instead of being downloaded
+    once."""
     column: str | None = None
-    """The column that contains a mapping from language code to text, such as `translation`."""
+    """Name of the column that contains a mapping from language code to text, such as `translation`."""
     columns: dict[str, str] | None = None
-    """Language code -> column with its text, if the columns are not named after the language codes. In TSV and CSV a
-    number counts columns from 1, and the file has no header."""
+    """Language code -> column with its text, if columns are not named after language codes. In TSV and CSV files
+    without a header, columns are given by number, starting from 1."""
     score: str | None = None
-    """For a training corpus: the column with a number for each pair, the greater the better; for `files`, the name of a
-    file with a number per line; for `moses` and `opus`, the ending of such a file in the archive."""
+    """Training corpora only: the column that contains a score for each pair, where higher is better. For `files`, the
+    name of a file with one score per line; for `moses` and `opus`, the suffix of such a file in the archive."""
     sha256: str | dict[str, str] | None = None
-    """The expected SHA-256 of the file or the archive of `opus`, of `files` by language; other content is refused."""
+    """Expected SHA-256 of the file or of the `opus` archive; for `files`, one per language. A mismatch is an error."""
     pairs: int | None = Field(None, ge=1)
-    """The expected number of pairs that are read; another number is an error."""
+    """Expected number of pairs read; any other number is an error."""
     name: str | None = None
-    """The corpus name in reports; by default the file or repository name."""
+    """Name of the corpus in reports; by default the name of the file or repository."""
     license: str | None = None
-    """The licence of the text, in the words of who gives it out, such as `CC BY 4.0`. Model cards state it."""
+    """Licence of the text as its publisher states it, such as `CC BY 4.0`. It appears in model cards."""
     repeat: int = Field(1, ge=1, le=1000)
-    """For a training corpus: how many times each of its pairs that is kept occurs in the training text."""
+    """Training corpora only: how many times each pair that is kept occurs in the training text."""
     weight: float | None = Field(None, gt=0.0)
-    """For a training corpus: its share of what is learned from, relative to the weights of the others; null: by its
-    size. A change needs no new preparation."""
+    """Training corpora only: share of the training examples, relative to the weights of the other corpora; null:
+    proportional to its size. It can be changed without preparing the data again."""
     clean: CorpusClean | None = None
-    """For a training corpus: cleaning that differs from `data.clean`."""
+    """Training corpora only: cleaning steps that differ from `data.clean`."""
 
     @field_validator("columns", mode="before")
     @classmethod
@@ -95,8 +96,8 @@ class Source(Section):
     def _check_repeat(cls, repeat: object) -> object:
         if isinstance(repeat, float) and not repeat.is_integer():
             raise ValueError(
-                f"must be a whole number, found {repeat:g}: how many times each pair occurs in the training text; "
-                "to give a corpus more or less weight, give each a weight, such as weight: 0.5"
+                f"must be a whole number, found {repeat:g}; for fractional proportions set weight on every training "
+                "corpus, such as weight: 0.5"
             )
         return repeat
 
@@ -104,27 +105,27 @@ class Source(Section):
     def _check(self) -> Source:
         problems = []
         if sum(given is not None for given in (self.files, self.path, self.opus, self.hub)) != 1:
-            problems.append("give one of files, path, opus and hub")
+            problems.append("give exactly one of files, path, opus and hub")
         if self.hub is None and (self.paths or self.stream):
-            problems.append("paths and stream belong to hub")
+            problems.append("paths and stream are only available with hub")
         if self.hub is not None:
             problems += self._problems_of_hub()
         if self.opus is not None and not re.fullmatch(r"[^/\s]+(/[^/\s]+)?", self.opus):
             problems.append(
-                f"opus: must be a corpus, perhaps with its version, such as Europarl/v8; found {self.opus!r}"
+                f"opus: must be a corpus, optionally with its version, such as Europarl/v8; found {self.opus!r}"
             )
         if self.column is not None and self.columns is not None:
-            problems.append("give either column or columns")
+            problems.append("give column or columns, not both")
         if (self.files is not None or self.opus is not None) and (self.column or self.columns):
-            problems.append("column and columns belong to path and hub")
+            problems.append("column and columns are only available with path and hub")
         if self.clean is not None and self.clean.min_score is not None and self.score is None:
-            problems.append("clean.min_score needs score, which says where the scores are")
+            problems.append("clean.min_score needs score, which names the column or file with the scores")
         if self.path is None and (self.format is not None or self.members != "*"):
-            problems.append("format and members belong to path")
+            problems.append("format and members are only available with path")
         if self.sha256 is not None and (self.hub or isinstance(self.sha256, str) == bool(self.files)):
             problems.append(
-                "sha256 is text for path and opus, a mapping from language to text for files; "
-                "for hub, set revision to a commit"
+                "sha256 must be text for path and opus, and a mapping from language to text for files; "
+                "for hub, set revision to a commit instead"
             )
         problems += [problem for name in (self.path, *(self.files or {}).values()) if (problem := _url_problem(name))]
         raise_together(problems)
@@ -132,12 +133,12 @@ class Source(Section):
 
     def _problems_of_hub(self) -> Iterator[str]:
         if not self.paths:
-            yield "hub needs paths: the files within the repository, such as data/*.parquet"
+            yield "hub needs paths, the files within the repository, such as data/*.parquet"
         endings = {Path(path).suffix for path in self.paths}
         if len(endings) > 1:
-            yield f"paths must all end alike, found {sorted(endings)}"
+            yield f"paths must all have the same suffix, found {sorted(endings)}"
         if self.stream and not endings <= {".parquet", ".jsonl"}:
-            yield f"only .parquet and .jsonl are streamed, found {sorted(endings)}"
+            yield f"stream needs .parquet or .jsonl files, found {sorted(endings)}"
 
     @property
     def label(self) -> str:
@@ -149,22 +150,22 @@ class Source(Section):
 
 
 NOT_STATED = "not stated"
-"""In place of a licence that nobody has stated."""
+"""Stands for the licence of a source that states none."""
 
 
 def joint_license(sources: Iterable[Source]) -> str | None:
-    """Return the licences of a text that was made from several sources; None if none of them is stated."""
+    """Return the licences of a text that combines several sources, separated by commas; None if no source has one."""
     licenses = dict.fromkeys(source.license or NOT_STATED for source in sources)
     return None if licenses.keys() <= {NOT_STATED} else ", ".join(licenses)
 
 
 def without_query(name: str) -> str:
-    """Return the name of a file; of a URL without its query, which may have a signature that is not for others."""
+    """Return a file name or URL without the URL's query, which may contain a secret signature."""
     return name.partition("?")[0] if is_url(name) else name
 
 
 def is_url(name: str) -> bool:
-    """Whether the name of a file is a URL."""
+    """Whether a file name is a URL."""
     return "://" in name
 
 
@@ -172,10 +173,10 @@ def _url_problem(name: str | None) -> str | None:
     if name is None or not is_url(name):
         return None
     if not name.startswith(("https://", "http://")):
-        return f"{name}: only files at https:// and http:// are downloaded"
+        return f"{name}: only https:// and http:// URLs are supported"
     host = name.split("/")[2]
     return (
-        f"{host.rpartition('@')[2]}: a URL with a password, which would be recorded; download the file yourself"
+        f"{host.rpartition('@')[2]}: the URL contains a password, which would be recorded; download the file yourself"
         if "@" in host
         else None
     )

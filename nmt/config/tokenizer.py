@@ -8,9 +8,9 @@ from nmt.config.section import Section
 
 
 class TokenizerConfig(Section):
-    """SentencePiece BPE, trained on the cleaned training text only."""
+    """The SentencePiece BPE tokenizer, trained on the cleaned training text."""
 
     vocab_size: int = Field(10_000, ge=300, le=1_000_000)
-    """Number of pieces, including the 256 bytes and the special ones; fewer if the corpus is too small for so many."""
+    """Number of pieces, including the 256 bytes and the special pieces. A small corpus may yield fewer."""
     joint: bool = True
-    """One vocabulary for both languages (true) or one per language (false)."""
+    """Whether both languages share one vocabulary; if false, each language has its own."""

@@ -1,4 +1,4 @@
-"""Settings of the training."""
+"""Settings of training."""
 
 from __future__ import annotations
 
@@ -14,174 +14,173 @@ PairNegative = Literal["shuffled", "cut", "replaced", "number", "copied"]
 
 
 class TrainingConfig(Section):
-    """Optimization, length of the training, and what is kept."""
+    """Objective, optimization, duration, validation and checkpoints."""
 
     run_dir: str = "runs/{direction}"
-    """The run directory that `nmt train` writes; `{direction}` stands for data.direction."""
+    """Run directory written by `nmt train`. `{direction}` is replaced by data.direction."""
     seed: int = Field(1, ge=0, lt=2**31)
-    """Seed of the initial weights, the order of the data and dropout."""
+    """Random seed of the initial weights, the order of the data, and dropout."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Device to train on; auto takes a GPU if there is one."""
+    """Device to train on. auto: a GPU if one is available."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
-    """How several processes (torchrun) train together. ddp: each has the whole model, and gradients are summed. fsdp:
-    weights, gradients and optimizer state are sharded, for models that do not fit on one device. Checkpoints are the
-    same."""
+    """How several processes (torchrun) train one model. ddp: every process has the whole model, and gradients are
+    summed. fsdp: weights, gradients and optimizer state are sharded, for models that do not fit on one device. Both
+    write the same checkpoints."""
     exchange_precision: Literal["float32", "bf16"] = "float32"
-    """Number format in which several processes exchange and sum gradients. bf16 halves what goes over the network and
-    rounds to 8 bits, a relative error of up to 0.4 %."""
+    """Number format in which processes exchange and sum gradients. bf16 halves network traffic, at a relative rounding
+    error of up to 0.4 %."""
     precision: Literal["auto", "float32", "bf16", "fp16"] = "auto"
-    """Number format of matrix products; weights are always float32. auto: on a CPU the fastest in a short probe, on a
-    GPU bf16, or fp16 if it has no bf16."""
+    """Number format of matrix products; weights are always float32. auto: on a CPU the fastest in a short probe; on a
+    GPU bf16, or fp16 if the GPU does not support bf16."""
     layout: Literal["auto", "padded", "packed"] = "auto"
-    """Layout of micro-batches: sentences padded to the same length, or packed one after the other without padding,
-    which needs an attention kernel of a GPU with bf16 or fp16 (not with attention_dropout). auto: packed where that
-    kernel is available. What is learned is the same."""
+    """Layout of micro-batches. padded: sentences are padded to the same length. packed: sentences are concatenated
+    without padding, which requires a GPU, bf16 or fp16, and no attention_dropout. auto: packed where it is supported.
+    Results do not depend on the layout, except for rounding."""
     compile: Literal["auto", "on", "off"] = "auto"
-    """Compile the model with torch.compile, which takes a minute or more before the first update. auto: on a GPU,
-    unless there is no compiler or parallel is fsdp. What is learned is the same but for rounding and the random numbers
-    of dropout."""
+    """Whether to compile the model with torch.compile, which delays the first update by a minute or more. auto: on a
+    GPU, unless there is no compiler or parallel is fsdp. Results are the same except for rounding and the random
+    numbers of dropout."""
     update_tokens: int = Field(4096, ge=1)
-    """Target tokens of one optimizer update, end of sentence counted; affects what is learned."""
+    """Target tokens per optimizer update, end of sentence included. This affects what the model learns."""
     max_tokens: Annotated[int, Field(ge=2)] | Literal["auto"] = 8192
-    """Largest micro-batch in padded tokens, rows x longest side; affects memory, not what is learned. auto: the largest
-    that fits into memory, measured once at the start of the run."""
+    """Maximum size of a micro-batch in tokens including padding (rows x longest side). This affects memory, not what
+    the model learns. auto: the largest size that fits into memory, measured once at the start of the run."""
     pool_pairs: int = Field(30_000, ge=30_000)
-    """Pairs that are grouped by length together; larger pools need less padding."""
+    """Number of pairs that are sorted by length together. Larger pools need less padding."""
     objective: Literal["translation", "denoising", "masked", "causal", "classification"] = "translation"
-    """What is learned. translation: the pairs. denoising: each line is restored from itself with spans of its pieces
-    masked (Lewis et al., 2019); the development set is restored, too, so that its BLEU and chrF are of restored lines
-    (with noise: infilling).
-    masked: some pieces of each line (Devlin et al., 2019). causal: each piece of a line from those before it, as a
-    language model does. classification: the labels of texts, with data.direction: en-label; an update's loss is the
-    mean over its texts. denoising, masked and causal learn the lines of the training pairs and of data.mono one by one;
-    if they are of both languages, that needs a joint vocabulary. They serve as pre-training for a run with
-    init_from."""
+    """What the model learns. translation: to translate the training pairs. denoising: to restore lines in which spans
+    of pieces are masked (Lewis et al., 2019); with noise: infilling, BLEU and chrF compare the restored lines of the
+    development set with the original ones. masked: to predict masked pieces of a line (Devlin et al., 2019). causal: to
+    predict each piece from those before it, as a language model does. classification: to predict the label of a text,
+    with data.direction: en-label; the loss of an update is the mean over its texts. denoising, masked and causal learn
+    from single lines, of the training pairs and of data.mono, and need a joint vocabulary if these are in both
+    languages; they serve as pre-training for a run with init_from."""
     languages: list[str] = Field([])
-    """denoising, masked, causal: the languages to learn. [] is both, for causal the target language."""
+    """denoising, masked, causal: languages to learn from. []: both languages, or the target language for causal."""
     noise: Literal["infilling", "span"] = "infilling"
-    """denoising: how a line is masked. infilling: several spans, each of which becomes one mask; the decoder restores
-    the whole line. span: one span, piece by piece, of which 80 % become masks, 10 % random pieces, and 10 % stay (MASS;
-    Song et al., 2019); the decoder predicts the pieces of the span, and reads masks in place of those before it."""
+    """denoising: how a line is masked. infilling: several spans are each replaced by one mask, and the decoder restores
+    the whole line. span: the pieces of one span are replaced, 80 % by masks and 10 % by random pieces, while 10 % stay
+    (MASS; Song et al., 2019); the decoder predicts the pieces of the span and reads masks in place of those before
+    it."""
     mask_share: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
-    """denoising and masked: mean share of a line's pieces that are masked. null: what is usual, 0.35 for denoising, 0.5
-    with noise: span, and 0.15 for masked."""
+    """denoising, masked: mean share of the pieces of a line that are masked. null: 0.35 for denoising, 0.5 with noise:
+    span, and 0.15 for masked."""
     lm_weight: float = Field(0.0, ge=0.0)
-    """classification, model.kind = decoder: weight of the loss of a language model of the texts, the mean over the
-    pieces of each text, beside that of the labels (Radford et al., 2018, who take 0.5)."""
+    """classification with model.kind: decoder: weight of an auxiliary language model loss (the mean over the pieces of
+    each text), added to the loss of the labels; Radford et al. (2018) use 0.5."""
     mask_span: float = Field(3.5, ge=1.0)
-    """noise: infilling: mean number of pieces of a span (Poisson distribution); one mask stands for each span, and a
-    span of no piece inserts one."""
+    """noise: infilling: mean length of a span in pieces (Poisson distribution). Each span is replaced by one mask; for
+    a span of length 0, a mask is inserted."""
     mask_words: bool = False
-    """masked: the pieces of a word are masked together; for scripts with spaces between words."""
+    """masked: whether to mask all pieces of a word together, for languages written with spaces."""
     pair_task: bool = False
-    """masked: learn pairs as one sequence, masked on both sides, and whether they are translations: half of them have a
-    wrong side. The cross-entropy of this decision, a mean over the pairs, is added to that of the masked pieces."""
+    """masked: also learn to recognise translations. Each pair is one sequence, masked on both sides, and half of the
+    pairs have a wrong side. The cross-entropy of this decision (the mean over the pairs) is added to the loss."""
     pair_negatives: Annotated[list[PairNegative], Field(min_length=1)] = Field(["shuffled"])
-    """pair_task: kinds of wrong sides, source or target, drawn with equal probability. shuffled: that of another pair,
-    of similar length; cut: its second half is missing; replaced: a word is one of another pair; number: a digit is
-    another; copied: the other side. Where one is impossible, such as number without digits, another is taken."""
+    """pair_task: how a wrong source or target is made; one kind is drawn per pair, with equal probability. shuffled:
+    taken from another pair of similar length. cut: its second half is removed. replaced: a word is replaced by one of
+    another pair. number: a digit is changed. copied: a copy of the other side. If a kind is impossible for a pair, such
+    as number without digits, another kind is used."""
     label_smoothing: float = Field(0.1, ge=0.0, lt=1.0)
-    """Probability mass that is spread uniformly over the vocabulary, or the labels (Szegedy et al., 2016)."""
+    """Probability mass spread uniformly over the vocabulary or the labels (Szegedy et al., 2016)."""
     consistency: Literal["none", "rdrop", "simcut"] = "none"
-    """Consistency training: a second forward pass has to predict the same. rdrop (Wu et al., 2021): with other dropout;
-    the loss is the sum of both cross-entropies plus consistency_weight * (KL(p||q) + KL(q||p)) / 2. simcut (Gao et al.,
-    2022): with some tokens cut on both sides; the loss is the cross-entropy of the first pass plus consistency_weight *
-    KL(p||q), with gradients through both passes. Both losses are averaged over the target tokens of one pass. An
-    update takes about twice the time."""
+    """Consistency training: predictions of a second, perturbed forward pass must agree with the first. rdrop (Wu et
+    al., 2021): another dropout mask; the loss is the sum of both cross-entropies plus consistency_weight * (KL(p||q) +
+    KL(q||p)) / 2. simcut (Gao et al., 2022): some tokens cut on both sides; the loss is the cross-entropy of the first
+    pass plus consistency_weight * KL(p||q), with gradients through both passes. Both losses are averaged over the
+    target tokens of one pass. An update takes about twice as long."""
     consistency_weight: float = Field(3.0, ge=0.0)
-    """Weight of the divergence; 0: no consistency training. 3 is usual for simcut. For rdrop note that the two
-    cross-entropies are summed: a weight of 2.5 where they are averaged corresponds to 5 here."""
+    """Weight of the divergence; 0 disables consistency training. Typically 3 for simcut. rdrop sums the two
+    cross-entropies: a weight of 2.5 in implementations that average them corresponds to 5 here."""
     consistency_start: int = Field(0, ge=0)
-    """Updates before consistency training starts; they take half the time."""
+    """Number of updates before consistency training starts; these updates take half as long."""
     cut_rate: float = Field(0.05, ge=0.0, lt=1.0)
-    """simcut: probability of cutting a token's embedding; its position stays, and the end of the source is never
-    cut."""
+    """simcut: probability that the embedding of a token is replaced by zeros. Its position embedding stays, and the end
+    of the source is never cut."""
     src_bpe_dropout: float = Field(0.0, ge=0.0, lt=1.0)
-    """BPE-dropout (Provilkov et al., 2020): probability of dropping a merge when the source is segmented, again in
-    every epoch; 0.1 is usual. Translation and validation are without it."""
+    """BPE-dropout (Provilkov et al., 2020): probability that a merge is skipped when the source is segmented, in every
+    epoch anew; typically 0.1. It does not apply to translation and validation."""
     tgt_bpe_dropout: float = Field(0.0, ge=0.0, lt=1.0)
-    """The same for the target."""
+    """BPE-dropout of the target."""
     modifiers: ModifiersConfig = ModifiersConfig()
-    """Shares of the training pairs that are modified in every epoch: case, typos, noise, terms …; none by default."""
+    """Data augmentation (case, typos, noise, terms and others); off by default."""
     both_directions: bool = False
-    """Learn from every pair in both directions with one model, without a language tag: pre-training for a fine-tuning
-    in one direction (init_from). Needs a joint vocabulary. Validation is in data.direction."""
+    """Learn every pair in both directions with one model and no language tag, as pre-training for fine-tuning in one
+    direction (init_from). Requires a joint vocabulary. Validation is in data.direction."""
     stages: list[Stage] = Field([])
-    """A curriculum: stages that mix the training corpora differently, one after the other. A change needs no new
-    preparation."""
+    """Curriculum: consecutive stages that mix the training corpora differently. They can be changed without preparing
+    the data again."""
     init_from: str | Annotated[dict[Literal["encoder", "decoder"], str], Field(min_length=1)] | None = None
-    """A run directory or an exported folder, whose selected weights a new run starts with; optimizer, schedule and step
-    start from zero. The tokenizer must be the same, and of the model what both have; the rest stays random. Or one for
-    each stack, {encoder: RUN, decoder: RUN}: of the model's two stacks that of the same name, or its only one. Set by
-    `--init-from`."""
+    """Run directory or exported folder whose selected weights a new run starts from; optimizer, schedule and step start
+    from zero. The tokenizers must be equal. Weights that only the new model has are initialized at random. With
+    {encoder: RUN, decoder: RUN}, each stack is initialized from its own run: from the stack of the same name, or from
+    the only one of that run. Set by `--init-from`."""
     freeze: list[Literal["embeddings", "encoder", "decoder", "cross_attention"]] = Field([])
-    """Parts whose weights are frozen. embeddings: the tables of tokens and positions, and the output weight if it is
-    not tied; encoder, decoder: their layers and final norm; cross_attention: that part of the decoder."""
+    """Parts whose weights are not trained. embeddings: token and position embeddings, and the output layer if it is not
+    tied. encoder, decoder: layers and final norm. cross_attention: the decoder's attention to the source."""
     optimizer: Literal["adam", "adamw"] = "adamw"
-    """AdamW with decoupled weight decay (Loshchilov and Hutter, 2019), Adam (Kingma and Ba, 2015), or schedule-free
-    AdamW (Defazio et al., 2024; needs the extra `schedule-free`). It averages the weights instead of lowering the
-    learning rate, so it needs a constant schedule with a warm-up and takes neither cooldown nor ema; its authors advise
-    beta1 = 0.9 (0.95 to 0.98 for very long runs), and a peak_lr of 1 to 10 times what suits AdamW with a schedule."""
+    """adamw: Adam with decoupled weight decay (Loshchilov and Hutter, 2019). adam: Adam (Kingma and Ba, 2015)."""
     beta1: float = Field(0.9, ge=0.0, lt=1.0)
-    """Decay of Adam's first moment."""
+    """Decay rate of Adam's first moment."""
     beta2: float = Field(0.98, ge=0.0, lt=1.0)
-    """Decay of Adam's second moment."""
+    """Decay rate of Adam's second moment."""
     eps: float = Field(1e-9, gt=0.0)
     """Adam's epsilon."""
     weight_decay: float = Field(0.0, ge=0.0)
-    """Weight decay, on matrices only: decoupled with adamw, L2 regularization with adam."""
+    """Weight decay of matrices: decoupled with adamw, L2 regularization with adam."""
     schedule: Literal["noam", "inverse_sqrt", "linear", "cosine", "constant"] = "noam"
-    """Learning rate schedule. noam: factor * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5). The others
-    rise linearly to peak_lr in warmup_steps, then fall with step^-0.5, linearly or as a cosine to 0 at max_steps,
-    or stay constant."""
+    """Learning rate schedule. noam: factor * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5). All others rise
+    linearly to peak_lr over warmup_steps. Then inverse_sqrt decays with step^-0.5, linear and cosine decay to 0 at
+    max_steps, and constant stays at peak_lr."""
     factor: float = Field(1.0, gt=0.0)
     """Factor of the noam schedule."""
     peak_lr: float = Field(7e-4, gt=0.0)
-    """Highest learning rate of every schedule but noam."""
+    """Peak learning rate of all schedules except noam."""
     warmup_steps: int = Field(4000, ge=1)
-    """Updates of the warm-up, after which the learning rate is highest."""
+    """Number of warm-up updates, after which the learning rate reaches its peak."""
     cooldown: float = Field(0.0, ge=0.0, lt=1.0)
     """Share of the run, at its end, over which the learning rate of noam, inverse_sqrt or constant falls linearly to 0.
-    Its first and last update are fixed once, by the limit that is nearest then (max_steps, max_epochs or max_minutes)
-    at the pace so far. A run that patience ends has no cool-down."""
+    Its first and last updates are fixed once, from the limit that will be reached first (max_steps, max_epochs or
+    max_minutes) at the pace so far. A run that ends early by patience has no cool-down."""
     clip_norm: float = Field(1.0, ge=0.0)
-    """Maximum L2 norm of the gradient of an update; 0: no clipping."""
+    """Maximum L2 norm of the gradient; 0: no clipping."""
     max_steps: int = Field(50_000, ge=1)
     """Maximum number of updates."""
     max_epochs: int | None = Field(None, ge=1)
-    """Maximum number of passes over the corpus; null: no limit."""
+    """Maximum number of passes over the training data; null: no limit."""
     max_minutes: float | None = Field(None, gt=0.0)
-    """Maximum minutes of training, summed over resumes, or until the end of a cool-down that they have fixed; null: no
-    limit."""
+    """Maximum training time in minutes, summed over resumes; null: no limit. A cool-down that has begun is
+    completed."""
     log_every_steps: int = Field(100, ge=1)
-    """Updates between records in log.jsonl and TensorBoard."""
+    """Number of updates between records in log.jsonl and TensorBoard."""
     validate_every_steps: int = Field(1000, ge=1)
-    """Updates between validations."""
+    """Number of updates between validations."""
     save_every_steps: int = Field(1000, ge=1)
-    """Updates between checkpoints; every validation saves one, too."""
+    """Number of updates between checkpoints. Every validation saves a checkpoint, too."""
     ema: float = Field(0.0, ge=0.0, lt=1.0)
-    """Decay of an exponential moving average of the weights (float32), which is validated as well; 0: none. 0.999
-    averages about 1,000 updates; the decay is at most (1 + step) / (10 + step)."""
+    """Decay of an exponential moving average of the weights (float32), which is validated as well; 0: no average. 0.999
+    averages over about 1,000 updates. Early in training, the decay is limited to (1 + step) / (10 + step)."""
     keep_last: int = Field(5, ge=2)
-    """Number of newest checkpoints to keep, besides the best."""
+    """Number of most recent checkpoints to keep, in addition to the best."""
     average_last: int = Field(5, ge=1)
-    """Number of newest checkpoints whose weights are averaged at the end; the average is selected if it scores better
-    on the development set. 1: no averaging."""
+    """Number of most recent checkpoints whose weights are averaged at the end of training; 1: no averaging. The average
+    is selected if it scores better on the development set."""
     select_by: Literal["auto", "bleu", "chrf", "loss", "accuracy"] = "auto"
-    """Score on the development set by which checkpoints are selected. auto: BLEU if it is translated or restored, for
-    classification the accuracy, else the loss."""
+    """Score on the development set by which checkpoints are selected. auto: BLEU for objectives that write text,
+    accuracy for classification, and loss otherwise."""
     patience: int | None = Field(None, ge=1)
-    """Early stopping: end after so many validations in a row without a new best; null: no early stopping."""
+    """Early stopping: number of consecutive validations without improvement after which training ends; null: no early
+    stopping."""
 
     @property
     def ends_at_max_steps(self) -> bool:
-        """Whether the schedule is a function of `max_steps` and falls to 0 there."""
+        """Whether the learning rate of the schedule reaches 0 at `max_steps`."""
         return self.schedule in ("linear", "cosine")
 
     @property
     def writes_text(self) -> bool:
-        """Whether the development set is translated or restored, and its text scored; of a masked span alone there is
-        none."""
+        """Whether validation translates or restores the development set and scores the text. With `noise: span` only
+        single spans are predicted."""
         return self.objective == "translation" or (self.objective == "denoising" and self.noise == "infilling")
 
     @property
@@ -195,14 +194,14 @@ class TrainingConfig(Section):
 
     @property
     def masked_share(self) -> float:
-        """`mask_share`, or the one that is usual for the objective."""
+        """`mask_share`, or its default for the objective."""
         if self.objective != "denoising":
             return self.mask_share or 0.15
         return self.mask_share or (0.5 if self.noise == "span" else 0.35)
 
     @property
     def idle_rate(self) -> str:
-        """The one of `factor` and `peak_lr` that has no effect with this schedule."""
+        """Which of `factor` and `peak_lr` has no effect with this schedule."""
         return "peak_lr" if self.schedule == "noam" else "factor"
 
     @model_validator(mode="after")
@@ -217,57 +216,57 @@ class TrainingConfig(Section):
             )
         if self.consistency != "none" and self.consistency_weight and self.consistency_start >= self.max_steps:
             problems.append(
-                f"consistency_start: {self.consistency_start} is not below max_steps = {self.max_steps}: there would "
-                f"be no {self.consistency}"
+                f"consistency_start: must be below max_steps = {self.max_steps} for {self.consistency} to take effect, "
+                f"found {self.consistency_start}"
             )
         if self.objective != "translation":
             problems += self._only_of_pairs()
         elif self.languages:
-            problems.append("languages: translation learns both; leave it out")
+            problems.append("languages: not available with objective: translation")
         if self.pair_task and self.objective != "masked":
-            problems.append(f"pair_task: only with objective: masked, found {self.objective}")
+            problems.append(f"pair_task: only available with objective: masked, found {self.objective}")
         if self.pair_task and self.languages:
-            problems.append("languages: pair_task learns both; leave it out")
+            problems.append("languages: not available with pair_task, which learns both languages")
         problems += self._against_one_span()
         problems += self._against_classification()
         if not self.writes_text and self.select_by in ("bleu", "chrf"):
             what = "noise: span" if self.noise == "span" else f"objective: {self.objective}"
-            problems.append(f"select_by: no text is written with {what}; take loss or auto")
+            problems.append(f"select_by: {self.select_by} needs translations, but {what} writes none; use loss or auto")
         if self.cooldown and self.ends_at_max_steps:
-            problems.append(f"cooldown: the {self.schedule} schedule falls to 0 by itself; leave cooldown at 0")
+            problems.append(f"cooldown: must be 0 with the {self.schedule} schedule, which already decays to 0")
         if self.max_tokens == "auto" and self.parallel == "fsdp":
-            problems.append("max_tokens: auto measures a model that is not sharded; with parallel: fsdp give a number")
+            problems.append("max_tokens: auto is not available with parallel: fsdp; give a number")
         raise_together(problems)
         return self
 
     def _only_of_pairs(self) -> list[str]:
-        """Return problems of settings that are of pairs of two languages."""
+        """Return problems of settings that need translation pairs."""
         given = {
             "modifiers": self.modifiers.rates,
             "both_directions": self.both_directions,
             "src_bpe_dropout": self.src_bpe_dropout,
             "tgt_bpe_dropout": self.tgt_bpe_dropout,
         }
-        return [f"{name}: not with objective: {self.objective}" for name, value in given.items() if value]
+        return [f"{name}: not available with objective: {self.objective}" for name, value in given.items() if value]
 
     def _against_one_span(self) -> list[str]:
-        """Return problems of settings that masking one span excludes."""
+        """Return problems of settings that conflict with `noise: span`."""
         if self.noise != "span":
             return []
         problems = []
         if self.objective != "denoising":
-            problems.append(f"noise: span is for objective: denoising, found {self.objective}")
+            problems.append(f"noise: span is only available with objective: denoising, found {self.objective}")
         if self.mask_span != type(self).model_fields["mask_span"].default:
-            problems.append("mask_span: not with noise: span, whose length is mask_share of the line; leave it out")
+            problems.append("mask_span: not available with noise: span, whose length is set by mask_share")
         return problems
 
     def _against_classification(self) -> list[str]:
-        """Return problems of settings that classification excludes, or that only it has."""
+        """Return problems of settings that conflict with classification or need it."""
         if self.objective != "classification":
             given = {"lm_weight": self.lm_weight, "select_by: accuracy": self.select_by == "accuracy"}
-            return [f"{name}: only with objective: classification" for name, value in given.items() if value]
+            return [f"{name}: only available with objective: classification" for name, value in given.items() if value]
         given = {
             "consistency": self.consistency != "none" and self.consistency_weight,
             "languages": bool(self.languages),
         }
-        return [f"{name}: not with objective: classification" for name, value in given.items() if value]
+        return [f"{name}: not available with objective: classification" for name, value in given.items() if value]

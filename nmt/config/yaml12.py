@@ -1,4 +1,4 @@
-"""YAML by the 1.2 core schema: the language code `no` is a string, `3e-4` a number, and a duplicate key an error.
+"""YAML with the 1.2 core schema: the language code `no` is a string, `3e-4` a number, and a duplicate key an error.
 
 PyYAML implements YAML 1.1; its resolvers are replaced here. Schema: https://yaml.org/spec/1.2.2/#103-core-schema.
 """
@@ -14,7 +14,7 @@ from nmt.config.messages import shown
 from nmt.console import printable, printable_sentence
 from nmt.errors import ConfigError
 
-_MAX_DIGITS = 18  # no setting is that large, and no calculation is prepared for it
+_MAX_DIGITS = 18  # far more than any setting needs
 _NUMBER = (
     r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+|[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"
     r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
@@ -24,24 +24,24 @@ _NUMBER_STARTS = list("-+.0123456789")
 
 
 def parse_yaml(text: str, where: str) -> object:
-    """Parse a YAML document into plain values. Raises ConfigError, which names `where` the text stands."""
+    """Parse a YAML document into plain values. Raises ConfigError, whose message begins with `where`."""
     try:
         return yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a tag and a value that do not match
-        raise ConfigError([printable(f"{where}: not readable as YAML: {_one_line(error)}")]) from error
+        raise ConfigError([printable(f"{where}: not valid YAML: {_one_line(error)}")]) from error
     except RecursionError as error:
-        raise ConfigError([f"{where}: not readable as YAML: nested too deeply"]) from error
+        raise ConfigError([f"{where}: not valid YAML: nested too deeply"]) from error
 
 
 def dump_yaml(tree: Mapping[str, object]) -> str:
-    """Write plain values as YAML that `parse_yaml` and readers of YAML 1.1 read back alike."""
+    """Write plain values as YAML that `parse_yaml` and YAML 1.1 parsers read back as the same values."""
     text = str(yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
-    # PyYAML leaves some characters that control a terminal unescaped; these are within double quotes, see _represent
+    # PyYAML does not escape some control characters of terminals; _represent puts them into double quotes.
     return "\n".join(map(printable_sentence, text.split("\n")))
 
 
 class _Loader(yaml.SafeLoader):
-    """The core schema and no tags beyond it. Keys must be strings and unique."""
+    """A loader for the core schema, without other tags. Keys must be unique strings."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (PyYAML's own shape)
     yaml_constructors = {None: yaml.SafeLoader.construct_undefined}  # noqa: RUF012
@@ -51,7 +51,7 @@ class _Loader(yaml.SafeLoader):
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str):
-                raise yaml.MarkedYAMLError(problem=f"the key {key!r} is not a word", problem_mark=key_node.start_mark)
+                raise yaml.MarkedYAMLError(problem=f"the key {key!r} is not text", problem_mark=key_node.start_mark)
             if key in seen:
                 raise yaml.MarkedYAMLError(problem=f"{key} is given twice", problem_mark=key_node.start_mark)
             seen.add(key)
@@ -59,7 +59,7 @@ class _Loader(yaml.SafeLoader):
 
     def construct_text(self, node: yaml.ScalarNode) -> str:
         text = str(self.construct_scalar(node))
-        if re.search("[\0\ud800-\udfff]", text):  # not possible in a file name
+        if re.search("[\0\ud800-\udfff]", text):  # not allowed in file names
             problem = f"the text {text!r} has an invalid character"
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
         return text
@@ -95,7 +95,7 @@ for _tag, _construct in (
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes strings that YAML 1.1 or 1.2 would read as another type: `no` as well as `1e5`."""
+    """A dumper that quotes strings which YAML 1.1 or 1.2 would read as another type, such as `no` and `1e5`."""
 
 
 def _represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

@@ -163,12 +163,12 @@ def test_what_does_not_go_with_a_classifier(trained: Path, whole: Path, tmp_path
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"model": {"kind": "translation"}}, "is learned with model.kind = encoder or decoder"),
-        ({"model": {"kind": "decoder", "pooling": "first"}}, "the first state of a decoder sees nothing of the text"),
-        ({"training": {"lm_weight": 0.5}}, "lm_weight: a language model is learned with model.kind = decoder"),
-        ({"training": {"consistency": "rdrop"}}, "consistency: not with objective: classification"),
-        ({"training": {"src_bpe_dropout": 0.1}}, "src_bpe_dropout: not with objective: classification"),
-        ({"training": {"select_by": "bleu"}}, "select_by: no text is written with objective: classification"),
+        ({"model": {"kind": "translation"}}, "needs model.kind: encoder or decoder"),
+        ({"model": {"kind": "decoder", "pooling": "first"}}, "model.pooling: first is not available"),
+        ({"training": {"lm_weight": 0.5}}, "lm_weight: only available with model.kind: decoder"),
+        ({"training": {"consistency": "rdrop"}}, "consistency: not available with objective: classification"),
+        ({"training": {"src_bpe_dropout": 0.1}}, "src_bpe_dropout: not available with objective: classification"),
+        ({"training": {"select_by": "bleu"}}, "select_by: bleu needs translations"),
     ],
 )  # fmt: skip
 def test_settings_that_do_not_go_together(tmp_path: Path, changes: dict[str, dict[str, object]], problem: str) -> None:
@@ -186,8 +186,8 @@ def test_labels_and_classification_need_each_other(text: Path, tmp_path: Path) -
         labelled_config(
             text, data={"direction": "label-en"}, training={"objective": "classification"}, model={"kind": "encoder"}
         )
-    assert caught.value.problems == ["made up: data.direction: labels are predicted from text: en-label, not label-en"]
-    with pytest.raises(ConfigError, match="lm_weight: only with objective: classification"):
+    assert caught.value.problems == ["made up: data.direction: labels must be the target: en-label, not label-en"]
+    with pytest.raises(ConfigError, match="lm_weight: only available with objective: classification"):
         tiny_settings(tmp_path, training={"lm_weight": 0.5})
     with pytest.raises(ConfigError, match="en-label has labels in place of translations"):
         start(labelled_config(text), text / "data", tmp_path / "run", resume=False)

@@ -124,9 +124,9 @@ def test_of_one_span_its_pieces_are_validated(data: Path, one_span: Path, tmp_pa
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"objective": "translation"}, "noise: span is for objective: denoising, found translation"),
-        ({"mask_span": 2.0}, "mask_span: not with noise: span, whose length is mask_share of the line; leave it out"),
-        ({"select_by": "bleu"}, "select_by: no text is written with noise: span; take loss or auto"),
+        ({"objective": "translation"}, "noise: span is only available with objective: denoising, found translation"),
+        ({"mask_span": 2.0}, "mask_span: not available with noise: span, whose length is set by mask_share"),
+        ({"select_by": "bleu"}, "select_by: bleu needs translations, but noise: span writes none; use loss or auto"),
     ],
 )
 def test_what_does_not_go_with_one_span(data: Path, changes: dict[str, Any], problem: str) -> None:
@@ -163,7 +163,7 @@ def test_it_does_not_translate(pretrained: Path, tmp_path: Path) -> None:
     "setting", [{"both_directions": True}, {"src_bpe_dropout": 0.1}, {"modifiers": {"typos": 0.1}}]
 )
 def test_what_is_of_pairs_is_refused(data: Path, setting: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=f"training.{next(iter(setting))}: not with objective: denoising"):
+    with pytest.raises(ConfigError, match=f"training.{next(iter(setting))}: not available with objective: denoising"):
         denoising(data, **setting)
 
 

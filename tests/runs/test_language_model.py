@@ -76,11 +76,11 @@ def test_it_does_not_translate(trained: Path) -> None:
 
 
 def test_kind_and_objective_go_together(data: Path) -> None:
-    with pytest.raises(ConfigError, match=r"objective: causal is learned with model\.kind = decoder"):
+    with pytest.raises(ConfigError, match=r"objective: causal needs model\.kind: decoder"):
         settings(data, objective="causal", select_by="auto")
-    with pytest.raises(ConfigError, match=r"languages: must be of .*, found xx"):
+    with pytest.raises(ConfigError, match=r"languages: must name .*, found xx"):
         causal(data, languages=["xx"])
-    with pytest.raises(ConfigError, match=r"select_by: no text is written with objective: causal; take loss"):
+    with pytest.raises(ConfigError, match=r"select_by: chrf needs translations, but objective: causal"):
         settings(data, kind="decoder", objective="causal", select_by="chrf")
 
 

@@ -182,9 +182,9 @@ def test_what_is_learned(data: Path, tmp_path: Path) -> None:
 
 
 def test_settings_that_do_not_go_together(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="pair_task: only with objective: masked, found translation"):
+    with pytest.raises(ConfigError, match="pair_task: only available with objective: masked, found translation"):
         settings(data, pair_task=True)
-    with pytest.raises(ConfigError, match="languages: pair_task learns both"):
+    with pytest.raises(ConfigError, match="languages: not available with pair_task"):
         masked(data, pair_task=True, languages=["aa"])
     with pytest.raises(ConfigError, match=r"max_tokens: 201 is too small for the longest pair, both sides of a pair"):
         masked(data, pair_task=True, max_tokens=201)

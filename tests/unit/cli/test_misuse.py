@@ -146,7 +146,7 @@ def test_the_last_of_several_changes_counts_and_that_is_told(nmt: Command) -> No
 @pytest.mark.parametrize(
     ("line", "instead"),
     [
-        ("train --lr 1", "write --set training.peak_lr=VALUE, with the schedule noam training.factor"),
+        ("train --lr 1", "write --set training.peak_lr=VALUE, with the schedule noam, training.factor"),
         ("train --epochs 1", "write --set training.max_epochs=VALUE"),
         ("train --batch-size 64", "write --set training.update_tokens=VALUE, in target tokens"),
         ("train --max-update 1", "write --set training.max_steps=VALUE"),

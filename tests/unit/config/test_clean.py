@@ -1,4 +1,4 @@
-"""Settings of cleaning: for all corpora, for one, and what is refused."""
+"""Settings of cleaning, for all corpora and for one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def loaded(*overrides: str) -> Config:
     return load_config("sample.yaml", overrides)
 
 
-def test_a_corpus_overrides_what_it_names() -> None:
+def test_clean_of_corpus_overrides_data_clean() -> None:
     config = loaded("data.clean={shouted: true, max_words: 9, copied: normal}", "data.train.0.clean={shouted: false}")
     clean = config.data.clean_of("train.0")
     assert (clean.shouted, clean.max_words, clean.copied, clean.broken) == (False, 9, "normal", None)
@@ -29,7 +29,7 @@ def test_a_corpus_overrides_what_it_names() -> None:
     assert (own.max_chars, own.max_ratio, own.min_score, own.max_words) == (50, 2.0, 0.0, 0)
 
 
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+def test_dump_and_load_keep_cleaning(tmp_path: Path) -> None:
     given = [
         "data.clean={shouted: true, block_lists: {en: bad.en}}",
         "data.train.0.clean={shouted: false, max_words: 0}",
@@ -44,35 +44,41 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("data.valid.clean={shouted: true}", "data.valid.clean: only training corpora are cleaned"),
-        ("data.test.test.clean={shouted: true}", "data.test.test.clean: only training corpora are cleaned"),
+        ("data.valid.clean={shouted: true}", "data.valid.clean: only available for training corpora"),
+        ("data.test.test.clean={shouted: true}", "data.test.test.clean: only available for training corpora"),
         ("data.clean.block_lists={fr: a}", "data.clean.block_lists: must name de or en, found fr"),
         ("data.train.0.clean.block_lists={fr: a}", "data.train.0.clean.block_lists: must name de or en, found fr"),
         ("data.clean.min_score=0.5", "data.clean.min_score: no such setting"),
         ("data.train.0.clean.near_duplicates=true", "data.train.0.clean.near_duplicates: no such setting"),
         ("data.train.0.clean={min_score: 0.5}", "data.train.0: clean.min_score needs score"),
-        ("data.clean.classifier=runs/a", "data.clean.classifier: no longer a setting; score pairs with nmt filter"),
-        ("data.train.0.clean.min_classifier_score=0.5", "data.train.0.clean.min_classifier_score: no longer a setting"),
+        (
+            "data.clean.classifier=runs/a",
+            "data.clean.classifier: this setting has been removed; score pairs with nmt filter",
+        ),
+        (
+            "data.train.0.clean.min_classifier_score=0.5",
+            "data.train.0.clean.min_classifier_score: this setting has been removed",
+        ),
         ("data.clean.copied=near", "data.clean.copied: must be exact or normal"),
         ("data.clean.min_script=1.5", "data.clean.min_script: must be at most 1"),
         ("data.clean.max_words=-1", "data.clean.max_words: must be at least 0"),
         ("data.clean.shoutd=true", "data.clean.shoutd: no such setting; did you mean data.clean.shouted?"),
     ],
 )
-def test_refusals(override: str, message: str) -> None:
+def test_invalid_cleaning_is_rejected(override: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         loaded(override)
     assert message in str(caught.value)
 
 
-def test_the_defaults_leave_no_trace_in_a_recipe() -> None:
-    """A data directory of an earlier version is up to date."""
+def test_recipe_omits_default_cleaning() -> None:
+    # A data directory of an earlier version must count as up to date.
     old = recipe(loaded())
     assert "clean" not in repr(old) and "block_lists" not in old
     assert recipe(loaded("data.clean={shouted: null}", "data.train.0.clean={shouted: null}")) == old
 
 
-def test_changes_are_told_by_their_settings() -> None:
+def test_recipe_changes_name_settings() -> None:
     old, new = recipe(loaded()), recipe(loaded("data.clean={shouted: true, max_words: 9}"))
     assert list(changes(old, new)) == [
         "data.clean.max_words was nothing, is 9",
@@ -83,7 +89,7 @@ def test_changes_are_told_by_their_settings() -> None:
     assert list(changes(new, own)) == ["data.train.0.clean was nothing, is {'shouted': false}"]
 
 
-def test_a_changed_block_list_is_a_change(tmp_path: Path) -> None:
+def test_recipe_changes_with_content_of_block_list(tmp_path: Path) -> None:
     files = Source(files={"de": "a", "en": "b"}, clean=CorpusClean(block_lists={"de": "bad.de"}))
     clean = CleanConfig(block_lists={"en": "bad.en"})
     config = Config(data=DataConfig(direction="de-en", root=str(tmp_path), train=[files], clean=clean))

@@ -1,4 +1,7 @@
-"""The configuration: what is read, what is refused and in which words."""
+"""Configurations: loading, error messages, overrides and dumps.
+
+The wording of messages about settings is tested here, and only here.
+"""
 
 import re
 from pathlib import Path
@@ -47,7 +50,7 @@ def problems(text: str | bytes, *overrides: str) -> list[str]:
         ("model: {warmup_steps: 3}", "model.warmup_steps: no such setting; did you mean training.warmup_steps?"),
         ("trainng: {seed: 3}", "trainng: no such setting; did you mean training?"),
         ("quux: 3", "quux: no such setting"),
-        ("training.seed: 3", "training.seed: a dotted key is for --set; in a file, nest it by indentation"),
+        ("training.seed: 3", "training.seed: dotted keys are only for --set; in a file, nest keys by indentation"),
         ("training: {seed: many}", "training.seed: must be a whole number, found 'many'"),
         ('training: {seed: "4"}', "training.seed: must be a whole number, found '4'"),
         ("training: {seed: 4.5}", "training.seed: must be a whole number, found 4.5"),
@@ -88,19 +91,19 @@ def problems(text: str | bytes, *overrides: str) -> list[str]:
         ),
         (
             "training: {consistency: simcut, max_steps: 50, consistency_start: 50}",
-            "training.consistency_start: 50 is not below max_steps = 50: there would be no simcut",
+            "training.consistency_start: must be below max_steps = 50 for simcut to take effect, found 50",
         ),
         (
             "training: {consistency: simcut, cut_rate: 0}\nmodel: {embedding_dropout: 0, residual_dropout: 0}",
-            "training.cut_rate: simcut compares nothing with 0 and all model.*_dropout 0",
+            "training.cut_rate: must be above 0 for simcut, since all model.*_dropout are 0",
         ),
         (
             "tokenizer: {joint: false}",
-            "model.tie_embeddings: all needs tokenizer.joint: true; take target or none",
+            "model.tie_embeddings: all needs tokenizer.joint: true; use target or none",
         ),
         (
             "training: {max_tokens: 250}",
-            "training.max_tokens: 250 is too small for the longest pair, data.max_pieces = 250 and its end of sentence",
+            "training.max_tokens: 250 is too small for the longest pair, data.max_pieces = 250 and an end of sentence",
         ),
         (
             "model: {positions: learned, max_positions: 250}",
@@ -108,7 +111,7 @@ def problems(text: str | bytes, *overrides: str) -> list[str]:
         ),
     ],
 )
-def test_one_problem_is_one_line(text: str, expected: str) -> None:
+def test_invalid_value_is_one_line(text: str, expected: str) -> None:
     assert problems(BASE + text + "\n") == [f"c.yaml: {expected}"]
 
 
@@ -118,8 +121,8 @@ DROPOUTS = "model.embedding_dropout, model.residual_dropout, model.attention_dro
 @pytest.mark.parametrize(
     ("key", "expected"),
     [
-        ("training.lr", "; did you mean training.peak_lr (with the schedule noam training.factor)?"),
-        ("training.learning-rate", "; did you mean training.peak_lr (with the schedule noam training.factor)?"),
+        ("training.lr", "; did you mean training.peak_lr (with the schedule noam, training.factor)?"),
+        ("training.learning-rate", "; did you mean training.peak_lr (with the schedule noam, training.factor)?"),
         ("training.batch_size", "; did you mean training.update_tokens (in target tokens)?"),
         ("search.batch_size", "; did you mean search.batch_sentences?"),
         ("training.epochs", "; did you mean training.max_epochs?"),
@@ -131,10 +134,10 @@ DROPOUTS = "model.embedding_dropout, model.residual_dropout, model.attention_dro
         ("model.dropout", f"; did you mean {DROPOUTS}?"),
         ("training.dropout", f"; did you mean {DROPOUTS}?"),
         ("search.max_len", "; did you mean search.max_length?"),
-        ("search.n_best", "; nmt translate --n-best N gives several translations"),
+        ("search.n_best", "; nmt translate --n-best N prints several translations per line"),
         ("epochs", "; did you mean training.max_epochs?"),
         ("trainig", "; did you mean training?"),
-        # nothing is near: nothing is said
+        # without a suggestion
         ("training.bptt", ""),
         ("training.amount", ""),
         ("search.nest", ""),
@@ -143,17 +146,11 @@ DROPOUTS = "model.embedding_dropout, model.residual_dropout, model.attention_dro
         ("banana", ""),
     ],
 )
-def test_what_a_setting_that_there_is_not_may_mean(key: str, expected: str) -> None:
+def test_unknown_setting_suggests_nearest(key: str, expected: str) -> None:
     assert f"--set {key}: no such setting{expected}" in problems(BASE, f"{key}=1")
 
 
-def test_a_name_of_another_toolkit_in_a_file() -> None:
-    (problem,) = problems(BASE + "training: {lr: 0.1}\n")
-    hint = "did you mean training.peak_lr (with the schedule noam training.factor)?"
-    assert problem == f"c.yaml: training.lr: no such setting; {hint}"
-
-
-def test_all_problems_come_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     text = BASE + "training: {warmup_step: 0, clip_norm: -1}\nmodel: {d_model: 100, n_heads: 3}\n"
     assert sorted(problems(text, "search.beam=0", "search.baem=1", "nonsense")) == [
         "--set nonsense: write it as section.key=value",
@@ -168,77 +165,36 @@ def test_all_problems_come_at_once() -> None:
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
-        ("data.direction=deen", ["data.direction: 'deen' is not of the form de-en"]),
-        (
-            "data.direction=de,fr-en",
-            [
-                "data.direction: 'de,fr-en' is not of the form de-en: a model has one source and one target language; "
-                "train a run for each pair"
-            ],
-        ),
-        (
-            "data.direction=pt-BR-en",
-            [
-                "data.direction: 'pt-BR-en' is not of the form de-en; a region is written with an underscore, as in "
-                "pt_BR-en"
-            ],
-        ),
-        ("data.direction=de-de", ["data.direction: 'de-de' names one language twice"]),
-        ("data.valid={}", ["data.valid: give one of files, path, opus and hub"]),
-        (
-            "data.valid=1e3",
-            ["data.valid: a number of lines is whole, such as 300; a share is below 1; found 1000.0"],
-        ),
-        (
-            "data.valid=300.5",
-            ["data.valid: a number of lines is whole, such as 300; a share is below 1; found 300.5"],
-        ),
-        ("data.valid='300'", ["data.valid: must be a number without quotes: write 300, not '300'"]),
-        (
-            "data.valid={hub: a/b}",
-            ["data.valid: hub needs paths: the files within the repository, such as data/*.parquet"],
-        ),
+        ("data.direction=deen", ["direction: 'deen' is not of the form de-en"]),
+        ("data.direction=de,fr-en", ["direction: 'de,fr-en' is not of the form de-en: a model has one source"]),
+        ("data.direction=pt-BR-en", ["direction: 'pt-BR-en' is not of the form de-en; a region is written"]),
+        ("data.direction=de-de", ["direction: 'de-de'"]),
+        ("data.valid={}", ["valid: give exactly one of files, path, opus and hub"]),
+        ("data.valid=1e3", ["valid: must be a whole number of lines, such as 300, or a share below 1"]),
+        ("data.valid=300.5", ["valid: must be a whole number of lines, such as 300, or a share below 1"]),
+        ("data.valid='300'", ["valid: must be a number without quotes: write 300, not '300'"]),
+        ("data.valid={hub: a/b}", ["valid: hub needs paths"]),
         (
             "data.valid={hub: a/b, paths: [x.csv, y.jsonl], stream: true}",
-            [
-                "data.valid: paths must all end alike, found ['.csv', '.jsonl']",
-                "data.valid: only .parquet and .jsonl are streamed, found ['.csv', '.jsonl']",
-            ],
+            ["valid: paths must all have the same suffix", "valid: stream needs .parquet or .jsonl"],
         ),
-        (
-            "data.valid={hub: a/b, paths: [x.jsonl], column: t, columns: {de: a, en: b}}",
-            ["data.valid: give either column or columns"],
-        ),
-        (
-            "data.valid={files: {de: a, en: b}, column: t}",
-            ["data.valid: column and columns belong to path and hub"],
-        ),
-        (
-            "data.valid={file: {de: a, en: b}}",
-            ["data.valid.file: no such setting; did you mean data.valid.files?"],
-        ),
-        (
-            "data.train.0.file=x",
-            ["data.train.0.file: no such setting; did you mean data.train.0.files?"],
-        ),
-        ("data.train=[]", ["data.train: must have at least one entry, found []"]),
-        (
-            "data.test={dev/2: {files: {de: a, en: b}}}",
-            ["data.test: 'dev/2' is not a name for a test set; use letters, digits, _ . - and not train or valid"],
-        ),
-        (
-            "data.test={train: {files: {de: a, en: b}}}",
-            ["data.test: 'train' is not a name for a test set; use letters, digits, _ . - and not train or valid"],
-        ),
-        ("data.test={x: {files: {de: a, fr: b}}}", ["data.test.x.files: must name de and en, found de, fr"]),
-        ("data.test={x: {files: {}}}", ["data.test.x.files: must name de and en, found none"]),
+        ("data.valid={hub: a/b, paths: [x.jsonl], column: t, columns: {de: a, en: b}}", ["valid: give column or"]),
+        ("data.valid={files: {de: a, en: b}, column: t}", ["valid: column and columns"]),
+        ("data.valid={file: {de: a, en: b}}", ["valid.file: no such setting; did you mean data.valid.files?"]),
+        ("data.train.0.file=x", ["train.0.file: no such setting; did you mean data.train.0.files?"]),
+        ("data.train=[]", ["train: must have at least one entry, found []"]),
+        ("data.test={dev/2: {files: {de: a, en: b}}}", ["test: 'dev/2' is not a valid name"]),
+        ("data.test={train: {files: {de: a, en: b}}}", ["test: 'train' is not a valid name"]),
+        ("data.test={x: {files: {de: a, fr: b}}}", ["test.x.files: must name de and en, found de, fr"]),
+        ("data.test={x: {files: {}}}", ["test.x.files: must name de and en, found none"]),
     ],
 )
-def test_problems_with_sources(override: str, expected: list[str]) -> None:
-    assert problems(BASE, override) == [f"--set {line}" for line in expected]
+def test_invalid_data_section(override: str, expected: list[str]) -> None:
+    for problem, start in zip(problems(BASE, override), expected, strict=True):
+        assert problem.startswith(f"--set data.{start}")
 
 
-def test_files_of_another_pair() -> None:
+def test_files_of_another_direction_are_rejected() -> None:
     assert problems(BASE, "data.direction=fr-en") == [
         "c.yaml: data.train.0.files: must name en and fr, found de, en",
         "c.yaml: data.valid.files: must name en and fr, found de, en",
@@ -251,41 +207,38 @@ def test_files_of_another_pair() -> None:
         ("training.seed", "--set training.seed: write it as section.key=value"),
         ("=3", "--set =3: write it as section.key=value"),
         ("training.=3", "--set training.=3: write it as section.key=value"),
-        ("data.train.9.name=x", "--set data.train.9.name=x: data.train.9.name leads to no setting"),
-        ("data.train.first.name=x", "--set data.train.first.name=x: data.train.first.name leads to no setting"),
+        ("data.train.9.name=x", "--set data.train.9.name=x: data.train.9.name is not a setting"),
+        ("data.train.first.name=x", "--set data.train.first.name=x: data.train.first.name is not a setting"),
         ("training.seed=", "--set training.seed: must be a whole number, found nothing"),
     ],
 )
-def test_problems_with_overrides(override: str, expected: str) -> None:
+def test_invalid_override(override: str, expected: str) -> None:
     assert problems(BASE, override) == [expected]
 
 
-def test_an_override_that_is_no_yaml_is_one_line() -> None:
-    (problem,) = problems(BASE, "training.seed=[")
-    assert problem.startswith("--set training.seed=[: not readable as YAML: ")
-    assert "\n" not in problem
-
-
-@pytest.mark.parametrize("override", ["training.seed=--- 1\n--- 2", "a\nb=1", "a\x1b[31m.b", "data.train.7=\u2028"])
-def test_an_override_of_several_lines_is_one_line(override: str) -> None:
+@pytest.mark.parametrize(
+    "override",
+    ["training.seed=[", "training.seed=--- 1\n--- 2", "a\nb=1", "a\x1b[31m.b", "data.train.7=\u2028"],
+)
+def test_override_with_control_characters_is_one_line(override: str) -> None:
     (problem,) = problems(BASE, override)
     assert problem.isprintable()
 
 
 @pytest.mark.parametrize("place", ["-1", "1_0", "1" * 5000, "\u00b2"])
-def test_a_place_in_a_list_is_a_plain_number(place: str) -> None:
+def test_list_index_must_be_plain_number(place: str) -> None:
     (problem,) = problems(BASE, f"data.train.{place}=3")
-    assert problem.endswith("leads to no setting")
+    assert problem.endswith("is not a setting")
 
 
 @pytest.mark.parametrize("setting", ["training: {seed: %s}", "data: {root: %s}", "data: {train: [%s]}", "search: %s"])
-def test_a_few_anchors_that_stand_for_gigabytes(setting: str) -> None:
+def test_message_about_yaml_bomb_is_short(setting: str) -> None:
     bomb = ", ".join(["a0: &a0 [x, x]", *(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]" for i in range(1, 60))])
     for text in (f"{{{bomb}}}", f"[{{{bomb}}}, *a59]"):
         assert max(map(len, problems(setting % text + "\n"))) < 200
 
 
-def test_overrides_take_every_form() -> None:
+def test_overrides_replace_nested_values() -> None:
     config = load(
         BASE + "training: {peak_lr: 1, max_minutes: 3}\n",
         "training.peak_lr=3e-4",
@@ -308,7 +261,7 @@ def test_overrides_take_every_form() -> None:
     assert config.search.beam == 2  # the last one counts
 
 
-def test_yaml_is_read_by_the_rules_of_1_2() -> None:
+def test_yaml_1_2_scalars() -> None:
     text = BASE.replace("de", "no").replace("noer", "der").replace("direction: no-en", "direction: no-en")
     config = load(text, "training.peak_lr=3e-4", "training.seed=010", "data.root=2020-01-01", "training.run_dir=on")
     assert config.data.languages == ("en", "no")
@@ -331,7 +284,7 @@ def test_yaml_is_read_by_the_rules_of_1_2() -> None:
         ),
         ("training: [", r"expected the node content, but found '<stream end>'"),
         ("training: a: b", r"mapping values are not allowed here at line 7"),
-        ("training: {1: 2}", r"the key 1 is not a word at line 7"),
+        ("training: {1: 2}", r"the key 1 is not text at line 7"),
         ("training: !!python/object/apply:os.system [ls]", r"could not determine a constructor"),
         ("training: *nowhere", r"undefined alias"),
         ("---\nmore: 1", r"expected a single document"),
@@ -343,44 +296,44 @@ def test_yaml_is_read_by_the_rules_of_1_2() -> None:
         ("training: " + "[" * 1000, r"nested too deeply"),
     ],
 )
-def test_what_is_no_yaml_is_one_line(text: str, expected: str) -> None:
+def test_invalid_yaml_is_one_line(text: str, expected: str) -> None:
     (problem,) = problems(BASE + text + "\n")
-    assert re.match(r"c\.yaml: not readable as YAML: .*" + expected, problem), problem
+    assert re.match(r"c\.yaml: not valid YAML: .*" + expected, problem), problem
     assert "\n" not in problem
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", "c.yaml: a config is a mapping of sections, found nothing"),
-        ("# a comment\n", "c.yaml: a config is a mapping of sections, found nothing"),
-        ("- data\n- model\n", "c.yaml: a config is a mapping of sections, found a list"),
-        ("hello\n", "c.yaml: a config is a mapping of sections, found 'hello'"),
+        ("", "c.yaml: a config must be a mapping of sections, found nothing"),
+        ("# a comment\n", "c.yaml: a config must be a mapping of sections, found nothing"),
+        ("- data\n- model\n", "c.yaml: a config must be a mapping of sections, found a list"),
+        ("hello\n", "c.yaml: a config must be a mapping of sections, found 'hello'"),
         ("model: {}\n", "c.yaml: data: must be given"),
         (b"data:\n  \xff\xfe\x00", "c.yaml: not UTF-8 at byte 9; save it as UTF-8 text"),
         (b"\x89PNG\r\n\x1a\n", "c.yaml: not UTF-8 at byte 1; save it as UTF-8 text"),
     ],
 )
-def test_files_that_are_no_config(text: str | bytes, expected: str) -> None:
+def test_file_without_config(text: str | bytes, expected: str) -> None:
     assert problems(text) == [expected]
 
 
-def test_a_file_that_cannot_be_read() -> None:
+def test_unreadable_file() -> None:
     with pytest.raises(ConfigError, match=r"^/proc/self/mem: cannot be read: Input/output error$"):
         load_config("/proc/self/mem")
 
 
-def test_a_file_too_large_for_a_config_is_not_parsed(tmp_path: Path) -> None:
+def test_oversized_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("data: [" + "1," * 500_000 + "1]\n")
     with pytest.raises(UnsafeFileError, match=r"c\.yaml: 1,000,010 bytes, more than such a file has \(262,144\)$"):
         load_config(tmp_path / "c.yaml")
 
 
-def test_byte_order_mark_and_windows_line_ends_do_no_harm() -> None:
+def test_byte_order_mark_and_crlf() -> None:
     assert load(b"\xef\xbb\xbf" + BASE.replace("\n", "\r\n").encode()) == load(BASE)
 
 
-def test_where_a_config_is_looked_for() -> None:
+def test_config_lookup_order() -> None:
     shipped = load_config("sample.yaml")
     Path("configs").mkdir()
     Path("configs/sample.yaml").write_text(BASE)
@@ -390,18 +343,16 @@ def test_where_a_config_is_looked_for() -> None:
     assert shipped.data.root == "data/sample"
     assert beside.data.valid.files == {"de": "v.de", "en": "v.en"}
     assert here.data.valid.files == {"de": "here.de", "en": "v.en"}
-    with pytest.raises(ConfigError, match=r"^configs: a directory, where a config file is needed$"):
+    with pytest.raises(ConfigError, match=r"^configs: is a directory, not a config file$"):
         load_config("configs")
     for name in ("nope.yaml", ""):
         with pytest.raises(ConfigError) as caught:
             load_config(name)
-        assert str(caught.value) == (
-            f"{name}: no such config, neither here nor in configs/; "
-            "shipped are base-best.yaml, base.yaml, imdb.yaml, iwslt14.yaml, multi30k.yaml, sample.yaml"
-        )
+        assert str(caught.value).startswith(f"{name}: ")
+        assert "base-best.yaml, base.yaml, imdb.yaml, iwslt14.yaml, multi30k.yaml, sample.yaml" in str(caught.value)
 
 
-def test_names_that_hold_the_direction() -> None:
+def test_direction_in_directory_names() -> None:
     forth, back = load(BASE), load(BASE, "data.direction=en-de")
     assert (forth.data.src, forth.data.tgt, back.data.src, back.data.tgt) == ("de", "en", "en", "de")
     assert forth.data.directory == back.data.directory == Path("data/prepared/de-en")
@@ -409,21 +360,21 @@ def test_names_that_hold_the_direction() -> None:
     assert load(BASE.replace("de", "pt_BR").replace("inpt_BRr", "inder")).data.languages == ("en", "pt_BR")
 
 
-def test_labels_of_sources() -> None:
+def test_source_label() -> None:
     assert Source(files={"de": "some/where.de", "en": "b"}).label == "where.de"
     assert Source(path="https://a.example/x.tsv?sig=secret").label == "x.tsv", "a query may be a password"
     assert Source(hub="a/b", paths=["x.jsonl"]).label == "a/b"
     assert Source(hub="a/b", paths=["x.jsonl"], name="mine").label == "mine"
 
 
-def test_a_config_cannot_be_changed() -> None:
+def test_config_is_frozen() -> None:
     with pytest.raises(ValueError, match="frozen"):
         load(BASE).training.seed = 3  # type: ignore[misc]
 
 
 # --- dump and load ------------------------------------------------------------------------------
 
-# What a file name may hold, and what YAML 1.1 or 1.2 could take for something else.
+# Text of file names, and text that YAML 1.1 or 1.2 could read as another type.
 WORDS = st.one_of(
     st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=150),
     st.sampled_from(["no", "yes", "on", "null", "~", "true", "1e5", "3e-4", "0o17", "010", "1_000", ".inf", "1:30"]),
@@ -494,13 +445,13 @@ CONFIGS = st.fixed_dictionaries(
 
 
 @given(CONFIGS, st.booleans())
-def test_any_config_survives_dump_and_load(tree: dict[str, object], comments: bool) -> None:
+def test_dump_and_load_round_trip(tree: dict[str, object], comments: bool) -> None:
     with untraced():
         config = Config.model_validate(tree)
         assert load(dump_config(config, comments)) == config
 
 
-def test_a_dump_with_comments_explains_every_field() -> None:
+def test_dump_with_comments_describes_every_field() -> None:
     text = " ".join(dump_config(load(BASE), comments=True).replace("#", " ").split())
     sections: list[type[Section]] = [Source, *(type(section) for _, section in load(BASE))]
     for section in sections:
@@ -509,7 +460,7 @@ def test_a_dump_with_comments_explains_every_field() -> None:
             assert " ".join(field.description.split()) in text, f"{section.__name__}.{name} is not explained"
 
 
-def test_field_paths_name_every_setting() -> None:
+def test_field_paths_are_unique() -> None:
     paths = list(field_paths())
     assert len(paths) == len(set(paths))
     assert {"data.direction", "data.train.*.files", "data.test.*.hub", "search.beam"} <= set(paths)
@@ -518,7 +469,7 @@ def test_field_paths_name_every_setting() -> None:
 # --- errors -------------------------------------------------------------------------------------
 
 
-def test_errors_and_their_exit_statuses() -> None:
+def test_exit_statuses_of_errors() -> None:
     for kind in (NmtError, ConfigError, DataError, HubError, CheckpointError):
         assert issubclass(kind, NmtError)
         assert kind.exit_status == 2

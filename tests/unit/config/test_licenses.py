@@ -1,4 +1,4 @@
-"""The licences of corpora, which are stated and decide nothing."""
+"""Licences of corpora."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nmt.prepare.pipeline.clean import cleaning_settings
 from nmt.prepare.recipe import recipe
 
 
-def test_licences_decide_nothing() -> None:
+def test_licences_do_not_affect_preparation() -> None:
     stated, not_stated = load_config("sample.yaml"), load_config("sample.yaml").without_licenses()
     assert [source.license for _, source in stated.data.sources()] == ["MIT"] * 3
     assert [source.license for _, source in not_stated.data.sources()] == [None] * 3
@@ -23,7 +23,7 @@ def test_licences_decide_nothing() -> None:
     assert cleaning_settings(stated.data) == cleaning_settings(not_stated.data)
 
 
-def test_a_text_that_is_made_from_several_has_the_licences_of_all() -> None:
+def test_joint_license_of_several_sources() -> None:
     stated = load_config("sample.yaml").data.train[0]
     unknown = stated.model_copy(update={"license": None})
     assert joint_license([stated, stated]) == "MIT"
@@ -31,6 +31,6 @@ def test_a_text_that_is_made_from_several_has_the_licences_of_all() -> None:
     assert joint_license([unknown, unknown]) is None
 
 
-def test_a_blank_licence_is_refused() -> None:
+def test_blank_licence_is_rejected() -> None:
     with pytest.raises(ConfigError, match=r"data\.train\.0\.license: is blank: name the licence, such as CC BY 4\.0"):
         load_config("sample.yaml", ["data.train=[{files: {de: a, en: b}, license: ' '}]"])

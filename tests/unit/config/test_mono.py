@@ -1,4 +1,4 @@
-"""`data.mono`: what is refused and in which words."""
+"""Monolingual text: `data.mono`."""
 
 from __future__ import annotations
 
@@ -22,45 +22,48 @@ def config(mono: object, **data: object) -> Config:
         ({"fr": [{"files": {"fr": "a"}}]}, "data.mono: must name de or en, found fr"),
         ({"en": []}, "data.mono.en: must have at least one entry, found []"),
         ({"en": ENGLISH}, "data.mono.en: must be a list, found {'files': {'en': 'news.en.gz'}}"),
-        ({"en": [{"files": {"de": "a"}}]}, "data.mono.en.0.files: must name en alone, found de"),
+        ({"en": [{"files": {"de": "a"}}]}, "data.mono.en.0.files: must name only en, found de"),
         (
             {"en": [ENGLISH, {"files": {"de": "a", "en": "b"}}]},
-            "data.mono.en.1.files: must name en alone, found de, en",
+            "data.mono.en.1.files: must name only en, found de, en",
         ),
-        ({"en": [{"path": "a.tsv"}]}, "data.mono.en.0: monolingual text is read from files, such as files: {en: NAME}"),
-        ({"en": [{"opus": "Talks"}]}, "data.mono.en.0: monolingual text is read from files, such as files: {en: NAME}"),
+        ({"en": [{"path": "a.tsv"}]}, "data.mono.en.0: monolingual text needs files, such as files: {en: NAME}"),
+        ({"en": [{"opus": "Talks"}]}, "data.mono.en.0: monolingual text needs files, such as files: {en: NAME}"),
         (
             {"en": [{"hub": "a/b", "paths": ["a.csv"]}]},
-            "data.mono.en.0.paths: monolingual text is read from .parquet and .jsonl files of the hub",
+            "data.mono.en.0.paths: monolingual text from the Hub must be in .parquet or .jsonl files",
         ),
         (
             {"en": [{"hub": "a/b", "paths": ["a.jsonl"], "columns": {"de": "text"}}]},
-            "data.mono.en.0.columns: must name en alone, found de",
+            "data.mono.en.0.columns: must name only en, found de",
         ),
-        ({"en": [ENGLISH | {"sha256": {"de": "0" * 64}}]}, "data.mono.en.0.sha256: must name en alone, found de"),
-        ({"en": [ENGLISH | {"sha256": "0" * 64}]}, "data.mono.en.0: sha256 is text for path and opus, a mapping"),
-        ({"en": [ENGLISH | {"repeat": 2}]}, "data.mono.en.0.repeat: only of training corpora"),
-        ({"en": [ENGLISH | {"weight": 1.0}]}, "data.mono.en.0.weight: only of training corpora"),
-        ({"en": [ENGLISH | {"score": "s"}]}, "data.mono.en.0.score: only of training corpora"),
-        ({"en": [ENGLISH | {"clean": {"shouted": True}}]}, "data.mono.en.0.clean: only of training corpora"),
+        ({"en": [ENGLISH | {"sha256": {"de": "0" * 64}}]}, "data.mono.en.0.sha256: must name only en, found de"),
+        (
+            {"en": [ENGLISH | {"sha256": "0" * 64}]},
+            "data.mono.en.0: sha256 must be text for path and opus, and a mapping",
+        ),
+        ({"en": [ENGLISH | {"repeat": 2}]}, "data.mono.en.0.repeat: only available for training corpora"),
+        ({"en": [ENGLISH | {"weight": 1.0}]}, "data.mono.en.0.weight: only available for training corpora"),
+        ({"en": [ENGLISH | {"score": "s"}]}, "data.mono.en.0.score: only available for training corpora"),
+        ({"en": [ENGLISH | {"clean": {"shouted": True}}]}, "data.mono.en.0.clean: only available for training corpora"),
         ({"en": [{"file": {"en": "a"}}]}, "data.mono.en.0.file: no such setting; did you mean data.mono.en.0.files?"),
     ],
 )
-def test_refusals(mono: object, problem: str) -> None:
+def test_invalid_mono_is_rejected(mono: object, problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
         config(mono)
     (line,) = caught.value.problems
     assert line.startswith(f"test.yaml: {problem}")
 
 
-def test_a_test_set_has_not_the_name_of_its_files() -> None:
+def test_test_set_named_mono_conflicts_with_mono() -> None:
     test = {"mono": {"files": {"de": "a", "en": "b"}}}
     assert "mono" in config({}, test=test).data.test
-    with pytest.raises(ConfigError, match=r"data\.test: 'mono' is no name for a test set beside data\.mono"):
+    with pytest.raises(ConfigError, match=r"data\.test: 'mono' is reserved for the files of data\.mono"):
         config({"en": [ENGLISH]}, test=test)
 
 
-def test_what_is_written_is_read_back() -> None:
+def test_dump_and_load_keep_mono() -> None:
     hub = {"hub": "a/b", "paths": ["a.jsonl"], "columns": {"de": "text"}, "stream": True, "pairs": 5}
     written = config({"en": [ENGLISH | {"sha256": {"en": "0" * 64}}, ENGLISH], "de": [hub]})
     tree = parse_yaml(dump_config(written), "dumped")

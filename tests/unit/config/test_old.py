@@ -1,4 +1,4 @@
-"""Configs of earlier versions."""
+"""Settings of earlier versions that have been removed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def tree_with(**training: object) -> dict[str, object]:
     return {**TREE, "training": {"seed": 2, **training}}
 
 
-def test_value_that_is_gone_is_refused_in_a_config_and_replaced_in_that_of_a_run(tmp_path: Path) -> None:
+def test_removed_value_is_rejected_in_config_and_replaced_in_saved_run(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     text = dump_config(check_config(TREE, "x"))
     path.write_text(text.replace("optimizer: adamw", "optimizer: schedule_free"), encoding="utf-8")
@@ -33,7 +33,7 @@ def test_value_that_is_gone_is_refused_in_a_config_and_replaced_in_that_of_a_run
 
 
 @pytest.mark.parametrize(("value", "n_problems"), [(None, 0), (3, 1)])
-def test_key_that_is_gone_is_refused_unless_it_had_no_effect(
+def test_removed_key_is_rejected_unless_it_had_no_effect(
     monkeypatch: pytest.MonkeyPatch, value: object, n_problems: int
 ) -> None:
     monkeypatch.setitem(old.GONE, "training.former", (None, "write latter"))

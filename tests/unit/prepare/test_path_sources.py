@@ -150,11 +150,11 @@ def test_what_cannot_be_read_leaves_nothing(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"files": {"de": "a", "en": "b"}}, "give one of files, path, opus and hub"),
-        ({"paths": ["a.parquet"]}, "paths and stream belong to hub"),
-        ({"column": "x", "columns": {"de": "a", "en": "b"}}, "give either column or columns"),
-        ({"path": None, "files": {"de": "a", "en": "b"}, "members": "*.tmx"}, "format and members belong to path"),
-        ({"path": None, "files": {"de": "a", "en": "b"}, "column": "x"}, "column and columns belong to path and hub"),
+        ({"files": {"de": "a", "en": "b"}}, "give exactly one of files, path, opus and hub"),
+        ({"paths": ["a.parquet"]}, "paths and stream are only available with hub"),
+        ({"column": "x", "columns": {"de": "a", "en": "b"}}, "give column or columns, not both"),
+        ({"path": None, "files": {"de": "a", "en": "b"}, "members": "*.tmx"}, "format and members"),
+        ({"path": None, "files": {"de": "a", "en": "b"}, "column": "x"}, "column and columns"),
         ({"format": "docx"}, "format: must be"),
     ],
 )

@@ -226,7 +226,7 @@ def test_a_corpus_that_repeats(place: Folder) -> None:
         lines = train.text(language)
         assert lines[:300] == [pair[side] for pair in TRAIN[:100] for _ in range(3)]
         assert len(set(lines[300:])) == n_other
-    with pytest.raises(ConfigError, match=r"data\.valid\.repeat: only training corpora are repeated"):
+    with pytest.raises(ConfigError, match=r"data\.valid\.repeat: only available for training corpora"):
         place.prepare(data__valid={**files("dev"), "repeat": 2})
 
 

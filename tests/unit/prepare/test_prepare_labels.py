@@ -158,17 +158,17 @@ def test_the_vocabulary_of_a_translation_corpus(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("section", "changes", "problem"),
     [
-        ("data", {"direction": "label-en"}, "direction: labels are predicted from text: en-label, not label-en"),
-        ("data", {"clean": {"same_numbers": True}}, "clean.same_numbers: not with en-label"),
-        ("data", {"clean": {"max_sources": 2}}, "clean.max_sources: not with en-label"),
-        ("data", {"max_ratio": 3.0}, "max_ratio: not with en-label"),
-        ("data", {"clean": {"block_lists": {"label": "x"}}}, "clean.block_lists: not of label"),
-        ("data", {"mono": {"label": [{"files": {"label": "x"}}]}}, "mono: label is no language"),
-        ("data", {"train": [{"opus": "Europarl"}]}, "train.0: opus has translations, and no labels"),
-        ("training", {"both_directions": True}, "training.both_directions: not with data.direction: en-label"),
-        ("training", PAIR_TASK, "training.pair_task: not with data.direction: en-label"),
-        ("training", {"tgt_bpe_dropout": 0.1}, "training.tgt_bpe_dropout: not with data.direction: en-label"),
-        ("training", {"modifiers": {"typos": 0.1}}, "training.modifiers: not with data.direction: en-label"),
+        ("data", {"direction": "label-en"}, "direction: labels must be the target: en-label, not label-en"),
+        ("data", {"clean": {"same_numbers": True}}, "clean.same_numbers: not available with en-label"),
+        ("data", {"clean": {"max_sources": 2}}, "clean.max_sources: not available with en-label"),
+        ("data", {"max_ratio": 3.0}, "max_ratio: not available with en-label"),
+        ("data", {"clean": {"block_lists": {"label": "x"}}}, "clean.block_lists: label is not text"),
+        ("data", {"mono": {"label": [{"files": {"label": "x"}}]}}, "mono: label is not a language"),
+        ("data", {"train": [{"opus": "Europarl"}]}, "train.0: opus contains translations, not labels"),
+        ("training", {"both_directions": True}, "training.both_directions: not available with data.direction"),
+        ("training", PAIR_TASK, "training.pair_task: not available with data.direction: en-label"),
+        ("training", {"tgt_bpe_dropout": 0.1}, "training.tgt_bpe_dropout: not available with data.direction: en-label"),
+        ("training", {"modifiers": {"typos": 0.1}}, "training.modifiers: not available with data.direction: en-label"),
     ],
 )
 def test_settings_that_need_a_translation(

@@ -132,19 +132,19 @@ def test_local_files_are_pinned_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "problem"),
     [
-        ({"path": "ftp://host/a.tmx"}, "ftp://host/a.tmx: only files at https:// and http:// are downloaded"),
-        ({"path": "https://me:secret@host/a.tmx"}, "host: a URL with a password, which would be recorded; download"),
+        ({"path": "ftp://host/a.tmx"}, "ftp://host/a.tmx: only https:// and http:// URLs are supported"),
+        ({"path": "https://me:secret@host/a.tmx"}, "host: the URL contains a password"),
         (
             {"path": "a.tmx", "sha256": "abc"},
             "sha256: must be 64 hexadecimal digits, by language for files; found 'abc'",
         ),
-        ({"path": "a.tmx", "sha256": {"de": "0" * 64}}, "sha256 is text for path and opus, a mapping from language"),
-        ({"files": {"de": "a", "en": "b"}, "sha256": "0" * 64}, "sha256 is text for path and opus"),
+        ({"path": "a.tmx", "sha256": {"de": "0" * 64}}, "sha256 must be text for path and opus"),
+        ({"files": {"de": "a", "en": "b"}, "sha256": "0" * 64}, "sha256 must be text for path and opus"),
         ({"files": {"de": "a", "en": "b"}, "sha256": {"fr": "0" * 64}}, "sha256: must name de and en, found fr"),
-        ({"opus": "Talks/v1/x"}, "opus: must be a corpus, perhaps with its version, such as Europarl/v8; found"),
-        ({"opus": "Talks", "hub": "a/b", "paths": ["a.jsonl"]}, "give one of files, path, opus and hub"),
-        ({"opus": "Talks", "column": "translation"}, "column and columns belong to path and hub"),
-        ({"path": "a.tmx", "stream": True}, "paths and stream belong to hub"),
+        ({"opus": "Talks/v1/x"}, "opus: must be a corpus, optionally with its version, such as Europarl/v8; found"),
+        ({"opus": "Talks", "hub": "a/b", "paths": ["a.jsonl"]}, "give exactly one of files, path, opus and hub"),
+        ({"opus": "Talks", "column": "translation"}, "column and columns are only available with path and hub"),
+        ({"path": "a.tmx", "stream": True}, "paths and stream are only available with hub"),
         ({"path": "a.tmx", "pairs": 0}, "pairs: must be at least 1"),
     ],
 )

@@ -111,7 +111,7 @@ def test_formats_without_scores(tmp_path: Path) -> None:
     (tmp_path / "a.po").write_text('msgid ""\nmsgstr "Language: de"\n', encoding="utf-8")
     with pytest.raises(DataError, match=r"a\.po: PO has no scores; leave score out"):
         list(open_source(Source(path="a.po", score="x"), ("de", "en"), tmp_path).pairs())
-    with pytest.raises(ConfigError, match=r"valid\.score: only of training corpora"):
+    with pytest.raises(ConfigError, match=r"valid\.score: only available for training corpora"):
         pair = {"files": {"de": "a", "en": "b"}}
         check_config({"data": {"direction": "de-en", "train": [pair], "valid": {**pair, "score": "c"}}}, "test")
 

@@ -148,22 +148,11 @@ def test_several_corpora_give_in_proportion(place: Folder) -> None:
     ("override", "expected"),
     [
         ("data.valid=0", "data.valid: must be at least 1, found 0"),
-        ("data.valid=1.5", "data.valid: a number of lines is whole, such as 300; a share is below 1; found 1.5"),
+        ("data.valid=1.5", "data.valid: must be a whole number of lines, such as 300, or a share below 1"),
         ("data.valid=200000", "data.valid: must be at most 100000, found 200000"),
-        (
-            "data.valid=dev.de",
-            "data.valid: must be a source with files, path, opus or hub, or what to split off the training text: a "
-            "number of lines such as 300 or a share such as 0.01, found 'dev.de'",
-        ),
-        (
-            "data.valid=true",
-            "data.valid: must be a source with files, path, opus or hub, or what to split off the training text: a",
-        ),
-        (
-            "data.train.0.repeat=0.5",
-            "data.train.0.repeat: must be a whole number, found 0.5: how many times each pair occurs in the "
-            "training text; to give a corpus more or less weight, give each a weight, such as weight: 0.5",
-        ),
+        ("data.valid=dev.de", "data.valid: must be a source (with files, path, opus or hub), or the part of"),
+        ("data.valid=true", "data.valid: must be a source (with files, path, opus or hub), or the part of"),
+        ("data.train.0.repeat=0.5", "data.train.0.repeat: must be a whole number, found 0.5"),
     ],
 )
 def test_what_the_config_says_otherwise(override: str, expected: str) -> None:

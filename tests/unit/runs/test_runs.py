@@ -191,8 +191,8 @@ def test_finished_is_only_what_stands_where_it_ended(runs: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("config.yaml", b"", "config.yaml: a config is a mapping of sections, found nothing"),
-        ("config.yaml", b"training: [", "config.yaml: not readable as YAML: "),
+        ("config.yaml", b"", "config.yaml: a config must be a mapping of sections, found nothing"),
+        ("config.yaml", b"training: [", "config.yaml: not valid YAML: "),
         ("config.yaml", b"\xff\xfe", "config.yaml: not UTF-8 at byte 1"),
         ("run.json", None, "runs/broken: not a run directory, run.json is missing"),
         ("run.json", b'{"format": ', "run.json: damaged: "),
