@@ -47,7 +47,7 @@ def runs(typed: str) -> list[str]:
 
 def corpora(typed: str) -> list[str]:
     """Complete names of corpora that are known without a network."""
-    from nmt.prepare.catalogue import CATALOGUE
+    from nmt.prepare.named import CATALOGUE
 
     return [entry.name for entry in CATALOGUE if entry.name.startswith(typed)]
 

@@ -105,7 +105,7 @@ class SourceRecord(Record):
     kept: int | None = None
     """This and the next are given for sources of training and monolingual text only."""
     dropped: dict[str, int] | None = None
-    """Pairs by reason, see `nmt.prepare.cleaning.reasons`."""
+    """Pairs by reason, see `nmt.prepare.cleaning.counts`."""
     repaired: dict[str, int] | None = None
     """Pairs by kind of repair; None if there are none."""
 

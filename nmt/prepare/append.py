@@ -14,19 +14,27 @@ from nmt.errors import DataError
 from nmt.files.read import read_text
 from nmt.files.staging import staged_directory, work_directory
 from nmt.layout import DataDir
-from nmt.prepare.cleaning.counts import total
-from nmt.prepare.cleaning.reasons import REASONS
-from nmt.prepare.files import content_fingerprint, file_facts, samples_of
+from nmt.prepare.cleaning.counts import REASONS, total
 from nmt.prepare.pairs import OpenSource, SentencePair
-from nmt.prepare.pipeline.join import link
-from nmt.prepare.pipeline.recall import Earlier
+from nmt.prepare.pipeline.encode import link
 from nmt.prepare.pipeline.run import EncodedText, encode_text, make_vocabulary, settle_text
+from nmt.prepare.pipeline.settle import Earlier
 from nmt.prepare.pipeline.work import SIZES, Sizes, Work
 from nmt.prepare.recipe import changes, is_reused, recipe
-from nmt.prepare.records import CleanRecord, PreparedManifest, PreparedSplit, added, counted_source, write_manifest
+from nmt.prepare.records import (
+    CleanRecord,
+    PreparedManifest,
+    PreparedSplit,
+    added,
+    content_fingerprint,
+    counted_source,
+    file_facts,
+    samples_of,
+    write_manifest,
+)
+from nmt.prepare.reporting.page import write_report
 from nmt.prepare.reporting.report import Report, corpus_reports, tokenizer_report
-from nmt.prepare.reporting.warnings import corpus_warnings
-from nmt.prepare.reporting.write import write_report
+from nmt.prepare.reporting.screen import corpus_warnings
 from nmt.prepare.sources import open_source, text_folder
 from nmt.tasks.in_process import InProcess
 from nmt.tasks.task import Engine

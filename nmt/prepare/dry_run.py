@@ -12,18 +12,16 @@ from nmt.console import Progress, show
 from nmt.errors import DataError
 from nmt.files.write import replace_file
 from nmt.prepare.held_out import read_held_out
-from nmt.prepare.languages import Place, Sample, with_places
 from nmt.prepare.pairs import OpenSource
 from nmt.prepare.pipeline.read import Part, write_part
 from nmt.prepare.pipeline.run import TrainingText, settle_read, settle_text
 from nmt.prepare.pipeline.work import SIZES, Work
 from nmt.prepare.recipe import recipe
-from nmt.prepare.reporting.page import report_page
+from nmt.prepare.reporting.page import report_json, report_page, write_report
 from nmt.prepare.reporting.report import Report, corpus_reports
-from nmt.prepare.reporting.screen import screen
-from nmt.prepare.reporting.warnings import corpus_warnings
-from nmt.prepare.reporting.write import report_json, write_report
+from nmt.prepare.reporting.screen import corpus_warnings, screen
 from nmt.prepare.sources import open_source, text_folder
+from nmt.prepare.suspicions import Place, Sample, with_places
 from nmt.tasks.in_process import InProcess
 from nmt.tasks.task import Engine
 

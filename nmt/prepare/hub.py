@@ -19,7 +19,7 @@ from nmt.config.data import LABEL
 from nmt.data.manifest import SourceFile, SourceRecord
 from nmt.errors import DataError, HubError, error_text
 from nmt.files.read import checksum
-from nmt.prepare.formats.labels import is_label, label_text
+from nmt.prepare.formats.tables import is_label, label_text
 from nmt.prepare.pairs import NO_SCORE, Row, Units, parse_score
 
 _KINDS = {".parquet": "parquet", ".jsonl": "json"}

@@ -26,8 +26,7 @@ from nmt.data.manifest import Record
 from nmt.errors import DataError
 from nmt.files.read import read_regular
 from nmt.files.write import replace_file
-from nmt.prepare.download import cache_folder, cached
-from nmt.prepare.http import JSON_BYTES, fetch_json
+from nmt.prepare.download import JSON_BYTES, cache_folder, cached, fetch_json
 from nmt.text.lines import bounded_lines, decode_lines, pair_lines
 
 API = "https://opus.nlpl.eu/opusapi/"

@@ -16,31 +16,31 @@ from nmt.data.corpus import Corpus
 from nmt.data.manifest import FORMAT, SHARDED_FORMAT, Manifest, SourceRecord
 from nmt.files.staging import staged_directory, work_directory
 from nmt.layout import DataDir
-from nmt.prepare.checks import changes_since, check_replaceable, reused_tokenizers
 from nmt.prepare.cleaning.counts import total
-from nmt.prepare.files import content_fingerprint, file_facts, samples_of
 from nmt.prepare.held_out import read_held_out, with_classes, write_held_out
-from nmt.prepare.languages import Sample
 from nmt.prepare.pairs import OpenSource, SentencePair
-from nmt.prepare.pipeline.join import link_files
+from nmt.prepare.pipeline.encode import link_files
 from nmt.prepare.pipeline.mono import EncodedMono, clean_mono, encode_mono
 from nmt.prepare.pipeline.run import EncodedText, TrainingText, encode_text, make_vocabulary, settle_text
 from nmt.prepare.pipeline.work import SIZES, Sizes, Work
-from nmt.prepare.recipe import Recipe, recipe
+from nmt.prepare.recipe import Recipe, changes_since, check_replaceable, recipe, reused_tokenizers
 from nmt.prepare.records import (
     CleanRecord,
     PreparedMono,
     PreparedSplit,
     PreparedTokenizers,
     SplitOffRecord,
+    content_fingerprint,
     counted_source,
+    file_facts,
+    samples_of,
     write_manifest,
 )
+from nmt.prepare.reporting.page import write_report
 from nmt.prepare.reporting.report import MonoReport, Report, corpus_reports, mono_report, tokenizer_report
-from nmt.prepare.reporting.table import table
-from nmt.prepare.reporting.warnings import corpus_warnings
-from nmt.prepare.reporting.write import write_report
+from nmt.prepare.reporting.screen import corpus_warnings, table
 from nmt.prepare.sources import open_source, text_folder
+from nmt.prepare.suspicions import Sample
 from nmt.tasks.in_process import InProcess
 from nmt.tasks.task import Engine
 from nmt.text.profile import Profiles

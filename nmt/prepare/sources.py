@@ -1,4 +1,4 @@
-"""Sources of sentence pairs: their files are found or downloaded, and recorded with their checksums."""
+"""Sources of sentence pairs: their files are found or downloaded, read, and recorded with their checksums."""
 
 from __future__ import annotations
 
@@ -12,11 +12,90 @@ from nmt.data.manifest import SourceFile, SourceRecord
 from nmt.errors import DataError
 from nmt.files.read import checksum
 from nmt.prepare.download import cached
+from nmt.prepare.formats.arrow import read_arrow, read_parquet
+from nmt.prepare.formats.po import read_po
+from nmt.prepare.formats.tables import read_csv, read_jsonl, read_tsv
+from nmt.prepare.formats.xml import read_tmx, read_xliff
 from nmt.prepare.inputs import find_inputs, fingerprints, relative_name
-from nmt.prepare.opus import fetch_corpus
-from nmt.prepare.pairs import OpenSource, SentencePair, Units
-from nmt.prepare.readers import read_part
-from nmt.text.lines import READ_TWICE, refuse_other_texts
+from nmt.prepare.opus import fetch_corpus, read_moses, read_moses_scores
+from nmt.prepare.pairs import Layout, OpenSource, Row, SentencePair, Units
+from nmt.prepare.parts import read_scores
+from nmt.text.lines import READ_TWICE, read_aligned, read_lines, refuse_other_texts, unequal
+
+READERS = {
+    "tmx": read_tmx, "xliff": read_xliff, "po": read_po, "tsv": read_tsv, "csv": read_csv, "jsonl": read_jsonl,
+    "parquet": read_parquet, "arrow": read_arrow,
+}  # fmt: skip
+"""The reader of each format of `Source.format`."""
+
+
+def read_part(part: Source, languages: tuple[str, str], root: Path, units: Units) -> Iterator[SentencePair]:
+    """Yield the pairs of a part of a source, see `OpenSource.parts`.
+
+    Args:
+        languages: in alphabetical order.
+        root: the folder for relative names.
+        units: counts what is no pair.
+
+    Raises DataError, or HubError if a file of the hub cannot be read.
+    """
+    if part.hub is not None:
+        from nmt.prepare.hub import read_hub  # imports `datasets`, which takes seconds
+
+        rows: Iterator[Row] = read_hub(part, languages, units)
+    elif part.format == "moses":
+        rows = _moses(part, languages, root)
+    elif part.path is not None:
+        rows = _inputs(part, languages, root, units)
+    else:
+        rows = _aligned(part, languages, root)
+    for src, tgt, score in rows:
+        yield SentencePair(src, tgt, part.label, score)
+
+
+def _inputs(part: Source, languages: tuple[str, str], root: Path, units: Units) -> Iterator[Row]:
+    layout = Layout(languages, part.columns or {}, part.column, part.score)
+    for file in find_inputs(part, root, is_told=True):
+        if part.score is not None and file.format in ("po", "xliff"):
+            raise DataError(f"{file.name}: {file.format.upper()} has no scores; leave score out")
+        yield from READERS[file.format](file, layout, units)
+
+
+def _moses(part: Source, languages: tuple[str, str], root: Path) -> Iterator[Row]:
+    archive = root / str(part.path)
+    pairs = read_moses(archive, languages)
+    if part.score is None:
+        return _without_scores(pairs)
+    return _with_scores(pairs, archive, read_moses_scores(archive, languages, part.score), archive / part.score)
+
+
+def _aligned(part: Source, languages: tuple[str, str], root: Path) -> Iterator[Row]:
+    names = part.files or {}
+    if len(names) == 1:  # monolingual text: each line stands for a pair with itself
+        return ((line, line, None) for line in read_lines(root / names[languages[0]], languages[0]))
+    first, second = (root / names[language] for language in languages)
+    pairs = read_aligned(first, second, languages)
+    if part.score is None:
+        return _without_scores(pairs)
+    path = root / part.score
+    return _with_scores(pairs, first, read_lines(path), path)
+
+
+def _without_scores(pairs: Iterator[tuple[str, str]]) -> Iterator[Row]:
+    return ((src, tgt, None) for src, tgt in pairs)
+
+
+def _with_scores(pairs: Iterator[tuple[str, str]], first: Path, lines: Iterator[str], name: Path) -> Iterator[Row]:
+    """Yield each pair with its score. Raises DataError if there are more or fewer, or one is not a number."""
+    scores, n = read_scores(lines, name), 0
+    for n, (src, tgt) in enumerate(pairs, start=1):
+        score = next(scores, None)
+        if score is None:
+            raise unequal(first, n + sum(1 for _ in pairs), name, n - 1)
+        yield src, tgt, score
+    if rest := sum(1 for _ in scores):
+        raise unequal(first, n, name, n + rest)
+
 
 SAMPLE = Path("data/sample")
 _OF_READING = {

@@ -16,11 +16,10 @@ from nmt.data.corpus import read_manifest
 from nmt.errors import ConfigError, DataError
 from nmt.files.read import checksum
 from nmt.layout import DataDir
-from nmt.prepare.checks import unlike
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
-from nmt.prepare.cleaning.counts import CleanReport
-from nmt.prepare.cleaning.reasons import REASONS
+from nmt.prepare.cleaning.counts import REASONS, CleanReport
 from nmt.prepare.pairs import SentencePair
+from nmt.prepare.recipe import unlike
 from nmt.prepare.sources import open_source
 from nmt.recipes.commands import follow
 from nmt.recipes.configs import data_directory, next_config, rooted, run_config

@@ -18,7 +18,7 @@ from nmt.errors import ConfigError, DataError, StoppedError
 from nmt.files.read import refuse_links
 from nmt.files.write import Lock, replace_file
 from nmt.layout import DataDir
-from nmt.prepare.checks import unlike
+from nmt.prepare.recipe import unlike
 from nmt.process import Stop, stopping
 from nmt.runs.listing import is_run, summarise
 from nmt.sweep.jobs import Ended, Job, Jobs

@@ -28,9 +28,8 @@ from nmt.config.clean import CleanConfig
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.corpus_filters import SAMPLE_PAIRS, corpus_filters
 from nmt.prepare.cleaning.grouping import groupings
-from nmt.prepare.languages import Sample
 from nmt.prepare.pairs import SentencePair
-from nmt.prepare.suspicions import suspicions
+from nmt.prepare.suspicions import Sample, suspicions
 
 NOISY = CleanConfig(
     repair_encoding=True,

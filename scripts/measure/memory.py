@@ -31,7 +31,7 @@ import numpy as np
 from nmt.data.corpus import Corpus
 from nmt.data.manifest import FORMAT, SHARD_PAIRS, SHARDED_FORMAT, ShardRecord, SplitRecord
 from nmt.layout import DataDir, RunDir
-from nmt.prepare.files import content_fingerprint, file_facts
+from nmt.prepare.records import content_fingerprint, file_facts
 from nmt.text.tokenizer import N_SPECIAL
 
 LIMIT = 300.0  # MB = 2^20 bytes

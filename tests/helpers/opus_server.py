@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import pytest
 
 from file_server import Site, serve_files
-from nmt.prepare import http
+from nmt.prepare import download as http
 
 
 def archive(texts: dict[str, str | bytes]) -> bytes:

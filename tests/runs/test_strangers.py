@@ -29,7 +29,7 @@ from nmt.files.write import Lock, replace_file, write_file
 from nmt.layout import DataDir, RunDir
 from nmt.prepare import prepare as prepare_module
 from nmt.prepare import sources
-from nmt.prepare.files import content_fingerprint, file_facts
+from nmt.prepare.records import content_fingerprint, file_facts
 from nmt.runs.checkpoint import save_checkpoint
 from nmt.text import lines as text_lines
 from nmt.text import stream

@@ -21,10 +21,9 @@ from nmt.data.updates import Update
 from nmt.data.windows import Windows
 from nmt.errors import DataError
 from nmt.layout import DataDir, RunDir
-from nmt.prepare.checks import changes_since
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
-from nmt.prepare.recipe import recipe
+from nmt.prepare.recipe import changes_since, recipe
 from nmt.runs.state import load_state, read_seal, state_text
 from nmt.training import loop
 from nmt.training.loop import Session, fit

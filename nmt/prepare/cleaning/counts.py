@@ -1,4 +1,4 @@
-"""Counts of the pairs that cleaning reads, keeps and drops. Those of the parts of a corpus add up."""
+"""What cleaning counts: the reasons for which pairs are dropped, and the lengths of those that are kept."""
 
 from __future__ import annotations
 
@@ -10,9 +10,133 @@ import numpy.typing as npt
 from pydantic import TypeAdapter
 
 from nmt.errors import DataError
-from nmt.prepare.cleaning.lengths import Lengths
-from nmt.prepare.cleaning.reasons import HINTS, REASONS, counted
 from nmt.tasks.task import Json
+
+REASONS = {
+    "empty": "empty side",
+    "blank": "blank line",
+    "overlap": "in a dev or test set",
+    "control": "control character",
+    "long": "too long (characters)",
+    "ratio": "length ratio",
+    "copied": "copied source",
+    "score": "low score",
+    "broken": "broken text",
+    "words": "too many words",
+    "word": "too long a word",
+    "shouted": "all in capitals",
+    "script": "another script",
+    "blocked": "on a block list",
+    "links": "links differ",
+    "tags": "tags differ",
+    "numbers": "numbers differ",
+    "sentences": "sentences differ in number",
+    "truncated": "truncated",
+    "language": "another language",
+    "duplicate": "duplicate",
+    "near_duplicate": "near-duplicate",
+    "targets": "too many targets of a source",
+    "sources": "too many sources of a target",
+    "spread": "unusual length ratio",
+    "misaligned": "misaligned",
+    "valid": "split off for development",
+    "shared": "shares a side with the development set",
+    "pieces": "too long (pieces)",
+}
+"""Description of each reason in reports, in the order in which reasons are tried."""
+
+REPAIRS = {
+    "encoding": "wrong encoding",
+    "entities": "HTML entities",
+    "control": "control characters",
+    "unicode": "Unicode form",
+    "spaces": "white space",
+}
+"""Description of each repair in reports, in the order in which repairs are made."""
+
+HINTS = {
+    "control": "is it text, with a line feed at the end of each line?",
+    "long": "data.max_chars is the limit; is there a sentence on each line?",
+    "ratio": "do the two files hold the same sentences?",
+    "copied": "both sides are identical: is this one file with both languages?",
+    "score": "clean.min_score is the limit; are greater scores better?",
+    "script": "are the languages of the two sides swapped?",
+    "language": "are the languages of the two sides swapped?",
+    "truncated": "does one side have no final marks? clean.truncated is not for such text",
+    "blocked": "do the block lists have a common word?",
+    "overlap": "is data.train the development or test set?",
+    "pieces": "data.max_pieces is the limit",
+}
+"""Likely mistakes if most pairs are dropped for a reason."""
+
+
+def counted(dropped: Mapping[str, int]) -> str:
+    """Format the counts by reason, `duplicate 3, length ratio 1`; empty if nothing was dropped."""
+    return ", ".join(f"{name} {dropped[reason]:,}" for reason, name in REASONS.items() if reason in dropped)
+
+
+CHARS = [*range(1, 8), *(2**k * quarters // 4 for k in range(3, 12) for quarters in range(4, 8)), 4096]
+"""Where each bin but the first begins, in characters: bin i is for lengths in [CHARS[i - 1], CHARS[i]); bin 0 is for
+sides without text."""
+RATIOS = [round(2 ** (k / 8), 3) for k in range(-24, 25)]
+"""The same for the ratio of the second side's length to that of the first; bin 0 is for those below 1/8."""
+_BLOCK = 1 << 13  # pairs that are counted together, which is several times as fast as one by one
+
+
+def _zeros(n_edges: int) -> list[int]:
+    return [0] * (n_edges + 1)
+
+
+@dataclass
+class Lengths:
+    """Histograms of the lengths of pairs. Those of the parts of a corpus add up."""
+
+    src: list[int] = field(default_factory=lambda: _zeros(len(CHARS)))
+    """Pairs by the length of the first side, see CHARS."""
+    tgt: list[int] = field(default_factory=lambda: _zeros(len(CHARS)))
+    ratio: list[int] = field(default_factory=lambda: _zeros(len(RATIOS)))
+    """Pairs with text on both sides, see RATIOS."""
+
+    def __post_init__(self) -> None:
+        self._waiting: list[int] = []
+
+    def count(self, src: int, tgt: int) -> None:
+        """Count a pair by the lengths of its sides in characters, at most 2^31; `flush` completes the histograms."""
+        self._waiting.append(src << 32 | tgt)
+        if len(self._waiting) == _BLOCK:
+            self.flush()
+
+    def flush(self) -> None:
+        """Bring the histograms up to date with all pairs counted."""
+        packed = np.array(self._waiting, np.int64)
+        self._waiting.clear()
+        self._count(packed >> 32, packed & 0xFFFFFFFF)
+
+    def count_all(self, src: Sequence[str], tgt: Sequence[str]) -> None:
+        """Count pairs, by the lengths of these sides."""
+        self._count(*(np.fromiter(map(len, side), np.int64, len(side)) for side in (src, tgt)))
+
+    def _count(self, src: npt.NDArray[np.int64], tgt: npt.NDArray[np.int64]) -> None:
+        both = (src > 0) & (tgt > 0)
+        self.src = _added(self.src, CHARS, src)
+        self.tgt = _added(self.tgt, CHARS, tgt)
+        self.ratio = _added(self.ratio, RATIOS, tgt[both] / src[both])
+
+    def add(self, other: Lengths) -> None:
+        """Add the histograms of other pairs."""
+        self.flush()
+        other.flush()
+        for own, more in ((self.src, other.src), (self.tgt, other.tgt), (self.ratio, other.ratio)):
+            own[:] = [a + b for a, b in zip(own, more, strict=True)]
+
+
+def _added(
+    histogram: list[int], edges: list[int] | list[float], values: npt.NDArray[np.int64] | npt.NDArray[np.float64]
+) -> list[int]:
+    bins = np.searchsorted(edges, values, "right")
+    counts: list[int] = (np.bincount(bins, minlength=len(histogram)) + histogram).tolist()
+    return counts
+
 
 _N_SAMPLES = 3
 _SAMPLE_CHARS = 120

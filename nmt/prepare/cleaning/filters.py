@@ -2,18 +2,213 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 from nmt.config.clean import CorpusClean
 from nmt.config.data import LABEL
 from nmt.errors import DataError
-from nmt.prepare.cleaning.agreement import LINK, is_cut, other_links, other_numbers, other_sentences, other_tags
-from nmt.prepare.cleaning.block_lists import block_list
-from nmt.prepare.cleaning.encoding import is_broken
-from nmt.prepare.cleaning.language import in_other_language
-from nmt.prepare.cleaning.normal_form import normal_form
+from nmt.prepare.cleaning.grouping import normal_form
+from nmt.prepare.cleaning.repairs import is_broken, needs_extra
 from nmt.prepare.cleaning.script import in_other_script, is_spaced, scripts_of
+from nmt.text.lines import read_lines
+from nmt.text.split import n_sentences
+
+LINK = re.compile(r"(?:https?|ftp)://\S|\bwww\.\w|[\w.+-]+@\w[\w-]*\.\w")
+
+_MARKUP = re.compile(
+    r"</?[a-zA-Z][^<>]*>"  # <b>, </b>, <a href="...">
+    r"|\{\{?[\w.:]*\}\}?"  # {0}, {name}, {{name}}, ${name}
+    r"|%(?:\d+\$)?(?:\(\w+\))?(?:\.\d+)?(?:l?[dux]|[sfi@])(?!\w)"  # %s, %2$s, %(name)s, %.2f
+    r"|%\d+(?![\w.,%])|%[A-Z_]{2,}%?"  # %1, %NAME, %NAME%
+    r"|\$[\[(][\w.]+[\])]"  # $[name], $(name)
+)
+_NAME = re.compile(r"</?[\w.:-]+")  # attributes may be translated
+_POSITION = re.compile(r"(?<=%)\d+\$")
+_NUMBER = re.compile(r"\d+")
+_AS_WORDS = 12  # numbers up to this one are often written as words
+
+_CLOSING = " \"'”“’‘»«›‹)]}」』）】》〉*_"
+_FINAL = tuple(".!?…。！？｡؟۔।॥։።။។།")
+_OTHER_FINAL = tuple(":;,-–—：；，،؛፤")
+
+
+def other_links(src: str, tgt: str) -> bool:
+    """Whether the sides do not have as many web and e-mail addresses."""
+    return _n_links(src) != _n_links(tgt)
+
+
+def _n_links(text: str) -> int:
+    return len(LINK.findall(text)) if "@" in text or "://" in text or "www." in text else 0
+
+
+def other_tags(src: str, tgt: str) -> bool:
+    """Whether the sides do not have the same tags and placeholders, in any order."""
+    return _tags(src) != _tags(tgt)
+
+
+def _tags(text: str) -> list[str]:
+    if "<" not in text and "{" not in text and "%" not in text and "$" not in text:
+        return []
+    return sorted(name[0] if (name := _NAME.match(tag)) else _POSITION.sub("", tag) for tag in _MARKUP.findall(text))
+
+
+def other_numbers(src: str, tgt: str) -> bool:
+    """Whether a number of one side is not among the digits of the other.
+
+    So marks within numbers have no effect. Those of 12 and below are not looked for.
+    """
+    numbers = _NUMBER.findall(src), _NUMBER.findall(tgt)
+    if numbers[0] == numbers[1]:
+        return False
+    first, second = ([_western(number) for number in side] for side in numbers)
+    return _lacks(first, second) or _lacks(second, first)
+
+
+def _western(number: str) -> str:
+    """Return a number in Western digits without leading zeros."""
+    digits = number if number.isascii() else "".join(str(unicodedata.decimal(digit)) for digit in number)
+    return digits.lstrip("0")
+
+
+def _lacks(present: list[str], wanted: list[str]) -> bool:
+    digits = "".join(present)
+    return any(number not in digits for number in wanted if len(number) > 2 or int(number or "0") > _AS_WORDS)
+
+
+def other_sentences(src: str, tgt: str) -> bool:
+    """Whether the sides do not have as many sentences."""
+    return n_sentences(src) != n_sentences(tgt)
+
+
+def is_cut(src: str, tgt: str) -> bool:
+    """Whether one side ends with the punctuation of a sentence, and the other with none at all."""
+    src, tgt = src.rstrip(_CLOSING), tgt.rstrip(_CLOSING)
+    if src.endswith(_FINAL):
+        return not tgt.endswith(_FINAL) and not tgt.endswith(_OTHER_FINAL)
+    return tgt.endswith(_FINAL) and not src.endswith(_OTHER_FINAL)
+
+
+def block_list(path: Path, language: str) -> Callable[[str], bool]:
+    """Return a test whether a text has a word or expression of a file.
+
+    Each line is a word or several, found as whole words in any case, or `/.../`, a regular expression. A line that
+    begins with # is a comment. In a language written without spaces, words are found anywhere.
+    Raises DataError if the file cannot be read or an expression is invalid.
+    """
+    if not path.is_file():
+        raise DataError(f"{path}: no such file; it is named in block_lists")
+    entries = [(number, line.strip()) for number, line in enumerate(read_lines(path), 1)]
+    entries = [(number, entry) for number, entry in entries if entry and not entry.startswith("#")]
+    if not entries:
+        raise DataError(f"{path}: has no words; write one word or expression in each line")
+    return _has_any(entries, path, is_spaced(language))
+
+
+def _has_any(entries: Iterable[tuple[int, str]], path: Path, is_spaced: bool) -> Callable[[str], bool]:
+    patterns, words, parts = [], [], []
+    for number, entry in entries:
+        if len(entry) > 2 and entry[0] == entry[-1] == "/":
+            patterns.append(_expression(entry[1:-1], f"{path}:{number}"))
+        elif not is_spaced:
+            parts.append(entry.casefold())
+        elif _word().sub("", entry).isspace() or _word().fullmatch(entry):
+            words.append(entry.casefold())
+        else:  # signs, or words with them: c++
+            before, after = (r"\b" if char.isalnum() else "" for char in (entry[0], entry[-1]))
+            patterns.append(re.compile(f"{before}{re.escape(entry)}{after}", re.IGNORECASE))
+    has_word = _whole_words(words)
+
+    def test(text: str) -> bool:
+        folded = text.casefold()
+        return (
+            has_word(folded)
+            or any(part in folded for part in parts)
+            or any(pattern.search(text) for pattern in patterns)
+        )
+
+    return test
+
+
+def _expression(text: str, where: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text, re.IGNORECASE)
+    except re.error as error:
+        raise DataError(f"{where}: not a regular expression: {error}") from error
+
+
+@cache
+def _word() -> re.Pattern[str]:
+    marks = "".join(chr(code) for code in range(1 << 16) if unicodedata.category(chr(code))[0] == "M")
+    return re.compile(rf"[\w{marks}]+")  # \w has no vowel signs
+
+
+def _whole_words(entries: Iterable[str]) -> Callable[[str], bool]:
+    """Return a test for words, and for several words that follow each other."""
+    by_first: dict[str, list[str]] = {}
+    for entry in entries:
+        words = _word().findall(entry)
+        by_first.setdefault(words[0], []).append(f" {' '.join(words)} ")
+    firsts = by_first.keys()
+
+    def test(text: str) -> bool:
+        words = _word().findall(text)
+        found = firsts & set(words)
+        if not found:
+            return False
+        line = f" {' '.join(words)} "
+        return any(entry in line for first in found for entry in by_first[first])
+
+    return test
+
+
+_MARGIN, _MARGIN_CHARS = 5.0, 50.0
+"""Nats by which another language must be more probable, and what is added to them, divided by the characters. So short
+text and text alike in many languages is kept."""
+_CHARS = 128
+"""Characters that are judged; more would take time and change little."""
+_NO_LANGUAGE = "zxx"  # markup, code, numbers
+_ALIKE = [
+    codes.split()
+    for codes in ("no nb nn da", "hr bs sr sh cnr", "id ms", "zh wuu yue", "ar ary arz", "fa prs", "he iw", "tl fil")
+]
+"""Codes of languages that are not told apart."""
+
+
+def in_other_language(language: str, counts: dict[str, int]) -> Callable[[str], bool]:
+    """Return a test whether a text is clearly in another language than this one, by its code `de` or `pt_BR`.
+
+    counts: the texts that are tested are counted here by language, or as `unclear`.
+    Raises DataError without py3langid, or if it does not know the language.
+    """
+    try:
+        from py3langid import classify, rank
+    except ImportError as error:
+        raise needs_extra("language", "py3langid") from error
+    code = language.split("_")[0].lower()
+    known = dict(rank(""))
+    own = {code}.union(*(codes for codes in _ALIKE if code in codes)) & known.keys()
+    if not own:
+        raise DataError(f"clean.language needs a model of {language}, which py3langid does not have; set it to false")
+
+    def test(text: str) -> bool:
+        text = text[:_CHARS]
+        best, score = classify(text)
+        is_other = False
+        if best in own:
+            best = language
+        else:
+            expected = next(own_score for code, own_score in rank(text) if code in own)
+            is_other = best != _NO_LANGUAGE and score - expected > _MARGIN + _MARGIN_CHARS / max(1, len(text))
+            best = best if is_other else "unclear"
+        counts[best] = counts.get(best, 0) + 1
+        return is_other
+
+    return test
+
 
 Filter = Callable[[str, str], bool]
 """Whether a pair is dropped."""

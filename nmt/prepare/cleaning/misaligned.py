@@ -1,4 +1,4 @@
-"""Pairs whose sides do not translate each other: shifted by some lines, of another document, cut.
+"""Pairs whose sides do not translate each other, found by a lexicon that is learned from the corpus.
 
 What good pairs look like is learned from the corpora themselves, of which up to a third may be bad: which words
 translate each other (`lexicon`), how reliably each word does, how the lengths compare. What bad pairs look like is
@@ -9,15 +9,277 @@ from the other.
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from nmt.prepare.cleaning.lexicon import Entries, Table, chunks
-from nmt.prepare.cleaning.words import Bools, Floats, Longs, Tokens, Vocabulary, read_words, split_words
+Longs = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+ID_BITS = 16
+"""Numbers of words have at most this many bits."""
+_STEM = 5  # inflected forms that begin alike share what is learned about them
+_MIN_COUNT = 3
+_BLOCK_LINES = 8192  # the words of all lines would need far more memory than their numbers
+_MARKS = "?!„“”»«’–—…。、，？！"
+_SPACES = bytes(32 if i < 128 and not chr(i).isalnum() and chr(i) not in "\n?!" else i for i in range(256))
+# scripts written without spaces: Han characters one by one, others by three
+_UNSPACED = re.compile("[\u3400-\u9fff\U00020000-\U000323af]|[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff]{1,3}")
+
+# what is none of the first bytes of their characters in UTF-8: a test of all text for one of these is slow otherwise
+_NOT_UNSPACED = bytes({*range(256)} - {0xE0, 0xE1, *range(0xE3, 0xEA), 0xF0})
+
+
+def split_words(lines: Sequence[str]) -> tuple[list[str], Longs]:
+    """Return the lower-cased words of all lines, and where each line ends among them."""
+    ends = np.zeros(len(lines), np.int64)
+    if not lines:
+        return [], ends
+    text = "\n".join(lines).lower()
+    for mark in _MARKS:
+        text = text.replace(mark, f" {mark} ")
+    raw = text.encode(errors="surrogatepass").translate(_SPACES)
+    text = raw.decode(errors="surrogatepass")
+    if raw.translate(None, _NOT_UNSPACED):
+        text = _UNSPACED.sub(r" \g<0> ", text)
+    words: list[str] = []
+    for i, line in enumerate(text.split("\n")):
+        words += line.split()
+        ends[i] = len(words)
+    return words, ends
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Words of some sentences, as numbers."""
+
+    ids: Longs
+    ends: Longs
+    """Where each sentence ends in `ids`."""
+
+    @property
+    def starts(self) -> Longs:
+        """Where each sentence starts."""
+        return np.concatenate((np.zeros(len(self.ends[:1]), np.int64), self.ends[:-1]))
+
+    @property
+    def lengths(self) -> Longs:
+        """The number of words of each sentence."""
+        return self.ends - self.starts
+
+    @property
+    def sentence(self) -> Longs:
+        """The sentence of each word."""
+        return np.repeat(np.arange(len(self.ends)), self.lengths)
+
+    def where(self, keep: Bools) -> Tokens:
+        """Return the words for which this is true."""
+        return Tokens(self.ids[keep], np.concatenate(([0], np.cumsum(keep)))[self.ends])
+
+    def rarest(self, n: int) -> Tokens:
+        """Return the `n` different words of each sentence with the lowest numbers, in their order."""
+        sentence = self.sentence
+        order = np.argsort(sentence << ID_BITS | self.ids, kind="stable")
+        ids, sentence = self.ids[order], sentence[order]
+        new = np.ones(len(ids), bool)
+        new[1:] = (ids[1:] != ids[:-1]) | (sentence[1:] != sentence[:-1])
+        different = np.cumsum(new)
+        before = np.concatenate(([0], different))[self.starts]
+        keep = np.zeros(len(ids), bool)
+        keep[order] = new & (different - before[sentence] <= n)
+        return self.where(keep)
+
+    def part(self, first: int, last: int) -> Tokens:
+        """Return the words of a range of sentences."""
+        start = self.ends[first - 1] if first else 0
+        return Tokens(self.ids[start : self.ends[last - 1]], self.ends[first:last] - start)
+
+    def take(self, sentences: Longs) -> Tokens:
+        """Return the words of these sentences."""
+        lengths = self.lengths[sentences]
+        ends = np.cumsum(lengths)
+        at = np.arange(lengths.sum()) - np.repeat(ends - lengths - self.starts[sentences], lengths)
+        return Tokens(self.ids[at], ends)
+
+
+class Vocabulary:
+    """The words of one language that are frequent enough to learn something about, numbered from the rarest."""
+
+    def __init__(self, stems: Sequence[str], counts: Longs) -> None:
+        self.stems, self.counts = stems, counts
+        self.share: Floats = counts / max(1, counts.sum())
+        """How much of the text each word makes up."""
+        self._ids = {stem: i for i, stem in enumerate(stems)}
+
+    @classmethod
+    def of(cls, words: Mapping[str, int]) -> Vocabulary:
+        """Return the vocabulary of a text with these words, each so many times."""
+        counts: Counter[str] = Counter()
+        for word, n in words.items():
+            counts[word[:_STEM]] += n
+        chosen = sorted((n, stem) for stem, n in counts.items() if n >= _MIN_COUNT)[-(2**ID_BITS) :]
+        return cls([stem for _, stem in chosen], np.array([n for n, _ in chosen], np.int64))
+
+    def numbers(self, words: Sequence[str]) -> Longs:
+        """Return the number of each word; -1 if it is not in this vocabulary."""
+        known = {word: self._ids.get(word[:_STEM], -1) for word in set(words)}
+        return np.fromiter(map(known.__getitem__, words), np.int64, len(words))
+
+
+def read_words(lines: Sequence[str]) -> tuple[Vocabulary, Tokens]:
+    """Return the vocabulary of many lines, and their words that are in it."""
+    seen: defaultdict[str, int] = defaultdict()
+    seen.default_factory = seen.__len__  # a new word gets the next number
+    parts, ends = [np.zeros(0, np.int32)], [np.zeros(1, np.int64)]
+    for start in range(0, len(lines), _BLOCK_LINES):
+        words, block_ends = split_words(lines[start : start + _BLOCK_LINES])
+        parts.append(np.fromiter(map(seen.__getitem__, words), np.int32, len(words)))
+        ends.append(block_ends + ends[-1][-1])
+    indices = np.concatenate(parts)
+    counts = np.bincount(indices, minlength=len(seen)).tolist()
+    vocabulary = Vocabulary.of(dict(zip(seen, counts, strict=True)))
+    numbers = vocabulary.numbers(list(seen))[indices]
+    return vocabulary, Tokens(numbers, np.concatenate(ends[1:])).where(numbers >= 0)
+
+
+Keys = npt.NDArray[np.uint32]
+Singles = npt.NDArray[np.float32]
+
+_CHUNK_CELLS = 2**20
+_LEARN_CELLS = 10 * 2**20  # more need more memory than they are worth
+_LEARN_WORDS = 12  # the rarest words of a sentence stand for all: frequent ones go with everything, and cost the most
+_ITERATIONS = 4
+_NO_COUNTERPART = 0.3
+_MIN_PROBABILITY = 0.01
+_MAX_ENTRIES = 2**19
+_SLOT_BITS = 22
+_MULTIPLIER = np.uint32(2654435769)  # odd: multiplication only reorders the keys
+_SHIFT, _LOW = np.uint32(ID_BITS), np.uint32(2**ID_BITS - 1)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Each word of a sentence with each of its translation, for several pairs of sentences."""
+
+    keys: Keys
+    """Number of the source word in the upper bits, that of the target word in the lower."""
+    rows: Longs
+    """Index of the source word among all of them."""
+    columns: Longs
+    """Index of the target word among all of them."""
+
+    @classmethod
+    def of(cls, src: Tokens, tgt: Tokens) -> Cells:
+        """Return the cells of these sentences."""
+        widths = np.repeat(tgt.lengths, src.lengths)
+        starts = np.cumsum(widths) - widths
+        rows = np.repeat(np.arange(len(src.ids)), widths)
+        columns = np.arange(len(rows)) + np.repeat(np.repeat(tgt.starts, src.lengths) - starts, widths)
+        return cls((src.ids.astype(np.uint32) << _SHIFT)[rows] | tgt.ids.astype(np.uint32)[columns], rows, columns)
+
+
+def chunks(src: Tokens, tgt: Tokens) -> Iterator[tuple[Tokens, Tokens, Cells]]:
+    """Yield the pairs of sentences by some thousands, so that their cells need little memory."""
+    done = np.cumsum(src.lengths * tgt.lengths)
+    first = 0
+    while first < len(done):
+        before = int(done[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(done, before + _CHUNK_CELLS, side="right")))
+        src_part, tgt_part = src.part(first, last), tgt.part(first, last)
+        yield src_part, tgt_part, Cells.of(src_part, tgt_part)
+        first = last
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Pairs of words that translate each other."""
+
+    keys: Keys
+    forward: Singles
+    """Probability of the target word, given the source word."""
+    backward: Singles
+    """Probability of the source word, given the target word."""
+
+    @classmethod
+    def learn(cls, src: Tokens, tgt: Tokens, src_words: Vocabulary, tgt_words: Vocabulary) -> Entries:
+        """Learn the entries from sentences and their translations."""
+        n_cells = int((np.minimum(src.lengths, _LEARN_WORDS) * np.minimum(tgt.lengths, _LEARN_WORDS)).sum())
+        if n_cells > _LEARN_CELLS:
+            n = len(src.ends) * _LEARN_CELLS // n_cells
+            chosen = np.arange(n) * len(src.ends) // n
+            src, tgt = src.take(chosen), tgt.take(chosen)
+        src, tgt = src.rarest(_LEARN_WORDS), tgt.rarest(_LEARN_WORDS)
+        keys, entry = _different([cells.keys for _, _, cells in chunks(src, tgt)])
+        src_counts = np.bincount(src.ids, minlength=len(src_words.stems))[keys >> _SHIFT]
+        tgt_counts = np.bincount(tgt.ids, minlength=len(tgt_words.stems))[keys & _LOW]
+        forward = backward = np.ones(len(keys))
+        for _ in range(_ITERATIONS):
+            forward_sums, backward_sums = np.zeros(len(keys)), np.zeros(len(keys))
+            start = 0
+            for s, t, cells in chunks(src, tgt):
+                e = entry[start : start + len(cells.keys)]
+                start += len(e)
+                np.add.at(forward_sums, e, _posterior(forward[e], cells.columns, tgt_words.share[t.ids], s, t))
+                np.add.at(backward_sums, e, _posterior(backward[e], cells.rows, src_words.share[s.ids], t, s))
+            # less one: what a single pair of sentences says, perhaps one that is misaligned, does not count
+            forward = np.maximum(forward_sums - 1, 0) / src_counts
+            backward = np.maximum(backward_sums - 1, 0) / tgt_counts
+        return cls(keys, forward.astype(np.float32), backward.astype(np.float32)).strongest()
+
+    def strongest(self) -> Entries:
+        """Return the entries that are worth keeping, the strongest last."""
+        strength = np.maximum(self.forward, self.backward)
+        order = np.argsort(strength, kind="stable")
+        order = order[strength[order] > _MIN_PROBABILITY][-_MAX_ENTRIES:]
+        return Entries(self.keys[order], self.forward[order], self.backward[order])
+
+
+def _different(parts: list[Keys]) -> tuple[Keys, npt.NDArray[np.int32]]:
+    """Return the different keys, and the index of each key among them."""
+    keys = np.concatenate([np.zeros(0, np.uint32), *parts])
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    new = np.ones(len(keys), bool)
+    new[1:] = keys[1:] != keys[:-1]
+    index = np.empty(len(keys), np.int32)
+    index[order] = np.cumsum(new, dtype=np.int32) - 1
+    return keys[new], index
+
+
+def _posterior(probability: Floats, at: Longs, share: Floats, given: Tokens, words: Tokens) -> Floats:
+    """Return of each cell how likely its word of `words`, the one with index `at`, is a translation of the other."""
+    nothing = _NO_COUNTERPART / (1 - _NO_COUNTERPART) * share * np.repeat(given.lengths, words.lengths)
+    return probability / (np.bincount(at, probability, minlength=len(share)) + nothing)[at]
+
+
+class Table:
+    """Entries in a hash table, in which many words are looked up at once."""
+
+    def __init__(self, entries: Entries) -> None:
+        slots, tags = self._place(entries.keys)
+        packed = [np.rint(np.sqrt(p) * 255).astype(np.uint32) for p in (entries.forward, entries.backward)]
+        self._table = np.zeros(2**_SLOT_BITS, np.uint32)
+        self._table[slots] = tags << np.uint32(16) | packed[0] << np.uint32(8) | packed[1]  # the strongest is the last
+
+    @staticmethod
+    def _place(keys: Keys) -> tuple[Keys, Keys]:
+        mixed = keys * _MULTIPLIER
+        return mixed >> np.uint32(32 - _SLOT_BITS), mixed & np.uint32(2 ** (32 - _SLOT_BITS) - 1)
+
+    def find(self, keys: Keys) -> tuple[Longs, Floats, Floats]:
+        """Return the indices of the keys that are in the table, and their probabilities, forward and backward."""
+        slots, tags = self._place(keys)
+        values = self._table[slots]
+        at = np.flatnonzero((values >> np.uint32(16) == tags) & (values != 0))
+        forward, backward = (((values[at] >> np.uint32(bits)) & np.uint32(255)) / 255 for bits in (8, 0))
+        return at, forward**2, backward**2
+
 
 Pairs = Sequence[tuple[str, str]]
 

@@ -12,8 +12,7 @@ from typing import IO, TYPE_CHECKING
 from nmt.config.data import LABEL
 from nmt.console import printable
 from nmt.errors import DataError, error_text
-from nmt.prepare.formats.columns import find_columns, find_score, shown, written
-from nmt.prepare.formats.labels import class_names, label_text
+from nmt.prepare.formats.tables import class_names, find_columns, find_score, label_text, shown, written
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_score
 

@@ -1,19 +1,128 @@
-"""Read tables: TSV, which has no quotes, and CSV, which has."""
+"""Tables of text: TSV, CSV and JSON Lines, and the columns that hold the texts of two languages."""
 
 from __future__ import annotations
 
 import csv
+import json
+import math
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
 
+from nmt.config.data import LABEL
+from nmt.console import printable
 from nmt.errors import DataError
-from nmt.prepare.formats.columns import find_columns, find_score, written
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_score
 from nmt.text.lines import LINE_BYTES, bounded_lines, decode_lines
+
+
+def is_label(value: object) -> bool:
+    """Whether a value is text, a number, a truth value, or null, which is no label."""
+    return value is None or isinstance(value, str | int | float)
+
+
+def label_text(value: object, names: Sequence[str] = ()) -> str | None:
+    """Return a label as text, None if it `is_label` no more than null.
+
+    A whole number is that of one of the `names`, if there are some; below 0 it stands for no label, as in test sets
+    whose labels are secret.
+    """
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() if names:
+            return names[value] if 0 <= value < len(names) else None
+        case int():
+            return str(value)
+        case float():
+            return f"{value:g}" if math.isfinite(value) else None
+        case _:
+            return value if isinstance(value, str) else None
+
+
+def class_names(metadata: Mapping[bytes, bytes] | None) -> dict[str, list[str]]:
+    """Return the names of classes by column, of the columns for which the library `datasets` recorded them in the
+    metadata of a schema."""
+    try:
+        features = json.loads((metadata or {})[b"huggingface"])["info"]["features"]
+        classes = {name: feature["names"] for name, feature in features.items() if "names" in feature}
+        return {name: names for name, names in classes.items() if all(isinstance(one, str) for one in names)}
+    except (KeyError, ValueError, TypeError, AttributeError):  # someone else's metadata
+        return {}
+
+
+_SHOWN, _CHARS = 10, 30  # of the names in a message, and of each
+_SUBTAGS = re.compile(r"(-[a-z]{4})?(-([a-z]{2}|\d{3}))?")  # a script, a region
+
+
+def matching(language: str, names: Iterable[str]) -> list[str]:
+    """Return the names that stand for a language: its code, or else its code with a script or region, `de-AT` for
+    `de`. Case does not matter, nor whether subtags follow a hyphen or an underscore."""
+    codes = {name: _normal(name) for name in names}
+    code = _normal(language)
+    exact = [name for name in codes if codes[name] == code]
+    return exact or [
+        name for name in codes if codes[name].startswith(code) and _SUBTAGS.fullmatch(codes[name], len(code))
+    ]
+
+
+def _normal(code: str) -> str:
+    return code.strip().lower().replace("_", "-")
+
+
+def find_columns(layout: Layout, names: Sequence[str], where: str, remedy: str) -> tuple[int, int]:
+    """Return the positions of the columns of both languages among all names.
+
+    Raises DataError, which begins with `where` and ends with `remedy`, unless there is one for each.
+    """
+    first, second = (_find(layout, language, names, where, remedy) for language in layout.languages)
+    if first == second:
+        both = " and ".join(layout.languages)
+        raise DataError(f"{where}: column {shown([names[first]])} cannot hold both {both}; {remedy}")
+    return first, second
+
+
+def _find(layout: Layout, language: str, names: Sequence[str], where: str, remedy: str) -> int:
+    if wanted := layout.columns.get(language):
+        exact = [name for name in names if name.strip() == wanted.strip()]
+        found = exact or [name for name in names if _normal(name) == _normal(wanted)]
+        what = f"named {shown([wanted])}"
+    else:
+        alike = matching(language, names)
+        found, what = [name for name in names if name in alike], f"for {language}"
+    if len(found) != 1:
+        many = f"{len(found)} columns {what}, {shown(found)}, where one is needed" if found else f"no column {what}"
+        raise DataError(f"{where}: {many}; there are {shown(names)}; {remedy}")
+    return names.index(found[0])
+
+
+def find_score(layout: Layout, names: Sequence[str], where: str) -> list[int]:
+    """Return the position of the column with the scores, none if there are to be no scores. Raises DataError."""
+    if layout.score is None:
+        return []
+    found = [i for i, name in enumerate(names) if name.strip() == layout.score.strip()]
+    if len(found) != 1:
+        raise DataError(
+            f"{where}: {len(found) or 'no'} columns named {shown([layout.score])} for score; there are {shown(names)}"
+        )
+    return found
+
+
+def written(layout: Layout, first: str, second: str) -> str:
+    """Return the setting that gives each language a column."""
+    return f"columns: {{{layout.languages[0]}: {first}, {layout.languages[1]}: {second}}}"
+
+
+def shown(names: Sequence[str]) -> str:
+    """Return names from a file for a message: the first ones, the beginning of each."""
+    some = [printable(name[:_CHARS].strip()) + "..." * (len(name) > _CHARS) for name in names[:_SHOWN]]
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return (", ".join(some) or "none") + more
+
 
 _DELIMITERS = "\t|;,"  # of those that fit equally well, the first: the others are more common in text
 _SAMPLE_LINES, _SAMPLE_CHARS = 200, 1 << 20  # from which the delimiter is guessed
@@ -187,3 +296,147 @@ def _delimiter_of_header(sample: list[str], layout: Layout, name: str) -> str:
 def _with_ends(lines: Iterable[str]) -> Iterator[str]:
     """Yield lines as `csv` needs them to keep the line breaks in quotes."""
     return (f"{line}\n" for line in lines)
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def read_jsonl(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
+    """Yield the pairs of JSON Lines. `Layout.columns` may be paths such as `translation.de`.
+
+    Raises DataError with the line that is no object or has no text where text is needed, and at the end if no object
+    has a key for one language.
+    """
+    n_objects = 0
+    keys: list[str] = []  # of the first
+    present: set[str] = set()
+    with file.open() as stream:
+        lines = decode_lines(bounded_lines(stream, file.name), file.name)
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                units.skip("empty line")
+                continue
+            where = f"{file.name}: line {number}"
+            row = _object(line, where)
+            n_objects += 1
+            keys = keys or list(row)
+            sides: list[str | None] = [None, None]
+            for i, language in enumerate(layout.languages):
+                with suppress(KeyError):
+                    sides[i] = _text(row, language, layout, where)
+                    present.add(language)
+            src, tgt = sides
+            if src is None or tgt is None:
+                units.skip(f"no text in {layout.languages[0 if src is None else 1]}")
+            elif _SURROGATE.search(src) or _SURROGATE.search(tgt):
+                units.skip(f"broken Unicode in {layout.languages[0 if _SURROGATE.search(src) else 1]}")
+            elif layout.score is None:
+                yield one_line(src), one_line(tgt), None
+            elif (score := _score(row, layout.score)) is None:
+                units.skip(NO_SCORE)
+            else:
+                yield one_line(src), one_line(tgt), score
+    for language in layout.languages:
+        if n_objects and language not in present:
+            raise DataError(
+                f"{file.name}: no key for {language} in any of {n_objects:,} objects; the first has the keys "
+                f"{shown(keys)}; write {written(layout, 'KEY', 'KEY')}, or column: KEY if that maps languages to text"
+            )
+
+
+def _unique(items: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object. Raises ValueError for a key that it has twice, as where the end of a line is lost."""
+    values = dict(items)
+    if len(values) < len(items):
+        raise ValueError("an object has a key twice")
+    return values
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique)
+
+
+def _object(line: str, where: str) -> dict[str, object]:
+    try:
+        row: object = _DECODER.decode(line)
+    except json.JSONDecodeError as error:
+        problem = f"{error.msg} at character {error.pos + 1}"
+    except ValueError as error:
+        problem = str(error)
+    except RecursionError:
+        problem = "nested too deeply"
+    else:
+        if isinstance(row, dict):
+            return row
+        raise DataError(f"{where}: {_kind(row)}, where JSON Lines has an object such as {{...}} per line")
+    raise DataError(f"{where}: not JSON: {problem}; JSON Lines has an object per line; jq -c '.[]' writes a list so")
+
+
+def _text(row: dict[str, object], language: str, layout: Layout, where: str) -> str | None:
+    """Return the text of one side, None if it is null. Raises KeyError if it is missing, DataError if it is no text."""
+    if layout.column is not None:
+        mapping = _follow(row, layout.column)
+        if mapping is None:
+            return None
+        if not isinstance(mapping, dict):
+            raise DataError(
+                f"{where}: {layout.column} is {_kind(mapping)}, where an object from language to text is needed"
+            )
+        row = mapping
+    text = _side(row, language, layout, where)
+    if language == LABEL and is_label(text):
+        return label_text(text)
+    if text is None or isinstance(text, str):
+        return text
+    raise DataError(f"{where}: {_kind(text)} for {language}, where text is needed")
+
+
+def _side(values: dict[str, object], language: str, layout: Layout, where: str) -> object:
+    if layout.columns:
+        return _follow(values, layout.columns[language])
+    if language in values:
+        return values[language]
+    names = matching(language, values)
+    if len(names) > 1:
+        raise DataError(
+            f"{where}: {len(names)} keys for {language}, {shown(names)}; write {written(layout, 'KEY', 'KEY')}"
+        )
+    if not names:
+        raise KeyError(language)
+    return values[names[0]]
+
+
+def _score(row: dict[str, object], path: str) -> float | None:
+    try:
+        value = _follow(row, path)
+    except KeyError:
+        return None
+    return None if isinstance(value, bool) else parse_score(value)
+
+
+def _follow(row: dict[str, object], path: str) -> object:
+    """Return the value at a key, which may contain dots itself, or else at the end of a dotted path. Raises KeyError if
+    it is missing."""
+    if path in row:
+        return row[path]
+    value: object = row
+    for key in path.split("."):
+        if not isinstance(value, dict):
+            raise KeyError(path)
+        value = value[key]
+    return value
+
+
+def _kind(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text"
+        case list():
+            return "a list"
+        case _:
+            return "an object"

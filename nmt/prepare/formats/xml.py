@@ -1,4 +1,4 @@
-"""Translation units of an XML file, one small tree after the other, however large the file is.
+"""XML formats with translation units, TMX and XLIFF: one unit is read after the other, however large the file is.
 
 XML from strangers is parsed: entities that a document type defines are refused, whether they expand to gigabytes or
 name a file; nothing that a file refers to is opened; and the size of a unit, of a tag, of the document type and the
@@ -17,7 +17,9 @@ from xml.parsers import expat
 
 from nmt.console import printable
 from nmt.errors import DataError
+from nmt.prepare.formats.language import MAX_TAG, by_language, limited, side_in_columns, side_of_source
 from nmt.prepare.inputs import Input
+from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_score
 from nmt.text.declared import extends_ascii
 from nmt.text.lines import LINE_BYTES
 
@@ -222,3 +224,130 @@ class _Parser:
 
     def _refuse_unknown(self, name: str, *_: object) -> None:
         raise self.error(f"the entity &{name[:40]}; is not defined; write the character itself")
+
+
+def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
+    """Yield the pairs of a TMX file.
+
+    The text of `seg` is taken with that of highlighted parts (`hi`), but without native code (`bpt`, `ept`, `it`, `ph`,
+    `ut`) and the footnotes and alternative texts within that code (`sub`), which would interrupt the sentence. If a
+    unit has several texts in a language, the first of each language is paired with all of the other. `layout.columns`
+    gives languages by the names that the file has for them, such as `{de: German}`, and `layout.score` is the type
+    of the properties (`prop`) with scores.
+    """
+    first, second = layout.languages
+    names = (layout.columns.get(first, first), layout.columns.get(second, second))
+    for unit in read_units(file, "tmx", frozenset({"tu"})):
+        texts = [
+            (variant.get(XML_LANG) or variant.get("lang") or "", text_of(segment))
+            for variant in unit.element
+            if variant.tag == "tuv" and (segment := variant.find("seg")) is not None
+        ]
+        sides = by_language(texts, names)
+        missing = [language for language, side in zip(layout.languages, sides, strict=True) if not side]
+        if missing:
+            units.skip(f"no text in {' or '.join(missing)}")
+            continue
+        score = None
+        if layout.score is not None:
+            score = _score(unit.element, layout.score)
+            if score is None:
+                units.skip(NO_SCORE)
+                continue
+        one, other = ([one_line(text) for text in side] for side in sides)
+        if len(one) + len(other) > 2:
+            tags = ", ".join(dict.fromkeys(tag[:MAX_TAG] for tag, _ in texts))
+            units.skip(limited(f"several texts in a language, all used ({tags})", "several texts, all used", units))
+        yield from ((one[0], text, score) for text in other)
+        yield from ((text, other[0], score) for text in one[1:])
+
+
+def _score(unit: Element, kind: str) -> float | None:
+    """Return the number in the first property of a type, of the unit or of one of its texts."""
+    return next((parse_score(prop.text) for prop in unit.iter("prop") if prop.get("type") == kind), None)
+
+
+_UNTRANSLATED = {"new", "needs-translation", "needs-adaptation", "needs-l10n", "initial"}
+"""Values of `state`; all others, such as `needs-review-translation`, are of translations."""
+_SUGGESTED = {"fuzzy-match", "leveraged-mt", "mt-suggestion", "tm-suggestion"}
+"""Values of `state-qualifier` for a target that no translator has confirmed."""
+
+
+def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
+    """Yield the pairs of an XLIFF file, whose direction may be either.
+
+    Segments are the `mrk` elements of a `seg-source` and its target with equal `mid`, or the `segment` elements of a
+    version 2 unit. A unit is skipped if it is marked as not to be translated, and a segment without a target, or one
+    whose state says that it is no translation yet. `approved` is not considered: few tools ever set it. Alternative
+    translations (`alt-trans`, `matches`) are not read. `layout.columns`, such as `{en: source, de: target}`, is for
+    files that do not name their languages.
+    """
+    given = side_in_columns(file.name, layout, "source", "target")
+    for unit in read_units(file, "xliff", frozenset({"trans-unit", "unit"})):
+        for element in unit.element.iter("segment") if unit.element.tag == "unit" else [unit.element]:
+            reason = _unconfirmed(unit, element)
+            if reason is not None:
+                units.skip(reason)
+                continue
+            side = _source_side(file.name, unit, element, layout, units) if given is None else given
+            if side is not None:
+                for texts in _pairs(element, layout.languages[side], layout.languages[1 - side], units):
+                    yield texts[side], texts[1 - side], None
+
+
+def _unconfirmed(unit: XmlUnit, element: Element) -> str | None:
+    """Return why the target of a segment is no translation yet, None if it is one or missing."""
+    if unit.element.get("translate") == "no":
+        return "translate no"
+    target = element.find("target")
+    if target is None:
+        return None
+    marked = element if element.tag == "segment" else target
+    state, qualifier = marked.get("state", ""), marked.get("state-qualifier", "")
+    if state in _UNTRANSLATED:
+        return f"state {state}"
+    return f"state {qualifier}" if qualifier in _SUGGESTED else None
+
+
+def _source_side(name: str, unit: XmlUnit, element: Element, layout: Layout, units: Units) -> int | None:
+    """Return the index of the source language; None, and count the segment, if it is in other languages."""
+    source = _language(unit, element.find("source"), "source-language", "srcLang")
+    target = _language(unit, element.find("target"), "target-language", "trgLang")
+    if not target and element.find("target") is None:
+        units.skip("no target")
+        return None
+    if not source or not target:
+        first, second = layout.languages
+        raise DataError(
+            f"{name}: no {'target' if source else 'source'} language is named; say which side is in which language: "
+            f"columns: {{{first}: source, {second}: target}} or the reverse"
+        )
+    return side_of_source(source, target, layout, units)
+
+
+def _language(unit: XmlUnit, text: Element | None, *attributes: str) -> str:
+    """Return the language of a side: of its element if it has one, else of the file."""
+    own = "" if text is None else text.get(XML_LANG, "")
+    around = (element.get(name) for element in reversed(unit.around) for name in attributes)
+    return own or next(filter(None, around), "")
+
+
+def _pairs(element: Element, source_language: str, target_language: str, units: Units) -> Iterator[tuple[str, str]]:
+    """Yield source and target of each marked segment, or of the element if they are not marked alike."""
+    source, target = element.find("source"), element.find("target")
+    sources, targets = _marked(element.find("seg-source")), _marked(target)
+    if not sources or not targets:
+        sources = {} if source is None else {"": text_of(source)}
+        targets = {} if target is None else {"": text_of(target)}
+    for mid in sources | targets:
+        if mid in sources and mid in targets:
+            yield one_line(sources[mid]), one_line(targets[mid])
+        else:
+            units.skip(f"no text in {target_language if mid in sources else source_language}")
+
+
+def _marked(side: Element | None) -> dict[str, str]:
+    """Return the text of each marked segment of a side by its `mid`; nothing if two have the same."""
+    marks = [] if side is None else [mark for mark in side.iter("mrk") if mark.get("mtype") == "seg"]
+    texts = {mark.get("mid", ""): text_of(mark) for mark in marks}
+    return texts if len(texts) == len(marks) else {}

@@ -15,10 +15,9 @@ from nmt.config import DataConfig
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.grouping import groupings, pair_hash
 from nmt.prepare.pairs import SentencePair
-from nmt.prepare.pipeline.files import SIDES, read_side, write_side
-from nmt.prepare.pipeline.keys import write_keys
+from nmt.prepare.pipeline.group import write_keys
 from nmt.prepare.pipeline.read import Part
-from nmt.prepare.pipeline.work import Work
+from nmt.prepare.pipeline.work import SIDES, Work, read_side, write_side
 from nmt.prepare.sources import text_folder
 from nmt.tasks.task import Done, Json, Task
 

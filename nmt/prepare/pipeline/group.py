@@ -1,18 +1,103 @@
-"""The stages `group`: of alike pairs, all but the best are dropped. A task compares a range of hashes in all parts."""
+"""The stages `group`: of similar pairs, found by hashes in all parts, all but the best are dropped."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel
 
 from nmt.config import DataConfig
 from nmt.prepare.cleaning.grouping import groupings
-from nmt.prepare.pipeline.files import Drops, part_folder, write_drops
-from nmt.prepare.pipeline.keys import duplicates
-from nmt.prepare.pipeline.work import Work
+from nmt.prepare.pipeline.work import Drops, Rows, Work, part_folder, write_drops
 from nmt.tasks.task import Done, Json, Task
+
+_Keys: TypeAlias = npt.NDArray[np.uint64]
+_Scores: TypeAlias = npt.NDArray[np.float32]
+
+
+def write_keys(folder: Path, keys: npt.NDArray[np.uint64], scores: _Scores | None) -> None:
+    """Write the keys (N, 2) of a part, sorted, with their rows and the scores (N,) of the pairs, if they have any."""
+    folder.mkdir()
+    high, low = keys.T.astype(np.uint64)
+    order = _sorted(high, low)
+    np.save(folder / "keys.npy", np.stack([high[order], low[order]]))
+    np.save(folder / "rows.npy", order.astype(np.uint32))
+    if scores is not None:
+        np.save(folder / "scores.npy", scores[order])
+
+
+def duplicates(
+    folders: Sequence[Path], bucket: int, n_buckets: int, most: int, gone: Mapping[int, Rows]
+) -> tuple[dict[int, Rows], int]:
+    """Find the rows to drop among the keys of one range of all parts, and count those keys.
+
+    Of each group of equal keys, the `most` with the best scores are kept; of equal scores, the first.
+
+    Args:
+        folders: with the keys of each part, in order.
+        bucket: number of the range; there are `n_buckets` of them.
+        gone: the rows of each part that have been dropped before; they are no part of a group.
+    """
+    bounds = (bucket << 64) // n_buckets, ((bucket + 1) << 64) // n_buckets
+    slices = [_read(folder, *bounds, gone.get(part)) for part, folder in enumerate(folders)]
+    sizes = [len(each.rows) for each in slices]
+    if not sum(sizes):
+        return {}, 0
+    high, low, rows, scores = (np.concatenate(column) for column in zip(*slices, strict=True))
+    order = _sorted(high, low)  # equal keys in the order of parts and rows
+    high, low = high[order], low[order]
+    is_first = np.concatenate([[True], (high[1:] != high[:-1]) | (low[1:] != low[:-1])])
+    size = np.diff(np.append(np.flatnonzero(is_first), len(order)))
+    is_crowded = np.repeat(size > most, size)
+    crowded, group = order[is_crowded], np.repeat(np.arange(np.count_nonzero(size > most)), size[size > most])
+    if not np.isnan(scores[crowded]).all():
+        crowded = crowded[np.lexsort((-scores[crowded], group))]  # those without a score are last
+    firsts = np.flatnonzero(np.diff(group, prepend=-1))
+    rank = np.arange(len(group)) - firsts[group]
+    dropped = np.sort(crowded[rank >= most])
+    starts = np.cumsum([0, *sizes])
+    ends = np.searchsorted(dropped, starts)
+    found = {part: np.sort(rows[dropped[ends[part] : ends[part + 1]]]) for part in range(len(folders))}
+    return {part: own for part, own in found.items() if len(own)}, len(order)
+
+
+class _Slice(NamedTuple):
+    """The keys of a range in one part."""
+
+    high: _Keys
+    low: _Keys
+    rows: Rows
+    scores: _Scores
+
+
+def _read(folder: Path, start: int, stop: int, gone: Rows | None) -> _Slice:
+    """Read the keys whose first half is at least `start` and below `stop`."""
+    keys = np.load(folder / "keys.npy", mmap_mode="r")
+    first = int(np.searchsorted(keys[0], np.uint64(start)))
+    end = keys.shape[1] if stop == 1 << 64 else int(np.searchsorted(keys[0], np.uint64(stop)))
+    rows = np.load(folder / "rows.npy", mmap_mode="r")[first:end].astype(np.int64)
+    path = folder / "scores.npy"
+    has_scores = path.exists()
+    scores = np.load(path, mmap_mode="r")[first:end] if has_scores else np.full(len(rows), np.nan, np.float32)
+    is_left = np.ones(len(rows), np.bool_)
+    if gone is not None:
+        is_gone = np.zeros(keys.shape[1], np.bool_)
+        is_gone[gone] = True
+        is_left = ~is_gone[rows]
+    return _Slice(keys[0, first:end][is_left], keys[1, first:end][is_left], rows[is_left], scores[is_left])
+
+
+def _sorted(high: _Keys, low: _Keys) -> Rows:
+    """Return the order of keys by `high`, `low` and index."""
+    order = np.argsort(high, kind="stable")
+    after, before = order[1:], order[:-1]
+    if ((high[after] == high[before]) & (low[after] < low[before])).any():  # unlikely, and takes much longer
+        order = np.lexsort((low, high))
+    return order
 
 
 class _Arguments(BaseModel):

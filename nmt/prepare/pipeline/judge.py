@@ -10,11 +10,10 @@ from pydantic import BaseModel
 
 from nmt.config import DataConfig
 from nmt.prepare.cleaning.corpus_filters import SAMPLE_PAIRS, CorpusFilter, corpus_filters
-from nmt.prepare.cleaning.reasons import REASONS
+from nmt.prepare.cleaning.counts import REASONS
 from nmt.prepare.pipeline.clean import cleaning_settings
-from nmt.prepare.pipeline.files import SIDES, Drops, part_folder, read_side
 from nmt.prepare.pipeline.read import Part
-from nmt.prepare.pipeline.work import Work
+from nmt.prepare.pipeline.work import SIDES, Drops, Work, part_folder, read_side
 from nmt.tasks.task import Done, Json, Task
 
 

@@ -19,18 +19,14 @@ from pydantic import BaseModel
 from nmt.config import DataConfig, Source
 from nmt.errors import DataError
 from nmt.layout import MONO, DataDir, TokenizerDir
-from nmt.prepare.cleaning.counts import CleanReport, total
-from nmt.prepare.cleaning.line_cleaner import LineCleaner, SeenLines
-from nmt.prepare.cleaning.reasons import counted
+from nmt.prepare.cleaning.cleaner import LineCleaner, SeenLines
+from nmt.prepare.cleaning.counts import CleanReport, counted, total
 from nmt.prepare.pairs import OpenSource, SentencePair, Units
 from nmt.prepare.pipeline.clean import cleaning_settings, write_held_out_lines
-from nmt.prepare.pipeline.encode import text_record
-from nmt.prepare.pipeline.files import part_folder, read_side
-from nmt.prepare.pipeline.join import write_array
-from nmt.prepare.pipeline.work import Work
-from nmt.prepare.readers import read_part
+from nmt.prepare.pipeline.encode import text_record, write_array
+from nmt.prepare.pipeline.work import Work, part_folder, read_side
 from nmt.prepare.records import TextRecord, added
-from nmt.prepare.sources import check_count, text_folder
+from nmt.prepare.sources import check_count, read_part, text_folder
 from nmt.tasks.task import Done, Json, Task
 from nmt.text.alphabet import count_characters
 from nmt.text.block_encoder import BlockEncoder

@@ -19,10 +19,8 @@ from nmt.config import DataConfig, Source
 from nmt.console import COMPRESSED
 from nmt.prepare.pairs import OpenSource, SentencePair, Units
 from nmt.prepare.parts import Range, cut_aligned, read_range, read_range_scores
-from nmt.prepare.pipeline.files import SIDES, read_side, write_side
-from nmt.prepare.pipeline.work import Work
-from nmt.prepare.readers import read_part
-from nmt.prepare.sources import check_count, text_folder
+from nmt.prepare.pipeline.work import SIDES, Work, read_side, write_side
+from nmt.prepare.sources import check_count, read_part, text_folder
 from nmt.tasks.task import Done, Json, Task
 
 _SCORES = "scores.npy"

@@ -17,24 +17,19 @@ from nmt.console import Progress
 from nmt.data.manifest import ShardRecord
 from nmt.errors import DataError
 from nmt.layout import MONO, DataDir, TokenizerDir
-from nmt.prepare.cleaning.counts import CleanReport, refuse_empty, total
-from nmt.prepare.cleaning.lengths import Lengths
-from nmt.prepare.languages import Place, Sample
+from nmt.prepare.cleaning.counts import CleanReport, Lengths, refuse_empty, total
 from nmt.prepare.pairs import OpenSource, SentencePair
 from nmt.prepare.pipeline.clean import clean_parts, write_held_out_lines
-from nmt.prepare.pipeline.encode import EncodeSummary, encode_parts
-from nmt.prepare.pipeline.files import part_folder, read_side
+from nmt.prepare.pipeline.encode import EncodeSummary, encode_parts, join_in_order, join_shards, link_files
 from nmt.prepare.pipeline.group import group_parts
-from nmt.prepare.pipeline.join import join_in_order, join_shards, link_files
 from nmt.prepare.pipeline.judge import judge_parts
-from nmt.prepare.pipeline.labels import read_labels
 from nmt.prepare.pipeline.mono import CleanedMono, mono_folder, read_cleaned
 from nmt.prepare.pipeline.read import Part, training_parts
-from nmt.prepare.pipeline.recall import Earlier, recall_parts
-from nmt.prepare.pipeline.settle import settle_parts, split_off, write_split_off
-from nmt.prepare.pipeline.work import Work
+from nmt.prepare.pipeline.settle import Earlier, read_labels, recall_parts, settle_parts, split_off, write_split_off
+from nmt.prepare.pipeline.work import Work, part_folder, read_side
 from nmt.prepare.recipe import block_lists
 from nmt.prepare.records import TextRecord, added
+from nmt.prepare.suspicions import Place, Sample
 from nmt.tasks.task import Done, Json, Task
 from nmt.text.labels import Labels
 from nmt.text.tokenizer import Tokenizer, Tokenizers, train_tokenizer

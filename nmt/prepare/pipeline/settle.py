@@ -1,24 +1,110 @@
-"""The stage `settle`: what is left of each part after all drops, and after the development set has been split off."""
+"""The stage `settle`: what is left of each part after all drops and after the development set has been split off."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel, StrictInt
 
+from nmt.config import DataConfig
+from nmt.console import printable
+from nmt.data.manifest import ShardRecord
+from nmt.errors import DataError
+from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import CleanReport
-from nmt.prepare.languages import N_PAIRS, Place, Sample
+from nmt.prepare.held_out import Draw
 from nmt.prepare.pairs import SentencePair
-from nmt.prepare.pipeline.files import SIDES, Drops, part_folder, read_side, write_side
-from nmt.prepare.pipeline.work import Work
-from nmt.prepare.split_off import Draw
+from nmt.prepare.pipeline.clean import cleaning_settings, write_hashes
+from nmt.prepare.pipeline.work import SIDES, Drops, Work, part_folder, read_side, write_side
+from nmt.prepare.suspicions import N_PAIRS, Place, Sample
 from nmt.tasks.task import Done, Json, Task
 from nmt.text.alphabet import count_characters
+from nmt.text.labels import Labels
+
+_SHOWN = 60  # characters of a text in a message
+
+
+def read_labels(work: Path, config: DataConfig, n_parts: int) -> tuple[Labels, list[str]] | None:
+    """Return the labels of the settled training text, and warnings; None if the target is a language.
+
+    Raises DataError if there is only one label, or so many that they look like text.
+    """
+    side = config.label_side
+    if side is None:
+        return None
+    names: set[str] = set()
+    hashes = []
+    for part in range(n_parts):
+        folder = part_folder(work, "settle", part)
+        names.update(read_side(folder, side))
+        hashes.append(np.array([_hash(text) for text in read_side(folder, 1 - side)], np.uint64))
+    try:
+        labels = Labels(names)
+    except DataError as error:
+        raise DataError(f"data.train: {error}") from error
+    return labels, _conflicts(work, 1 - side, hashes)
+
+
+def _conflicts(work: Path, side: int, hashes: list[npt.NDArray[np.uint64]]) -> list[str]:
+    """Return a warning if a text has more than one label: pairs that are the same have been dropped before."""
+    values, counts = np.unique(np.concatenate(hashes), return_counts=True)
+    if not (counts > 1).any():
+        return []
+    first = values[counts > 1][0]
+    part, row = next((part, int(np.flatnonzero(own == first)[0])) for part, own in enumerate(hashes) if first in own)
+    text = printable(read_side(part_folder(work, "settle", part), side)[row][:_SHOWN])
+    n = int(np.count_nonzero(counts > 1))
+    return [
+        f"data.train: {n:,} {'texts have' if n > 1 else 'text has'} more than one label, such as {text!r}; "
+        "data.clean.max_targets: 1 keeps the first"
+    ]
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What new corpora are added to."""
+
+    directory: DataDir
+    shards: Sequence[ShardRecord]
+    valid: Sequence[SentencePair]
+    version: str
+    """The fingerprint of the directory."""
+
+
+class _Recalling(BaseModel):
+    config: DataConfig
+    sides: tuple[str, str]
+    """The files with the text."""
+
+
+def recall_parts(work: Work, config: DataConfig, earlier: Earlier, first: int) -> list[Done]:
+    """Hash the pairs of all shards; their tasks follow the `first` ones of the stage `clean`."""
+    tasks = []
+    for number, shard in enumerate(earlier.shards, start=first):
+        sides = [str(earlier.directory.text(shard.name, language)) for language in config.languages]
+        arguments = {"config": cleaning_settings(config), "sides": sides}
+        tasks.append(Task(f"clean/{number:05}", recall_shard, arguments, earlier.version))
+    return work.stage("recall", "comparing with earlier text", tasks, lambda done: int(str(done.summary["kept"])))
+
+
+def recall_shard(folder: Path, arguments: Json) -> Json:
+    """Write the hashes of the pairs of a shard, with scores above all others: none of them is dropped."""
+    task = _Recalling.model_validate(arguments)
+    src, tgt = (Path(side).read_bytes().decode().split("\n")[:-1] for side in task.sides)
+    write_hashes(folder, task.config, (src, tgt), np.full(len(src), np.inf, np.float32))
+    return CleanReport(read=len(src), kept=len(src)).to_json()
+
 
 SPLIT_OFF = "split-off"
 """The stage that chooses the development set."""

@@ -1,19 +1,113 @@
-"""The folder in which a preparation is under way, and its stages."""
+"""The folder in which a preparation is under way: its stages, and the files that they exchange."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import cast
+from typing import Literal, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel
 
 from nmt.console import Progress
 from nmt.files.write import replace_file
 from nmt.process import return_freed_memory
 from nmt.tasks.task import Done, Engine, Json, Task, run_all
+
+SIDES: tuple[Literal[0], Literal[1]] = (0, 1)
+"""The sides of a pair, in the alphabetical order of their languages."""
+
+Rows: TypeAlias = npt.NDArray[np.int64]
+
+
+def write_side(folder: Path, side: int, lines: Sequence[str]) -> None:
+    """Write one side of the pairs of a part."""
+    with (folder / f"text.{side}").open("wb") as file:
+        if lines:
+            file.write("\n".join(lines).encode())
+            file.write(b"\n")
+
+
+def read_side(folder: Path, side: int) -> list[str]:
+    """Read one side of the pairs of a part."""
+    return (folder / f"text.{side}").read_bytes().decode().split("\n")[:-1]
+
+
+def part_folder(work: str | Path, stage: str, number: int) -> Path:
+    """Return the folder of a task of a stage."""
+    return Path(work) / stage / f"{number:05}"
+
+
+class Drops(BaseModel):
+    """Where the stages before have written which rows are dropped."""
+
+    work: str
+    groups: list[tuple[str, str, int]] = []
+    """Reason, stage and number of tasks; each task names rows of all parts."""
+    judged: list[str] = []
+    """Reasons in the stage `judge`, where each part has a task of its own."""
+
+    def by_reason(self, part: int) -> dict[str, Rows]:
+        """Return the rows of a part by reason, in the order in which they were dropped; each row once."""
+        found = {}
+        for reason, stage, n_tasks in self.groups:
+            folders = [part_folder(self.work, stage, number) for number in range(n_tasks)]
+            found[reason] = np.sort(np.concatenate([_rows_of(folder / "drops.npy", part) for folder in folders]))
+        for reason in self.judged:
+            path = part_folder(self.work, "judge", part) / f"{reason}.npy"
+            found[reason] = np.load(path) if path.exists() else np.zeros(0, np.int64)
+        return found
+
+    def rows(self) -> dict[int, Rows]:
+        """Return the rows that groups have dropped, by part; parts without are left out."""
+        folders = [part_folder(self.work, stage, number) for _, stage, n in self.groups for number in range(n)]
+        table = np.concatenate([np.zeros((0, 2), np.uint32), *(np.load(folder / "drops.npy") for folder in folders)])
+        table = table[np.argsort(table[:, 0], kind="stable")]
+        parts, starts = np.unique(table[:, 0], return_index=True)
+        rows = np.split(table[:, 1].astype(np.int64), starts[1:])
+        return dict(zip(parts.tolist(), rows, strict=False))  # an empty table is split into one empty part
+
+    def left(self, part: int, n_rows: int) -> Rows:
+        """Return the rows of a part, of `n_rows`, that are left."""
+        is_left = np.ones(n_rows, np.bool_)
+        for rows in self.by_reason(part).values():
+            is_left[rows] = False
+        return np.flatnonzero(is_left)
+
+
+def write_drops(path: Path, drops: Mapping[int, Rows]) -> None:
+    """Write which rows of which parts are dropped."""
+    table = np.empty((sum(map(len, drops.values())), 2), np.uint32)
+    table[:, 0] = np.repeat(sorted(drops), [len(drops[part]) for part in sorted(drops)])
+    table[:, 1] = np.concatenate([np.zeros(0, np.int64), *(drops[part] for part in sorted(drops))])
+    np.save(path, table)
+
+
+def _rows_of(path: Path, part: int) -> Rows:
+    table = _table(path, path.stat().st_mtime_ns)
+    start, end = np.searchsorted(table[:, 0], [part, part + 1])
+    rows: Rows = table[start:end, 1].astype(np.int64)
+    return rows
+
+
+@lru_cache(maxsize=256)
+def _table(path: Path, modified: int) -> npt.NDArray[np.uint32]:
+    """Map a file of drops; `modified` is when that was."""
+    del modified
+    table: npt.NDArray[np.uint32] = np.load(path, mmap_mode="r")
+    return table
+
+
+def pick(lines: Sequence[str], rows: Iterable[int]) -> list[str]:
+    """Return these lines."""
+    return [lines[row] for row in rows]
+
 
 _MEMO = ".done.json"
 

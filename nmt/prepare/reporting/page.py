@@ -1,16 +1,20 @@
-"""The report as one HTML page without a script."""
+"""The report as files: JSON, and one HTML page without a script."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from nmt.config.yaml12 import dump_yaml
+from nmt.files.write import replace_file
 from nmt.html.charts import histogram
 from nmt.html.document import asset, document, escaped, escaped_sentence, language_attributes
-from nmt.prepare.cleaning.reasons import REASONS, REPAIRS
+from nmt.layout import DataDir
+from nmt.prepare.cleaning.counts import REASONS, REPAIRS
 from nmt.prepare.reporting.report import CorpusReport, Histograms, MonoReport, Report, TokenizerReport, summed
-from nmt.prepare.reporting.table import length_of_pieces
+from nmt.prepare.reporting.screen import length_of_pieces
 
 _REPAIRED_SAMPLES = 5
 _MOST_CORPORA = 3  # that are named for each reason
@@ -257,3 +261,16 @@ def _added(histograms: Iterable[Sequence[int]]) -> list[int]:
 
 def _ratio(edge: float) -> str:
     return f"{edge:g}" if edge >= 1 else f"1/{1 / edge:g}"
+
+
+def write_report(folder: Path, report: Report) -> None:
+    """Write report.json and report.html into a folder. Raises OSError."""
+    directory = DataDir(folder)
+    replace_file(directory.report, report_json(report))
+    replace_file(directory.report_page, report_page(report))
+
+
+def report_json(report: Report) -> str:
+    """Return the report as JSON."""
+    tree = report.model_dump(mode="json", exclude={name for name in ("mono", "classes") if not getattr(report, name)})
+    return json.dumps(tree, ensure_ascii=False, indent=1) + "\n"

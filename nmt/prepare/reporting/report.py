@@ -10,11 +10,9 @@ from pydantic import Field
 
 from nmt.config.data import LABEL
 from nmt.data.manifest import Record, SourceRecord
-from nmt.prepare.cleaning.counts import CleanReport
-from nmt.prepare.cleaning.lengths import CHARS, RATIOS, Lengths
-from nmt.prepare.cleaning.reasons import REASONS, REPAIRS
-from nmt.prepare.languages import Sample, script_counts
+from nmt.prepare.cleaning.counts import CHARS, RATIOS, REASONS, REPAIRS, CleanReport, Lengths
 from nmt.prepare.records import TextRecord
+from nmt.prepare.suspicions import Sample, script_counts
 from nmt.text.tokenizer import Tokenizers
 
 

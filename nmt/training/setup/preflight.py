@@ -9,7 +9,7 @@ from nmt.console import say
 from nmt.data.corpus import Corpus
 from nmt.errors import CheckpointError, ConfigError
 from nmt.layout import RunDir
-from nmt.prepare.checks import unlike
+from nmt.prepare.recipe import unlike
 from nmt.runs.checkpoint import most_bytes
 
 

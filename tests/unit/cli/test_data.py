@@ -15,7 +15,7 @@ from nmt.config.load import load_config
 from nmt.config.yaml12 import parse_yaml
 from nmt.data.manifest import SourceRecord
 from nmt.prepare import named
-from nmt.prepare.catalogue import CATALOGUE, Entry, find_entry
+from nmt.prepare.named import CATALOGUE, Entry, find_entry
 from nmt.prepare.pairs import OpenSource, SentencePair
 from opus_server import Opus, moses, serve_opus
 

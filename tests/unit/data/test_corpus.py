@@ -12,8 +12,8 @@ from nmt.data.corpus import Corpus, Split
 from nmt.data.manifest import FORMAT
 from nmt.errors import DataError
 from nmt.layout import DataDir
-from nmt.prepare.files import content_fingerprint, file_facts
 from nmt.prepare.pipeline.encode import write_side
+from nmt.prepare.records import content_fingerprint, file_facts
 from nmt.text.block_encoder import BlockEncoder
 from nmt.text.tokenizer import Tokenizers, train_tokenizer
 from nmt.text.word_cache import id_dtype

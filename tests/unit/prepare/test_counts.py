@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from nmt.config import DataConfig, Source
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
-from nmt.prepare.cleaning.counts import CleanReport
-from nmt.prepare.cleaning.lengths import CHARS, RATIOS, Lengths
+from nmt.prepare.cleaning.counts import CHARS, RATIOS, CleanReport, Lengths
 from nmt.prepare.pairs import SentencePair
 
 FILES = Source(files={"de": "a.de", "en": "a.en"})

@@ -14,8 +14,8 @@ import pytest
 from file_server import Cut, Silence, Site, Status, serve_files
 from nmt.errors import DataError
 from nmt.files.write import Lock
+from nmt.prepare import download as http
 from nmt.prepare import download as module
-from nmt.prepare import http
 from nmt.prepare.download import cache_folder, cached, download
 
 TEXT = b"".join(b"line %d\n" % number for number in range(2000))

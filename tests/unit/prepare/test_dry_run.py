@@ -19,7 +19,7 @@ from nmt.config.load import check_config
 from nmt.errors import DataError
 from nmt.layout import DataDir
 from nmt.prepare.dry_run import dry_run, spread
-from nmt.prepare.files import content_fingerprint, file_facts
+from nmt.prepare.records import content_fingerprint, file_facts
 
 LONG = (" ".join(pair[0] for pair in TRAIN[:6]), TRAIN[0][1])
 BAD = [("leer", ""), ("Berlin", "Berlin"), LONG, TRAIN[3], VALID[5], ("x" * 1001, "y" * 900)]

@@ -21,7 +21,7 @@ import pytest
 
 from nmt.config import Source
 from nmt.errors import DataError
-from nmt.prepare import tar_archive
+from nmt.prepare import archives as tar_archive
 from nmt.prepare.inputs import FORMATS, Input, find_inputs, fingerprints, natural
 
 if sys.version_info >= (3, 14):

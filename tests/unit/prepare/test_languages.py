@@ -11,7 +11,7 @@ import pytest
 from command import Command
 from folders import PAIRS, TEST, TRAIN, VALID, Folder, files
 from nmt.config.load import dump_config
-from nmt.prepare.languages import N_PAIRS, Sample, language_warnings
+from nmt.prepare.suspicions import N_PAIRS, Sample, language_warnings
 from sentences import sentence_pairs
 
 RUSSIAN = [(f"Собака номер {n} видит поезд", f"Dog number {n} sees the train") for n in range(40)]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import DataError
-from nmt.prepare import http
+from nmt.prepare import download as http
 from nmt.prepare.opus import OpusCorpus, fetch_corpus, find_corpora, find_corpus, read_moses, read_notices
 from opus_server import Opus, archive, moses, serve_opus
 

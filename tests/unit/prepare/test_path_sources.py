@@ -14,8 +14,7 @@ from nmt.config.load import check_config
 from nmt.errors import ConfigError, DataError
 from nmt.prepare.pairs import Units
 from nmt.prepare.prepare import prepare
-from nmt.prepare.readers import read_part
-from nmt.prepare.sources import open_source
+from nmt.prepare.sources import open_source, read_part
 from nmt.recipes.configs import rooted
 
 WORDS = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn"]

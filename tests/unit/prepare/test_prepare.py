@@ -12,7 +12,7 @@ from folders import TEST, TRAIN, VALID, Folder, files
 from nmt.errors import ConfigError, DataError
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.records import CleanRecord, PreparedSplit, TextRecord
-from nmt.prepare.reporting.table import table
+from nmt.prepare.reporting.screen import table
 from nmt.text.tokenizer import EOS, UNK, Tokenizer, Tokenizers
 
 ODD = [("a\x00b", "c"), ("  zwei  ", ""), ("x\u2028y\ty", "z\u2581"), ("gleich", "gleich"), ("", ""), ("k" * 2000, "l")]

@@ -15,7 +15,7 @@ from nmt.data.corpus import Corpus
 from nmt.errors import DataError
 from nmt.layout import DataDir, RunDir
 from nmt.prepare import prepare as module
-from nmt.prepare.checks import check_replaceable
+from nmt.prepare.recipe import check_replaceable
 
 
 @pytest.fixture

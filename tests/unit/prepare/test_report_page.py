@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 from nmt.data.manifest import SourceRecord
-from nmt.prepare.cleaning.counts import CleanReport
-from nmt.prepare.cleaning.reasons import REASONS
-from nmt.prepare.languages import Sample
+from nmt.prepare.cleaning.counts import REASONS, CleanReport
 from nmt.prepare.records import TextRecord
 from nmt.prepare.reporting.page import report_page
 from nmt.prepare.reporting.report import Report, TokenizerReport, corpus_reports
 from nmt.prepare.reporting.screen import screen
+from nmt.prepare.suspicions import Sample
 from parsed_page import ParsedPage
 
 EVIL = "<script>alert('1')</script>&amp;\"\u202e\u0007\x1b[31m"

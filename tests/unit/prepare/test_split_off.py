@@ -12,10 +12,10 @@ from folders import PAIRS, TEST, TRAIN, Folder, files
 from nmt.config.fields import field_paths
 from nmt.config.load import changed_config, dump_config, load_config
 from nmt.errors import ConfigError, DataError
-from nmt.prepare import split_off
+from nmt.prepare import held_out as split_off
 from nmt.prepare.cleaning.grouping import pair_hash
+from nmt.prepare.held_out import Draw
 from nmt.prepare.pairs import SentencePair
-from nmt.prepare.split_off import Draw
 from sentences import sentence_pairs
 
 MANY = [SentencePair(f"Satz {n}", f"sentence {n}", "") for n in range(20_000)]

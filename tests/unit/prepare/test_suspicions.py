@@ -12,8 +12,7 @@ import pytest
 
 from folders import Folder, files
 from nmt.prepare.dry_run import dry_run
-from nmt.prepare.languages import Sample
-from nmt.prepare.suspicions import suspicions
+from nmt.prepare.suspicions import Sample, suspicions
 from sentences import CZECH, sentence_pairs
 
 Pairs = list[tuple[str, str]]

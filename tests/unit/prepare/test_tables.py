@@ -13,9 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from damaged import NAMED, cell, damage, pairs, problem, read_damaged
-from nmt.prepare.formats.columns import matching
-from nmt.prepare.formats.json_lines import read_jsonl
-from nmt.prepare.formats.tables import read_csv, read_tsv
+from nmt.prepare.formats.tables import matching, read_csv, read_jsonl, read_tsv
 from nmt.prepare.pairs import Layout, one_line
 from reading import Reader
 

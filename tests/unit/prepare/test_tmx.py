@@ -10,7 +10,7 @@ import pytest
 
 from nmt.errors import DataError
 from nmt.prepare.formats import xml
-from nmt.prepare.formats.tmx import read_tmx
+from nmt.prepare.formats.xml import read_tmx
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import Layout, Units
 from reading import check_damaged, error_of, read_bytes

@@ -9,8 +9,8 @@ import pytest
 from nmt.config import DataConfig, Source
 from nmt.prepare.cleaning import cleaner as cleaner_module
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
+from nmt.prepare.cleaning.counts import REASONS, counted
 from nmt.prepare.cleaning.grouping import pair_hash
-from nmt.prepare.cleaning.reasons import REASONS, counted
 from nmt.prepare.pairs import SentencePair
 from places import ROOT
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from nmt.config import DataConfig, Source
 from nmt.config.clean import CleanConfig
-from nmt.prepare.cleaning.grouping import groupings, normal_hash
-from nmt.prepare.cleaning.normal_form import normal_form
+from nmt.prepare.cleaning.grouping import groupings, normal_form, normal_hash
 
 FILES = Source(files={"de": "a.de", "en": "a.en"})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.prepare.cleaning.language import in_other_language
+from nmt.prepare.cleaning.filters import in_other_language
 from nmt.prepare.cleaning.script import in_other_script, is_spaced, script_of, scripts_of
 
 LINES = {

@@ -6,9 +6,8 @@ import pytest
 
 from nmt.config import DataConfig, Source
 from nmt.config.clean import CleanConfig, CorpusClean
-from nmt.prepare.cleaning.corpus_filters import corpus_filters
-from nmt.prepare.cleaning.length_ratio import LengthRatio
-from nmt.prepare.cleaning.reasons import REASONS
+from nmt.prepare.cleaning.corpus_filters import LengthRatio, corpus_filters
+from nmt.prepare.cleaning.counts import REASONS
 
 FILES = {"de": "a.de", "en": "a.en"}
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nmt.config import DataConfig, Source
 from nmt.config.clean import CleanConfig
-from nmt.prepare.cleaning.line_cleaner import LineCleaner, SeenLines
+from nmt.prepare.cleaning.cleaner import LineCleaner, SeenLines
 
 HELD_OUT = ["Good day, world.", " Oil. "]
 

@@ -10,9 +10,16 @@ import pytest
 from nmt.config import DataConfig, Source
 from nmt.config.clean import CleanConfig, CorpusClean
 from nmt.prepare.cleaning.corpus_filters import corpus_filters
-from nmt.prepare.cleaning.lexicon import Cells, Entries, Table
-from nmt.prepare.cleaning.misaligned import MIN_PAIRS, Misaligned
-from nmt.prepare.cleaning.words import Tokens, read_words, split_words
+from nmt.prepare.cleaning.misaligned import (
+    MIN_PAIRS,
+    Cells,
+    Entries,
+    Misaligned,
+    Table,
+    Tokens,
+    read_words,
+    split_words,
+)
 
 PAIRS, BAD = 3000, 120
 

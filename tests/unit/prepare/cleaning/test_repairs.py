@@ -7,8 +7,7 @@ import pytest
 from nmt.config import DataConfig, Source
 from nmt.config.clean import CleanConfig
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
-from nmt.prepare.cleaning.counts import CleanReport, total
-from nmt.prepare.cleaning.reasons import REPAIRS
+from nmt.prepare.cleaning.counts import REPAIRS, CleanReport, total
 from nmt.prepare.pairs import SentencePair
 
 FILES = Source(files={"de": "a.de", "en": "a.en"})

@@ -11,7 +11,7 @@ from nmt.config import DataConfig, Source
 from nmt.config.clean import CleanConfig, CorpusClean
 from nmt.errors import DataError
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
-from nmt.prepare.cleaning.reasons import REASONS
+from nmt.prepare.cleaning.counts import REASONS
 from nmt.prepare.pairs import SentencePair
 
 HELD_OUT = HeldOut.of([SentencePair("Guten Tag, Welt.", "Good day, world.", ""), SentencePair("Öl.", "Oil.", "")])
