@@ -19,7 +19,7 @@ from nmt.data.batching import Indices, Pairs, unpadded
 from nmt.data.corpus import Corpus, Lines
 from nmt.data.random_numbers import fractions, hashed, key_of
 from nmt.data.streams import Segments
-from nmt.text.glossary import Glossary
+from nmt.text.constraints import Glossary
 from nmt.text.inline import TERM, encode_marked, shown
 from nmt.text.modifiers.copied import noise, placeholders, tags
 from nmt.text.modifiers.surface import drop_end_punctuation, lower_case, title_case, upper_case

@@ -12,8 +12,8 @@ from nmt.documents.inline import Mark, Passage, Text, Token
 from nmt.documents.placing import place
 from nmt.documents.tags import tagged
 from nmt.documents.types import Document, Translated
+from nmt.text.constraints import find
 from nmt.text.po import Message, po_charset, po_escaped, po_lines, po_messages
-from nmt.text.protect import find
 
 
 @dataclass(frozen=True)

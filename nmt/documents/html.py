@@ -17,7 +17,7 @@ from nmt.documents.inline import Mark, Passage, Text, Token
 from nmt.documents.placing import place
 from nmt.documents.types import Document, Translated, in_lines
 from nmt.errors import DataError
-from nmt.text.declared import browser_encoding
+from nmt.text.encodings import browser_encoding
 
 _BLOCKS = frozenset(
     re.findall(

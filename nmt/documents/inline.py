@@ -14,7 +14,7 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 from nmt.documents.types import Translated, spaced
 from nmt.errors import DataError
-from nmt.text.protect import protected
+from nmt.text.constraints import protected
 
 M = TypeVar("M")
 

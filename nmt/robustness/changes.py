@@ -14,11 +14,11 @@ from itertools import groupby
 from random import Random
 from typing import NamedTuple
 
+from nmt.text.constraints import spans
 from nmt.text.modifiers.draw import pick
 from nmt.text.modifiers.surface import lower_case, title_case, upper_case
 from nmt.text.modifiers.typos import typo
 from nmt.text.modifiers.typos import words as long_words
-from nmt.text.protect import spans
 
 
 class Edit(NamedTuple):

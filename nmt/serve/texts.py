@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nmt.serve.models import Alignment, Candidate
-from nmt.text.glossary import Glossary
+from nmt.text.constraints import Glossary
 from nmt.translate.types import Line
 
 

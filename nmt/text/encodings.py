@@ -1,4 +1,4 @@
-"""Guess the encoding of a line that is not UTF-8, given its language.
+"""Encodings: declared by a file itself in ASCII, or guessed for a line that is not UTF-8, given its language.
 
 Bytes alone are no evidence: a Russian line in Windows-1251 is a Greek one in Windows-1253, letter for letter. A
 candidate must decode to letters of the language, with capitals where capitals are expected.
@@ -9,6 +9,38 @@ from __future__ import annotations
 import codecs
 import re
 import unicodedata
+
+_ASCII = b"xn--a-+AGE- \\x41"
+"""Text that reads differently in encodings that do not extend ASCII, or that escape characters."""
+
+_BROWSERS = {
+    **dict.fromkeys(("ascii", "iso8859-1"), "cp1252"),
+    "iso8859-9": "cp1254",
+    **dict.fromkeys(("iso8859-11", "tis-620", "windows-874"), "cp874"),
+    "iso-8859-8-i": "iso8859-8",
+    "koi8-ru": "koi8-u",
+    **dict.fromkeys(("gb2312", "gbk", "gb_2312-80"), "gb18030"),
+    "big5": "big5hkscs",
+    **dict.fromkeys(("shift_jis", "windows-31j"), "cp932"),
+    **dict.fromkeys(("euc_kr", "ksc_5601", "windows-949"), "cp949"),
+}
+"""Labels, and encodings by Python's names, that browsers read as another one: https://encoding.spec.whatwg.org/."""
+
+
+def browser_encoding(label: str) -> str | None:
+    """Return the encoding in which browsers read a page that declares `label`; None if it is not supported."""
+    label = label.lower().removeprefix("x-")
+    encoding = _BROWSERS.get(label, label)
+    return _BROWSERS.get(name := codecs.lookup(encoding).name, name) if extends_ascii(encoding) else None
+
+
+def extends_ascii(encoding: str) -> bool:
+    """Whether Python knows an encoding, and text in ASCII is the same in it."""
+    try:
+        return _ASCII.decode(encoding) == _ASCII.decode("ascii")
+    except (LookupError, UnicodeError):
+        return False
+
 
 _CYRILLIC = ("WINDOWS-1251", "KOI8-R", "ISO-8859-5", "CP866", "MACCYRILLIC")
 _CENTRAL = ("WINDOWS-1250", "ISO-8859-2", "CP852")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from nmt.text.protect import Span
+from nmt.text.constraints import Span
 from nmt.text.tokenizer import CONTROL, FIRST_RESERVED, Tokenizer
 
 MARKS = TERM, TRANSLATION, END = "\x01", "\x02", "\x03"

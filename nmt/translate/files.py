@@ -16,12 +16,10 @@ from nmt.documents import refuse_document
 from nmt.errors import DataError
 from nmt.files.write import open_output, refuse_overwriting
 from nmt.search.forced import with_cross_attention
-from nmt.text.constraints import constraint_spans
+from nmt.text.constraints import Applied, Glossary, constraint_spans
 from nmt.text.formats import lines_problem
-from nmt.text.glossary import Applied, Glossary
-from nmt.text.lines import beginning, read_lines
+from nmt.text.lines import beginning, read_lines, windows
 from nmt.text.profile import checked
-from nmt.text.stream import windows
 from nmt.translate.align import alignments, attention_of, pharaoh
 from nmt.translate.score import scored_line
 from nmt.translate.sentences import MAX_PIECES_FACTOR

@@ -10,8 +10,7 @@ from nmt.config import DataConfig, SearchConfig
 from nmt.errors import ConfigError, DataError
 from nmt.search.phrases import n_within, term_ids, total_length
 from nmt.search.step import Hypothesis, length_penalty
-from nmt.text.constraints import constraint_spans
-from nmt.text.glossary import Glossary
+from nmt.text.constraints import Glossary, constraint_spans
 from nmt.text.inline import encode_marked, mark_terms
 from nmt.text.split import join, split
 from nmt.text.tokenizer import Tokenizer, Tokenizers, is_blank

@@ -23,7 +23,7 @@ from nmt.runs.model import Origin, Saved, choose_precision, open_saved
 from nmt.search.forced import ForcedDecoder
 from nmt.search.step import Hypothesis
 from nmt.search.stopping import ShouldStop
-from nmt.text.glossary import AnyGlossary, Glossary
+from nmt.text.constraints import AnyGlossary, Glossary
 from nmt.text.tokenizer import Tokenizers
 from nmt.translate.score import PairScorer, Scored
 from nmt.translate.searcher import NativeSearcher, Searcher, search_cost

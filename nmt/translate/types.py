@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError
-from nmt.text.glossary import Glossary
+from nmt.text.constraints import Glossary
 
 WINDOW = 4096
 """Lines, or pairs of lines, that are read ahead and sorted by length together."""

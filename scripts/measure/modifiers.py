@@ -19,11 +19,10 @@ from nmt import api
 from nmt.cli.exits import user_errors
 from nmt.data.modifiers import Modifier
 from nmt.evaluate.metrics import corpus_score
-from nmt.text.glossary import Glossary
+from nmt.text.constraints import Glossary, alone
 from nmt.text.lines import read_lines
 from nmt.text.modifiers.surface import drop_end_punctuation, lower_case, title_case, upper_case
 from nmt.text.modifiers.typos import typos
-from nmt.text.protect import alone
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line
 from scripts.sample_corpus.lexicon import NOUNS

@@ -18,8 +18,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from nmt.text.constraints import survival_by_kind
 from nmt.text.lines import read_lines
-from nmt.text.protect import survival_by_kind
 from nmt.translate.translator import Translator
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample" / "test.de"

@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.errors import DataError
+from nmt.text.lines import BLOCK, windows
 from nmt.text.split import join, split
-from nmt.text.stream import BLOCK, windows
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate.translator import Translator
 from tiny_run import GREEDY, texts, tiny_model, words, write_run
@@ -185,7 +185,7 @@ def test_no_more_is_read_than_is_given_out(length: int) -> None:
 
 SCRIPT = """
 import sys
-from nmt.text.stream import windows
+from nmt.text.lines import windows
 for window in windows(sys.stdin.buffer, "standard input"):
     print(len(window), flush=True)
 """

@@ -14,7 +14,7 @@ from nmt import Translator
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError, DataError
 from nmt.search.step import Hypothesis
-from nmt.text.protect import protected
+from nmt.text.constraints import protected
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate.files import Files, translate_file
 from nmt.translate.mbr import choose

@@ -31,8 +31,8 @@ from nmt.prepare import prepare as prepare_module
 from nmt.prepare import sources
 from nmt.prepare.records import content_fingerprint, file_facts
 from nmt.runs.checkpoint import save_checkpoint
+from nmt.text import lines as stream
 from nmt.text import lines as text_lines
-from nmt.text import stream
 from nmt.text.tokenizer import Tokenizer
 from nmt.training.report.board import Board
 from nmt.training.saving.checkpoints import rotate

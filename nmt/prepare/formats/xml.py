@@ -20,7 +20,7 @@ from nmt.errors import DataError
 from nmt.prepare.formats.language import MAX_TAG, by_language, limited, side_in_columns, side_of_source
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_score
-from nmt.text.declared import extends_ascii
+from nmt.text.encodings import extends_ascii
 from nmt.text.lines import LINE_BYTES
 
 XML_LANG = "http://www.w3.org/XML/1998/namespace}lang"

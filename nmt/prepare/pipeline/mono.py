@@ -28,10 +28,9 @@ from nmt.prepare.pipeline.work import Work, part_folder, read_side
 from nmt.prepare.records import TextRecord, added
 from nmt.prepare.sources import check_count, read_part, text_folder
 from nmt.tasks.task import Done, Json, Task
-from nmt.text.alphabet import count_characters
-from nmt.text.block_encoder import BlockEncoder
+from nmt.text.block_encoder import BlockEncoder, id_dtype
 from nmt.text.tokenizer import Tokenizers
-from nmt.text.word_cache import id_dtype
+from nmt.text.words import count_characters
 
 _HELD_OUT = "mono-held-out"
 _BLOCK = 1 << 14  # lines that are in memory

@@ -25,8 +25,8 @@ from nmt.prepare.pipeline.clean import cleaning_settings, write_hashes
 from nmt.prepare.pipeline.work import SIDES, Drops, Work, part_folder, read_side, write_side
 from nmt.prepare.suspicions import N_PAIRS, Place, Sample
 from nmt.tasks.task import Done, Json, Task
-from nmt.text.alphabet import count_characters
 from nmt.text.labels import Labels
+from nmt.text.words import count_characters
 
 _SHOWN = 60  # characters of a text in a message
 

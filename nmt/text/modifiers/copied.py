@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from random import Random
 from typing import NamedTuple
 
+from nmt.text.constraints import spans
 from nmt.text.modifiers.draw import below, pick, some
-from nmt.text.protect import spans
 
 MAX_NOISE = 40
 """Maximum number of symbols of noise."""

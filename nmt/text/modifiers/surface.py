@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from random import Random
 
-from nmt.text.protect import spans
+from nmt.text.constraints import spans
 
 END_MARKS = ".!?…。！？｡։।॥؟۔"
 """Marks that end a sentence."""

@@ -7,11 +7,9 @@ from dataclasses import replace
 from random import Random
 
 from nmt.config import SearchConfig
-from nmt.text.constraints import constraint_spans
-from nmt.text.glossary import Glossary
+from nmt.text.constraints import Glossary, Span, alone, constraint_spans
 from nmt.text.inline import mark_terms
 from nmt.text.modifiers.draw import below, pick, some
-from nmt.text.protect import Span, alone
 
 SHARE = 0.7
 """Share of the terms of a pair that are marked, besides the one that is for certain."""

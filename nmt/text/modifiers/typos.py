@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from random import Random
 
+from nmt.text.constraints import spans
 from nmt.text.modifiers.draw import below, pick, some
-from nmt.text.protect import spans
 
 SHARE = 0.1
 """Share of the words of a line that have a typo, besides the one that has it for certain."""

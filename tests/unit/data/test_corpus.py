@@ -14,9 +14,8 @@ from nmt.errors import DataError
 from nmt.layout import DataDir
 from nmt.prepare.pipeline.encode import write_side
 from nmt.prepare.records import content_fingerprint, file_facts
-from nmt.text.block_encoder import BlockEncoder
+from nmt.text.block_encoder import BlockEncoder, id_dtype
 from nmt.text.tokenizer import Tokenizers, train_tokenizer
-from nmt.text.word_cache import id_dtype
 
 LINES = [["eins  zwei", "", "drei\u2028vier"], ["one\ttwo", "x", ""]]
 

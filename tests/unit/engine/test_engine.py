@@ -19,7 +19,7 @@ from nmt.export.export import Request, export
 from nmt.runs.folder import load_folder
 from nmt.search.step import length_penalty
 from nmt.search.stopping import SearchStopped
-from nmt.text.glossary import Glossary
+from nmt.text.constraints import Glossary
 from nmt.text.inline import marked
 from nmt.text.tokenizer import N_SPECIAL
 from nmt.translate.types import Line

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.robustness.changes import CHANGES, changed_line, default_changes
-from nmt.text.protect import protected
+from nmt.text.constraints import protected
 
 LINE = "Der Hund „Rex“ läuft schnell - sehr SCHNELL - über 3,50 m, don't you? www.ex.de/Über"
 

@@ -33,7 +33,7 @@ from nmt.serve.refusal import Refusal
 from nmt.serve.service import Service
 from nmt.serve.start import described
 from nmt.serve.texts import Rendered, Wish
-from nmt.text.glossary import Glossary
+from nmt.text.constraints import Glossary
 from nmt.translate.translator import Translator
 from nmt.translate.types import BLANK, Line, Translation
 

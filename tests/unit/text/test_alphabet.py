@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fragments import parts
-from nmt.text import alphabet
-from nmt.text.alphabet import count_characters
+from nmt.text import words as alphabet
+from nmt.text.words import count_characters
 
 
 @given(st.lists(st.lists(parts, max_size=9).map("".join), max_size=5))

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fragments import parts
-from nmt.text import block_encoder, word_cache
-from nmt.text.block_encoder import BlockEncoder, Encoded
+from nmt.text import block_encoder
+from nmt.text import block_encoder as word_cache
+from nmt.text.block_encoder import BlockEncoder, Encoded, id_dtype
 from nmt.text.tokenizer import N_RESERVED, Tokenizer, train_tokenizer
-from nmt.text.word_cache import id_dtype
 from sentences import sentence_pairs
 
 LINES = [line for pair in sentence_pairs(300) for line in pair]

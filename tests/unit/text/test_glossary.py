@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from command import Command
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError, DataError
-from nmt.text.constraints import constraint_spans
-from nmt.text.glossary import Applied, Glossary
+from nmt.text.constraints import Applied, Glossary, constraint_spans
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.words import is_boundary
 from nmt.translate.files import Files, translate_file

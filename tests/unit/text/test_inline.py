@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.config import SearchConfig
-from nmt.text.constraints import constraint_spans
-from nmt.text.glossary import Glossary
+from nmt.text.constraints import Glossary, constraint_spans
 from nmt.text.inline import encode_marked, mark_terms, marked, shown, without_translations
 from nmt.text.tokenizer import CONTROL, Tokenizer
 from nmt.translate.align import src_word_shares

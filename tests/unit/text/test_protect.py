@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from nmt.config import SearchConfig
 from nmt.config.load import dump_config, load_config
 from nmt.errors import ConfigError
-from nmt.text.constraints import constraint_spans
-from nmt.text.protect import find, protected, survival
+from nmt.text.constraints import constraint_spans, find, protected, survival
 from scripts.measure.protection import MAKERS, make_lines
 
 FOUND = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import ConfigError
-from nmt.text.glossary import Glossary
+from nmt.text.constraints import Glossary
 from nmt.text.inline import marked
 from nmt.translate.files import Files, translate_file
 from nmt.translate.sentences import phrases_of
