@@ -19,14 +19,13 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nmt.compare.compare import compare as run_compare
-from nmt.compare.runs import Translating, translate_runs
-from nmt.compare.systems import check_alike, check_groups, find_baseline, grouped, single_members
-from nmt.compare.types import Comparison
 from nmt.config import Config
 from nmt.config.load import changed_config, load_config
 from nmt.data.corpus import Corpus
-from nmt.evaluate.record import record_scores
+from nmt.evaluate.compare.compare import compare as run_compare
+from nmt.evaluate.compare.runs import Translating, translate_runs
+from nmt.evaluate.compare.systems import Comparison, check_alike, check_groups, find_baseline, grouped, single_members
+from nmt.evaluate.report import record_scores
 from nmt.evaluate.run import Evaluation, choose_split, choose_splits, corpus_of, evaluate_run
 from nmt.prepare.prepare import prepare as run_prepare
 from nmt.process import keep_freed_memory

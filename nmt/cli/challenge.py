@@ -74,9 +74,16 @@ def challenge(
     if json and samples:
         raise ConfigError(["--samples cannot be combined with --json; --output F writes all pairs"])
 
-    from nmt.challenge.challenge import challenge_run, of_files, of_published, of_split
-    from nmt.challenge.report import contrasts_json, render_json, render_text
     from nmt.cli.defaults import resolve_models
+    from nmt.evaluate.challenge import (
+        challenge_run,
+        contrasts_json,
+        of_files,
+        of_published,
+        of_split,
+        render_json,
+        render_text,
+    )
     from nmt.files.write import open_output, refuse_overwriting
     from nmt.translate.translator import Translator
 

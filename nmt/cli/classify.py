@@ -36,9 +36,8 @@ def classify(
       nmt classify --run runs/imdb --input reviews.txt --output labels.tsv
       nmt classify --run runs/imdb --input reviews.txt --probabilities
     """
-    from nmt.classify.classifier import Classifier
-    from nmt.classify.files import classify_file
     from nmt.cli.defaults import run_or_newest
+    from nmt.translate.classification import Classifier, classify_file
 
     classifier = Classifier.load(run_or_newest(run), checkpoint, weights, precision=precision)
     classify_file(classifier, source, target, probabilities)

@@ -109,13 +109,20 @@ def compare(
       nmt compare --hyp ours.en theirs.en --ref reference.en --src source.de --comet Unbabel/wmt22-comet-da
       nmt compare --group plain=runs/plain-1,runs/plain-2,runs/plain-3 'simcut=runs/simcut-*'
     """
-    from nmt.compare.compare import compare as run_stage
-    from nmt.compare.document import render_json
-    from nmt.compare.screen import render_text
-    from nmt.compare.segments import names_of, with_segment_scores
-    from nmt.compare.systems import check_alike, find_baseline, group_members, grouped, read_systems, single_members
+    from nmt.evaluate.comet import NeuralOptions, find_metrics
+    from nmt.evaluate.compare.compare import compare as run_stage
+    from nmt.evaluate.compare.screen import render_json, render_text
+    from nmt.evaluate.compare.systems import (
+        check_alike,
+        find_baseline,
+        group_members,
+        grouped,
+        names_of,
+        read_systems,
+        single_members,
+        with_segment_scores,
+    )
     from nmt.evaluate.metrics import check_tokenizer
-    from nmt.evaluate.neural import NeuralOptions, find_metrics
     from nmt.files.write import open_output
 
     if sum(map(bool, (runs, hyp, group))) > 1:
@@ -137,7 +144,7 @@ def compare(
             text, systems = read_systems(members, ref, src)
         else:
             from nmt.cli.defaults import search_settings
-            from nmt.compare.runs import Translating, translate_runs
+            from nmt.evaluate.compare.runs import Translating, translate_runs
 
             how = Translating(
                 lambda config: search_settings(config, beam, length_penalty, overrides or ()),
@@ -148,7 +155,7 @@ def compare(
         systems = with_segment_scores(text, systems, neural)
         comparison = run_stage(text, grouped(systems, members), position, lowercase=lowercase, tokenize=tokenize)
         if page_file is not None:
-            from nmt.compare.page.page import page
+            from nmt.evaluate.compare.page import page
 
             page_file.write(page(comparison).encode())
     print(render_json(comparison) if json else render_text(comparison))

@@ -114,7 +114,7 @@ def evaluate(
       nmt evaluate --hyp news.en --ref news.ref.en --json
       nmt evaluate --hyp news.en --ref news.ref.en --src news.de --comet Unbabel/wmt22-comet-da
     """
-    from nmt.evaluate.neural import NeuralOptions, find_metrics
+    from nmt.evaluate.comet import NeuralOptions, find_metrics
     from nmt.evaluate.report import SYSTEM, evaluate_files, render_json, render_text, with_neural_metrics
 
     if history:
@@ -144,9 +144,8 @@ def evaluate(
         raise ConfigError(["--samples cannot be combined with --json; --output F writes all translations"])
 
     from nmt.cli.defaults import resolve_models, search_settings
-    from nmt.evaluate.record import record_scores
+    from nmt.evaluate.report import record_scores, render_table
     from nmt.evaluate.run import choose_splits, corpus_of, evaluate_run, evaluate_run_on_files
-    from nmt.evaluate.table import render_table
     from nmt.files.write import open_output
     from nmt.translate.translator import Translator
 
@@ -198,9 +197,9 @@ def _is_classifier(paths: Sequence[Path]) -> bool:
 def _evaluate_classifier(
     path: Path, data: Path | None, splits: Sequence[str], checkpoint: str, weights: str, precision: str, json: bool
 ) -> None:
-    from nmt.classify.classifier import Classifier
-    from nmt.classify.evaluate import corpus_of_classifier, evaluate_classifier, reports_json
+    from nmt.evaluate.labels import corpus_of_classifier, evaluate_classifier, reports_json
     from nmt.evaluate.run import choose_splits
+    from nmt.translate.classification import Classifier
 
     classifier = Classifier.load(path, checkpoint, weights, precision=precision)
     corpus = corpus_of_classifier(classifier, data)
@@ -231,7 +230,7 @@ def _outputs(output: Path | None, splits: Sequence[str], language: str) -> dict[
 
 def _show_history(run: Path | None, splits: Sequence[str], json: bool) -> None:
     from nmt.cli.defaults import run_or_newest
-    from nmt.evaluate.table import History
+    from nmt.evaluate.report import History
     from nmt.layout import RunDir
     from nmt.runs.scores import read_scores
 

@@ -85,12 +85,19 @@ def robustness(
       nmt robustness --src news.de --ref news.en --output changed --json
     """
     from nmt.cli.defaults import resolve_models, search_settings
+    from nmt.evaluate.robustness import (
+        Plan,
+        Report,
+        default_changes,
+        file_text,
+        measure_run,
+        render_json,
+        render_text,
+        split_text,
+        write_texts,
+    )
     from nmt.evaluate.run import subject_of
     from nmt.files.write import refuse_overwriting
-    from nmt.robustness.changes import default_changes
-    from nmt.robustness.report import Report, render_json, render_text
-    from nmt.robustness.robustness import Plan
-    from nmt.robustness.run import file_text, measure_run, split_text, write_texts
     from nmt.translate.translator import Translator
 
     if (source is None) != (reference is None):
@@ -126,7 +133,7 @@ def robustness(
 
 def _changes(given: str | None) -> tuple[str, ...]:
     """Parse the kinds of changes; none if none are given. Raises ConfigError."""
-    from nmt.robustness.changes import CHANGES
+    from nmt.evaluate.robustness import CHANGES
 
     names = tuple(dict.fromkeys(given.split(","))) if given is not None else ()
     for name in names:

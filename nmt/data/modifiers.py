@@ -21,10 +21,17 @@ from nmt.data.random_numbers import fractions, hashed, key_of
 from nmt.data.streams import Segments
 from nmt.text.constraints import Glossary
 from nmt.text.inline import TERM, encode_marked, shown
-from nmt.text.modifiers.copied import noise, placeholders, tags
-from nmt.text.modifiers.surface import drop_end_punctuation, lower_case, title_case, upper_case
-from nmt.text.modifiers.terms import terms
-from nmt.text.modifiers.typos import typos
+from nmt.text.modifiers import (
+    drop_end_punctuation,
+    lower_case,
+    noise,
+    placeholders,
+    tags,
+    terms,
+    title_case,
+    typos,
+    upper_case,
+)
 from nmt.text.tokenizer import Tokenizer
 
 Modifier = Callable[[str, str, Random], tuple[str, str]]

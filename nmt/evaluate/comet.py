@@ -1,4 +1,4 @@
-"""Neural metrics by COMET, whose command `comet-score` runs as a process of its own (Rei et al., 2020).
+"""Further metrics: models of COMET, run by its own command (Rei et al., 2020), and files of segment scores.
 
 COMET needs other versions of libraries than `nmt`, so it lives in an environment of its own.
 """
@@ -6,6 +6,7 @@ COMET needs other versions of libraries than `nmt`, so it lives in an environmen
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
@@ -13,19 +14,61 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from pydantic import RootModel, ValidationError
 
 from nmt.console import Progress, printable, say
-from nmt.errors import DataError, error_text
-from nmt.evaluate.metrics import Reference
-from nmt.evaluate.segments import MAX_SCORE, SegmentScores
+from nmt.errors import ConfigError, DataError, error_text
+from nmt.evaluate.metrics import METRICS, Reference
 from nmt.files.document import Document
+from nmt.text.lines import bounded_list, read_lines
+
+MAX_SCORE = 1e6
+"""Larger numbers are no scores."""
+
+
+@dataclass(frozen=True)
+class SegmentScores:
+    """The scores of one system's lines by one metric; the system's score is their mean."""
+
+    values: tuple[float, ...]
+    signature: str
+    """Scores with different signatures are not comparable."""
+    higher_is_better: bool = True
+
+    @property
+    def mean(self) -> float:
+        return math.fsum(self.values) / len(self.values)
+
+
+def read_segment_scores(path: Path) -> tuple[float, ...]:
+    """Read a file with one number per line.
+
+    Raises DataError if it is missing, is empty, or has a line that is not one number.
+    """
+    if not path.exists():
+        raise DataError(f"{path}: no such file")
+    lines = bounded_list(read_lines(path), str(path))
+    if not lines:
+        raise DataError(f"{path}: empty, expected one score per line")
+    return tuple(_number(text, f"{path}: line {number}") for number, text in enumerate(lines, start=1))
+
+
+def _number(text: str, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise DataError(f"{where} is {text[:40]!r}, expected one number per line and nothing else") from None
+    if not abs(value) <= MAX_SCORE:  # nor is it for nan
+        raise DataError(f"{where} is {text.strip()!r}: not a score")
+    return value
+
 
 COMMAND = "comet-score"
 # setuptools 81 is without pkg_resources, which torchmetrics 0.10 imports
@@ -207,3 +250,105 @@ def _check(scores: Sequence[float], n_lines: int, whose: str) -> None:
     for number, score in enumerate(scores, start=1):
         if not abs(score) <= MAX_SCORE:  # nor is it for nan
             raise DataError(f"{whose}: the score of line {number} is {score}")
+
+
+ScoresOfSystems = Mapping[str, Mapping[str, SegmentScores]]
+"""Segment scores by the name of the metric and that of the system."""
+
+
+@dataclass(frozen=True)
+class NeuralOptions:
+    """What the command line says."""
+
+    models: Sequence[str] = ()
+    """Of COMET."""
+    command: str | None = None
+    """That runs COMET; None: `comet-score`."""
+    files: Sequence[str] = ()
+    """NAME=FILE; NAME@SYSTEM=FILE if there are several systems."""
+    lower_is_better: Sequence[str] = ()
+    """Names of metrics with files."""
+
+
+@dataclass(frozen=True)
+class NeuralMetrics:
+    """Metrics that were found usable before the work begins."""
+
+    models: tuple[str, ...] = ()
+    comet: Comet | None = None
+    """None if there is no model."""
+    read: ScoresOfSystems = field(default_factory=dict)
+    """What files say."""
+
+    def score(
+        self, sources: Sequence[str], references: Sequence[Reference], translations: Mapping[str, Sequence[str]]
+    ) -> dict[str, dict[str, SegmentScores]]:
+        """Return the scores of each system by each metric, by the name of the metric.
+
+        Raises DataError if a file has another number of scores than there are lines, or if COMET fails.
+        """
+        for metric, of_system in self.read.items():
+            for system, scores in of_system.items():
+                if len(scores.values) != len(references):
+                    raise DataError(
+                        f"--segment-scores {metric}: {len(scores.values)} scores of {system}, "
+                        f"which has {len(references)} lines"
+                    )
+        by_metric = dict(self.read)
+        if self.comet is not None:
+            for model in self.models:
+                by_metric[model_name(model)] = score_segments(self.comet, model, sources, references, translations)
+        return {system: {metric: scores[system] for metric, scores in by_metric.items()} for system in translations}
+
+
+def find_metrics(options: NeuralOptions, systems: Sequence[str]) -> NeuralMetrics:
+    """Find COMET's command and read the files of scores; `systems` are the names of the systems to score.
+
+    Raises ConfigError if options contradict each other, and DataError if the command or a file is missing or a file
+    has something else than scores.
+    """
+    if options.command is not None and not options.models:
+        raise ConfigError(["--comet-command says how to run COMET; --comet MODEL says which model"])
+    paths: dict[str, dict[str, Path]] = {}
+    for text in options.files:
+        metric, system, path = _split(text, systems)
+        if paths.setdefault(metric, {}).setdefault(system, path) is not path:
+            raise ConfigError([f"--segment-scores {metric}: there are two files of {system}"])
+    names = Counter([*METRICS, *map(model_name, options.models), *paths])
+    if twice := [name for name, n in names.items() if n > 1]:
+        raise ConfigError([f"two metrics are called {twice[0]}: each needs a name of its own"])
+    if unknown := [name for name in options.lower_is_better if name not in paths]:
+        raise ConfigError([f"--lower-is-better {unknown[0]}: there are no --segment-scores of this name"])
+    for metric, of_system in paths.items():
+        if lacking := [system for system in systems if system not in of_system]:
+            raise ConfigError([f"--segment-scores {metric}@{lacking[0]}=FILE is missing: all systems need scores"])
+    read = {
+        metric: {
+            system: _read_segments(metric, path, metric in options.lower_is_better)
+            for system, path in of_system.items()
+        }
+        for metric, of_system in paths.items()
+    }
+    comet = find_comet(COMMAND if options.command is None else options.command) if options.models else None
+    return NeuralMetrics(tuple(options.models), comet, read)
+
+
+def _read_segments(metric: str, path: Path, lower_is_better: bool) -> SegmentScores:
+    return SegmentScores(read_segment_scores(path), f"{metric}|scores read from a file", not lower_is_better)
+
+
+def _split(text: str, systems: Sequence[str]) -> tuple[str, str, Path]:
+    """Split NAME=FILE, or NAME@SYSTEM=FILE if there are several systems, whose names may have any character."""
+    if len(systems) == 1:
+        name, _, path = text.partition("=")
+        found = [(name, systems[0], path)]
+    else:
+        name, _, rest = text.partition("@")
+        # of "a" and "a=b" the longer one
+        starts = sorted((system for system in systems if rest.startswith(f"{system}=")), key=len, reverse=True)
+        found = [(name, system, rest[len(system) + 1 :]) for system in starts]
+    if not found or not all(found[0]):
+        form = "NAME=FILE" if len(systems) == 1 else f"NAME@SYSTEM=FILE, where SYSTEM is one of {', '.join(systems)}"
+        raise ConfigError([f"--segment-scores {text}: expected {form}"])
+    name, system, path = found[0]
+    return name, system, Path(path)

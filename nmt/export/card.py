@@ -17,8 +17,7 @@ from nmt.data.corpus import read_manifest
 from nmt.data.manifest import Manifest
 from nmt.errors import DataError
 from nmt.evaluate.metrics import MetricName, corpus_score
-from nmt.evaluate.report import metric_name
-from nmt.evaluate.table import metrics_of, signature, values
+from nmt.evaluate.report import metric_name, metrics_of, signature, values
 from nmt.export.use import use
 from nmt.layout import DataDir, RunDir
 from nmt.runs.cost import training_cost

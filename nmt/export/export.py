@@ -21,7 +21,7 @@ from nmt.engine.convert import save_ctranslate2
 from nmt.engine.search import Engine
 from nmt.engine.translator import EngineSearcher
 from nmt.errors import ConfigError, DataError
-from nmt.evaluate.record import record_scores
+from nmt.evaluate.report import record_scores
 from nmt.evaluate.run import choose_splits, evaluate_run, open_corpus
 from nmt.export.card import card
 from nmt.export.transformers import check_held, not_carried, save_transformers

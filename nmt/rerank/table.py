@@ -12,9 +12,9 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
+from nmt.evaluate.line_statistics import Floats
 from nmt.rerank.candidates import NBest
 from nmt.rerank.features import Feature
-from nmt.significance.lines import Floats
 from nmt.translate.types import WINDOW
 
 Ints = npt.NDArray[np.int64]

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nmt.evaluate.line_statistics import Floats, LineCounts, Metric, corpus_scores, count_lines
 from nmt.evaluate.metrics import MetricName
 from nmt.rerank.features import Feature
 from nmt.rerank.table import Ints, Table
-from nmt.significance.lines import Floats, LineCounts, Metric, corpus_scores, count_lines
 
 N_RANDOM = 1000
 """Random weights that are tried."""

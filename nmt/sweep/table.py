@@ -13,13 +13,11 @@ from typing import Literal, get_args
 from nmt.console import printable
 from nmt.data.corpus import read_manifest
 from nmt.errors import CheckpointError, DataError
+from nmt.evaluate.significance import CONFIDENCE, MIN_RUNS, error_and_freedom, quantile
 from nmt.layout import DataDir
 from nmt.runs.info import Selected, Weights, read_selected
 from nmt.runs.listing import summarise
 from nmt.runs.log import Metric, best_scores, rank
-from nmt.significance.paired import CONFIDENCE
-from nmt.significance.seeds import MIN_RUNS
-from nmt.significance.student import error_and_freedom, quantile
 from nmt.sweep.jobs import Ended
 from nmt.sweep.plan import Plan, Training
 

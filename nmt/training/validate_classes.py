@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import torch
 
-from nmt.classify.metrics import class_scores
 from nmt.data.batching import even_batches
+from nmt.evaluate.metrics import class_scores
 from nmt.model.precision import autocast
 from nmt.model.transformer import Model
 from nmt.training.objective import class_logits

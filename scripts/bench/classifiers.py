@@ -26,8 +26,8 @@ from pathlib import Path
 
 import numpy as np
 
-from nmt.classify.metrics import class_scores
 from nmt.cli.exits import user_errors
+from nmt.evaluate.metrics import class_scores
 from nmt.files.write import write_file
 from scripts.bench.classifier_text import SIZES, TASKS, write_task
 from scripts.bench.install import FailedError, bin_of, install

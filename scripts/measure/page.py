@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from nmt.compare.compare import compare
-from nmt.compare.page.page import page
-from nmt.compare.types import Group, System, TextToTranslate
+from nmt.evaluate.compare.compare import compare
+from nmt.evaluate.compare.page import page
+from nmt.evaluate.compare.systems import Group, System, TextToTranslate
 
 _WORDS = 20_000
 

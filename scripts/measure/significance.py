@@ -30,13 +30,11 @@ from typing import IO
 import numpy as np
 
 from nmt import api
+from nmt.evaluate.line_statistics import LineCounts, count_lines, of_line_scores
 from nmt.evaluate.metrics import METRICS
+from nmt.evaluate.significance import approximate_randomization, bootstrap_scores, seeds_and_lines, two_sided_p
 from nmt.files.write import open_output
 from nmt.layout import RunDir
-from nmt.significance.lines import LineCounts, count_lines, of_line_scores
-from nmt.significance.paired import approximate_randomization, bootstrap_scores
-from nmt.significance.seeds import seeds_and_lines
-from nmt.significance.student import two_sided_p
 
 SETTINGS: dict[str, object] = {
     "model.d_model": 64, "model.d_ff": 128, "model.encoder_layers": 1, "model.decoder_layers": 1,

@@ -6,8 +6,8 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from nmt.compare.compare import compare
-from nmt.compare.types import Comparison, Group, System, TextToTranslate
+from nmt.evaluate.compare.compare import compare
+from nmt.evaluate.compare.systems import Comparison, Group, System, TextToTranslate
 from sentences import sentence_pairs
 
 

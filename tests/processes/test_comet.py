@@ -17,9 +17,8 @@ import pytest
 
 from command import Command, Result
 from nmt.errors import DataError
-from nmt.evaluate.comet import find_comet, score_segments
+from nmt.evaluate.comet import SegmentScores, find_comet, score_segments
 from nmt.evaluate.metrics import Reference
-from nmt.evaluate.segments import SegmentScores
 from places import ROOT
 from screen import rows, terminal
 from waiting import until

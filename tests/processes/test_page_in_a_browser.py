@@ -8,8 +8,8 @@ import pytest
 
 from browser import CHROMIUM, Tab, chromium
 from comparisons import group_of, systems, text_of
-from nmt.compare.compare import compare
-from nmt.compare.page.page import page
+from nmt.evaluate.compare.compare import compare
+from nmt.evaluate.compare.page import page
 from sentences import sentence_pairs
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH")

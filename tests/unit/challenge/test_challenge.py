@@ -10,12 +10,22 @@ from pathlib import Path
 import pytest
 
 from command import Command
-from nmt.challenge.challenge import of_lines
-from nmt.challenge.contrasts import Contrast
-from nmt.challenge.outcome import KindResult, NotScored, Outcome, Probability, by_kind, score_contrasts
-from nmt.challenge.published import read_published
-from nmt.challenge.report import Report, contrasts_json, render_json, render_text
 from nmt.errors import DataError
+from nmt.evaluate.challenge import (
+    KindResult,
+    NotScored,
+    Outcome,
+    Probability,
+    Report,
+    by_kind,
+    contrasts_json,
+    of_lines,
+    read_published,
+    render_json,
+    render_text,
+    score_contrasts,
+)
+from nmt.evaluate.contrasts.contrasts import Contrast
 from nmt.evaluate.report import Subject
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate.score import BLANK, Scored

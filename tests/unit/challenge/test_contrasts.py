@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.challenge.contrasts import Contrast, kinds_of, language_of, make_contrasts
-from nmt.challenge.language import Language
+from nmt.evaluate.contrasts.contrasts import Contrast, kinds_of, language_of, make_contrasts
+from nmt.evaluate.contrasts.language import Language
 
 LANGUAGES = ("de", "en", "es", "fr", "xx")
 LINES = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.challenge.contrasts import language_of
-from nmt.challenge.general import clauses, digits, names
+from nmt.evaluate.contrasts.contrasts import language_of
+from nmt.evaluate.contrasts.rewriting import clauses, digits, names
 
 
 def changed(language: str, kind: str, line: str) -> list[str]:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from nmt.challenge.contrasts import Contrast
-from nmt.challenge.published import read_contrastive, read_published, without_equal
 from nmt.errors import DataError
+from nmt.evaluate.challenge import read_contrastive, read_published, without_equal
+from nmt.evaluate.contrasts.contrasts import Contrast
 
 LINGEVAL = [
     {

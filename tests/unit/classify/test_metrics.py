@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nmt.classify.metrics import class_scores
+from nmt.evaluate.metrics import class_scores
 
 LABELS = np.array([0, 0, 0, 1, 1, 2])
 PROBABILITIES = np.array([

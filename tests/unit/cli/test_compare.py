@@ -11,9 +11,9 @@ import pytest
 from command import Command, Result
 from kept_run import settings
 from nmt import api
-from nmt.compare.document import render_json
 from nmt.config import Config
 from nmt.data.corpus import Corpus
+from nmt.evaluate.compare.screen import render_json
 from nmt.layout import RUN_FORMAT, DataDir, RunDir
 from nmt.runs.info import RunInfo, write_info
 from tiny_run import tiny_model, write_run
@@ -229,12 +229,12 @@ def test_lines_of_the_test_set_in_the_training_text_are_told(nmt: Command, data:
 def test_runs_that_cannot_be_compared(
     arguments: list[str], message: str, nmt: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nmt.compare.runs.translate_text", pytest.fail)
+    monkeypatch.setattr("nmt.evaluate.compare.runs.translate_text", pytest.fail)
     assert refused(nmt("compare", *arguments)).startswith(message)
 
 
 def test_runs_with_other_test_sets(nmt: Command, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.compare.runs.translate_text", pytest.fail)
+    monkeypatch.setattr("nmt.evaluate.compare.runs.translate_text", pytest.fail)
     monkeypatch.setattr(
         "nmt.data.corpus.checksum", lambda path: Corpus.open(DataDir(data)).manifest.files[path.name].sha256
     )

@@ -7,14 +7,20 @@ from dataclasses import replace
 
 import pytest
 
-from nmt.compare.compare import compare
-from nmt.compare.types import Group, System, TextToTranslate
 from nmt.errors import DataError
+from nmt.evaluate.comet import SegmentScores
+from nmt.evaluate.compare.compare import compare
+from nmt.evaluate.compare.systems import Group, System, TextToTranslate
+from nmt.evaluate.line_statistics import count_lines
 from nmt.evaluate.metrics import METRICS, corpus_score
-from nmt.evaluate.segments import SegmentScores
-from nmt.significance.lines import count_lines
-from nmt.significance.paired import approximate_randomization, bootstrap_scores, holm, interval
-from nmt.significance.seeds import seeds_and_lines, what_to_add
+from nmt.evaluate.significance import (
+    approximate_randomization,
+    bootstrap_scores,
+    holm,
+    interval,
+    seeds_and_lines,
+    what_to_add,
+)
 from tiny_run import words
 
 WORDS = words(60)

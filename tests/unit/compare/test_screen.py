@@ -8,12 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from nmt.compare.document import render_json
-from nmt.compare.screen import COLUMNS, listed, p_value, render_text
-from nmt.compare.thresholds import agreement, threshold_of
-from nmt.compare.types import Comparison, Difference, Group, GroupScore, Result, System, TextToTranslate
-from nmt.significance.lines import Metric
-from nmt.significance.paired import Interval
+from nmt.evaluate.compare.screen import COLUMNS, agreement, listed, p_value, render_json, render_text, threshold_of
+from nmt.evaluate.compare.systems import Comparison, Difference, Group, GroupScore, Result, System, TextToTranslate
+from nmt.evaluate.line_statistics import Metric
+from nmt.evaluate.significance import Interval
 
 BLEU = Metric("bleu", "bleu", "BLEU|nrefs:1", higher_is_better=True)
 CHRF = Metric("chrf", "chrf", "chrF2|nrefs:1", higher_is_better=True)

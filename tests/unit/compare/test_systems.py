@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from nmt.compare.systems import (
+from nmt.errors import ConfigError, DataError
+from nmt.evaluate.compare.systems import (
+    System,
+    TextToTranslate,
     check_alike,
     distinct_names,
     find_baseline,
@@ -17,8 +20,6 @@ from nmt.compare.systems import (
     read_systems,
     single_members,
 )
-from nmt.compare.types import System, TextToTranslate
-from nmt.errors import ConfigError, DataError
 
 TEXT = TextToTranslate("ref.en", ("A dog runs.", "Two men sit.", "It rains."))
 

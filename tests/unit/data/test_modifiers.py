@@ -18,7 +18,7 @@ from nmt.data.modifiers import Modifiers
 from nmt.data.streams import Segments
 from nmt.errors import DataError
 from nmt.text.inline import marked
-from nmt.text.modifiers.typos import typos
+from nmt.text.modifiers import typos
 from nmt.text.tokenizer import EOS, PAD, Tokenizer, Tokenizers, train_tokenizer
 from sentences import sentence_pairs
 

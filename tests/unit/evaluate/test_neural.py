@@ -10,10 +10,16 @@ import pytest
 from command import Command
 from nmt.config.load import dump_config, load_config
 from nmt.errors import ConfigError, DataError
-from nmt.evaluate.comet import model_name, signature
-from nmt.evaluate.neural import NeuralMetrics, NeuralOptions, find_metrics
+from nmt.evaluate.comet import (
+    NeuralMetrics,
+    NeuralOptions,
+    SegmentScores,
+    find_metrics,
+    model_name,
+    read_segment_scores,
+    signature,
+)
 from nmt.evaluate.report import SYSTEM, Subject, evaluate_files, render_text
-from nmt.evaluate.segments import SegmentScores, read_segment_scores
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nmt.data.corpus import Corpus
-from nmt.evaluate.record import record_scores
-from nmt.evaluate.report import Report, Subject, evaluate
+from nmt.evaluate.report import Report, Subject, evaluate, record_scores
 from nmt.layout import DataDir, RunDir
 from nmt.runs.model import Origin
 from nmt.runs.scores import read_scores

@@ -6,8 +6,7 @@ import json
 from dataclasses import replace
 
 from nmt.evaluate.metrics import Score
-from nmt.evaluate.report import Report, Subject, evaluate, render_json, render_text
-from nmt.evaluate.table import History, render_table
+from nmt.evaluate.report import History, Report, Subject, evaluate, render_json, render_table, render_text
 from nmt.runs.scores import EnsembleMember
 from scored_run import record
 

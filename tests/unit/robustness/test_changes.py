@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.robustness.changes import CHANGES, changed_line, default_changes
+from nmt.evaluate.robustness import CHANGES, changed_line, default_changes
 from nmt.text.constraints import protected
 
 LINE = "Der Hund „Rex“ läuft schnell - sehr SCHNELL - über 3,50 m, don't you? www.ex.de/Über"

@@ -11,9 +11,18 @@ import sacrebleu
 
 from nmt.errors import DataError
 from nmt.evaluate.report import Subject
-from nmt.robustness.report import COLUMNS, Report, render_json, render_text
-from nmt.robustness.robustness import SAMPLES, Plan, Text, make_variants, measure
-from nmt.robustness.signs import Signs
+from nmt.evaluate.robustness import (
+    COLUMNS,
+    SAMPLES,
+    Plan,
+    Report,
+    Signs,
+    Text,
+    make_variants,
+    measure,
+    render_json,
+    render_text,
+)
 
 SOURCES = ["Der Hund läuft.", "Die Katze schläft.", "Der Hund läuft.", "Zwei Hunde bellen laut.", "Ja"]
 REFERENCES = ["The dog runs.", "The cat sleeps.", "A dog is running.", "Two dogs bark loudly.", "Yes"]

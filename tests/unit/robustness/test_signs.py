@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.robustness.signs import Signs, count_signs
+from nmt.evaluate.robustness import Signs, count_signs
 
 
 def signs(source: str, translation: str, reference: str, languages: tuple[str, str] = ("de", "en")) -> Signs:

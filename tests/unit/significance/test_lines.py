@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.errors import DataError
+from nmt.evaluate.line_statistics import corpus_scores, count_lines, of_line_scores
 from nmt.evaluate.metrics import METRICS, MetricName, Reference, corpus_score
-from nmt.significance.lines import corpus_scores, count_lines, of_line_scores
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.significance import n_grams as module
-from nmt.significance.n_grams import count_matches, number_characters, number_words
+from nmt.evaluate import line_statistics as module
+from nmt.evaluate.line_statistics import count_matches, number_characters, number_words
 
 LINES = st.lists(st.text("abé狗\U0001f415\ud800", max_size=9), min_size=1, max_size=7)
 

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.significance import PairedTest
 
-import nmt.significance.paired
+import nmt.evaluate.significance
 from made_systems import reference, with_errors
+from nmt.evaluate.line_statistics import LineCounts, count_lines, of_line_scores
 from nmt.evaluate.metrics import METRICS, make_scorer
-from nmt.significance.lines import LineCounts, count_lines, of_line_scores
-from nmt.significance.paired import (
+from nmt.evaluate.significance import (
     approximate_randomization,
     bootstrap_scores,
     holm,
@@ -129,7 +129,7 @@ def test_the_same_lines_are_drawn_in_each_call():
 def test_results_do_not_depend_on_how_much_fits_into_memory(monkeypatch: pytest.MonkeyPatch):
     first, second = some_scores(32, seed=1), some_scores(32, seed=2)
     p, scores = approximate_randomization(of(first), of(second), 300), bootstrap_scores([of(first)], 300)
-    monkeypatch.setattr(nmt.significance.paired, "_CHUNK", 32 * 7)
+    monkeypatch.setattr(nmt.evaluate.significance, "_CHUNK", 32 * 7)
     assert bootstrap_scores([of(first)], 300).shape == (1, 300)
     assert bootstrap_scores([of(first)], 300) == pytest.approx(scores)
     assert approximate_randomization(of(first), of(second), 300) == pytest.approx(p, abs=0.1)

@@ -10,10 +10,8 @@ import pytest
 
 from made_systems import reference, with_errors
 from nmt.errors import DataError
-from nmt.significance.lines import Floats, LineCounts, count_lines, of_line_scores
-from nmt.significance.paired import bootstrap_scores
-from nmt.significance.seeds import SeedTest, seeds_and_lines, what_to_add
-from nmt.significance.student import two_sided_p
+from nmt.evaluate.line_statistics import Floats, LineCounts, count_lines, of_line_scores
+from nmt.evaluate.significance import SeedTest, bootstrap_scores, seeds_and_lines, two_sided_p, what_to_add
 
 
 def groups(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.significance.student import quantile, two_sided_p
+from nmt.evaluate.significance import quantile, two_sided_p
 
 # t of two-sided 95 % and 99 %
 TABLE = {

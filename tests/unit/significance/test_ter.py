@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics.lib_ter import translation_edit_rate
 
-from nmt.significance import ter
-from nmt.significance.ter import count_edits
+from nmt.evaluate import line_statistics as ter
+from nmt.evaluate.line_statistics import count_edits
 
 ALPHABET = [chr(code) for code in range(ord("a"), ord("z") + 1)]
 

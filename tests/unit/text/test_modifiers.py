@@ -12,10 +12,17 @@ from hypothesis import strategies as st
 
 from nmt.text.constraints import Glossary, protected
 from nmt.text.inline import END, MARKS, TERM, TRANSLATION
-from nmt.text.modifiers.copied import noise, placeholders, tags
-from nmt.text.modifiers.surface import drop_end_punctuation, lower_case, title_case, upper_case
-from nmt.text.modifiers.terms import terms
-from nmt.text.modifiers.typos import typos
+from nmt.text.modifiers import (
+    drop_end_punctuation,
+    lower_case,
+    noise,
+    placeholders,
+    tags,
+    terms,
+    title_case,
+    typos,
+    upper_case,
+)
 from nmt.text.tokenizer import CONTROL, is_blank
 
 GLOSSARY = Glossary({"Hund": "dog", "rote Katze": "red cat", "Maus": "mouse", "wörter": "words"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nmt.compare.page.ngrams import MOST, NGram, won_and_lost
+from nmt.evaluate.compare.view import MOST, NGram, won_and_lost
 
 
 def split(*lines: str) -> list[tuple[str, ...]]:

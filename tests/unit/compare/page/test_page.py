@@ -14,11 +14,10 @@ import pytest
 
 from comparisons import comparison, group_of, systems, text_of
 from logged_run import make_run, valid
-from nmt.compare.compare import compare
-from nmt.compare.page.lines import STATIC
-from nmt.compare.page.page import page
-from nmt.compare.types import Comparison, Group, System, TextToTranslate
-from nmt.evaluate.segments import SegmentScores
+from nmt.evaluate.comet import SegmentScores
+from nmt.evaluate.compare.compare import compare
+from nmt.evaluate.compare.page import STATIC, page
+from nmt.evaluate.compare.systems import Comparison, Group, System, TextToTranslate
 from nmt.html.document import asset
 from parsed_page import ParsedPage
 from sentences import sentence_pairs
@@ -57,9 +56,9 @@ def test_the_page_has_no_other_files() -> None:
     text = page(comparison())
     assert not re.search(r"https?:|url\(|@import|\bon\w+=|src=", text.partition("<body>")[2].partition("<script")[0])
     assert not {"link", "img", "iframe", "object"} & {tag for tag, _ in ParsedPage(text).seen}
-    assert "</script" not in asset("nmt.compare.page", "page.js")
+    assert "</script" not in asset("nmt.evaluate.compare", "page.js")
     assert not re.search(r"innerHTML|insertAdjacentHTML|outerHTML|document\.write|eval\(",
-                         asset("nmt.compare.page", "page.js"))  # fmt: skip
+                         asset("nmt.evaluate.compare", "page.js"))  # fmt: skip
 
 
 def test_the_lines_without_the_script_are_those_that_differ_most() -> None:

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from comparisons import comparison
-from nmt.compare.page.parts import Part, by_length, part_scores
-from nmt.compare.page.view import make_view
+from nmt.evaluate.compare.view import Part, by_length, make_view, part_scores
 from nmt.evaluate.metrics import corpus_score
 
 

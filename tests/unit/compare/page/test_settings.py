@@ -6,9 +6,9 @@ from pathlib import Path
 
 from comparisons import group_of, text_of
 from logged_run import make_run, train, valid
-from nmt.compare.compare import compare
-from nmt.compare.page.settings import Trainings, read_trainings
-from nmt.compare.types import Group
+from nmt.evaluate.compare.compare import compare
+from nmt.evaluate.compare.systems import Group
+from nmt.evaluate.compare.view import Trainings, read_trainings
 from sentences import sentence_pairs
 
 PAIRS = sentence_pairs(5)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from nmt.compare.page import training_text as module
-from nmt.compare.page.training_text import TrainingText, WordClass, by_frequency, read_training_text
 from nmt.errors import DataError
+from nmt.evaluate.compare import view as module
+from nmt.evaluate.compare.view import TrainingText, WordClass, by_frequency, read_training_text
 from nmt.layout import DataDir
 from trained_texts import training_text
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.compare.page import words
-from nmt.compare.page.words import SCRIPT_PATTERN, common_words, find_words, join_words
+from nmt.evaluate.compare import view as words
+from nmt.evaluate.compare.view import SCRIPT_PATTERN, common_words, find_words, join_words
 
 
 @pytest.mark.parametrize("line, expected", [

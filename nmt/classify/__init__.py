@@ -1,1 +1,0 @@
-"""Classification: the labels of texts, and how well they are predicted."""

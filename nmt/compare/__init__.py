@@ -1,1 +1,0 @@
-"""Comparison of systems: `nmt compare`."""

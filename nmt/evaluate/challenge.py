@@ -1,0 +1,425 @@
+"""Challenge sets: does the model find the true translation more probable than a wrong one?"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, ValidationError
+
+from nmt.console import Progress, printable, printable_sentence
+from nmt.errors import DataError
+from nmt.evaluate.contrasts.contrasts import Contrast, kinds_of, language_of, make_contrasts
+from nmt.evaluate.report import Subject
+from nmt.evaluate.run import read_split, subject_of
+from nmt.evaluate.significance import Interval
+from nmt.files.read import read_regular, reading
+from nmt.text.lines import bounded_list, read_aligned
+from nmt.translate.score import Scored
+from nmt.translate.translator import Translator
+
+GIVEN = "contrastive"
+"""The kind of a pair from files that name none."""
+
+
+class _Error(BaseModel):
+    contrastive: str
+    type: str = GIVEN
+
+
+class _Entry(BaseModel):
+    """A line of LingEval97 (Sennrich, 2017), or of ContraPro (Müller et al., 2018), which calls some keys otherwise."""
+
+    source: str = Field(validation_alias=AliasChoices("source", "src segment"))
+    reference: str = Field(validation_alias=AliasChoices("reference", "ref segment"))
+    errors: list[_Error]
+    origin: str | None = None
+    src_pronoun: str | None = Field(None, validation_alias="src pronoun")
+    ref_pronoun: str | None = Field(None, validation_alias="ref pronoun")
+
+    def contrasts(self, origin: str) -> list[Contrast]:
+        """Return one contrast for each error, as LingEval97 counts; of ContraPro one for all, named by its pronouns."""
+        origin = self.origin or origin
+        if self.src_pronoun is not None and self.ref_pronoun is not None:
+            kind = f"{self.src_pronoun.lower()}:{self.ref_pronoun.lower()}"
+            changed = tuple(error.contrastive for error in self.errors)
+            return [Contrast(kind, self.source, self.reference, changed, origin)] if changed else []
+        return [
+            Contrast(error.type, self.source, self.reference, (error.contrastive,), origin) for error in self.errors
+        ]
+
+
+_ENTRIES = TypeAdapter(list[_Entry])
+
+
+def read_published(path: Path) -> tuple[list[Contrast], int]:
+    """Read contrasts from JSON of LingEval97 or ContraPro; return them and the number of entries.
+
+    Raises DataError if the file is missing or is something else.
+    """
+    with reading(path):
+        content = read_regular(path)
+    try:
+        entries = _ENTRIES.validate_json(content)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where, *key = problem["loc"] or ("",)
+        place = f"entry {where + 1}" if isinstance(where, int) else "the document"
+        what = ", ".join([place, *([".".join(map(str, key))] if key else [])])
+        message = problem["msg"].lower()
+        raise DataError(f"{path}: {what}: {message}; it must be the JSON of LingEval97 or ContraPro") from None
+    return [
+        contrast
+        for number, entry in enumerate(entries, start=1)
+        for contrast in entry.contrasts(f"{path.name}.{number}")
+    ], len(entries)
+
+
+def read_text(source: Path, reference: Path) -> list[tuple[str, str]]:
+    """Read a parallel text. Raises DataError if a file is missing, is no text, or has more lines than the other."""
+    for path in (source, reference):
+        if not path.exists():
+            raise DataError(f"{path}: no such file")
+    return bounded_list(read_aligned(source, reference), str(source))
+
+
+def read_contrastive(source: Path, reference: Path, changed: Path) -> list[Contrast]:
+    """Read contrasts from three aligned files. Raises DataError as `read_text` does."""
+    lines, others = read_text(source, reference), [other for _, other in read_text(source, changed)]
+    return [
+        Contrast(GIVEN, source_line, reference_line, (other,), f"{reference.name}.{number}")
+        for number, ((source_line, reference_line), other) in enumerate(zip(lines, others, strict=True), start=1)
+    ]
+
+
+def without_equal(contrasts: Sequence[Contrast]) -> tuple[list[Contrast], int]:
+    """Return the contrasts that differ from their reference, and the number of the others."""
+    different = [contrast for contrast in contrasts if contrast.reference not in contrast.changed]
+    return different, len(contrasts) - len(different)
+
+
+Score = Callable[[Sequence[tuple[str, str]]], Iterable[Scored]]
+"""From pairs of a source and a target line to their scores, in order."""
+
+
+class Probability(NamedTuple):
+    """The probability of a line, given its source."""
+
+    log_prob: float
+    """Sum over its pieces and the end of sentence (nats)."""
+    n_pieces: int
+
+    @property
+    def per_piece(self) -> float:
+        """The mean over its pieces, which does not favour short lines."""
+        return self.log_prob / self.n_pieces
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A contrast and the probabilities of its lines."""
+
+    contrast: Contrast
+    reference: Probability
+    changed: tuple[Probability, ...]
+
+    @property
+    def margin(self) -> float:
+        """By how much the reference is more probable than the most probable of the others (nats); right if > 0."""
+        return self.reference.log_prob - max(changed.log_prob for changed in self.changed)
+
+    @property
+    def margin_per_piece(self) -> float:
+        """The same by the mean per piece."""
+        return self.reference.per_piece - max(changed.per_piece for changed in self.changed)
+
+
+class NotScored(NamedTuple):
+    """Numbers of contrasts that were left out."""
+
+    blank: int
+    """A line is blank."""
+    cut: int
+    """A line is longer than what the model takes."""
+
+
+def score_contrasts(contrasts: Sequence[Contrast], score: Score) -> tuple[list[Outcome], NotScored]:
+    """Score all lines, each once for its source, and return what came out, and how many contrasts were left out."""
+    pairs = {
+        (contrast.source, line): None for contrast in contrasts for line in (contrast.reference, *contrast.changed)
+    }
+    scored = dict(zip(pairs, map(_probability, score(list(pairs))), strict=True))
+    outcomes, n_blank, n_cut = [], 0, 0
+    for contrast in contrasts:
+        found = [scored[contrast.source, line] for line in (contrast.reference, *contrast.changed)]
+        if "cut" in found:
+            n_cut += 1
+        elif "blank" in found:
+            n_blank += 1
+        else:
+            reference, *changed = (each for each in found if isinstance(each, Probability))
+            outcomes.append(Outcome(contrast, reference, tuple(changed)))
+    return outcomes, NotScored(n_blank, n_cut)
+
+
+def _probability(scored: Scored) -> Probability | str:
+    if scored.cut:
+        return "cut"
+    return Probability(scored.log_prob, len(scored.pieces)) if scored.pieces else "blank"
+
+
+@dataclass(frozen=True)
+class KindResult:
+    """How often the model was right about one kind of contrasts."""
+
+    kind: str
+    n: int
+    n_right: int
+    """Contrasts whose reference has the highest log-probability; equal ones count as wrong, as in published scripts."""
+    n_right_per_piece: int
+    """The same by the mean log-probability per piece."""
+    margin: float
+    """Mean of `Outcome.margin`; NaN if there is no contrast."""
+
+    @property
+    def interval(self) -> Interval:
+        """The share that is right, as a 95 % interval (Wilson, 1927)."""
+        if not self.n:
+            return Interval(0.0, 1.0)
+        z, share = 1.959964, self.n_right / self.n
+        middle, half = (
+            share + z * z / (2 * self.n),
+            z * math.sqrt((share * (1 - share) + z * z / (4 * self.n)) / self.n),
+        )
+        scale = 1 + z * z / self.n
+        return Interval(max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale))
+
+
+def by_kind(outcomes: Sequence[Outcome], kinds: Iterable[str]) -> list[KindResult]:
+    """Return the results of the kinds, in this order, also of those that have no contrast."""
+    groups: dict[str, list[Outcome]] = {kind: [] for kind in kinds}
+    for outcome in outcomes:
+        groups[outcome.contrast.kind].append(outcome)
+    return [_summarize(kind, group) for kind, group in groups.items()]
+
+
+def _summarize(kind: str, outcomes: Sequence[Outcome]) -> KindResult:
+    n = len(outcomes)
+    return KindResult(
+        kind,
+        n,
+        sum(outcome.margin > 0 for outcome in outcomes),
+        sum(outcome.margin_per_piece > 0 for outcome in outcomes),
+        math.fsum(outcome.margin for outcome in outcomes) / n if n else math.nan,
+    )
+
+
+LEGEND = (
+    "right: pairs whose reference is more probable than the changed one, log-probabilities summed over pieces, with a "
+    "95 % interval (Wilson); per piece: by their mean, which does not favour shorter lines; margin: mean difference of "
+    "the sums, in nats"
+)
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a model did on a challenge set."""
+
+    subject: Subject
+    n_lines: int
+    """Lines that contrasts were made from, or entries that were read."""
+    kinds: tuple[str, ...]
+    outcomes: tuple[Outcome, ...]
+    seed: int | None
+    """Of the contrasts; None if they were read."""
+    notes: tuple[str, ...]
+
+    def failures(self, n: int) -> Iterator[str]:
+        """Yield for each kind up to `n` contrasts that the model gets wrong, the worst first, as lines to print."""
+        for kind in self.kinds:
+            wrong = [each for each in self.outcomes if each.contrast.kind == kind and each.margin <= 0]
+            for outcome in sorted(wrong, key=lambda outcome: outcome.margin)[:n]:
+                contrast = outcome.contrast
+                worst = max(zip(outcome.changed, contrast.changed, strict=True))[1]
+                yield f"{kind}, {contrast.origin}, margin {outcome.margin:.2f}"
+                yield f"  source     {printable_sentence(contrast.source)}"
+                yield f"  reference  {printable_sentence(contrast.reference)}"
+                yield f"  changed    {printable_sentence(worst)}"
+
+
+def render_text(report: Report) -> str:
+    """Format the result as a table, then what was scored and notes."""
+    rows = [
+        ("kind", "pairs", "right %", "95 %", "per piece %", "margin"),
+        *map(_cells, by_kind(report.outcomes, report.kinds)),
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join([first.ljust(widths[0]), *(cell.rjust(n) for cell, n in zip(cells, widths[1:], strict=True))])
+        for first, *cells in rows
+    ]
+    facts = {"lines": report.n_lines, **vars(report.subject), "seed": report.seed}
+    lines.append(", ".join(f"{name} {_fact(value)}" for name, value in facts.items() if value is not None))
+    lines.append(LEGEND)
+    lines += [f"note: {note}" for note in report.notes]
+    return "\n".join(map(printable, lines))
+
+
+def _cells(result: KindResult) -> tuple[str, ...]:
+    if not result.n:
+        return result.kind, "0", "-", "-", "-", "-"
+    shares = [100 * n / result.n for n in (result.n_right, result.n_right_per_piece)]
+    low, high = result.interval
+    interval = f"{100 * low:.1f}-{100 * high:.1f}"
+    return result.kind, f"{result.n:,}", f"{shares[0]:.1f}", interval, f"{shares[1]:.1f}", f"{result.margin:.2f}"
+
+
+def _fact(value: object) -> str:
+    return " + ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def render_json(report: Report) -> str:
+    """Format the result as one JSON object; missing values are null."""
+    return json.dumps(
+        {
+            "kinds": [*map(_entry, by_kind(report.outcomes, report.kinds))],
+            "lines": report.n_lines,
+            **asdict(report.subject),
+            "seed": report.seed,
+            "notes": report.notes,
+        },
+        ensure_ascii=False,
+        indent=1,
+    )
+
+
+def _entry(result: KindResult) -> dict[str, object]:
+    n, entry = result.n, {"kind": result.kind, "pairs": result.n}
+    values = {
+        "right": result.n_right,
+        "right_per_piece": result.n_right_per_piece,
+        "share": result.n_right / n if n else None,
+        "interval": result.interval if n else None,
+        "share_per_piece": result.n_right_per_piece / n if n else None,
+        "margin": result.margin if n else None,
+    }
+    return {**entry, **values}
+
+
+def contrasts_json(outcomes: Sequence[Outcome]) -> str:
+    """Return the contrasts in the form of LingEval97, with the log-probability and the number of pieces of each line.
+
+    The scripts of LingEval97 take it, and `read_published`.
+    """
+    entries = []
+    for _, group in itertools.groupby(outcomes, lambda outcome: (outcome.contrast.origin, outcome.contrast.reference)):
+        same = list(group)
+        contrast = same[0].contrast
+        errors = [
+            {"type": each.contrast.kind, "contrastive": line, **probability._asdict()}
+            for each in same
+            for line, probability in zip(each.contrast.changed, each.changed, strict=True)
+        ]
+        entries.append(
+            {
+                "source": contrast.source,
+                "reference": contrast.reference,
+                "origin": contrast.origin,
+                **same[0].reference._asdict(),
+                "errors": errors,
+            }
+        )
+    return json.dumps(entries, ensure_ascii=False, indent=1) + "\n"
+
+
+FEWER_KINDS = (
+    "numbers are changed in digits only and clauses dropped at commas only; negation and agreement are changed where "
+    "the target is de, en, es or fr"
+)
+
+
+@dataclass(frozen=True)
+class Challenge:
+    """A set of contrasts."""
+
+    contrasts: Sequence[Contrast]
+    n_lines: int
+    """Lines that they were made from, or entries that were read."""
+    kinds: tuple[str, ...]
+    """In the order of the table; some may have no contrast."""
+    split: str | None = None
+    reference: str | None = None
+    """The file, if it is not a split."""
+    seed: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+def of_lines(lines: Sequence[tuple[str, str]], name: str, target: str, seed: int) -> Challenge:
+    """Make contrasts of parallel text; `name` is that of the text, `target` the language of the second side.
+
+    Raises DataError if none can be made.
+    """
+    language = language_of(target)
+    contrasts, kinds = list(make_contrasts(lines, name, language, seed)), kinds_of(language)
+    if not contrasts:
+        raise DataError(f"{name}: no contrast could be made of its {len(lines)} lines (kinds: {', '.join(kinds)})")
+    notes = () if language.negated else (f"no words of {target} are known: {FEWER_KINDS}",)
+    return Challenge(contrasts, len(lines), kinds, seed=seed, notes=notes)
+
+
+def of_files(source: Path, reference: Path, changed: Path | None, target: str, seed: int) -> Challenge:
+    """Read aligned files: contrasts are made, or are in a third file. Raises DataError."""
+    if changed is None:
+        made = of_lines(read_text(source, reference), reference.name, target, seed)
+        return replace(made, reference=str(reference))
+    contrasts = read_contrastive(source, reference, changed)
+    return _given(contrasts, len(contrasts), f"{reference} and {changed}")
+
+
+def of_published(path: Path) -> Challenge:
+    """Read contrasts in the form of LingEval97 or ContraPro. Raises DataError."""
+    return _given(*read_published(path), str(path))
+
+
+def _given(contrasts: Sequence[Contrast], n_lines: int, name: str) -> Challenge:
+    different, n_equal = without_equal(contrasts)
+    if not different:
+        raise DataError(f"{name}: no line has a changed translation that differs from its reference")
+    notes = (f"pairs left out since both translations are the same: {n_equal:,}",) if n_equal else ()
+    kinds = tuple(dict.fromkeys(contrast.kind for contrast in different))
+    return Challenge(different, n_lines, kinds, reference=name, notes=notes)
+
+
+def of_split(translator: Translator, data_dir: Path | None, split_name: str | None, seed: int) -> Challenge:
+    """Make contrasts of a split of a corpus, by default of the only test set of the run's. Raises DataError."""
+    name, sources, references = read_split(translator, data_dir, split_name)
+    pairs = list(zip(sources, references, strict=True))
+    return replace(of_lines(pairs, name, translator.config.data.tgt, seed), split=name)
+
+
+def challenge_run(translator: Translator, challenge: Challenge) -> Report:
+    """Score a set of contrasts with a translator loaded from one or several runs.
+
+    Raises DataError if none can be scored, ConfigError for an engine other than the native one.
+    """
+
+    def score(pairs: Sequence[tuple[str, str]]) -> list[Scored]:
+        with Progress("scoring", len(pairs), "lines") as progress:
+            return list(translator.score(pairs, progress=progress))
+
+    outcomes, left_out = score_contrasts(challenge.contrasts, score)
+    if not outcomes:
+        raise DataError(f"none of {len(challenge.contrasts)} pairs was scored: {'; '.join(_left_out(left_out))}")
+    subject = subject_of(translator, split=challenge.split, ref=challenge.reference)
+    notes = (*challenge.notes, *_left_out(left_out))
+    return Report(subject, challenge.n_lines, challenge.kinds, tuple(outcomes), challenge.seed, notes)
+
+
+def _left_out(left_out: NotScored) -> list[str]:
+    reasons = {"is blank": left_out.blank, "has more pieces than the model takes": left_out.cut}
+    return [f"pairs left out since a line {reason}: {n:,}" for reason, n in reasons.items() if n]

@@ -1,0 +1,1 @@
+"""Comparison of systems: `nmt compare`, and its page."""

@@ -1,0 +1,194 @@
+"""Runs as systems: each translates the same test set."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nmt.config import Config, SearchConfig
+from nmt.config.messages import differences
+from nmt.console import say
+from nmt.data.corpus import Corpus
+from nmt.errors import DataError, NmtError
+from nmt.evaluate.compare.screen import listed
+from nmt.evaluate.compare.systems import Members, System, TextToTranslate, distinct_names
+from nmt.evaluate.compare.view import read_training_text
+from nmt.evaluate.run import choose_split, describe_search, open_corpus, translate_text
+from nmt.files.write import open_output
+from nmt.layout import DataDir, RunDir
+from nmt.runs.info import read_info
+from nmt.runs.model import open_saved
+from nmt.translate.translator import Translator
+
+_OF_EACH_RUN = {"training.seed", "training.run_dir", "data.dir"}
+
+
+@dataclass(frozen=True)
+class Translating:
+    """How runs translate the test set."""
+
+    search: Callable[[Config], SearchConfig]
+    """Return the settings of the search of a run, whose configuration it is given. Raises ConfigError."""
+    split: str | None = None
+    """By default the only test set."""
+    data: Path | None = None
+    """By default each run's own data directory."""
+    checkpoint: str = "best"
+    weights: str = "auto"
+    precision: str = "auto"
+    output: Path | None = None
+    """A directory for the translations, NAME.LANGUAGE of each run."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A run that can translate the test set."""
+
+    name: str
+    path: Path
+    config: Config
+    search: SearchConfig
+    corpus: Corpus
+    split: str
+    sources: list[str]
+    references: list[str]
+
+
+def translate_runs(members: Members, how: Translating) -> tuple[TextToTranslate, list[System]]:
+    """Have each run translate the same split of its data directory. All is checked before the first translates.
+
+    Raises CheckpointError or DataError for a run or a data directory that is missing or damaged, ConfigError for
+    settings of the search; DataError if the runs translate in different directions or their test sets differ.
+    """
+    paths = [path for run_paths in members.values() for path in run_paths]
+    first, *others = runs = [_open(name, path, how) for name, path in zip(distinct_names(paths), paths, strict=True)]
+    for other in others:
+        _check_same_test(first, other)
+    if how.output is not None:
+        how.output.mkdir(parents=True, exist_ok=True)
+    systems = [_translate(run, how) for run in runs]
+    notes, rest = [*_notes_on_text(runs), *_notes_on_translating(systems)], iter(runs)
+    for name, of_group in members.items():
+        notes += _notes_on_group(name, [next(rest) for _ in of_group])
+    notes += _notes_on_training_text(runs)
+    languages = (first.config.data.src, first.config.data.tgt)
+    text = TextToTranslate(first.split, tuple(first.references), tuple(first.sources), languages, tuple(notes))
+    return text, systems
+
+
+def _open(name: str, path: Path, how: Translating) -> _Run:
+    if path.is_file():
+        raise DataError(f"{path}: is a file, not a run; files of translations are compared by --hyp A B --ref F")
+    saved = open_saved(path, how.checkpoint, how.weights)
+    saved.check_translates()
+    config = saved.config
+    search = how.search(config)
+    corpus = open_corpus(RunDir(path), config.data.languages, how.data)
+    chosen = choose_split(corpus, how.split)
+    if chosen not in corpus.splits:
+        where = corpus.directory.path
+        raise DataError(f"{path}: its data directory {where} has no split {chosen}; it has {', '.join(corpus.splits)}")
+    split = corpus.in_one_file(chosen)
+    corpus.verify(chosen, ("text",))
+    sources, references = split.text(config.data.src), split.text(config.data.tgt)
+    return _Run(name, path, config, search, corpus, chosen, sources, references)
+
+
+def _check_same_test(first: _Run, other: _Run) -> None:
+    """Raise DataError unless both translate the same text in the same direction, against the same references."""
+    one, another = first.config.data.direction, other.config.data.direction
+    if one != another:
+        raise DataError(f"{first.path} translates {one}, {other.path} {another}: a comparison takes one direction")
+    if first.split != other.split:
+        raise DataError(
+            f"the only test set of {first.path} is {first.split}, that of {other.path} {other.split}: "
+            "choose one with --split, or a data directory for all with --data"
+        )
+    for what, these, those in (
+        ("sources", first.sources, other.sources),
+        ("references", first.references, other.references),
+    ):
+        if these != those:
+            raise DataError(
+                f"{first.path} and {other.path} have other {what} in {first.split} "
+                f"({first.corpus.directory.path}, {other.corpus.directory.path}): choose one with --data"
+            )
+
+
+def _translate(run: _Run, how: Translating) -> System:
+    """Return the system of a run, and write its translations if they are wanted."""
+    translator = Translator.load(run.path, how.checkpoint, how.weights, precision=how.precision)
+    origin = translator.origin
+    assert origin is not None, "the translator was loaded from a run"
+    say(f"{run.name}: translating {run.split}")
+    translations = tuple(translate_text(translator, run.sources, run.split, run.search))
+    if how.output is not None:
+        with open_output(how.output / f"{run.name.replace('/', '-')}.{run.config.data.tgt}") as file:
+            file.writelines(f"{line}\n".encode() for line in translations)
+    return System(
+        run.name, translations, run.path, origin.step, origin.weights, describe_search(run.search), translator.precision
+    )
+
+
+def _notes_on_text(runs: Sequence[_Run]) -> Iterator[str]:
+    """Yield whether the models may know the text."""
+    split = runs[0].split
+    if split == "valid":
+        yield "valid is the development set, by which the weights were chosen: a test set shows more"
+    if split == "train":
+        yield "train is what the models were trained on: these scores say nothing about other text"
+        return
+    others = [run.name for run in runs if read_info(RunDir(run.path)).corpus != run.corpus.fingerprint]
+    if others:
+        verb = "was" if len(others) == 1 else "were"
+        yield (
+            f"{', '.join(others)} {verb} trained on another data directory than {split} is from: the training text may "
+            "have lines of it"
+        )
+
+
+def _notes_on_translating(systems: Sequence[System]) -> Iterator[str]:
+    for what in ("search", "precision"):
+        by_system = {system.name: getattr(system, what) for system in systems}
+        if len({*by_system.values()}) > 1:
+            listed = "; ".join(f"{name}: {value}" for name, value in by_system.items())
+            yield f"the runs translate with different {what}: {listed}"
+
+
+def _notes_on_group(name: str, runs: Sequence[_Run]) -> Iterator[str]:
+    """Yield in what the runs of a group differ, if it is not the seed alone."""
+    seeds = [run.config.training.seed for run in runs]
+    if len({*seeds}) < len(seeds):
+        listed = ", ".join(f"{run.name} {seed}" for run, seed in zip(runs, seeds, strict=True))
+        yield f"group {name}: training.seed is not different in each run ({listed}), and so seeds seem to matter less"
+    first, *others = (run.config.model_dump(mode="json") for run in runs)
+    keys = {each.key for other in others for each in differences(first, other)} - _OF_EACH_RUN
+    if keys:
+        yield f"group {name}: its runs differ in more than the seed: {', '.join(sorted(keys))}"
+
+
+def _notes_on_training_text(runs: Sequence[_Run]) -> Iterator[str]:
+    """Yield how many lines of the test set are in the text that the runs were trained on."""
+    first, names_of = runs[0], defaultdict[Path, list[str]](list)
+    for run in runs:
+        names_of[Path(read_info(RunDir(run.path)).data_dir)].append(run.name)
+    if first.split == "train":
+        return
+    data = first.config.data
+    for directory, names in names_of.items():
+        text = "the training text" if len(names_of) == 1 else f"the training text of {listed(names)}"
+        try:
+            training = read_training_text(
+                DataDir(directory), (data.src, data.tgt), (first.sources, first.references), words=()
+            )
+        except NmtError as error:
+            yield f"whether {text} has lines of {first.split} is not known: {error}"
+            continue
+        n = len(frozenset.union(*training.seen))
+        part = "" if training.n_lines == training.all_lines else f"the first {training.n_lines:,} lines of "
+        yield (
+            f"{n:,} of the {len(first.sources):,} lines of {first.split} are in {part}{text}, letter by letter: "
+            "source, reference or both"
+        )

@@ -1,0 +1,287 @@
+"""A comparison as text for people, and as JSON for programs, which docs/comparing.md describes.
+
+Kocmi, Zouhar, Federmann and Post: Navigating the Metrics Maze: Reconciling Score Magnitudes and Accuracies (ACL 2024,
+arXiv:2401.06760), from the human judgements of pairs of systems of WMT and others.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from nmt.console import printable
+from nmt.evaluate.compare.systems import Comparison, Difference, Group, GroupScore, Result, System
+from nmt.evaluate.line_statistics import Metric
+
+SOURCE = "Kocmi et al., 2024, arXiv:2401.06760"
+
+
+class Threshold(NamedTuple):
+    """Differences from which on people agree with the metric in so many of a hundred pairs of systems."""
+
+    for_65: float
+    for_80: float
+
+
+def threshold_of(metric: Metric) -> Threshold | None:
+    """Return the published threshold of a metric; None if there is none."""
+    if metric.formula == "bleu":
+        return Threshold(1.06, 2.34)
+    if metric.formula == "chrf":
+        return Threshold(0.76, 1.63)
+    if "wmt22-comet-da" in metric.signature:
+        return Threshold(0.0026, 0.0056)  # published for scores times 100
+    return None
+
+
+def agreement(metric: Metric, difference: float) -> str | None:
+    """Return the share of pairs of systems with such a difference in which people agree; None if it is not known."""
+    threshold = threshold_of(metric)
+    if threshold is None:
+        return None
+    if abs(difference) >= threshold.for_80:
+        return "over 80 %"
+    return "65 to 80 %" if abs(difference) >= threshold.for_65 else "under 65 %"
+
+
+NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
+"""Metrics as they are written for people; others have the name they were given."""
+SIGNIFICANT = 0.05
+COLUMNS = 100
+_GAP = "  "
+
+
+def metric_name(metric: Metric) -> str:
+    """Return the name of a metric for people."""
+    return NAMES.get(metric.name, metric.name)
+
+
+def number(metric: Metric, value: float, signed: bool = False) -> str:
+    """Format a score, or with `signed` a difference; metrics whose scores are around 1 need more digits."""
+    return f"{value:{'+' if signed else ''}.{4 if metric.formula == 'mean' else 2}f}"
+
+
+def p_value(p: float) -> str:
+    """Format a p value."""
+    return f"{p:.4f}" if p >= 0.00005 else "<0.0001"
+
+
+def render_text(comparison: Comparison) -> str:
+    """Format the comparison as a table for each metric, and sentences."""
+    text, baseline = comparison.text, comparison.groups[comparison.baseline].name
+    direction = f"{'-'.join(text.languages)}, " if text.languages else ""
+    lines = _wrapped(f"{text.name}: {direction}{len(text.references):,} lines, compared with {baseline}")
+    for result, table in zip(comparison.results, _tables(comparison), strict=True):
+        lines += ["", *table, *_errors(comparison, result)]
+    notes = (f"note: {note}" for note in comparison.notes)
+    for sentences in (verdicts(comparison), explanations(comparison), notes):
+        lines += ["", *(line for sentence in sentences for line in _wrapped(sentence))]
+    lines += ["", *(result.metric.signature for result in comparison.results)]
+    return "\n".join(map(printable, lines))
+
+
+def _wrapped(sentence: str) -> list[str]:
+    return textwrap.wrap(sentence, COLUMNS, subsequent_indent=_GAP)
+
+
+def _tables(comparison: Comparison) -> Iterator[list[str]]:
+    """Yield the lines of each metric's table. Long names lose their middle, so that a table has 100 columns."""
+    columns = [[*column] for column in zip(*_cells(comparison), strict=True) if any(column[1:])]
+    widths = [max(map(len, column)) for column in columns]
+    names = [_counted(group) for group in comparison.groups]
+    titles = [_title(result.metric) for result in comparison.results]
+    room = COLUMNS - sum(width + len(_GAP) for width in widths)
+    width = min(room, max(map(len, (*names, *titles))))
+    header, *rows = zip(*columns, strict=True)
+    cells = iter(rows)
+    for title in titles:
+        table = [(title, header), *((name, next(cells)) for name in names)]
+        yield [
+            _GAP.join([
+                _shortened(name, width).ljust(width),
+                *(cell.rjust(of_column) for cell, of_column in zip(row, widths, strict=True)),
+            ]).rstrip()
+            for name, row in table
+        ]  # fmt: skip
+
+
+def _cells(comparison: Comparison) -> Iterator[tuple[str, ...]]:
+    """Yield the header of all tables, then their rows; cells are empty where there is no value."""
+    of_lines = any(len(group.systems) > 1 for group in comparison.groups) and not _is_over_seeds(comparison)
+    interval = "95 %, lines only" if of_lines else "95 % interval"
+    yield "score", "95 % interval", "s.d.", "diff.", interval, "p", "people agree"
+    for result in comparison.results:
+        for score, difference in zip(result.scores, result.differences, strict=True):
+            yield _row(result.metric, score, difference)
+
+
+def _title(metric: Metric) -> str:
+    return metric_name(metric) + ("" if metric.higher_is_better else " (lower is better)")
+
+
+def _row(metric: Metric, score: GroupScore, difference: Difference | None) -> tuple[str, ...]:
+    low, high = (number(metric, end) for end in score.interval)
+    deviation = "" if score.seed_deviation is None else number(metric, score.seed_deviation)
+    row = (number(metric, score.value), f"{low} to {high}", deviation)
+    if difference is None:
+        return *row, "", "", "", ""
+    low, high = (number(metric, end, signed=True) for end in difference.interval)
+    p = "" if difference.p_holm is None else p_value(difference.p_holm)
+    people = agreement(metric, difference.value) or ""
+    return *row, number(metric, difference.value, signed=True), f"{low} to {high}", p, people
+
+
+def _counted(group: Group) -> str:
+    return group.name if len(group.systems) == 1 else f"{group.name} ({len(group.systems)})"
+
+
+def _shortened(name: str, width: int) -> str:
+    if len(name) <= width:
+        return name
+    end = (width - 1) // 2
+    return f"{name[: width - 1 - end]}…{name[-end:]}"
+
+
+def _errors(comparison: Comparison, result: Result) -> Iterator[str]:
+    """Yield the standard errors of differences over lines and over seeds."""
+    for group, difference in zip(comparison.groups, result.differences, strict=True):
+        if difference is not None and difference.seed_error is not None:
+            over_lines, over_seeds = (
+                number(result.metric, error) for error in (difference.line_error, difference.seed_error)
+            )
+            advice = "" if difference.advice is None else f"; {difference.advice}"
+            yield from _wrapped(
+                f"{_GAP}{group.name}: standard error of the difference {over_lines} over lines, {over_seeds} over "
+                f"seeds{advice}"
+            )
+
+
+def verdicts(comparison: Comparison) -> Iterator[str]:
+    """Yield for each system, in a sentence, by which metrics it is better or worse than the baseline."""
+    baseline, is_open = comparison.groups[comparison.baseline].name, False
+    for position, group in enumerate(comparison.groups):
+        metrics: dict[str, list[str]] = {"better than": [], "worse than": [], "not told apart from": []}
+        for result in comparison.results:
+            if (difference := result.differences[position]) is not None and difference.p_holm is not None:
+                better = "better than" if (difference.value > 0) == result.metric.higher_is_better else "worse than"
+                verdict = better if difference.p_holm < SIGNIFICANT else "not told apart from"
+                metrics[verdict].append(metric_name(result.metric))
+        if parts := [f"{verdict} {baseline} by {listed(names)}" for verdict, names in metrics.items() if names]:
+            yield f"{group.name} is {', '.join(parts)}."
+        is_open = is_open or bool(metrics["not told apart from"])
+    if is_open:
+        yield "Not told apart does not mean equal: the interval says how large the difference may be."
+
+
+def _is_over_seeds(comparison: Comparison) -> bool:
+    differences = [each for result in comparison.results for each in result.differences if each is not None]
+    return any(each.degrees_of_freedom is not None for each in differences)
+
+
+def explanations(comparison: Comparison) -> Iterator[str]:
+    """Yield what the columns mean and how they were computed."""
+    differences = [each for result in comparison.results for each in result.differences if each is not None]
+    n_compared = len(comparison.groups) - 1
+    over_lines = f"{comparison.trials:,} trials, seed {comparison.seed}"
+    over_seeds = _is_over_seeds(comparison)
+    of = " of scores: bootstrap over lines" if over_seeds else ": bootstrap over lines, paired for differences"
+    yield f"95 % intervals{of}; {over_lines}."
+    if any(each.p is not None for each in differences):
+        how = (
+            "t test over seeds and lines, which the intervals of differences come from, too"
+            if over_seeds
+            else f"approximate randomization, two-sided; {over_lines}"
+        )
+        correction = f"; corrected for {n_compared} comparisons (Holm)" if n_compared > 1 else ""
+        yield (
+            f"p: how often chance alone makes two equal systems differ so much; below {SIGNIFICANT} they count as told "
+            f"apart ({how}{correction})."
+        )
+    if any(agreement(result.metric, 0.0) for result in comparison.results):
+        yield (
+            "people agree: in how many pairs of systems that differ so much people find the same one better "
+            f"({SOURCE})."
+        )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join names: `BLEU, chrF and TER`."""
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if names[1:] else names[0]
+
+
+def render_json(comparison: Comparison) -> str:
+    """Format the comparison as one JSON object, without the lines of text; missing values are null."""
+    text = comparison.text
+    return json.dumps(
+        {
+            "text": text.name,
+            "lines": len(text.references),
+            "languages": text.languages,
+            "baseline": comparison.groups[comparison.baseline].name,
+            "groups": [
+                {"name": group.name, "systems": [_system(system) for system in group.systems]}
+                for group in comparison.groups
+            ],
+            "results": [_result(comparison.groups, result) for result in comparison.results],
+            "trials": comparison.trials,
+            "seed": comparison.seed,
+            "notes": comparison.notes,
+        },
+        ensure_ascii=False,
+        indent=1,
+    )
+
+
+def _system(system: System) -> dict[str, object]:
+    return {
+        "name": system.name,
+        "run": None if system.run is None else str(system.run),
+        "step": system.step,
+        "weights": system.weights,
+        "search": system.search,
+        "precision": system.precision,
+    }
+
+
+def _result(groups: Sequence[Group], result: Result) -> dict[str, object]:
+    metric = result.metric
+    return {
+        "metric": metric.name,
+        "signature": metric.signature,
+        "higher_is_better": metric.higher_is_better,
+        "scores": [_score(group, score) for group, score in zip(groups, result.scores, strict=True)],
+        "differences": [
+            _difference(group, difference, agreement(metric, difference.value))
+            for group, difference in zip(groups, result.differences, strict=True)
+            if difference is not None
+        ],
+    }
+
+
+def _score(group: Group, score: GroupScore) -> dict[str, object]:
+    return {
+        "group": group.name,
+        "value": score.value,
+        "interval": score.interval,
+        "by_system": score.by_system,
+        "seed_deviation": score.seed_deviation,
+    }
+
+
+def _difference(group: Group, difference: Difference, people: str | None) -> dict[str, object]:
+    freedom = difference.degrees_of_freedom
+    return {
+        "group": group.name,
+        "value": difference.value,
+        "interval": difference.interval,
+        "p": difference.p,
+        "p_holm": difference.p_holm,
+        "line_error": difference.line_error,
+        "seed_error": difference.seed_error,
+        "degrees_of_freedom": None if freedom is None or math.isinf(freedom) else freedom,  # JSON has no infinity
+        "advice": difference.advice,
+        "people_agree": people,
+    }

@@ -1,0 +1,4 @@
+"""Contrasts of challenge sets: a true translation, and one that is wrong in a known way, made of any parallel text.
+
+`contrasts.py` makes them; `rewriting.py` knows changes of any language, and `german.py` and the like those of one.
+"""

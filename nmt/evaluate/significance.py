@@ -1,0 +1,300 @@
+"""Is a difference between systems more than the choice of test lines, or of seeds? Tests over both.
+
+Shapes are written with L lines, C counts of a metric, and S resamples.
+
+A run's score varies with its seed and with the test lines, and a part of it with both: on each line, another seed is
+lucky. The variance between the runs of a group, measured on one test set, contains that part, and so does the variance
+over lines, measured with these runs. It is counted once, as in the analysis of variance of any experiment whose
+subjects (runs) and items (lines) are both samples (Clark, 1973, The language-as-fixed-effect fallacy).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+
+from nmt.errors import DataError
+from nmt.evaluate.line_statistics import Floats, LineCounts
+
+_NORMAL_FROM = 1e7  # degrees of freedom; the t distribution differs from the normal one by less than 1e-7
+_EPSILON = 1e-15
+
+
+def error_and_freedom(variances: Sequence[float], sizes: Sequence[int], known: float = 0.0) -> tuple[float, float]:
+    """Return the standard error of a sum or difference of means and its degrees of freedom (Welch, 1947).
+
+    Args:
+        variances: of each mean, estimated from so many values as `sizes` says.
+        known: a further part of the variance, which adds no uncertainty.
+    """
+    total = sum(variances) + known
+    spread = sum(variance**2 / (n - 1) for variance, n in zip(variances, sizes, strict=True))
+    return math.sqrt(total), total**2 / spread if spread else math.inf
+
+
+def two_sided_p(t: float, degrees_of_freedom: float) -> float:
+    """Return the probability of a value at least as far from 0 as `t`."""
+    if degrees_of_freedom >= _NORMAL_FROM:
+        return math.erfc(abs(t) / math.sqrt(2))
+    a, x = degrees_of_freedom / 2, degrees_of_freedom / (degrees_of_freedom + t * t)
+    if x <= (a + 1) / (a + 2.5):  # where the continued fraction converges fast
+        return _incomplete_beta(x, a, 0.5)
+    return 1 - _incomplete_beta(t * t / (degrees_of_freedom + t * t), 0.5, a)
+
+
+def quantile(confidence: float, degrees_of_freedom: float) -> float:
+    """Return the t between which and -t the distribution has the share `confidence`."""
+    t = NormalDist().inv_cdf((1 + confidence) / 2)
+    if degrees_of_freedom >= _NORMAL_FROM:
+        return t
+    half = degrees_of_freedom / 2
+    peak = math.exp(math.lgamma(half + 0.5) - math.lgamma(half)) / math.sqrt(degrees_of_freedom * math.pi)
+    step = t
+    while step > 1e-12 * t:  # Newton's method: p is convex, and t is smaller than the solution
+        density = peak * (1 + t * t / degrees_of_freedom) ** (-half - 0.5)
+        step = (two_sided_p(t, degrees_of_freedom) - (1 - confidence)) / (2 * density)
+        t += step
+    return t
+
+
+def _incomplete_beta(x: float, a: float, b: float) -> float:
+    """Return the regularised incomplete beta function by its continued fraction (NIST, dlmf.nist.gov/8.17.E22)."""
+    if x <= 0:
+        return 0.0
+    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)) / a
+    numerator, denominator = 1.0, 1 / (1 - (a + b) * x / (a + 1))  # Lentz's method
+    result = denominator
+    for m in range(1, 1000):
+        for term in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
+            numerator, denominator = 1 + term / numerator, 1 / (1 + term * denominator)
+            result *= numerator * denominator
+        if abs(numerator * denominator - 1) < _EPSILON:
+            break
+    return front * result
+
+
+TRIALS = 10_000
+SEED = 12345
+CONFIDENCE = 0.95
+_CHUNK = 1 << 23  # numbers of a matrix of resamples
+
+
+class Interval(NamedTuple):
+    """A 95 % interval."""
+
+    low: float
+    high: float
+
+
+def approximate_randomization(first: LineCounts, second: LineCounts, trials: int = TRIALS, seed: int = SEED) -> float:
+    """Return the two-sided p of the difference between two systems (Riezler and Maxwell, 2005).
+
+    The null hypothesis is that both systems' translations of a line could be exchanged: in each trial they are, of
+    lines chosen at random, and p is the share of trials, the observed one among them, whose difference is at least that
+    of the systems. `sacrebleu --paired-ar` counts larger ones only: the same unless few lines differ, but systems that
+    do not differ at all have its smallest p.
+    """
+    return randomization_tests([(first, second)], trials, seed)[0]
+
+
+def randomization_tests(
+    pairs: Sequence[tuple[LineCounts, LineCounts]], trials: int = TRIALS, seed: int = SEED
+) -> list[float]:
+    """Return p of each pair as `approximate_randomization` does; the lines that are exchanged are drawn once for all.
+
+    All systems have the same lines.
+    """
+    if not pairs:
+        return []
+    n_lines, changes = len(pairs[0][0].counts), [second.counts - first.counts for first, second in pairs]
+    totals = [(first.counts.sum(0), second.counts.sum(0)) for first, second in pairs]
+    least = [abs(first.score() - second.score()) - 1e-9 for first, second in pairs]  # another order rounds otherwise
+    rng, n_as_large = np.random.default_rng(seed), np.zeros(len(pairs), np.int64)
+    for size in _chunks(trials, n_lines):
+        exchanged = rng.integers(0, 2, (size, n_lines)).astype(np.float64)
+        for number, change in enumerate(_sums(exchanged, changes)):
+            scores, (first, second) = pairs[number][0].scores, totals[number]
+            differences = scores(first + change) - scores(second - change)
+            n_as_large[number] += (np.abs(differences) >= least[number]).sum()
+    return [float(n + 1) / (trials + 1) for n in n_as_large]
+
+
+def bootstrap_scores(systems: Sequence[LineCounts], samples: int = TRIALS, seed: int = SEED) -> Floats:
+    """Return scores on resampled test sets, (len(systems), S): lines are drawn with replacement (Koehn, 2004).
+
+    They are the same lines for all systems and metrics, and in each call with as many lines and the same seed.
+    """
+    n_lines, rng = len(systems[0].counts), np.random.default_rng(seed)
+    result = []
+    for size in _chunks(samples, n_lines):
+        rows = rng.integers(0, n_lines, (size, n_lines))
+        rows += n_lines * np.arange(size)[:, None]
+        drawn = np.bincount(rows.ravel(), minlength=size * n_lines).reshape(size, n_lines).astype(np.float64)
+        sums = _sums(drawn, [system.counts for system in systems])
+        result.append(np.stack([system.scores(of_system) for system, of_system in zip(systems, sums, strict=True)]))
+    return np.concatenate(result, axis=1)
+
+
+def _sums(drawn: Floats, counts: Sequence[Floats]) -> list[Floats]:
+    """Return the sums of each of the counts (L, C) over lines that are drawn so often (S, L): one product, since
+    several take longer."""
+    return np.split(drawn @ np.hstack(counts), np.cumsum([each.shape[1] for each in counts])[:-1], axis=1)
+
+
+def interval(values: Floats) -> Interval:
+    """Return the percentile interval of resampled values (S,)."""
+    low, high = np.quantile(values, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return Interval(float(low), float(high))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return the p values corrected for their number (Holm, 1979), in the same order."""
+    corrected, largest = [0.0] * len(p_values), 0.0
+    for rank, i in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
+        corrected[i] = largest
+    return corrected
+
+
+def _chunks(n: int, width: int) -> Iterator[int]:
+    """Yield sizes that add up to `n`, so that a matrix of that many rows of `width` numbers fits into memory."""
+    most = max(1, _CHUNK // max(1, width))
+    for start in range(0, n, most):
+        yield min(most, n - start)
+
+
+MIN_RUNS = 3
+"""Runs a side from which on a test over seeds is worth reporting."""
+_CLEARLY = 0.9  # a prediction that is smaller than the other by this factor
+
+
+@dataclass(frozen=True)
+class SeedTest:
+    """The difference of the mean scores of two groups of runs: over seeds and lines."""
+
+    value: float
+    """The other group less the baseline."""
+    interval: Interval
+    p: float
+    """Two-sided, by the t distribution."""
+    line_error: float
+    """Standard error over lines with these runs."""
+    seed_error: float
+    """Standard error over seeds with these lines. Both errors contain what varies with seed and line together, so that
+    the squared error of the difference is less than the sum of their squares."""
+    degrees_of_freedom: float
+    """Infinite if the runs of each group have the same score."""
+    half_width_of_twice_the_runs: float
+    """Half of the interval's expected width with twice as many runs a side."""
+    half_width_of_twice_the_lines: float
+
+
+@dataclass(frozen=True)
+class _Variances:
+    """Parts of the variance of a difference. A pair has a value for each group."""
+
+    seeds: tuple[float, float]
+    """Of the mean over runs, on these lines."""
+    both: tuple[float, float]
+    """Of seed and line together; a part of `seeds`, too."""
+    lines: float
+    """Of lines alone: what infinitely many runs would leave."""
+    runs: tuple[int, int]
+
+    def error_and_freedom(self) -> tuple[float, float]:
+        """Return the standard error of the difference and its degrees of freedom.
+
+        The variance over lines counts as known: there are hundreds of lines.
+        """
+        return error_and_freedom(self.seeds, self.runs, known=self.lines)
+
+    def half_width(self) -> float:
+        """Return half of the width of the interval."""
+        error, freedom = self.error_and_freedom()
+        return error * quantile(CONFIDENCE, freedom)
+
+    def twice_the_runs(self) -> _Variances:
+        """Return the variances to be expected with twice as many runs."""
+        (first, second), (n_first, n_second) = self.seeds, self.runs
+        return replace(self, seeds=(first / 2, second / 2), runs=(2 * n_first, 2 * n_second))
+
+    def twice_the_lines(self) -> _Variances:
+        """Return the variances to be expected with twice as many lines."""
+        first, second = (seeds - min(seeds, both) / 2 for seeds, both in zip(self.seeds, self.both, strict=True))
+        return replace(self, seeds=(first, second), lines=self.lines / 2)
+
+
+def seeds_and_lines(baseline: Sequence[LineCounts], other: Sequence[LineCounts]) -> SeedTest:
+    """Test the difference between two groups of runs, of which each has at least two.
+
+    The variance of the difference is s_A²/k_A + s_B²/k_B + the variance over lines less what of it is in the first two
+    already. The degrees of freedom are those of Welch and Satterthwaite with the variance over lines as known.
+
+    Raises DataError if there is a single line.
+    """
+    runs = [*baseline, *other]
+    if len(runs[0].counts) < 2:
+        raise DataError("the test set has one line: how scores vary between lines needs at least two")
+    sizes, covariance = (len(baseline), len(other)), _over_lines(runs)
+    weights = np.repeat((-1 / sizes[0], 1 / sizes[1]), sizes)
+    over_lines = max(0.0, float(weights @ covariance @ weights))  # rounding
+    first, second = slice(0, sizes[0]), slice(sizes[0], None)
+    scores = [run.score() for run in baseline], [run.score() for run in other]
+    between = statistics.variance(scores[0]) / sizes[0], statistics.variance(scores[1]) / sizes[1]
+    both = (_both(covariance[first, first]), _both(covariance[second, second]))
+    variances = _Variances(between, both, max(0.0, over_lines - sum(both)), sizes)
+    value = statistics.mean(scores[1]) - statistics.mean(scores[0])  # exact: 0 for equal runs
+    error, freedom = variances.error_and_freedom()
+    half = variances.half_width()
+    p = two_sided_p(value / error, freedom) if error else float(value == 0)
+    return SeedTest(
+        value,
+        Interval(value - half, value + half),
+        p,
+        line_error=math.sqrt(over_lines),
+        seed_error=math.sqrt(sum(between)),
+        degrees_of_freedom=freedom,
+        half_width_of_twice_the_runs=variances.twice_the_runs().half_width(),
+        half_width_of_twice_the_lines=variances.twice_the_lines().half_width(),
+    )
+
+
+def what_to_add(test: SeedTest) -> str:
+    """Return a sentence that says whether more runs or more lines would tell the difference better."""
+    runs, lines = test.half_width_of_twice_the_runs, test.half_width_of_twice_the_lines
+    if runs < _CLEARLY * lines:
+        verdict = "more runs would help most"
+    elif lines < _CLEARLY * runs:
+        verdict = "more test lines would help most"
+    else:
+        verdict = "more runs or more test lines would help alike"
+    now = (test.interval.high - test.interval.low) / 2
+    return (
+        f"{verdict}: the interval is ±{now:.2f}, with twice the runs it would be about ±{runs:.2f}, with twice the "
+        f"lines ±{lines:.2f}"
+    )
+
+
+def _over_lines(runs: Sequence[LineCounts]) -> Floats:
+    """Return the covariances of the scores of runs over lines, by the jackknife."""
+    without = np.stack([run.scores(run.counts.sum(0) - run.counts) for run in runs])  # each line in turn
+    deviations = without - without.mean(1, keepdims=True)
+    n_lines = deviations.shape[1]
+    covariance: Floats = deviations @ deviations.T * ((n_lines - 1) / n_lines)
+    return covariance
+
+
+def _both(covariance: Floats) -> float:
+    """Return how much of the variance over lines of a group's mean score its runs do not share."""
+    n = len(covariance)
+    shared = (covariance.sum() - np.trace(covariance)) / (n * (n - 1))
+    return max(0.0, float(np.trace(covariance) / n - shared)) / n

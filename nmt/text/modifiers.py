@@ -1,0 +1,320 @@
+"""Modifiers of training pairs: pure functions of a pair of lines and random numbers.
+
+Where something is the same on both sides and occurs once on each (a number, an address, a name), the two are
+translations of each other, without an alignment of words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from random import Random
+from typing import NamedTuple, TypeVar
+
+from nmt.config import SearchConfig
+from nmt.text.constraints import Glossary, Span, alone, constraint_spans, spans
+from nmt.text.inline import mark_terms
+
+T = TypeVar("T")
+
+
+def below(rng: Random, n: int) -> int:
+    """Return an integer from 0 to n - 1."""
+    return int(rng.random() * n)
+
+
+def pick(rng: Random, items: Sequence[T]) -> T:
+    """Return one of the items."""
+    return items[below(rng, len(items))]
+
+
+def some(rng: Random, items: Sequence[T], share: float) -> list[T]:
+    """Return at least one of the items, in order: one for certain, and each other with probability `share`."""
+    certain = below(rng, len(items))
+    return [item for i, item in enumerate(items) if rng.random() < share or i == certain]
+
+
+END_MARKS = ".!?…。！？｡։।॥؟۔"
+"""Marks that end a sentence."""
+
+# a letter that begins a word, also of one with an apostrophe or written with combining marks
+_INITIAL = re.compile(r"(?<![\w'’\u0300-\u036f])[^\W\d_]")
+_DOTTED = ("tr", "az")  # Turkish and Azerbaijani: the capital of i is İ, that of ı is I
+
+
+def upper_case(src: str, tgt: str, _: Random, languages: tuple[str, str] = ("", "")) -> tuple[str, str]:
+    """Return both sides in upper case."""
+    if not _has_case(src):
+        return src, tgt
+    return _outside_spans(src, _upper(languages[0])), _outside_spans(tgt, _upper(languages[1]))
+
+
+def title_case(src: str, tgt: str, _: Random, languages: tuple[str, str] = ("", "")) -> tuple[str, str]:
+    """Return both sides with a capital at the start of each word."""
+    if not _has_case(src):
+        return src, tgt
+    return _titled(src, languages[0]), _titled(tgt, languages[1])
+
+
+def lower_case(src: str, tgt: str, _: Random, languages: tuple[str, str] = ("", "")) -> tuple[str, str]:
+    """Return the source in lower case, and the target."""
+
+    def lower(text: str) -> str:
+        return (text.replace("I", "ı").replace("İ", "i") if _is_dotted(languages[0]) else text).lower()
+
+    return _outside_spans(src, lower), tgt
+
+
+def drop_end_punctuation(src: str, tgt: str, _: Random) -> tuple[str, str]:
+    """Return both sides without the marks at their ends, if both have some."""
+    sides = _without_end_marks(src), _without_end_marks(tgt)
+    return sides if sides[0] != src and sides[1] != tgt else (src, tgt)
+
+
+def _without_end_marks(text: str) -> str:
+    kept = text.rstrip()
+    shorter = kept.rstrip(END_MARKS)
+    is_within = any(span.end > len(shorter) for span in spans(text))
+    return text if shorter == kept or not shorter.strip() or is_within else shorter.rstrip()
+
+
+def _has_case(text: str) -> bool:
+    """Whether most letters are of a script with case: a name in Latin letters is no reason to change the rest."""
+    letters = [*filter(str.isalpha, text)]
+    return 2 * sum(map(str.__ne__, map(str.lower, letters), map(str.upper, letters))) > len(letters)
+
+
+def _titled(text: str, language: str) -> str:
+    upper = _upper(language)
+
+    def capital(match: re.Match[str]) -> str:
+        letter = match[0]
+        return upper(letter) if letter == "i" else letter.title()
+
+    protected = [range(span.start, span.end) for span in spans(text)]
+    return _INITIAL.sub(lambda match: match[0] if _is_in(match.start(), protected) else capital(match), text)
+
+
+def _is_in(index: int, ranges: list[range]) -> bool:
+    return any(index in each for each in ranges)
+
+
+def _upper(language: str) -> Callable[[str], str]:
+    if _is_dotted(language):
+        return lambda text: text.replace("i", "İ").upper()
+    return str.upper
+
+
+def _is_dotted(language: str) -> bool:
+    return re.split("[_-]", language)[0] in _DOTTED
+
+
+def _outside_spans(text: str, change: Callable[[str], str]) -> str:
+    """Change the text around protected spans."""
+    parts, end = list[str](), 0
+    for span in spans(text):
+        parts += change(text[end : span.start]), text[span.start : span.end]
+        end = span.end
+    return "".join([*parts, change(text[end:])])
+
+
+SHARE = 0.1
+"""Share of the words of a line that have a typo, besides the one that has it for certain."""
+
+# Latin, Greek, Cyrillic, Armenian, Hebrew, Arabic, Georgian
+_LETTER = (
+    r"A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0386-\u03ff\u0400-\u0481\u048a-\u052f\u0531-\u0556\u0561-\u0587"
+    r"\u05d0-\u05ea\u0621-\u064a\u0671-\u06d3\u10d0-\u10fa\u1e00-\u1fff"
+)
+_WORD = re.compile(rf"(?<![\w\u0300-\u036f])[{_LETTER}]{{4,}}(?![\w\u0300-\u036f])")
+_ROWS = (
+    "qwertyuiop", "asdfghjkl", "zxcvbnm",
+    "йцукенгшщзхъ", "фывапролджэ", "ячсмитьбю",
+    "ςερτυθιοπ", "ασδφγηξκλ", "ζχψωβνμ",
+)  # fmt: skip
+_NEIGHBOURS = {row[i]: row[max(i - 1, 0) : i] + row[i + 1 : i + 2] for row in _ROWS for i in range(len(row))}
+
+
+def typos(src: str, tgt: str, rng: Random) -> tuple[str, str]:
+    """Return the source with typos in some words of at least four letters, and the target."""
+    matches = words(src)
+    if not matches:
+        return src, tgt
+    parts, end = list[str](), 0
+    for match in some(rng, matches, SHARE):
+        parts += src[end : match.start()], _mistyped(match[0], rng)
+        end = match.end()
+    return "".join([*parts, src[end:]]), tgt
+
+
+def words(line: str) -> list[re.Match[str]]:
+    """Return the words of at least four letters, but for what a translation must copy."""
+    protected = {i for span in spans(line) for i in range(span.start, span.end)}
+    return [match for match in _WORD.finditer(line) if protected.isdisjoint(range(match.start(), match.end()))]
+
+
+def _mistyped(word: str, rng: Random) -> str:
+    """Return the word with one typo; its first letter is right."""
+    i = 1 + below(rng, len(word) - 2)
+    return word[:i] + typo(word[i], word[i + 1], rng) + word[i + 2 :]
+
+
+def typo(first: str, second: str, rng: Random) -> str:
+    """Return two letters of a word with a typo in the first: swapped, left out, doubled, or its neighbour on the
+    keyboard.
+    """
+    kind = pick(rng, ("swapped", "left out", "doubled", "neighbour"))
+    if kind == "swapped" and first != second:
+        return second + first
+    if kind == "doubled":
+        return first + first + second
+    if kind == "neighbour" and (neighbours := _NEIGHBOURS.get(first.lower())):
+        return pick(rng, neighbours.upper() if first.isupper() else neighbours) + second
+    return second
+
+
+MAX_NOISE = 40
+"""Maximum number of symbols of noise."""
+
+# first and last characters; all between them are assigned and visible
+_BLOCKS = (
+    (0x21, 0x7E), (0xA1, 0xAC), (0xC0, 0x17F), (0x3A3, 0x3CE), (0x410, 0x44F), (0x561, 0x586), (0x5D0, 0x5EA),
+    (0x627, 0x63A), (0x905, 0x939), (0xE01, 0xE30), (0x10D0, 0x10F0), (0x2190, 0x21FF), (0x2200, 0x22FF),
+    (0x25A0, 0x25FF), (0x3041, 0x3096), (0x30A1, 0x30FA), (0x4E00, 0x9FA5), (0xAC00, 0xD7A3), (0x1F600, 0x1F64F),
+)  # fmt: skip
+_NAME = re.compile(r"(?<![\w\u0300-\u036f])[^\W\d_]{4,}(?![\w\u0300-\u036f])")
+_PLACEHOLDERS = (
+    "{{{}}}", "{{{{{}}}}}", "${{{}}}", "%({})s", "__{}__", "${}", "{{0}}", "{{1}}", "%s", "%d", "%1$s", "%2$s",
+)  # fmt: skip
+_WORDS = ("name", "user", "count", "file", "value", "item", "date", "page", "city", "price")
+_TAGS = ("b", "i", "u", "em", "strong", "p", "span", "code", 'a href="#{}"', 'g id="{}"', 'span class="c{}"')
+_EMPTY_TAGS = ("br", "hr", 'x id="{}"', 'ph id="{}"')
+
+
+Place = tuple[int, int]
+"""The first character, and the one after the last."""
+
+
+class _Copied(NamedTuple):
+    src: Place
+    tgt: Place
+
+
+def noise(src: str, _: str, rng: Random) -> tuple[str, str]:
+    """Return a line of random symbols, in number about the pieces of the source, as both sides."""
+    n_left, words = min(max(len(src) // 4, 3), MAX_NOISE), []
+    while n_left > 0:
+        (first, last), size = pick(rng, _BLOCKS), 1 + below(rng, min(n_left, 6))
+        words.append("".join(chr(first + below(rng, last - first + 1)) for _ in range(size)))
+        n_left -= size
+    line = " ".join(words)
+    return line, line
+
+
+def placeholders(src: str, tgt: str, rng: Random) -> tuple[str, str]:
+    """Return both sides with different placeholders in place of some of what is the same on both."""
+    copied = _copied(src, tgt)
+    if not copied:
+        return src, tgt
+    places: dict[str, _Copied] = {}
+    for each in some(rng, copied, 0.3):
+        form, word = pick(rng, _PLACEHOLDERS), pick(rng, _WORDS)
+        places.setdefault(form.format(word.upper() if "$" in form or "__" in form else word), each)
+    return (
+        _replaced(src, {each.src: text for text, each in places.items()}),
+        _replaced(tgt, {each.tgt: text for text, each in places.items()}),
+    )
+
+
+def tags(src: str, tgt: str, rng: Random) -> tuple[str, str]:
+    """Return both sides with tags around the whole, or around something that is the same on both."""
+    where = pick(rng, [_Copied((0, len(src)), (0, len(tgt))), *_copied(src, tgt)])
+    if below(rng, 4):
+        tag = pick(rng, _TAGS).format(below(rng, 10))
+        before, after = f"<{tag}>", f"</{tag.split()[0]}>"
+    else:
+        before, after = f"<{pick(rng, _EMPTY_TAGS).format(below(rng, 10))}/>", ""
+    sides = ((text, place, text[slice(*place)]) for text, place in ((src, where.src), (tgt, where.tgt)))
+    tagged_src, tagged_tgt = (_replaced(text, {place: before + inner + after}) for text, place, inner in sides)
+    return tagged_src, tagged_tgt
+
+
+def _copied(src: str, tgt: str) -> list[_Copied]:
+    """Return what is the same on both sides and occurs once on each, in the order of the source."""
+    of_src, of_tgt = _places(src), _places(tgt)
+    return [
+        _Copied(places[0], of_tgt[text][0])
+        for text, places in of_src.items()
+        if len(places) == 1 and len(of_tgt.get(text, ())) == 1
+    ]
+
+
+def _places(text: str) -> dict[str, list[Place]]:
+    """Return where numbers and addresses are, and words of four or more letters with a capital, but not the first."""
+    protected = list(spans(text))
+    inside = {i for span in protected for i in range(span.start, span.end)}
+    found = [(span.start, span.end) for span in protected if span.kind in ("number", "url", "email")]
+    names = (match for match in _NAME.finditer(text) if match.start() > 0 and match[0][0].isupper())
+    found += [match.span() for match in names if match.start() not in inside]
+    places: defaultdict[str, list[Place]] = defaultdict(list)
+    for start, end in sorted(found):
+        places[text[start:end]].append((start, end))
+    return places
+
+
+def _replaced(text: str, new: Mapping[Place, str]) -> str:
+    """Return the text with other texts in these places, which do not overlap."""
+    parts, position = list[str](), 0
+    for (start, end), other in sorted(new.items()):
+        parts += text[position:start], other
+        position = end
+    return "".join([*parts, text[position:]])
+
+
+TERM_SHARE = 0.7
+"""Share of the terms of a pair that are marked, besides the one that is for certain."""
+OTHER = 0.5
+"""Share of the pairs whose marked terms have, in their marks and in the target, the translation of another term or a
+made-up word: what the model cannot guess, it has to read."""
+MADE_UP = 0.5
+"""Share of made-up words among those."""
+
+_ANY = SearchConfig()
+
+
+def terms(src: str, tgt: str, rng: Random, glossary: Glossary) -> tuple[str, str]:
+    """Return the source with marks on some of its terms, of those that the target translates so, and the target."""
+    translated, rest = list[Span](), tgt
+    for span in sorted(constraint_spans(src, _ANY, glossary), key=lambda span: -len(span.wanted)):
+        # matches are removed, so that a translation within another is not counted again
+        rest, n = alone(span.wanted).subn(" ", rest, count=1)
+        translated += [span] * n
+    if not translated:
+        return src, tgt
+    chosen = some(rng, sorted(translated, key=lambda span: span.start), TERM_SHARE)
+    if rng.random() < OTHER:
+        chosen, tgt = _with_others(chosen, tgt, rng, glossary)
+    return mark_terms(src, chosen), tgt
+
+
+def _with_others(spans: Sequence[Span], tgt: str, rng: Random, glossary: Glossary) -> tuple[list[Span], str]:
+    """Return the spans with other translations and the target that has these; one that it has twice stays."""
+    changed = []
+    for span in spans:
+        other, found = pick(rng, glossary.translations), list(alone(span.wanted).finditer(tgt))
+        if rng.random() < MADE_UP:
+            other = _made_up(other, rng)
+        if len(found) == 1:
+            span, tgt = replace(span, wanted=other), tgt[: found[0].start()] + other + tgt[found[0].end() :]
+        changed.append(span)
+    return changed, tgt
+
+
+def _made_up(word: str, rng: Random) -> str:
+    """Return the letters of a word in another order; the first stays, so that a name is still one."""
+    left, letters = list(word[1:]), [word[:1]]
+    while left:
+        letters.append(left.pop(below(rng, len(left))))
+    return " ".join("".join(letters).split())

@@ -1,0 +1,115 @@
+"""Classification: the probabilities of the labels of texts, and the labels of the lines of a file.
+
+Legend: N texts, C labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from nmt.console import say
+from nmt.data.batching import Pairs, even_batches
+from nmt.data.corpus import Lines
+from nmt.files.write import open_output, refuse_overwriting
+from nmt.model.device import pick_device
+from nmt.model.precision import autocast
+from nmt.runs.model import Saved, choose_precision, open_saved
+from nmt.text.tokenizer import is_blank
+from nmt.training.objective import class_logits
+from nmt.translate.files import MAX_NUMBERS, input_windows, progress_between
+from nmt.translate.sentences import MAX_PIECES_FACTOR
+
+MAX_TOKENS = 8192
+"""Padded tokens that are computed at a time, if the longest text has not more."""
+
+
+class Classifier:
+    """Predicts the labels of texts."""
+
+    def __init__(self, saved: Saved, device: torch.device, precision: str) -> None:
+        """Raises ConfigError if the model has learned something else, CheckpointError if its weights do not fit."""
+        saved.check_classifies()
+        assert saved.tokenizers.labels is not None, "its objective has labels"
+        self.config, self.origin, self.precision = saved.config, saved.origin, precision
+        self.labels = saved.tokenizers.labels.names
+        """The C labels, in the order of the probabilities."""
+        self._tokenizer, self._device = saved.tokenizers[saved.config.data.src], device
+        self._model = saved.model().to(device)
+        model = saved.config.model
+        at_most = MAX_PIECES_FACTOR * saved.config.data.max_pieces
+        self.max_length = model.max_positions - 1 if model.positions == "learned" else at_most
+        """Pieces of a text that are read; what follows them is not."""
+
+    @classmethod
+    def load(
+        cls, path: Path, checkpoint: str = "best", weights: str = "auto", device: str = "auto", precision: str = "auto"
+    ) -> Classifier:
+        """Load the classifier of a run; arguments as of `open_saved`, whose errors it raises."""
+        saved, chosen = open_saved(path, checkpoint, weights), pick_device(device)
+        saved.check_classifies()
+        return cls(saved, chosen, choose_precision(saved, precision, chosen))
+
+    def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
+        """Return the ids of texts, as they are read, and the rows of those that are longer."""
+        encoded = self._tokenizer.encode_all(["" if is_blank(text) else text for text in texts])
+        cut = [row for row, ids in enumerate(encoded) if len(ids) > self.max_length]
+        return [ids[: self.max_length] for ids in encoded], cut
+
+    @torch.inference_mode()
+    def probabilities(
+        self, encoded: Sequence[Sequence[int]], done: Callable[[int], None] | None = None
+    ) -> npt.NDArray[np.float32]:
+        """Return the probabilities (N, C) of the labels of texts, given by `encode`.
+
+        `done` is called with the number of texts of each batch.
+        """
+        found = np.zeros((len(encoded), len(self.labels)), np.float32)
+        if not encoded:
+            return found
+        lines = Lines.of([np.array(ids, np.int64) for ids in encoded])
+        pairs = Pairs.of_sides(lines, lines)
+        for rows in even_batches(pairs.lengths, MAX_TOKENS):
+            batch = pairs.batch(rows).to(self._device)
+            with autocast(self.precision, self._device):
+                logits = class_logits(self._model, batch)
+            found[rows] = logits.softmax(-1).cpu().numpy()
+            if done is not None:
+                done(len(rows))
+        return found
+
+
+def classify_file(classifier: Classifier, source: Path | str, target: Path | str, all_labels: bool = False) -> None:
+    """Classify the lines of a file, or of standard input (`-`), into a file or to standard output (`-`).
+
+    Line n has the most probable label of line n and its probability, separated by a tab; with `all_labels` all of them,
+    the most probable first. Blank lines stay blank. Lines that are too long are cut, counted and printed to standard
+    error at the end. Raises DataError if the input is missing or not UTF-8, or the output cannot be written.
+    """
+    refuse_overwriting((target,), (source,))
+    n_lines, cut = 0, list[int]()
+    with open_output(target) as out, progress_between("classifying", source, target) as progress:
+        for window in input_windows(source, classifier.config.data.src):
+            encoded, too_long = classifier.encode(window)
+            cut += [n_lines + row + 1 for row in too_long]
+            probabilities = classifier.probabilities(encoded, progress.add)
+            for text, own in zip(window, probabilities, strict=True):
+                out.write(f"{'' if is_blank(text) else output_row(classifier.labels, own, all_labels)}\n".encode())
+            out.flush()
+            n_lines += len(window)
+    if cut:
+        numbers = ", ".join(map(str, cut[:MAX_NUMBERS])) + (", …" if len(cut) > MAX_NUMBERS else "")
+        say(
+            f"{len(cut):,} {'line' if len(cut) == 1 else 'lines'} had more than {classifier.max_length:,} pieces; only "
+            f"the start was read: {numbers}"
+        )
+
+
+def output_row(labels: Sequence[str], probabilities: npt.NDArray[np.float32], all_labels: bool = False) -> str:
+    """Return the most probable label and its probability, or all of them, separated by tabs."""
+    order = np.argsort(-probabilities, kind="stable")[: None if all_labels else 1]
+    return "\t".join(f"{labels[i]}\t{probabilities[i]:.6f}" for i in order.tolist())
