@@ -29,7 +29,7 @@ from nmt.evaluate.report import record_scores
 from nmt.evaluate.run import Evaluation, choose_split, choose_splits, corpus_of, evaluate_run
 from nmt.prepare.prepare import prepare as run_prepare
 from nmt.process import keep_freed_memory
-from nmt.sharing.download import download
+from nmt.share.hub import download
 from nmt.training.loop import fit
 from nmt.training.parallel.world import joined
 from nmt.translate.translator import Translator

@@ -128,7 +128,7 @@ class RunDir:
     log.jsonl, tensorboard/  training log
     dev/                     translations of the development set, one file per validation
     profile/trace.json.gz    profiler trace of a few steps (nmt train --profile)
-    scores.jsonl             what nmt evaluate measured, see `nmt.runs.scores`
+    scores.jsonl             what nmt evaluate measured, see `nmt.runs.info`
     ctranslate2-…/           see `ExportDir`, by number format (nmt translate --engine ctranslate2)
     """
 
@@ -203,7 +203,7 @@ class ExportDir:
     model.bin, *.json        the same as a model of CTranslate2
     README.md                the model card
 
-    One for transformers has translator.json, README.md and the files that library loads, see `nmt.export.transformers`.
+    One for transformers has translator.json, README.md and the files that library loads, see `nmt.share.transformers`.
     """
 
     path: Path

@@ -78,7 +78,7 @@ def back_translate(
     from nmt.cli.defaults import search_settings
     from nmt.recipes.back_translate import SEARCHES, BackTranslation
     from nmt.recipes.back_translate import back_translate as run_recipe
-    from nmt.recipes.configs import run_config
+    from nmt.recipes.directory import run_config
 
     changes = [*SEARCHES[how], *(f"search.{setting}" for setting in search or ())]
     request = BackTranslation(

@@ -13,7 +13,7 @@ from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
 from nmt.runs.info import check_is_run, launch, read_info
 from nmt.runs.listing import newest_run
-from nmt.sharing.download import local_model
+from nmt.share.hub import local_model
 from nmt.training.setup.lock import check_vacant
 
 

@@ -77,7 +77,7 @@ def distil(
       nmt distil --teacher runs/big-de-en --beam 8 --config small.yaml --output data/distilled/small
     """
     from nmt.cli.defaults import search_settings
-    from nmt.recipes.configs import run_config
+    from nmt.recipes.directory import run_config
     from nmt.recipes.distil import Distillation
     from nmt.recipes.distil import distil as run_recipe
 

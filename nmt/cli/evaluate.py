@@ -232,7 +232,7 @@ def _show_history(run: Path | None, splits: Sequence[str], json: bool) -> None:
     from nmt.cli.defaults import run_or_newest
     from nmt.evaluate.report import History
     from nmt.layout import RunDir
-    from nmt.runs.scores import read_scores
+    from nmt.runs.info import read_scores
 
     directory = RunDir(run_or_newest(run))
     records = [record for record in read_scores(directory) if not splits or record.split in splits]

@@ -75,12 +75,12 @@ def export(
     if kind in ("folder", "transformers") and (quantization, check, check_lines) != (None, None, None):
         raise ConfigError([OF_CTRANSLATE2])
     from nmt.cli.defaults import run_or_newest
-    from nmt.export.export import Request, export
+    from nmt.share.export import Request, export
 
     lines = 100 if check_lines is None else check_lines
     request = Request(run_or_newest(run), checkpoint, weights, data, check, lines, evaluate, model_license)
     if kind == "argos":
-        from nmt.export.argos import export_argos
+        from nmt.share.argos import export_argos
 
         exported = export_argos(request, output, quantization or "int8")
     else:

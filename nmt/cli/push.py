@@ -70,9 +70,9 @@ def push(
       nmt push --format ctranslate2 --quantization int8 runs/multi30k-de-en me/multi30k-de-en-int8
       nmt push --format transformers runs/multi30k-de-en me/multi30k-de-en-transformers
     """
-    from nmt.export.export import Request, export
     from nmt.runs.folder import is_folder
-    from nmt.sharing.push import find_repository, push
+    from nmt.share.export import Request, export
+    from nmt.share.hub import find_repository, push
 
     exported = is_folder(run)
     if not exported and (run / "tokenizer_config.json").is_file():

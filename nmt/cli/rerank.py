@@ -116,9 +116,7 @@ def rerank(
     from nmt.console import say, show
     from nmt.files.document import document_text
     from nmt.files.write import open_output, refuse_overwriting
-    from nmt.rerank.rerank import Request, rerank_file, screen, tune_weights
-    from nmt.rerank.runs import Runs
-    from nmt.rerank.weights import read_weights
+    from nmt.recipes.rerank import Request, Runs, read_weights, rerank_file, screen, tune_weights
 
     inputs = [source, reference, n_best_file]
     refuse_overwriting(*(([weights_file], inputs) if tune else ([output], [*inputs, weights_file])))

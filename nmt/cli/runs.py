@@ -50,7 +50,7 @@ def runs(
     """
     if curve is not None:
         from nmt.layout import RunDir
-        from nmt.runs.curve import curve_json, curve_table, learning_curve
+        from nmt.runs.log import curve_json, curve_table, learning_curve
 
         if directory is not None:
             raise ConfigError([f"{directory} and --curve {curve}: give one of them"])

@@ -117,8 +117,8 @@ def serve(
         return
     from nmt.cli.defaults import run_or_newest
     from nmt.serve.limits import Limits
-    from nmt.serve.start import Settings, start
-    from nmt.sharing.download import local_model
+    from nmt.serve.server import Settings, start
+    from nmt.share.hub import local_model
 
     paths = [*(run or ()), *map(local_model, model or ())] or [run_or_newest(None)]
     limits = Limits(max_characters, max_items, max_bytes, max_file_bytes, timeout, 10 * timeout)

@@ -73,8 +73,8 @@ def sweep(
     names = [] if devices is None else [name.strip() for name in devices.split(",")]
     if not all(names):
         raise ConfigError([f"--devices {devices}: write it as 0,1"])
-    from nmt.sweep.plan import Request
-    from nmt.sweep.sweep import sweep as run_stage
+    from nmt.recipes.sweep import sweep as run_stage
+    from nmt.recipes.sweep_plan import Request
 
     rows = run_stage(Request(config, grid, overrides or (), data, directory, jobs or 1, names, include_shorter))
     if any(row.state == "failed" for row in rows):

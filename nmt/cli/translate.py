@@ -140,8 +140,8 @@ def translate(
     if not as_text:
         refuse_document(source)
     from nmt.cli.defaults import resolve_models, search_settings, with_language_model
-    from nmt.export.cached import engine_for
     from nmt.model.device import visible_gpus
+    from nmt.share.export import engine_for
     from nmt.tasks.engines import open_engine
     from nmt.translate.files import Files, translate_file
     from nmt.translate.parts import Models, translate_in_parts

@@ -23,9 +23,9 @@ import numpy.typing as npt
 from nmt.config import DataConfig, TrainingConfig
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Integers, Joined, Lines, Side, Split
+from nmt.data.mixing import Segments
 from nmt.data.random_numbers import Hashes, hashed, key_of
 from nmt.data.shards import WindowText
-from nmt.data.streams import Segments
 from nmt.text.tokenizer import FIRST_LEARNED, Tokenizer, Tokenizers
 
 N_CUTS = 64

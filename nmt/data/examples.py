@@ -1,4 +1,4 @@
-"""What an objective learns from: the pairs of the corpus or its lines, and how these are changed for every update."""
+"""What an objective learns from: the pairs of the corpus or its lines, and how these are changed for it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,31 @@ from typing import Protocol
 import numpy as np
 
 from nmt.config import Config
-from nmt.data.batching import Indices, Pairs
-from nmt.data.corpus import Joined, Side
+from nmt.data.batching import Indices, Pairs, unpadded
+from nmt.data.corpus import Joined, Lines, Side
 from nmt.data.masking import Masking
+from nmt.data.mixing import Segments
 from nmt.data.noise import Infilling, OneSpan
-from nmt.data.one_sequence import OneSequence
-from nmt.data.pair_sequences import PairSequences
-from nmt.data.streams import Segments
+from nmt.data.pair_sequences import PairSequences, joined
 from nmt.text.tokenizer import EOS, Tokenizers
+
+
+class OneSequence:
+    """Puts the source of each pair before its target."""
+
+    def modified(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:  # noqa: ARG002 (the protocol's)
+        """Return the pairs `rows` (N,) with targets `source SEPARATOR target`; row i of the result is row `rows[i]`.
+
+        The loss is of what follows the separator, the end of sentence counted. The sources stay: their lengths say how
+        long the prefixes are.
+        """
+        batch = pairs.batch(rows)
+        sources, targets = unpadded(batch.src), unpadded(batch.tgt_out)
+        both = list(zip(sources, targets, strict=True))
+        sequences = [joined(src, tgt) for src, tgt in both]
+        scored = [np.arange(len(src) + len(tgt) + 2) > len(src) for src, tgt in both]
+        corpus_rows = pairs.corpus_rows(rows)
+        return Pairs.of_sides(Lines.of(sources), Lines.of(sequences), Segments.single(corpus_rows), scored)
 
 
 class Change(Protocol):

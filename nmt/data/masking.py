@@ -17,8 +17,8 @@ from nmt.config import TrainingConfig
 from nmt.data.batching import Indices, Pairs, unpadded
 from nmt.data.corpus import Lines
 from nmt.data.corruptions import PairExamples
+from nmt.data.mixing import Segments
 from nmt.data.random_numbers import Hashes, fractions, hashed, key_of
-from nmt.data.streams import Segments
 from nmt.text.tokenizer import FIRST_LEARNED, MASK, N_SPECIAL, Tokenizer
 
 MASKED, REPLACED = 0.8, 0.1

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from nmt.config import Config
 from nmt.data.batching import Indices, Pairs, unpadded
 from nmt.data.corpus import Corpus, Lines
+from nmt.data.mixing import Segments
 from nmt.data.random_numbers import fractions, hashed, key_of
-from nmt.data.streams import Segments
 from nmt.text.constraints import Glossary
 from nmt.text.inline import TERM, encode_marked, shown
 from nmt.text.modifiers import (

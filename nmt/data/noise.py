@@ -16,8 +16,8 @@ from nmt.config import TrainingConfig
 from nmt.data.batching import Indices, Pairs, unpadded
 from nmt.data.corpus import Lines
 from nmt.data.masking import MASKED, REPLACED
+from nmt.data.mixing import Segments
 from nmt.data.random_numbers import hashed, key_of
-from nmt.data.streams import Segments
 from nmt.text.tokenizer import FIRST_LEARNED, MASK
 
 _STREAM = 3  # BPE-dropout draws from 0 and 1, modifiers from 2

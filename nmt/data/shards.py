@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.data.corpus import Integers, Lines, Rows, Split
-from nmt.data.streams import Segments
+from nmt.data.mixing import Segments
 
 _CHUNK = 1 << 16  # lines that are read together
 

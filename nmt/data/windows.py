@@ -1,5 +1,8 @@
 """The windows of an epoch: the pairs that are planned, shuffled and grouped into updates together.
 
+Files are mapped while they are read, never for longer: a window may have a little of each of many. P pairs of a window,
+B lines of a batch.
+
 A training set in one file whose corpora have no weights is one window, so that an epoch is planned as a whole. Any
 other is divided into windows of about `WINDOW_PAIRS` pairs, each a function of the seed and its position: while one is
 learned from, a thread plans the next, and the ids of a window are in memory until it is over.
@@ -20,9 +23,8 @@ from nmt.data.batching import Pairs
 from nmt.data.bpe_dropout import BpeDropout
 from nmt.data.corpus import Corpus, Lines, lines_of
 from nmt.data.examples import learned_pairs
-from nmt.data.mixing import Position, is_mixed, make_mix
+from nmt.data.mixing import BLOCK, Position, Segments, Stream, is_mixed, make_mix
 from nmt.data.shards import WindowLines, WindowText
-from nmt.data.streams import BLOCK, Segments, Stream
 from nmt.data.updates import BatchPlan, EpochUpdates, epoch_updates
 from nmt.errors import DataError
 from nmt.process import Interrupted

@@ -8,9 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nmt.documents.inline import Mark, Passage, Text, Token
-from nmt.documents.placing import place
-from nmt.documents.tags import tagged
+from nmt.documents.inline import Mark, Passage, Text, Token, place, tagged
 from nmt.documents.types import Document, Translated
 from nmt.text.constraints import find
 from nmt.text.po import Message, po_charset, po_escaped, po_lines, po_messages

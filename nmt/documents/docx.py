@@ -18,8 +18,7 @@ from typing import Literal, NamedTuple
 from lxml import etree
 
 from nmt.documents.inline import Mark, Passage, Text, Token
-from nmt.documents.office import Markup, Paragraph, open_office
-from nmt.documents.package import Package
+from nmt.documents.office import Markup, Package, Paragraph, open_office
 from nmt.documents.types import Document
 from nmt.errors import DataError
 

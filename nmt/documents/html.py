@@ -12,10 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from nmt.documents.decoding import decoded, encoding_of_mark
-from nmt.documents.inline import Mark, Passage, Text, Token
-from nmt.documents.placing import place
-from nmt.documents.types import Document, Translated, in_lines
+from nmt.documents.inline import Mark, Passage, Text, Token, place
+from nmt.documents.types import Document, Translated, decoded, encoding_of_mark, in_lines
 from nmt.errors import DataError
 from nmt.text.encodings import browser_encoding
 

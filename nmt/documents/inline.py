@@ -1,20 +1,45 @@
-"""Text with markup in it, divided into blocks that are translated one by one.
+"""Text with markup in it: divided into blocks that are translated one by one, and put back where it belongs.
 
 A format turns its content into tokens: texts, and marks for everything else. This module divides them where a break
 is, such as a paragraph's end, and takes what surrounds a block out of it: of `<p><b>Note</b></p>` only `Note` is
 left. What is inside a block, `placing` puts where it belongs in the translation.
+
+Both texts are cut into units: words, and single signs such as a full stop, so that of `<b>Note</b>:` the colon stays
+outside. Each unit of the translation comes from one of the text, by the alignment or else by its place. A span then
+encloses the longest stretch of the translation that comes from inside it. Each mark is there once, and spans are inside
+each other as they were, whatever the alignment says.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from nmt.documents.types import Translated, spaced
+from nmt.documents.types import Alignment, Translated, spaced
 from nmt.errors import DataError
 from nmt.text.constraints import protected
+from nmt.text.words import is_boundary
+
+TAG = r"</?[A-Za-z][^<>\n]{0,200}>|<[0-9:.]{1,20}>|\{\\[^{}\n]{0,200}\}"
+_TAG = re.compile(f"({TAG})")
+
+
+def tagged(text: str) -> Iterator[Token[str]]:
+    """Divide a line into texts and tags."""
+    for i, part in enumerate(_TAG.split(text)):
+        if i % 2 == 0:
+            if part:
+                yield Text(part, part)
+        elif name := re.match(r"<(/?)([A-Za-z]+)[^>]*(?<!/)>", part):
+            yield Mark("close" if name[1] else "open", part, name[2].lower())
+        else:
+            yield Mark("point", part)
+
 
 M = TypeVar("M")
 
@@ -262,3 +287,300 @@ class _Content:
             self._parts.append(text)
             self._length += len(text)
             self._ends_in_space = text.endswith(" ")
+
+
+_LOOK_BACK = 3
+"""Units before or after a mark by which its place is looked for."""
+
+
+class Origins:
+    """Units of a text and of its translation, (start, end), and which of the text each of the translation comes from.
+
+    A unit is a word or a sign; words of the text are cut where markup begins or ends within them.
+    """
+
+    def __init__(self, source: str, translated: Translated, edges: set[int]) -> None:
+        self.source, self.text = source, translated.text
+        self._is_aligned = translated.alignment is not None
+        self.src_units = _units(source, edges)
+        self._starts = [start for start, _ in self.src_units]
+        self.units = _units(self.text, _same_cuts(source, self.text, edges))
+        self._word_starts = [
+            unit
+            for unit, (start, _) in enumerate(self.units)
+            if start == 0 or self.text[start - 1].isspace() or min(self.text[start - 1 : start + 1]) > "\u2fff"
+        ]
+        """Units that follow white space, or in a script without spaces another word."""
+        self.of: list[int | None] = [None] * len(self.units)
+        if translated.alignment is None:
+            self._by_place()
+        else:
+            self._by_alignment(translated.alignment)
+        self._first: dict[int, int] = {}
+        self._last: dict[int, int] = {}
+        for unit, origin in enumerate(self.of):
+            if origin is not None:
+                self._first.setdefault(origin, unit)
+                self._last[origin] = unit
+
+    def inside(self, start: int, end: int) -> range:
+        """Return the units of the text that begin inside these characters."""
+        return range(bisect_left(self._starts, start), bisect_left(self._starts, end))
+
+    def by_place(self, position: int) -> int:
+        """Return the unit of the translation that is as far from its start as this character of the text from its."""
+        place = position * len(self.text) // max(len(self.source), 1)
+        return bisect_left(self.units, place, key=lambda unit: unit[1])
+
+    def nearest_word(self, unit: int) -> int:
+        """Return the unit nearest to this one that begins a word, or the number of units: the end."""
+        place = bisect_left(self._word_starts, unit)
+        near = [*self._word_starts[max(place - 1, 0) : place + 1], len(self.units)]
+        return min(near, key=lambda start: (abs(start - unit), -start))
+
+    def may_take(self, unit: int) -> bool:
+        """Whether a span may enclose a unit though it does not come from inside it: a word of unknown origin."""
+        return (self.of[unit] is None or not self._is_aligned) and self.is_word(unit)
+
+    def is_word(self, unit: int) -> bool:
+        """Whether a unit of the translation is a word, not a sign."""
+        return _is_word(self.text, self.units[unit])
+
+    def rest_of_word(self, src_units: range) -> int | None:
+        """Return a unit that comes from the word of which these units of the text are a part."""
+        for step, edge in ((-1, src_units.start), (1, src_units.stop - 1)):
+            unit = edge
+            for _ in range(_LOOK_BACK):
+                if not self._touch(unit, unit + step):
+                    break
+                unit += step
+                if unit in self._first and _is_word(self.source, self.src_units[unit]):
+                    return self._first[unit]
+        return None
+
+    def _touch(self, unit: int, other: int) -> bool:
+        first, second = sorted((unit, other))
+        return first >= 0 and second < len(self.src_units) and self.src_units[first][1] == self._starts[second]
+
+    def gap(self, position: int, is_attached: bool) -> int:
+        """Return before which unit of the translation a mark is that is at this character of the text.
+
+        is_attached: whether it belongs to what is before it rather than to what follows.
+        """
+        following = bisect_left(self._starts, position)
+        before = [self._last[i] + 1 for i in _down(following - 1) if i in self._last]
+        after = [self._first[i] for i in range(following, following + _LOOK_BACK) if i in self._first]
+        found = before[:1] + after[:1] if is_attached else after[:1] + before[:1]
+        return found[0] if found else self.by_place(position)
+
+    def _by_place(self) -> None:
+        for unit, (start, end) in enumerate(self.units):
+            middle = (start + end) * len(self.source) // (2 * len(self.text))
+            self.of[unit] = max(0, bisect_right(self._starts, middle) - 1)
+
+    def _by_alignment(self, alignment: Alignment) -> None:
+        sources: dict[tuple[int, int], set[int]] = defaultdict(set)
+        for source, (start, end) in alignment:
+            sources[start, end].update(_overlapping(self.src_units, *source))
+        for target, units in sources.items():
+            self._align(_overlapping(self.units, *target), sorted(units))
+
+    def _align(self, units: Sequence[int], origins: Sequence[int]) -> None:
+        """Align the units of one word: words in their order, a sign with the same one, or the one at the same end."""
+        words = [unit for unit in units if self.is_word(unit)]
+        src_words = [unit for unit in origins if _is_word(self.source, self.src_units[unit])]
+        if src_words:
+            for i, unit in enumerate(words):
+                self.of[unit] = src_words[i * len(src_words) // len(words)]
+        src_signs = sorted(set(origins) - set(src_words))
+        by_sign = {self.source[slice(*self.src_units[unit])]: unit for unit in src_signs}
+        for unit in sorted(set(units) - set(words)):
+            outer = origins[-1 if words and unit > words[0] else 0] if src_signs else None
+            same = by_sign.get(self.text[slice(*self.units[unit])])
+            self.of[unit] = same if same is not None else outer if outer in by_sign.values() else None
+
+
+def _units(text: str, cuts: set[int]) -> list[tuple[int, int]]:
+    """Return where the words of a text are, and the signs around them; words are cut at `cuts`, too."""
+    found: list[tuple[int, int]] = []
+    for word in re.finditer(r"\S+", text):
+        start, end = word.span()
+        places = [start, *(i for i in range(start + 1, end) if i in cuts or is_boundary(text, i)), end]
+        found += itertools.pairwise(places)
+    return found
+
+
+def _same_cuts(source: str, text: str, cuts: set[int]) -> set[int]:
+    """Return where a translation is cut, given where its source is: inside words that both have."""
+    same: dict[str, set[int]] = defaultdict(set)
+    for start, end in _units(source, set()):
+        if inner := {i - start for i in range(start + 1, end) if i in cuts}:
+            same[source[start:end]] |= inner
+    return {start + i for start, end in _units(text, set()) for i in same.get(text[start:end], ())} if same else set()
+
+
+def _is_word(text: str, unit: tuple[int, int]) -> bool:
+    return any(map(str.isalnum, text[slice(*unit)]))
+
+
+def _down(unit: int) -> range:
+    return range(unit, max(unit - _LOOK_BACK, -1), -1)
+
+
+def _overlapping(units: Sequence[tuple[int, int]], start: int, end: int) -> range:
+    """Return the units of which a part is inside these characters."""
+    first = bisect_right(units, start, key=lambda unit: unit[1])
+    return range(first, max(first, bisect_left(units, end, key=lambda unit: unit[0])))
+
+
+_NEAR = 4
+"""Units to either side of its place where a span that no word comes from looks for one that comes from nowhere."""
+
+
+def place(block: Block[M], translated: Translated) -> Iterator[Token[M]]:
+    """Yield the tokens of a block's translation: all of its text, and each mark of the block once."""
+    if not block.pieces:
+        yield Text(translated.text)
+        return
+    origins = Origins(block.text, translated, _edges(block.pieces))
+    whole = _Place(0, len(origins.units), 0, len(translated.text))
+    yield from _placed(origins, block.pieces, (0, len(block.text)), whole)
+
+
+class _Place(NamedTuple):
+    """Units of a translation, and where these are in it."""
+
+    first: int
+    end: int
+    start: int
+    stop: int
+
+
+def _edges(pieces: Sequence[Piece[M]]) -> set[int]:
+    """Return where spans of a text begin and end."""
+    edges = {edge for piece in pieces for edge in (piece.start, piece.end)}
+    return edges.union(*(_edges(piece.inside) for piece in pieces))
+
+
+def _placed(origins: Origins, pieces: Sequence[Piece[M]], around: tuple[int, int], place: _Place) -> Iterator[Token[M]]:
+    """Yield what a span encloses: its part of the translation, with the pieces that are directly inside it.
+
+    around: the characters of the text that the span encloses.
+    """
+    level = _Level(origins, pieces, around, place)
+    position = place.start
+    for piece, inner in level.in_order():
+        if inner.start > position:
+            yield Text(origins.text[position : inner.start])
+        position = inner.stop
+        if inner.first < inner.end and isinstance(piece.node, Span):
+            yield piece.node.open
+            yield from _placed(origins, piece.inside, (piece.start, piece.end), inner)
+            yield piece.node.close
+            continue
+        if piece.is_apart and inner.start == place.stop > place.start:
+            yield Text(" ")
+        yield from (token for token in flat([piece.node]) if isinstance(token, Mark))
+        if (
+            piece.is_apart
+            and inner.start < place.stop
+            and origins.text[max(inner.start - 1, 0) : inner.start] in ("", " ")
+        ):
+            yield Text(" ")
+    if position < place.stop:
+        yield Text(origins.text[position : place.stop])
+
+
+class _Level(Generic[M]):
+    """The pieces that are directly inside a span, and where each is in the translation."""
+
+    def __init__(self, origins: Origins, pieces: Sequence[Piece[M]], around: tuple[int, int], place: _Place) -> None:
+        self._origins, self._pieces, self._around, self._place = origins, pieces, around, place
+        self._runs = self._longest()
+        self._owner: dict[int, int] = {}
+        """Unit -> the number of the piece that encloses it."""
+        for number, (first, end) in self._runs.items():
+            self._owner |= dict.fromkeys(range(first, end), number)
+        for number, piece in enumerate(pieces):
+            if number not in self._runs and (unit := self._substitute(piece)) is not None:
+                self._runs[number] = unit, unit + 1
+                self._owner[unit] = number
+
+    def in_order(self) -> list[tuple[Piece[M], _Place]]:
+        """Return the pieces and their places as they follow each other in the translation."""
+        found = []
+        for number, piece in enumerate(self._pieces):
+            if number in self._runs:
+                first, end = self._runs[number]
+                place = _Place(first, end, self._origins.units[first][0], self._origins.units[end - 1][1])
+                found.append((first, 2, number, place))
+            else:
+                unit, rank, position = self._gap(piece)
+                found.append((unit, rank, number, _Place(unit, unit, position, position)))
+        return [(self._pieces[number], place) for *_, number, place in sorted(found)]
+
+    def _longest(self) -> dict[int, tuple[int, int]]:
+        """Return for each piece that units of the translation come from the longest stretch of such units.
+
+        What comes from nowhere belongs to the stretch around it, and so does a comma between two of its words.
+        """
+        spans = [i for i, piece in enumerate(self._pieces) if self._origins.inside(piece.start, piece.end)]
+        starts = [self._pieces[i].start for i in spans]
+        most = dict.fromkeys(spans, 0)
+        runs: dict[int, tuple[int, int]] = {}
+        current, first, count = -1, 0, 0
+        for unit in range(self._place.first, self._place.end):
+            origin = self._origins.of[unit]
+            if origin is None:
+                continue
+            start = self._origins.src_units[origin][0]
+            nearest = bisect_right(starts, start) - 1
+            number = spans[nearest] if nearest >= 0 and start < self._pieces[spans[nearest]].end else -1
+            if number < 0 and not self._origins.is_word(unit):
+                continue
+            if number != current:
+                current, first, count = number, unit, 0
+            count += 1
+            if number >= 0 and count > most[number]:
+                most[number], runs[number] = count, (first, unit + 1)
+        return runs
+
+    def _substitute(self, piece: Piece[M]) -> int | None:
+        """Return a free unit for a span that none comes from: that of the rest of its word, or one nearby."""
+        src_units = self._origins.inside(piece.start, piece.end)
+        if not src_units:
+            return None
+        if (mate := self._origins.rest_of_word(src_units)) is not None and self._is_free(mate):
+            return mate
+        middle = self._origins.by_place((piece.start + piece.end) // 2)
+        near = sorted(range(middle - _NEAR, middle + _NEAR + 1), key=lambda unit: abs(unit - middle))
+        return next((unit for unit in near if self._is_free(unit) and self._origins.may_take(unit)), None)
+
+    def _is_free(self, unit: int) -> bool:
+        return self._place.first <= unit < self._place.end and unit not in self._owner
+
+    def _gap(self, piece: Piece[M]) -> tuple[int, int, int]:
+        """Return for what encloses nothing the unit before which it is, its rank there, and the character.
+
+        After a character without a space between it is after what comes from that, else before what comes from what
+        follows.
+        """
+        first, end, start, stop = self._place
+        if piece.start <= self._around[0]:
+            return first, 0, start
+        if piece.end >= self._around[1]:
+            return end, 0, stop
+        is_attached = self._origins.source[piece.start - 1] != " "
+        is_space = isinstance(piece.node, Mark) and piece.node.kind == "space"
+        if is_space:  # as far from the start, between two words
+            unit = min(max(self._origins.by_place(piece.start), first + 1), max(end - 1, first))
+        else:
+            unit = self._origins.gap(piece.start, is_attached)
+        if is_space or piece.is_apart:
+            unit = self._origins.nearest_word(unit)
+        unit = min(max(unit, first), end)
+        if first < unit < end and (owner := self._owner.get(unit)) is not None and owner == self._owner.get(unit - 1):
+            unit = self._runs[owner][1 if is_attached else 0]
+        if unit in (first, end):
+            return unit, 0, start if unit == first else stop
+        return (unit, 0, self._origins.units[unit - 1][1]) if is_attached else (unit, 1, self._origins.units[unit][0])

@@ -12,8 +12,7 @@ from functools import partial
 from lxml import etree
 
 from nmt.documents.inline import Mark, Passage, Text, Token
-from nmt.documents.office import Markup, Paragraph, open_office
-from nmt.documents.package import Package
+from nmt.documents.office import Markup, Package, Paragraph, open_office
 from nmt.documents.types import Document
 from nmt.errors import DataError
 

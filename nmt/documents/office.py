@@ -1,17 +1,148 @@
-"""What Word's and OpenDocument's files have in common: paragraphs in members of a zip archive."""
+"""Office documents: zip archives of XML, whose paragraphs are translated and nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import io
+import shutil
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from lxml import etree
 
-from nmt.documents.inline import Passage, Token
-from nmt.documents.package import Package, serialised
-from nmt.documents.placing import place
+from nmt.documents.inline import Passage, Token, place
 from nmt.documents.types import Document, Translated
-from nmt.errors import DataError
+from nmt.errors import DataError, error_text
+
+MAX_BYTES = 1 << 28
+"""Size of all members together, decompressed."""
+MAX_XML_BYTES = 1 << 24
+"""Size of the members that are parsed, together."""
+MAX_ELEMENTS = 150_000
+"""Elements of a member that is parsed: some seconds of work, and up to 1 KB of memory for each."""
+_ALLOWED_ELEMENTS = 30_000
+"""However small the archive is; larger ones may have one for each byte, as XML that repeats itself has."""
+_BLOCK = 1 << 16
+_MAX_MEMBERS = 10_000
+_MAX_RATIO = 300
+"""Decompressed to compressed size; XML that repeats itself has 50."""
+_ALLOWED_BYTES = 1 << 24  # whatever the ratio
+_OLE = b"\xd0\xcf\x11\xe0"
+_UNREADABLE = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError),
+    *(ValueError, NotImplementedError, RuntimeError, OverflowError),
+)
+
+
+class Package:
+    """A zip archive, in memory as it came: members are decompressed when they are needed."""
+
+    def __init__(self, name: str, content: bytes) -> None:
+        """Open an archive. Raises DataError where it is damaged, encrypted or too large, or none at all."""
+        self._name = name
+        self._most_elements = min(MAX_ELEMENTS, max(_ALLOWED_ELEMENTS, len(content)))
+        if content.startswith(_OLE):
+            raise DataError(f"{name}: encrypted, or of an old version; save it anew, without a password")
+        if not content.startswith(b"PK"):
+            raise DataError(f"{name}: not the zip archive that such a document is; was it renamed, or is it damaged?")
+        try:
+            self._archive = zipfile.ZipFile(io.BytesIO(content))
+            self._check(self._archive.infolist(), len(content))
+            for info in self._archive.infolist():  # a checksum that is wrong is an error before anything is translated
+                with self._archive.open(info) as member:
+                    while member.read(_BLOCK):
+                        pass
+        except _UNREADABLE as error:
+            raise DataError(f"{name}: damaged, not readable as a zip archive: {error_text(error)}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of members."""
+        return iter(self._archive.namelist())
+
+    def __contains__(self, member: object) -> bool:
+        """Whether it has a member of this name."""
+        return member in self._archive.NameToInfo
+
+    def check_size(self, members: Collection[str]) -> None:
+        """Raise DataError if these members are too large to be parsed."""
+        if sum(self._archive.getinfo(member).file_size for member in members) > MAX_XML_BYTES:
+            raise DataError(f"{self._name}: more than {MAX_XML_BYTES >> 20} MB of XML; divide the document")
+
+    def content(self, member: str) -> bytes:
+        """Return the content of a member; nothing where it is missing. Raises DataError if it is too large."""
+        if member not in self:
+            return b""
+        self.check_size([member])
+        return self._archive.read(member)
+
+    def xml(self, member: str) -> etree._Element:
+        """Parse a member. Raises DataError for what is not XML, or not safe to read."""
+        content = self.content(member)
+        if (n := content.count(b"<") - content.count(b"</")) > self._most_elements:
+            most = f"{self._most_elements:,}, the most in a file of this size"
+            raise DataError(f"{self._name}: {member} has {n:,} elements, more than {most}; divide the document")
+        return parsed(f"{self._name}: {member}", content)
+
+    def changed(self, members: Collection[str], new: Callable[[str], bytes | None]) -> bytes:
+        """Return the archive with other contents of these members.
+
+        new: called with each of their names, in the order of the archive; None leaves a member as it is.
+        """
+        written, members = io.BytesIO(), frozenset(members)
+        with zipfile.ZipFile(written, "w") as archive:
+            for info in self._archive.infolist():
+                copy = zipfile.ZipInfo(info.filename, info.date_time)
+                copy.compress_type, copy.create_system = info.compress_type, info.create_system
+                copy.external_attr, copy.internal_attr, copy.comment = (
+                    info.external_attr,
+                    info.internal_attr,
+                    info.comment,
+                )
+                content = new(info.filename) if info.filename in members else None
+                if content is not None:
+                    archive.writestr(copy, content)
+                    continue
+                with self._archive.open(info) as source, archive.open(copy, "w") as target:
+                    shutil.copyfileobj(source, target, _BLOCK)
+        return written.getvalue()
+
+    def _check(self, infos: list[zipfile.ZipInfo], size: int) -> None:
+        """Refuse what decompresses to too much, before it does: no more is read than the directory says."""
+        total = sum(info.file_size for info in infos)
+        if len(infos) > _MAX_MEMBERS or total > MAX_BYTES or total > max(_ALLOWED_BYTES, size * _MAX_RATIO):
+            raise DataError(
+                f"{self._name}: {len(infos):,} members with {total:,} bytes when decompressed, too much to be safe; "
+                "divide the document, or remove its pictures"
+            )
+        if any(info.flag_bits & 1 for info in infos):
+            raise DataError(f"{self._name}: encrypted; save it without a password")
+        if len({info.filename for info in infos}) < len(infos):
+            raise DataError(f"{self._name}: damaged: two of its members have the same name")
+        if any(info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for info in infos):
+            raise DataError(f"{self._name}: compressed in a way that such documents are not; save it again")
+
+
+def parsed(name: str, content: bytes) -> etree._Element:
+    """Parse XML without what a document type defines, and without opening anything it names. Raises DataError."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise DataError(f"{name}: not UTF-8; save the document again") from None
+    if "<!DOCTYPE" in text:
+        raise DataError(f"{name}: it has a DOCTYPE, which is refused as unsafe; save the document again")
+    parser = etree.XMLParser(encoding="utf-8", resolve_entities=False, no_network=True, load_dtd=False)
+    try:
+        return etree.fromstring(content, parser)
+    except etree.XMLSyntaxError as error:
+        raise DataError(f"{name}: broken XML: {error_text(error)}; save the document again") from None
+
+
+def serialised(root: etree._Element) -> bytes:
+    """Return the XML of a whole document."""
+    written: bytes = etree.tostring(root.getroottree(), encoding="UTF-8", xml_declaration=True, standalone=True)
+    return written
 
 
 class Markup(NamedTuple):

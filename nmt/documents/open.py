@@ -1,20 +1,40 @@
-"""Documents by the suffix of their name."""
+"""Documents by the suffix of their name; plain text, of which each line is translated."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
 
 from nmt.console import printable
 from nmt.documents.catalogue import open_catalogue
 from nmt.documents.html import open_html
-from nmt.documents.plain import open_text
+from nmt.documents.inline import Mark, Passage, Text, Token, place
 from nmt.documents.subtitles import open_subtitles
-from nmt.documents.types import Document
+from nmt.documents.types import Document, Translated, decoded_text
 from nmt.errors import ConfigError, DataError
 from nmt.files.compressed import compression_of
 from nmt.text.formats import document_kind
 from nmt.text.lines import beginning
+
+_LINE_END = re.compile("(\r\n|\n|\r)")
+
+
+def open_text(name: str, content: bytes) -> Document:
+    """Take a text file apart. Raises DataError."""
+    text, encoding = decoded_text(name, content)
+    mark = "\ufeff" if text.startswith("\ufeff") else ""
+    parts = _LINE_END.split(text.removeprefix(mark))
+    tokens: list[Token[str]] = [Mark("break", part) if i % 2 else Text(part, part) for i, part in enumerate(parts)]
+    passage = Passage(tokens)
+
+    def write(results: Sequence[Translated]) -> bytes:
+        _, written = passage.translated(iter(results), place)
+        parts = (token.raw or token.text if isinstance(token, Text) else token.markup for token in written)
+        return (mark + "".join(parts)).encode(encoding)
+
+    return Document(passage.texts, write)
+
 
 FORMATS = (".txt", ".srt", ".vtt", ".po", ".html", ".htm", ".docx", ".odt")
 """Suffixes of the documents that can be opened; the first is plain text."""

@@ -12,11 +12,8 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from nmt.documents.decoding import decoded_text
-from nmt.documents.inline import Mark, Passage, Text, Token
-from nmt.documents.placing import place
-from nmt.documents.tags import TAG, tagged
-from nmt.documents.types import Document, Translated
+from nmt.documents.inline import TAG, Mark, Passage, Text, Token, place, tagged
+from nmt.documents.types import Document, Translated, decoded_text
 from nmt.errors import DataError
 from nmt.text.words import is_boundary
 

@@ -17,7 +17,7 @@ from nmt.evaluate.metrics import BINS, ClassScores, class_scores
 from nmt.evaluate.report import text_fingerprint
 from nmt.evaluate.run import open_corpus
 from nmt.layout import RunDir
-from nmt.runs.scores import RecordedScore, ScoreRecord, add_scores
+from nmt.runs.info import RecordedScore, ScoreRecord, add_scores
 from nmt.translate.classification import Classifier
 
 _SHOWN_LABELS = 20  # of a confusion matrix on the screen

@@ -16,7 +16,7 @@ from nmt.errors import DataError
 from nmt.evaluate.comet import NeuralMetrics
 from nmt.evaluate.metrics import METRICS, Reference, Score, corpus_score, looks_tokenized, no_match_note
 from nmt.layout import RunDir
-from nmt.runs.scores import EnsembleMember, RecordedScore, ScoreRecord, add_scores
+from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord, add_scores
 from nmt.text.lines import bounded_list, read_lines
 from nmt.translate.translator import Translator
 

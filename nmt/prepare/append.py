@@ -36,8 +36,8 @@ from nmt.prepare.reporting.page import write_report
 from nmt.prepare.reporting.report import Report, corpus_reports, tokenizer_report
 from nmt.prepare.reporting.screen import corpus_warnings
 from nmt.prepare.sources import open_source, text_folder
-from nmt.tasks.in_process import InProcess
-from nmt.tasks.task import Engine
+from nmt.tasks.perform import Engine
+from nmt.tasks.processes import InProcess
 
 
 def append(

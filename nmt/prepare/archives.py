@@ -28,9 +28,19 @@ from typing import IO, NamedTuple
 
 from nmt.console import printable
 from nmt.errors import DataError, error_text
-from nmt.files.compressed import BZIP2, DEFLATE, ZSTANDARD, Compression, compression_of, decompress
+from nmt.files.compressed import (
+    BLOCK,
+    BZIP2,
+    DEFLATE,
+    ZSTANDARD,
+    Compression,
+    DamagedError,
+    compression_of,
+    decompress,
+    file_of,
+    section,
+)
 from nmt.files.read import open_regular, reading
-from nmt.files.streams import BLOCK, DamagedError, file_of, section
 from nmt.text.lines import READ_TWICE
 
 

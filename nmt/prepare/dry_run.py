@@ -22,8 +22,8 @@ from nmt.prepare.reporting.report import Report, corpus_reports
 from nmt.prepare.reporting.screen import corpus_warnings, screen
 from nmt.prepare.sources import open_source, text_folder
 from nmt.prepare.suspicions import Place, Sample, with_places
-from nmt.tasks.in_process import InProcess
-from nmt.tasks.task import Engine
+from nmt.tasks.perform import Engine
+from nmt.tasks.processes import InProcess
 
 _Item = TypeVar("_Item")
 

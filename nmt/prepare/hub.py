@@ -16,7 +16,7 @@ from pathlib import Path
 
 from nmt.config import Source
 from nmt.config.data import LABEL
-from nmt.data.manifest import SourceFile, SourceRecord
+from nmt.data.corpus import SourceFile, SourceRecord
 from nmt.errors import DataError, HubError, error_text
 from nmt.files.read import checksum
 from nmt.prepare.formats.tables import is_label, label_text

@@ -22,7 +22,7 @@ from urllib.parse import urlencode
 
 from nmt.config.foreign import did_you_mean, misspelt
 from nmt.console import printable, say
-from nmt.data.manifest import Record
+from nmt.data.corpus import Record
 from nmt.errors import DataError
 from nmt.files.read import read_regular
 from nmt.files.write import replace_file

@@ -9,7 +9,7 @@ from math import isfinite
 from typing import NamedTuple, TypeAlias
 
 from nmt.config import Source
-from nmt.data.manifest import SourceRecord
+from nmt.data.corpus import SourceRecord
 
 Row: TypeAlias = tuple[str, str, float | None]
 """A pair as it is read of a file: the texts, that of the alphabetically first language first, and its score if the

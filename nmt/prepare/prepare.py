@@ -12,8 +12,7 @@ from pathlib import Path
 
 from nmt.config import Config, Source
 from nmt.console import show
-from nmt.data.corpus import Corpus
-from nmt.data.manifest import FORMAT, SHARDED_FORMAT, Manifest, SourceRecord
+from nmt.data.corpus import FORMAT, SHARDED_FORMAT, Corpus, Manifest, SourceRecord
 from nmt.files.staging import staged_directory, work_directory
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import total
@@ -41,8 +40,8 @@ from nmt.prepare.reporting.report import MonoReport, Report, corpus_reports, mon
 from nmt.prepare.reporting.screen import corpus_warnings, table
 from nmt.prepare.sources import open_source, text_folder
 from nmt.prepare.suspicions import Sample
-from nmt.tasks.in_process import InProcess
-from nmt.tasks.task import Engine
+from nmt.tasks.perform import Engine
+from nmt.tasks.processes import InProcess
 from nmt.text.profile import Profiles
 from nmt.text.tokenizer import Tokenizers
 

@@ -15,8 +15,7 @@ from nmt.config.clean import CleanConfig
 from nmt.config.load import load_saved_config
 from nmt.config.messages import differences
 from nmt.config.source import is_url
-from nmt.data.corpus import ADVICE, Corpus, read_manifest
-from nmt.data.manifest import Manifest
+from nmt.data.corpus import ADVICE, Corpus, Manifest, read_manifest
 from nmt.errors import DataError
 from nmt.files.read import checksum, read_text
 from nmt.layout import DataDir, RunDir, hub_note

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from nmt.data.manifest import FileRecord, Manifest, MonoRecord, Record, SourceRecord, SplitRecord, TokenizerRecord
+from nmt.data.corpus import FileRecord, Manifest, MonoRecord, Record, SourceRecord, SplitRecord, TokenizerRecord
 from nmt.files.read import checksum
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import CleanReport, total

@@ -8,7 +8,7 @@ from pathlib import Path
 from nmt.config import Source
 from nmt.config.source import is_url
 from nmt.console import say
-from nmt.data.manifest import SourceFile, SourceRecord
+from nmt.data.corpus import SourceFile, SourceRecord
 from nmt.errors import DataError
 from nmt.files.read import checksum
 from nmt.prepare.download import cached

@@ -1,1 +1,1 @@
-"""Recipes of several steps: knowledge distillation, back-translation, bidirectional pre-training."""
+"""Recipes of several steps: distillation, back-translation, both directions, sweeps, reranking."""

@@ -21,9 +21,15 @@ from nmt.prepare.cleaning.counts import REASONS, CleanReport
 from nmt.prepare.pairs import SentencePair
 from nmt.prepare.recipe import unlike
 from nmt.prepare.sources import open_source
-from nmt.recipes.commands import follow
-from nmt.recipes.configs import data_directory, next_config, rooted, run_config
-from nmt.recipes.directory import RecipeDir, translation_settings
+from nmt.recipes.directory import (
+    RecipeDir,
+    data_directory,
+    follow,
+    next_config,
+    rooted,
+    run_config,
+    translation_settings,
+)
 from nmt.text.lines import read_aligned, read_lines
 
 if TYPE_CHECKING:

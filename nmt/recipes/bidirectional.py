@@ -14,7 +14,7 @@ from nmt.config.load import load_config, load_saved_config
 from nmt.console import say, show
 from nmt.errors import ConfigError
 from nmt.layout import RunDir
-from nmt.recipes.commands import resume_option, run_nmt
+from nmt.recipes.directory import resume_option, run_nmt
 from nmt.runs.listing import summarise
 
 LOCATIONS = {"data": {"dir", "root"}, "training": {"run_dir"}}

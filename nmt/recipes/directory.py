@@ -1,25 +1,182 @@
-"""The directory of a recipe that translates a text: a chunk at a time, so that it can be stopped at any moment."""
+"""The directory of a recipe: text translated in chunks, the config of the training that follows, and its commands."""
 
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
-from nmt.config import SearchConfig
-from nmt.console import say
-from nmt.errors import DataError
+from nmt.config import Config, DataConfig, SearchConfig, Source
+from nmt.config.load import changed_config, check_config, dump_config, load_saved_config
+from nmt.config.source import is_url, joint_license
+from nmt.console import say, show
+from nmt.data.corpus import read_manifest
+from nmt.errors import ConfigError, DataError, StoppedError
 from nmt.files.write import Lock, open_output, replace_file
-from nmt.layout import RunDir
-from nmt.runs.info import Selected, read_selected
+from nmt.layout import DataDir, RunDir
+from nmt.prepare.sources import text_folder
+from nmt.process import SIGNALS
+from nmt.runs.info import Selected, check_is_run, read_info, read_selected
 
 if TYPE_CHECKING:
-    from nmt.translate.translator import Translator  # which takes a second to import
+    from nmt.translate.translator import Translator
+
+
+def follow(directory: RecipeDir, counts: dict[str, int], config: Config, run_them: bool) -> int:
+    """Write config.yaml, then print the counts and the commands that follow, and run these if `run_them`.
+
+    Return the exit status of the first command that fails, else 0.
+    """
+    replace_file(directory.config, dump_config(config))
+    for name, n in counts.items():
+        show(f"{n:>12,}  {name}")
+    path, run = str(directory.config), str(config.run_directory)
+    commands = [
+        ["prepare", "--config", path, "--tokenizer-from", str(directory.runs[0])],
+        ["train", *resume_option(RunDir(config.run_directory)), "--config", path, "--run", run],
+        *(["evaluate", "--run", run, "--split", split] for split in config.data.test),
+    ]
+    for command in commands:
+        show(shlex.join(["nmt", *command]))
+        if run_them and (status := run_nmt(command)):
+            return status
+    return 0
+
+
+def resume_option(run: RunDir) -> list[str]:
+    """Return `--resume` if the run has started; `nmt train` then refuses settings other than the run's."""
+    return ["--resume"] if run.info.is_file() else []
+
+
+def run_nmt(arguments: Sequence[str]) -> int:
+    """Run `nmt` with these arguments in another process, and return its exit status."""
+    status = wait_for([sys.executable, "-m", "nmt", *arguments])
+    if status == StoppedError.exit_status:
+        say("stopped; run the same command again to continue")
+    return status
+
+
+def wait_for(command: Sequence[str]) -> int:
+    """Run a command and return its exit status, 128 + N if signal N killed it, as shells report it.
+
+    A signal to stop is forwarded, and the command is waited for, since `nmt train` needs time to save.
+    """
+    child = subprocess.Popen(command)
+
+    def forward(number: int, _: FrameType | None) -> None:
+        if number != signal.SIGINT:  # a terminal sends it to both, and a second one would end the command at once
+            child.send_signal(number)
+
+    handled = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, forward) for number in handled}
+    try:
+        status = child.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return status if status >= 0 else 128 - status
+
+
+def run_config(run: Path) -> Config:
+    """Load the configuration of a run that translates, without the settings of its start.
+
+    The next training does not inherit training.init_from, freeze and both_directions. Raises CheckpointError if there
+    is no run, ConfigError if it has learned something else.
+    """
+    check_is_run(run)
+    config = load_saved_config(RunDir(run).config)
+    if config.training.objective != "translation":
+        raise ConfigError([f"{run}: has learned training.objective: {config.training.objective}, not to translate"])
+    start: dict[str, object] = {"init_from": None, "freeze": [], "both_directions": False}
+    training = config.training.model_copy(update=start)
+    return config.model_copy(update={"training": training})
+
+
+def data_directory(run: Path) -> Path:
+    """Return the data directory that a run was trained on, relative to the working directory if it is below that."""
+    path = Path(read_info(RunDir(run)).data_dir)
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def rooted(config: Config, prepared: Path | None = None) -> Config:
+    """Return `config` with `data.root` prepended to every file name, so that corpora in other directories can be added.
+
+    If the development set was split off the training text, both are replaced by those of the data directory `prepared`
+    (default: the config's), since the original files still hold the pairs that were dropped for sharing a side with the
+    development set. All corpora are one then, with the `repeat` of the first. Raises DataError if they are missing.
+    """
+    data, folder = config.data, text_folder(config.data.root)
+
+    def name_in_folder(name: str) -> str:
+        return name if is_url(name) else str(folder / name)
+
+    def moved(source: Source) -> Source:
+        files = {language: name_in_folder(name) for language, name in (source.files or {}).items()}
+        path = None if source.path is None else name_in_folder(source.path)
+        score = str(folder / source.score) if source.score and files else source.score
+        return source.model_copy(update={"files": files or None, "path": path, "score": score})
+
+    if isinstance(data.valid, Source):
+        train, valid = [moved(source) for source in data.train], moved(data.valid)
+    else:
+        train, valid = _split_off(data, DataDir(prepared or data.directory))
+    test = {name: moved(source) for name, source in data.test.items()}
+    mono = {language: [moved(source) for source in sources] for language, sources in data.mono.items()}
+    changes = {"root": ".", "train": train, "valid": valid, "test": test, "mono": mono}
+    return config.model_copy(update={"data": data.model_copy(update=changes)})
+
+
+def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[Source], Source]:
+    """Return the prepared training text and development set: another training text would give another one.
+
+    Raises DataError if they are missing.
+    """
+    shards = read_manifest(directory).splits["train"].shards if directory.manifest.is_file() else None
+    # the text of one file repeats its pairs already, but prepare drops duplicates
+    origins = {"train": data.train}
+    if shards is not None:
+        origins = {shard.name: [data.train[int(shard.source.removeprefix("train."))]] for shard in shards}
+    texts = {
+        split: {language: str(directory.text(split, language)) for language in data.languages}
+        for split in (*origins, "valid")
+    }
+    if not all(Path(name).is_file() for files in texts.values() for name in files.values()):
+        raise DataError(
+            f"{directory.path}: no development set here yet; data.valid splits it off the training text, so run nmt "
+            "prepare first"
+        )
+    train = [
+        Source(
+            files=texts[split],
+            name="authentic" if shards is None else split,
+            repeat=sources[0].repeat,
+            license=joint_license(sources),
+        )
+        for split, sources in origins.items()
+    ]
+    return train, Source(files=texts["valid"], name="split off", license=joint_license(data.train))
+
+
+def next_config(
+    config: Config, directory: RecipeDir, train: Sequence[Source], run_dir: str, overrides: Sequence[str]
+) -> Config:
+    """Return `config` (see `rooted`) with the training corpora `train`, the recipe's data directory and `run_dir`, then
+    changed by `overrides`. Raises ConfigError."""
+    tree = config.model_dump()
+    tree["data"] |= {"train": [source.model_dump() for source in train], "dir": str(directory.prepared)}
+    tree["training"]["run_dir"] = run_dir
+    return changed_config(check_config(tree, "config"), overrides)
+
 
 CHUNK = 4096  # lines; the translator's window, so that the same lines always share their batches
 

@@ -14,9 +14,15 @@ from nmt.console import say
 from nmt.data.corpus import Corpus
 from nmt.errors import ConfigError, DataError
 from nmt.layout import DataDir
-from nmt.recipes.commands import follow
-from nmt.recipes.configs import data_directory, next_config, rooted, run_config
-from nmt.recipes.directory import RecipeDir, translation_settings
+from nmt.recipes.directory import (
+    RecipeDir,
+    data_directory,
+    follow,
+    next_config,
+    rooted,
+    run_config,
+    translation_settings,
+)
 from nmt.text.lines import read_aligned, read_lines
 
 if TYPE_CHECKING:

@@ -24,10 +24,8 @@ from torch import Tensor
 from nmt.config import SearchConfig
 from nmt.data.batching import sent
 from nmt.search.constrained import Constraints
-from nmt.search.rows import keep_rows
-from nmt.search.rules import MINUS_INF, Rules
+from nmt.search.rules import MINUS_INF, Rules, keep_rows, largest
 from nmt.search.step import Hypothesis, Scores, StepModel, by_sentence, length_penalty, no_translation
-from nmt.search.topk import largest
 from nmt.text.tokenizer import BOS, EOS
 
 

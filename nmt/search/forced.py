@@ -24,8 +24,8 @@ from nmt.model.masks import Padded
 from nmt.model.precision import autocast
 from nmt.model.stacks import DecodingModel
 from nmt.model.transformer import Model, Transformer
+from nmt.search.rules import ShouldStop, stop_if
 from nmt.search.step import Pair, padded
-from nmt.search.stopping import ShouldStop, stop_if
 from nmt.text.tokenizer import BOS, EOS, PAD, SEPARATOR
 
 LOGITS = {"cpu": 2**22, "cuda": 2**27}

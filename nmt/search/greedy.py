@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from nmt.config import SearchConfig
-from nmt.search.rows import keep_rows
-from nmt.search.rules import Rules
+from nmt.search.rules import Rules, keep_rows
 from nmt.search.step import Hypothesis, Scores, StepModel, by_sentence, length_penalty, no_translation
 from nmt.text.tokenizer import BOS, EOS
 

@@ -1,4 +1,4 @@
-"""Rules of every search (greedy, beam, sampling): which tokens may come next, whatever their probability.
+"""What every search shares: which tokens may come next, the most probable ones, and stopping between two steps.
 
 A forbidden token gets a logit of -inf; the others keep their probabilities, normalized over the whole vocabulary.
 
@@ -7,13 +7,86 @@ Legend: B sentences, M hypotheses of each, V vocabulary, L length so far.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor
 
 from nmt.data.batching import sent
+from nmt.search.step import Scores, StepModel
 from nmt.text.tokenizer import EOS, PAD
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+N_ROWS = 16
+"""Values are laid out in this many rows; the k largest are in the k columns with the largest maxima."""
+FEW = 2048
+"""For fewer values `torch.topk` is as fast."""
+SMALL = 2**16
+"""For fewer in all rows, one operation is faster than nine."""
+
+
+def largest(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the k largest of x (..., V) and their indices, both (..., k), largest first; k <= V.
+
+    Equal values may be chosen and ordered arbitrarily, except that k = 1 takes the first.
+    """
+    if k == 1:
+        return x.max(-1, keepdim=True)
+    n_columns, n_rest = divmod(x.size(-1), N_ROWS)
+    if x.size(-1) < FEW or k > n_columns // 8 or x.numel() < SMALL:
+        return x.topk(k)
+    end = N_ROWS * n_columns
+    columns = x[..., :end].view(*x.shape[:-1], N_ROWS, n_columns).amax(-2).topk(k).indices  # (..., k)
+    rows = torch.arange(0, end, n_columns, device=x.device)
+    rest = torch.arange(end, x.size(-1), device=x.device).expand(*columns.shape[:-1], n_rest)
+    candidates = torch.cat(((columns[..., None] + rows).flatten(-2), rest), -1)  # (..., 16 * k + rest)
+    values, order = x.gather(-1, candidates).topk(k)
+    return values, candidates.gather(-1, order)
+
+
+ShouldStop = Callable[[], bool]
+"""Whether to stop. Once True it stays True; it is called in several threads."""
+
+
+class SearchStopped(Exception):  # noqa: N818  (a request that was met, not an error)
+    """The search was stopped on request, and has no result."""
+
+
+def stop_if(should_stop: ShouldStop | None) -> None:
+    """Raise SearchStopped if the search should stop; None never stops it."""
+    if should_stop is not None and should_stop():
+        raise SearchStopped
+
+
+class Stoppable:
+    """A model whose next step raises SearchStopped where the search should stop."""
+
+    def __init__(self, model: StepModel, should_stop: ShouldStop) -> None:
+        self._model, self._should_stop = model, should_stop
+
+    def step(self, tokens: Tensor) -> Iterator[Scores]:
+        stop_if(self._should_stop)
+        return self._model.step(tokens)
+
+    def select(self, sentences: Tensor, beams: Tensor) -> None:
+        self._model.select(sentences, beams)
+
+    def attention(self) -> Tensor:
+        return self._model.attention()
+
+
+State = TypeVar("State", bound="DataclassInstance")
+
+
+def keep_rows(state: State, rows: Tensor | slice) -> State:
+    """Return a copy of a dataclass of tensors (R, ...) with only `rows` (R',) of each: (R', ...)."""
+    return type(state)(*(getattr(state, field.name)[rows] for field in fields(state)))
+
 
 MINUS_INF = -float("inf")
 CHECK_EVERY = 8

@@ -1,4 +1,4 @@
-"""`StepModel`, the interface of a model to search; its implementations by a model and by an ensemble.
+"""`StepModel`, the interface of a model to search; by a model, an ensemble, and with a language model (shallow fusion).
 
 Legend: B sentences, M hypotheses of each, S source length, V vocabulary.
 """
@@ -19,6 +19,31 @@ from nmt.config import SearchConfig
 from nmt.errors import CheckpointError
 from nmt.model.inference import InferenceModel
 from nmt.text.tokenizer import BOS, EOS, PAD, SEPARATOR
+
+
+class Fusion:
+    """Adds `weight` times a language model's log-probabilities to those of a translator.
+
+    Both have the same vocabulary. The sums are no log-probabilities: search ranks by them, and samples from what they
+    are after a softmax.
+    """
+
+    def __init__(self, translator: StepModel, language_model: StepModel, weight: float) -> None:
+        """Both have read the same number of sentences; `weight` is not negative."""
+        self._translator, self._language_model, self._weight = translator, language_model, weight
+
+    def step(self, tokens: Tensor) -> Iterator[Scores]:
+        parts = zip(self._translator.step(tokens), self._language_model.step(tokens), strict=True)
+        for (logits, log_z), (lm_logits, lm_log_z) in parts:
+            yield logits.add_(lm_logits, alpha=self._weight), log_z + self._weight * lm_log_z
+
+    def select(self, sentences: Tensor, beams: Tensor) -> None:
+        self._translator.select(sentences, beams)
+        self._language_model.select(sentences, beams)
+
+    def attention(self) -> Tensor:
+        return self._translator.attention()
+
 
 Scores = tuple[Tensor, Tensor]
 """Logits (B, M, V) float32, which the receiver may overwrite and the next part does, and log_z (B, M) float32, their

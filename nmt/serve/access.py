@@ -11,8 +11,7 @@ from typing import TypeVar
 from starlette.requests import Request
 
 from nmt.serve.bodies import Fields
-from nmt.serve.limits import Room, client_of
-from nmt.serve.refusal import CLIENT_LEFT, LATE, Refusal, busy
+from nmt.serve.limits import CLIENT_LEFT, LATE, Refusal, Room, busy, client_of
 from nmt.serve.service import Service
 
 QUEUE_TIMES = 8

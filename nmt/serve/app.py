@@ -19,11 +19,10 @@ from starlette.routing import Route
 from nmt.console import say
 from nmt.html.document import asset
 from nmt.serve.access import Turns, admit
-from nmt.serve.edge import Edge, error_answer
-from nmt.serve.gate import Gate, Handler
+from nmt.serve.edge import Edge, Gate, Handler, error_answer
 from nmt.serve.libretranslate import LibreTranslate
+from nmt.serve.limits import Refusal
 from nmt.serve.openapi import docs_page, specification
-from nmt.serve.refusal import Refusal
 from nmt.serve.service import Service
 from nmt.serve.v1 import Api
 from nmt.serve.worker import failure

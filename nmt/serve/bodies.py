@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 from python_multipart.multipart import Field, File, FormParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
-from nmt.serve.refusal import CLIENT_LEFT, Refusal
+from nmt.serve.limits import CLIENT_LEFT, Refusal
 
 MAX_FIELDS = 1100
 """Of a form: as many texts as `Limits.items`, and what goes with them."""

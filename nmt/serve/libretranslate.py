@@ -11,11 +11,9 @@ from starlette.responses import JSONResponse, Response
 from nmt.serve import documents
 from nmt.serve.access import admit, before_leaving
 from nmt.serve.bodies import Fields, Upload, parse_fields, read_body
-from nmt.serve.detect import Detected
-from nmt.serve.downloads import Downloads, file_answer
-from nmt.serve.refusal import Refusal, missing
-from nmt.serve.service import AUTO, Service
-from nmt.serve.texts import Wish
+from nmt.serve.documents import Downloads, file_answer
+from nmt.serve.limits import Refusal, missing
+from nmt.serve.service import AUTO, Detected, Service, Wish
 from nmt.text.language_names import language_name
 
 SUGGESTIONS = "Suggestions are disabled on this server."

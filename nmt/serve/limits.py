@@ -1,4 +1,4 @@
-"""Who may ask, how often, and how much at once."""
+"""Who may ask, how often and how much at once, and what a client is told when it is refused."""
 
 from __future__ import annotations
 
@@ -10,12 +10,38 @@ import re
 import secrets
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from starlette.exceptions import HTTPException
+
 from nmt.errors import ConfigError
-from nmt.serve.refusal import Refusal
+
+
+class Refusal(HTTPException):
+    """A request that is answered by a status above 399 and one line of text."""
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(status, message, headers)
+        self.status, self.message = status, message
+
+
+def busy(seconds: float, message: str = "Too many requests wait; try again later") -> Refusal:
+    """Return the refusal of a request for which there is no room, with the time after which there may be."""
+    return Refusal(503, message, {"Retry-After": str(max(1, round(seconds)))})
+
+
+def missing(name: str) -> Refusal:
+    """Return the refusal of a request without this parameter, in LibreTranslate's words."""
+    return Refusal(400, f"Invalid request: missing {name} parameter")
+
+
+LATE = "The translation took too long"
+"""Of status 504."""
+CLIENT_LEFT = 499
+"""The status that is counted, as nginx does, for a client that left before it was answered."""
+
 
 BUCKETS = 10_000
 """Clients whose rate is remembered; of more, those that have not asked for longest are forgotten."""

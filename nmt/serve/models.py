@@ -17,7 +17,7 @@ from nmt.config.load import changed_config, check_config
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, DataError, NmtError
 from nmt.search.forced import ForcedDecoder, with_cross_attention
-from nmt.search.stopping import ShouldStop, stop_if
+from nmt.search.rules import ShouldStop, stop_if
 from nmt.text.constraints import constraint_spans
 from nmt.text.language_names import normalized
 from nmt.text.tokenizer import CONTROL
@@ -294,7 +294,7 @@ def _engine(path: Path, wanted: EngineName, int8: bool, overrides: Sequence[str]
     insists = wanted == "ctranslate2" or _is_ctranslate2(path)
     if not insists and torch.cuda.is_available():
         return None  # CTranslate2 is used on the CPU alone
-    from nmt.export.cached import engine_for
+    from nmt.share.export import engine_for
 
     try:
         translator = _searching(engine_for([path], int8=int8), overrides)

@@ -1,26 +1,204 @@
-"""What the server does for both of its interfaces: find the language, the way and the words."""
+"""What the server does for both of its interfaces: find the language, take texts apart, translate, answer."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import math
+import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError, DataError
 from nmt.serve.aside import Aside
-from nmt.serve.cache import Cache, memory
-from nmt.serve.detect import Detected, Detector, identifier
-from nmt.serve.limits import Keys, Limits, Rate
+from nmt.serve.limits import Keys, Limits, Rate, Refusal
 from nmt.serve.metrics import Metrics
-from nmt.serve.models import Candidate, Direction, How, Models
-from nmt.serve.refusal import Refusal
-from nmt.serve.texts import Rendered, Wish, joined, lines_of
+from nmt.serve.models import Alignment, Candidate, Direction, How, Models
 from nmt.serve.worker import Job, Worker, invalid
-from nmt.text.language_names import language_name
+from nmt.text.constraints import Glossary
+from nmt.text.language_names import language_name, normalized
 from nmt.text.tokenizer import is_blank
 from nmt.translate.types import Line
+
+Value = TypeVar("Value")
+
+ENTRY, CANDIDATE, PAIR = 512, 160, 320
+"""Bytes that an entry, a translation and a pair of aligned words take beside their texts."""
+
+
+class Cache(Generic[Value]):
+    """A mapping that forgets. Several threads may use it."""
+
+    def __init__(self, most: int) -> None:
+        """most: the sum of the sizes of all entries; 0 keeps nothing."""
+        self._most, self._size = most, 0
+        self._entries: OrderedDict[Hashable, tuple[Value, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: Hashable) -> Value | None:
+        """Return an entry, which is then the last to be forgotten, or None."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                return None
+            self._entries.move_to_end(key)
+            return entry[0]
+
+    def put(self, key: Hashable, value: Value, size: int) -> None:
+        """Add an entry; `size` is that of the key and the value. One larger than a tenth of the cache is not kept."""
+        if size * 10 > self._most:
+            return
+        with self._lock:
+            self._size += size - self._entries.pop(key, (value, 0))[1]
+            self._entries[key] = value, size
+            while self._size > self._most:
+                _, (_, dropped) = self._entries.popitem(last=False)
+                self._size -= dropped
+
+
+def memory(key: Sequence[object], candidates: Sequence[Candidate]) -> int:
+    """Return the bytes of memory that an entry with a line's translations takes, rather too many than too few."""
+    of_translations = sum(
+        CANDIDATE + sys.getsizeof(candidate.text) + PAIR * len(candidate.alignment or ()) for candidate in candidates
+    )
+    return ENTRY + sum(map(sys.getsizeof, key)) + of_translations
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a client may ask for beside the translation itself."""
+
+    n_best: int = 1
+    align: bool = False
+    prefix: str = ""
+    terms: Mapping[str, str] = field(default_factory=dict)
+    search: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A translation of a text."""
+
+    text: str
+    score: float
+    """Of a text of several lines the mean of theirs."""
+    log_prob: float
+    """Of a text of several lines the sum of theirs."""
+    alignment: Alignment | None
+
+
+def lines_of(texts: Sequence[str], wish: Wish) -> list[Line]:
+    """Return the lines of all texts. Lines end at a line feed; a carriage return before it is not part of them."""
+    glossary = Glossary(wish.terms, "terms") if wish.terms else None
+    return [
+        Line(line.removesuffix("\r"), wish.prefix if number == 0 else "", glossary=glossary)
+        for text in texts
+        for number, line in enumerate(text.split("\n"))
+    ]
+
+
+def joined(texts: Sequence[str], by_line: Sequence[Sequence[Candidate]]) -> list[list[Rendered]]:
+    """Return for each text its translations, best first, given those of all `lines_of` the texts.
+
+    The second best of a text has the second best translation of each line, if it has one.
+    """
+    rendered, end = [], 0
+    for text in texts:
+        lines = text.split("\n")
+        start, end = end, end + len(lines)
+        rendered.append(_renderings(lines, by_line[start:end]))
+    return rendered
+
+
+def _renderings(lines: Sequence[str], by_line: Sequence[Sequence[Candidate]]) -> list[Rendered]:
+    n_ranks = max(map(len, by_line))
+    ranks = [[candidates[min(rank, len(candidates) - 1)] for candidates in by_line] for rank in range(n_ranks)]
+    return [_rendered(lines, candidates) for candidates in ranks]
+
+
+def _rendered(lines: Sequence[str], candidates: Sequence[Candidate]) -> Rendered:
+    texts, pairs = [], []
+    source = target = 0
+    for line, candidate in zip(lines, candidates, strict=True):
+        texts.append(candidate.text + ("\r" if line.endswith("\r") else ""))
+        for (start, stop), (to_start, to_stop) in candidate.alignment or ():
+            pairs.append(((source + start, source + stop), (target + to_start, target + to_stop)))
+        source += len(line) + 1
+        target += len(texts[-1]) + 1
+    translated = [candidate for candidate in candidates if candidate.text]
+    return Rendered(
+        text="\n".join(texts),
+        score=math.fsum(candidate.score for candidate in translated) / max(len(translated), 1),
+        log_prob=math.fsum(candidate.log_prob for candidate in translated),
+        alignment=None if any(candidate.alignment is None for candidate in candidates) else tuple(pairs),
+    )
+
+
+CHARACTERS = 1000
+"""Of a text that are looked at: at most 2 ms of work, and more would change nothing."""
+
+
+class Detected(NamedTuple):
+    """A language and how sure it is, from 0 to 100, as in LibreTranslate's interface."""
+
+    language: str
+    confidence: float
+
+
+class Identifier(Protocol):
+    """`py3langid.langid.LanguageIdentifier`."""
+
+    def rank(self, text: str) -> list[tuple[str, float]]:
+        """Return all languages with their probabilities, the likeliest first."""
+
+
+@functools.cache
+def identifier() -> Identifier:
+    """Return py3langid's model, which takes half a second to load."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    model: Identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    return model
+
+
+class Detector:
+    """Tells the languages of the models apart.
+
+    The confidence is the probability among all languages that py3langid knows, so that it is low for a text in a
+    language that no model reads, even where there is only one that does.
+    """
+
+    def __init__(self, languages: Sequence[str]) -> None:
+        """languages: the codes that may be found. Raises ConfigError without py3langid."""
+        try:
+            import py3langid  # noqa: F401  (an extra)
+        except ImportError as error:
+            raise ConfigError(
+                ["py3langid is not installed; pip install py3langid installs it, and so does nmt's extra serve"]
+            ) from error
+        self._languages = languages
+        self._by_code: dict[str, list[str]] = {}
+        for code in languages:
+            self._by_code.setdefault(normalized(code).partition("_")[0], []).append(code)
+
+    def detect(self, text: str) -> list[Detected]:
+        """Return all languages, the likeliest first; those that py3langid does not know come last."""
+        found = [
+            Detected(language, round(100 * float(probability), 2))
+            for code, probability in identifier().rank(text[:CHARACTERS])
+            for language in self._by_code.get(code, ())
+        ]
+        known = {detected.language for detected in found}
+        return [*found, *(Detected(language, 0.0) for language in self._languages if language not in known)]
+
 
 BLANK = [Candidate("", 0.0, 0.0, ())]
 """The translations of a blank line."""

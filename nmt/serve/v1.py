@@ -13,10 +13,9 @@ from nmt.config.messages import requirement
 from nmt.serve import documents
 from nmt.serve.access import admit, before_leaving
 from nmt.serve.bodies import is_json, parse_json, read_body
+from nmt.serve.limits import Refusal
 from nmt.serve.models import Alignment
-from nmt.serve.refusal import Refusal
-from nmt.serve.service import Service
-from nmt.serve.texts import Rendered, Wish
+from nmt.serve.service import Rendered, Service, Wish
 from nmt.text.language_names import language_name
 
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 from nmt.console import say
 from nmt.errors import ConfigError, DataError
-from nmt.search.stopping import SearchStopped
+from nmt.search.rules import SearchStopped
+from nmt.serve.limits import LATE, Refusal, busy
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Candidate, Direction, How, LoadError
-from nmt.serve.refusal import LATE, Refusal, busy
 from nmt.translate.types import Line
 
 ROUND_COST = 5_000

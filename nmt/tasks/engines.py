@@ -7,9 +7,8 @@ from contextlib import closing, contextmanager
 from typing import Literal, TypeAlias
 
 from nmt.errors import ConfigError
-from nmt.tasks.in_process import InProcess
-from nmt.tasks.processes import Processes, usable_cores
-from nmt.tasks.task import Engine
+from nmt.tasks.perform import Engine
+from nmt.tasks.processes import InProcess, Processes, usable_cores
 
 EngineName: TypeAlias = Literal["local", "ray"]
 
@@ -31,7 +30,7 @@ def open_engine(
     Raises ConfigError if there is no such cluster, or Ray is not installed.
     """
     if name == "ray":
-        from nmt.tasks.ray_engine import RayEngine
+        from nmt.tasks.ray import RayEngine
 
         with closing(RayEngine(workers, address, gpus is not None)) as cluster:
             yield cluster

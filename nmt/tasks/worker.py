@@ -11,7 +11,7 @@ import traceback
 from multiprocessing.connection import Connection
 
 from nmt.process import set_environment, set_up_streams
-from nmt.tasks.attempts import Outcome, attempt
+from nmt.tasks.processes import Outcome, attempt
 
 
 def main(descriptor: int) -> None:

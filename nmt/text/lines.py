@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from nmt.errors import DataError
-from nmt.files.compressed import decompressed
+from nmt.files.compressed import DamagedError, decompressed
 from nmt.files.read import open_text, reading
-from nmt.files.streams import DamagedError
 from nmt.text.formats import BEGINNING, lines_problem, other_encoding, text_problem
 
 LINE_BYTES = 1 << 25

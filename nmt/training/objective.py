@@ -17,8 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nmt.config import TrainingConfig
-from nmt.data.batching import Batch
-from nmt.data.packing import PackedBatch
+from nmt.data.batching import Batch, PackedBatch
 from nmt.model.masks import Layout, Packed, Padded
 from nmt.model.precision import row_step
 from nmt.model.stacks import DecoderModel, EncoderModel

@@ -9,10 +9,9 @@ import numpy as np
 import torch
 
 from nmt.config import Config
-from nmt.data.batching import Batch, Indices, Pairs
+from nmt.data.batching import Batch, Indices, PackedBatch, Packing, Pairs
 from nmt.data.examples import Change
 from nmt.data.mixing import Position
-from nmt.data.packing import PackedBatch, Packing
 from nmt.data.updates import EpochUpdates, Update
 from nmt.data.windows import Window, Windows
 from nmt.layout import RunDir

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.search.forced import ForcedDecoder
+from nmt.search.rules import ShouldStop
 from nmt.search.step import Pair
-from nmt.search.stopping import ShouldStop
 from nmt.text.inline import marked, without_translations
 from nmt.text.tokenizer import CONTROL, N_SPECIAL, Tokenizer
 from nmt.translate.types import Translation

@@ -26,7 +26,7 @@ from nmt.model.device import pick_device
 from nmt.model.precision import float32_library, use_float32_library
 from nmt.runs.folder import fingerprint
 from nmt.runs.model import Saved, choose_precision
-from nmt.tasks.task import Done, Engine, Json, Task, run_all
+from nmt.tasks.perform import Done, Engine, Json, Task, run_all
 from nmt.text.profile import Profiles, checked
 from nmt.translate.files import Warnings, input_windows, output_row
 from nmt.translate.translator import Translator, open_ensemble

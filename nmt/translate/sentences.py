@@ -8,7 +8,7 @@ from typing import Literal
 
 from nmt.config import DataConfig, SearchConfig
 from nmt.errors import ConfigError, DataError
-from nmt.search.phrases import n_within, term_ids, total_length
+from nmt.search.constrained import n_within, term_ids, total_length
 from nmt.search.step import Hypothesis, length_penalty
 from nmt.text.constraints import Glossary, constraint_spans
 from nmt.text.inline import encode_marked, mark_terms

@@ -21,8 +21,8 @@ from nmt.errors import ConfigError
 from nmt.model.device import pick_device
 from nmt.runs.model import Origin, Saved, choose_precision, open_saved
 from nmt.search.forced import ForcedDecoder
+from nmt.search.rules import ShouldStop
 from nmt.search.step import Hypothesis
-from nmt.search.stopping import ShouldStop
 from nmt.text.constraints import AnyGlossary, Glossary
 from nmt.text.tokenizer import Tokenizers
 from nmt.translate.score import PairScorer, Scored

@@ -20,11 +20,11 @@ from tempfile import TemporaryDirectory
 from typing import Any, get_args
 
 from nmt.config import SearchConfig
-from nmt.engine.translator import load_ctranslate2
 from nmt.evaluate.metrics import corpus_score
-from nmt.export.argos import export_argos
-from nmt.export.export import Request, export
 from nmt.runs.folder import Quantization
+from nmt.share.argos import export_argos
+from nmt.share.engine import load_ctranslate2
+from nmt.share.export import Request, export
 from nmt.text.lines import read_lines
 from nmt.text.split import n_sentences
 from nmt.translate.translator import Translator

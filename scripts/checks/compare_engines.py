@@ -13,14 +13,13 @@ import tempfile
 from pathlib import Path
 
 from nmt.config.load import load_config
-from nmt.engine.compare import compare_translations
-from nmt.engine.search import Engine
-from nmt.engine.translator import engine_translator
 from nmt.evaluate.metrics import corpus_score
-from nmt.export.export import Request, export
 from nmt.layout import RunDir
 from nmt.process import set_up
 from nmt.runs.folder import load_folder
+from nmt.share.engine import Engine, engine_translator
+from nmt.share.engine_check import compare_translations
+from nmt.share.export import Request, export
 from nmt.text.lines import read_aligned
 from nmt.translate.translator import Translator
 from nmt.translate.types import Translation

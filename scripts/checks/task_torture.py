@@ -35,10 +35,10 @@ from nmt.config.load import load_config
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
 from nmt.prepare.sources import text_folder
-from nmt.tasks import ray_engine
+from nmt.tasks import ray as ray_engine
 from nmt.tasks.engines import open_engine
-from nmt.tasks.in_process import InProcess
-from nmt.tasks.task import Engine, Json, Task, run_all
+from nmt.tasks.perform import Engine, Json, Task, run_all
+from nmt.tasks.processes import InProcess
 
 if TYPE_CHECKING:
     from ray._private.node import Node

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.layout import RunDir
+from nmt.recipes.sweep import mean, score
 from nmt.runs.info import Weights, read_selected
 from nmt.runs.listing import summarise
 from nmt.runs.log import best_scores
-from nmt.sweep.table import mean, score
 
 KINDS: tuple[Weights, ...] = ("raw", "ema", "average")
 

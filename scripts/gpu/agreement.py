@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nmt.data.packing import Packing
+from nmt.data.batching import Packing
 from nmt.model.precision import autocast
 from nmt.model.transformer import Transformer
 from nmt.training import objective as objective_module

@@ -14,11 +14,10 @@ import torch
 from nmt.config import Config
 from nmt.config.data import LABEL
 from nmt.config.load import load_config
-from nmt.data.batching import Pairs
+from nmt.data.batching import STEP, Packing, Pairs
 from nmt.data.corpus import Split, lines_of
 from nmt.data.examples import learned_pairs, objective_change
 from nmt.data.mixing import Position
-from nmt.data.packing import STEP, Packing
 from nmt.data.updates import BatchPlan, EpochUpdates, epoch_updates
 from nmt.data.windows import Window, Windows
 from nmt.errors import NmtError

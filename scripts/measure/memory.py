@@ -28,8 +28,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nmt.data.corpus import Corpus
-from nmt.data.manifest import FORMAT, SHARD_PAIRS, SHARDED_FORMAT, ShardRecord, SplitRecord
+from nmt.data.corpus import FORMAT, SHARD_PAIRS, SHARDED_FORMAT, Corpus, ShardRecord, SplitRecord
 from nmt.layout import DataDir, RunDir
 from nmt.prepare.records import content_fingerprint, file_facts
 from nmt.text.tokenizer import N_SPECIAL

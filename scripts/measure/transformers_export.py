@@ -20,10 +20,10 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from nmt.evaluate.metrics import corpus_score
-from nmt.export.export import Request, export
 from nmt.model.masks import Padded
 from nmt.process import set_up
 from nmt.runs.model import open_saved
+from nmt.share.export import Request, export
 from nmt.text.lines import read_aligned
 from nmt.text.tokenizer import BOS, EOS
 from nmt.translate.translator import Translator

@@ -11,11 +11,11 @@ import torch
 import yaml
 
 from nmt.config.load import changed_config, dump_config, load_config
-from nmt.engine.translator import load_ctranslate2
-from nmt.export.export import Request, export
 from nmt.layout import RUN_FORMAT, RunDir
 from nmt.model.transformer import Transformer
 from nmt.runs.checkpoint import save_checkpoint
+from nmt.share.engine import load_ctranslate2
+from nmt.share.export import Request, export
 from nmt.text.tokenizer import EOS, N_SPECIAL, Tokenizer, Tokenizers, train_tokenizer
 from nmt.translate.translator import Translator
 from tiny_run import tiny_config, words

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nmt.runs.scores import RecordedScore, ScoreRecord
+from nmt.runs.info import RecordedScore, ScoreRecord
 
 
 def record(split: str = "test", bleu: float = 31.25, version: str = "2.6.0", **changes: object) -> ScoreRecord:

@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 
 from nmt.config import SearchConfig
 from nmt.config.load import load_config
-from nmt.search.stopping import SearchStopped, ShouldStop
+from nmt.search.rules import SearchStopped, ShouldStop
 from nmt.serve.app import make_app
 from nmt.serve.models import Candidate, Direction, How, word_spans
 from nmt.serve.server import Server, listen, make_server

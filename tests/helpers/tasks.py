@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from nmt.errors import ConfigError, DataError
-from nmt.tasks.task import Json, Task
+from nmt.tasks.perform import Json, Task
 from waiting import until
 
 DRIVER = """
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from nmt.cli.exits import user_errors
 from nmt.tasks.engines import open_engine
-from nmt.tasks.task import run_all
+from nmt.tasks.perform import run_all
 from tasks import several_slow
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from nmt import Translator, api, process
 from nmt.config.load import dump_config, load_config
 from nmt.errors import ConfigError, DataError
 from nmt.layout import RunDir
-from nmt.runs.scores import read_scores
+from nmt.runs.info import read_scores
 from places import ROOT
 from tiny_corpus import tiny_settings, tiny_text
 from tiny_run import PLAIN

@@ -23,12 +23,11 @@ from folders import Folder
 from nmt.errors import ConfigError, DataError
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
-from nmt.tasks import ray_engine
+from nmt.tasks import ray as ray_engine
 from nmt.tasks.engines import open_engine
-from nmt.tasks.in_process import InProcess
-from nmt.tasks.ray_engine import RayEngine
-from nmt.tasks.ray_nodes import Node, node_problem, wait_for
-from nmt.tasks.task import Task, run_all
+from nmt.tasks.perform import Task, run_all
+from nmt.tasks.processes import InProcess
+from nmt.tasks.ray import Node, RayEngine, node_problem, wait_for
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate import files
 from nmt.translate.files import translate_file
@@ -135,7 +134,7 @@ def test_an_error_of_a_task_is_raised_here(engine: RayEngine, tmp_path: Path) ->
 def test_a_node_that_does_not_see_the_folder_is_refused(
     engine: RayEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nmt.tasks.ray_nodes.SEEN_SECONDS", 0.0)
+    monkeypatch.setattr("nmt.tasks.ray.SEEN_SECONDS", 0.0)
     monkeypatch.setattr(Path, "touch", lambda _: None)
     refused = rf"node \S+ \(\S+\) of the Ray cluster does not see {tmp_path}/work: all nodes need the same folder there"
     with pytest.raises(DataError, match=refused):

@@ -25,7 +25,7 @@ sys.exit(75)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_command_may_save_before_it_ends(number: signal.Signals) -> None:
     """Ctrl-C reaches all processes of the terminal, `kill` only the one that it names."""
-    program = f"import sys; from nmt.recipes.commands import *; sys.exit(wait_for([sys.executable, '-c', {SLOW!r}]))"
+    program = f"import sys; from nmt.recipes.directory import *; sys.exit(wait_for([sys.executable, '-c', {SLOW!r}]))"
     with subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as caller:

@@ -117,7 +117,7 @@ def test_a_key_is_made_and_printed_once(nmt: Command, tmp_path: Path) -> None:
 
 
 def test_an_open_server_without_keys_warns(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from nmt.serve import start
+    from nmt.serve import server as start
     from nmt.serve.server import Server
 
     monkeypatch.setattr(Server, "run", lambda *_: None)

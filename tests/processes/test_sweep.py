@@ -22,9 +22,8 @@ from nmt.config.load import dump_config, load_config
 from nmt.errors import ConfigError
 from nmt.files.write import Lock
 from nmt.layout import RunDir
-from nmt.sweep.grid import name_of, parse_grid, split_values
-from nmt.sweep.plan import Request, make_plan
-from nmt.sweep.table import as_tsv, render, rows_of
+from nmt.recipes.sweep import as_tsv, render, rows_of
+from nmt.recipes.sweep_plan import Request, make_plan, name_of, parse_grid, split_values
 from nmt.training.loop import fit
 from tiny_corpus import tiny_settings
 from tiny_run import licensed

@@ -16,11 +16,9 @@ from folders import Folder
 from nmt.errors import ConfigError, DataError
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
-from nmt.tasks.attempts import Lost, Outcome
 from nmt.tasks.engines import open_engine
-from nmt.tasks.in_process import InProcess
-from nmt.tasks.processes import Processes
-from nmt.tasks.task import Task, run_all
+from nmt.tasks.perform import Task, run_all
+from nmt.tasks.processes import InProcess, Lost, Outcome, Processes
 from tasks import left, numbered
 from waiting import until
 

@@ -16,11 +16,10 @@ import pytest
 from command import Command
 from export_run import write_run
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.export import argos
-from nmt.export.argos import export_argos, language_code
-from nmt.export.export import Request
-from nmt.export.splitter import splitter
 from nmt.runs.model import open_saved
+from nmt.share import argos
+from nmt.share.argos import export_argos, language_code, splitter
+from nmt.share.export import Request
 from nmt.text.language_names import language_name
 from nmt.text.split import split
 from nmt.translate.types import Translation

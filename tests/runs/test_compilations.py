@@ -8,7 +8,7 @@ import torch
 
 from models import tiny_model
 from nmt.config import TrainingConfig
-from nmt.data.packing import Packing
+from nmt.data.batching import Packing
 from nmt.training.objective import objective
 from nmt.training.setup import compiled as module
 from nmt.training.setup.compiled import compiled

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from models import tiny_model
 from nmt.config import Config
-from nmt.data.packing import Packing
+from nmt.data.batching import Packing
 from nmt.errors import ConfigError, NmtError
 from nmt.layout import RunDir
 from nmt.model import dropout

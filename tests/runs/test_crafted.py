@@ -28,11 +28,11 @@ from export_run import write_run
 from fuzzed import check, no_hang
 from kept_run import quicken
 from nmt.errors import CheckpointError, DataError, UnsafeFileError
-from nmt.export.export import Request, export
 from nmt.files.read import read_tensors
 from nmt.layout import CheckpointDir, RunDir
 from nmt.runs.checkpoint import parse_tensors
 from nmt.runs.state import TrainState, load_state, state_text
+from nmt.share.export import Request, export
 from nmt.text.tokenizer import Tokenizer
 from tiny_run import tiny_tokenizer
 

@@ -12,10 +12,10 @@ import torch
 from kept_run import Died, die_before, differences, kept, settings
 from nmt.config import Config
 from nmt.errors import ConfigError
-from nmt.export.export import Request, export
 from nmt.layout import RunDir
 from nmt.model.stacks import DecoderModel
 from nmt.runs.checkpoint import load_weights
+from nmt.share.export import Request, export
 from nmt.training.loop import fit
 from nmt.training.setup.start import start
 from nmt.translate.files import Files, translate_file

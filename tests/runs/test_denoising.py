@@ -14,11 +14,11 @@ from kept_run import Died, die_before, differences, kept, settings
 from nmt.config import Config
 from nmt.data.batching import unpadded
 from nmt.errors import ConfigError, DataError
-from nmt.export.export import Request, export
 from nmt.layout import RunDir
 from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_weights
 from nmt.runs.listing import summarise
+from nmt.share.export import Request, export
 from nmt.training.loop import fit
 from nmt.training.setup.start import start
 from nmt.translate.translator import Translator

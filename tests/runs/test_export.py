@@ -13,15 +13,14 @@ import yaml
 
 from command import Command
 from export_run import card_of, section
-from nmt.engine.compare import TOLERANCE
-from nmt.engine.search import Engine
 from nmt.errors import CheckpointError, ConfigError
 from nmt.evaluate.metrics import corpus_score
 from nmt.evaluate.run import corpus_of, evaluate_run
-from nmt.export.cached import engine_folder, engine_for
-from nmt.export.export import Request, export
 from nmt.layout import RunDir
 from nmt.runs.folder import load_folder
+from nmt.share.engine import Engine
+from nmt.share.engine_check import TOLERANCE
+from nmt.share.export import Request, engine_folder, engine_for, export
 from nmt.translate.translator import Translator
 from screen import rows, terminal
 from scripts.checks import compare_engines

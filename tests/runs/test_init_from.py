@@ -14,7 +14,6 @@ from kept_run import Died, die_before, differences, kept
 from nmt.config import Config
 from nmt.config.load import dump_config, load_config
 from nmt.errors import CheckpointError, ConfigError
-from nmt.export.export import Request, export
 from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
 from nmt.prepare.prepare import prepare
@@ -22,6 +21,7 @@ from nmt.runs.checkpoint import load_optimizer, load_weights
 from nmt.runs.info import Selected, read_selected, write_selected
 from nmt.runs.log import read_log
 from nmt.runs.weights import choose_weights
+from nmt.share.export import Request, export
 from nmt.training.loop import fit
 from nmt.training.parallel.world import World
 from nmt.training.setup.init_from import PARTS, freeze

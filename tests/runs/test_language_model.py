@@ -15,9 +15,9 @@ from nmt.data.batching import unpadded
 from nmt.errors import ConfigError
 from nmt.layout import RunDir
 from nmt.model.stacks import DecoderModel
-from nmt.recipes.configs import run_config
-from nmt.runs.curve import learning_curve
+from nmt.recipes.directory import run_config
 from nmt.runs.listing import render_text, summarise
+from nmt.runs.log import learning_curve
 from nmt.runs.weights import choose_weights
 from nmt.training.loop import fit
 from nmt.training.setup.start import start

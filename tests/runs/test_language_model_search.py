@@ -13,8 +13,7 @@ from kept_run import settings
 from nmt.config import Config, SearchConfig
 from nmt.errors import CheckpointError, ConfigError
 from nmt.layout import RunDir
-from nmt.rerank.candidates import Candidate
-from nmt.rerank.features import fluency
+from nmt.recipes.rerank import Candidate, fluency
 from nmt.runs.log import read_log
 from nmt.runs.model import Saved, open_saved
 from nmt.training.loop import fit

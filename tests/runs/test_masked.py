@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from command import Command
 from kept_run import Died, die_before, differences, kept, quicken, settings
 from nmt.config import Config
-from nmt.data.packing import Packing
+from nmt.data.batching import Packing
 from nmt.errors import ConfigError, DataError
 from nmt.layout import RunDir
 from nmt.model.masks import Padded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from nmt.data.packing import Packing
+from nmt.data.batching import Packing
 from nmt.errors import DataError
 from nmt.layout import RunDir
 from nmt.runs.checkpoint import saved_steps

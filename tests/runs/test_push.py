@@ -18,14 +18,13 @@ from export_run import section, write_run
 from hub_client import use_hub
 from hub_server import Hub, serve
 from nmt import api
-from nmt.engine.translator import load_ctranslate2
 from nmt.errors import ConfigError, DataError, HubError
-from nmt.export.export import Request, export
 from nmt.layout import RunDir
-from nmt.runs.scores import add_scores
-from nmt.sharing import push as module
-from nmt.sharing.download import _link, download, local_model
-from nmt.sharing.push import find_repository, push
+from nmt.runs.info import add_scores
+from nmt.share import hub as module
+from nmt.share.engine import load_ctranslate2
+from nmt.share.export import Request, export
+from nmt.share.hub import _link, download, find_repository, local_model, push
 from nmt.translate.translator import Translator
 from places import GOLDEN
 from scored_run import record
@@ -385,7 +384,7 @@ def test_a_model_is_downloaded_once_and_kept(hub: Hub, exported: Path, monkeypat
 
     before = {path.name: path.read_bytes() for path in found.rglob("*") if path.is_file()}
     shutil.rmtree(found)
-    monkeypatch.setattr("nmt.sharing.download.os.link", no_links)
+    monkeypatch.setattr("nmt.share.hub.os.link", no_links)
     assert download(f"hf://{NAME}") == found
     assert {path.name: path.read_bytes() for path in found.rglob("*") if path.is_file()} == before
     _link(found, found)  # another process was faster

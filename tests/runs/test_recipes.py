@@ -12,7 +12,8 @@ from kept_run import quicken
 from nmt.config.load import dump_config, load_config
 from nmt.layout import RunDir
 from nmt.prepare.prepare import prepare
-from nmt.recipes import bidirectional, commands
+from nmt.recipes import bidirectional
+from nmt.recipes import directory as commands
 from nmt.runs.checkpoint import saved_steps
 from nmt.runs.info import read_info
 from recipe_folder import make_folder, small_chunks

@@ -20,10 +20,7 @@ from kept_run import kept, quicken
 from nmt.config import Source
 from nmt.config.load import dump_config
 from nmt.data.corpus import Corpus
-from nmt.engine.translator import load_ctranslate2
 from nmt.errors import CheckpointError, DataError, UnsafeFileError
-from nmt.export.cached import engine_folder
-from nmt.export.export import Request, export
 from nmt.files.staging import staged_directory
 from nmt.files.write import Lock, replace_file, write_file
 from nmt.layout import DataDir, RunDir
@@ -31,6 +28,8 @@ from nmt.prepare import prepare as prepare_module
 from nmt.prepare import sources
 from nmt.prepare.records import content_fingerprint, file_facts
 from nmt.runs.checkpoint import save_checkpoint
+from nmt.share.engine import load_ctranslate2
+from nmt.share.export import Request, engine_folder, export
 from nmt.text import lines as stream
 from nmt.text import lines as text_lines
 from nmt.text.tokenizer import Tokenizer

@@ -20,11 +20,10 @@ from command import Command
 from export_run import LINES, card_of, section, with_search, write_run
 from hub_client import use_hub
 from hub_server import Hub, serve
-from nmt.export.export import Request, export
-from nmt.export.tokenizer_json import tokenizer_config, tokenizer_json
-from nmt.export.transformers import save_transformers
 from nmt.model.masks import Padded
 from nmt.runs.model import Saved, open_saved
+from nmt.share.export import Request, export
+from nmt.share.transformers import save_transformers, tokenizer_config, tokenizer_json
 from nmt.text.tokenizer import EOS, N_SPECIAL, Tokenizer, train_tokenizer
 from nmt.translate.translator import Translator
 from tiny_run import STRANGE

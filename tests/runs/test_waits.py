@@ -13,8 +13,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from nmt.config import ModelConfig, SearchConfig
-from nmt.data.batching import Pairs
-from nmt.data.packing import Packing
+from nmt.data.batching import Packing, Pairs
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.dropout import Dropout
 from nmt.model.inference import InferenceModel

@@ -14,7 +14,8 @@ import pytest
 
 from kept_run import Died, die_before
 from nmt.config import Config
-from nmt.data import mixing, streams
+from nmt.data import mixing
+from nmt.data import mixing as streams
 from nmt.data.corpus import Corpus
 from nmt.data.mixing import Position
 from nmt.data.updates import Update

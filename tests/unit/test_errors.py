@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from nmt.errors import ConfigError, DataError, NmtError, UnsafeFileError
-from nmt.files.streams import DamagedError
+from nmt.files.compressed import DamagedError
 
 
 @pytest.mark.parametrize(

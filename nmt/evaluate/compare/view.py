@@ -17,16 +17,15 @@ import numpy.typing as npt
 
 from nmt.config.load import load_saved_config
 from nmt.console import printable_sentence
-from nmt.data.corpus import read_manifest
-from nmt.data.manifest import Manifest
+from nmt.data.corpus import Manifest, read_manifest
 from nmt.errors import DataError, NmtError
 from nmt.evaluate.compare.systems import Comparison, Group, Result, System
 from nmt.evaluate.line_statistics import Floats, LineCounts, count_common, line_n_grams, number_words
 from nmt.evaluate.significance import Interval, bootstrap_scores, interval
 from nmt.files.read import open_regular
 from nmt.layout import DataDir, RunDir
-from nmt.runs.curve import learning_curve
 from nmt.runs.info import read_info
+from nmt.runs.log import learning_curve
 from nmt.text.words import UNSPACED
 
 _SPACE = r" \u00a0\u1680\u2000-\u200a\u202f\u205f"

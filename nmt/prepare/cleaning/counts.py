@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pydantic import TypeAdapter
 
 from nmt.errors import DataError
-from nmt.tasks.task import Json
+from nmt.tasks.perform import Json
 
 REASONS = {
     "empty": "empty side",

@@ -19,7 +19,7 @@ from nmt.prepare.pipeline.group import write_keys
 from nmt.prepare.pipeline.read import Part
 from nmt.prepare.pipeline.work import SIDES, Work, read_side, write_side
 from nmt.prepare.sources import text_folder
-from nmt.tasks.task import Done, Json, Task
+from nmt.tasks.perform import Done, Json, Task
 
 HELD_OUT = "held-out"
 

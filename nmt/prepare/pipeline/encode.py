@@ -15,14 +15,14 @@ from pydantic import BaseModel
 
 from nmt.config import DataConfig
 from nmt.config.data import LABEL
-from nmt.data.manifest import ShardRecord
+from nmt.data.corpus import ShardRecord
 from nmt.files.read import check_regular
 from nmt.layout import DataDir, TokenizerDir
 from nmt.prepare.cleaning.counts import CleanReport
 from nmt.prepare.pipeline.read import Part
 from nmt.prepare.pipeline.work import SIDES, Rows, Work, part_folder, read_side
 from nmt.prepare.records import TextRecord
-from nmt.tasks.task import Done, Json, Task
+from nmt.tasks.perform import Done, Json, Task
 from nmt.text.block_encoder import BlockEncoder, Encoded
 from nmt.text.tokenizer import N_SPECIAL, Tokenizers
 

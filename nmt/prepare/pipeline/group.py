@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from nmt.config import DataConfig
 from nmt.prepare.cleaning.grouping import groupings
 from nmt.prepare.pipeline.work import Drops, Rows, Work, part_folder, write_drops
-from nmt.tasks.task import Done, Json, Task
+from nmt.tasks.perform import Done, Json, Task
 
 _Keys: TypeAlias = npt.NDArray[np.uint64]
 _Scores: TypeAlias = npt.NDArray[np.float32]

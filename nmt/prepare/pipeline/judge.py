@@ -14,7 +14,7 @@ from nmt.prepare.cleaning.counts import REASONS
 from nmt.prepare.pipeline.clean import cleaning_settings
 from nmt.prepare.pipeline.read import Part
 from nmt.prepare.pipeline.work import SIDES, Drops, Work, part_folder, read_side
-from nmt.tasks.task import Done, Json, Task
+from nmt.tasks.perform import Done, Json, Task
 
 
 class _Learning(BaseModel):

@@ -27,7 +27,7 @@ from nmt.prepare.pipeline.encode import text_record, write_array
 from nmt.prepare.pipeline.work import Work, part_folder, read_side
 from nmt.prepare.records import TextRecord, added
 from nmt.prepare.sources import check_count, read_part, text_folder
-from nmt.tasks.task import Done, Json, Task
+from nmt.tasks.perform import Done, Json, Task
 from nmt.text.block_encoder import BlockEncoder, id_dtype
 from nmt.text.tokenizer import Tokenizers
 from nmt.text.words import count_characters

@@ -21,7 +21,7 @@ from nmt.prepare.pairs import OpenSource, SentencePair, Units
 from nmt.prepare.parts import Range, cut_aligned, read_range, read_range_scores
 from nmt.prepare.pipeline.work import SIDES, Work, read_side, write_side
 from nmt.prepare.sources import check_count, read_part, text_folder
-from nmt.tasks.task import Done, Json, Task
+from nmt.tasks.perform import Done, Json, Task
 
 _SCORES = "scores.npy"
 _MOST_TASKS = 64  # that read a source

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from nmt.config import Config, DataConfig, Source, TokenizerConfig
 from nmt.config.data import LABEL
 from nmt.console import Progress
-from nmt.data.manifest import ShardRecord
+from nmt.data.corpus import ShardRecord
 from nmt.errors import DataError
 from nmt.layout import MONO, DataDir, TokenizerDir
 from nmt.prepare.cleaning.counts import CleanReport, Lengths, refuse_empty, total
@@ -30,7 +30,7 @@ from nmt.prepare.pipeline.work import Work, part_folder, read_side
 from nmt.prepare.recipe import block_lists
 from nmt.prepare.records import TextRecord, added
 from nmt.prepare.suspicions import Place, Sample
-from nmt.tasks.task import Done, Json, Task
+from nmt.tasks.perform import Done, Json, Task
 from nmt.text.labels import Labels
 from nmt.text.tokenizer import Tokenizer, Tokenizers, train_tokenizer
 

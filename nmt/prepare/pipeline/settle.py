@@ -15,7 +15,7 @@ from pydantic import BaseModel, StrictInt
 
 from nmt.config import DataConfig
 from nmt.console import printable
-from nmt.data.manifest import ShardRecord
+from nmt.data.corpus import ShardRecord
 from nmt.errors import DataError
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import CleanReport
@@ -24,7 +24,7 @@ from nmt.prepare.pairs import SentencePair
 from nmt.prepare.pipeline.clean import cleaning_settings, write_hashes
 from nmt.prepare.pipeline.work import SIDES, Drops, Work, part_folder, read_side, write_side
 from nmt.prepare.suspicions import N_PAIRS, Place, Sample
-from nmt.tasks.task import Done, Json, Task
+from nmt.tasks.perform import Done, Json, Task
 from nmt.text.labels import Labels
 from nmt.text.words import count_characters
 

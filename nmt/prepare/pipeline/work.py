@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from nmt.console import Progress
 from nmt.files.write import replace_file
 from nmt.process import return_freed_memory
-from nmt.tasks.task import Done, Engine, Json, Task, run_all
+from nmt.tasks.perform import Done, Engine, Json, Task, run_all
 
 SIDES: tuple[Literal[0], Literal[1]] = (0, 1)
 """The sides of a pair, in the alphabetical order of their languages."""

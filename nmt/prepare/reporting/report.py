@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from nmt.config.data import LABEL
-from nmt.data.manifest import Record, SourceRecord
+from nmt.data.corpus import Record, SourceRecord
 from nmt.prepare.cleaning.counts import CHARS, RATIOS, REASONS, REPAIRS, CleanReport, Lengths
 from nmt.prepare.records import TextRecord
 from nmt.prepare.suspicions import Sample, script_counts

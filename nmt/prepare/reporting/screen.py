@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 
 from nmt.console import printable_sentence
-from nmt.data.manifest import SourceRecord
+from nmt.data.corpus import SourceRecord
 from nmt.prepare.cleaning.counts import REASONS, REPAIRS, CleanReport, counted, drop_summary
 from nmt.prepare.records import CleanRecord, PreparedSplit, SplitOffRecord, TextRecord
 from nmt.prepare.reporting.report import Report

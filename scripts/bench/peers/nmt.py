@@ -102,7 +102,7 @@ def engine(folder: Path, _: Path, search: Search) -> Loaded:
     from nmt.process import set_up
 
     set_up()
-    from nmt.export.cached import engine_for
+    from nmt.share.export import engine_for
 
     return ready(engine_for([folder]), search)
 

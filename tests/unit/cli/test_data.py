@@ -13,7 +13,7 @@ from command import Command
 from nmt.config import Config, Source
 from nmt.config.load import load_config
 from nmt.config.yaml12 import parse_yaml
-from nmt.data.manifest import SourceRecord
+from nmt.data.corpus import SourceRecord
 from nmt.prepare import named
 from nmt.prepare.named import CATALOGUE, Entry, find_entry
 from nmt.prepare.pairs import OpenSource, SentencePair

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from nmt.config import DataConfig, Source, TrainingConfig
 from nmt.data import bpe_dropout as module
-from nmt.data.batching import Pairs
+from nmt.data.batching import Packing, Pairs
 from nmt.data.bpe_dropout import N_CUTS, BpeDropout, Merges
-from nmt.data.packing import Packing
 from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer, Tokenizers, train_tokenizer
 from places import ROOT
 from sentences import sentence_pairs

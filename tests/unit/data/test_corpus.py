@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nmt.data.corpus import Corpus, Split
-from nmt.data.manifest import FORMAT
+from nmt.data.corpus import FORMAT, Corpus, Split
 from nmt.errors import DataError
 from nmt.layout import DataDir
 from nmt.prepare.pipeline.encode import write_side

@@ -14,8 +14,8 @@ from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Joined, Lines
+from nmt.data.mixing import Segments
 from nmt.data.modifiers import Modifiers
-from nmt.data.streams import Segments
 from nmt.errors import DataError
 from nmt.text.inline import marked
 from nmt.text.modifiers import typos

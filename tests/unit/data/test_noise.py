@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from models import VOCAB, tiny_model
 from nmt.config import TrainingConfig
-from nmt.data.batching import Pairs, unpadded
+from nmt.data.batching import Packing, Pairs, unpadded
 from nmt.data.corpus import Joined, Lines
 from nmt.data.noise import Infilling, OneSpan, infill, mask_one_span
-from nmt.data.packing import Packing
 from nmt.model.masks import Padded
 from nmt.text.tokenizer import BOS, EOS, FIRST_LEARNED, MASK, N_SPECIAL, PAD
 from nmt.training.objective import cross_entropy

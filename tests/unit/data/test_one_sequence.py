@@ -8,7 +8,7 @@ import torch
 from nmt.config import ModelConfig
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Lines
-from nmt.data.one_sequence import OneSequence
+from nmt.data.examples import OneSequence
 from nmt.model.masks import Padded
 from nmt.model.stacks import DecoderModel
 from nmt.text.tokenizer import BOS, EOS, PAD, SEPARATOR

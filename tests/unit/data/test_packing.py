@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models import tiny_model
-from nmt.data.packing import Packing
+from nmt.data.batching import Packing
 from nmt.model import varlen
 from nmt.model.transformer import Transformer
 from nmt.text.tokenizer import BOS, EOS, PAD

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.data.streams import Run, Segments, Stream
+from nmt.data.mixing import Run, Segments, Stream
 
 sizes = st.lists(st.integers(1, 40), min_size=1, max_size=5)
 

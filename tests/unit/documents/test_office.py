@@ -25,8 +25,9 @@ from odf.text import A, H, LineBreak, List, ListItem, Note, NoteBody, NoteCitati
 
 from documents import bare_docx, bare_odt, members, reversed_upper, same, zipped
 from fuzzed import no_hang
-from nmt.documents import Document, odt, open_document, package
-from nmt.documents.package import MAX_BYTES
+from nmt.documents import Document, odt, open_document
+from nmt.documents import office as package
+from nmt.documents.office import MAX_BYTES
 from nmt.errors import ConfigError, DataError
 
 # what these libraries do when they are imported and used is not of interest

@@ -12,13 +12,12 @@ import torch
 from engines import GREEDY, Pair, check_equal, ids, translations
 from export_run import LINES, both, write_run
 from nmt.config import SearchConfig
-from nmt.engine.search import Engine, _options, check_supported
-from nmt.engine.translator import load_ctranslate2
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.export.export import Request, export
 from nmt.runs.folder import load_folder
+from nmt.search.rules import SearchStopped
 from nmt.search.step import length_penalty
-from nmt.search.stopping import SearchStopped
+from nmt.share.engine import Engine, _options, check_supported, load_ctranslate2
+from nmt.share.export import Request, export
 from nmt.text.constraints import Glossary
 from nmt.text.inline import marked
 from nmt.text.tokenizer import N_SPECIAL

@@ -9,8 +9,8 @@ from pathlib import Path
 from nmt.data.corpus import Corpus
 from nmt.evaluate.report import Report, Subject, evaluate, record_scores
 from nmt.layout import DataDir, RunDir
+from nmt.runs.info import read_scores
 from nmt.runs.model import Origin
-from nmt.runs.scores import read_scores
 from nmt.text.tokenizer import Tokenizer
 from tiny_run import make, tiny_config
 

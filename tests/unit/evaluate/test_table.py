@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from nmt.evaluate.metrics import Score
 from nmt.evaluate.report import History, Report, Subject, evaluate, render_json, render_table, render_text
-from nmt.runs.scores import EnsembleMember
+from nmt.runs.info import EnsembleMember
 from scored_run import record
 
 REFS = ["Ein Hund läuft durch den Schnee.", "Zwei Frauen sitzen auf einer Bank."]

@@ -13,17 +13,16 @@ import torch
 from export_run import LINES, card_of, section, tokenizer, write_run
 from nmt.config import SearchConfig
 from nmt.config.load import changed_config, dump_config, load_config
-from nmt.engine.compare import Comparison, check_tolerance, compare, made_up_lines, search_for_check
-from nmt.engine.convert import save_ctranslate2
-from nmt.engine.search import Engine
 from nmt.errors import CheckpointError, DataError
 from nmt.evaluate.metrics import corpus_score
-from nmt.export import export as stage
-from nmt.export.export import Request, export
 from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
 from nmt.runs.folder import load_folder
-from nmt.runs.scores import add_scores
+from nmt.runs.info import add_scores
+from nmt.share import export as stage
+from nmt.share.engine import Engine, save_ctranslate2
+from nmt.share.engine_check import Comparison, check_tolerance, compare, made_up_lines, search_for_check
+from nmt.share.export import Request, export
 from nmt.translate.translator import Translator
 from scored_run import record
 from screen import rows, terminal

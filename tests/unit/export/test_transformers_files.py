@@ -12,9 +12,9 @@ from command import Command
 from export_run import with_search, write_run
 from nmt.config import SearchConfig
 from nmt.errors import CheckpointError
-from nmt.export.export import Request, export
-from nmt.export.transformers import not_carried
 from nmt.runs.folder import verify_export
+from nmt.share.export import Request, export
+from nmt.share.transformers import not_carried
 
 
 def generation(tmp_path: Path, *changes: str) -> dict[str, Any]:

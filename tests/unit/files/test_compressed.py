@@ -18,8 +18,7 @@ import pytest
 from nmt import console
 from nmt.errors import DataError
 from nmt.files import compressed
-from nmt.files.compressed import COMPRESSIONS, decompressed
-from nmt.files.streams import DamagedError
+from nmt.files.compressed import COMPRESSIONS, DamagedError, decompressed
 from nmt.text import lines
 from nmt.text.lines import read_aligned, read_lines
 

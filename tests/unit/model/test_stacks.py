@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from nmt.config import ModelConfig
-from nmt.data.batching import Batch, Pairs
+from nmt.data.batching import Batch, Packing, Pairs
 from nmt.data.corpus import Lines
-from nmt.data.packing import Packing
 from nmt.model.embedding import segments_of
 from nmt.model.masks import Packed, Padded, prefix_mask
 from nmt.model.stacks import DecoderModel, EncoderModel, pooled

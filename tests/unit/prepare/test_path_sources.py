@@ -15,7 +15,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.prepare.pairs import Units
 from nmt.prepare.prepare import prepare
 from nmt.prepare.sources import open_source, read_part
-from nmt.recipes.configs import rooted
+from nmt.recipes.directory import rooted
 
 WORDS = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn"]
 PAIRS = [(f"{one} {two} {three}", f"{one[::-1]} {two[::-1]}") for one in WORDS for two in WORDS for three in WORDS[:3]]

@@ -17,8 +17,8 @@ from nmt.errors import DataError
 from nmt.files import staging
 from nmt.prepare.pipeline.work import SIZES, Sizes
 from nmt.prepare.prepare import prepare
-from nmt.tasks.in_process import InProcess
-from nmt.tasks.task import Done, Task
+from nmt.tasks.perform import Done, Task
+from nmt.tasks.processes import InProcess
 
 MORE = [(f"{src} Ja.", tgt) for src, tgt in TRAIN[:60]] + [(src.lower(), tgt) for src, tgt in TRAIN[:20]] + TRAIN[:30]
 CLEAN: dict[str, Any] = {"near_duplicates": True, "max_sources": 1, "max_ratio_spread": 3.0, "repair_spaces": True}

@@ -19,7 +19,7 @@ from nmt.prepare.append import append
 from nmt.prepare.dry_run import dry_run
 from nmt.prepare.pipeline import mono as stage
 from nmt.prepare.pipeline.work import Sizes
-from nmt.recipes.configs import rooted
+from nmt.recipes.directory import rooted
 
 NEWS = [f"{tgt[:-1]}, says news {n}." for n, (_, tgt) in enumerate(PAIRS[:60])]
 """Lines that are no side of a pair."""

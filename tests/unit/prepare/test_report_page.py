@@ -8,7 +8,7 @@ import unicodedata
 import numpy as np
 import pytest
 
-from nmt.data.manifest import SourceRecord
+from nmt.data.corpus import SourceRecord
 from nmt.prepare.cleaning.counts import REASONS, CleanReport
 from nmt.prepare.records import TextRecord
 from nmt.prepare.reporting.page import report_page

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from nmt.recipes import commands
+from nmt.recipes import directory as commands
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from nmt.layout import DataDir
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
 from nmt.recipes import directory
-from nmt.recipes.configs import rooted
+from nmt.recipes.directory import rooted
 from recipe_folder import Parrot, dropped, lines_of, make_split
 from tiny_corpus import tiny_settings
 from tiny_run import licensed

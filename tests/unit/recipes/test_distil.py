@@ -14,7 +14,7 @@ from nmt import Translator
 from nmt.config import SearchConfig
 from nmt.config.load import dump_config, load_config
 from nmt.files.write import Lock
-from nmt.recipes import commands
+from nmt.recipes import directory as commands
 from nmt.recipes.directory import translation_settings
 from nmt.recipes.distil import UNFINISHED, nearest
 from places import GOLDEN

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import DataError
-from nmt.rerank.candidates import Candidate, NBest, read_n_best
+from nmt.recipes.rerank import Candidate, NBest, read_n_best
 
 SOURCE = Path("a.src")
 

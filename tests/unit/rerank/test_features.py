@@ -7,8 +7,7 @@ import math
 import pytest
 
 from nmt.config import SearchConfig
-from nmt.rerank.candidates import Candidate
-from nmt.rerank.features import channel, direct, length, rescored
+from nmt.recipes.rerank import Candidate, channel, direct, length, rescored
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate.translator import Translator
 from tiny_run import PLAIN

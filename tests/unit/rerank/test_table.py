@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.rerank import table as module
-from nmt.rerank.candidates import Candidate, NBest
-from nmt.rerank.features import Feature, Pairs, direct
-from nmt.rerank.table import make_table, rerank
+from nmt.recipes import rerank as module
+from nmt.recipes.rerank import Candidate, Feature, NBest, Pairs, direct, make_table, rerank
 
 CHANNEL = {"house": -3.0, "home": -1.0, "cat": -2.0, "": float("nan")}
 LISTS = [

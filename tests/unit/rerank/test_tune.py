@@ -13,11 +13,8 @@ from hypothesis import strategies as st
 
 from nmt.errors import DataError
 from nmt.evaluate.metrics import MetricName, corpus_score
-from nmt.rerank import tune as module
-from nmt.rerank.candidates import Candidate, NBest
-from nmt.rerank.features import Feature, Pairs, direct
-from nmt.rerank.table import Table, make_table
-from nmt.rerank.tune import Counts, find_weights, tune
+from nmt.recipes import rerank as module
+from nmt.recipes.rerank import Candidate, Counts, Feature, NBest, Pairs, Table, direct, find_weights, make_table, tune
 
 WORDS = ["the", "a", "cat", "dog", "house", "tree", "sits", "runs", "on", "under", "big", "old", "red"]
 

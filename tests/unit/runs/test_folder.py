@@ -15,13 +15,13 @@ import torch
 from export_run import LINES, write_run
 from nmt.config import SearchConfig
 from nmt.errors import CheckpointError, DataError, NmtError
-from nmt.export.export import Request, export
 from nmt.files.write import write_file
 from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
 from nmt.runs.checkpoint import assign, load_weights
 from nmt.runs.folder import Folder, alone_in, is_folder, load_folder, new_folder
 from nmt.runs.model import open_saved
+from nmt.share.export import Request, export
 from nmt.translate.searcher import NativeSearcher
 from nmt.translate.translator import Translator
 

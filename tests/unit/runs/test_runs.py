@@ -16,9 +16,9 @@ from command import Command
 from logged_run import GOLDEN, make_run, train, valid
 from nmt.errors import CheckpointError
 from nmt.files.write import Lock
+from nmt.runs.info import EnsembleMember, add_scores
 from nmt.runs.listing import Summary, newest_run, render_text, summarise, summarise_all
 from nmt.runs.log import number, read_log
-from nmt.runs.scores import EnsembleMember, add_scores
 from nmt.runs.state import state_text
 from scored_run import record
 

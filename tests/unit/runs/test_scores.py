@@ -12,7 +12,7 @@ import pytest
 from nmt.errors import CheckpointError, UnsafeFileError
 from nmt.files.write import append_line
 from nmt.layout import RunDir
-from nmt.runs.scores import EnsembleMember, add_scores, read_scores
+from nmt.runs.info import EnsembleMember, add_scores, read_scores
 from scored_run import record
 
 

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from nmt.config import SearchConfig
 from nmt.search.beam import beam_search
-from nmt.search.constrained import Constraints
-from nmt.search.phrases import Phrases, beam_for, term_ids, total_length, with_phrases, word_parts
+from nmt.search.constrained import Constraints, Phrases, beam_for, term_ids, total_length, with_phrases, word_parts
 from nmt.search.rules import Rules
 from nmt.search.step import Hypothesis, length_penalty
 from nmt.text.tokenizer import CONTROL, EOS, N_SPECIAL, PAD, Tokenizer, train_tokenizer

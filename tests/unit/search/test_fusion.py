@@ -6,10 +6,9 @@ import pytest
 import torch
 
 from nmt.config import SearchConfig
-from nmt.search.fusion import Fusion
 from nmt.search.rules import Rules
 from nmt.search.search import search
-from nmt.search.step import Hypothesis, StepModel
+from nmt.search.step import Fusion, Hypothesis, StepModel
 from nmt.text.tokenizer import BOS
 from tables import BANNED, A, B, TableModel, forced_log_prob, random_table
 

@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from nmt.config import SearchConfig
-from nmt.search.rules import Rules
+from nmt.search.rules import Rules, SearchStopped, Stoppable, stop_if
 from nmt.search.search import search
-from nmt.search.stopping import SearchStopped, Stoppable, stop_if
 from tables import BANNED, TableModel, random_table
 
 CONFIGS = [

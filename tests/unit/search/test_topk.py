@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from nmt.search.topk import largest
+from nmt.search.rules import largest
 
 
 @pytest.mark.parametrize("k", [1, 2, 6, 31, 200])

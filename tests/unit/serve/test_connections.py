@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from nmt.errors import ConfigError
 from nmt.serve import server
-from nmt.serve.downloads import file_answer
+from nmt.serve.documents import file_answer
 from nmt.serve.server import PatientProtocol, addresses_of, hosts_of, listen, make_server
 from served import Client, serving_app
 from waiting import until

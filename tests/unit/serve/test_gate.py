@@ -12,7 +12,8 @@ import pytest
 from documents import bare_docx
 from nmt.documents import Document
 from nmt.errors import DataError
-from nmt.serve import documents, gate, libretranslate
+from nmt.serve import documents, libretranslate
+from nmt.serve import edge as gate
 from nmt.serve.bodies import Fields
 from nmt.serve.limits import Keys, Limits, Rate, new_key
 from nmt.serve.models import Models

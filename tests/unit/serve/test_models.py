@@ -14,11 +14,10 @@ from torch import Tensor
 from export_run import LINES, write_run
 from nmt.config import SearchConfig
 from nmt.errors import CheckpointError, ConfigError, NmtError
-from nmt.export.cached import engine_for
 from nmt.search.forced import ForcedDecoder
+from nmt.search.rules import SearchStopped, ShouldStop
 from nmt.search.step import Pair
-from nmt.search.stopping import SearchStopped, ShouldStop
-from nmt.serve.detect import CHARACTERS, Detector
+from nmt.serve.limits import Refusal
 from nmt.serve.models import (
     PLACEHOLDER_CHARACTERS,
     PLACEHOLDERS,
@@ -29,10 +28,9 @@ from nmt.serve.models import (
     load_models,
     word_spans,
 )
-from nmt.serve.refusal import Refusal
-from nmt.serve.service import Service
-from nmt.serve.start import described
-from nmt.serve.texts import Rendered, Wish
+from nmt.serve.server import described
+from nmt.serve.service import CHARACTERS, Detector, Rendered, Service, Wish
+from nmt.share.export import engine_for
 from nmt.text.constraints import Glossary
 from nmt.translate.translator import Translator
 from nmt.translate.types import BLANK, Line, Translation

@@ -19,12 +19,11 @@ from nmt.errors import ConfigError
 from nmt.serve import documents
 from nmt.serve import limits as limits_module
 from nmt.serve.bodies import Upload, parse_fields, parse_json
-from nmt.serve.cache import Cache
-from nmt.serve.downloads import BYTES, SECONDS, Downloads
-from nmt.serve.limits import Keys, Limits, Rate, Room, client_of, new_key
+from nmt.serve.documents import BYTES, SECONDS, Downloads
+from nmt.serve.limits import Keys, Limits, Rate, Refusal, Room, client_of, new_key
 from nmt.serve.metrics import Metrics
-from nmt.serve.refusal import Refusal
-from nmt.serve.start import NEVER, parse_allowed, parse_origins
+from nmt.serve.server import NEVER, parse_allowed, parse_origins
+from nmt.serve.service import Cache
 from nmt.text.language_names import language_name, normalized
 from served import FORM, multipart
 

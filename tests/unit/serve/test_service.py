@@ -14,11 +14,9 @@ import pytest
 from nmt.serve import app
 from nmt.serve import service as service_module
 from nmt.serve.aside import AT_ONCE, SMALL, Aside
-from nmt.serve.cache import Cache, memory
+from nmt.serve.limits import Refusal, busy
 from nmt.serve.models import Candidate, How, Models
-from nmt.serve.refusal import Refusal, busy
-from nmt.serve.service import Service
-from nmt.serve.texts import Rendered, Wish
+from nmt.serve.service import Cache, Rendered, Service, Wish, memory
 from nmt.translate.types import Line
 from served import MadeUp
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from nmt.search.stopping import SearchStopped
+from nmt.search.rules import SearchStopped
+from nmt.serve.limits import Refusal
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Candidate, How, LoadError
-from nmt.serve.refusal import Refusal
 from nmt.serve.worker import ROUND_COST, Job, Worker
 from nmt.translate.types import Line
 from served import MadeUp

@@ -16,10 +16,8 @@ import tasks
 from nmt.errors import ConfigError, DataError
 from nmt.tasks import perform as module
 from nmt.tasks.engines import open_engine
-from nmt.tasks.in_process import InProcess
-from nmt.tasks.perform import perform
-from nmt.tasks.processes import usable_cores
-from nmt.tasks.task import Task, run_all
+from nmt.tasks.perform import Task, perform, run_all
+from nmt.tasks.processes import InProcess, usable_cores
 from tasks import left, numbered
 
 

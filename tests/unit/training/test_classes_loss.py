@@ -13,9 +13,8 @@ from torch import Tensor
 
 from models import VOCAB, model_config
 from nmt.config.training import TrainingConfig
-from nmt.data.batching import Batch, Pairs
+from nmt.data.batching import Batch, Packing, Pairs
 from nmt.data.corpus import Lines
-from nmt.data.packing import Packing
 from nmt.model.masks import Padded
 from nmt.model.stacks import DecoderModel, EncoderModel, pooled
 from nmt.training.loss import weighted_nll

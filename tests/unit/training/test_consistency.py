@@ -12,7 +12,7 @@ from torch import Tensor
 
 from models import tiny_model
 from nmt.config import TrainingConfig
-from nmt.data.packing import Packing
+from nmt.data.batching import Packing
 from nmt.model.masks import Padded
 from nmt.model.transformer import Transformer
 from nmt.text.tokenizer import BOS, EOS

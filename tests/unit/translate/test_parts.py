@@ -11,8 +11,8 @@ import pytest
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError, DataError, LockedError
 from nmt.files.write import Lock
-from nmt.tasks.in_process import InProcess
-from nmt.tasks.task import Done, Task
+from nmt.tasks.perform import Done, Task
+from nmt.tasks.processes import InProcess
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate import files, parts
 from nmt.translate.files import translate_file

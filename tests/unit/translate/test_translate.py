@@ -15,15 +15,15 @@ from nmt.errors import ConfigError
 from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded
 from nmt.model.state import DecoderState
-from nmt.search.stopping import SearchStopped
+from nmt.search.rules import SearchStopped
 from nmt.text.profile import Profiles
 from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer
 from nmt.translate.files import Warnings, translate_file
 from nmt.translate.parts import Models, _write_parts
+from nmt.translate.searcher import THREAD_NAME
 from nmt.translate.sentences import longest_translation
 from nmt.translate.translator import Translator
 from nmt.translate.types import BLANK
-from nmt.translate.workers import THREAD_NAME
 from sentences import sentence_pairs
 from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, make, texts, tiny_config, words
 

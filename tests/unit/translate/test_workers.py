@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from nmt.search.search import search as search_best
-from nmt.translate import searcher, workers
-from nmt.translate.workers import SMALL_STEP, THREAD_NAME, run_all, threads_for
+from nmt.translate import searcher
+from nmt.translate import searcher as workers
+from nmt.translate.searcher import SMALL_STEP, THREAD_NAME, run_all, threads_for
 from tiny_run import BEAM, PLAIN, make, texts, tiny_config, tiny_tokenizer
 
 CPU = torch.device("cpu")

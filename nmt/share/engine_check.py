@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 from nmt.config import SearchConfig
 from nmt.console import Progress
-from nmt.engine.search import Engine, check_supported
-from nmt.engine.translator import engine_translator
 from nmt.errors import CheckpointError, ConfigError
 from nmt.evaluate.metrics import Score, corpus_score
 from nmt.search.step import length_penalty
+from nmt.share.engine import Engine, check_supported, engine_translator
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate.translator import Translator
 from nmt.translate.types import Translation

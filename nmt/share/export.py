@@ -1,8 +1,9 @@
-"""`nmt export`: write a run as one self-contained directory that translates."""
+"""`nmt export`: write a run as one self-contained directory that translates; CTranslate2 models kept in a run."""
 
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -14,17 +15,12 @@ from nmt import __version__
 from nmt.config import Config
 from nmt.config.load import check_config
 from nmt.config.source import without_query
+from nmt.console import say
 from nmt.data.corpus import Corpus
-from nmt.engine.bindings import library
-from nmt.engine.compare import Comparison, check_tolerance, compare, made_up_lines, search_for_check
-from nmt.engine.convert import save_ctranslate2
-from nmt.engine.search import Engine
-from nmt.engine.translator import EngineSearcher
-from nmt.errors import ConfigError, DataError
+from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.evaluate.report import record_scores
 from nmt.evaluate.run import choose_splits, evaluate_run, open_corpus
-from nmt.export.card import card
-from nmt.export.transformers import check_held, not_carried, save_transformers
+from nmt.files.read import refuse_links
 from nmt.files.write import write_file
 from nmt.layout import RunDir
 from nmt.runs.folder import (
@@ -33,6 +29,7 @@ from nmt.runs.folder import (
     Quantization,
     alone_in,
     fingerprint,
+    is_folder,
     load_folder,
     new_directory,
     new_folder,
@@ -40,8 +37,12 @@ from nmt.runs.folder import (
     save_weights,
     seal,
 )
+from nmt.runs.info import ScoreRecord, read_scores
 from nmt.runs.model import Saved, open_saved
-from nmt.runs.scores import ScoreRecord, read_scores
+from nmt.share.card import card
+from nmt.share.engine import Engine, EngineSearcher, engine_translator, library, load_ctranslate2, save_ctranslate2
+from nmt.share.engine_check import Comparison, check_tolerance, compare, made_up_lines, search_for_check
+from nmt.share.transformers import check_held, not_carried, save_transformers
 from nmt.text.lines import read_lines
 from nmt.translate.searcher import NativeSearcher
 from nmt.translate.sentences import MAX_PIECES_FACTOR
@@ -252,3 +253,60 @@ def _evaluated(request: Request, translator: Translator) -> list[ScoreRecord]:
         record_scores(evaluate_run(translator, corpus, name, search).report, translator, corpus)
         for name in choose_splits(corpus, ())
     ]
+
+
+CHECK_LINES = 20
+"""Number of lines to compare; few, since a user is waiting."""
+
+
+def engine_for(
+    paths: Sequence[Path], checkpoint: str = "best", weights: str = "auto", int8: bool = False
+) -> Translator:
+    """Load the CTranslate2 translator of a run, or of a directory that `nmt export` wrote.
+
+    Raises ConfigError for several runs and for options that do not apply to an exported directory, and what `export`
+    and `load_ctranslate2` raise.
+    """
+    if len(paths) > 1:
+        raise ConfigError(["several runs: CTranslate2 translates with one; --engine native makes an ensemble"])
+    [path] = paths
+    if not is_folder(path):
+        return load_ctranslate2(engine_folder(path, "int8" if int8 else "float32", checkpoint, weights))
+    if (checkpoint, weights) != ("best", "auto"):
+        raise ConfigError([f"{path}: an exported folder has one set of weights; leave out --checkpoint, --weights"])
+    engine = Engine(load_folder(path))
+    if int8 and engine.quantization != "int8":
+        raise ConfigError(
+            [f"{path}: has weights in {engine.quantization}, found --int8; export the run with --quantization int8"]
+        )
+    return engine_translator(engine)
+
+
+def engine_folder(run: Path, quantization: Quantization, checkpoint: str = "best", weights: str = "auto") -> Path:
+    """Return the path of a run's CTranslate2 model, in the run directory; export it if there is none of these weights.
+
+    Raises what `export` raises.
+    """
+    library()
+    saved = open_saved(run, checkpoint, weights)
+    saved.check_exports()
+    path = RunDir(run).ctranslate2(quantization).path
+    refuse_links([path])
+    with alone_in(run):
+        if _is_of(path, saved):
+            return path
+        say(f"{path}: exporting {run} for CTranslate2, once")
+        shutil.rmtree(path, ignore_errors=True)
+        request = Request(run, checkpoint, weights, check_lines=CHECK_LINES)
+        say(f"{export_into(request, path, 'ctranslate2', quantization).comparison}")
+    return path
+
+
+def _is_of(path: Path, saved: Saved) -> bool:
+    """Whether `path` is an export of these weights and settings."""
+    try:
+        folder = load_folder(path)
+    except CheckpointError:
+        return False
+    wanted = fingerprint(saved.weights.tensors), without_places(saved.config)
+    return (folder.info.tensors, folder.config) == wanted

@@ -1,4 +1,4 @@
-"""The CTranslate2 engine: search with an exported model by a C++ library, with the results of the native search.
+"""The CTranslate2 engine: conversion to its format, and search with it in place of the native one.
 
 CTranslate2 finishes and ranks hypotheses as `nmt.search.beam` does. Where it differs, this module compensates:
 
@@ -15,20 +15,218 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol, TypedDict
 
+import numpy as np
+import numpy.typing as npt
 import torch
+from torch import Tensor, nn
 
-from nmt.config import SearchConfig
-from nmt.engine.bindings import AsyncResult, Model, Options, TranslationResult, library, stoppable
+from nmt.config import ModelConfig, SearchConfig
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.files.read import check_regular
-from nmt.runs.folder import Folder
+from nmt.model.attention import MultiHeadAttention
+from nmt.model.embedding import Embedding
+from nmt.model.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, FeedForward, SubLayer, Transformer
+from nmt.runs.folder import Folder, Quantization, load_folder
+from nmt.runs.model import Origin
 from nmt.search.beam import n_to_finish
+from nmt.search.forced import ForcedDecoder
+from nmt.search.rules import ShouldStop, stop_if
 from nmt.search.step import Hypothesis, Pair, length_penalty
-from nmt.search.stopping import ShouldStop
 from nmt.text.tokenizer import EOS, N_SPECIAL
+from nmt.translate.searcher import Hypotheses, search_batches
+from nmt.translate.translator import Translator
+from nmt.translate.types import Sentence
+
+if TYPE_CHECKING:
+    from ctranslate2.specs import attention_spec, common_spec, transformer_spec
+
+
+INSTALL = "CTranslate2 is not installed; pip install ctranslate2 installs it, and so does nmt's extra of that name"
+
+
+class Options(TypedDict, total=False):
+    """Options of `ctranslate2.Translator.translate_batch`."""
+
+    max_input_length: int
+    min_decoding_length: int
+    max_decoding_length: int
+    no_repeat_ngram_size: int
+    length_penalty: float
+    return_scores: bool
+    return_end_token: bool
+    beam_size: int
+    num_hypotheses: int
+    patience: float
+    sampling_topk: int
+    sampling_topp: float
+    sampling_temperature: float
+    suppress_sequences: list[list[str]]
+
+
+class TranslationResult(Protocol):
+    """Translations of a line: `ctranslate2.TranslationResult`."""
+
+    hypotheses: list[list[str]]
+    scores: list[float]
+
+
+class AsyncResult(Protocol):
+    """A result to wait for: `ctranslate2.AsyncTranslationResult`."""
+
+    def result(self) -> TranslationResult:
+        """Wait for the result and return it."""
+
+
+class ScoringResult(Protocol):
+    """Log-probabilities of the tokens of a given translation: `ctranslate2.ScoringResult`."""
+
+    log_probs: list[float]
+
+
+class Model(Protocol):
+    """The methods of `ctranslate2.Translator` that are used."""
+
+    def translate_batch(
+        self, source: list[list[str]], target_prefix: list[list[str]] | None, *, asynchronous: bool, **options: object
+    ) -> list[AsyncResult]:
+        """Translate lines of tokens."""
+
+    def score_batch(
+        self, source: Sequence[list[str]], target: Sequence[list[str]], *, max_batch_size: int, max_input_length: int
+    ) -> list[ScoringResult]:
+        """Score given translations."""
+
+
+def stoppable(model: Model, should_stop: ShouldStop | None) -> Model:
+    """Return a model that raises SearchStopped instead of translating once the search should stop.
+
+    CTranslate2 itself stops within a batch in greedy search alone, by a function that it calls for each token of each
+    line. That needs Python's global interpreter lock, and is up to four times slower beside a busy thread.
+    """
+    return model if should_stop is None else _Stoppable(model, should_stop)
+
+
+class _Stoppable:
+    def __init__(self, model: Model, should_stop: ShouldStop) -> None:
+        self._model, self._should_stop = model, should_stop
+        self.score_batch = model.score_batch
+
+    def translate_batch(
+        self, source: list[list[str]], target_prefix: list[list[str]] | None, *, asynchronous: bool, **options: object
+    ) -> list[AsyncResult]:
+        stop_if(self._should_stop)
+        return self._model.translate_batch(source, target_prefix, asynchronous=asynchronous, **options)
+
+
+def library() -> ModuleType:
+    """Import the package ctranslate2. Raises ConfigError if it is not installed."""
+    try:
+        import ctranslate2  # optional
+    except ImportError as error:
+        raise ConfigError([INSTALL]) from error
+    module: ModuleType = ctranslate2
+    return module
+
+
+def save_ctranslate2(
+    model: Transformer,
+    config: ModelConfig,
+    n_positions: int,
+    vocabularies: tuple[Sequence[str], Sequence[str]],
+    quantization: Quantization,
+    directory: Path,
+) -> None:
+    """Write model.bin and the files that CTranslate2 reads with it.
+
+    n_positions: the longest sequence, with sinusoidal positions. vocabularies: the pieces of source and target.
+    CTranslate2 adds `</s>` to sources itself. Raises ConfigError if the package is not installed, and OSError.
+    """
+    library()
+    from ctranslate2.specs import common_spec, transformer_spec
+
+    spec = transformer_spec.TransformerSpec.from_config(
+        (config.encoder_layers, config.decoder_layers),
+        config.n_heads,
+        pre_norm=config.norm == "pre",
+        activation=common_spec.Activation[ACTIVATIONS[config.activation].ctranslate2],
+    )
+    encoder, decoder = model.encoder, model.decoder
+    _embedding(spec.encoder.embeddings[0], spec.encoder.position_encodings, encoder.embedding, n_positions)
+    _embedding(spec.decoder.embeddings, spec.decoder.position_encodings, decoder.embedding, n_positions)
+    for of_spec, encoder_layer in zip(spec.encoder.layer, encoder.layers, strict=True):
+        _layer(of_spec, encoder_layer)
+    for of_spec, layer in zip(spec.decoder.layer, decoder.layers, strict=True):
+        _layer(of_spec, layer)
+        assert layer.cross_attention is not None, "a translator attends to its source"
+        _attention(of_spec.attention, layer.cross_attention, layer.cross_attention_residual)
+    if config.norm == "pre":
+        _norm(spec.encoder.layer_norm, encoder.last_norm)
+        _norm(spec.decoder.layer_norm, decoder.last_norm)
+    spec.decoder.projection.weight = _array(model.output_weight)
+    source, target = vocabularies
+    spec.register_source_vocabulary(list(source))
+    spec.register_target_vocabulary(list(target))
+    spec.config.add_source_eos = True
+    spec.config.layer_norm_epsilon = encoder.layers[0].attention_residual.norm.eps
+    spec.validate()
+    spec.optimize(quantization)
+    spec.save(str(directory))
+
+
+def _embedding(
+    spec: common_spec.EmbeddingsSpec,
+    positions: transformer_spec.PositionEncoderSpec,
+    embedding: Embedding,
+    n_positions: int,
+) -> None:
+    """Set embeddings and positions: both engines scale by sqrt(D), but their sinusoidal positions differ."""
+    spec.weight = _array(embedding.weight)
+    positions.encodings = _array(embedding.positions.first(n_positions))
+
+
+def _layer(
+    spec: transformer_spec.TransformerEncoderLayerSpec | transformer_spec.TransformerDecoderLayerSpec,
+    layer: EncoderLayer | DecoderLayer,
+) -> None:
+    """Set the parts that layers of encoder and decoder share."""
+    _attention(spec.self_attention, layer.attention, layer.attention_residual)
+    _feed_forward(spec.ffn, layer.feed_forward, layer.feed_forward_residual)
+
+
+def _attention(spec: attention_spec.MultiHeadAttentionSpec, attention: MultiHeadAttention, residual: SubLayer) -> None:
+    """Set attention: query, key and value share one projection, but in cross-attention the query has its own."""
+    d = attention.d_model
+    parts = [slice(None)] if len(spec.linear) == 2 else [slice(d), slice(d, None)]
+    for linear, part in zip(spec.linear, parts, strict=False):
+        linear.weight, linear.bias = _array(attention.in_weight[part]), _array(attention.in_bias[part])
+    _linear(spec.linear[-1], attention.output)
+    _norm(spec.layer_norm, residual.norm)
+
+
+def _feed_forward(spec: transformer_spec.FeedForwardSpec, feed_forward: FeedForward, residual: SubLayer) -> None:
+    _linear(spec.linear_0, feed_forward.inner)
+    _linear(spec.linear_1, feed_forward.outer)
+    _norm(spec.layer_norm, residual.norm)
+
+
+def _linear(spec: common_spec.LinearSpec, linear: nn.Linear) -> None:
+    spec.weight, spec.bias = _array(linear.weight), _array(linear.bias)
+
+
+def _norm(spec: common_spec.LayerNormSpec, norm: nn.LayerNorm) -> None:
+    spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
+
+
+def _array(tensor: Tensor) -> npt.NDArray[np.float32]:
+    """Return a float32 copy, which quantization may overwrite."""
+    return np.array(tensor.detach().float().cpu().numpy())
+
 
 _Candidates = dict[int, list[tuple[list[int], float]]]
 """Translations by row: ids without `</s>`, log-probability."""
@@ -295,3 +493,62 @@ def _ranked(
     if config.sample and config.top_k == 1:
         hypotheses *= n_best
     return sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)[:n_best]
+
+
+NO_TERMS = "terms are not supported by CTranslate2; use --engine native"
+
+
+class EngineSearcher:
+    """Search with CTranslate2; see `Searcher`."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.precision = f"{engine.quantization}, CTranslate2"
+        model = engine.folder.config.model
+        self.max_positions = model.max_positions if model.positions == "learned" else None
+
+    def check(self, search: SearchConfig, has_terms: bool, language: str) -> None:  # noqa: ARG002 (the protocol's)
+        """See `Searcher`."""
+        check_supported(search)
+        if has_terms:
+            raise ConfigError([NO_TERMS])
+
+    def forced_decoder(self, search: SearchConfig) -> ForcedDecoder:  # noqa: ARG002 (the protocol's)
+        """Raise ConfigError: not supported."""
+        raise ConfigError(["alignments, attention and scores of given translations need --engine native"])
+
+    def search(
+        self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int, should_stop: ShouldStop | None = None
+    ) -> Generator[tuple[list[int], Hypotheses]]:
+        """See `Searcher`. `should_stop` is called before each batch: CTranslate2 cannot stop within one."""
+        if any(sentence.phrases for sentence in sentences):
+            raise ConfigError([NO_TERMS])
+        yield from search_batches(self._search_batch, sentences, search, n_best, torch.device("cpu"), should_stop)
+
+    def _search_batch(
+        self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int, should_stop: ShouldStop | None
+    ) -> Hypotheses:
+        return self.engine.search(
+            [sentence.src_ids for sentence in sentences],
+            [sentence.max_length for sentence in sentences],
+            search,
+            n_best,
+            [sentence.prefix for sentence in sentences],
+            sentences[0].key,
+            should_stop,
+        )
+
+
+def engine_translator(engine: Engine) -> Translator:
+    """Return the translator of a loaded CTranslate2 model."""
+    folder = engine.folder
+    origin = Origin(folder.directory.path, folder.info.step, folder.info.weights, folder.info.reason)
+    return Translator(EngineSearcher(engine), folder.tokenizers, folder.config, [origin])
+
+
+def load_ctranslate2(path: Path | str) -> Translator:
+    """Load the translator of a directory that `nmt export --format ctranslate2` wrote.
+
+    Raises CheckpointError if there is none or it is damaged, ConfigError if CTranslate2 is not installed.
+    """
+    return engine_translator(Engine(load_folder(Path(path))))

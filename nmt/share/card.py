@@ -1,4 +1,4 @@
-"""The model card of an exported translator: languages, model, quality, training and its data, recipe and usage."""
+"""The model card of an exported translator: languages, model, quality, training and data, and how to use it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,56 @@ from nmt import __version__
 from nmt.config import Config, Source
 from nmt.config.source import NOT_STATED
 from nmt.console import printable
-from nmt.data.corpus import read_manifest
-from nmt.data.manifest import Manifest
+from nmt.data.corpus import Manifest, read_manifest
 from nmt.errors import DataError
 from nmt.evaluate.metrics import MetricName, corpus_score
 from nmt.evaluate.report import metric_name, metrics_of, signature, values
-from nmt.export.use import use
 from nmt.layout import DataDir, RunDir
-from nmt.runs.cost import training_cost
-from nmt.runs.folder import ExportInfo
-from nmt.runs.info import read_info
+from nmt.runs.folder import ExportInfo, Kind
+from nmt.runs.info import ScoreRecord, read_info
+from nmt.runs.listing import training_cost
 from nmt.runs.log import is_validation, number, read_log
-from nmt.runs.scores import ScoreRecord
+
+USE = "## Use\n"
+"""The heading of the last section."""
+
+
+def use(kind: Kind, direction: str, repository: str | None = None) -> str:
+    """Return the section.
+
+    Args:
+        direction: source and target language, `de-en`.
+        repository: where the model is on the hub, `owner/name`; None: in a directory, which is called DIR.
+    """
+    where = [] if repository else ["With this directory as `DIR`:", ""]
+    lines = _transformers if kind == "transformers" else _nmt
+    return "\n".join([*USE.split("\n"), *where, *lines(kind, direction, repository), ""])
+
+
+def _nmt(kind: Kind, direction: str, repository: str | None) -> Iterator[str]:
+    src, tgt = direction.split("-")
+    options, module, load = "", "nmt", "Translator.load"
+    if kind == "ctranslate2":
+        options, module, load = " --engine ctranslate2", "nmt.share.engine", "load_ctranslate2"
+    address, download, model = "DIR", [], '"DIR"'
+    if repository is not None:
+        address = f"hf://{repository}"
+        download, model = ["from nmt.api import download"], f'download("{address}")'
+    yield from ("```", f"nmt translate --model {address}{options} --input text.{src} --output text.{tgt}", "```", "")
+    yield from ("```python", f"from {module} import {load.split('.')[0]}", *download, "")
+    yield f"translator = {load}({model})"
+    yield f'translations = translator.translate(["A sentence in {src}."])'
+    yield "```"
+
+
+def _transformers(_: Kind, direction: str, repository: str | None) -> Iterator[str]:
+    name, src = repository or "DIR", direction.split("-")[0]
+    yield from ("```python", "from transformers import AutoModelForSeq2SeqLM, AutoTokenizer", "")
+    yield f'model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained("{name}"), AutoTokenizer.from_pretrained("{name}")'
+    yield f'lines = tokenizer(["A sentence in {src}."], padding=True, truncation=True, return_tensors="pt")'
+    yield "translations = tokenizer.batch_decode(model.generate(**lines), skip_special_tokens=True)"
+    yield "```"
+
 
 # settings that depend on the machine rather than on the recipe
 _MACHINE = {"run_dir", "device", "init_from"}

@@ -1,1 +1,0 @@
-"""CTranslate2 as another engine: conversion, search, and a comparison with the native one."""

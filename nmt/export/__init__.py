@@ -1,1 +1,0 @@
-"""Export a run as one self-contained directory that translates."""

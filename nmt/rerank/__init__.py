@@ -1,1 +1,0 @@
-"""Noisy-channel reranking: several runs choose among the candidate translations of one."""

@@ -1,0 +1,362 @@
+"""Models on the Hugging Face hub: pushed by `nmt push`, loaded as hf://owner/name.
+
+That cache consists of symbolic links, which `nmt` does not follow in a model. So a directory of the repository in it,
+nmt/COMMIT beside snapshots/COMMIT, has the same files as hard links, or as copies if the file system has none.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Set
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, TypeVar
+
+from nmt.console import say
+from nmt.errors import ConfigError, DataError, HubError, error_text
+from nmt.layout import ExportDir
+from nmt.runs.folder import ExportInfo, Kind, load_folder, verify_export
+from nmt.share.card import use
+
+if TYPE_CHECKING:
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+
+
+TRANSIENT = (500, 502, 503, 504)
+"""Statuses of a hub that has a problem of its own, which may be over soon."""
+_MOST_CHARS = 96
+_NAME = re.compile(r"(?!.*(?:--|\.\.|\.git$))[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_](?:[\w.-]*\w)?", re.ASCII)
+_ADDRESS = re.compile(r"hf:/{1,2}([^@]*)(?:@(.+))?")  # one slash: pathlib has made a path of it
+
+
+def is_address(name: str) -> bool:
+    """Whether a name is the address of a model on the hub, hf://owner/name."""
+    return name.startswith("hf:/")
+
+
+def parse_address(address: str) -> tuple[str, str | None]:
+    """Return repository and revision of hf://owner/name or hf://owner/name@revision. Raises ConfigError."""
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
+        raise ConfigError([f"{address}: expected hf://owner/name or hf://owner/name@revision"])
+    return check_name(match[1]), match[2]
+
+
+def check_name(repository: str) -> str:
+    """Return the name of a repository, `owner/name`. Raises ConfigError if the hub would not have it as one."""
+    if len(repository) > _MOST_CHARS or not _NAME.fullmatch(repository):
+        raise ConfigError(
+            [
+                f"{repository}: not a name of a repository on the hub: owner/name, of letters, digits, -, _ and ., at "
+                f"most {_MOST_CHARS} characters, without -- and .."
+            ]
+        )
+    return repository
+
+
+def exported_files(info: Path) -> set[str]:
+    """Return the names of the files of an export, by its translator.json. Raises ValueError if that is another file."""
+    try:
+        return {info.name, ExportDir(Path()).card.name, *json.loads(info.read_bytes())["checksums"]}
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{info}: not that of an export") from error
+
+
+def is_for_transformers(info: Path) -> bool:
+    """Whether an export is for transformers, by its translator.json."""
+    match json.loads(info.read_bytes()):
+        case {"translator": {"kind": "transformers"}}:
+            return True
+    return False
+
+
+def status(error: BaseException) -> int | None:
+    """Return the HTTP status that an error of the client is about."""
+    code: int | None = getattr(getattr(error, "response", None), "status_code", None)
+    # an upload's error is raised from the one that says why
+    return status(error.__cause__) if code is None and error.__cause__ is not None else code
+
+
+def hub_error(repository: str, error: Exception) -> Exception:
+    """Return the error to raise for one of the client: a HubError, or itself if the problem is one of this machine."""
+    from huggingface_hub import constants, errors
+
+    is_of_a_file = isinstance(error, OSError) and error.filename is not None
+    if is_of_a_file or (isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)):
+        return error
+    problem = None
+    match error:
+        case errors.GatedRepoError():
+            problem = "gated: accept its terms on the hub and log in"
+        case errors.RepositoryNotFoundError():
+            problem = "no such repository, or a private one of others; hf auth login lets you see your own"
+        case errors.RevisionNotFoundError():
+            problem = "no such revision"
+        case errors.LocalEntryNotFoundError() if constants.HF_HUB_OFFLINE:
+            problem = "not downloaded before, and HF_HUB_OFFLINE is set"
+    of_xet = _is_of_xet(error)
+    if problem is None:
+        problem = {
+            401: "the hub does not accept the token; hf auth login stores another one",
+            403: "the token may not do this: it needs the permission to write there",
+            409: "was created meanwhile; push again",
+            412: "was changed meanwhile, perhaps by this push if its answer was lost; push again",
+        }.get((_xet_status(error) if of_xet else status(error)) or 0)
+    if problem is None and of_xet:
+        problem = f"Xet has failed: {error_text(error)}; HF_HUB_DISABLE_XET=1 does without it"
+    if problem is None and (code := status(error)) is not None:
+        problem = f"the hub answered {code}: {error_text(error)}"
+    text = problem or f"the hub cannot be reached: {error_text(error.__cause__ or error)}"
+    return HubError(f"{repository}, at {constants.ENDPOINT}: {text}")
+
+
+def _is_of_xet(error: Exception) -> bool:
+    """Whether an error is one of hf_xet, by which the client transfers large files where it is installed.
+
+    They are of Python's own classes and have nothing but a text; those of other uploads are raised from one of HTTP.
+    """
+    from huggingface_hub import constants
+
+    is_plain = type(error).__module__ == "builtins" and getattr(error, "errno", None) is None and status(error) is None
+    has_xet = not constants.HF_HUB_DISABLE_XET and find_spec("hf_xet") is not None
+    return has_xet and is_plain and isinstance(error, RuntimeError | ConnectionError | TimeoutError)
+
+
+def _xet_status(error: Exception) -> int | None:
+    match = re.search(r"HTTP status (?:client|server) error \((\d{3})\b", str(error))
+    return int(match[1]) if match else None
+
+
+_FILES = ["translator.json", "config.yaml", "tokenizer/*", "weights.safetensors", "model.bin", "*.json", "README.md"]
+"""What an export may have; anything else in a repository is left there."""
+
+
+def local_model(model: Path | str) -> Path:
+    """Return the directory of a model: `model`, or where that of the hub is after it has been downloaded.
+
+    Raises ConfigError for an address that is none, HubError if there is no such model, or the hub cannot be reached and
+    the model is not in the cache.
+    """
+    return download(str(model)) if is_address(str(model)) else Path(model)
+
+
+def download(address: str) -> Path:
+    """Download hf://owner/name or hf://owner/name@revision, unless it is in the cache; return its directory.
+
+    Without a connection, what was last downloaded of that revision is returned. Raises what `local_model` raises.
+    """
+    from huggingface_hub import snapshot_download
+
+    repository, revision = parse_address(address)
+    address = f"hf://{repository}" + (f"@{revision}" if revision is not None else "")  # without what pathlib did to it
+    try:
+        snapshot = Path(snapshot_download(repository, revision=revision, allow_patterns=_FILES))
+        info = ExportDir(snapshot).info
+        try:
+            files = exported_files(info)
+        except (FileNotFoundError, ValueError):
+            raise HubError(f"{address}: no model that nmt has pushed, translator.json is missing or not its") from None
+        if is_for_transformers(info):
+            from nmt.runs.folder import FOR_TRANSFORMERS  # imports torch
+
+            raise HubError(f"{address}: {FOR_TRANSFORMERS}")
+        missing = sorted(file for file in files if not (snapshot / file).is_file())
+        if missing:
+            raise HubError(
+                f"{address}: not downloaded completely, {missing[0]} is missing; try again with a connection"
+            )
+        target = snapshot.parents[1] / "nmt" / snapshot.name
+        if not target.is_dir():
+            _link(snapshot, target)
+    except HubError:
+        raise
+    except Exception as error:  # of whichever HTTP library the client is built on
+        raise hub_error(address, error) from error
+    return target
+
+
+def _link(snapshot: Path, target: Path) -> None:
+    """Make a directory with the files of a snapshot, which are regular files there. Raises OSError."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=target.parent, prefix=".") as scratch:
+        part = Path(scratch) / target.name
+        for path in snapshot.rglob("*"):
+            if path.is_file():
+                file = part / path.relative_to(snapshot)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                try:
+                    os.link(path.resolve(), file)
+                except OSError:  # another file system, or one without hard links
+                    shutil.copyfile(path, file)
+        try:
+            part.rename(target)
+        except OSError:
+            if not target.is_dir():  # else another process was faster
+                raise
+
+
+T = TypeVar("T")
+
+INFO, CARD = ExportDir(Path()).info.name, ExportDir(Path()).card.name
+NO_TOKEN = "no token for the hub: hf auth login stores one, or set HF_TOKEN"
+_WAITS = (1.0, 4.0, 16.0)  # seconds
+_OF_THE_HUB = {".gitattributes"}  # in every new repository
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A model repository as it was found before the upload."""
+
+    name: str
+    head: str | None
+    """The last commit; None if there is no such repository yet."""
+    private: bool
+    exported: Set[str] = frozenset()
+    """The files of the export that is there."""
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """The result of a push."""
+
+    url: str
+    """Of the commit."""
+    private: bool
+    changed: bool
+    """False if everything was there already."""
+    kind: Kind
+
+
+def find_repository(name: str, public: bool = False, force: bool = False) -> Repository:
+    """Look at a repository before a push, without changing anything.
+
+    public: whether it is to be public if there is none yet. force: whether files of others may be replaced.
+
+    Raises ConfigError for a malformed name or if there is no token, DataError if the repository holds something that
+    nmt has not written, HubError if the hub refuses or cannot be reached.
+    """
+    from huggingface_hub import HfApi, get_token
+    from huggingface_hub.errors import RepositoryNotFoundError
+
+    check_name(name)
+    if get_token() is None:
+        raise ConfigError([NO_TOKEN])
+    api = HfApi()
+    try:
+        info = _patiently(lambda: api.model_info(name))
+    except RepositoryNotFoundError:
+        return Repository(name, None, not public)
+    except Exception as error:
+        raise hub_error(name, error) from error
+    files = {sibling.rfilename for sibling in info.siblings or []}
+    exported = _exported(api, name, info.sha) if INFO in files else None
+    if exported is None and files - _OF_THE_HUB and not force:
+        raise DataError(
+            f"{name}: has files that nmt push did not write, such as {min(files - _OF_THE_HUB)}; name another "
+            "repository, or add to it with --force"
+        )
+    return Repository(name, info.sha, bool(info.private), files & (exported or set()))
+
+
+def _exported(api: HfApi, name: str, commit: str | None) -> set[str] | None:
+    """Return the names of the files of the export in a repository; None if translator.json is not that of an export."""
+    try:
+        path = _patiently(lambda: api.hf_hub_download(name, INFO, revision=commit))
+        return exported_files(Path(path))
+    except ValueError:
+        return None
+    except Exception as error:
+        raise hub_error(name, error) from error
+
+
+def push(folder: Path, repository: Repository) -> Pushed:
+    """Upload what `nmt export` wrote into a directory to a repository; create that first if there is none.
+
+    All files appear in one commit, or none. What an upload that broke off has sent is not sent again. Files of an
+    earlier export that this one does not have are deleted; files that nmt did not write stay. The card says how to load
+    the model from the hub.
+
+    Raises CheckpointError if the directory is damaged, DataError if its card is not UTF-8, HubError if the hub refuses
+    or cannot be reached, or the repository has been changed since it was looked at.
+    """
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+
+    info = verify_export(folder)
+    api, name = HfApi(), repository.name
+    files: dict[str, str | bytes] = {
+        file: str(folder / file) for file in sorted(exported_files(folder / INFO)) if (folder / file).is_file()
+    }
+    if CARD in files:
+        files[CARD] = _card(folder, info, name)
+
+    def upload(head: str | None) -> tuple[str, str]:
+        operations: list[CommitOperationAdd | CommitOperationDelete] = [
+            CommitOperationAdd(file, content) for file, content in files.items()
+        ]
+        operations += [CommitOperationDelete(file) for file in sorted(repository.exported - {*files})]
+        commit = api.create_commit(name, operations, commit_message="Model exported by nmt", parent_commit=head)
+        return str(commit.commit_url), str(commit.oid)
+
+    try:
+        head = repository.head or _create(api, repository)
+        url, commit = _patiently(lambda: upload(head))
+    except Exception as error:
+        raise hub_error(name, error) from error
+    return Pushed(url, repository.private, commit != repository.head, info.kind)
+
+
+def _card(folder: Path, info: ExportInfo, repository: str) -> bytes:
+    """Return the model card, with the use of the repository in place of that of the directory, unless it was edited."""
+    direction = info.direction or load_folder(folder).config.data.direction
+    here, there = use(info.kind, direction), use(info.kind, direction, repository)
+    card = (folder / CARD).read_bytes()  # with any line ends
+    try:
+        card.decode()
+    except UnicodeDecodeError as error:  # the hub's client would raise it
+        raise DataError(f"{folder / CARD}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
+    return card.replace(here.encode(), there.encode())
+
+
+def _create(api: HfApi, repository: Repository) -> str | None:
+    """Create the repository. Returns its commit, if it is known.
+
+    A hub that fails after it has created it answers the next try that it exists (409). It is ours then if it is private
+    or public as wanted, and nobody has put anything into it.
+    """
+    has_failed = False
+
+    def create() -> str | None:
+        nonlocal has_failed
+        try:
+            api.create_repo(repository.name, private=repository.private)
+        except Exception as error:
+            if has_failed and status(error) == 409:
+                found = api.model_info(repository.name)
+                files = {sibling.rfilename for sibling in found.siblings or []}
+                if bool(found.private) == repository.private and files <= _OF_THE_HUB:
+                    return found.sha
+            has_failed = has_failed or status(error) in TRANSIENT
+            raise
+        return None
+
+    return _patiently(create)
+
+
+def _patiently(ask: Callable[[], T]) -> T:
+    """Call `ask`, again after a while if the hub has a problem of its own."""
+    for wait in _WAITS:
+        try:
+            return ask()
+        except Exception as error:
+            if status(error) not in TRANSIENT:
+                raise
+            say(f"the hub has a problem, trying again in {wait:g} s: {error_text(error)}")
+            time.sleep(wait)
+    return ask()
