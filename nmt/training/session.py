@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 from nmt.config import Config
 from nmt.data.batching import Batch, Indices, Pairs
@@ -15,7 +19,9 @@ from nmt.data.mixing import Position
 from nmt.data.packing import PackedBatch, Packing
 from nmt.data.updates import EpochUpdates, Update
 from nmt.data.windows import Window, Windows
+from nmt.errors import NmtError
 from nmt.layout import RunDir
+from nmt.model.device import out_of_memory
 from nmt.model.transformer import Model
 from nmt.process import Stop
 from nmt.runs.checkpoint import Tensors, assign, optimizer_tensors
@@ -23,12 +29,15 @@ from nmt.runs.info import Weights
 from nmt.runs.state import TrainState
 from nmt.training.ema import Ema
 from nmt.training.halves import Halves
-from nmt.training.objective import Forward
-from nmt.training.parallel.exchange import EXCHANGE_DTYPES, GradientExchange, completion_order
-from nmt.training.parallel.shard import gather_tensors, is_sharded
+from nmt.training.objective import Forward, Objective
+from nmt.training.parallel.shard import EXCHANGE_DTYPES, gather_tensors, is_sharded, replicate
 from nmt.training.parallel.world import World
 from nmt.training.saver import Saver
 from nmt.training.validate import Validator
+
+OUT_OF_MEMORY_IN_EXCHANGE = (
+    "not enough memory in a pass that exchanges gradients, which is not repeated; lower training.max_tokens"
+)
 
 
 @dataclass
@@ -75,8 +84,8 @@ class Session:
     """Whether the last attempt to save has failed."""
     saver: Saver = field(init=False)
     """Writes checkpoints, and knows the last one."""
-    exchange: GradientExchange = field(init=False)
-    """Sums the gradients over ranks; not those of a sharded model, which its backward pass sums."""
+    learner: nn.Module = field(init=False)
+    """Model and loss; wrapped if several processes with a copy of the model each exchange gradients."""
 
     @property
     def optimizer_names(self) -> list[str]:
@@ -167,11 +176,6 @@ class Session:
         return (self.packing or self.pairs).batch(rows).to(self.device)
 
     @property
-    def forward_pass(self) -> Forward:
-        """What an update runs forward: the compiled model, that with half-precision copies, or the model."""
-        return self.forward or (self.model if self.halves is None else self.halves.twin)
-
-    @property
     def is_sharded(self) -> bool:
         """Whether the model is sharded over ranks."""
         return is_sharded(self.model)
@@ -182,8 +186,32 @@ class Session:
             self.ema = Ema(self.model, decay)
         if self.copy is None and self.world.is_rank0 and self.ema is not None:
             self.copy = deepcopy(self.model)
-        summed = [] if self.is_sharded or self.world.size == 1 else completion_order(self.model)
-        self.exchange = GradientExchange(summed, self.world, EXCHANGE_DTYPES[self.config.training.exchange_precision])
+        settings = self.config.training
+        twin = None if self.halves is None else self.halves.twin
+        self.learner = Objective(self.model, settings, self.forward or twin)
+        if self.world.size > 1 and not self.is_sharded:
+            has_unused = settings.objective == "classification"  # the output layer
+            self.learner = replicate(self.learner, EXCHANGE_DTYPES[settings.exchange_precision], has_unused)
+
+    @contextmanager
+    def one_pass(self, is_last: bool) -> Iterator[None]:
+        """Context of the forward and backward pass of a micro-batch, which may be the last one of an update.
+
+        Raises NmtError if another rank has ended, or if memory runs out in a pass that exchanges gradients: the other
+        ranks have done their part of the exchange and cannot repeat it.
+        """
+        replica = self.learner if isinstance(self.learner, DistributedDataParallel) else None
+        if replica is None and not self.is_sharded:
+            yield
+            return
+        exchanges = is_last or replica is None
+        with self.world.collective(in_pass=True), replica.no_sync() if replica and not is_last else nullcontext():
+            try:
+                yield
+            except (RuntimeError, MemoryError) as error:
+                if exchanges and out_of_memory(error):
+                    raise NmtError(f"{self.run.path}: {OUT_OF_MEMORY_IN_EXCHANGE}") from error
+                raise
 
     def weights(self) -> Tensors:
         """Return, on rank 0, the full weights to save and validate, by name."""

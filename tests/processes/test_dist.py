@@ -11,6 +11,7 @@ import torch
 from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.data import mixing
+from nmt.data.updates import Update
 from nmt.errors import CheckpointError, ConfigError, DataError, StoppedError
 from nmt.layout import RunDir
 from nmt.prepare.pipeline.work import Sizes
@@ -166,8 +167,8 @@ def in_two(world: World, folder: Path) -> None:
     for name, there in (("own", World()), ("sum", world)):
         session = start(config, folder / "data", folder / f"{name}-{world.rank}", resume=False, world=there)
         micro_batches = [session.pairs.lengths.sort(torch.arange(9).numpy())] if world.rank else []
-        stats = forward_backward(session, micro_batches, 100)
-        session.exchange.finish()
+        if there is world or world.rank:
+            stats = forward_backward(session, micro_batches, Update(torch.arange(9).numpy(), 100))
         found[name] = [p.grad for p in session.model.parameters()]
     world.all_reduce(stats.sums)
     found["stats"] = stats

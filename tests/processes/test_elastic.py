@@ -30,9 +30,7 @@ import os, signal, sys
 from nmt.cli import main
 from nmt.errors import DataError
 from nmt.training import loop
-from nmt.training.parallel import exchange
 
-exchange.BUCKET_BYTES = 4096
 real, rank, life = loop.train_step, int(os.environ["RANK"]), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
 
 def train_step(session, update):

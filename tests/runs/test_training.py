@@ -24,6 +24,7 @@ from nmt.runs.checkpoint import load_weights, saved_steps
 from nmt.runs.state import load_state
 from nmt.runs.weights import choose_weights
 from nmt.training import loop
+from nmt.training import objective as objectives
 from nmt.training.loop import fit, train_step
 from nmt.training.objective import cross_entropy
 from nmt.training.report.board import Board
@@ -161,8 +162,8 @@ def test_a_schedule_that_ends_at_max_steps_is_told_to_have_changed(tiny_data, te
 
 def test_dropout_is_another_in_every_step_and_for_every_seed(tiny_data, text, tmp_path, monkeypatch):
     seeds = []
-    real = loop.objective
-    monkeypatch.setattr(loop, "objective", lambda *a: seeds.append(torch.initial_seed()) or real(*a))
+    real = objectives.objective
+    monkeypatch.setattr("nmt.training.objective.objective", lambda *a: seeds.append(torch.initial_seed()) or real(*a))
     for seed in (1, 2):
         session = session_of(tiny_data, text, tmp_path / f"run{seed}", seed=seed, max_tokens=5000)
         for _ in range(3):

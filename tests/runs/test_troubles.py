@@ -18,6 +18,7 @@ from nmt.layout import RunDir
 from nmt.runs.checkpoint import load_optimizer, load_weights
 from nmt.runs.state import TrainState
 from nmt.training import loop, memory, optim
+from nmt.training import objective as objectives
 from nmt.training.loop import fit, train_step
 from nmt.training.loss import LossSums
 from nmt.training.outcome import UpdateStats
@@ -51,7 +52,7 @@ def first_update(session: Session) -> Update:
 
 def spoil(monkeypatch: pytest.MonkeyPatch, steps: set[int], factor: float) -> None:
     """Have the loss of these updates (counted from 0) multiplied by something that is not finite."""
-    real_step, real_objective, now = loop.train_step, loop.objective, [0]
+    real_step, real_objective, now = loop.train_step, objectives.objective, [0]
 
     def step(session: Session, update: Update) -> object:
         now[0] = session.state.step
@@ -63,7 +64,7 @@ def spoil(monkeypatch: pytest.MonkeyPatch, steps: set[int], factor: float) -> No
         return LossSums(sums.loss * scale, sums.nll * scale, sums.divergence, sums.n_correct, sums.n_tokens)
 
     monkeypatch.setattr(loop, "train_step", step)
-    monkeypatch.setattr(loop, "objective", objective)
+    monkeypatch.setattr("nmt.training.objective.objective", objective)
 
 
 # --- numbers ------------------------------------------------------------------------------------
@@ -98,13 +99,13 @@ def test_a_loss_that_is_not_finite_is_enough(tiny_data, text, tmp_path, monkeypa
     """Though its gradient is finite."""
     session = start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
     weights = [p.detach().clone() for p in session.model.parameters()]
-    real = loop.objective
+    real = objectives.objective
 
     def objective(*arguments: object) -> LossSums:
         sums = real(*arguments)  # type: ignore[arg-type]
         return LossSums(sums.loss + math.inf, sums.nll, sums.divergence, sums.n_correct, sums.n_tokens)
 
-    monkeypatch.setattr(loop, "objective", objective)
+    monkeypatch.setattr("nmt.training.objective.objective", objective)
     outcome = train_step(session, first_update(session))
     assert math.isfinite(outcome.stats.gradient_norm) and not math.isfinite(outcome.stats.loss)
     assert all(torch.equal(b, p) for b, p in zip(weights, session.model.parameters(), strict=True))
@@ -226,7 +227,7 @@ class Scarce:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, limit: int, error: type[BaseException] | None = None) -> None:
         self.sizes: list[int] = []
-        real = loop.objective
+        real = objectives.objective
 
         def objective(model: object, batch: object, *others: object) -> LossSums:
             size = batch.src.shape[0] * max(batch.src.shape[1], batch.tgt_in.shape[1])  # type: ignore[attr-defined]
@@ -237,7 +238,7 @@ class Scarce:
                 raise error("…") if error else RuntimeError("DefaultCPUAllocator: can't allocate memory: 9 bytes")
             return sums
 
-        monkeypatch.setattr(loop, "objective", objective)
+        monkeypatch.setattr("nmt.training.objective.objective", objective)
 
 
 @pytest.mark.parametrize("layout", ["padded", "packed"])
@@ -281,7 +282,7 @@ def test_a_pair_that_does_not_fit_is_an_error_and_others_stay_what_they_are(tiny
         Scarce(patch, limit=0, error=ZeroDivisionError)
         with pytest.raises(ZeroDivisionError):
             train_step(session, first_update(session))
-    monkeypatch.setattr(loop, "objective", lambda *_: torch.zeros(2) @ torch.zeros(3))
+    monkeypatch.setattr("nmt.training.objective.objective", lambda *_: torch.zeros(2) @ torch.zeros(3))
     with pytest.raises(RuntimeError, match="size"):
         train_step(session, first_update(session))
 
@@ -381,8 +382,8 @@ def test_the_scaler_is_ready_for_a_process_that_has_nothing_to_learn_from(tiny_d
 
 def test_processes_draw_their_own_dropout_and_share_the_update(tiny_data, text, tmp_path, monkeypatch):
     session = start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
-    seeds, real = [], loop.objective
-    monkeypatch.setattr(loop, "objective", lambda *a: seeds.append(torch.initial_seed()) or real(*a))
+    seeds, real = [], objectives.objective
+    monkeypatch.setattr("nmt.training.objective.objective", lambda *a: seeds.append(torch.initial_seed()) or real(*a))
     update, nll = first_update(session), 0.0
     for step in (0, 1):
         for rank in (0, 1):

@@ -1,19 +1,26 @@
-"""Fully sharded data parallel (`training.parallel: fsdp`): weights, gradients and moments are sharded over the ranks.
+"""PyTorch's data parallel training: each rank learns from its share of an update, and gradients are summed over ranks.
 
-A layer's weights are gathered only while it runs, so all ranks must run forward and backward equally often. What is
-saved and validated is the full model, which rank 0 alone gathers.
+`training.parallel: ddp` wraps model and loss in DistributedDataParallel, which exchanges gradients during the last
+backward pass of an update. Every rank makes that pass exactly once, so the ranks may have different numbers of
+micro-batches before it.
 
-PyTorch's modules for this take half a second to import, so they are imported only where a model is sharded.
+`training.parallel: fsdp` shards weights, gradients and moments over the ranks. A layer's weights are gathered only
+while it runs, so all ranks must run forward and backward equally often. What is saved and validated is the full model,
+which only rank 0 gathers.
+
+PyTorch's modules for sharding take half a second to import, so they are imported only where a model is sharded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from inspect import signature
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from nmt.model.transformer import Model
 from nmt.runs.checkpoint import Tensors
@@ -22,6 +29,30 @@ from nmt.training.parallel.world import World
 if TYPE_CHECKING:
     from torch.distributed.fsdp import FSDPModule
     from torch.distributed.tensor import DTensor
+
+EXCHANGE_DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
+"""Number formats of `training.exchange_precision`."""
+
+
+def replicate(objective: nn.Module, exchange: torch.dtype, has_unused: bool) -> DistributedDataParallel:
+    """Wrap model and loss, of which each rank has a copy; gradients are averaged in format `exchange`.
+
+    `has_unused`: whether the loss does not depend on some of the weights.
+    """
+    # The tables of sinusoidal positions are buffers that grow with the longest sentence of a rank, so they are not
+    # broadcast. Recent versions of PyTorch have renamed the argument.
+    names = signature(DistributedDataParallel).parameters
+    buffers = "forward_sync_buffers" if "forward_sync_buffers" in names else "broadcast_buffers"
+    options: dict[str, Any] = {buffers: False, "init_sync": False}  # all ranks start from the same weights
+    wrapped = DistributedDataParallel(
+        objective, find_unused_parameters=has_unused, gradient_as_bucket_view=True, **options
+    )
+    if exchange == torch.bfloat16:
+        from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
+
+        # in a function, since PyTorch refuses this hook by its name on a CPU
+        wrapped.register_comm_hook(None, lambda group, bucket: bf16_compress_hook(group, bucket))
+    return wrapped
 
 
 def shard(model: Model, device: torch.device, world: World, exchange: torch.dtype = torch.float32) -> None:

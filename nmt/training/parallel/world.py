@@ -14,7 +14,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import timedelta
 from importlib import import_module
 from typing import TypeVar, cast
@@ -66,18 +66,6 @@ class World:
         if self.size > 1:
             with self.collective():
                 dist.all_reduce(tensor)
-
-    def start_all_reduce(self, tensor: Tensor) -> Callable[[], Tensor]:
-        """Start to sum a tensor over all ranks, in place; returns a function that waits for it and returns it."""
-        with self.collective():
-            work = dist.all_reduce(tensor, async_op=True)
-
-        def wait() -> Tensor:
-            with self.collective():
-                work.wait()
-            return tensor
-
-        return wait
 
     def max_over_ranks(self, *values: int) -> list[int]:
         """Return the maximum of each value over all ranks."""
@@ -175,15 +163,19 @@ class World:
         return kind, value
 
     @contextmanager
-    def collective(self) -> Iterator[None]:
-        """Context of a collective operation. If another rank is gone, rank 0 raises NmtError and the others exit."""
+    def collective(self, in_pass: bool = False) -> Iterator[None]:
+        """Context of a collective operation. If another rank is gone, rank 0 raises NmtError and the others exit.
+
+        `in_pass`: a forward and backward pass that includes some; errors of the computation itself are raised as they
+        are.
+        """
         try:
-            with record_function("other processes"):
+            with nullcontext() if in_pass else record_function("other processes"):
                 yield
         except RuntimeError as error:
-            if out_of_memory(error):
-                raise
             reason = str(error).partition("\n")[0]
+            if out_of_memory(error) or (in_pass and not (isinstance(error, dist.DistError) or "gloo" in reason)):
+                raise
             if not self.is_rank0 and any(sign in reason for sign in DISCONNECTED):
                 raise SystemExit(1) from error
             raise NmtError(

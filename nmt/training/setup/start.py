@@ -21,8 +21,7 @@ from nmt.text.tokenizer import Tokenizers
 from nmt.training.halves import Halves
 from nmt.training.limits import is_finished
 from nmt.training.optim import make_optimizer, make_scaler
-from nmt.training.parallel.exchange import EXCHANGE_DTYPES
-from nmt.training.parallel.shard import shard
+from nmt.training.parallel.shard import EXCHANGE_DTYPES, shard
 from nmt.training.parallel.world import World
 from nmt.training.session import Session
 from nmt.training.setup.choices import Choices, choose
