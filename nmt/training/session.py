@@ -190,8 +190,7 @@ class Session:
         twin = None if self.halves is None else self.halves.twin
         self.learner = Objective(self.model, settings, self.forward or twin)
         if self.world.size > 1 and not self.is_sharded:
-            has_unused = settings.objective == "classification"  # the output layer
-            self.learner = replicate(self.learner, EXCHANGE_DTYPES[settings.exchange_precision], has_unused)
+            self.learner = replicate(self.learner, EXCHANGE_DTYPES[settings.exchange_precision])
 
     @contextmanager
     def one_pass(self, is_last: bool) -> Iterator[None]:

@@ -63,7 +63,7 @@ def work(options: argparse.Namespace) -> None:
     with joined() as world:
         session = make_session(config, pairs, updates, options.precision, world, VOCABULARY)
         objective = Objective(session.model, config.training)
-        learners = {arm: replicate(objective, dtype, has_unused=False) for arm, dtype in EXCHANGE_DTYPES.items()}
+        learners = {arm: replicate(objective, dtype) for arm, dtype in EXCHANGE_DTYPES.items()}
         mbits: dict[int, float] = {}
         costs: dict[tuple[int, str], list[float]] = defaultdict(list)
         for number in range(options.rounds + 1):

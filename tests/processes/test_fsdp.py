@@ -11,11 +11,13 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from labelled import TEST, TRAIN, VALID, labelled_config, write_reviews
 from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.data.updates import BatchPlan, Update, epoch_updates
 from nmt.errors import ConfigError, NmtError
 from nmt.layout import RunDir
+from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_ema, load_optimizer, load_weights, optimizer_tensors, saved_steps
 from nmt.training import objective as objectives
 from nmt.training.loop import accumulate_gradients, fit, forward_backward, train_step
@@ -24,10 +26,18 @@ from nmt.training.optim import make_optimizer
 from nmt.training.parallel.shard import full_tensor, shard
 from nmt.training.parallel.world import World
 from nmt.training.session import Session
+from nmt.training.setup import compiled
 from nmt.training.setup.resume import restore
 from nmt.training.setup.start import start
 from several import NEW, NO_DROPOUT, close, ended, free_port, in_processes, the_other, torchrun
 from tiny_corpus import tiny_settings
+
+CLASSES = {
+    "objective": "classification", "device": "cpu", "precision": "float32", "update_tokens": 600, "max_tokens": 600,
+    "schedule": "constant", "peak_lr": 1e-3, "warmup_steps": 1, "max_steps": 6, "save_every_steps": 6, "validate_every_steps": 6, "average_last": 1,
+    "eps": 1e-4,
+}  # fmt: skip
+SMALL = {"d_model": 32, "n_heads": 2, "d_ff": 64, "encoder_layers": 1, "decoder_layers": 1}
 
 
 def settings(folder: Path, **training: object) -> Config:
@@ -157,6 +167,49 @@ def test_averages_and_second_passes_of_a_divided_run_are_those_of_an_undivided_o
                 torch.testing.assert_close(found[name], wanted[name], rtol=1e-4, atol=1e-6)
     averages, weights = load_ema(whole_run), load_weights(whole_run)
     assert not all(torch.allclose(averages[name], weights[name], atol=1e-3) for name in weights)
+
+
+def classify(world: World, folder: Path, run: Path) -> None:
+    """Train a classifier, whose output layer is not tied and thus frozen."""
+    model = {**NO_DROPOUT, **SMALL, "kind": "encoder", "tie_embeddings": "none", "head_dropout": 0.0}
+    config = labelled_config(folder, data={"max_pieces": 100}, model=model, training=CLASSES)
+    if not (folder / "data").exists():
+        prepare(config, folder / "data", echo=lambda _: None)
+    fit(config, folder / "data", run, world=world)
+
+
+def test_classifier_of_two_processes_learns_what_one_learns(tmp_path):
+    for name, pairs in (("train", TRAIN), ("valid", VALID), ("test", TEST)):
+        write_reviews(tmp_path, name, pairs)
+    classify(World(), tmp_path, tmp_path / "one")
+    in_processes(2, classify, tmp_path, tmp_path / "two")
+    one, two = (RunDir(tmp_path / name).step(6) for name in ("one", "two"))
+    for load in (load_weights, load_optimizer):
+        found, wanted = load(two), load(one)
+        assert found.keys() == wanted.keys()
+        for name in wanted:
+            torch.testing.assert_close(found[name], wanted[name], rtol=1e-4, atol=1e-6)
+
+
+def raise_text(text: str) -> None:
+    raise AssertionError(text)
+
+
+def learn_compiled(world: World, folder: Path, run: Path) -> None:
+    """A run whose model is compiled, as far as the graph of the forward pass."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "BACKEND", "eager")
+        patch.setattr(compiled, "say", raise_text)
+        config = settings(folder, max_steps=3, compile="on", eps=1e-4, average_last=1, save_every_steps=3)
+        fit(config, folder / "data", run, world=world)
+
+
+def test_compiled_model_in_two_processes_learns_what_one_learns(several, tmp_path):
+    in_processes(2, learn_compiled, several, tmp_path / "two")
+    learn_compiled(World(), several, tmp_path / "one")
+    found, wanted = (load_weights(RunDir(tmp_path / name).step(3)) for name in ("two", "one"))
+    for name in wanted:
+        torch.testing.assert_close(found[name], wanted[name], rtol=1e-4, atol=1e-5)
 
 
 # --- in a group of one --------------------------------------------------------------------------

@@ -34,19 +34,14 @@ EXCHANGE_DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
 """Number formats of `training.exchange_precision`."""
 
 
-def replicate(objective: nn.Module, exchange: torch.dtype, has_unused: bool) -> DistributedDataParallel:
-    """Wrap model and loss, of which each rank has a copy; gradients are averaged in format `exchange`.
-
-    `has_unused`: whether the loss does not depend on some of the weights.
-    """
+def replicate(objective: nn.Module, exchange: torch.dtype) -> DistributedDataParallel:
+    """Wrap model and loss, of which each rank has a copy; gradients are averaged in format `exchange`."""
     # The tables of sinusoidal positions are buffers that grow with the longest sentence of a rank, so they are not
     # broadcast. Recent versions of PyTorch have renamed the argument.
     names = signature(DistributedDataParallel).parameters
     buffers = "forward_sync_buffers" if "forward_sync_buffers" in names else "broadcast_buffers"
     options: dict[str, Any] = {buffers: False, "init_sync": False}  # all ranks start from the same weights
-    wrapped = DistributedDataParallel(
-        objective, find_unused_parameters=has_unused, gradient_as_bucket_view=True, **options
-    )
+    wrapped = DistributedDataParallel(objective, gradient_as_bucket_view=True, **options)
     if exchange == torch.bfloat16:
         from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
 
