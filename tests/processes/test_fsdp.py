@@ -34,8 +34,8 @@ from tiny_corpus import tiny_settings
 
 CLASSES = {
     "objective": "classification", "device": "cpu", "precision": "float32", "update_tokens": 600, "max_tokens": 600,
-    "schedule": "constant", "peak_lr": 1e-3, "warmup_steps": 1, "max_steps": 6, "save_every_steps": 6, "validate_every_steps": 6, "average_last": 1,
-    "eps": 1e-4,
+    "schedule": "constant", "peak_lr": 1e-3, "warmup_steps": 1, "max_steps": 6,
+    "save_every_steps": 6, "validate_every_steps": 6, "average_last": 1, "eps": 1e-4,
 }  # fmt: skip
 SMALL = {"d_model": 32, "n_heads": 2, "d_ff": 64, "encoder_layers": 1, "decoder_layers": 1}
 
