@@ -1,7 +1,7 @@
-"""The command line. Each command imports its stage when it is called, so that help is instant.
+"""The command line. Commands import their stage only when they are called, so that `--help` is fast.
 
-Exit statuses: 0 done; 1 a run of a sweep failed; 2 bad input or configuration; 3 training gave up; 75 training was
-stopped and can be resumed; 129, 130 and 143 ended by SIGHUP, Ctrl-C or SIGTERM; 141 the output is closed.
+Exit statuses: 0 success; 1 a run of a sweep failed; 2 bad input or configuration; 3 training diverged; 75 training was
+stopped and can be resumed; 129, 130 and 143 ended by SIGHUP, Ctrl-C or SIGTERM; 141 the reader of the output has gone.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def test_a_data_directory_that_is_gone_is_named(tiny_data, text, tmp_path, monke
     monkeypatch.chdir(tmp_path)
     result = nmt("train", "--resume", "--run", tmp_path / "run")
     assert (result.status, result.err) == (
-        2, f"nmt: {data}: no such data directory, {tmp_path / 'run'} was trained on it; name it with --data\n"
+        2, f"nmt: {data}: the data directory of {tmp_path / 'run'} does not exist; name its new place with --data\n"
     )  # fmt: skip
 
 

@@ -326,7 +326,7 @@ def test_a_directory_with_something_in_it_is_not_trained_into(tiny_data, text, t
 
 
 def test_resume_without_a_run(tiny_data, text, tmp_path):
-    with pytest.raises(CheckpointError, match=r"nothing: no run here to resume; without --resume a new one starts"):
+    with pytest.raises(CheckpointError, match=r"nothing: no run to resume; leave out --resume to start a new one"):
         fit(tiny_settings(text), tiny_data, tmp_path / "nothing", resume=True)
     assert list(tmp_path.iterdir()) == []
 
