@@ -55,7 +55,7 @@ USAGE = (
          said="score the files one at a time"),
     Case("an option and --set", "", f"{TRANSLATE} --beam 3 --set search.beam=2", said="give only one"),
     Case("an option and --set: places", "", f"{PREPARE} --data new --set data.dir=other", said="give only one"),
-    Case("a run given twice", "", "nmt evaluate --run runs/tiny --run ./runs/tiny", said="an ensemble needs different runs"),
+    Case("a run given twice", "", "nmt evaluate --run runs/tiny --run ./runs/tiny", said="needs different runs"),
     Case("several files behind --ref", "", f"{FILES} text/dev.bb", said="--ref text/test.bb --ref text/dev.bb"),
     Case("--set given twice", "", f"{CONFIG} --set search.beam=3 --set search.beam=2", 0, said="the last one takes"),
     Case("an option of another toolkit", "", f"{TRAIN} --lr 1e-3", said="--set training.peak_lr=VALUE"),
