@@ -80,7 +80,7 @@ def train(
     # Before PyTorch is imported, which takes seconds. With several processes only rank 0 resolves the arguments.
     resolved = None if "RANK" in os.environ else resolve_training(*given)
     from nmt.training.loop import fit
-    from nmt.training.parallel.world import joined
+    from nmt.training.parallel import joined
 
     with joined() as world:
         fit(*(resolved or world.on_rank0(lambda: resolve_training(*given))), stop_after, world, profile)

@@ -33,18 +33,13 @@ from nmt.model.device import free_memory, out_of_memory
 from nmt.model.precision import autocast, threads
 from nmt.process import Interrupted, stopping
 from nmt.training.limits import check_is_due, ended, fix_cooldown
-from nmt.training.memory import padded_tokens
 from nmt.training.optim import learning_rate
-from nmt.training.outcome import Outcome, UpdateStats
-from nmt.training.parallel.shard import full_tensor
-from nmt.training.parallel.world import World
-from nmt.training.report.meter import Meter, NullMeter
+from nmt.training.parallel import World, full_tensor
+from nmt.training.report.meter import Meter, NullMeter, reporting
 from nmt.training.report.profile import making_batches
-from nmt.training.report.reporting import reporting
-from nmt.training.saving.best import check
-from nmt.training.saving.checkpoints import save, save_state, settle
-from nmt.training.saving.finish import finish
-from nmt.training.session import Session
+from nmt.training.saving import check, finish, save, save_state, settle
+from nmt.training.session import Outcome, Session, UpdateStats
+from nmt.training.setup.choices import padded_tokens
 from nmt.training.setup.lock import locked
 from nmt.training.setup.start import start
 

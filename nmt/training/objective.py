@@ -32,7 +32,7 @@ from nmt.training.loss import (
     label_smoothed_cross_entropy,
     weighted_nll,
 )
-from nmt.training.parallel.shard import is_sharded
+from nmt.training.parallel import is_sharded
 
 Forward = Callable[..., Tensor]
 """The model itself, or its compiled version."""

@@ -34,8 +34,7 @@ from nmt.model.precision import pick_precision
 from nmt.process import set_up
 from nmt.training.loop import train_step
 from nmt.training.objective import Objective
-from nmt.training.parallel.shard import EXCHANGE_DTYPES, replicate
-from nmt.training.parallel.world import World, joined
+from nmt.training.parallel import EXCHANGE_DTYPES, World, joined, replicate
 from scripts.measure.step_cost import PAIRS, Lines, make_session
 
 VOCABULARY = 32_000

@@ -19,9 +19,9 @@ from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_optimizer, load_weights, saved_steps
 from nmt.runs.state import load_state
 from nmt.training import limits
+from nmt.training import parallel as dist_module
 from nmt.training.loop import fit, forward_backward
-from nmt.training.parallel import world as dist_module
-from nmt.training.parallel.world import World, joined
+from nmt.training.parallel import World, joined
 from nmt.training.setup.start import start
 from several import (
     NEW,

@@ -20,7 +20,7 @@ from nmt.layout import RunDir
 from nmt.runs.checkpoint import saved_steps
 from nmt.runs.info import launch
 from nmt.training.loop import fit
-from nmt.training.parallel.world import meet
+from nmt.training.parallel import meet
 from several import NEW, SLOW_VALIDATION, Spawned, ended, left, the_other, torchrun
 
 # `nmt train` with something that happens in one process once `step` updates are done: in the first before the next one,

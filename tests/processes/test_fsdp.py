@@ -21,12 +21,11 @@ from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_ema, load_optimizer, load_weights, optimizer_tensors, saved_steps
 from nmt.training import objective as objectives
 from nmt.training.loop import accumulate_gradients, fit, forward_backward, train_step
-from nmt.training.memory import padded_tokens
 from nmt.training.optim import make_optimizer
-from nmt.training.parallel.shard import full_tensor, shard
-from nmt.training.parallel.world import World
+from nmt.training.parallel import World, full_tensor, shard
 from nmt.training.session import Session
 from nmt.training.setup import compiled
+from nmt.training.setup.choices import padded_tokens
 from nmt.training.setup.resume import restore
 from nmt.training.setup.start import start
 from several import NEW, NO_DROPOUT, close, ended, free_port, in_processes, the_other, torchrun

@@ -18,7 +18,7 @@ from nmt.data.batching import unpadded
 from nmt.data.corpus import Corpus
 from nmt.errors import ConfigError
 from nmt.layout import DataDir, RunDir
-from nmt.model.make import make_model
+from nmt.model.stacks import make_model
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
 from nmt.runs.weights import choose_weights

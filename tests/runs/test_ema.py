@@ -19,9 +19,9 @@ from nmt.runs.info import read_selected
 from nmt.runs.model import open_saved
 from nmt.runs.state import load_state
 from nmt.runs.weights import choose_weights
-from nmt.training.ema import Ema
 from nmt.training.loop import fit, train_step
 from nmt.training.objective import objective
+from nmt.training.optim import Ema
 from nmt.training.setup.start import start
 from tiny_corpus import tiny_settings
 from trained import assert_same_run, first_update, records, score, train_with_deaths

@@ -275,7 +275,7 @@ def test_a_stop_and_a_death_before_the_old_ones_are_removed(tiny_data, text, tmp
     fit(config, tiny_data, tmp_path / "whole")
     stop_at(5, config, tiny_data, tmp_path / "parts", resume=False)
     with monkeypatch.context() as patch, pytest.raises(Died):
-        patch.setattr("nmt.training.saving.checkpoints.rotate", _dying)
+        patch.setattr("nmt.training.saving.rotate", _dying)
         fit(config, tiny_data, tmp_path / "parts", resume=True)
     fit(config, tiny_data, tmp_path / "parts", resume=True)
     assert_same_run(tmp_path / "whole", tmp_path / "parts")

@@ -27,10 +27,9 @@ from nmt.training import loop
 from nmt.training import objective as objectives
 from nmt.training.loop import fit, train_step
 from nmt.training.objective import cross_entropy
-from nmt.training.report.board import Board
-from nmt.training.report.log import TrainingLog
+from nmt.training.report.log import Board, TrainingLog
 from nmt.training.report.meter import Meter
-from nmt.training.saving.checkpoints import save
+from nmt.training.saving import save
 from nmt.training.setup import choices as choices_module
 from nmt.training.setup.start import Session, start
 from screen import rows, terminal

@@ -19,9 +19,9 @@ from torch import Tensor
 from nmt.config import Config
 from nmt.console import say
 from nmt.errors import ConfigError, NmtError
+from nmt.model.attention import packing_obstacle
 from nmt.model.masks import Layout, Padded
 from nmt.model.transformer import Model
-from nmt.model.varlen import packing_obstacle
 from nmt.training.objective import Forward
 
 BACKEND = "inductor"
