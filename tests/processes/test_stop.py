@@ -84,7 +84,7 @@ def at_the_end(run: Path) -> dict[str, Any]:
 
 POINTS = [
     ("training.loop.start", 1, 0),
-    ("training.report.reporting.announce", 1, 0),
+    ("training.report.meter.announce", 1, 0),
     ("training.loop.train_step", 1, 1),
     ("training.loop.train_step", 2, 2),
     ("training.loop.train_step", 5, 5),
@@ -95,7 +95,7 @@ POINTS = [
     ("training.saving.rotate", 2, 3),
     ("training.validate.cross_entropy", 1, 3),
     ("training.validate.cross_entropy", 2, 6),
-    ("training.validate_text.corpus_score", 1, 3),
+    ("training.validate.corpus_score", 1, 3),
     ("training.saving.update_state", 1, 3),
     ("training.saving.write_selected", 1, 3),
 ]
