@@ -31,7 +31,7 @@ from nmt.prepare.prepare import prepare as run_prepare
 from nmt.process import keep_freed_memory
 from nmt.share.hub import download
 from nmt.training.loop import fit
-from nmt.training.parallel.world import joined
+from nmt.training.parallel import joined
 from nmt.translate.translator import Translator
 
 __all__ = ["compare", "download", "evaluate", "evaluate_all", "prepare", "train"]

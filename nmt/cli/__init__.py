@@ -1,38 +1,13 @@
-"""The command line. Each command imports its stage when it is called, so that help is instant.
+"""The command line. Commands import their stage only when they are called, so that `--help` is fast.
 
-Exit statuses: 0 done; 1 a run of a sweep failed; 2 bad input or configuration; 3 training gave up; 75 training was
-stopped and can be resumed; 129, 130 and 143 ended by SIGHUP, Ctrl-C or SIGTERM; 141 the output is closed.
+Exit statuses: 0 success; 1 a run of a sweep failed; 2 bad input or configuration; 3 training diverged; 75 training was
+stopped and can be resumed; 129, 130 and 143 ended by SIGHUP, Ctrl-C or SIGTERM; 141 the reader of the output has gone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nmt.cli import (
-    back_translate,
-    bidirectional,
-    challenge,
-    classify,
-    compare,
-    config,
-    data,
-    distil,
-    evaluate,
-    export,
-    filter,  # noqa: A004  (commands are named after their modules)
-    generate,
-    plot,
-    prepare,
-    push,
-    rerank,
-    robustness,
-    runs,
-    score,
-    serve,
-    sweep,
-    train,
-    translate,
-)
 from nmt.cli.app import app
 from nmt.process import set_up
 

@@ -1,4 +1,4 @@
-"""The Typer application that the commands are added to."""
+"""The Typer application to which the commands are added."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class _Commands(TyperGroup):
         known = {name for option in self.get_params(ctx) for name in option.opts}
         with user_errors():
             if args[0].startswith("-") and args[0] != "--" and (name := args[0].partition("=")[0]) not in known:
-                raise Misuse(f"No such option: {name}; options of a command go after it: nmt COMMAND {name}")
+                raise Misuse(f"No such option: {name}; options of a command follow its name: nmt COMMAND {name}")
             if {"--install-completion", "--show-completion"} & {*args} and (current := shell()) not in SHELLS:
                 raise Misuse(
-                    f"completion supports {', '.join(SHELLS)}, found {current or 'no shell'}: run nmt from one of these"
+                    f"completion is available for {', '.join(SHELLS)}, found {current or 'no shell'}: run nmt from one"
                 )
             return super().parse_args(ctx, args)
 
@@ -45,7 +45,7 @@ class _Commands(TyperGroup):
             raise Misuse(no_such_command(args[0], self.commands))
         return super().resolve_command(ctx, args)
 
-    # Here rather than around the whole program, because Typer handles interrupts and closed pipes itself.
+    # Not around the whole program, because Typer would handle interrupts and closed pipes first.
     def invoke(self, ctx: Any) -> Any:
         with user_errors():
             result = super().invoke(ctx)
@@ -83,9 +83,9 @@ def nmt(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show version and commit, and exit.")
     ] = False,
 ) -> None:
-    """Train a machine-translation model from raw parallel text and measure it honestly.
+    """Train machine-translation models from raw parallel text and evaluate them.
 
-    Four stages, each of which reads a directory and writes one:
+    There are four stages, each of which reads a directory and writes another:
 
     \b
       nmt prepare    text -> data directory    clean, train a tokenizer, encode
@@ -93,13 +93,8 @@ def nmt(
       nmt translate  run -> translations       one line per input line
       nmt evaluate   run -> BLEU, chrF, TER    score a test set
 
-    `nmt compare` tells whether one system is better than another, `nmt robustness` how one bears typos and the like.
-    `nmt classify` predicts labels of texts, if a run has learned some.
-    `nmt data` downloads public corpora by name, `nmt filter` keeps the best pairs of noisy ones. `nmt sweep` compares
-    values of settings, `nmt runs` lists runs, `nmt plot` draws their curves.
-    Three recipes train better or smaller models: `nmt distil`, `nmt back-translate` and `nmt bidirectional`.
-    One YAML file holds every setting; without --config it is base.yaml (IWSLT 2017, German-English).
-    `nmt config` prints it with a description of each setting. `nmt COMMAND --help` is the manual of a command.
+    All settings are in one YAML file, by default base.yaml (IWSLT 2017, German-English). `nmt config` prints it with a
+    description of each setting, and `nmt COMMAND --help` describes a command.
 
     \b
     Example, with the German-English corpus that is installed with nmt:

@@ -26,7 +26,7 @@ def back_translate(
     ],
     output: RecipeOutput,
     how: Annotated[
-        Literal["sample", "beam", "greedy"], typer.Option("--how", help="Search method, see above.")
+        Literal["sample", "beam", "greedy"], typer.Option("--how", help="How to translate, see above.")
     ] = "sample",
     search: TranslatingOption = None,
     config: Annotated[
@@ -34,7 +34,7 @@ def back_translate(
         typer.Option(
             "--config",
             metavar="FILE",
-            help="Config with the authentic corpora.  [default: --reverse's, in the other direction]",
+            help="Config with the authentic corpora.  [default: that of --reverse, in the opposite direction]",
             autocompletion=configs,
         ),
     ] = None,
@@ -44,30 +44,31 @@ def back_translate(
     ] = 1,
     train: FollowOption = False,
 ) -> None:
-    """Create training pairs from text in the target language.
+    """Create synthetic training pairs from monolingual text in the target language.
 
-    Back-translation (Sennrich et al., 2016). A run of the other direction translates monolingual target text; the next
-    model is trained on these translations as sources of the text, in addition to the authentic pairs.
+    Back-translation (Sennrich et al., 2016): a run of the opposite direction translates target text, and the next model
+    is trained on the resulting pairs in addition to the authentic ones.
 
-    --how sample draws each translation at random: more varied sources teach more (Edunov et al., 2018) if the reverse
-    run is good. With little authentic text, samples have too many errors, and beam or greedy search is better; greedy
-    is the faster of the two.
+    --how sample samples translations from the model. With a good reverse run, the greater variety of sources improves
+    the result (Edunov et al., 2018). With little authentic text, samples contain too many errors, and beam or greedy
+    search is better; greedy search is faster.
 
-    Line n of the synthetic source belongs to line n of the text. Lines that are blank, too long (data.max_chars), with
-    control characters, or in a development or test set are not translated: they are left blank and counted. A
-    translation that occurs in a development or test set is left out, too. If the development set was split off the
-    training text (a number in data.valid), the authentic pairs are those of the prepared text, which shares no side
-    with it. Translations that nmt prepare will drop (length ratio, copies …) are counted as well, except duplicates.
+    Line n of the synthetic source is the translation of line n of the text. Lines that are blank, too long
+    (data.max_chars), contain control characters, or occur in a development or test set are left blank and counted, as
+    are translations that occur in a development or test set. Translations that nmt prepare will drop for other reasons
+    except duplication, such as the length ratio, are counted as well. If the development set was held out of the
+    training text (a number in data.valid), the authentic pairs are those of the prepared text, which has no side in
+    common with it.
 
-    Authentic and synthetic pairs have the same weight: start with as many lines as there are authentic pairs (head -n,
+    Authentic and synthetic pairs have the same weight. Start with as many lines as there are authentic pairs (head -n,
     shuf -n), or balance more lines with --upsample (data.train.N.repeat).
 
-    Writes to --output the translations (synthetic.LANG), their counts (report.json), and a configuration with all
-    corpora (config.yaml). Prints the commands that follow, and runs them with --train: prepare (with the reverse run's
-    tokenizer), train, evaluate.
+    Writes to --output the translations (synthetic.LANG), statistics (report.json) and a configuration with all corpora
+    (config.yaml). Prints the commands that follow and, with --train, runs them: prepare (with the reverse run's
+    tokenizer), train and evaluate.
 
-    It can be stopped at any time: the same command continues with the chunk of 4,096 lines that it had reached, and
-    translates nothing if all is done. If it is stopped in training, the status is 75, and the same command resumes it.
+    If interrupted, the same command continues with the current chunk of 4,096 lines. If interrupted while training, the
+    exit status is 75, and the same command resumes the training.
 
     \b
     Examples:

@@ -17,7 +17,7 @@ def bidirectional(
         typer.Option(
             "--both",
             metavar="LENGTH",
-            help="Length of the training in both directions: 6000 for steps, 30m for minutes.",
+            help="Length of the training in both directions, in steps (6000) or minutes (30m).",
             show_default=False,
         ),
     ],
@@ -31,19 +31,19 @@ def bidirectional(
         str | None, typer.Option("--name", metavar="NAME", help="Name of the runs.  [default: the config's]")
     ] = None,
 ) -> None:
-    """Train a model in both directions, then continue in one of them.
+    """Train a model in both directions, then continue in one direction.
 
-    Bidirectional pre-training (Bi-SimCut, Gao et al., 2022): one model is trained on a corpus in both directions, which
-    is twice the text, and then in the direction of the config only, with a new learning-rate schedule. The data
-    directory must be prepared and have a joint vocabulary.
+    Bidirectional pre-training (Bi-SimCut; Gao et al., 2022): one model is trained on a corpus in both directions, which
+    doubles the text, and then only in the direction of the config, with a new learning rate schedule. The data
+    directory must exist and have a joint vocabulary.
 
-    The runs are runs/NAME-both and runs/NAME-both-DIRECTION, where NAME is the config's unless --name is given; each is
-    trained as by nmt train, with --set for both. A length in minutes applies unless the config's training.max_steps
-    ends the training before; it cuts a linear or cosine schedule short, so give steps with these.
+    The runs are runs/NAME-both and runs/NAME-both-DIRECTION, where NAME is by default that of the config. Both are
+    trained as by nmt train, and --set applies to both. With a length in minutes, training also ends at the config's
+    training.max_steps. Linear and cosine schedules need a length in steps, because minutes would cut them short.
 
-    The same command continues: a finished stage is skipped, a stopped one resumed. With --set data.direction=en-de
-    after de-en, the existing run in both directions is used. Ctrl-C and SIGTERM end it as they end nmt train, with
-    status 75.
+    If interrupted, the same command continues: it skips a finished stage and resumes a stopped one. With --set
+    data.direction=en-de after de-en, the existing run in both directions is reused. Ctrl-C and SIGTERM are handled as
+    by nmt train, with exit status 75.
 
     \b
     Examples:

@@ -20,41 +20,39 @@ def challenge(
         str | None, typer.Option("--split", metavar="NAME", help="Split to change.  [default: the only test set]")
     ] = None,
     data: RunDataOption = None,
-    source: Annotated[Path | None, typer.Option("--src", metavar="F", help="Or change this text: source …")] = None,
-    reference: Annotated[
-        Path | None, typer.Option("--ref", metavar="F", help="… and translations, line by line …")
-    ] = None,
+    source: Annotated[Path | None, typer.Option("--src", metavar="F", help="Or use these files: the source …")] = None,
+    reference: Annotated[Path | None, typer.Option("--ref", metavar="F", help="… its correct translations …")] = None,
     contrastive: Annotated[
-        Path | None, typer.Option("--contrastive", metavar="F", help="… and, if they exist, the wrong translations.")
+        Path | None, typer.Option("--contrastive", metavar="F", help="… and, optionally, wrong translations.")
     ] = None,
     pairs: Annotated[
-        Path | None, typer.Option("--pairs", metavar="F", help="Or read JSON of LingEval97 or ContraPro.")
+        Path | None, typer.Option("--pairs", metavar="F", help="Or use a JSON file of LingEval97 or ContraPro.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Chooses among the changes of a line.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Random seed of the changes.")] = 1,
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
     samples: Annotated[
-        int, typer.Option("--samples", metavar="N", min=0, help="Also show N failures of each kind, the worst first.")
+        int, typer.Option("--samples", metavar="N", min=0, help="Also show N failures of each kind, worst first.")
     ] = 0,
     output: Annotated[
         Path | None, typer.Option("--output", metavar="F", help="Write all pairs and their scores to F, as JSON.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Show where a model fails: how often is a wrong translation more probable than the true one?
+    """Test with contrastive translations how often a model prefers a wrong translation to the correct one.
 
-    Makes wrong translations of a test set by changing one thing in each reference: a number, negation (removed or
-    inserted), letters of a name, a clause dropped; in German also the gender of an article and the number of a verb, in
-    English the number of a verb. A line may have one pair of each kind. Then counts, by kind, in how many pairs the
-    model finds the reference more probable than the changed translation.
+    Creates wrong translations of a test set by changing one thing in a reference: a number, a negation (removed or
+    inserted), letters of a name, or an omitted clause; in German also the gender of an article and the number of a
+    verb, and in English the number of a verb. A line has at most one pair of each kind. The result is the share of
+    pairs, by kind, in which the model finds the reference more probable than the changed translation.
 
-    The log-probability is the sum over all pieces, as in "more probable" of LingEval97; a second column compares the
-    mean per piece. Words of de, en, es and fr as target are known; for other languages there are the kinds that need
-    none. The pairs are made by rules, and a few of them are not wrong: --samples and --output show them.
+    As in LingEval97, log-probabilities are summed over all pieces; a second column compares means per piece. Some kinds
+    need word lists, which exist for the target languages de, en, es and fr. Pairs are created by rules, and some of the
+    changed translations may be correct: check them with --samples and --output.
 
-    --output writes the form of LingEval97, with the log-probability of each line; other toolkits can score it, and
-    --pairs reads it.
+    --output writes the format of LingEval97 with the log-probability of each line, which other toolkits can score and
+    --pairs can read.
 
     \b
     Examples:
@@ -68,9 +66,9 @@ def challenge(
         raise ConfigError(["--src F and --ref F must be given together, and --contrastive F only with them"])
     n_sets = sum((any(of_run), any(of_text), pairs is not None))
     if n_sets > 1:
-        raise ConfigError(["--split and --data, --src and --ref, and --pairs are different sets: give one of them"])
+        raise ConfigError(["--split and --data, --src and --ref, and --pairs cannot be combined"])
     if seed != 1 and (pairs is not None or contrastive is not None):
-        raise ConfigError(["--seed chooses the changes that are made: not with --pairs or --contrastive"])
+        raise ConfigError(["--seed: not available with --pairs or --contrastive, which need no changes"])
     if json and samples:
         raise ConfigError(["--samples cannot be combined with --json; --output F writes all pairs"])
 

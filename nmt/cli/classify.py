@@ -24,11 +24,11 @@ def classify(
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
 ) -> None:
-    """Predict the label of each line by a run with training.objective: classification.
+    """Predict the label of each line with a run of training.objective: classification.
 
-    Raw UTF-8 text in; a label, a tab and its probability out, line by line; blank lines stay blank. With
-    --probabilities a line has all labels with their probabilities, separated by tabs, the most probable first. Of a
-    text longer than four times data.max_pieces only the start is read.
+    Reads plain UTF-8 text and writes a label, a tab and its probability for each line; blank lines stay blank. With
+    --probabilities, all labels are written with their probabilities, separated by tabs, the most probable first. Only
+    the start of a text is used if it is longer than four times data.max_pieces.
 
     \b
     Examples:

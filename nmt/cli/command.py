@@ -1,4 +1,4 @@
-"""Checks of the command line common to all commands: nothing on it is silently ignored."""
+"""Checks of the command line that are common to all commands. No part of it is silently ignored."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from nmt.cli.hints import (
 from nmt.console import say
 
 INSTEAD = {
-    ("evaluate", "--hyp"): "score one file of translations after the other, or nmt compare --hyp {all} --ref F",
-    ("translate", "--input"): "translate one file after the other, or all at once: cat {all} | nmt translate",
+    ("evaluate", "--hyp"): "score the files one at a time, or use nmt compare --hyp {all} --ref F",
+    ("translate", "--input"): "translate the files one at a time, or all at once: cat {all} | nmt translate",
 }
-"""What to do instead where a command takes one value and several are given."""
+"""What to do if an option that takes one value is given several."""
 
 SETTING_OF = {
     "--beam": "search.beam",
@@ -36,13 +36,13 @@ SETTING_OF = {
     "--data": "data.dir",
     "--run": "training.run_dir",
 }
-"""For each of these options, the setting that it changes, as --set can, too."""
+"""Options that change a setting, which --set can change as well."""
 
 SEVERAL_VALUES = {"compare": ("--hyp", "--ref", "--group"), "filter": ("--kept",)}
-"""Options that take all words up to the next option, such as the files that a shell puts in place of a pattern."""
+"""Options that take all words up to the next option, such as the files to which a shell expands a pattern."""
 
 RECIPES = ("distil", "back-translate")
-"""Commands whose --set changes the training that follows; no other option of theirs does."""
+"""Commands whose --set, unlike their other options, applies to the training that follows."""
 
 
 class Misuse(typer.BadParameter):
@@ -53,8 +53,8 @@ class Misuse(typer.BadParameter):
 
 
 class Command(TyperCommand):
-    """A command that refuses a repeated single-valued option, of which the last would silently win, and that suggests
-    what to write instead of unknown options and extra arguments."""
+    """A command that rejects repeated single-valued options and suggests corrections of unknown options and extra
+    arguments. By default, the last of several values would silently take effect."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments of the command. Raises Misuse."""
@@ -66,7 +66,7 @@ class Command(TyperCommand):
         given = self._check(ctx, args)
         try:
             return super().parse_args(ctx, args)
-        except typer.BadParameter as error:  # in words that differ between versions of Typer
+        except typer.BadParameter as error:  # its wording depends on the version of Typer
             if isinstance(error, Misuse) or error.param is None:
                 raise
             raise Misuse(self._invalid(error.param, given)) from None
@@ -83,7 +83,7 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command. Raises what `check_runs` raises."""
-        if self.name not in ("train", "push"):  # whose run is written, or may be for another library
+        if self.name not in ("train", "push"):  # train writes its run; push also takes exports for other libraries
             from nmt.cli.defaults import check_runs
 
             check_runs(ctx.params.get("run"), ctx.params.get("overrides"))
@@ -97,12 +97,12 @@ class Command(TyperCommand):
             option, values = match
             if option in several:
                 again = " ".join(f"{option} {shlex.quote(value)}" for value in values)
-                raise Misuse(f"{option} takes one value at a time: repeat the option, {again}")
+                raise Misuse(f"{option} takes one value at a time: repeat the option as in {again}")
             instead = single[option].format(all=shlex.join(values))
             raise Misuse(f"{option} takes one value, found {' and '.join(values)}: {instead}")
 
     def _check(self, ctx: Any, args: list[str]) -> Mapping[str, Any]:
-        """Return what is given for each parameter, of options with one value as a list. Raises Misuse."""
+        """Return the arguments given for each parameter, as a list for single-valued options. Raises Misuse."""
         parser = self.make_parser(ctx)
         singles: list[Any] = [option for option in self.params if _takes_one_value(option)]
         for option in singles:
@@ -113,10 +113,10 @@ class Command(TyperCommand):
             name = getattr(error, "option_name", None)
             if name is None:
                 raise
-            if not hasattr(error, "possibilities"):  # an option of this command, without its value or with one
+            if not hasattr(error, "possibilities"):  # a known option: its value is missing, or it takes none
                 own: Any = next(each for each in self.params if name in each.opts)
                 raise Misuse(
-                    f"{name} {'takes no value' if own.is_flag else f'has no value: write {_usage(own)}'}"
+                    f"{name} {'takes no value' if own.is_flag else f'needs a value: write {_usage(own)}'}"
                 ) from None
             if not name.startswith("--"):  # -src is read as -s
                 name = next((arg for arg in args if arg.startswith(name)), name).partition("=")[0]
@@ -139,24 +139,24 @@ class Command(TyperCommand):
             name = option.opts[0]
             key = SETTING_OF.get(name, "")
             if self.name in SEARCHING and not key.startswith("search."):
-                continue  # --run and --data are not settings here
+                continue  # --run and --data do not change settings here
             if key in changed and option.name in given:
                 value = given[option.name][0]
-                raise Misuse(f"{name} {value} and --set {key}={changed[key]} change the same setting: give one of them")
+                raise Misuse(f"{name} {value} and --set {key}={changed[key]} change the same setting; give only one")
         return given
 
 
 def _repeat_options(args: Sequence[str], options: Collection[str]) -> list[str]:
-    """Return the arguments with one of these options before each of its values: `--hyp a b` is `--hyp a --hyp b`.
+    """Return the arguments with each of these options repeated before each of its values.
 
-    Raises Misuse if one of them has none.
+    `--hyp a b` becomes `--hyp a --hyp b`. Raises Misuse if an option has no value.
     """
     repeated: list[str] = []
     option, has_value = "", False
     for arg in args:
         if arg.startswith("-"):
             if option and not has_value:
-                raise Misuse(f"{option} has no value")
+                raise Misuse(f"{option} needs a value")
             option, equals, _ = arg.partition("=")
             option, has_value = option if option in options else "", bool(equals)
         elif option and has_value:
@@ -168,7 +168,7 @@ def _repeat_options(args: Sequence[str], options: Collection[str]) -> list[str]:
 
 
 def _usage(param: Any) -> str:
-    """Return an option with the placeholder of its value, or the name of an argument."""
+    """Return an option with the placeholder for its value, or the placeholder of an argument."""
     return " ".join([*param.opts[: param.param_type_name == "option"], param.metavar or "VALUE"])
 
 
@@ -183,11 +183,11 @@ def _repeated(command: str | None, option: str, values: Sequence[str]) -> str:
 
 
 def _changed(overrides: Sequence[str]) -> dict[str, str]:
-    """Return the settings that --set changes, with their values, and warn of one that is changed twice."""
+    """Return the settings changed by --set, with their values. A setting that is changed twice causes a warning."""
     changed: dict[str, str] = {}
     for override in overrides:
         key, _, value = override.partition("=")
-        # not an error: scripts append their users' settings to their own
+        # Not an error, because scripts append their users' settings to their own.
         if changed.get(key, value) != value and os.environ.get("RANK", "0") == "0":
             say(f"--set {key} is given twice, {changed[key]} and {value}: the last one takes effect")
         changed[key] = value

@@ -39,27 +39,27 @@ def compare(
     runs: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="RUN", help="Run directories, two or more.", show_default=False, autocompletion=run_names
+            metavar="RUN", help="Two or more run directories.", show_default=False, autocompletion=run_names
         ),
     ] = None,
     hyp: Annotated[
         list[Path] | None,
-        typer.Option("--hyp", metavar="F...", help="Compare these files of translations, two or more …"),
+        typer.Option("--hyp", metavar="F...", help="Two or more files of translations to compare …"),
     ] = None,
     ref: Annotated[
         list[Path] | None,
-        typer.Option("--ref", metavar="F...", help="… by this file of references; several: for each line as many."),
+        typer.Option("--ref", metavar="F...", help="… and their references; several files: several per line."),
     ] = None,
-    src: Annotated[Path | None, typer.Option("--src", metavar="F", help="The source text of these files.")] = None,
+    src: Annotated[Path | None, typer.Option("--src", metavar="F", help="Source text of these files.")] = None,
     group: Annotated[
         list[str] | None,
         typer.Option(
-            "--group", metavar="NAME=A,B,C", help="Runs, or files, that differ in their seed alone; two groups or more."
+            "--group", metavar="NAME=A,B,C", help="Runs or files that differ only in their seed; two or more groups."
         ),
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option("--baseline", metavar="NAME", help="What the others are compared with.  [default: the first]"),
+        typer.Option("--baseline", metavar="NAME", help="System to compare the others with.  [default: the first]"),
     ] = None,
     split: SplitOption = None,
     data: RunDataOption = None,
@@ -78,8 +78,7 @@ def compare(
         typer.Option(
             "--segment-scores",
             metavar="NAME@SYSTEM=F",
-            help="Also compare by metric NAME, whose scores of SYSTEM's lines are in F, one per line; "
-            "once for each system.",
+            help="Also compare metric NAME, with SYSTEM's scores in F, one per line; give it for each system.",
         ),
     ] = None,
     lower_is_better: LowerIsBetterOption = None,
@@ -87,20 +86,21 @@ def compare(
         Path | None, typer.Option("--output", metavar="DIR", help="Write the translations of each run into DIR.")
     ] = None,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="F", help="Also write a page with all lines to F, for a browser.")
+        Path | None, typer.Option("--html", metavar="F", help="Also write a web page with all lines to F.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Compare systems: is the difference more than chance?
+    """Compare systems and test whether their differences are significant.
 
-    Runs translate the same split of their data directories; or files of translations are compared by a file of
-    references. BLEU, chrF and TER of each system come with a 95 % interval, its difference to the baseline with an
-    interval and p: how often chance alone makes two equal systems differ so much. With several systems p is corrected
-    for their number (Holm). Beside a difference stands how often people agree with one of this size.
+    Runs translate the same split of their data directories; files of translations are compared with a file of
+    references. BLEU, chrF and TER are shown with 95 % confidence intervals. Differences from the baseline are shown
+    with an interval and a p-value, the probability of a difference at least as large between two equal systems. With
+    several systems, p-values are corrected by Holm's method. A further column shows how often human judges agree with
+    a difference of this size.
 
-    These tests speak of other lines of the same kind. What another training with another seed would give, a comparison
-    of single runs cannot say: train at least three of each, and name them with --group. Then p and the interval are
-    over seeds and lines. In a group, 'runs/plain-*' is all runs of that pattern.
+    These tests reflect line sampling only: they generalize to other lines of the same kind. To generalize to other
+    training seeds, train at least three runs per system and name them with --group; p-values and intervals then cover
+    seeds and lines. In a group, the pattern 'runs/plain-*' stands for all matching runs.
 
     \b
     Examples:
@@ -126,9 +126,9 @@ def compare(
     from nmt.files.write import open_output
 
     if sum(map(bool, (runs, hyp, group))) > 1:
-        raise ConfigError(["RUN, --hyp and --group: give one of them"])
+        raise ConfigError(["RUN, --hyp and --group cannot be combined"])
     if (hyp or src) and not ref:
-        raise ConfigError(["files of translations are compared by their references: add --ref F"])
+        raise ConfigError(["--hyp and --src need the references: --ref F"])
     check_tokenizer(tokenize)
     members = group_members(group) if group else single_members(runs or hyp or ())
     position = find_baseline(baseline, members)

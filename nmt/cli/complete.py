@@ -1,4 +1,4 @@
-"""Shell completion of values. Nothing here may take long or fail."""
+"""Shell completion of values. These functions must be fast and must not fail."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
 
 def settings(typed: str) -> Iterator[str]:
-    """Complete settings for --set KEY=VALUE: those that begin with `typed`."""
+    """Complete settings for --set KEY=VALUE."""
     return (f"{path}=" for path in field_paths() if "*" not in path and path.startswith(typed))
 
 
 def search_settings(typed: str) -> Iterator[str]:
-    """Complete settings of the search only, for --set search.KEY=VALUE."""
+    """Complete search settings for --set search.KEY=VALUE."""
     return (setting for setting in settings(typed) if setting.startswith("search."))
 
 
 def search_keys(typed: str) -> Iterator[str]:
-    """Complete settings of the search without `search.`, for --search KEY=VALUE."""
+    """Complete search settings without the prefix `search.`, for --search KEY=VALUE."""
     return (setting.removeprefix("search.") for setting in search_settings(f"search.{typed}"))
 
 
 def configs(typed: str) -> list[str]:
-    """Complete names of configs: in the working directory, in configs/, and the shipped ones."""
+    """Complete names of configs in the working directory, in configs/, and among the shipped ones."""
     folders = [Path(), Path("configs"), shipped_configs()]
     return sorted({path.name for folder in folders for path in folder.glob("*.yaml") if path.name.startswith(typed)})
 
 
 def runs(typed: str) -> list[str]:
-    """Complete run directories, in runs/ or in the directory typed so far."""
+    """Complete run directories in runs/ or in the directory typed so far."""
     from nmt.runs.listing import is_run
 
     parent = Path(typed if typed.endswith("/") else Path(typed).parent)
@@ -46,14 +46,14 @@ def runs(typed: str) -> list[str]:
 
 
 def corpora(typed: str) -> list[str]:
-    """Complete names of corpora that are known without a network."""
+    """Complete names of corpora that are known without network access."""
     from nmt.prepare.named import CATALOGUE
 
     return [entry.name for entry in CATALOGUE if entry.name.startswith(typed)]
 
 
 def shell() -> str | None:
-    """Return the shell that nmt was called from; None if unknown."""
+    """Return the name of the shell that nmt was called from; None if it is unknown."""
     import shellingham  # type: ignore[import-untyped]  # a dependency of Typer
 
     try:

@@ -21,7 +21,7 @@ def data(
         list[str],
         typer.Argument(
             metavar="[NAME] PAIR",
-            help="Name of the corpus, except for list, and the language pair, such as de-en.",
+            help="Name of the corpus (not for list) and language pair, such as de-en.",
             show_default=False,
             autocompletion=corpora,
         ),
@@ -36,15 +36,15 @@ def data(
 ) -> None:
     """List, describe and download public corpora by name.
 
-    Corpora are those of OPUS (https://opus.nlpl.eu), and IWSLT14 and IWSLT17 from the Hugging Face hub.
+    The corpora of OPUS (https://opus.nlpl.eu) are available, and IWSLT14 and IWSLT17 from the Hugging Face Hub.
 
-    list PAIR prints the corpora for a language pair: name, latest version, number of pairs, size of the download.
-    show NAME PAIR prints versions, licence and citation of a corpus, and how to name it in a config.
-    get NAME PAIR downloads it, writes NAME.de and NAME.en as plain text, one sentence per line, with its licence, and
-    prints the settings that name the files; IWSLT14 and IWSLT17 have development and test sets, too.
+    list PAIR prints the corpora for a language pair with name, latest version, number of pairs and download size.
+    show NAME PAIR prints versions, licence and citation of a corpus, and how to use it in a config.
+    get NAME PAIR downloads a corpus, writes it as plain text (NAME.de and NAME.en, one sentence per line) with its
+    licence, and prints the settings for a config. IWSLT14 and IWSLT17 include development and test sets.
 
-    A download that was interrupted goes on where it stopped. It is kept in ~/.cache/nmt, or in the directory that
-    NMT_CACHE names, and not repeated. NMT_OPUS_URL is the address of a mirror of the OPUS API.
+    Interrupted downloads are resumed. Downloads are cached in ~/.cache/nmt, or in the directory NMT_CACHE.
+    NMT_OPUS_URL sets the address of a mirror of the OPUS API.
 
     \b
     Examples:
@@ -64,9 +64,9 @@ def data(
         case "get", [name, pair]:
             show(*get(name, language_pair(pair), version, output or Path("data")))
         case _:
-            wanted = "a language pair: nmt data list de-en"
+            wanted = "a language pair, as in nmt data list de-en"
             if action != "list":
-                wanted = f"a name and a language pair: nmt data {action} Europarl de-en"
+                wanted = f"a name and a language pair, as in nmt data {action} Europarl de-en"
             raise ConfigError([f"data {action} takes {wanted}, found {' '.join(words)}"])
 
 

@@ -1,4 +1,4 @@
-"""Defaults of the command line that depend on files: the newest run, the data directory of a run."""
+"""Defaults of the command line that depend on files, such as the newest run."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from nmt.training.setup.lock import check_vacant
 
 
 def run_or_newest(run: Path | None) -> Path:
-    """Return `run`, by default the newest one, whose name is printed to standard error.
+    """Return `run`, or else the newest run, whose name is then printed to standard error.
 
-    Raises CheckpointError if there is none.
+    Raises CheckpointError if there is no run.
     """
     if run is None:
         run = newest_run()
@@ -29,9 +29,9 @@ def run_or_newest(run: Path | None) -> Path:
 
 
 def check_runs(runs: Path | Sequence[Path] | None, overrides: Sequence[str] | None) -> None:
-    """Check --run and --set of a command that reads runs, before it imports PyTorch, which takes seconds.
+    """Check --run and --set of a command before it imports PyTorch, which takes seconds.
 
-    Raises CheckpointError if there is no run, ConfigError if its configuration or a setting of search is invalid.
+    Raises CheckpointError if there is no such run, ConfigError if its configuration or a search setting is invalid.
     """
     searching = [override for override in overrides or () if override.startswith("search.")]
     for run in [runs] if isinstance(runs, Path) else runs or ():
@@ -42,15 +42,15 @@ def check_runs(runs: Path | Sequence[Path] | None, overrides: Sequence[str] | No
 def resolve_models(runs: Sequence[Path] | None, model: Path | None) -> list[Path]:
     """Return the runs (--run) or the exported folder (--model) to translate with, by default the newest run.
 
-    A model of the hub, hf://owner/name, is downloaded. Raises ConfigError if both are given, or one run twice, and
-    what `local_model` raises.
+    A model of the Hub, hf://OWNER/NAME, is downloaded. Raises ConfigError if both options are given, or a run twice,
+    and the errors of `local_model`.
     """
     if runs and model is not None:
-        raise ConfigError(["--run and --model: give one of them"])
+        raise ConfigError(["--run and --model cannot be combined"])
     resolved: dict[Path, Path] = {}
     for run in runs or ():
         if (first := resolved.setdefault(run.resolve(), run)) is not run:
-            raise ConfigError([f"--run {first} and --run {run} are the same run, not an ensemble: name it once"])
+            raise ConfigError([f"--run {first} and --run {run} are the same run; an ensemble needs different runs"])
     return [local_model(model)] if model is not None else list(runs or [run_or_newest(None)])
 
 
@@ -62,18 +62,18 @@ def resolve_training(
     resume: bool,
     init_from: Sequence[str] = (),
 ) -> tuple[Config, Path, Path, bool]:
-    """Return configuration, data directory and run directory of `nmt train`, and whether to resume the run: on request,
-    or because `torchrun` has restarted the processes that started it.
+    """Return configuration, data directory and run directory of `nmt train`, and whether to resume the run.
 
-    A resumed run keeps its own configuration and, if it still exists, its own data directory; with `config`, it is the
-    run that the config names. `init_from` is `training.init_from`. Raises ConfigError, CheckpointError or DataError.
+    A run is resumed on request, or if `torchrun` has restarted the processes that started it. It keeps its own
+    configuration and, if it still exists, its own data directory; with `config`, it is the run named by the config.
+    Raises ConfigError, CheckpointError or DataError.
     """
     if init_from:  # quoted, because YAML could read a path as something other than text
         overrides = [*overrides, f"training.init_from={json.dumps(_initial(init_from), ensure_ascii=False)}"]
     if config is None and resume:
         run = run_or_newest(run)
         if not RunDir(run).config.is_file():
-            raise CheckpointError(f"{run}: no run here to resume; without --resume a new one starts")
+            raise CheckpointError(f"{run}: no run to resume; leave out --resume to start a new one")
         settings = load_config(RunDir(run).config, overrides)
     else:
         settings = load_config(config or "base.yaml", overrides)
@@ -83,7 +83,7 @@ def resolve_training(
         recorded = Path(read_info(RunDir(run)).data_dir)
         data = recorded if recorded.is_dir() else None
         if data is None and not settings.data.directory.is_dir():
-            raise DataError(f"{recorded}: no such data directory, {run} was trained on it; name it with --data")
+            raise DataError(f"{recorded}: the data directory of {run} does not exist; name its new place with --data")
     if not resume:
         check_vacant(RunDir(run))
     return settings, data or settings.data.directory, run, resume
@@ -97,7 +97,7 @@ def _is_restarted(run: RunDir) -> bool:
 def search_settings(
     config: Config, beam: int | None, length_penalty: float | None, overrides: Sequence[str] = ()
 ) -> SearchConfig:
-    """Return a run's search settings, changed by the command line; `overrides` are `search.key=value`.
+    """Return a run's search settings with the changes of the command line; `overrides` are `search.key=value`.
 
     Raises ConfigError.
     """
@@ -110,19 +110,19 @@ def search_settings(
     search = check_config(changed, "command line").search
     if search.lm is None and any(override.startswith("search.lm_weight=") for override in overrides):
         raise ConfigError(
-            ["search.lm_weight: there is no language model to weight; name its run with --lm (search.lm)"]
+            ["search.lm_weight: has no effect without a language model; name its run with --lm (search.lm)"]
         )
     return search
 
 
 def with_language_model(overrides: Sequence[str], lm: Path | None, weight: float | None) -> list[str]:
-    """Return `overrides` of search settings with those that --lm and --lm-weight stand for."""
+    """Return `overrides` of search settings together with those of --lm and --lm-weight."""
     given = {"lm": lm and json.dumps(str(lm), ensure_ascii=False), "lm_weight": weight}
     return [*overrides, *(f"search.{name}={value}" for name, value in given.items() if value is not None)]
 
 
 def _initial(given: Sequence[str]) -> str | dict[str, str]:
-    """Return `training.init_from` of RUN, or of one or several of encoder=RUN and decoder=RUN. Raises ConfigError."""
+    """Return `training.init_from` for --init-from RUN, encoder=RUN and decoder=RUN. Raises ConfigError."""
     by_stack = {stack: run for stack, is_one, run in (each.partition("=") for each in given)
                 if is_one and stack in ("encoder", "decoder")}  # fmt: skip
     if len(by_stack) == len(given):

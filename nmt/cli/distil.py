@@ -31,10 +31,12 @@ def distil(
     ] = None,
     n_best: Annotated[
         int,
-        typer.Option("--n-best", metavar="K", min=1, help="Use the one of K translations nearest to the reference."),
+        typer.Option(
+            "--n-best", metavar="K", min=1, help="Use the best of K translations by similarity to the reference."
+        ),
     ] = 1,
     nearest: Annotated[
-        Literal["chrf", "bleu"], typer.Option("--nearest", help="Sentence-level metric for --n-best.")
+        Literal["chrf", "bleu"], typer.Option("--nearest", help="Sentence-level similarity metric for --n-best.")
     ] = "chrf",
     with_originals: Annotated[
         bool, typer.Option("--with-originals", help="Also train the student on the references.")
@@ -56,19 +58,20 @@ def distil(
     overrides: SetOption = None,
     train: FollowOption = False,
 ) -> None:
-    """Translate the training text with a teacher, to train a student.
+    """Translate the training text with a teacher model, to train a student on the translations.
 
-    Sequence-level knowledge distillation (Kim and Rush, 2016). A teacher (a run, or several as an ensemble) translates
-    the training text of its data directory. Its translations are more regular than human ones, so a smaller or faster
-    student can learn nearly all of them. With --n-best K above 1, the one of the teacher's K best translations that is
-    most similar to the reference is used (sequence-level interpolation).
+    Sequence-level knowledge distillation (Kim and Rush, 2016): a teacher (a run or an ensemble) translates the training
+    text of its data directory. Because its translations are more regular than human ones, a smaller or faster student
+    can learn them well. --n-best K uses, of the teacher's K best translations, the one that is most similar to the
+    reference (sequence-level interpolation).
 
-    Writes to --output the translations (distilled.LANG), their counts (report.json), and the configuration of the
-    student (config.yaml): the teacher's, with the same development and test data, changed by --config and --set. Prints
-    the commands that follow, and runs them with --train: prepare (with the teacher's tokenizer), train, evaluate.
+    Writes to --output the translations (distilled.LANG), statistics (report.json) and the student's configuration
+    (config.yaml), which is that of the teacher with the changes of --config and --set. The development and test sets
+    stay the same. Prints the commands that follow and, with --train, runs them: prepare (with the teacher's tokenizer),
+    train and evaluate.
 
-    It can be stopped at any time: the same command continues with the chunk of 4,096 lines that it had reached, and
-    translates nothing if all is done. If it is stopped in training, the status is 75, and the same command resumes it.
+    If interrupted, the same command continues with the current chunk of 4,096 lines. If interrupted while training, the
+    exit status is 75, and the same command resumes the training.
 
     \b
     Examples:

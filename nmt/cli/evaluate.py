@@ -30,15 +30,15 @@ from nmt.errors import CheckpointError, ConfigError, DataError
 if TYPE_CHECKING:
     from nmt.evaluate.report import Report
 
-HISTORY_ALONE = "--history shows what was measured before: it goes with one --run, --split and --json alone"
+HISTORY_ALONE = "--history can be combined only with one --run, --split and --json"
 FILES_ALONE = (
     "--hyp F and --ref F must be given together, without options of a run: --run, --split, --data, --output, "
     "--samples, --beam, --length-penalty, --set, --checkpoint, --weights, --precision"
 )
 
 CLASSIFIER_ALONE = (
-    "has learned labels: with it go --split, --data, --checkpoint, --weights, --precision, --json and --history alone; "
-    "nmt classify writes the labels of texts"
+    "is a classifier, for which only --split, --data, --checkpoint, --weights, --precision, --json and --history are "
+    "available; nmt classify writes labels"
 )
 
 
@@ -49,7 +49,7 @@ def evaluate(
         list[str] | None,
         typer.Option("--split", metavar="NAME", help="Split to translate; may be repeated.  [default: all test sets]"),
     ] = None,
-    hyp: Annotated[Path | None, typer.Option("--hyp", metavar="F", help="Score this file of translations …")] = None,
+    hyp: Annotated[Path | None, typer.Option("--hyp", metavar="F", help="File of translations to score …")] = None,
     ref: Annotated[
         list[Path] | None,
         typer.Option("--ref", metavar="F", help="… against this file of references; may be repeated."),
@@ -65,7 +65,7 @@ def evaluate(
     tokenize: TokenizeOption = None,
     src: Annotated[
         Path | None,
-        typer.Option("--src", metavar="F", help="File to translate and score against --ref; with --hyp for --comet."),
+        typer.Option("--src", metavar="F", help="File to translate and score against --ref; or the source of --hyp."),
     ] = None,
     comet: CometOption = None,
     comet_command: CometCommandOption = None,
@@ -74,36 +74,32 @@ def evaluate(
         typer.Option(
             "--segment-scores",
             metavar="NAME=F",
-            help="Also show the mean of the scores in F, one per line, as metric NAME; may be repeated.",
+            help="Also show the mean of the scores in F (one per line) as metric NAME; may be repeated.",
         ),
     ] = None,
     lower_is_better: LowerIsBetterOption = None,
     samples: Annotated[int, typer.Option("--samples", metavar="N", min=0, help="Also show N translations.")] = 0,
     output: Annotated[Path | None, typer.Option("--output", metavar="F", help="Write the translations to F.")] = None,
-    history: Annotated[
-        bool, typer.Option("--history", help="Show what was measured before, and translate nothing.")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for several splits a list.")] = False,
+    history: Annotated[bool, typer.Option("--history", help="Only show the scores recorded so far.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print a JSON object, or a list for several splits.")] = False,
 ) -> None:
-    """Score translations: BLEU, chrF and TER by sacrebleu.
+    """Score translations with BLEU, chrF and TER (sacrebleu).
 
-    Either a run, or an ensemble of several, translates the test sets of its data directory, or the splits that --split
-    names (a test set, valid, train, or all for the test sets); or a file of translations is scored against a file of
-    references. Several reference files are several references for each line (nrefs in the signature). The scores of
-    several splits are shown as a table; --output F is then a directory, with the translations in F/SPLIT.LANGUAGE.
+    By default, a run or an ensemble of runs translates the test sets of its data directory, or the splits given by
+    --split (the name of a test set, valid, train, or all for all test sets). Scores of several splits are shown as a
+    table, and --output F is then a directory for the translations, F/SPLIT.LANGUAGE.
 
-    --src F and --ref F score a run on any pair of files: it translates one, and its translations are scored against the
-    other. These scores are not recorded.
+    --src F and --ref F score a run on other files: it translates the one and is scored against the other. These scores
+    are not recorded. --hyp F and --ref F score a file of translations. With several --ref files, each line has several
+    references (nrefs in the signature).
 
-    What a run scores on its splits is recorded in its scores.jsonl, for an ensemble in that of the first run. --history
-    shows these scores, oldest first; those that cannot be compared with the others of their split are marked with an
-    asterisk.
+    Scores of a run on its splits are recorded in its scores.jsonl, those of an ensemble in that of the first run.
+    --history shows them, oldest first; an asterisk marks scores that are not comparable with the others of their split.
 
-    Scores are cased and on raw text. Each comes with a signature that says how it was computed; scores with different
-    signatures cannot be compared. A run that has learned labels is scored by accuracy, macro F1, the expected
-    calibration error in 15 bins, and the confusion matrix; it takes --split, --data, --checkpoint, --weights,
-    --precision and --json. TER is cased, too: the sacrebleu command ignores case by default
-    (--ter-case-sensitive).
+    Scores are case-sensitive and computed on detokenized text. Each has a signature that describes how it was computed;
+    scores with different signatures are not comparable. TER is case-sensitive too, unlike the default of the sacrebleu
+    command (--ter-case-sensitive). A classifier is scored by accuracy, macro F1, expected calibration error in 15 bins,
+    and its confusion matrix.
 
     \b
     Examples:
@@ -126,11 +122,11 @@ def evaluate(
         _show_history(run[0] if run else None, split or (), json)
         return
     if comet and hyp and src is None:
-        raise ConfigError(["--comet needs the sources of --hyp: --src F"])
+        raise ConfigError(["--comet needs the source text of --hyp: --src F"])
     if src and not (comet if hyp else ref):
-        raise ConfigError(["--src F goes with --ref F, to be translated and scored, or with --hyp, --ref and --comet"])
+        raise ConfigError(["--src F needs --ref F (to translate and score it), or --hyp, --ref and --comet"])
     if src and not hyp and (split or data):
-        raise ConfigError(["--src F and --ref F take the place of --split and --data: leave those out"])
+        raise ConfigError(["--src F and --ref F cannot be combined with --split and --data"])
     options = NeuralOptions(comet or (), comet_command, segment_scores or (), lower_is_better or ())
     neural = find_metrics(options, [SYSTEM])
     if hyp is not None or (ref and src is None):
@@ -162,7 +158,9 @@ def evaluate(
     splits = [str(src)] if corpus is None else choose_splits(corpus, split or ())
     outputs = _outputs(output, splits, translator.config.data.tgt)
     if segment_scores and len(outputs) > 1:
-        raise ConfigError([f"--segment-scores takes one split, found {', '.join(outputs)}; choose one with --split"])
+        raise ConfigError(
+            [f"--segment-scores needs a single split, found {', '.join(outputs)}; choose it with --split"]
+        )
     reports: list[Report] = []
     for name, path in outputs.items():
         with nullcontext() if path is None else open_output(path) as file:
@@ -186,7 +184,7 @@ def evaluate(
 
 
 def _is_classifier(paths: Sequence[Path]) -> bool:
-    """Whether these are a single run that has learned labels."""
+    """Whether these paths are a single run with a classifier."""
     from nmt.config.load import load_saved_config
     from nmt.layout import RunDir
 
@@ -213,18 +211,18 @@ def _evaluate_classifier(
 
 
 def _outputs(output: Path | None, splits: Sequence[str], language: str) -> dict[str, Path | None]:
-    """Return the file for the translations of each split: `output` for one, in a directory of that name for several.
+    """Return the output file of each split: `output` for a single split, files in the directory `output` for several.
 
-    Raises ConfigError for standard output and several splits, DataError if the directory cannot be made.
+    Raises ConfigError for several splits on standard output, DataError if the directory cannot be created.
     """
     if output is None or len(splits) == 1:
         return dict.fromkeys(splits, output)
     if str(output) == "-":
-        raise ConfigError([f"--output - takes one split, found {', '.join(splits)}; choose one with --split"])
+        raise ConfigError([f"--output - needs one split, found {', '.join(splits)}; choose it with --split"])
     try:
         output.mkdir(exist_ok=True)
     except OSError as error:
-        raise DataError(f"{output}: {error.strerror}; it is to be a directory for several files") from error
+        raise DataError(f"{output}: {error.strerror}; a directory is needed for several files") from error
     return {split: output / f"{split}.{language}" for split in splits}
 
 
@@ -238,6 +236,6 @@ def _show_history(run: Path | None, splits: Sequence[str], json: bool) -> None:
     records = [record for record in read_scores(directory) if not splits or record.split in splits]
     if not records:
         of = f" of {', '.join(splits)}" if splits else ""
-        raise CheckpointError(f"{directory.path}: no scores{of} yet; nmt evaluate records what it measures")
+        raise CheckpointError(f"{directory.path}: no scores{of} recorded yet; nmt evaluate records scores")
     history = History(records)
     print(history.json() if json else history.text())

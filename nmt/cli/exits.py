@@ -1,4 +1,4 @@
-"""Exit of a command: errors that a user can fix become lines on standard error and an exit status."""
+"""Errors at the end of a command: those that a user can fix become a message and an exit status."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from nmt.errors import NmtError
 from nmt.process import end_at_once
 
 INTERRUPTED, NOBODY_READS = 130, 141  # 128 + the signal's number, as shells report it
-PATIENCE_SECONDS = 10.0  # for rank 0 to report an error that all ranks have
-# errors that a user can fix; any other OSError is a bug and keeps its traceback
+PATIENCE_SECONDS = 10.0  # time for rank 0 to report an error that occurs on all ranks
+# Errors that a user can fix. Any other OSError is a bug and keeps its traceback.
 USER_ERRNOS = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT,
     errno.EFBIG, errno.EIO, errno.EISDIR, errno.ENOTDIR, errno.ENOENT, errno.ENAMETOOLONG, errno.EEXIST,
@@ -30,7 +30,7 @@ USER_ERRNOS = {
 def user_errors() -> Iterator[None]:
     """Turn errors that a user can fix into `nmt: message` lines on standard error and an exit status.
 
-    SIGTERM and SIGHUP unwind the command as Ctrl-C does, so that no incomplete files are left behind.
+    SIGTERM and SIGHUP raise an exception, as Ctrl-C does, so that no incomplete files are left behind.
     """
     with _ended_by_signals(), _errors():
         yield
@@ -44,7 +44,7 @@ class _Ended(BaseException):
 def _ended_by_signals() -> Iterator[None]:
     """Raise `_Ended` on SIGTERM and SIGHUP, unless they are ignored, as SIGHUP is under nohup.
 
-    After a signal, other errors are taken as its results: libraries raise errors of their own if their import is
+    Other errors after a signal are attributed to it, because libraries raise various errors if their import is
     interrupted.
     """
     received: list[int] = []
@@ -98,8 +98,8 @@ def _errors() -> Iterator[None]:
         if message is None:
             raise
         if os.environ.get("RANK", "0") != "0":
-            # All ranks have this error; rank 0 reports it, and torchrun then ends the others. If another rank ended
-            # first, torchrun would end rank 0 before it has reported anything.
+            # The error occurs on all ranks and rank 0 reports it; torchrun then ends the others. If another rank ended
+            # first, torchrun would end rank 0 before it could report the error.
             time.sleep(PATIENCE_SECONDS)
         _fail(2, f"{message().rstrip('.')}; see --help")
 

@@ -18,7 +18,7 @@ OF_CTRANSLATE2 = "--quantization, --check and --check-lines need --format ctrans
 @app.command()
 def export(
     output: Annotated[
-        Path, typer.Option("--output", metavar="DIR", help="Directory to write; of argos the file.", show_default=False)
+        Path, typer.Option("--output", metavar="DIR", help="Directory to write; for argos a file.", show_default=False)
     ],
     kind: Annotated[
         Literal["folder", "ctranslate2", "transformers", "argos"], typer.Option("--format", help="Format to write.")
@@ -26,43 +26,44 @@ def export(
     run: RunOption = None,
     quantization: Annotated[
         Literal["float32", "float16", "int8"] | None,
-        typer.Option("--quantization", help="Number format of a CTranslate2 model.  [default: float32; of argos int8]"),
+        typer.Option("--quantization", help="Number format of a CTranslate2 model.  [default: float32; argos: int8]"),
     ] = None,
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     check: Annotated[
         Path | None,
-        typer.Option("--check", metavar="F", help="Compare on the lines of F.  [default: the development set]"),
+        typer.Option("--check", metavar="F", help="Lines for the comparison.  [default: the development set]"),
     ] = None,
     check_lines: Annotated[
-        int | None, typer.Option("--check-lines", metavar="N", min=1, help="Compare N lines.  [default: 100]")
+        int | None,
+        typer.Option("--check-lines", metavar="N", min=1, help="Number of lines to compare.  [default: 100]"),
     ] = None,
     evaluate: Annotated[
-        bool, typer.Option("--evaluate", help="Score the test sets of the data directory, for the model card.")
+        bool, typer.Option("--evaluate", help="Score the test sets of the data directory for the model card.")
     ] = False,
     data: RunDataOption = None,
     model_license: LicenseOption = None,
 ) -> None:
-    """Export a run as one directory that translates on any machine.
+    """Export a run as a single directory that translates on any machine.
 
-    --format folder: weights, configuration, tokenizer and a model card (README.md) with the scores on the development
-    set, the training data and the settings. `nmt translate --model DIR` translates with it.
+    --format folder: weights, configuration, tokenizer and a model card (README.md). Use it with `nmt translate --model
+    DIR`.
 
-    --format ctranslate2: the same, with a model for CTranslate2, a library that translates fast on CPUs, in float32,
-    float16 or int8 (the package ctranslate2 must be installed). Lines of the development set are translated by both
-    engines; the number of identical translations and the difference of their scores are printed, and a model that does
-    not match the run is an error. `nmt translate --model DIR --engine ctranslate2` translates with it.
+    --format ctranslate2: the same with a model for CTranslate2, a fast inference library for CPUs, in float32, float16
+    or int8. Requires the package ctranslate2. Lines of the development set are translated with both engines; the number
+    of identical translations and the difference of their scores are printed, and a model that does not match the run is
+    an error. Use it with `nmt translate --model DIR --engine ctranslate2`.
 
-    --format transformers: a directory that the library Hugging Face transformers loads by AutoModelForSeq2SeqLM and
-    AutoTokenizer, without nmt. A model that none of its classes computes is refused: transformers shares one embedding
-    (model.tie_embeddings: all) and has no post-norm with learned positions.
+    --format transformers: a directory that Hugging Face transformers loads with AutoModelForSeq2SeqLM and
+    AutoTokenizer, without nmt. It requires model.tie_embeddings: all, and does not support post-norm with learned
+    positions.
 
-    --format argos: one file X.argosmodel for Argos Translate and LibreTranslate (argostranslate 1.11 or newer), with
-    everything that they need; compared with the run as for CTranslate2.
+    --format argos: a file X.argosmodel for Argos Translate and LibreTranslate (argostranslate 1.11 or newer). It is
+    compared with the run as for CTranslate2.
 
-    The model card also has what nmt evaluate measured of these weights on test sets; --evaluate measures them all now.
-    Beside the training data it has their licences (license of a source in the config), and --license states that of the
-    model, which is also in metadata.json of argos.
+    The model card lists the scores on the development set, test scores of these weights recorded by nmt evaluate
+    (--evaluate measures them now), the training data with their licences (license of a source in the config) and the
+    settings. --license states the licence of the model, which is also written to metadata.json of argos.
 
     \b
     Examples:

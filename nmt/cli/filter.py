@@ -17,16 +17,16 @@ from nmt.errors import ConfigError
 
 @app.command("filter")
 def filter_pairs(
-    source: Annotated[Path, typer.Option("--src", metavar="F", help="Text in the source language of the run …")],
-    target: Annotated[Path, typer.Option("--tgt", metavar="F", help="… and in its target language, line by line.")],
+    source: Annotated[Path, typer.Option("--src", metavar="F", help="Source side of the pairs …")],
+    target: Annotated[Path, typer.Option("--tgt", metavar="F", help="… and target side, line by line.")],
     run: RunOption = None,
     reverse: Annotated[
         Path | None,
-        typer.Option("--reverse", metavar="RUN", help="Run from target to source, beside --run.", autocompletion=runs),
+        typer.Option("--reverse", metavar="RUN", help="Run from target to source.", autocompletion=runs),
     ] = None,
     classifier: Annotated[
         Path | None,
-        typer.Option("--classifier", metavar="RUN", help="Run with training.pair_task.", autocompletion=runs),
+        typer.Option("--classifier", metavar="RUN", help="Run trained with training.pair_task.", autocompletion=runs),
     ] = None,
     output: Annotated[
         str | None, typer.Option("--output", metavar="F|-", help="Write the scores to F, - for standard output.")
@@ -35,34 +35,34 @@ def filter_pairs(
         float | None, typer.Option("--keep", metavar="SHARE", help="Keep this share of the pairs, such as 0.75 …")
     ] = None,
     min_score: Annotated[
-        float | None, typer.Option("--min-score", metavar="X", help="… or all with at least this score.")
+        float | None, typer.Option("--min-score", metavar="X", help="… or all pairs with at least this score.")
     ] = None,
     kept: Annotated[
         list[Path] | None,
-        typer.Option("--kept", metavar="F F", help="Write both sides of the pairs that are kept to these two files."),
+        typer.Option("--kept", metavar="F F", help="Write source and target of the kept pairs to these files."),
     ] = None,
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
 ) -> None:
-    """Score the pairs of noisy parallel text by two runs of opposite directions or a classifier, and keep the best.
+    """Score noisy parallel text with two runs of opposite directions or a classifier, and keep the best pairs.
 
-    --run and --reverse: dual conditional cross-entropy (Junczys-Dowmunt, 2018). With A the cross-entropy per piece of
-    the target given the source, and B that of the source given the target, the score is exp(-(|A - B| + (A + B) / 2)),
-    between 0 and 1. It is high if both runs find the pair probable, and about equally so. Train the runs on text that
-    is clean, and as like the noisy text as possible.
+    --run and --reverse compute dual conditional cross-entropy (Junczys-Dowmunt, 2018). With A the cross-entropy per
+    piece of the target given the source, and B that of the source given the target, the score is
+    exp(-(|A - B| + (A + B) / 2)), between 0 and 1. It is high if both runs find the pair about equally probable. Train
+    the runs on clean text that resembles the noisy text.
 
-    --classifier takes a run that has learned with training.pair_task which pairs are translations. With x the log-odds
-    that a pair is one, the score is (1 + x / (1 + |x|)) / 2: above 0.5 if that is more probable than not. With both,
-    the score is the mean of a pair's rank by either, as the share of the pairs that are no better.
+    --classifier takes a run trained with training.pair_task to recognise translations. With x the log-odds that a pair
+    is a translation, the score is (1 + x / (1 + |x|)) / 2, which is above 0.5 if that is more likely than not. If both
+    methods are given, the score is the mean of the pair's two percentile ranks.
 
-    --output has a score for each line, in order, which nmt prepare reads: name it in score of a training corpus, and
-    the threshold in clean.min_score. --kept writes the pairs that are kept, in their order; without it the number and
-    the threshold are only told. Of pairs with the same score, --keep takes the first.
+    --output writes one score per line. To use it in nmt prepare, name the file in score of a training corpus and set a
+    threshold with clean.min_score. --kept writes the pairs that are kept, in their original order; without it, only
+    their number and the threshold are reported. Among pairs with equal scores, --keep prefers the first.
 
     A pair with a blank side has score 0 and is never kept. If a line is too long for a model, only its start is scored.
-    Both are counted on standard error, with quantiles of the scores. The texts are read more than once, so they cannot
-    be pipes.
+    Both cases are counted on standard error, together with quantiles of the scores. The input is read more than once,
+    so it cannot be a pipe.
 
     \b
     Examples:
@@ -102,7 +102,7 @@ def filter_pairs(
         run = run_or_newest(run)
         if run.resolve() == reverse.resolve():
             raise ConfigError(
-                [f"--run {run} and --reverse {reverse} are the same run: name two of opposite directions"]
+                [f"--run {run} and --reverse {reverse} are the same run; name two runs of opposite directions"]
             )
     with ExitStack() as opened:
         scores_file = opened.enter_context(open_output(output)) if output is not None else None
@@ -116,7 +116,7 @@ def filter_pairs(
             check_opposite(forward, backward, reverse)
             if judge is not None and classifier is not None:
                 check_same_direction(forward, judge, classifier)
-        # of each pair one for each run
+        # one score per pair and run
         n_scores = n_pairs * sum(each is not None for each in (forward, backward, judge))
         with Progress("scoring", n_scores, "scores", shown=output != "-") as progress:
             found = []
@@ -140,24 +140,24 @@ def filter_pairs(
 
 
 def _problem_of_runs(run: Path | None, reverse: Path | None, classifier: Path | None) -> str | None:
-    """Return what is wrong with the choice of runs, None if nothing is."""
+    """Return the problem of the choice of runs, or None."""
     if reverse is None and classifier is None:
-        return "nothing to score by: give --reverse RUN, beside --run, or --classifier RUN, or both"
+        return "give --run and --reverse RUN, or --classifier RUN, or all of them"
     if reverse is None and run is not None:
         return "--run needs --reverse RUN, a run of the opposite direction; --classifier needs no other run"
     return None
 
 
 def _problem(output: str | None, keep: float | None, min_score: float | None, kept: list[Path] | None) -> str | None:
-    """Return what is wrong with the options, None if nothing is."""
+    """Return the problem of the other options, or None."""
     if keep is not None and min_score is not None:
-        return "--keep and --min-score: give one of them"
+        return "--keep and --min-score cannot be combined"
     if keep is not None and not 0 < keep <= 1:
         return f"--keep {keep:g}: must be a share above 0 and at most 1, such as 0.75 for three quarters of the pairs"
     if min_score is not None and not 0 <= min_score <= 1:
-        return f"--min-score {min_score:g}: must be between 0 and 1, as the scores are"
+        return f"--min-score {min_score:g}: must be between 0 and 1"
     if kept and keep is None and min_score is None:
-        return "--kept needs --keep SHARE or --min-score X, which say what is kept"
+        return "--kept needs --keep SHARE or --min-score X"
     if kept and (len(kept) != 2 or Path("-") in kept):
         return f"--kept takes two files, for source and target, found {' '.join(map(str, kept))}"
     if output is None and not kept:

@@ -15,27 +15,29 @@ from nmt.errors import ConfigError
 def generate(
     run: RunOption = None,
     prefix: Annotated[
-        str | None, typer.Option("--prefix", metavar="TEXT", help="The beginning of the lines.  [default: none]")
+        str | None, typer.Option("--prefix", metavar="TEXT", help="Start of the lines.  [default: none]")
     ] = None,
     source: Annotated[
         str | None,
-        typer.Option("--input", metavar="F|-", help="Text of beginnings, - for standard input."),
+        typer.Option("--input", metavar="F|-", help="File with starts of lines, - for standard input."),
     ] = None,
     target: Annotated[str, typer.Option("--output", metavar="F|-", help="File to write, - for standard output.")] = "-",
-    samples: Annotated[int, typer.Option("--samples", metavar="N", min=1, help="Lines for each beginning.")] = 1,
+    samples: Annotated[
+        int, typer.Option("--samples", metavar="N", min=1, help="Number of lines to write per start.")
+    ] = 1,
     beam: Annotated[
         int | None,
         typer.Option("--beam", metavar="K", min=1, help="Search for the most probable lines instead of sampling."),
     ] = None,
     temperature: Annotated[
-        float | None, typer.Option("--temperature", metavar="T", help="Below 1 likelier pieces are preferred.")
+        float | None, typer.Option("--temperature", metavar="T", help="Values below 1 favour likely pieces.")
     ] = None,
     top_k: Annotated[
-        int | None, typer.Option("--top-k", metavar="K", min=0, help="Draw from the K most probable pieces; 0: all.")
+        int | None, typer.Option("--top-k", metavar="K", min=0, help="Sample from the K most probable pieces; 0: all.")
     ] = None,
     top_p: Annotated[
         float | None,
-        typer.Option("--top-p", metavar="P", help="Draw from the fewest pieces whose probabilities sum to P."),
+        typer.Option("--top-p", metavar="P", help="Sample from the smallest set of pieces of probability P."),
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", metavar="N", min=0, help="Random seed.")] = None,
     overrides: SearchOption = None,
@@ -45,11 +47,10 @@ def generate(
 ) -> None:
     """Generate text with a language model.
 
-    Lines are sampled from a run of training.objective causal, from their start, or going on from a beginning: --prefix
-    TEXT, or each line of --input. With --samples N, N lines for each beginning are written one after the other. The
-    same seed gives the same lines.
+    Samples lines from a run of training.objective: causal. Each line can continue a given start: --prefix TEXT, or the
+    lines of --input. --samples N writes N lines per start, one after the other. The same seed produces the same lines.
 
-    --beam K searches for the N most probable lines instead; with N above 1, K is at least N. A line has at most
+    --beam K searches for the N most probable lines instead, where K must be at least N. A line has at most
     search.max_length pieces, by default data.max_pieces of the run.
 
     \b

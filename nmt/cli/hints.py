@@ -60,7 +60,7 @@ OTHER_OPTIONS = {
     "--quantization": "quantize quantise compute_type int8 float16",
     "--format": "f type",
 }
-"""For each option, its names in other toolkits."""
+"""For each option, names of similar options in other toolkits."""
 
 OTHER_COMMANDS = {
     "prepare": "preprocess preprocessing prep build_vocab binarize tokenize",
@@ -81,7 +81,7 @@ OTHER_COMMANDS = {
     "plot": "draw graph curves",
     "config": "settings init show options",
 }
-"""For each command, its names in other toolkits."""
+"""For each command, names of similar commands in other toolkits."""
 
 INSTEAD_OF_COMMANDS = {
     "train --resume --run RUN": "resume continue restart",
@@ -91,22 +91,22 @@ INSTEAD_OF_COMMANDS = {
     "--help, or nmt COMMAND --help": "help man usage",
     "--version": "version",
 }
-"""For what an option does, names of commands for it."""
+"""For tasks that are done by an option, names that users may take for commands."""
 
 SEARCHING = ("translate", "evaluate", "compare", "robustness", "score", "rerank")
-"""Commands whose --set takes only settings of the search."""
+"""Commands whose --set takes only search settings."""
 
 NOT_HERE = {
     ("translate", "tgt ref target reference"): "nmt score --src F --ref F scores given translations",
-    ("translate", "device gpu cpu cuda use_gpu no_cuda"): "a GPU is used if there is one",
-    ("train", "max_tokens"): "as in fairseq, where it is the batch size of an update: write --set "
-    "training.update_tokens=VALUE (target tokens); training.max_tokens is the limit of memory",
+    ("translate", "device gpu cpu cuda use_gpu no_cuda"): "a GPU is used if one is available",
+    ("train", "max_tokens"): "for the batch size of an update, as in fairseq, write --set "
+    "training.update_tokens=VALUE (target tokens); training.max_tokens limits memory",
     ("sweep", "config c cfg conf config_file"): "name the config without an option, nmt sweep CONFIG --grid KEY=A,B",
     ("plot", "run runs model model_path"): "name the runs without an option, nmt plot RUN RUN",
     ("push", "run model model_path"): "name the run without an option, nmt push RUN OWNER/NAME",
     ("runs", "run dir directory output_dir"): "name the directory without an option, nmt runs DIR",
     ("compare", "run runs model model_path"): "name the runs without an option, nmt compare RUN RUN",
-    ("compare", "paired_ar paired_bs metrics"): "both tests are made, by all metrics",
+    ("compare", "paired_ar paired_bs metrics"): "both tests are always made, with all metrics",
 }
 """What to use instead of an option that a command does not have."""
 
@@ -124,18 +124,18 @@ INSTEAD_OF_WORDS = {
     ("back-translate", ""): "nmt back-translate --mono {first}",
     ("back-translate", "folder"): "nmt back-translate --reverse {first}",
 }
-"""What to write instead of an extra word of a command: a file, a folder, or whatever it is."""
+"""What to write instead of an extra word of a command, depending on whether the word is a file or a folder."""
 
 
 def no_such_command(given: str, commands: Collection[str]) -> str:
-    """Return the error message for `given`, which is not among the `commands`, with what to write instead."""
+    """Return the error message for the unknown command `given`, with a suggestion."""
     others = (OTHER_COMMANDS | INSTEAD_OF_COMMANDS).items()
     meant = [command for command, names in others if plain(given) in names.split()] or misspelt(given, commands, 0.6)
     return f"No such command '{given}'; " + (f"it is nmt {meant[0]}" if meant else "nmt --help lists the commands")
 
 
 def invalid_value(name: str, hint: object, value: str) -> str:
-    """Return the error message for a value that an option or argument does not take; `hint` is its annotation."""
+    """Return the error message for an invalid value of an option or argument; `hint` is its annotation."""
     kind, option = get_args(hint)
     while (inner := [each for each in get_args(kind) if each is not NoneType]) and get_origin(kind) is not Literal:
         kind = inner[0]  # of `int | None` and `list[int]`
@@ -147,7 +147,7 @@ def invalid_value(name: str, hint: object, value: str) -> str:
 
 
 def no_such_option(command: str, options: Collection[str], given: str) -> str:
-    """Return the error message for `given`, which is not among the `options` of a command."""
+    """Return the error message for the unknown option `given`, with a suggestion."""
     name = plain(given)
     start = f"No such option: {given}"
     named = [option for option in options if plain(option) == name or name in OTHER_OPTIONS.get(option, "").split()]
@@ -172,7 +172,7 @@ def _set(keys: Sequence[str]) -> str:
 
 
 def _settings(command: str, given: str) -> list[str]:
-    """Return the settings that an unknown option may mean, by their own names or by those in other toolkits."""
+    """Return the settings that an unknown option may stand for, by their names here or in other toolkits."""
     paths = [path for path in field_paths() if "*" not in path]
     dotted, name = given.lstrip("-").replace("-", "_"), plain(given)
     section = "search" if command in SEARCHING else "training"
@@ -183,11 +183,13 @@ def _settings(command: str, given: str) -> list[str]:
 
 
 def stray_words(command: str, argument: str | None, words: Sequence[str]) -> str:
-    """Return the error message for extra words, with a suggestion; `argument`: the name of the command's only argument,
-    if it has one."""
+    """Return the error message for extra words, with a suggestion.
+
+    argument: the name of the command's only argument; None if it has none.
+    """
     shown = textwrap.shorten(" ".join(words), 60, placeholder=" …") or repr(words[0])
     if argument is not None:
-        return f"{command} takes one {argument}, found {shown} too"
+        return f"{command} takes one {argument}, but also found {shown}"
     return f"{command} takes no arguments, found {shown}: write {_instead(command, words, shown)}"
 
 
@@ -200,9 +202,9 @@ def setting_without_equals(args: Sequence[str], words: Sequence[str]) -> str | N
 
 
 def values_behind(options: Collection[str], args: Sequence[str], words: Sequence[str]) -> tuple[str, list[str]] | None:
-    """Find the option whose value is followed by extra `words` that may be further values, as in --ref a b.
+    """Return the option that is followed by extra `words` which may be values, as in --ref a b, with all its values.
 
-    Return it with all values, or None.
+    Return None if there is none.
     """
     for place in range(1, len(args)):
         option, value = args[max(place - 2, 0)], args[place - 1]
@@ -224,8 +226,10 @@ def _may_be_value(option: str, word: str) -> bool:
 
 
 def corpus_config(paths: Sequence[str]) -> list[str] | None:
-    """Return the lines of a config that names the corpus in `paths`: one file of both languages, or one of each; None
-    if the first is no file with a name that such files have."""
+    """Return the lines of a config for the corpus in `paths`: one file with both languages, or one per language.
+
+    Return None if the first path is not a file with a suffix of a corpus.
+    """
     from nmt.files.compressed import compression_of
     from nmt.prepare.inputs import FORMATS
 
@@ -251,14 +255,12 @@ _LANGUAGES = re.compile(r"""(?:xml:lang|source-language|target-language|srcLang|
 
 
 def refuse_corpus(paths: Sequence[str]) -> None:
-    """Raise ConfigError if a corpus was given in place of a config; a config that names it goes to standard output."""
+    """If a corpus was given instead of a config, print a config for it and raise ConfigError."""
     config = corpus_config(paths)
     if config is not None:
         for line in config:
             show(line)
-        raise ConfigError(
-            [f"{paths[0]}: a corpus, not a config; the lines above name it: put them into a file for --config FILE"]
-        )
+        raise ConfigError([f"{paths[0]}: is a corpus, not a config; save the lines above as a file for --config FILE"])
 
 
 def _instead(command: str, words: Sequence[str], shown: str) -> str:

@@ -15,7 +15,7 @@ ConfigOption = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="Path, else configs/FILE, else a shipped config.",
+        help="Config file: a path, a name in configs/, or a shipped config.",
         autocompletion=configs,
     ),
 ]
@@ -31,7 +31,7 @@ SetOption = Annotated[
 LicenseOption = Annotated[
     str | None,
     typer.Option(
-        "--license", metavar="ID", help="Licence of the model, for its card, in the hub's words, such as cc-by-4.0."
+        "--license", metavar="ID", help="Licence of the model for its card, as a Hub identifier such as cc-by-4.0."
     ),
 ]
 DataOption = Annotated[
@@ -62,7 +62,7 @@ ReverseOption = Annotated[
 ]
 ModelOption = Annotated[
     Path | None,
-    typer.Option("--model", metavar="DIR", help="Exported directory, or hf://OWNER/NAME of the hub, instead of a run."),
+    typer.Option("--model", metavar="DIR", help="Exported directory or hf://OWNER/NAME, instead of a run."),
 ]
 BeamOption = Annotated[
     int | None,
@@ -70,7 +70,9 @@ BeamOption = Annotated[
 ]
 PenaltyOption = Annotated[
     float | None,
-    typer.Option("--length-penalty", metavar="A", help="Exponent; higher favours longer.  [default: the config's]"),
+    typer.Option(
+        "--length-penalty", metavar="A", help="Exponent; higher favours longer output.  [default: the config's]"
+    ),
 ]
 SearchOption = Annotated[
     list[str] | None,
@@ -86,7 +88,7 @@ LmOption = Annotated[
     typer.Option(
         "--lm",
         metavar="DIR",
-        help="Run of a language model that has a say in each piece (search.lm).  [default: the config's]",
+        help="Language model whose scores are added at each step (search.lm).  [default: the config's]",
         autocompletion=runs,
     ),
 ]
@@ -96,12 +98,14 @@ LmWeightOption = Annotated[
 ]
 PrecisionOption = Annotated[
     Literal["auto", "float32", "bf16", "fp16"],
-    typer.Option("--precision", help="Precision of matrix products; auto: that of training, if fast here."),
+    typer.Option("--precision", help="Precision of matrix products; auto: as in training, if fast on this device."),
 ]
 CheckpointOption = Annotated[str, typer.Option("--checkpoint", metavar="best|last|STEP", help="Checkpoint to use.")]
 WeightsOption = Annotated[
     Weights,
-    typer.Option("--weights", help="As trained, averaged (training.ema, average_last), or auto: highest score."),
+    typer.Option(
+        "--weights", help="Weights as trained (raw), averaged (ema, average), or those that score best (auto)."
+    ),
 ]
 RecipeOutput = Annotated[Path, typer.Option("--output", metavar="DIR", help="Directory to write.", show_default=False)]
 TranslatingOption = Annotated[
@@ -118,15 +122,15 @@ FollowOption = Annotated[
 ]
 TasksOption = Annotated[
     Literal["local", "ray"],
-    typer.Option("--engine", help="Where to work: processes of this machine, or a Ray cluster (an extra)."),
+    typer.Option("--engine", help="Where to run: processes on this machine, or a Ray cluster (an extra)."),
 ]
 WorkersOption = Annotated[
-    int | None, typer.Option("--workers", metavar="N", min=1, help="Processes.  [default: one for each core]")
+    int | None, typer.Option("--workers", metavar="N", min=1, help="Number of processes.  [default: one per core]")
 ]
 AddressOption = Annotated[
     str | None,
     typer.Option(
-        "--address", metavar="HOST:PORT", help="Of the Ray cluster.  [default: RAY_ADDRESS, or this machine's]"
+        "--address", metavar="HOST:PORT", help="Address of the Ray cluster.  [default: RAY_ADDRESS, or a local one]"
     ),
 ]
 SplitOption = Annotated[
@@ -135,7 +139,7 @@ SplitOption = Annotated[
 RunDataOption = Annotated[
     Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: that of the run]")
 ]
-LowercaseOption = Annotated[bool, typer.Option("--lowercase", help="Ignore case, for comparison with papers that do.")]
+LowercaseOption = Annotated[bool, typer.Option("--lowercase", help="Ignore case, to compare with papers that do.")]
 TokenizeOption = Annotated[
     str | None, typer.Option("--tokenize", metavar="NAME", help="BLEU's tokenizer: 13a, intl, zh, char or none.")
 ]
@@ -145,7 +149,7 @@ CometOption = Annotated[
     typer.Option(
         "--comet",
         metavar="MODEL",
-        help="Also score by COMET with this model, as Unbabel/wmt22-comet-da; may be repeated.",
+        help="Also score with this COMET model, such as Unbabel/wmt22-comet-da; may be repeated.",
     ),
 ]
 CometCommandOption = Annotated[
@@ -153,10 +157,10 @@ CometCommandOption = Annotated[
     typer.Option(
         "--comet-command",
         metavar="CMD",
-        help="Command that runs COMET in an environment of its own; may have arguments.  [default: comet-score]",
+        help="Command that runs COMET, perhaps in another environment.  [default: comet-score]",
     ),
 ]
 LowerIsBetterOption = Annotated[
     list[str] | None,
-    typer.Option("--lower-is-better", metavar="NAME", help="The segment scores NAME are better the lower they are."),
+    typer.Option("--lower-is-better", metavar="NAME", help="For the segment scores NAME, lower is better."),
 ]

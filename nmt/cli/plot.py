@@ -17,20 +17,19 @@ def plot(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RUN", help="Run directories, or directories of them.", show_default=False, autocompletion=run_names
+            metavar="RUN", help="Run directories, or folders of runs.", show_default=False, autocompletion=run_names
         ),
     ],
     output: Annotated[
-        Path, typer.Option("--output", metavar="FILE", help="Picture to write: .png, .pdf or .svg.")
+        Path, typer.Option("--output", metavar="FILE", help="Image to write: .png, .pdf or .svg.")
     ] = Path("plot.png"),
 ) -> None:
     """Plot the learning curves of one or more runs.
 
-    Loss on the training and development sets, BLEU on the development set (of runs that write no text: accuracy) and
-    learning rate, over steps and over training time. Both losses are without label smoothing, in nats per token; of
-    masked language models, without the pair task, and of a masked span per masked piece; of classifiers per text. The
-    picture is readable in black and white. A long training curve is drawn as means, with the range that each summarises
-    in grey.
+    Shows loss on the training and development sets, BLEU on the development set (accuracy for runs that write no text)
+    and learning rate, over steps and over training time. Losses exclude label smoothing and the pair task. They are in
+    nats per token; for masked language models and masked spans per masked piece, and for classifiers per text. The
+    image is readable in black and white. Long training curves are drawn as means, with their range in grey.
 
     \b
     Examples:

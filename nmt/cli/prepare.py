@@ -20,42 +20,40 @@ def prepare(
     data: DataOption = None,
     tokenizer_from: Annotated[
         Path | None,
-        typer.Option("--tokenizer-from", metavar="RUN", help="Use this run's tokenizer instead of training one."),
+        typer.Option("--tokenizer-from", metavar="RUN", help="Use the tokenizer of this run instead of training one."),
     ] = None,
     append: Annotated[
-        bool, typer.Option("--append", help="Add the new corpora at the end of data.train to a directory of shards.")
+        bool, typer.Option("--append", help="Add new corpora, at the end of data.train, to a sharded data directory.")
     ] = False,
     engine: TasksOption = "local",
     workers: WorkersOption = None,
     address: AddressOption = None,
     overrides: SetOption = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Clean the training text and report on it; prepare nothing.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only clean the training text and report on it.")] = False,
     sample: Annotated[
         int | None,
-        typer.Option("--sample", metavar="N", min=1, help="A dry run on N pairs of each corpus, spread over it."),
+        typer.Option("--sample", metavar="N", min=1, help="Dry run on N pairs of each corpus, evenly spread."),
     ] = None,
     report: Annotated[
         Path | None,
         typer.Option(
-            "--report", metavar="PATH", help="Of a dry run: write its report to a .html or .json file, or a directory."
+            "--report", metavar="PATH", help="Write the report of a dry run to a .html or .json file, or a directory."
         ),
     ] = None,
 ) -> None:
     """Prepare raw parallel text for training: write a data directory.
 
     Reads the corpora named in the config, drops unusable pairs and counts them by reason, removes training pairs that
-    occur in a development or test set, splits off a development set if the config names none, trains a SentencePiece
-    tokenizer on the training text, and writes text, ids and a manifest. The directory serves both translation
-    directions. If nothing has changed since the last time, it does nothing. Large corpora are prepared by a process for
-    each core; a preparation that was stopped goes on where it was when the command is repeated.
+    occur in a development or test set, holds out a development set if the config names none, trains a SentencePiece
+    tokenizer on the training text, and writes text, token ids and a manifest. The data directory serves both
+    directions. If it is up to date, nothing is done. Large corpora are prepared in parallel, with one process per core;
+    if the preparation is interrupted, the same command continues it.
 
-    A training text of more than 2^20 pairs is divided into shards. To those, --append adds the corpora that are new at
-    the end of data.train, without doing the others again; vocabulary, development and test sets stay.
+    A training text of more than 2^20 pairs is divided into shards. --append then adds corpora that are new at the end
+    of data.train without preparing the others again; the vocabulary and the development and test sets do not change.
 
     report.html in the directory shows what was dropped and what was kept, with samples. --dry-run shows the same before
-    anything is prepared, and --sample 1000 does so in seconds, for the settings of cleaning to be tried out.
+    anything is prepared. --sample 1000 takes only seconds and is useful for trying out cleaning settings.
 
     \b
     Examples:
@@ -66,7 +64,7 @@ def prepare(
     """
     is_dry = dry_run or sample is not None
     if append and tokenizer_from is not None:
-        raise ConfigError(["--tokenizer-from: with --append the vocabulary of the directory stays"])
+        raise ConfigError(["--tokenizer-from: not available with --append, which keeps the vocabulary"])
     if problems := _refused(is_dry, {"--data": data, "--tokenizer-from": tokenizer_from, "--append": append}, report):
         raise ConfigError(problems)
     from nmt.prepare.append import append as run_append
@@ -87,7 +85,7 @@ def prepare(
 
 
 def _refused(is_dry: bool, directories: dict[str, Path | bool | None], report: Path | None) -> list[str]:
-    """Return what is wrong with the combination of options."""
+    """Return problems of the combination of options."""
     if is_dry:
-        return [f"{name}: a dry run writes no data directory" for name, value in directories.items() if value]
-    return ["--report belongs to --dry-run and --sample; else it is written into the data directory"] if report else []
+        return [f"{name}: not available in a dry run" for name, value in directories.items() if value]
+    return ["--report: needs --dry-run or --sample; nmt prepare always writes a report"] if report else []

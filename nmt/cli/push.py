@@ -21,13 +21,13 @@ def push(
         Path,
         typer.Argument(
             metavar="RUN",
-            help="Run directory, or a directory that nmt export wrote.",
+            help="Run directory, or a directory written by nmt export.",
             show_default=False,
             autocompletion=runs,
         ),
     ],
     repository: Annotated[
-        str, typer.Argument(metavar="OWNER/NAME", help="Model repository on the hub.", show_default=False)
+        str, typer.Argument(metavar="OWNER/NAME", help="Model repository on the Hub.", show_default=False)
     ],
     public: Annotated[bool, typer.Option("--public", help="Create a public repository.  [default: private]")] = False,
     model_license: LicenseOption = None,
@@ -41,27 +41,26 @@ def push(
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     evaluate: Annotated[
-        bool, typer.Option("--evaluate", help="Score the test sets of the data directory, for the model card.")
+        bool, typer.Option("--evaluate", help="Score the test sets of the data directory for the model card.")
     ] = False,
     data: RunDataOption = None,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Push among files of others, replacing those of the same name."),
+        typer.Option("--force", help="Push to a repository with other files, replacing those of the same name."),
     ] = False,
 ) -> None:
-    """Upload a model to the Hugging Face hub, with a model card, in one commit.
+    """Upload a model with a model card to the Hugging Face Hub, in one commit.
 
-    The run is exported as by `nmt export`; a directory that it wrote is uploaded as it is. The repository is created,
-    private unless --public, if there is none. In one that nmt push has written, the model is replaced; the history
-    keeps the former one. The card has the languages, the scores measured on test sets with their signatures, the
-    training data with their licences, the cost of training and the settings. It gives no licence of the model without
-    --license.
+    A run is exported first, as by `nmt export`; an exported directory is uploaded as it is. A repository that does not
+    exist is created, private unless --public is given. In a repository written by nmt push, the model is replaced; the
+    history keeps the former one. The card lists the languages, test scores with their signatures, the training data
+    with their licences, the cost of training and the settings. It states a licence of the model only with --license.
 
-    The token is that of `hf auth login`, or the variable HF_TOKEN; it needs the permission to write.
+    Authentication uses the token of `hf auth login` or of the environment variable HF_TOKEN, which needs write access.
 
-    `nmt translate --model hf://OWNER/NAME` translates with the model, hf://OWNER/NAME@REVISION with one of its commits,
-    branches or tags. It is downloaded once. With --format transformers the model is for the library Hugging Face
-    transformers instead, AutoModelForSeq2SeqLM.from_pretrained("OWNER/NAME"), which nmt does not load.
+    Use the model with `nmt translate --model hf://OWNER/NAME`, or hf://OWNER/NAME@REVISION for a commit, branch or tag.
+    It is downloaded only once. A model pushed with --format transformers is loaded by Hugging Face transformers, with
+    AutoModelForSeq2SeqLM.from_pretrained("OWNER/NAME"), and not by nmt.
 
     \b
     Examples:
@@ -77,18 +76,18 @@ def push(
     exported = is_folder(run)
     if not exported and (run / "tokenizer_config.json").is_file():
         raise ConfigError(
-            [f"{run}: has no translator.json: exported by an earlier version of nmt; export the run again"]
+            [f"{run}: has no translator.json; it was exported by an earlier version of nmt: export the run again"]
         )
     if exported and (kind, quantization, checkpoint, weights, evaluate, data, model_license) != (
         "folder", None, "best", "auto", False, None, None
     ):  # fmt: skip
-        raise ConfigError([f"{run}: is exported and uploaded as it is; name its run, or leave out {OF_EXPORT}"])
+        raise ConfigError([f"{run}: is already exported; name its run instead, or leave out {OF_EXPORT}"])
     if kind != "ctranslate2" and quantization is not None:
         raise ConfigError(["--quantization needs --format ctranslate2"])
     request = Request(run, checkpoint, weights, data, evaluate=evaluate, license=model_license)
     found = find_repository(repository, public, force)
     if public and found.private:
-        say(f"{repository}: exists and stays private; its settings on the hub change that")
+        say(f"{repository}: exists and stays private; change that in its settings on the Hub")
     with TemporaryDirectory() as scratch:
         folder = run
         if not exported:
@@ -100,10 +99,10 @@ def push(
     visibility = "private" if pushed.private else "public"
     show(f"{pushed.url}: {'pushed' if pushed.changed else 'nothing has changed'}, {visibility}")
     if pushed.kind == "transformers":
-        show(f'AutoModelForSeq2SeqLM.from_pretrained("{repository}") of transformers loads it')
+        show(f'load it with AutoModelForSeq2SeqLM.from_pretrained("{repository}") of transformers')
     else:
         options = " --engine ctranslate2" if pushed.kind == "ctranslate2" else ""
-        show(f"nmt translate --model hf://{repository}{options} translates with it")
+        show(f"translate with nmt translate --model hf://{repository}{options}")
 
 
 OF_EXPORT = "--format, --quantization, --checkpoint, --weights, --evaluate, --data and --license"

@@ -13,7 +13,7 @@ from nmt.cli.options import BeamOption, PenaltyOption, PrecisionOption, RunsOpti
 from nmt.errors import ConfigError
 
 N_BEST = 20
-"""Candidates of a line by default."""
+"""Default number of candidates per line."""
 
 
 @app.command()
@@ -23,7 +23,7 @@ def rerank(
         typer.Option(
             "--reverse",
             metavar="DIR",
-            help="Run of the other direction; repeat for an ensemble.",
+            help="Run of the opposite direction; repeat for an ensemble.",
             show_default=False,
             autocompletion=runs,
         ),
@@ -35,7 +35,7 @@ def rerank(
         typer.Option(
             "--rescore",
             metavar="DIR",
-            help="Another run of the same direction, whose score counts too; may be repeated.",
+            help="Also use the scores of this run of the same direction; may be repeated.",
             autocompletion=runs,
         ),
     ] = None,
@@ -44,7 +44,7 @@ def rerank(
         typer.Option(
             "--lm",
             metavar="DIR",
-            help="Language model of the target language, whose score counts too; may be repeated.",
+            help="Also use the scores of this target language model; may be repeated.",
             autocompletion=runs,
         ),
     ] = None,
@@ -52,7 +52,7 @@ def rerank(
         str | None, typer.Option("--output", metavar="F|-", help="File to write.  [default: standard output]")
     ] = None,
     weights_file: Annotated[
-        Path | None, typer.Option("--weights-file", metavar="F", help="Tuned weights; written with --tune, else read.")
+        Path | None, typer.Option("--weights-file", metavar="F", help="Tuned weights to read, or to write with --tune.")
     ] = None,
     tune: Annotated[bool, typer.Option("--tune", help="Tune the weights on --src and --ref.")] = False,
     reference: Annotated[
@@ -60,7 +60,7 @@ def rerank(
     ] = None,
     metric: Annotated[
         Literal["bleu", "chrf"] | None,
-        typer.Option("--metric", help="With --tune: the score to maximise.  [default: bleu]"),
+        typer.Option("--metric", help="With --tune: metric to maximize.  [default: bleu]"),
     ] = None,
     n_best: Annotated[
         int | None,
@@ -70,33 +70,34 @@ def rerank(
     ] = None,
     n_best_file: Annotated[
         Path | None,
-        typer.Option("--n-best-file", metavar="F", help="Candidates, as nmt translate --n-best has written them."),
+        typer.Option("--n-best-file", metavar="F", help="Candidates written by nmt translate --n-best."),
     ] = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
     overrides: SearchOption = None,
     precision: PrecisionOption = "auto",
 ) -> None:
-    """Translate, and let a run of the other direction choose among the candidates.
+    """Translate with reranking by a run of the opposite direction.
 
-    Noisy-channel reranking (Yee et al., 2019): each line is translated into N candidates, and the one with the
+    Noisy-channel reranking (Yee et al., 2019): each line is translated into N candidates, and the candidate with the
     highest weighted sum of these features is written. Blank lines stay blank.
 
     \b
-      direct   the score of search; its weight is 1
-      channel  how probable --reverse finds the source as the translation of the candidate
-      NAME     how probable --rescore DIR/NAME finds the candidate, or --lm DIR/NAME, without looking at the source
-      length   pieces of the candidate
+      direct   score of the search; its weight is always 1
+      channel  log-probability of the source given the candidate, by --reverse
+      NAME     log-probability of the candidate, by --rescore DIR/NAME or --lm DIR/NAME
+      length   number of pieces of the candidate
 
-    Log-probabilities are divided by the length penalty, as the scores of search are: with the default settings they
-    are means per piece. The weights are 1, that of the length 0, unless --weights-file has tuned ones.
+    Log-probabilities are divided by the length penalty, like scores of the search; by default they are means per piece.
+    All weights are 1, except that of length, which is 0, unless --weights-file contains tuned weights.
 
-    --tune tunes them on a development set: it tries random weights, improves the best of them one weight at a time,
-    and writes those with the highest BLEU or chrF to --weights-file. The same command finds the same weights. The
-    scores of the search's own ranking and of the best candidates (the oracle) are shown beside.
+    --tune tunes the weights on a development set, --src and --ref: it tries random weights, improves the best of them
+    one weight at a time, and writes those with the highest BLEU or chrF to --weights-file. The same command finds the
+    same weights. For comparison, it also shows the scores of the ranking of the search and of the best possible choice
+    of candidates (the oracle).
 
-    The beam is at least N, unless it is given. --n-best-file F reads candidates that nmt translate --n-best has
-    written; --length-penalty must then be that of F.
+    The beam size is at least N unless --beam is given. --n-best-file F reads candidates written by nmt translate
+    --n-best; --length-penalty must then be the one used for F.
 
     \b
     Examples:
@@ -106,11 +107,11 @@ def rerank(
       nmt rerank --run runs/de-en --reverse runs/en-de --lm runs/lm-en --src test.de --n-best 50
     """
     if tune and (reference is None or weights_file is None or output is not None):
-        raise ConfigError(["--tune takes --src F and --ref F and writes --weights-file F; it has no --output"])
+        raise ConfigError(["--tune needs --src F, --ref F and --weights-file F, and does not take --output"])
     if not tune and (reference is not None or metric is not None):
-        raise ConfigError(["--ref and --metric are for --tune; nmt evaluate --hyp F --ref F scores what is written"])
+        raise ConfigError(["--ref and --metric need --tune; to score the output, use nmt evaluate --hyp F --ref F"])
     if n_best_file is not None and (n_best is not None or beam is not None):
-        raise ConfigError(["--n-best-file has the candidates: leave out --n-best and --beam"])
+        raise ConfigError(["--n-best-file cannot be combined with --n-best and --beam"])
 
     from nmt.cli.defaults import resolve_models, search_settings
     from nmt.console import say, show

@@ -28,23 +28,19 @@ def robustness(
     run: RunsOption = None,
     split: SplitOption = None,
     data: RunDataOption = None,
-    source: Annotated[Path | None, typer.Option("--src", metavar="F", help="Or translate this file …")] = None,
-    reference: Annotated[
-        Path | None, typer.Option("--ref", metavar="F", help="… and score it against this one, line by line.")
-    ] = None,
+    source: Annotated[Path | None, typer.Option("--src", metavar="F", help="Or use these files: the source …")] = None,
+    reference: Annotated[Path | None, typer.Option("--ref", metavar="F", help="… and its references.")] = None,
     changes: Annotated[
         str | None,
         typer.Option(
-            "--changes", metavar="A,B", help="Kinds of changes.  [default: all that suit the source language]"
+            "--changes", metavar="A,B", help="Kinds of changes.  [default: all that apply to the source language]"
         ),
     ] = None,
-    rates: Annotated[
-        str, typer.Option("--rates", metavar="R,S", help="Percent of the places that are changed.")
-    ] = "1,5,10",
+    rates: Annotated[str, typer.Option("--rates", metavar="R,S", help="Percentages of places to change.")] = "1,5,10",
     lines: Annotated[
-        int | None, typer.Option("--lines", metavar="N", min=1, help="Take N lines, spread evenly.  [default: all]")
+        int | None, typer.Option("--lines", metavar="N", min=1, help="Use N evenly spread lines.  [default: all]")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Chooses the places.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Random seed of the places.")] = 1,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
     overrides: SearchOption = None,
@@ -52,31 +48,31 @@ def robustness(
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
     output: Annotated[
-        Path | None, typer.Option("--output", metavar="DIR", help="Write all sources and translations into DIR.")
+        Path | None, typer.Option("--output", metavar="DIR", help="Write all sources and translations to DIR.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Show how much worse a model translates text with typos, or in capitals.
+    """Measure how robust a model is to typos, changed case, missing punctuation and the like.
 
-    Translates a test set as it is and changed, and compares: chrF and BLEU against the references, the share of chrF
-    that is kept, chrF between the translations of both texts, and how many translations are empty, copied, repeat
-    themselves, or are far too long or short.
+    Translates a test set in its original and changed forms. Reports chrF and BLEU against the references, the share of
+    chrF that is retained, chrF between the two translations, and how many translations are empty, copied, repetitive,
+    or far too long or short.
 
     \b
-    The changes, and the places that they have in a line:
-      typos                letters inside words of four letters or more: swapped with
-                           the next, left out, doubled, or the neighbour's on the keyboard
-      upper_case           words in capitals
-      lower_case           words that have a capital
-      title_case           words that begin with a small letter
-      punctuation_removed  marks
-      punctuation_changed  marks that others can stand for, such as . and !, or “ and "
-      umlauts              words with ä, ö, ü or ß, spelled ae, oe, ue, ss (source in German)
+    Kinds of changes, and the places at which they can apply:
+      typos                letters inside words of at least four letters: swapped with the
+                           next, omitted, doubled, or replaced by a neighbour on the keyboard
+      upper_case           words, converted to capitals
+      lower_case           words with a capital
+      title_case           words that start with a small letter
+      punctuation_removed  punctuation marks
+      punctuation_changed  punctuation marks with an alternative, such as . and !, or “ and "
+      umlauts              words with ä, ö, ü or ß, written with ae, oe, ue, ss (German source)
       accents              words of Latin or Greek letters with accents (other sources)
 
-    A rate of 5 changes 5 % of all places. Which, depends on the seed and the line alone, and a higher rate changes the
-    same places and others. URLs, numbers, tags and the like stay as they are. A line that several changes leave the
-    same is translated once.
+    A rate of 5 changes 5 % of all places. The choice depends only on the seed and the line, and a higher rate changes
+    the same places and more. URLs, numbers, tags and the like are not changed. A line that remains the same under
+    several changes is translated once.
 
     \b
     Examples:
@@ -103,13 +99,13 @@ def robustness(
     if (source is None) != (reference is None):
         raise ConfigError(["--src F and --ref F must be given together"])
     if source is not None and (split is not None or data is not None):
-        raise ConfigError(["--split and --data, and --src and --ref, are different texts: give one of them"])
+        raise ConfigError(["--split and --data cannot be combined with --src and --ref"])
     chosen, percentages = _changes(changes), _rates(rates)
     if output is not None:
         try:
             output.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise DataError(f"{output}: {error.strerror}; it is to be a directory for several files") from error
+            raise DataError(f"{output}: {error.strerror}; a directory is needed for several files") from error
     translator = Translator.load(resolve_models(run, None), checkpoint, weights, precision=precision)
     search = search_settings(translator.config, beam, length_penalty, overrides or ())
     if source is not None and reference is not None:
@@ -132,13 +128,13 @@ def robustness(
 
 
 def _changes(given: str | None) -> tuple[str, ...]:
-    """Parse the kinds of changes; none if none are given. Raises ConfigError."""
+    """Parse the kinds of changes; return none if the option is not given. Raises ConfigError."""
     from nmt.evaluate.robustness import CHANGES
 
     names = tuple(dict.fromkeys(given.split(","))) if given is not None else ()
     for name in names:
         if name not in CHANGES:
-            raise ConfigError([f"--changes {given}: {name!r} is none of {', '.join(CHANGES)}"])
+            raise ConfigError([f"--changes {given}: {name!r} is not one of {', '.join(CHANGES)}"])
     return names
 
 
@@ -149,5 +145,5 @@ def _rates(given: str) -> tuple[float, ...]:
     except ValueError:
         rates = (0.0,)
     if not all(0 < rate <= 100 for rate in rates):
-        raise ConfigError([f"--rates {given}: give percentages above 0 and up to 100, such as 1,5,10"])
+        raise ConfigError([f"--rates {given}: must be percentages above 0 and at most 100, such as 1,5,10"])
     return rates

@@ -29,18 +29,18 @@ def runs(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print a list of JSON objects.")] = False,
 ) -> None:
-    """List the runs in a directory and in the sweeps there, newest first.
+    """List the runs and sweeps in a directory, newest first.
 
-    Columns: state, last step of training.max_steps, best BLEU on the development set (of a run that does not
-    translate: accuracy or perplexity), the test set that nmt evaluate measured last with its BLEU or accuracy (an
-    asterisk: ignored case, or another note), training time, and time since the last write. A run is running (the last
-    column names host and process), finished, stopped (nmt train --resume continues it) or broken (the last column says
+    The columns are state, last step of training.max_steps, best BLEU on the development set (accuracy or perplexity for
+    runs that write no text), the most recent test score recorded by nmt evaluate (marked with an asterisk if it has a
+    note, such as ignored case), training time, and time since the last write. The state is running (the last column
+    names host and process), finished, stopped (nmt train --resume continues the run) or broken (the last column says
     what is damaged).
 
-    --curve RUN prints the validations of one run as a Markdown table: minutes, steps, and development BLEU of the
-    weights as trained, of their moving average and of the mean of the last checkpoints, as far as there are any; chrF
-    and perplexity are those of the weights with the highest BLEU. Of a run that does not translate: perplexity and
-    accuracy.
+    --curve RUN prints the validations of a run as a Markdown table: minutes, steps, and BLEU on the development set for
+    the weights as trained, their moving average and the average of the last checkpoints, if they exist. chrF and
+    perplexity belong to the weights with the highest BLEU. For runs that write no text, perplexity and accuracy are
+    printed.
 
     \b
     Examples:
@@ -53,7 +53,7 @@ def runs(
         from nmt.runs.log import curve_json, curve_table, learning_curve
 
         if directory is not None:
-            raise ConfigError([f"{directory} and --curve {curve}: give one of them"])
+            raise ConfigError([f"{directory} and --curve {curve} cannot be combined"])
         points = learning_curve(RunDir(curve))
         print(curve_json(points) if json else curve_table(points))
         return

@@ -24,9 +24,9 @@ from nmt.errors import ConfigError
 
 @app.command()
 def score(
-    reference: Annotated[Path, typer.Option("--ref", metavar="F", help="Translations, line by line, or text …")],
+    reference: Annotated[Path, typer.Option("--ref", metavar="F", help="Translations to score, one per line …")],
     source: Annotated[
-        Path | None, typer.Option("--src", metavar="F", help="… of this source text; of a language model leave it out.")
+        Path | None, typer.Option("--src", metavar="F", help="… and their source text; not for language models.")
     ] = None,
     run: RunsOption = None,
     model: ModelOption = None,
@@ -42,19 +42,18 @@ def score(
 ) -> None:
     """Compute the log-probability of given translations (forced decoding).
 
-    Reads two files of raw UTF-8 text line by line and prints four columns separated by tabs: line number, score,
-    log-probability and translation, as `nmt translate --scores` does. The score is what search ranks by: the
-    log-probability divided by the length penalty; with the default settings it is the mean per piece. Logarithms are
-    natural.
+    Reads two files of plain UTF-8 text and prints four tab-separated columns: line number, score, log-probability and
+    translation, as `nmt translate --scores` does. The score is the one that the search maximizes: the log-probability
+    divided by the length penalty, which by default is the mean per piece. Logarithms are natural.
 
-    With --tokens, prints a JSON object per pair instead: score, log_prob, pieces, log_probs (of each piece, given the
-    source and the previous pieces), and cut.
+    --tokens prints a JSON object per pair instead, with score, log_prob, pieces, log_probs (of each piece given the
+    source and the previous pieces) and cut.
 
-    A pair with a blank side is not scored: nan, or null with --tokens. If a line is too long for the model,
-    only its start is scored (cut is true). Both are counted on standard error, followed by the totals: log-probability,
-    and perplexity per piece and per word.
+    The score of a pair with a blank side is nan (null with --tokens). If a line is too long for the model, only its
+    start is scored, and cut is true. Both cases are counted on standard error, followed by the total log-probability
+    and the perplexity per piece and per word.
 
-    A language model (training.objective: causal) scores the lines of --ref by themselves, without --src.
+    A language model (training.objective: causal) scores the lines of --ref without --src.
 
     \b
     Examples:
@@ -73,7 +72,7 @@ def score(
     if source is None:
         text = read_text(reference)
         if len(paths) > 1:
-            raise ConfigError(["--src F is missing: several runs score translations of it"])
+            raise ConfigError(["--src F must be given to score translations with several runs"])
         try:
             language_model = LanguageModel.load(paths[0], checkpoint, weights, precision=precision)
         except ConfigError as error:

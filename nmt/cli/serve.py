@@ -29,76 +29,86 @@ def serve(
         list[Path] | None,
         typer.Option("--model", metavar="DIR", help="Exported directory; repeat for further directions."),
     ] = None,
-    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address or name to listen on.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option("--host", metavar="ADDRESS", help="Address or host name to listen on.")
+    ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port to listen on; 0: any free one.")
     ] = 5000,
     engine: Annotated[
         Literal["auto", "native", "ctranslate2"],
-        typer.Option("--engine", help="auto: CTranslate2 (an extra) for all that it can do, else PyTorch."),
+        typer.Option("--engine", help="auto: CTranslate2 (an extra) where it supports the request, else PyTorch."),
     ] = "auto",
     int8: Annotated[bool, typer.Option("--int8", help="With CTranslate2: 8-bit weights.")] = False,
     overrides: SearchOption = None,
     threads: Annotated[
-        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads that translate.  [default: one a core]")
+        int | None, typer.Option("--threads", metavar="N", min=1, help="Translation threads.  [default: one per core]")
     ] = None,
     keys: Annotated[
-        Path | None, typer.Option("--keys", metavar="F", help="File of keys; only who has one is answered.")
+        Path | None, typer.Option("--keys", metavar="F", help="File of API keys; requests then need a key.")
     ] = None,
     new_key: Annotated[
         str | None,
-        typer.Option("--new-key", metavar="NAME", help="Add a key to --keys and print it, no more."),
+        typer.Option("--new-key", metavar="NAME", help="Add a key to --keys, print it, and exit."),
     ] = None,
     rate: Annotated[
-        int, typer.Option("--rate", metavar="N", min=0, help="Requests per minute of each client; 0: no limit.")
+        int, typer.Option("--rate", metavar="N", min=0, help="Requests per minute and client; 0: no limit.")
     ] = 0,
     origin: Annotated[
         list[str] | None,
         typer.Option(
             "--origin",
             metavar="URL",
-            help="Site that may use this server: its own behind a proxy, or another one (CORS); repeatable.",
+            help="Site that may use this server: its own behind a proxy, or another (CORS); may be repeated.",
         ),
     ] = None,
     allow: Annotated[
         list[str] | None,
         typer.Option(
-            "--allow", metavar="KEY[=MAX]", help="Search setting that requests may change, such as beam=10; repeatable."
+            "--allow",
+            metavar="KEY[=MAX]",
+            help="Search setting that requests may change, such as beam=10; may be repeated.",
         ),
     ] = None,
     max_characters: Annotated[
-        int, typer.Option("--max-characters", metavar="N", min=1, help="Characters in a request.")
+        int, typer.Option("--max-characters", metavar="N", min=1, help="Maximum characters of a request.")
     ] = 20_000,
-    max_items: Annotated[int, typer.Option("--max-items", metavar="N", min=1, help="Texts in a request.")] = 1_000,
-    max_bytes: Annotated[int, typer.Option("--max-bytes", metavar="N", min=1, help="Bytes of a request.")] = 512 << 10,
-    max_file_bytes: Annotated[int, typer.Option("--max-file-bytes", metavar="N", min=1, help="Bytes of a file.")] = 4
-    << 20,
+    max_items: Annotated[
+        int, typer.Option("--max-items", metavar="N", min=1, help="Maximum texts of a request.")
+    ] = 1_000,
+    max_bytes: Annotated[int, typer.Option("--max-bytes", metavar="N", min=1, help="Maximum bytes of a request.")] = 512
+    << 10,
+    max_file_bytes: Annotated[
+        int, typer.Option("--max-file-bytes", metavar="N", min=1, help="Maximum bytes of a file.")
+    ] = 4 << 20,
     queue: Annotated[
-        int, typer.Option("--queue", metavar="N", min=1, help="Requests that may wait; further ones get 503.")
+        int, typer.Option("--queue", metavar="N", min=1, help="Maximum waiting requests; others get 503.")
     ] = 256,
     timeout: Annotated[
         float,
-        typer.Option("--timeout", metavar="S", min=0.1, help="Seconds until a request gets 504; for files 10 S."),
+        typer.Option(
+            "--timeout", metavar="S", min=0.1, help="Seconds until a request gets 504; 10 times as long for files."
+        ),
     ] = 60.0,
     grace: Annotated[
-        int, typer.Option("--grace", metavar="S", min=0, help="Seconds to answer what waits after SIGTERM.")
+        int, typer.Option("--grace", metavar="S", min=0, help="Seconds to finish waiting requests after SIGTERM.")
     ] = 30,
     cache: Annotated[
         int,
-        typer.Option("--cache", metavar="N", min=0, help="Bytes of memory for a cache of translations; 0: none."),
+        typer.Option("--cache", metavar="N", min=0, help="Size of the cache of translations in bytes; 0: no cache."),
     ] = 16 << 20,
 ) -> None:
     """Serve translations over HTTP.
 
-    The interface is that of LibreTranslate, so that its clients work, and one of nmt's own under /v1, with terms,
-    alignments, alternatives and scores; GET /docs describes both. GET / is a page to translate on.
+    The API of LibreTranslate is supported, so that its clients work, and an API under /v1 that adds terms, alignments,
+    alternatives and scores. GET /docs documents both; GET / is a web page for translating.
 
-    Each --run or --model adds a direction. Where there is none from one language to another, two are used, by way of
-    a third language. CTranslate2 translates where it is installed, and PyTorch what CTranslate2 cannot.
+    Each --run or --model adds a direction. Missing directions are translated in two steps, via a third language.
+    CTranslate2 is used if it is installed, and PyTorch for requests that CTranslate2 does not support.
 
-    The server listens to this machine alone unless --host names another address, such as 0.0.0.0. It does not speak
-    HTTPS: put a proxy before it. --keys F answers only requests with a key; `nmt serve --keys F --new-key NAME` makes
-    one, prints it once and writes its hash into F. SIGTERM and Ctrl-C end it after what waits has been answered.
+    The server accepts only local connections unless --host names another address, such as 0.0.0.0. It does not support
+    HTTPS: run it behind a proxy. With --keys F, requests need an API key; `nmt serve --keys F --new-key NAME` creates
+    one, prints it once and adds its hash to F. On SIGTERM and Ctrl-C the server finishes waiting requests and exits.
 
     \b
     Examples:
@@ -110,7 +120,7 @@ def serve(
     """
     if new_key is not None:
         if keys is None:
-            raise ConfigError(["--new-key: name the file of keys with --keys"])
+            raise ConfigError(["--new-key needs --keys F, the file of keys"])
         from nmt.serve.limits import new_key as make_key
 
         show(make_key(keys, new_key))

@@ -20,7 +20,7 @@ def train(
         typer.Option(
             "--config",
             metavar="FILE",
-            help="As for prepare.  [default: base.yaml, or the resumed run's]",
+            help="Config file, as for prepare.  [default: base.yaml, or the resumed run's]",
             autocompletion=configs,
         ),
     ] = None,
@@ -33,38 +33,39 @@ def train(
     init_from: Annotated[
         list[str] | None,
         typer.Option(
-            "--init-from", metavar="RUN", help="Start from this run's weights; encoder=RUN, decoder=RUN: a stack of it."
+            "--init-from", metavar="RUN", help="Start from the weights of RUN; encoder=RUN, decoder=RUN for one stack."
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint.")] = False,
     stop_after: Annotated[
         float | None,
-        typer.Option("--stop-after", metavar="MINUTES", min=0.0, help="Save and stop by then, as on SIGTERM."),
+        typer.Option("--stop-after", metavar="MINUTES", min=0.0, help="Save and stop after this time, as on SIGTERM."),
     ] = None,
-    profile: Annotated[bool, typer.Option("--profile", help="Report how the time of a few steps is spent.")] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Report how the time of ten steps is spent.")] = False,
 ) -> None:
     """Train a Transformer on a data directory.
 
-    Shows the loss, nll (the loss without label smoothing, comparable with the development set's), learning rate, speed
-    and time left; validates with BLEU on the development set; keeps the best and the newest checkpoints. Everything is
-    written to the run directory, which translates by itself on any machine. `tensorboard --logdir runs` draws the
-    curves.
+    Prints the loss, nll (the loss without label smoothing, comparable with that of the development set), learning rate,
+    speed and remaining time; validates with BLEU on the development set; keeps the best and the most recent
+    checkpoints. The run directory is self-contained: it translates on any machine. `tensorboard --logdir runs` shows
+    the curves.
 
-    With --resume the run is --run, else the run directory of --config, else the newest in runs/. It keeps its own
-    configuration: --set (or a changed --config) may change only limits and intervals such as training.max_steps.
+    --resume continues the run given by --run, or the run directory of --config, or else the newest run in runs/. The
+    run keeps its configuration; --set (or a changed --config) may change only limits and intervals such as
+    training.max_steps.
 
-    --init-from fine-tunes: a new run starts from the weights that `translate` would use of RUN, a run or exported
-    directory. The tokenizer must be that of RUN (nmt prepare --tokenizer-from RUN), and of the model what both have;
-    data, dropout and learning rate are the new run's own. encoder=RUN and decoder=RUN take a stack of one run each.
-    training.freeze names parts that are not trained. The development set is scored with the weights of RUN first
-    (step 0).
+    --init-from fine-tunes: a new run starts from the weights of RUN, a run or exported directory, that `nmt translate`
+    would use. Both need the same tokenizer (nmt prepare --tokenizer-from RUN) and the same shapes of the weights that
+    they share; data, dropout and learning rate may differ. encoder=RUN and decoder=RUN initialize single stacks.
+    training.freeze names parts that are not trained. The initial weights are scored on the development set as step 0.
 
-    SIGTERM, SIGINT (Ctrl-C) and --stop-after finish the update, save, and exit with status 75; --resume continues as if
-    the run had never stopped. A second Ctrl-C exits at once. Several processes train one model under torchrun:
-    torchrun --nproc-per-node 2 -m -- nmt train … (with --max-restarts 3 the run resumes by itself if a process dies)
+    SIGTERM, SIGINT (Ctrl-C) and --stop-after finish the current update, save, and exit with status 75; --resume then
+    continues as if the run had never stopped. A second Ctrl-C exits at once. To train with several processes, use
+    torchrun --nproc-per-node 2 -m -- nmt train …; with --max-restarts 3 the run resumes automatically if a process
+    dies.
 
-    --profile traces ten steps soon after the start, prints a table of how their time is spent, writes the trace to the
-    run directory, and continues training.
+    --profile traces ten steps shortly after the start, prints where their time is spent, writes the trace to the run
+    directory, and continues training.
 
     \b
     Examples:
@@ -76,10 +77,10 @@ def train(
     from nmt.cli.defaults import resolve_training
 
     given = (config, data, run, overrides or (), resume, init_from or ())
-    # before PyTorch is imported, which takes seconds; with several processes rank 0 does it
+    # Before PyTorch is imported, which takes seconds. With several processes only rank 0 resolves the arguments.
     resolved = None if "RANK" in os.environ else resolve_training(*given)
     from nmt.training.loop import fit
-    from nmt.training.parallel.world import joined
+    from nmt.training.parallel import joined
 
     with joined() as world:
         fit(*(resolved or world.on_rank0(lambda: resolve_training(*given))), stop_after, world, profile)

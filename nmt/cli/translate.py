@@ -51,17 +51,17 @@ def translate(
     ] = False,
     overrides: SearchOption = None,
     prefix: Annotated[
-        Path | None, typer.Option("--prefix", metavar="F", help="Line n is the beginning of translation n.")
+        Path | None, typer.Option("--prefix", metavar="F", help="File whose line n is the start of translation n.")
     ] = None,
     constraints: Annotated[
         Path | None,
         typer.Option(
-            "--constraints", metavar="F", help="Line n has terms that translation n must contain, separated by tabs."
+            "--constraints", metavar="F", help="File whose line n lists terms for translation n, separated by tabs."
         ),
     ] = None,
     glossary: Annotated[
         Path | None,
-        typer.Option("--glossary", metavar="F", help="Terms with their translations: F.tsv or F.csv."),
+        typer.Option("--glossary", metavar="F", help="Terms with their translations, as .tsv or .csv."),
     ] = None,
     alignments: Annotated[
         Path | None, typer.Option("--alignments", metavar="F", help="Write word alignments, such as 0-0 1-2.")
@@ -82,45 +82,46 @@ def translate(
             "--workers",
             metavar="N",
             min=1,
-            help="Translate a file in parts with N processes.  [default, with ray: one for each GPU, or CPU]",
+            help="Translate a file in parts with N processes.  [default with ray: one per GPU, or per CPU]",
         ),
     ] = None,
     address: AddressOption = None,
     int8: Annotated[bool, typer.Option("--int8", help="With ctranslate2: 8-bit weights.")] = False,
     as_text: Annotated[
-        bool, typer.Option("--as-text", help="Translate a document line by line as it stands, with its markup.")
+        bool, typer.Option("--as-text", help="Translate a document as plain lines, including its markup.")
     ] = False,
 ) -> None:
     """Translate text line by line.
 
-    Raw UTF-8 text in, raw text out; blank lines stay blank. Lines are read 4,096 at a time and sorted by length; slow
-    input is answered line by line. Standard output gets each line as soon as its batch is done; a file is written as
-    F.part and renamed when it is complete. Lines longer than data.max_pieces are translated in parts.
+    Input and output are plain UTF-8 text; blank lines stay blank. Lines are read 4,096 at a time and sorted by length;
+    if input arrives slowly, lines are translated as they come. Each line is written to standard output as soon as its
+    batch is done. A file is written as F.part and renamed when it is complete. Lines longer than data.max_pieces are
+    translated in parts.
 
-    Documents, such as .srt, .html, .po, .xlf, .docx or .pdf, are refused, by their name or their content: `nmt serve`
-    and nmt.documents in Python translate those that docs/documents.md lists. --as-text takes their lines as they stand.
+    Documents such as .srt, .html, .po, .xlf, .docx and .pdf are rejected, by their name or content. `nmt serve` and
+    nmt.documents in Python translate the formats listed in docs/documents.md; --as-text translates any document as
+    plain lines.
 
-    With --scores there are four columns separated by tabs: line number, score, log-probability (a sum, in nats) and
-    translation; `sort -g -k2,2` puts the least probable first. With --n-best N above 1 every line has up to N
-    translations, best first, in the same columns.
+    --scores writes four tab-separated columns: line number, score, log-probability (a sum, in nats) and translation.
+    `sort -g -k2,2` then puts the least probable lines first. With --n-best N, each line has up to N translations, best
+    first, in the same columns.
 
-    --set search.KEY=VALUE changes any search setting: coverage_penalty, patience, diversity_groups, diversity,
-    sample, temperature, top_k, top_p, seed, mbr, mbr_candidates, min_length, max_length, no_repeat_ngram, split,
-    protect, protect_patterns … `nmt config` describes each.
+    --set search.KEY=VALUE changes a search setting, such as patience, sample, temperature, mbr, no_repeat_ngram, split
+    or protect. `nmt config` describes all of them.
 
-    --lm DIR adds the log-probabilities of a language model of the target language, times --lm-weight, to those of the
-    translator at every piece (shallow fusion). Its run must have the same tokenizer.
+    --lm DIR adds the log-probabilities of a language model of the target language, multiplied by --lm-weight, at every
+    step (shallow fusion). Its run must have the same tokenizer.
 
-    --glossary F applies to all lines: where the source has a term of F, as whole words with the same case, the
-    translation contains the term's translation, equally often. Of overlapping terms the longest wins. A term whose
-    translation is the term itself is kept as it is. Blank lines of F and lines that start with "# " are skipped.
-    With search.inline_terms, for models trained with training.modifiers.terms, the source is given the terms instead.
+    --glossary F applies to all lines. For each occurrence of a term in the source, matched as whole words with the same
+    case, the translation contains the term's translation. The longest of overlapping terms is used. Blank lines of F
+    and lines that start with "# " are skipped. With search.inline_terms, for models trained with
+    training.modifiers.terms, terms are inserted into the source instead.
 
-    --workers N, or --engine ray, is for large files: it translates 4,096 lines at a time, on a GPU each if there are
-    any, and goes on where it was stopped. Parts that are done are in OUTPUT.work until the output is complete. The
-    translations are those of one process. It needs --input F and --output F, and takes no --prefix, --constraints,
-    --glossary, --alignments and --attention. On a Ray cluster all machines must see the files, the runs and the folder
-    in which nmt is started under the same names.
+    --workers N and --engine ray are for large files. They translate 4,096 lines at a time, on one GPU per process if
+    available, to the same translations as one process. If interrupted, the same command continues; finished parts are
+    kept in OUTPUT.work until the output is complete. They need --input and --output, and are not available with
+    --prefix, --constraints, --glossary, --alignments and --attention. On a Ray cluster, the files, the runs and the
+    working directory must have the same paths on all machines.
 
     \b
     Examples:
@@ -148,7 +149,7 @@ def translate(
     from nmt.translate.translator import Translator, open_ensemble
 
     if engine == "ctranslate2" and precision != "auto":
-        raise ConfigError(["--precision needs --engine native; CTranslate2 has --int8"])
+        raise ConfigError(["--precision needs --engine native; with ctranslate2, use --int8"])
     if engine != "ctranslate2" and int8:
         raise ConfigError(["--int8 needs --engine ctranslate2"])
     if address is not None and engine != "ray":
@@ -160,16 +161,16 @@ def translate(
         if engine == "ctranslate2":
             raise ConfigError(["--workers needs --engine native or ray; CTranslate2 uses all cores in one process"])
         if "-" in (source, target):
-            raise ConfigError(["--workers and --engine ray translate a file into a file: name --input and --output"])
+            raise ConfigError(["--workers and --engine ray need files: name --input and --output"])
         if files != Files():
             others = "--prefix, --constraints, --glossary, --alignments and --attention"
-            raise ConfigError([f"--workers and --engine ray do not take {others}; translate in one process"])
+            raise ConfigError([f"{others}: not available with --workers and --engine ray"])
         saved = open_ensemble(paths, checkpoint, weights)
         search = search_settings(saved[0].config, beam, length_penalty, overrides)
         for note in filter(None, (each.note for each in saved)):
             say(note)
         models = Models.of(saved, checkpoint, weights, precision)
-        del saved  # which takes memory; workers read it again
+        del saved  # to free memory; workers load the models again
         with open_engine("ray" if engine == "ray" else "local", workers, address, visible_gpus()) as processes:
             translate_in_parts(processes, models, Path(source), Path(target), search, n_best, scores)
         return

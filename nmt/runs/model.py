@@ -12,9 +12,8 @@ from nmt.config.load import load_saved_config
 from nmt.errors import CheckpointError, ConfigError
 from nmt.layout import RunDir
 from nmt.model.device import device_name
-from nmt.model.make import make_model
 from nmt.model.precision import pick_float32_library, pick_precision, use_float32_library
-from nmt.model.stacks import DecodingModel
+from nmt.model.stacks import DecodingModel, make_model
 from nmt.model.transformer import Model, Transformer
 from nmt.runs.checkpoint import assign, check_fit
 from nmt.runs.folder import is_folder, load_folder

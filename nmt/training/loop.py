@@ -5,7 +5,7 @@
         with training.modifiers: some of its pairs in another form
         n = target tokens of the update, of a classifier its texts, over all its micro-batches and ranks
         for batch in this rank's share: (loss_sum / n).backward()   # in halves again if out of memory
-        gradients summed over ranks, beginning during the last backward(); clip; lr = schedule(step)
+        gradients summed over ranks during the last backward(); clip; lr = schedule(step)
         optimizer step, moving average; but nothing changes if loss or gradient is not finite; step += 1
         on rank 0, when due: log / save / validate; stop on a signal
 
@@ -33,26 +33,17 @@ from nmt.model.device import free_memory, out_of_memory
 from nmt.model.precision import autocast, threads
 from nmt.process import Interrupted, stopping
 from nmt.training.limits import check_is_due, ended, fix_cooldown
-from nmt.training.memory import padded_tokens
-from nmt.training.objective import objective
 from nmt.training.optim import learning_rate
-from nmt.training.outcome import Outcome, UpdateStats
-from nmt.training.parallel.shard import full_tensor
-from nmt.training.parallel.world import World
-from nmt.training.report.meter import Meter, NullMeter
+from nmt.training.parallel import World, full_tensor
+from nmt.training.report.meter import Meter, NullMeter, reporting
 from nmt.training.report.profile import making_batches
-from nmt.training.report.reporting import reporting
-from nmt.training.saving.best import check
-from nmt.training.saving.checkpoints import save, save_state, settle
-from nmt.training.saving.finish import finish
-from nmt.training.session import Session
+from nmt.training.saving import check, finish, save, save_state, settle
+from nmt.training.session import Outcome, Session, UpdateStats
+from nmt.training.setup.choices import padded_tokens
 from nmt.training.setup.lock import locked
 from nmt.training.setup.start import start
 
 OUT_OF_MEMORY = "not enough memory; lower training.max_tokens or search.batch_tokens, or use a smaller model"
-OUT_OF_MEMORY_SHARDED = (
-    "not enough memory, and with training.parallel: fsdp an update is not repeated; lower training.max_tokens"
-)
 OUT_OF_MEMORY_ONE_PAIR = "not enough memory to learn from a single pair; lower data.max_pieces, or use a smaller model"
 
 
@@ -115,7 +106,6 @@ def train_step(session: Session, update: Update) -> Outcome:
     with making_batches():
         update = session.modify(update)
     stats = accumulate_gradients(session, update)
-    session.exchange.finish()
     session.world.all_reduce(stats.sums)
     session.scaler.unscale_(optimizer)
     norm = full_tensor(torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf))
@@ -143,22 +133,19 @@ def train_step(session: Session, update: Update) -> Outcome:
 def accumulate_gradients(session: Session, update: Update) -> UpdateStats:
     """Run forward and backward over this rank's share of an update; return all statistics but the norm.
 
-    Out of memory, the whole share is repeated in micro-batches of half the size. Raises NmtError if a single pair does
-    not fit.
+    Out of memory, the whole share is repeated in micro-batches of half the size, unless gradients were being exchanged
+    with other ranks. Raises NmtError then, and if a single pair does not fit.
     """
     rows = update.share(session.world.rank, session.world.size)
     max_tokens, n_out_of_memory = session.max_tokens, 0
     while True:
         with making_batches():
             micro_batches = session.split(rows, max_tokens)
-        n_dummy = session.world.max_over_ranks(len(micro_batches))[0] - len(micro_batches) if session.is_sharded else 0
         try:
-            stats = forward_backward(session, micro_batches, update.n_tokens, [update.rows[:1]] * n_dummy)
+            stats = forward_backward(session, micro_batches, update)
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
-            if session.is_sharded:  # the other ranks have done their part of the collectives and cannot repeat it
-                raise NmtError(f"{session.run.path}: {OUT_OF_MEMORY_SHARDED}") from error
         else:
             stats.n_out_of_memory.fill_(n_out_of_memory)
             return stats
@@ -171,27 +158,25 @@ def accumulate_gradients(session: Session, update: Update) -> UpdateStats:
         max_tokens = min(max_tokens, max(padded_tokens(session.pairs.lengths, part) for part in micro_batches)) // 2
 
 
-def forward_backward(
-    session: Session, micro_batches: Sequence[Indices], n_update_tokens: int, dummies: Sequence[Indices] = ()
-) -> UpdateStats:
-    """Accumulate the gradients of this rank's share of an update, which has `n_update_tokens` over all ranks.
-
-    `dummies` are run with a loss of 0: all ranks of a sharded model have to make the same number of passes.
-    """
+def forward_backward(session: Session, micro_batches: Sequence[Indices], update: Update) -> UpdateStats:
+    """Accumulate the gradients of this rank's share of an update, and exchange them with the other ranks."""
     settings, state, world = session.config.training, session.state, session.world
     torch.manual_seed((settings.seed << 32) + state.step * world.size + world.rank)
     stats = UpdateStats.zeros(session.device)
     if session.halves is not None:
         session.halves.refresh()
-    for number, rows in enumerate(micro_batches, start=1):
+    passes = _passes(session, micro_batches, update)
+    for number, (rows, weight) in enumerate(passes, start=1):
         with making_batches():
             batch = session.batch(rows)
-        with autocast(session.precision, session.device):
-            sums = objective(session.model, batch, settings, session.forward_pass, state.step)
-        with session.exchange.last_pass() if number == len(micro_batches) else nullcontext():
-            session.scaler.scale(sums.loss / n_update_tokens).backward()  # type: ignore[no-untyped-call]
+        with session.one_pass(is_last=number == len(passes)):
+            with autocast(session.precision, session.device):
+                sums = session.learner(batch, state.step)
+            session.scaler.scale(sums.loss * weight / update.n_tokens).backward()
         if session.halves is not None:
             session.halves.collect()
+        if not weight:
+            continue
         stats.loss.add_(sums.loss.detach())
         stats.nll.add_(sums.nll)
         stats.n_correct.add_(sums.n_correct)
@@ -200,11 +185,27 @@ def forward_backward(
         if sums.classes is not None:
             stats.class_nll.add_(sums.classes.nll)
             stats.n_class_correct.add_(sums.classes.n_correct)
-    for rows in dummies:
-        with autocast(session.precision, session.device):
-            sums = objective(session.model, session.batch(rows), settings, step=state.step)
-        (sums.loss * 0).backward()  # type: ignore[no-untyped-call]
     return stats
+
+
+def _passes(session: Session, micro_batches: Sequence[Indices], update: Update) -> list[tuple[Indices, int]]:
+    """Return the rows of each pass of this rank, and the weight of its loss.
+
+    All ranks make a last pass, in which replicas exchange gradients. It gets the smallest micro-batch, since memory
+    must not run out in it. With a sharded model all ranks make the same number of passes. Where a rank has no
+    micro-batch for a pass, the weight is 0.
+    """
+    world, lengths = session.world, session.pairs.lengths
+    if session.is_sharded:
+        passes = [(rows, 1) for rows in micro_batches]
+        n_passes = world.max_over_ranks(len(passes))[0]
+    elif world.size == 1:
+        return [(rows, 1) for rows in micro_batches]
+    else:
+        ordered = sorted(micro_batches, key=lambda rows: padded_tokens(lengths, rows), reverse=True)
+        passes = [(rows, world.size) for rows in ordered]  # since DistributedDataParallel averages
+        n_passes = 1
+    return passes + [(update.rows[:1], 0)] * (n_passes - len(passes))
 
 
 def report_and_save(session: Session, meter: Meter, outcome: Outcome) -> None:

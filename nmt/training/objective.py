@@ -14,7 +14,7 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from nmt.config import TrainingConfig
 from nmt.data.batching import Batch, PackedBatch
@@ -31,10 +31,23 @@ from nmt.training.loss import (
     label_smoothed_cross_entropy,
     weighted_nll,
 )
-from nmt.training.parallel.shard import is_sharded
+from nmt.training.parallel import is_sharded
 
 Forward = Callable[..., Tensor]
 """The model itself, or its compiled version."""
+
+
+class Objective(nn.Module):
+    """Model and loss in one module: what several processes wrap, since all passes of a micro-batch are one call."""
+
+    def __init__(self, model: Model, settings: TrainingConfig, forward: Forward | None = None) -> None:
+        """`forward`: what runs in place of the model, if something does."""
+        super().__init__()
+        self.model, self._settings, self._run = model, settings, forward
+
+    def forward(self, batch: Batch | PackedBatch, step: int | None) -> LossSums:
+        """Return the loss of a batch, see `objective`."""
+        return objective(self.model, batch, self._settings, self._run, step)
 
 
 def objective(

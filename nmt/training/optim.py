@@ -1,4 +1,4 @@
-"""The optimizer, and the learning rate schedules."""
+"""The optimizer, the learning rate schedules, and the moving average of the weights."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import math
 from inspect import unwrap
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nmt.config import TrainingConfig
+from nmt.runs.checkpoint import Tensors
+from nmt.training.parallel import to_local
 
 
 def learning_rate(step: int, config: TrainingConfig, d_model: int, cooldown: tuple[int, int] | None = None) -> float:
@@ -69,3 +71,23 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opti
     betas = config.beta1, config.beta2
     is_decoupled = config.optimizer == "adamw"
     return Adam(groups, lr=0.0, betas=betas, eps=config.eps, fused=True, decoupled_weight_decay=is_decoupled)
+
+
+class Ema:
+    """The average of a model's weights, by name; sharded over ranks if the model is."""
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.tensors: Tensors = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+
+    @torch.no_grad()
+    def update(self, model: nn.Module, step: int, has_learned: Tensor) -> None:
+        """Update the average after update number `step`, unless that was skipped: `has_learned` is 1.0 or 0.0.
+
+        The decay is at most (1 + step) / (10 + step), so that the initial weights are soon forgotten.
+        """
+        share = (1 - min(self.decay, (1 + step) / (10 + step))) * has_learned
+        own = [to_local(tensor) for tensor in self.tensors.values()]
+        change = torch._foreach_sub([to_local(parameter) for parameter in model.parameters()], own)
+        torch._foreach_mul_(change, share)
+        torch._foreach_add_(own, change)

@@ -1,12 +1,17 @@
-"""One training run in memory."""
+"""One training run in memory, the outcome of its updates, and the writer of its checkpoints."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from nmt.config import Config
 from nmt.data.batching import Batch, Indices, PackedBatch, Packing, Pairs
@@ -14,20 +19,23 @@ from nmt.data.examples import Change
 from nmt.data.mixing import Position
 from nmt.data.updates import EpochUpdates, Update
 from nmt.data.windows import Window, Windows
+from nmt.errors import NmtError, UnsafeFileError
 from nmt.layout import RunDir
+from nmt.model.device import out_of_memory
+from nmt.model.precision import Halves
 from nmt.model.transformer import Model
 from nmt.process import Stop
 from nmt.runs.checkpoint import Tensors, assign, optimizer_tensors
 from nmt.runs.info import Weights
 from nmt.runs.state import TrainState
-from nmt.training.ema import Ema
-from nmt.training.halves import Halves
-from nmt.training.objective import Forward
-from nmt.training.parallel.exchange import EXCHANGE_DTYPES, GradientExchange, completion_order
-from nmt.training.parallel.shard import gather_tensors, is_sharded
-from nmt.training.parallel.world import World
-from nmt.training.saver import Saver
+from nmt.training.objective import Forward, Objective
+from nmt.training.optim import Ema
+from nmt.training.parallel import EXCHANGE_DTYPES, World, gather_tensors, is_sharded, replicate
 from nmt.training.validate import Validator
+
+OUT_OF_MEMORY_IN_EXCHANGE = (
+    "not enough memory in a pass that exchanges gradients, which is not repeated; lower training.max_tokens"
+)
 
 
 @dataclass
@@ -74,8 +82,8 @@ class Session:
     """Whether the last attempt to save has failed."""
     saver: Saver = field(init=False)
     """Writes checkpoints, and knows the last one."""
-    exchange: GradientExchange = field(init=False)
-    """Sums the gradients over ranks; not those of a sharded model, which its backward pass sums."""
+    learner: nn.Module = field(init=False)
+    """Model and loss; wrapped if several processes with a copy of the model each exchange gradients."""
 
     @property
     def optimizer_names(self) -> list[str]:
@@ -166,11 +174,6 @@ class Session:
         return (self.packing or self.pairs).batch(rows).to(self.device)
 
     @property
-    def forward_pass(self) -> Forward:
-        """What an update runs forward: the compiled model, that with half-precision copies, or the model."""
-        return self.forward or (self.model if self.halves is None else self.halves.twin)
-
-    @property
     def is_sharded(self) -> bool:
         """Whether the model is sharded over ranks."""
         return is_sharded(self.model)
@@ -181,8 +184,31 @@ class Session:
             self.ema = Ema(self.model, decay)
         if self.copy is None and self.world.is_rank0 and self.ema is not None:
             self.copy = deepcopy(self.model)
-        summed = [] if self.is_sharded or self.world.size == 1 else completion_order(self.model)
-        self.exchange = GradientExchange(summed, self.world, EXCHANGE_DTYPES[self.config.training.exchange_precision])
+        settings = self.config.training
+        twin = None if self.halves is None else self.halves.twin
+        self.learner = Objective(self.model, settings, self.forward or twin)
+        if self.world.size > 1 and not self.is_sharded:
+            self.learner = replicate(self.learner, EXCHANGE_DTYPES[settings.exchange_precision])
+
+    @contextmanager
+    def one_pass(self, is_last: bool) -> Iterator[None]:
+        """Context of the forward and backward pass of a micro-batch, which may be the last one of an update.
+
+        Raises NmtError if another rank has ended, or if memory runs out in a pass that exchanges gradients: the other
+        ranks have done their part of the exchange and cannot repeat it.
+        """
+        replica = self.learner if isinstance(self.learner, DistributedDataParallel) else None
+        if replica is None and not self.is_sharded:
+            yield
+            return
+        exchanges = is_last or replica is None
+        with self.world.collective(in_pass=True), replica.no_sync() if replica and not is_last else nullcontext():
+            try:
+                yield
+            except (RuntimeError, MemoryError) as error:
+                if exchanges and out_of_memory(error):
+                    raise NmtError(f"{self.run.path}: {OUT_OF_MEMORY_IN_EXCHANGE}") from error
+                raise
 
     def weights(self) -> Tensors:
         """Return, on rank 0, the full weights to save and validate, by name."""
@@ -224,3 +250,131 @@ class Session:
 def position_of(state: TrainState) -> Position:
     """Return where a run stands in its data."""
     return Position(state.epoch, state.window, state.stage, state.stage_step, state.stage_pairs, tuple(state.drawn))
+
+
+THREADED = ("cuda",)
+"""Devices whose training does not need the cores that the thread takes."""
+
+
+class Saver:
+    """Writes one checkpoint at a time, and knows the last one that is complete."""
+
+    def __init__(self, device: torch.device) -> None:
+        """device: what the model is on."""
+        self._executor = ThreadPoolExecutor(1, "nmt saves") if device.type in THREADED else None
+        self._saved_step = 0
+        self._writing: tuple[int, Future[None]] | None = None
+
+    @property
+    def saved_step(self) -> int:
+        """The step of the last checkpoint that this process has written or read. Waits for one being written."""
+        if self._writing is not None and self._writing[1].exception() is None:
+            self._saved_step = self._writing[0]
+        return self._saved_step
+
+    @saved_step.setter
+    def saved_step(self, step: int) -> None:
+        self._saved_step = step
+
+    def copied(self, tensors: Tensors) -> Tensors:
+        """Return what a thread can write while training changes the tensors: a copy in the host's memory."""
+        if self._executor is None:
+            return tensors
+        return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
+
+    def write(self, step: int, write: Callable[[], None]) -> None:
+        """Begin to write the checkpoint of a step; the outcome of the one before has been taken."""
+        assert self._writing is None, "one at a time"
+        if self._executor is not None:
+            self._writing = step, self._executor.submit(write)
+            return
+        future: Future[None] = Future()
+        try:
+            write()
+            future.set_result(None)
+        except (OSError, UnsafeFileError) as error:
+            future.set_exception(error)
+        self._writing = step, future
+
+    def outcome(self, must_wait: bool) -> tuple[int, OSError | UnsafeFileError | None] | None:
+        """Return once, for a checkpoint whose writing has ended, its step and what has failed; None: nothing new.
+
+        Raises what else has gone wrong.
+        """
+        if self._writing is None or not (must_wait or self._writing[1].done()):
+            return None
+        (step, future), self._writing = self._writing, None
+        error = future.exception()
+        if error is None:
+            self._saved_step = step
+        elif not isinstance(error, OSError | UnsafeFileError):
+            raise error
+        return step, error
+
+    def close(self) -> None:
+        """Wait for what is being written."""
+        if self._executor is not None:
+            self._executor.shutdown()
+
+
+@dataclass(frozen=True)
+class UpdateStats:
+    """Statistics of an update, summed over its micro-batches and, once reduced, over ranks.
+
+    All but `packed` are scalar views of it, so one all-reduce and one copy off the device carry them all. Change them
+    in place (`add_`, `fill_`): assigning a Python number to an element would copy from the CPU and wait for the device.
+    """
+
+    packed: Tensor
+    """(9,) float64: all of the below, in this order."""
+    loss: Tensor
+    """What is minimised: cross-entropy with label smoothing, plus weighted divergence (nats)."""
+    nll: Tensor
+    """Negative log-likelihood (nats)."""
+    n_correct: Tensor
+    """Target tokens predicted right."""
+    padded_tokens: Tensor
+    """Tokens of both sides, padding counted."""
+    n_out_of_memory: Tensor
+    """How often a rank ran out of memory and repeated its share."""
+    divergence: Tensor
+    """Divergence between two passes, unweighted (nats)."""
+    class_nll: Tensor
+    """Negative log-likelihood of the classes of sequences, if they have some (nats)."""
+    n_class_correct: Tensor
+    """Sequences whose class was predicted right."""
+    gradient_norm: Tensor
+    """L2 norm of the gradient before clipping; set once the gradients are reduced, so it is no sum."""
+
+    @classmethod
+    def unpack(cls, packed: Tensor) -> UpdateStats:
+        """Name the elements of `packed`."""
+        return cls(packed, *packed.unbind())
+
+    @classmethod
+    def zeros(cls, device: torch.device) -> UpdateStats:
+        """Return statistics of nothing yet."""
+        return cls.unpack(torch.zeros(len(fields(cls)) - 1, dtype=torch.float64, device=device))
+
+    @property
+    def sums(self) -> Tensor:
+        """(8,) view of `packed`: what is summed over ranks, all but `gradient_norm`."""
+        return self.packed[:-1]
+
+    def cpu(self) -> UpdateStats:
+        """Return a copy on the CPU, which from a GPU arrives asynchronously."""
+        return self.unpack(self.packed.to("cpu", non_blocking=True))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """An update that was made, number `step` of the run, in `epoch`; `n_tokens` counts real tokens of both sides.
+
+    The rows of `update` are those among all training pairs.
+    """
+
+    update: Update
+    step: int
+    epoch: int
+    n_tokens: int
+    stats: UpdateStats

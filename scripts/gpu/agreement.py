@@ -12,10 +12,9 @@ import torch
 from torch import Tensor
 
 from nmt.data.batching import Packing
-from nmt.model.precision import autocast
+from nmt.model.precision import Halves, autocast
 from nmt.model.transformer import Transformer
 from nmt.training import objective as objective_module
-from nmt.training.halves import Halves
 from nmt.training.objective import objective
 from scripts.gpu.setting import PLAIN, RDROP, SIMCUT, Check, Found
 

@@ -22,17 +22,16 @@ from nmt.data.updates import BatchPlan, EpochUpdates, epoch_updates
 from nmt.data.windows import Window, Windows
 from nmt.errors import NmtError
 from nmt.layout import RunDir
+from nmt.model.attention import packing_obstacle
 from nmt.model.device import pick_device
-from nmt.model.make import make_model
-from nmt.model.precision import pick_precision
+from nmt.model.precision import Halves, pick_precision
+from nmt.model.stacks import make_model
 from nmt.model.transformer import Model
-from nmt.model.varlen import packing_obstacle
 from nmt.process import Stop
 from nmt.runs.state import TrainState
 from nmt.text.tokenizer import N_SPECIAL, SEPARATOR, Tokenizers
-from nmt.training.halves import Halves
 from nmt.training.optim import make_optimizer, make_scaler
-from nmt.training.parallel.world import World
+from nmt.training.parallel import World
 from nmt.training.session import Session
 from nmt.training.setup import compiled as compiling
 from nmt.training.setup.compiled import compiled

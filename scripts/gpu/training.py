@@ -22,8 +22,7 @@ from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_weights
 from nmt.runs.info import read_info
 from nmt.training.loop import fit, train_step
-from nmt.training.outcome import Outcome
-from nmt.training.session import Session
+from nmt.training.session import Outcome, Session
 from nmt.translate.translator import Translator
 from scripts.gpu.setting import ROOT, Check, Found
 

@@ -1,13 +1,12 @@
-"""Measure how long an update takes on two machines, by how gradients are exchanged and how fast the network is.
+"""Measure how long an update takes on two machines, by the format of exchanged gradients and the network's speed.
 
     python -m scripts.measure.exchange [--rates MBIT ...] [--rounds N] [--update-tokens N] [--precision P]
 
 The machines are two network namespaces of this one with a virtual cable between them, whose rate `tc` limits in both
 directions, and a process with one thread in each. They train a Transformer base (32,000 pieces, tied: 60.5 M
-parameters) on random ids in sentences as long as those of Multi30k. In every round each way of exchanging makes the
-same update at each rate, in turn; the first round is not counted. `after` is one sum of all gradients after the
-backward pass, as nmt did it at first. Linux only, as root, with `ip` and `tc` (iproute2). The namespaces are removed at
-the end.
+parameters) on random ids in sentences as long as those of Multi30k. In every round the same
+update is made with each `training.exchange_precision` at each rate, in turn; the first round is not counted. Linux
+only, as root, with `ip` and `tc` (iproute2). The namespaces are removed at the end.
 """
 
 from __future__ import annotations
@@ -23,10 +22,8 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import torch
-import torch.distributed as dist
 
 from nmt.config import Config
 from nmt.config.load import check_config
@@ -34,61 +31,19 @@ from nmt.data.batching import Pairs
 from nmt.data.updates import BatchPlan, epoch_updates
 from nmt.model.device import pick_device
 from nmt.model.precision import pick_precision
-from nmt.model.transformer import Model
 from nmt.process import set_up
 from nmt.training.loop import train_step
-from nmt.training.parallel.exchange import GradientExchange, completion_order
-from nmt.training.parallel.world import World, joined
+from nmt.training.objective import Objective
+from nmt.training.parallel import EXCHANGE_DTYPES, World, joined, replicate
 from scripts.measure.step_cost import PAIRS, Lines, make_session
 
 VOCABULARY = 32_000
 ADDRESS, CABLE, PORT = "10.213.77.{}", "nmt-cable", 29_513
-ARMS = ("after", "during", "during, bf16")
+ARMS = tuple(EXCHANGE_DTYPES)
 PROBE_BYTES = 2**24
 MISSING = (
     "exchange: this makes network namespaces: it needs Linux, root, and the commands ip and tc (iproute2); missing:"
 )
-
-
-class Timed(GradientExchange):
-    """Notes how long an update waits for the sums after its backward pass (s)."""
-
-    waited = 0.0
-
-    def finish(self) -> None:
-        """Sum what is left."""
-        start = time.perf_counter()
-        self.sum_rest()
-        self.waited = time.perf_counter() - start
-
-    def sum_rest(self) -> None:
-        """Sum what the backward pass has not."""
-        super().finish()
-
-
-class AfterBackward(Timed):
-    """One sum after the backward pass, copied into the gradients."""
-
-    def __init__(self, model: Model, world: World) -> None:
-        super().__init__([], world)
-        self._parameters = list(model.parameters())
-
-    def sum_rest(self) -> None:
-        """Sum all gradients."""
-        grads = [parameter.grad for parameter in self._parameters if parameter.grad is not None]
-        flat = torch.cat([grad.reshape(-1) for grad in grads])
-        dist.all_reduce(flat)
-        for grad, part in zip(grads, torch.split(flat, [grad.numel() for grad in grads]), strict=True):
-            grad.copy_(part.view_as(grad))
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What an update has taken."""
-
-    seconds: float
-    waited: float
-    """Of these, for the sums after the backward pass."""
 
 
 def settings(update_tokens: int) -> Config:
@@ -106,28 +61,27 @@ def work(options: argparse.Namespace) -> None:
     updates = epoch_updates(pairs.lengths, BatchPlan(options.update_tokens, PAIRS, seed=1), epoch=0)
     with joined() as world:
         session = make_session(config, pairs, updates, options.precision, world, VOCABULARY)
-        model, order = session.model, completion_order(session.model)
-        during = (Timed(order, world, dtype) for dtype in (torch.float32, torch.bfloat16))
-        exchanges = dict(zip(ARMS, (AfterBackward(model, world), *during), strict=True))
+        objective = Objective(session.model, config.training)
+        learners = {arm: replicate(objective, dtype) for arm, dtype in EXCHANGE_DTYPES.items()}
         mbits: dict[int, float] = {}
-        costs: dict[tuple[int, str], list[Cost]] = defaultdict(list)
+        costs: dict[tuple[int, str], list[float]] = defaultdict(list)
         for number in range(options.rounds + 1):
             for rate in options.rates:
                 limit(rate)
                 mbits[rate] = max(mbits.get(rate, 0.0), throughput(world))
                 for arm in ARMS[number % len(ARMS) :] + ARMS[: number % len(ARMS)]:
-                    session.exchange = exchange = exchanges[arm]
+                    session.learner = learners[arm]
                     world.max_over_ranks(0)  # both begin together
                     start = time.perf_counter()
                     train_step(session, updates[number])
                     world.max_over_ranks(0)
                     if number:
-                        costs[rate, arm].append(Cost(time.perf_counter() - start, exchange.waited))
+                        costs[rate, arm].append(time.perf_counter() - start)
             if world.is_rank0:
-                last = [f"{arm} {found[-1].seconds:.2f} s at {rate:,}" for (rate, arm), found in costs.items()]
+                last = [f"{arm} {found[-1]:.2f} s at {rate:,}" for (rate, arm), found in costs.items()]
                 print(f"exchange: round {number} of {options.rounds}:", "; ".join(last), file=sys.stderr, flush=True)
         if world.is_rank0:
-            n_parameters = sum(parameter.numel() for parameter in model.parameters())
+            n_parameters = sum(parameter.numel() for parameter in session.model.parameters())
             print(f"{n_parameters:,} parameters, updates of {options.update_tokens:,} tokens, {options.precision}\n")
             print(table(costs, mbits))
 
@@ -147,15 +101,14 @@ def throughput(world: World) -> float:
     return 8e-6 * PROBE_BYTES / (time.perf_counter() - start)
 
 
-def table(costs: dict[tuple[int, str], list[Cost]], mbits: dict[int, float]) -> str:
+def table(costs: dict[tuple[int, str], list[float]], mbits: dict[int, float]) -> str:
     """Return a Markdown table of medians and quartiles; the time saved is that of updates of the same round."""
-    head = ("Mbit/s (reached)", "exchange", "s per update", "of these waiting after the backward pass", "time saved")
+    head = ("Mbit/s (reached)", "exchange", "s per update", "time saved")
     rows = [head, ("---",) * len(head)]
-    for (rate, arm), found in sorted(costs.items()):
-        saved = [100 * (1 - new.seconds / old.seconds) for new, old in zip(found, costs[rate, ARMS[0]], strict=True)]
-        seconds, waited = spread([cost.seconds for cost in found], 2), spread([cost.waited for cost in found], 2)
+    for (rate, arm), found in costs.items():
+        saved = [100 * (1 - new / old) for new, old in zip(found, costs[rate, ARMS[0]], strict=True)]
         shown = "" if arm == ARMS[0] else f"{spread(saved, 0)} %"
-        rows.append((f"{rate:,} ({mbits[rate]:,.0f})", arm, seconds, waited, shown))
+        rows.append((f"{rate:,} ({mbits[rate]:,.0f})", arm, spread(found, 2), shown))
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

@@ -260,19 +260,19 @@ def print_route(root: Path, folder: Path) -> None:
     settings = _first("nmt.config.load:load_config", "nmt.config_file:load_config")(folder / "config.yaml")
     with Route(root / "nmt", MARK) as text:
         _first("nmt.prepare.prepare:prepare", "nmt.prepare:prepare")(settings, folder / "data", echo=lambda _: None)
-    loop = import_module("nmt.training.loop")
+    loop, module = import_module("nmt.training.loop"), import_module("nmt.training.objective")
     import numpy as np
 
     class LossIsThere(BaseException):
         pass
 
-    objective = loop.objective
+    objective = module.objective
 
     def until_the_loss(*args: object, **options: object) -> object:
         objective(*args, **options)  # which it returns to the loop
         raise LossIsThere
 
-    vars(loop)["objective"] = until_the_loss
+    vars(module)["objective"] = until_the_loss
     batching, losses = import_module("nmt.data.batching"), import_module("nmt.training.loss")
     arrays = (np.ndarray, batching.PairLengths, batching.Batch, losses.LossSums)
     with Route(root / "nmt", arrays) as ids, suppress(LossIsThere):

@@ -30,7 +30,7 @@ PHASES = (
     ("nmt.training.setup.choices", "pick_float32_library", "probes"),
     ("nmt.training.setup.choices", "pick_max_tokens", "probes"),
     ("nmt.training.setup.start", "write_run", "writing the run"),
-    ("nmt.training.report.reporting", "TrainingLog", "writing the run"),
+    ("nmt.training.report.meter", "TrainingLog", "writing the run"),
     ("nmt.data.windows", "epoch_updates", "batches of the epoch"),
     ("nmt.training.loop", "train_step", "first update"),
 )

@@ -46,7 +46,7 @@ from nmt.runs.state import TrainState
 from nmt.text.tokenizer import N_SPECIAL
 from nmt.training.loop import train_step
 from nmt.training.optim import make_optimizer, make_scaler
-from nmt.training.parallel.world import World
+from nmt.training.parallel import World
 from nmt.training.session import Session
 from nmt.training.validate import Validator
 

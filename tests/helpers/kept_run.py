@@ -20,6 +20,7 @@ from nmt.runs.checkpoint import save_checkpoint, saved_steps
 from nmt.runs.state import TrainState
 from nmt.training import loop
 from nmt.training.report import log as log_module
+from nmt.training.setup import choices
 from tiny_corpus import tiny_settings, tiny_text
 
 TIMES = ("minutes", "seconds", "tokens_per_second")
@@ -36,7 +37,8 @@ class NoBoard:
 
 
 def quicken(patch: pytest.MonkeyPatch) -> None:
-    """Train without TensorBoard, and without waiting for the disk."""
+    """Train without TensorBoard, without waiting for the disk, and without probes that may choose another library."""
+    patch.setattr(choices, "pick_float32_library", lambda *_: "mkl")
     patch.setattr(log_module, "Board", NoBoard)
     patch.setattr(os, "fsync", lambda _: None)
 

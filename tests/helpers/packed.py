@@ -10,7 +10,7 @@ import torch
 
 from models import VOCAB
 from nmt.data.batching import Pairs
-from nmt.model import varlen
+from nmt.model import attention
 
 SRC, TGT = [6, 0, 3, 9, 1, 0], [4, 5, 0, 8, 2, 0]  # without </s>: sentences of one token are among them
 
@@ -61,5 +61,5 @@ def kernel_calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
 
     torchs._varlen_attn.register_kernel("cpu")(forward)
     torchs._varlen_attn_backward.register_kernel("cpu")(backward)
-    monkeypatch.setattr(varlen, "KERNEL_DEVICES", {"cpu"})
+    monkeypatch.setattr(attention, "KERNEL_DEVICES", {"cpu"})
     return found

@@ -28,7 +28,7 @@ from nmt.config.load import dump_config
 from nmt.layout import RunDir
 from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_optimizer, load_weights
-from nmt.training.parallel.world import joined
+from nmt.training.parallel import joined
 from tiny_corpus import tiny_settings, tiny_text
 
 # Sums of float32 in another order differ in the seventh digit; an eps above that noise keeps Adam from magnifying it.

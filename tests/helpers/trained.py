@@ -16,8 +16,7 @@ from nmt.layout import RunDir
 from nmt.model.transformer import Model
 from nmt.training.loop import fit
 from nmt.training.setup.start import Session, start
-from nmt.training.validate import Validation
-from nmt.training.validate_text import TextValidator
+from nmt.training.validate import TextValidator, Validation
 from tiny_corpus import tiny_settings
 
 TIMES = ("minutes", "tokens_per_second")

@@ -165,7 +165,7 @@ def test_completion_is_installed_in_the_shell_there_is(
     monkeypatch.setattr("shellingham.detect_shell", lambda: ("dash", "/bin/dash"))
     told = nmt("--install-completion")
     assert (told.status, told.out) == (2, "")
-    assert told.err.startswith("nmt: completion supports bash, zsh, fish, powershell, pwsh, found dash: ")
+    assert told.err.startswith("nmt: completion is available for bash, zsh, fish, powershell, pwsh, found dash: ")
 
 
 def test_bash_completes_by_the_script(nmt: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +263,7 @@ TOGETHER = (
         (["train", "--resume"], ["runs: no run directory here; make one with nmt train, or name one with --run"]),
         (
             ["train", "--resume", "--run", "nowhere"],
-            ["nowhere: no run here to resume; without --resume a new one starts"],
+            ["nowhere: no run to resume; leave out --resume to start a new one"],
         ),
         (["translate"], ["runs: no run directory here; make one with nmt train, or name one with --run"]),
         (["evaluate"], ["runs: no run directory here; make one with nmt train, or name one with --run"]),
@@ -285,7 +285,7 @@ TOGETHER = (
         ),
         (
             ["evaluate", "--history", "--beam", "1"],
-            ["--history shows what was measured before: it goes with one --run, --split and --json alone"],
+            ["--history can be combined only with one --run, --split and --json"],
         ),
         (
             ["evaluate", "--history", "--run", "nowhere"],

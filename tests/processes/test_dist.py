@@ -11,6 +11,7 @@ import torch
 from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.data import mixing
+from nmt.data.updates import Update
 from nmt.errors import CheckpointError, ConfigError, DataError, StoppedError
 from nmt.layout import RunDir
 from nmt.prepare.pipeline.work import Sizes
@@ -18,9 +19,9 @@ from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_optimizer, load_weights, saved_steps
 from nmt.runs.state import load_state
 from nmt.training import limits
+from nmt.training import parallel as dist_module
 from nmt.training.loop import fit, forward_backward
-from nmt.training.parallel import world as dist_module
-from nmt.training.parallel.world import World, joined
+from nmt.training.parallel import World, joined
 from nmt.training.setup.start import start
 from several import (
     NEW,
@@ -166,8 +167,8 @@ def in_two(world: World, folder: Path) -> None:
     for name, there in (("own", World()), ("sum", world)):
         session = start(config, folder / "data", folder / f"{name}-{world.rank}", resume=False, world=there)
         micro_batches = [session.pairs.lengths.sort(torch.arange(9).numpy())] if world.rank else []
-        stats = forward_backward(session, micro_batches, 100)
-        session.exchange.finish()
+        if there is world or world.rank:
+            stats = forward_backward(session, micro_batches, Update(torch.arange(9).numpy(), 100))
         found[name] = [p.grad for p in session.model.parameters()]
     world.all_reduce(stats.sums)
     found["stats"] = stats

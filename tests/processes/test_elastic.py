@@ -20,7 +20,7 @@ from nmt.layout import RunDir
 from nmt.runs.checkpoint import saved_steps
 from nmt.runs.info import launch
 from nmt.training.loop import fit
-from nmt.training.parallel.world import meet
+from nmt.training.parallel import meet
 from several import NEW, SLOW_VALIDATION, Spawned, ended, left, the_other, torchrun
 
 # `nmt train` with something that happens in one process once `step` updates are done: in the first before the next one,
@@ -30,9 +30,7 @@ import os, signal, sys
 from nmt.cli import main
 from nmt.errors import DataError
 from nmt.training import loop
-from nmt.training.parallel import exchange
 
-exchange.BUCKET_BYTES = 4096
 real, rank, life = loop.train_step, int(os.environ["RANK"]), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
 
 def train_step(session, update):
@@ -90,6 +88,7 @@ FAILURES = {
     "raises an error": (f"if (rank, step) == (1, 12): {ERROR}", "RuntimeError: injected"),
     "finds a mistake": ('if (rank, step) == (1, 12): raise DataError("no more")', "nmt: rank 1: no more\n"),
     "dies": (f"if (rank, step) == (1, 12): {DIE}", "Signal 9 (SIGKILL)"),
+    "has not enough memory": ("if (rank, step) == (1, 12): raise MemoryError", "nmt: rank 1: "),
     "is the first and raises an error": (
         'if (rank, step) == (0, 12): raise RuntimeError("injected")',
         "Error: injected",
@@ -107,7 +106,7 @@ def test_if_one_process_fails_all_end(several, what):
     assert process.returncode == 1
     assert told in err
     others = err.count("nmt: rank 0 ends because another rank has ended, which may say why: ")
-    assert others == ("first" not in what) and err.count("nmt: rank") == others + ("mistake" in what), err
+    assert others == ("first" not in what) and err.count("nmt: rank") == others + ("nmt: rank 1: " in told), err
     assert saved_steps(run)[-1] == 10
 
 

@@ -239,7 +239,7 @@ def test_evaluate_needs_the_data_that_moved_away(toy: Path, nmt: Command) -> Non
     lost = nmt("evaluate", "--run", RUN)
     assert (lost.status, lost.err) == (
         2,
-        f"nmt: {toy}/gone: no such data directory, {RUN} was trained on it; name it with --data\n",
+        f"nmt: {toy}/gone: the data directory of {RUN} does not exist; name its new place with --data\n",
     )
     done(nmt("evaluate", "--run", RUN, "--data", "prepared"))
 
@@ -264,7 +264,7 @@ def test_resume_finds_the_data_it_was_trained_on(nmt: Command) -> None:
     lost = nmt("train", "--resume", "--set", "training.max_steps=202")
     assert (lost.status, lost.err.splitlines()[-1]) == (
         2,
-        "nmt: gone: no such data directory, runs/de-en was trained on it; name it with --data",
+        "nmt: gone: the data directory of runs/de-en does not exist; name its new place with --data",
     )
     done(nmt("train", "--resume", "--data", "kept", "--set", "training.max_steps=202"))
 
@@ -297,7 +297,7 @@ def test_resume_without_a_run(nmt: Command) -> None:
         result = nmt("train", "--resume", *arguments)
         assert (result.status, result.err) == (
             2,
-            "nmt: runs/none: no run here to resume; without --resume a new one starts\n",
+            "nmt: runs/none: no run to resume; leave out --resume to start a new one\n",
         )
     assert not Path("runs/none").exists()
 
@@ -367,9 +367,9 @@ def test_a_new_test_set_for_an_old_run(nmt: Command) -> None:
 def test_where_several_translations_cannot_go(nmt: Command) -> None:
     sets = ("--run", RUN, "--split", "toy", "--split", "valid", "--split", "toy")
     for output, message in {
-        "-": "--output - takes one split, found toy, valid; choose one with --split",
-        "test.de": "test.de: File exists; it is to be a directory for several files",
-        "no/where": "no/where: No such file or directory; it is to be a directory for several files",
+        "-": "--output - needs one split, found toy, valid; choose one with --split",
+        "test.de": "test.de: File exists; a directory is needed for several files",
+        "no/where": "no/where: No such file or directory; a directory is needed for several files",
     }.items():
         result = nmt("evaluate", *sets, "--output", output)
         assert (result.status, result.out, result.err) == (2, "", f"nmt: {message}\n")

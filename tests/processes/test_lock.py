@@ -21,7 +21,7 @@ from nmt.errors import CheckpointError, LockedError, NmtError
 from nmt.files.write import Lock, lock_holder
 from nmt.layout import RunDir
 from nmt.training.loop import fit
-from nmt.training.parallel.world import World
+from nmt.training.parallel import World
 from nmt.training.setup import lock as lock_module
 from nmt.training.setup.lock import locked
 

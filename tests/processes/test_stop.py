@@ -84,7 +84,7 @@ def at_the_end(run: Path) -> dict[str, Any]:
 
 POINTS = [
     ("training.loop.start", 1, 0),
-    ("training.report.reporting.announce", 1, 0),
+    ("training.report.meter.announce", 1, 0),
     ("training.loop.train_step", 1, 1),
     ("training.loop.train_step", 2, 2),
     ("training.loop.train_step", 5, 5),
@@ -92,12 +92,12 @@ POINTS = [
     ("runs.checkpoint.write_file", 1, 2),
     ("runs.checkpoint.write_file", 2, 2),
     ("runs.checkpoint.sync", 1, 2),
-    ("training.saving.checkpoints.rotate", 2, 3),
+    ("training.saving.rotate", 2, 3),
     ("training.validate.cross_entropy", 1, 3),
     ("training.validate.cross_entropy", 2, 6),
-    ("training.validate_text.corpus_score", 1, 3),
-    ("training.saving.checkpoints.update_state", 1, 3),
-    ("training.saving.best.write_selected", 1, 3),
+    ("training.validate.corpus_score", 1, 3),
+    ("training.saving.update_state", 1, 3),
+    ("training.saving.write_selected", 1, 3),
 ]
 
 
@@ -131,7 +131,7 @@ def test_a_validation_is_left_at_once_and_made_up_for(data, whole, tmp_path, cap
 @pytest.mark.usefixtures("quick")
 def test_the_validation_of_the_average_is_left_and_made_up_for(data, whole, tmp_path):
     config, run = settings(data), RunDir(tmp_path / "run")
-    assert stop("training.saving.best.average", 1, config, data, run.path).startswith("stopped at step 6 by SIGTERM")
+    assert stop("training.saving.average", 1, config, data, run.path).startswith("stopped at step 6 by SIGTERM")
     assert load_state(run.step(6)).last_check == 6 and not run.average.path.exists()
     live(config, data, run.path)
     assert kept(run.path) == kept(whole)
@@ -312,9 +312,9 @@ def scalars(run: Path) -> dict[str, list[tuple[int, float]]]:
     [
         ("training.loop.train_step", 4, [signal.SIGTERM]),
         ("training.validate.cross_entropy", 1, [signal.SIGTERM]),
-        ("training.saving.checkpoints.update_state", 1, [signal.SIGINT, signal.SIGINT]),
-        ("training.saving.best.average", 1, [signal.SIGTERM]),
-        ("training.saving.best.write_selected", 5, [signal.SIGINT, signal.SIGINT]),  # the average is logged already
+        ("training.saving.update_state", 1, [signal.SIGINT, signal.SIGINT]),
+        ("training.saving.average", 1, [signal.SIGTERM]),
+        ("training.saving.write_selected", 5, [signal.SIGINT, signal.SIGINT]),  # the average is logged already
     ],
 )
 def test_tensorboard_shows_every_step_once(data, whole, tmp_path, name, number, numbers):

@@ -68,7 +68,7 @@ def test_the_command(run: Path, source: Path, nmt: Command) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (["--workers", "2"], "--workers and --engine ray translate a file into a file: name --input"),
+        (["--workers", "2"], "--workers and --engine ray need files: name --input"),
         (["--engine", "ray", "--input", "a"], "translate a file into a file: name --input and --output"),
         (
             ["--workers", "2", "--input", "a", "--output", "b", "--prefix", "c"],

@@ -18,7 +18,7 @@ from nmt.data.batching import unpadded
 from nmt.data.corpus import Corpus
 from nmt.errors import ConfigError
 from nmt.layout import DataDir, RunDir
-from nmt.model.make import make_model
+from nmt.model.stacks import make_model
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
 from nmt.runs.weights import choose_weights
@@ -152,7 +152,7 @@ def test_what_does_not_go_with_a_classifier(trained: Path, whole: Path, tmp_path
         ),
         (["evaluate", "--run", trained, "--run", whole], "nmt evaluate with it alone"),
         (["compare", trained, whole], f"{trained}: has learned training.objective: classification, not to translate"),
-        (["evaluate", "--run", trained, "--beam", "2"], "has learned labels: with it go --split"),
+        (["evaluate", "--run", trained, "--beam", "2"], "is a classifier, for which only --split"),
         (["export", "--run", trained, "--output", tmp_path / "out"], "not to translate"),
         (["classify", "--run", whole], "translation, not labels; see nmt translate"),
     ):

@@ -19,10 +19,9 @@ from nmt.runs.info import read_selected
 from nmt.runs.model import open_saved
 from nmt.runs.state import load_state
 from nmt.runs.weights import choose_weights
-from nmt.training import loop
-from nmt.training.ema import Ema
 from nmt.training.loop import fit, train_step
 from nmt.training.objective import objective
+from nmt.training.optim import Ema
 from nmt.training.setup.start import start
 from tiny_corpus import tiny_settings
 from trained import assert_same_run, first_update, records, score, train_with_deaths
@@ -78,7 +77,7 @@ def test_an_update_that_changed_nothing_is_not_taken_in():
 
 def test_nothing_is_taken_in_of_a_loss_that_is_not_finite(tiny_data, text, tmp_path, monkeypatch):
     session = start(tiny_settings(text, training={"ema": 0.5}), tiny_data, tmp_path / "run", resume=False)
-    monkeypatch.setattr(loop, "objective", lambda *given: _infinite(*given))
+    monkeypatch.setattr("nmt.training.objective.objective", lambda *given: _infinite(*given))
     assert session.ema is not None
     before = {name: tensor.clone() for name, tensor in session.ema.tensors.items()}
     train_step(session, first_update(session))

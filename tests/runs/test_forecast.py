@@ -14,8 +14,8 @@ from nmt.config import TrainingConfig
 from nmt.layout import RunDir
 from nmt.runs.state import TrainState, load_state
 from nmt.training import loop
+from nmt.training.limits import FIRST_UPDATES, SLOW_UPDATES, cut_short, forecast, pace_is_known
 from nmt.training.loop import fit
-from nmt.training.report.forecast import FIRST_UPDATES, SLOW_UPDATES, cut_short, forecast, pace_is_known
 from nmt.training.validate import Validation, Validator
 
 WARM_UP = "the end of the warm-up (training.warmup_steps = 4000)"
@@ -114,7 +114,7 @@ def test_a_run_says_so_when_it_can_know_and_at_its_end(
     monkeypatch.setattr("nmt.training.report.meter.time", SimpleNamespace(monotonic=lambda: clock.now))
     for module in ("forecast", "meter"):
         monkeypatch.setattr(f"nmt.training.report.{module}.FIRST_UPDATES", 10)
-    monkeypatch.setattr("nmt.training.report.forecast.SLOW_UPDATES", 2)
+    monkeypatch.setattr("nmt.training.limits.SLOW_UPDATES", 2)
     config = settings(
         data, schedule="linear", warmup_steps=22, max_steps=25, max_minutes=0.4, validate_every_steps=8,
         save_every_steps=8, log_every_steps=5,

@@ -24,11 +24,10 @@ from nmt.config.load import dump_config
 from nmt.errors import CheckpointError
 from nmt.layout import RunDir
 from nmt.runs.checkpoint import load_optimizer, load_weights, saved_steps
-from nmt.training import loop, saver
+from nmt.training import loop, saving
+from nmt.training import session as session_module
 from nmt.training.loop import fit
-from nmt.training.report.board import Board
-from nmt.training.report.log import TrainingLog
-from nmt.training.saving import checkpoints
+from nmt.training.report.log import Board, TrainingLog
 
 pytestmark = pytest.mark.usefixtures("no_coverage")
 
@@ -36,7 +35,8 @@ READ_ONLY = """
 import ctypes, os, sys
 from pathlib import Path
 from nmt.cli import main
-from nmt.training import loop, saver
+from nmt.training import loop
+from nmt.training import session as session_module
 if os.geteuid() == 0:  # for root permissions are nothing, unless it gives up CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
     header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
     libc = ctypes.CDLL(None, use_errno=True)
@@ -80,7 +80,7 @@ def curves(path: Path) -> list[dict[str, Any]]:
 def test_a_disk_that_is_full_for_a_moment(data, tmp_path, saves_in, monkeypatch):
     """At any one operation there is no room, then there is again: two saves, a validation and an average."""
     if saves_in == "a thread":
-        monkeypatch.setattr(saver, "THREADED", ("cpu",))
+        monkeypatch.setattr(session_module, "THREADED", ("cpu",))
     config, whole, n_warned, n_ended = settings(data, max_steps=4, validate_every_steps=4), tmp_path / "whole", 0, 0
     with pytest.MonkeyPatch.context() as patch:
         disk = Full(patch, whole, 0, 0)
@@ -109,8 +109,8 @@ def test_a_disk_that_is_full_for_a_moment(data, tmp_path, saves_in, monkeypatch)
 
 @pytest.mark.usefixtures("quick")
 def test_a_save_that_fails_in_its_thread_is_told_at_the_next_step(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(saver, "THREADED", ("cpu",))
-    real, real_step, calls = checkpoints.save_checkpoint, loop.train_step, []
+    monkeypatch.setattr(session_module, "THREADED", ("cpu",))
+    real, real_step, calls = saving.save_checkpoint, loop.train_step, []
     goes_on = threading.Event()
 
     def save_checkpoint(*arguments: Any) -> None:
@@ -126,7 +126,7 @@ def test_a_save_that_fails_in_its_thread_is_told_at_the_next_step(data, tmp_path
             assert session.saver.saved_step == 0  # waits
         return real_step(session, update)
 
-    monkeypatch.setattr(checkpoints, "save_checkpoint", save_checkpoint)
+    monkeypatch.setattr(saving, "save_checkpoint", save_checkpoint)
     monkeypatch.setattr(loop, "train_step", train_step)
     run = RunDir(tmp_path / "run")
     fit(settings(data, save_every_steps=3, validate_every_steps=6), data, run.path)
@@ -139,7 +139,7 @@ def test_a_save_that_fails_in_its_thread_is_told_at_the_next_step(data, tmp_path
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("threaded", [(), ("cpu",)])
 def test_a_disk_that_is_full_to_the_end(data, whole, tmp_path, capsys, monkeypatch, threaded):
-    monkeypatch.setattr(saver, "THREADED", threaded)
+    monkeypatch.setattr(session_module, "THREADED", threaded)
     run = RunDir(tmp_path / "run")
     real = loop.train_step
     with pytest.MonkeyPatch.context() as patch:

@@ -23,7 +23,7 @@ from nmt.runs.log import read_log
 from nmt.runs.weights import choose_weights
 from nmt.share.export import Request, export
 from nmt.training.loop import fit
-from nmt.training.parallel.world import World
+from nmt.training.parallel import World
 from nmt.training.setup.init_from import PARTS, freeze
 from nmt.training.setup.start import start
 from several import CLOSE, NO_DROPOUT, in_processes

@@ -189,7 +189,7 @@ def test_settings_that_do_not_go_together(data: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"max_tokens: 201 is too small for the longest pair, both sides of a pair"):
         masked(data, pair_task=True, max_tokens=201)
     separate = {"tokenizer": {"joint": False}, "model": {"tie_embeddings": "none", "kind": "encoder"}}
-    with pytest.raises(ConfigError, match=r"objective: masked of both languages needs tokenizer\.joint"):
+    with pytest.raises(ConfigError, match=r"objective: masked in both languages needs tokenizer\.joint"):
         tiny_settings(data.parent / "text", training={"objective": "masked", "pair_task": True}, **separate)
     prepare(tiny_settings(data.parent / "text", **{**separate, "model": {"tie_embeddings": "none"}}), tmp_path / "data",
             echo=lambda _: None)  # fmt: skip
@@ -243,7 +243,7 @@ def test_two_scorers_agree_by_rank() -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ([], "nothing to score by: give --reverse RUN, beside --run, or --classifier RUN, or both"),
+        ([], "give --run and --reverse RUN, beside --run, or --classifier RUN, or both"),
         (
             ["--run", f"{Path(__file__).parents[1] / 'golden' / 'run'}", "--classifier", "y"],
             "--run needs --reverse RUN, a run of the opposite direction",

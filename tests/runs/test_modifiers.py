@@ -12,8 +12,8 @@ from nmt.runs.checkpoint import saved_steps
 from nmt.runs.info import read_info
 from nmt.runs.state import load_state
 from nmt.training.loop import accumulate_gradients, fit, train_step
-from nmt.training.memory import padded_tokens
-from nmt.training.parallel.world import World
+from nmt.training.parallel import World
+from nmt.training.setup.choices import padded_tokens
 from nmt.training.setup.start import start
 from tiny_corpus import tiny_settings, tiny_text
 from trained import first_update, records, session_of

@@ -68,7 +68,7 @@ def test_what_was_pushed_translates_as_the_run_does(hub: Hub, tmp_path: Path, nm
     assert pushed.status == 0, pushed.err
     assert pushed.out.splitlines() == [
         f"{hub.endpoint}/{NAME}/commit/{hub.commit(NAME, 'main')}: pushed, private",
-        f"nmt translate --model hf://{NAME} translates with it",
+        f"translate with nmt translate --model hf://{NAME}",
     ]
     assert hub.private == {NAME: True}
     pushed_config = yaml.safe_load(files(hub)["config.yaml"])
@@ -126,7 +126,7 @@ def test_an_exported_directory_is_pushed_as_it_is(hub: Hub, exported: Path, nmt:
     said = nmt("push", for_ctranslate2, NAME).out
     assert files(hub)["README.md"] == edited, "as it was written by hand"
     assert files(hub).keys() - {".gitattributes"} == before, "what nmt export did not write stays here"
-    assert said.endswith(f"nmt translate --model hf://{NAME} --engine ctranslate2 translates with it\n")
+    assert said.endswith(f"translate with nmt translate --model hf://{NAME} --engine ctranslate2\n")
     found = load_ctranslate2(api.download(f"hf://{NAME}")).translate(lines())
     assert found == Translator.load(GOLDEN / "run").translate(lines())
     assert 'load_ctranslate2(download("hf://a/b"))' in module.use("ctranslate2", "aa-bb", "a/b")
@@ -145,7 +145,7 @@ def test_a_model_for_transformers_is_pushed_and_not_loaded(hub: Hub, nmt: Comman
     run = write_run(tmp_path / "run")
     pushed = nmt("push", "--format", "transformers", "--license", "mit", "--public", run, NAME)
     assert (pushed.status, hub.private[NAME]) == (0, False), pushed.err
-    assert pushed.out.splitlines()[1] == f'AutoModelForSeq2SeqLM.from_pretrained("{NAME}") of transformers loads it'
+    assert pushed.out.splitlines()[1] == f'load it with AutoModelForSeq2SeqLM.from_pretrained("{NAME}") of transformers'
     wanted = export(Request(run, license="mit"), tmp_path / "DIR", "transformers").path
     card, names = (wanted / "README.md").read_text(), {path.name for path in wanted.iterdir()}
     assert names == files(hub).keys() - {".gitattributes"}

@@ -162,7 +162,7 @@ def test_a_data_directory_that_is_gone_is_named(tiny_data, text, tmp_path, monke
     monkeypatch.chdir(tmp_path)
     result = nmt("train", "--resume", "--run", tmp_path / "run")
     assert (result.status, result.err) == (
-        2, f"nmt: {data}: no such data directory, {tmp_path / 'run'} was trained on it; name it with --data\n"
+        2, f"nmt: {data}: the data directory of {tmp_path / 'run'} does not exist; name its new place with --data\n"
     )  # fmt: skip
 
 
@@ -275,7 +275,7 @@ def test_a_stop_and_a_death_before_the_old_ones_are_removed(tiny_data, text, tmp
     fit(config, tiny_data, tmp_path / "whole")
     stop_at(5, config, tiny_data, tmp_path / "parts", resume=False)
     with monkeypatch.context() as patch, pytest.raises(Died):
-        patch.setattr("nmt.training.saving.checkpoints.rotate", _dying)
+        patch.setattr("nmt.training.saving.rotate", _dying)
         fit(config, tiny_data, tmp_path / "parts", resume=True)
     fit(config, tiny_data, tmp_path / "parts", resume=True)
     assert_same_run(tmp_path / "whole", tmp_path / "parts")

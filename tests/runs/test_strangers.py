@@ -33,8 +33,8 @@ from nmt.share.export import Request, engine_folder, export
 from nmt.text import lines as stream
 from nmt.text import lines as text_lines
 from nmt.text.tokenizer import Tokenizer
-from nmt.training.report.board import Board
-from nmt.training.saving.checkpoints import rotate
+from nmt.training.report.log import Board
+from nmt.training.saving import rotate
 from tiny_run import PLAIN, tiny_config, tiny_model, write_run
 
 SECRET = b"of great worth\n"

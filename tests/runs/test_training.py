@@ -24,12 +24,12 @@ from nmt.runs.checkpoint import load_weights, saved_steps
 from nmt.runs.state import load_state
 from nmt.runs.weights import choose_weights
 from nmt.training import loop
+from nmt.training import objective as objectives
 from nmt.training.loop import fit, train_step
 from nmt.training.objective import cross_entropy
-from nmt.training.report.board import Board
-from nmt.training.report.log import TrainingLog
+from nmt.training.report.log import Board, TrainingLog
 from nmt.training.report.meter import Meter
-from nmt.training.saving.checkpoints import save
+from nmt.training.saving import save
 from nmt.training.setup import choices as choices_module
 from nmt.training.setup.start import Session, start
 from screen import rows, terminal
@@ -161,8 +161,8 @@ def test_a_schedule_that_ends_at_max_steps_is_told_to_have_changed(tiny_data, te
 
 def test_dropout_is_another_in_every_step_and_for_every_seed(tiny_data, text, tmp_path, monkeypatch):
     seeds = []
-    real = loop.objective
-    monkeypatch.setattr(loop, "objective", lambda *a: seeds.append(torch.initial_seed()) or real(*a))
+    real = objectives.objective
+    monkeypatch.setattr("nmt.training.objective.objective", lambda *a: seeds.append(torch.initial_seed()) or real(*a))
     for seed in (1, 2):
         session = session_of(tiny_data, text, tmp_path / f"run{seed}", seed=seed, max_tokens=5000)
         for _ in range(3):
@@ -325,7 +325,7 @@ def test_a_directory_with_something_in_it_is_not_trained_into(tiny_data, text, t
 
 
 def test_resume_without_a_run(tiny_data, text, tmp_path):
-    with pytest.raises(CheckpointError, match=r"nothing: no run here to resume; without --resume a new one starts"):
+    with pytest.raises(CheckpointError, match=r"nothing: no run to resume; leave out --resume to start a new one"):
         fit(tiny_settings(text), tiny_data, tmp_path / "nothing", resume=True)
     assert list(tmp_path.iterdir()) == []
 

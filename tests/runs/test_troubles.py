@@ -17,14 +17,15 @@ from nmt.errors import DivergedError, NmtError
 from nmt.layout import RunDir
 from nmt.runs.checkpoint import load_optimizer, load_weights
 from nmt.runs.state import TrainState
-from nmt.training import loop, memory, optim
+from nmt.training import loop, optim
+from nmt.training import objective as objectives
 from nmt.training.loop import fit, train_step
 from nmt.training.loss import LossSums
-from nmt.training.outcome import UpdateStats
-from nmt.training.parallel.world import World
-from nmt.training.report.alarms import collapse_alarm, loss_alarm
+from nmt.training.parallel import World
 from nmt.training.report.log import TrainingLog
-from nmt.training.report.meter import Meter
+from nmt.training.report.meter import Meter, collapse_alarm, loss_alarm
+from nmt.training.session import UpdateStats
+from nmt.training.setup import choices
 from nmt.training.setup.start import Session, start
 from tiny_corpus import tiny_settings
 
@@ -51,7 +52,7 @@ def first_update(session: Session) -> Update:
 
 def spoil(monkeypatch: pytest.MonkeyPatch, steps: set[int], factor: float) -> None:
     """Have the loss of these updates (counted from 0) multiplied by something that is not finite."""
-    real_step, real_objective, now = loop.train_step, loop.objective, [0]
+    real_step, real_objective, now = loop.train_step, objectives.objective, [0]
 
     def step(session: Session, update: Update) -> object:
         now[0] = session.state.step
@@ -63,7 +64,7 @@ def spoil(monkeypatch: pytest.MonkeyPatch, steps: set[int], factor: float) -> No
         return LossSums(sums.loss * scale, sums.nll * scale, sums.divergence, sums.n_correct, sums.n_tokens)
 
     monkeypatch.setattr(loop, "train_step", step)
-    monkeypatch.setattr(loop, "objective", objective)
+    monkeypatch.setattr("nmt.training.objective.objective", objective)
 
 
 # --- numbers ------------------------------------------------------------------------------------
@@ -98,13 +99,13 @@ def test_a_loss_that_is_not_finite_is_enough(tiny_data, text, tmp_path, monkeypa
     """Though its gradient is finite."""
     session = start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
     weights = [p.detach().clone() for p in session.model.parameters()]
-    real = loop.objective
+    real = objectives.objective
 
     def objective(*arguments: object) -> LossSums:
         sums = real(*arguments)  # type: ignore[arg-type]
         return LossSums(sums.loss + math.inf, sums.nll, sums.divergence, sums.n_correct, sums.n_tokens)
 
-    monkeypatch.setattr(loop, "objective", objective)
+    monkeypatch.setattr("nmt.training.objective.objective", objective)
     outcome = train_step(session, first_update(session))
     assert math.isfinite(outcome.stats.gradient_norm) and not math.isfinite(outcome.stats.loss)
     assert all(torch.equal(b, p) for b, p in zip(weights, session.model.parameters(), strict=True))
@@ -212,7 +213,7 @@ def test_the_same_translation_of_the_same_source_is_no_collapse():
 
 
 def test_a_collapse_is_in_the_log(tiny_data, text, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("nmt.training.saving.best.collapse_alarm", lambda *_: "all of it is empty")
+    monkeypatch.setattr("nmt.training.saving.collapse_alarm", lambda *_: "all of it is empty")
     fit(tiny_settings(text, training={"max_steps": 6, "average_last": 1}), tiny_data, tmp_path / "run")
     assert [record["message"] for record in records(tmp_path / "run", "warning")] == ["all of it is empty"]
     assert "warning: all of it is empty" in capsys.readouterr().err
@@ -226,7 +227,7 @@ class Scarce:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, limit: int, error: type[BaseException] | None = None) -> None:
         self.sizes: list[int] = []
-        real = loop.objective
+        real = objectives.objective
 
         def objective(model: object, batch: object, *others: object) -> LossSums:
             size = batch.src.shape[0] * max(batch.src.shape[1], batch.tgt_in.shape[1])  # type: ignore[attr-defined]
@@ -237,7 +238,7 @@ class Scarce:
                 raise error("…") if error else RuntimeError("DefaultCPUAllocator: can't allocate memory: 9 bytes")
             return sums
 
-        monkeypatch.setattr(loop, "objective", objective)
+        monkeypatch.setattr("nmt.training.objective.objective", objective)
 
 
 @pytest.mark.parametrize("layout", ["padded", "packed"])
@@ -281,7 +282,7 @@ def test_a_pair_that_does_not_fit_is_an_error_and_others_stay_what_they_are(tiny
         Scarce(patch, limit=0, error=ZeroDivisionError)
         with pytest.raises(ZeroDivisionError):
             train_step(session, first_update(session))
-    monkeypatch.setattr(loop, "objective", lambda *_: torch.zeros(2) @ torch.zeros(3))
+    monkeypatch.setattr("nmt.training.objective.objective", lambda *_: torch.zeros(2) @ torch.zeros(3))
     with pytest.raises(RuntimeError, match="size"):
         train_step(session, first_update(session))
 
@@ -302,7 +303,7 @@ def test_auto_finds_what_fits_and_keeps_it(tiny_data, text, tmp_path, monkeypatc
     # the other library has rows filled up, which in a model as small as this takes most of the memory
     monkeypatch.setattr("nmt.training.setup.choices.pick_float32_library", lambda *_: "mkl")
     for name, free in (("little", 6e6), ("middling", 24e6), ("plenty", 2**40)):
-        monkeypatch.setattr(memory, "free_bytes", lambda _, free=free: free)
+        monkeypatch.setattr(choices, "free_bytes", lambda _, free=free: free)
         found[name] = start(config, tiny_data, tmp_path / name, resume=False).max_tokens
     assert 100 < found["little"] < found["middling"] < found["plenty"] == 4 * 3000
     assert found["middling"] == pytest.approx(4 * found["little"], rel=0.3)
@@ -316,7 +317,7 @@ def test_auto_finds_what_fits_and_keeps_it(tiny_data, text, tmp_path, monkeypatc
 
 
 def test_auto_has_room_for_the_longest_pair_and_learns_as_ever(tiny_data, text, tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "free_bytes", lambda _: 0.0)
+    monkeypatch.setattr(choices, "free_bytes", lambda _: 0.0)
     losses = []
     for max_tokens in ("auto", 5000):
         config = tiny_settings(text, model=NO_DROPOUT, training={"max_tokens": max_tokens, "max_steps": 6})
@@ -326,7 +327,7 @@ def test_auto_has_room_for_the_longest_pair_and_learns_as_ever(tiny_data, text, 
 
 
 def test_free_memory_is_a_number_on_this_machine():
-    assert 1e6 < memory.free_bytes(torch.device("cpu")) < 1e14
+    assert 1e6 < choices.free_bytes(torch.device("cpu")) < 1e14
 
 
 def test_the_estimate_of_memory_is_near_what_is_kept(tiny_data, text, tmp_path):
@@ -336,7 +337,7 @@ def test_the_estimate_of_memory_is_near_what_is_kept(tiny_data, text, tmp_path):
     for consistency in ("none", "rdrop"):  # the second with a second pass
         settings = TrainingConfig(consistency=consistency)
         given = session.model, session.pairs, settings, "float32", session.device
-        one, two = (memory.pass_bytes(given[0], given[1], longest[:n], *given[2:]) for n in (20, 40))
+        one, two = (choices.pass_bytes(given[0], given[1], longest[:n], *given[2:]) for n in (20, 40))
         assert 1.5 * one < two < 2.5 * one
         found.append(two)
     assert 1.6 * found[0] < found[1]
@@ -381,8 +382,8 @@ def test_the_scaler_is_ready_for_a_process_that_has_nothing_to_learn_from(tiny_d
 
 def test_processes_draw_their_own_dropout_and_share_the_update(tiny_data, text, tmp_path, monkeypatch):
     session = start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
-    seeds, real = [], loop.objective
-    monkeypatch.setattr(loop, "objective", lambda *a: seeds.append(torch.initial_seed()) or real(*a))
+    seeds, real = [], objectives.objective
+    monkeypatch.setattr("nmt.training.objective.objective", lambda *a: seeds.append(torch.initial_seed()) or real(*a))
     update, nll = first_update(session), 0.0
     for step in (0, 1):
         for rank in (0, 1):
@@ -399,10 +400,10 @@ def test_out_of_memory_elsewhere_has_no_traceback(tiny_data, text, tmp_path, mon
         raise RuntimeError("CUDA error: out of memory")
 
     if where == "probe":
-        monkeypatch.setattr(memory, "pass_bytes", failing)
+        monkeypatch.setattr(choices, "pass_bytes", failing)
         config = tiny_settings(text, training={"max_tokens": "auto"})
         session = start(config, tiny_data, tmp_path / "run", resume=False)
-        assert session.max_tokens == memory.padded_tokens(session.pairs.lengths, session.pairs.lengths.longest(1))
+        assert session.max_tokens == choices.padded_tokens(session.pairs.lengths, session.pairs.lengths.longest(1))
         return
     monkeypatch.setattr(optim.Adam, "step", failing)
     with pytest.raises(NmtError, match="run: not enough memory"):
@@ -419,8 +420,8 @@ def test_memory_that_files_take_in_a_container_is_free(monkeypatch):
         return group.get(path.name) or real(path)
 
     monkeypatch.setattr(Path, "read_text", read_text)
-    assert memory.free_bytes(torch.device("cpu")) == 15e9
+    assert choices.free_bytes(torch.device("cpu")) == 15e9
     group["memory.max"] = "max"
-    assert memory.free_bytes(torch.device("cpu")) == 64000000 * 1024
+    assert choices.free_bytes(torch.device("cpu")) == 64000000 * 1024
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
-    assert memory.free_bytes(torch.device("cpu")) == 16000000 * 1024
+    assert choices.free_bytes(torch.device("cpu")) == 16000000 * 1024

@@ -27,6 +27,7 @@ from nmt.prepare.prepare import prepare
 from nmt.prepare.recipe import changes_since, recipe
 from nmt.runs.state import load_state, read_seal, state_text
 from nmt.training import loop
+from nmt.training import objective as objectives
 from nmt.training.loop import Session, fit
 from nmt.training.setup.start import start
 from tiny_corpus import tiny_settings, tiny_text
@@ -279,13 +280,13 @@ def mapped(folder: Path) -> set[str]:
 
 def test_a_skipped_update_is_logged_with_the_rows_of_the_corpus(folder, tmp_path, monkeypatch):
     seen = trained_rows(monkeypatch)
-    real = loop.objective
+    real = objectives.objective
 
     def objective(*given: object) -> object:
         sums = real(*given)
         return sums if len(seen) != 5 else type(sums)(**{**vars(sums), "loss": sums.loss * float("nan")})
 
-    monkeypatch.setattr(loop, "objective", objective)
+    monkeypatch.setattr("nmt.training.objective.objective", objective)
     fit(config_of(folder, max_steps=6, update_tokens=500), folder / "shards", tmp_path / "run")
     (record,) = records(tmp_path / "run", "skipped")
     assert record["rows"] == sorted(seen[4][1]) and json.dumps(record)

@@ -19,9 +19,9 @@ def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
 def test_the_time_saved_is_that_of_updates_in_the_same_round() -> None:
     costs = {
-        (300, "after"): [exchange.Cost(seconds, 4.0) for seconds in (10.0, 20.0, 40.0)],
-        (300, "during"): [exchange.Cost(seconds, 0.5) for seconds in (8.0, 15.0, 36.0)],
+        (300, "float32"): [10.0, 20.0, 40.0],
+        (300, "bf16"): [8.0, 15.0, 36.0],
     }
     *_, first, second = exchange.table(costs, {300: 290.4}).splitlines()
-    assert first == "| 300 (290) | after | 20.00 (15.00–30.00) | 4.00 (4.00–4.00) |  |"
-    assert second == "| 300 (290) | during | 15.00 (11.50–25.50) | 0.50 (0.50–0.50) | 20 (15–22) % |"
+    assert first == "| 300 (290) | float32 | 20.00 (15.00–30.00) |  |"
+    assert second == "| 300 (290) | bf16 | 15.00 (11.50–25.50) | 20 (15–22) % |"

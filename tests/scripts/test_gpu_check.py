@@ -24,7 +24,7 @@ import torch
 from nmt import process
 from nmt.model.transformer import Transformer
 from nmt.prepare.prepare import prepare
-from nmt.training.report.board import Board
+from nmt.training.report.log import Board
 from nmt.training.setup import resume as restore
 from places import ROOT, SCRIPTS
 from scripts.gpu import agreement, machine, setting, speed, training

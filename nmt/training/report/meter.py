@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from nmt.data.mixing import is_mixed
+from nmt.data.modifiers import N_TRIED, Modifiers
 from nmt.errors import DivergedError
+from nmt.evaluate.metrics import looks_tokenized
+from nmt.runs.state import TrainState
+from nmt.training.limits import FIRST_UPDATES, check_is_due, forecast, pace_is_known
 from nmt.training.optim import learning_rate
-from nmt.training.outcome import Outcome, UpdateStats
-from nmt.training.report.alarms import ADVICE, loss_alarm
-from nmt.training.report.forecast import FIRST_UPDATES, forecast, pace_is_known
 from nmt.training.report.log import TrainingLog
-from nmt.training.report.mixture import mixture
 from nmt.training.report.profile import Profile
-from nmt.training.session import Session
+from nmt.training.session import Outcome, Session, UpdateStats
 
 SHOW_SECONDS = 0.5  # between updates of the progress bar
 MAX_SKIPPED_IN_A_ROW = 50
@@ -278,3 +281,126 @@ class NullMeter(Meter):
 
     def show(self, at_once: bool = False) -> None:
         """Do nothing."""
+
+
+MEMORY_STEPS = 50  # time constant of the moving average of the loss, in updates
+CLIMB = 1.0  # nats per token
+SHARE = 0.5  # of the translations
+ADVICE = "start another run with a lower training.peak_lr or training.factor, or more training.warmup_steps"
+
+
+def loss_alarm(state: TrainState, loss: float, n_updates: int) -> str | None:
+    """Update the recent loss with the mean `loss` of the last `n_updates`.
+
+    Returns a warning once it is far above its minimum, one for each rise.
+    """
+    weight = 1.0 - math.exp(-n_updates / MEMORY_STEPS)
+    recent = loss if state.recent_loss is None else state.recent_loss + weight * (loss - state.recent_loss)
+    state.recent_loss = recent
+    state.lowest_loss = recent if state.lowest_loss is None else min(recent, state.lowest_loss)
+    was_high, state.loss_is_high = state.loss_is_high, recent > state.lowest_loss + CLIMB
+    if not state.loss_is_high or was_high:
+        return None
+    return f"the loss has climbed from {state.lowest_loss:.2f} to {recent:.2f}: training may have diverged; {ADVICE}"
+
+
+def collapse_alarm(sources: Sequence[str], translations: Sequence[str]) -> str | None:
+    """Return a warning if most translations of the development set are empty, the same, or repeat a word."""
+    n = len(translations)
+    common, n_common = Counter(translations).most_common(1)[0]
+    n_repeated = sum(_repeats(line) for line in translations)
+    n_empty = sum(not line.strip() for line in translations)
+    if n_empty > SHARE * n:
+        problem = f"{n_empty} of {n} translations of the development set are empty"
+    elif n_common > SHARE * n and sources.count(sources[translations.index(common)]) <= SHARE * n:
+        problem = f"{n_common} of {n} translations of the development set are the same: {common[:60]!r}"
+    elif n_repeated > SHARE * n:
+        problem = f"{n_repeated} of {n} translations of the development set repeat a word or two over and over"
+    else:
+        return None
+    return f"{problem}; early in a run that is usual, later it is not: look at the learning rate and at the text"
+
+
+def _repeats(line: str) -> bool:
+    """Whether one or two words make up most of a line."""
+    words = line.split()
+    if len(words) < 8:
+        return False
+    return sum(n for _, n in Counter(words).most_common(2)) > 0.75 * len(words)
+
+
+def mixture(session: Session) -> Iterator[str]:
+    """Yield what the stage mixes, if the config asks for anything but each corpus by its size."""
+    config, mix, state = session.config, session.windows.mix, session.state
+    if not is_mixed(config):
+        return
+    stage, settings = mix.stages[state.stage], config.training
+    n_pairs, until = stage.n_pairs, "in this stage"
+    if n_pairs is None:
+        n_updates = stage.n_updates
+        if n_updates is None:
+            n_updates, until = settings.max_steps - state.stage_step, "until training.max_steps"
+        n_pairs = n_updates * mix.n_pairs // session.n_epoch_updates
+    if len(mix.stages) > 1:
+        yield f"stage {state.stage + 1} of {len(mix.stages)} mixes the training corpora, from step {state.stage_step}:"
+    for corpus, share in zip(mix.corpora, stage.shares, strict=True):
+        passes, expected = (float(share * n / corpus.n) for n in (mix.n_pairs, n_pairs))
+        yield (
+            f"{corpus.name} ({corpus.n:,} pairs): {float(share):.4g} of the pairs learned from, "
+            f"{passes:.3g} passes an epoch, about {expected:.3g} {until}"
+        )
+
+
+@contextmanager
+def reporting(session: Session, profile: bool) -> Iterator[Meter]:
+    """Context of a training: a meter that reports to an open log, with a profile of a few steps if asked for."""
+    state, settings, run = session.state, session.config.training, session.run
+    is_checked = not check_is_due(session)
+    with TrainingLog(run, state.step, state.log_bytes, is_checked, settings.max_steps, state.log_waiting) as log:
+        announce(session, log)
+        tracing = Profile(settings, session.device, state.step, run.trace, log) if profile else nullcontext()
+        try:
+            with tracing as profiler:
+                yield Meter(session, log, profiler)
+        except KeyboardInterrupt:
+            log.say(
+                f"interrupted at step {state.step}; nmt train --resume continues from step {session.saver.saved_step}"
+            )
+            raise
+
+
+def announce(session: Session, log: TrainingLog) -> None:
+    """Say what is about to be trained, on what, and where it is written."""
+    n_parameters = sum(parameter.numel() for parameter in session.model.parameters())
+    n_learned = sum(parameter.numel() for parameter in session.model.parameters() if parameter.requires_grad)
+    pairs = "lines" if session.config.learns_lines else "pairs"
+    n_pairs = session.windows.n_examples
+    learned = "" if n_learned == n_parameters else f" ({n_learned:,} of them learned)"
+    log.say(
+        f"{session.config.data.direction}: {n_pairs:,} {pairs}, {n_parameters:,} parameters{learned}, "
+        f"{session.precision} on {session.device.type}{' packed' if session.packing else ''}, into {session.run.path}"
+    )
+    if isinstance(session.modifiers, Modifiers):
+        announce_modifiers(session, session.modifiers, log)
+    if looks_tokenized(session.validator.references):
+        log.say(
+            "the development set looks tokenised: its BLEU here is of text that is tokenised once more; "
+            "nmt evaluate --tokenize none scores it as it stands"
+        )
+    if session.forward is not None:
+        log.say("compiling the model first: its first updates take a minute or more (training.compile)")
+    if session.state.step:
+        log.say(f"resuming from step {session.state.step}")
+
+
+def announce_modifiers(session: Session, modifiers: Modifiers, log: TrainingLog) -> None:
+    """Say which modifiers are on, and log an example of each; say which have no effect."""
+    rates = ", ".join(f"{name} {rate:g}" for name, rate in modifiers.rates.items())
+    log.say(f"modifiers: {rates} (shares of the pairs; log.jsonl has an example of each)")
+    n_tried = min(len(session.pairs), N_TRIED)
+    for name, example in modifiers.examples(session.pairs).items():
+        if example is None:
+            log.say(f"warning: training.modifiers.{name} has no effect on any of {n_tried} pairs that were tried")
+        elif session.state.step == 0:
+            record = {"kind": "modifier", "step": 0, "minutes": 0.0, "modifier": name}
+            log.log({**record, "src": example[0], "tgt": example[1]})

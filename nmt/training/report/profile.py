@@ -27,8 +27,8 @@ from nmt.config import TrainingConfig
 from nmt.errors import StoppedError, UnsafeFileError
 from nmt.files.read import refuse_links
 from nmt.files.write import replace_file
-from nmt.training.outcome import Outcome
 from nmt.training.report.log import TrainingLog
+from nmt.training.session import Outcome
 
 WARM_UP, N_STEPS = 5, 10
 STEP, MAKING = "step", "making batches"

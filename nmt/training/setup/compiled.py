@@ -19,9 +19,9 @@ from torch import Tensor
 from nmt.config import Config
 from nmt.console import say
 from nmt.errors import ConfigError, NmtError
+from nmt.model.attention import packing_obstacle
 from nmt.model.masks import Layout, Padded
 from nmt.model.transformer import Model
-from nmt.model.varlen import packing_obstacle
 from nmt.training.objective import Forward
 
 BACKEND = "inductor"
@@ -71,11 +71,13 @@ def compiled(model: Model, mode: str | None = None, cuts: bool = False) -> Forwa
     NmtError if the model cannot be compiled. If a later recompilation fails, or there are too many, the model runs
     uncompiled from then on, with a message.
     """
+    import torch._dynamo.config as dynamo
     import torch._inductor.config as inductor
     import torch.fx.experimental._config as shapes
     import torch.nn.attention.varlen  # not while compiling
     from torch._dynamo.exc import FailOnRecompileLimitHit, TorchDynamoException
 
+    dynamo.optimize_ddp = False  # the graph stays whole; split in buckets it has not been tried with dynamic sizes
     shapes.use_duck_shape = False  # sizes that happen to be equal at first may differ later
     # else it fuses reductions in the backward pass of layer norm for large batches only (d_model * tokens >= 5 * 2^20),
     # and compiles once for those and once for smaller ones

@@ -21,8 +21,7 @@ from nmt.runs.checkpoint import Tensors, saved_steps
 from nmt.runs.folder import fingerprint
 from nmt.runs.info import InitialWeights, RunInfo
 from nmt.runs.model import Saved, open_saved
-from nmt.training.parallel.shard import shard_like
-from nmt.training.parallel.world import World
+from nmt.training.parallel import World, shard_like
 
 # every parameter belongs to embeddings, encoder, decoder or head
 PARTS = {

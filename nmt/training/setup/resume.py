@@ -27,7 +27,7 @@ from nmt.runs.checkpoint import (
 from nmt.runs.info import RunInfo, read_info
 from nmt.runs.state import TrainState, load_state
 from nmt.training.limits import LIMITS
-from nmt.training.parallel.shard import shard_like
+from nmt.training.parallel import shard_like
 from nmt.training.session import Session, position_of
 from nmt.training.setup.inputs import Inputs
 

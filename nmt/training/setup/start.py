@@ -13,27 +13,21 @@ from nmt.data.modifiers import Modifiers
 from nmt.errors import DataError, NmtError
 from nmt.files.write import replace_file, sync
 from nmt.layout import RUN_FORMAT, DataDir, RunDir
-from nmt.model.precision import use_float32_library
+from nmt.model.precision import Halves, use_float32_library
 from nmt.process import Stop
 from nmt.runs.info import InitialWeights, RunInfo, launch, write_info
 from nmt.runs.state import TrainState
 from nmt.text.tokenizer import Tokenizers
-from nmt.training.halves import Halves
 from nmt.training.limits import is_finished
 from nmt.training.optim import make_optimizer, make_scaler
-from nmt.training.parallel.exchange import EXCHANGE_DTYPES
-from nmt.training.parallel.shard import shard
-from nmt.training.parallel.world import World
+from nmt.training.parallel import EXCHANGE_DTYPES, World, shard
 from nmt.training.session import Session
 from nmt.training.setup.choices import Choices, choose
 from nmt.training.setup.compiled import compiled
 from nmt.training.setup.init_from import NO_WEIGHTS, load_initial, read_initial
-from nmt.training.setup.inputs import Inputs, read_inputs
-from nmt.training.setup.preflight import check_disk, check_sentences, warn_of_unused
+from nmt.training.setup.inputs import Inputs, check_disk, check_sentences, read_inputs, warn_of_unused
 from nmt.training.setup.resume import check_resume, restore
-from nmt.training.validate import Validator
-from nmt.training.validate_classes import ClassValidator
-from nmt.training.validate_text import TextValidator
+from nmt.training.validate import ClassValidator, TextValidator, Validator
 
 
 def write_run(session: Session, corpus: Corpus, choices: Choices, initial: InitialWeights | None, resume: bool) -> None:

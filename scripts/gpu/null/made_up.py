@@ -19,8 +19,7 @@ from nmt.search.rules import Rules
 from nmt.search.step import Hypothesis
 from nmt.training import loop
 from nmt.training.loss import LossSums
-from nmt.training.outcome import Outcome, UpdateStats
-from nmt.training.session import Session
+from nmt.training.session import Outcome, Session, UpdateStats
 from nmt.training.validate import Validator
 from scripts.gpu import machine, speed, training
 

@@ -22,7 +22,7 @@ TOGETHER = "--ref F compares files: --hyp A B or --group NAME=A,B,C, without opt
 
 
 def untrained(path: Path, config: Config, data: Path, seed: int) -> None:
-    """A run whose model has learned nothing."""
+    """Write a run with an untrained model."""
     corpus = Corpus.open(DataDir(data))
     tokenizer = corpus.tokenizers["aa"]
     path.mkdir(parents=True)
@@ -36,7 +36,7 @@ def untrained(path: Path, config: Config, data: Path, seed: int) -> None:
 
 @pytest.fixture(scope="module")
 def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with runs, and with files of translations."""
+    """A folder with runs and files of translations."""
     folder = tmp_path_factory.mktemp("compare")
     for seed in range(6):
         untrained(folder / f"runs/r-{seed}", settings(data, seed=seed), data, seed)
@@ -71,7 +71,7 @@ def refused(result: Result) -> str:
 # --- files --------------------------------------------------------------------------------------
 
 
-def test_files_as_a_shell_names_them(nmt: Command) -> None:
+def test_compare_files_given_as_several_values(nmt: Command) -> None:
     told = json.loads(done(nmt("compare", "--hyp", "a.en", "b.en", "c.en", "--ref", "ref.en", "--json")).out)
     assert [group["name"] for group in told["groups"]] == ["a.en", "b.en", "c.en"]
     assert (told["baseline"], told["lines"], told["languages"]) == ("a.en", 6, None)
@@ -84,13 +84,13 @@ def test_files_as_a_shell_names_them(nmt: Command) -> None:
     assert json.loads(done(one_by_one).out) == told
 
 
-def test_the_screen_and_the_baseline(nmt: Command) -> None:
+def test_compare_with_baseline_and_two_references(nmt: Command) -> None:
     told = done(nmt("compare", "--hyp", "a.en", "b.en", "--ref", "ref.en", "c.en", "--baseline", "b.en")).out
     assert told.startswith("ref.en c.en: 6 lines, compared with b.en\n")
     assert "nrefs:2" in told and "a.en is " in told and "note: " in told
 
 
-def test_groups_of_files(nmt: Command) -> None:
+def test_compare_groups_of_files(nmt: Command) -> None:
     told = json.loads(done(nmt("compare", "--group", "x=a.en,b.en", "y=re*.en,c.en", "--ref", "ref.en", "--json")).out)
     assert [[system["name"] for system in group["systems"]] for group in told["groups"]] == [
         ["a.en", "b.en"], ["ref.en", "c.en"],
@@ -98,7 +98,7 @@ def test_groups_of_files(nmt: Command) -> None:
     assert told["results"][0]["differences"][0]["p"] is None
 
 
-def test_the_page(nmt: Command, tmp_path: Path) -> None:
+def test_compare_writes_html_page(nmt: Command, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     done(nmt("compare", "--hyp", "a.en", "b.en", "--ref", "ref.en", "--html", page))
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
@@ -112,25 +112,25 @@ def test_the_page(nmt: Command, tmp_path: Path) -> None:
     [
         (["--hyp", "a.en", "--ref", "ref.en"], "a.en: a comparison takes at least two systems"),
         (["--hyp", "a.en", "tok.en", "--ref", "ref.en"], "tok.en looks tokenised, a.en does not: detokenise it"),
-        (["--hyp", "a.en", "b.en"], "files of translations are compared by their references: add --ref F"),
-        (["runs/r-0", "runs/r-1", "--src", "c.en"], "files of translations are compared by their references"),
+        (["--hyp", "a.en", "b.en"], "--hyp and --src need the references: --ref F"),
+        (["runs/r-0", "runs/r-1", "--src", "c.en"], "--hyp and --src need the references"),
         (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--split", "test"], TOGETHER),
         (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--beam", "2"], TOGETHER),
         (["runs/r-0", "runs/r-1", "--ref", "ref.en"], TOGETHER),
-        (["runs/r-0", "--hyp", "a.en", "--ref", "ref.en"], "RUN, --hyp and --group: give one of them"),
+        (["runs/r-0", "--hyp", "a.en", "--ref", "ref.en"], "RUN, --hyp and --group cannot be combined"),
         (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--baseline", "z"], "--baseline z: is none of a.en, b.en"),
         (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--tokenize", "x"], "tokenize: 'x' is none of 13a,"),
-        (["--hyp", "--ref", "ref.en"], "--hyp has no value"),
+        (["--hyp", "--ref", "ref.en"], "--hyp needs a value"),
     ],
 )
-def test_files_that_cannot_be_compared(arguments: list[str], message: str, nmt: Command) -> None:
+def test_invalid_comparison_of_files(arguments: list[str], message: str, nmt: Command) -> None:
     assert refused(nmt("compare", *arguments)).startswith(message)
 
 
 # --- runs ---------------------------------------------------------------------------------------
 
 
-def test_runs_translate_the_same_split(nmt: Command, tmp_path: Path) -> None:
+def test_compare_runs_on_same_split(nmt: Command, tmp_path: Path) -> None:
     out = tmp_path / "out"
     result = done(nmt("compare", "runs/r-0", "runs/r-1", "--json", "--output", out))
     told = json.loads(result.out)
@@ -150,17 +150,17 @@ def test_runs_translate_the_same_split(nmt: Command, tmp_path: Path) -> None:
     assert json.loads(render_json(comparison)) == told
 
 
-def test_groups_of_runs(nmt: Command) -> None:
+def test_compare_groups_of_runs(nmt: Command) -> None:
     groups = ("x=runs/r-0,runs/r-1,runs/r-2", "y=runs/r-[3-5]")
     told = json.loads(done(nmt("compare", "--group", *groups, "--beam", "2", "--json")).out)
     assert [difference["degrees_of_freedom"] is not None for difference in told["results"][1]["differences"]] == [True]
     assert told["groups"][0]["systems"][0]["search"].startswith("beam 2")
-    assert not any("seed" in note for note in told["notes"]), "the runs of a group differ in nothing else"
+    assert not any("seed" in note for note in told["notes"]), "the runs of a group differ only in their seed"
     members = {"x": [f"runs/r-{i}" for i in range(3)], "y": [f"runs/r-{i}" for i in range(3, 6)]}
     assert json.loads(render_json(api.compare(members, baseline="x", search={"beam": 2}))) == told
 
 
-def test_what_is_odd_is_told(nmt: Command, tmp_path: Path) -> None:
+def test_comparison_notes(nmt: Command, tmp_path: Path) -> None:
     notes = json.loads(done(nmt(
         "compare", "--group", "x=runs/r-0,runs/same", "y=runs/r-1,runs/r-2", "--split", "valid", "--json"
     )).out)["notes"]  # fmt: skip
@@ -181,7 +181,7 @@ def test_what_is_odd_is_told(nmt: Command, tmp_path: Path) -> None:
     assert note.startswith("train is what the models were trained on")
 
 
-def test_lines_of_the_test_set_in_the_training_text_are_told(nmt: Command, data: Path, tmp_path: Path) -> None:
+def test_comparison_notes_overlap_with_training_text(nmt: Command, data: Path, tmp_path: Path) -> None:
     copied, run = shutil.copytree(data, tmp_path / "data"), shutil.copytree("runs/r-1", tmp_path / "r-1")
     sources, own = ((data / name).read_text(encoding="utf-8").splitlines() for name in ("test.aa", "train.aa"))
     (copied / "train.aa").write_text("\n".join([sources[0], sources[4], *own[2:]]) + "\n", encoding="utf-8")
@@ -226,14 +226,16 @@ def test_lines_of_the_test_set_in_the_training_text_are_told(nmt: Command, data:
         (["--group", "runs/r-0", "runs/r-1"], "--group runs/r-0: write it as NAME=A,B,C"),
     ],
 )
-def test_runs_that_cannot_be_compared(
+def test_invalid_comparison_of_runs(
     arguments: list[str], message: str, nmt: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nmt.evaluate.compare.runs.translate_text", pytest.fail)
     assert refused(nmt("compare", *arguments)).startswith(message)
 
 
-def test_runs_with_other_test_sets(nmt: Command, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_with_different_references_are_rejected(
+    nmt: Command, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("nmt.evaluate.compare.runs.translate_text", pytest.fail)
     monkeypatch.setattr(
         "nmt.data.corpus.checksum", lambda path: Corpus.open(DataDir(data)).manifest.files[path.name].sha256

@@ -1,4 +1,4 @@
-"""`nmt data`: corpora by name, from OPUS on the loopback interface and from the catalogue."""
+"""`nmt data`, with a local server in place of OPUS, and with the catalogue."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def opus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opus]:
 
 
 @pytest.mark.usefixtures("opus")
-def test_the_corpora_of_a_pair_are_listed(nmt: Command) -> None:
+def test_list_corpora_of_language_pair(nmt: Command) -> None:
     result = nmt("data", "list", "en-de")
     assert (result.status, result.err) == (0, "")
     assert result.out.splitlines() == [
@@ -44,7 +44,7 @@ def test_the_corpora_of_a_pair_are_listed(nmt: Command) -> None:
     assert rows[2]["bytes"] == 3072 and rows[2]["is_latest"] is True
 
 
-def test_a_corpus_is_described(nmt: Command, opus: Opus) -> None:
+def test_show_corpus_of_opus(nmt: Command, opus: Opus) -> None:
     result = nmt("data", "show", "talks", "de-en")
     assert (result.status, result.err) == (0, "")
     assert f"version   v2, the latest: 1,234,567 pairs, 3.1 kB, {opus.site.url}/Talks/v2/" in result.out
@@ -54,7 +54,7 @@ def test_a_corpus_is_described(nmt: Command, opus: Opus) -> None:
 
 
 @pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.name)
-def test_the_catalogue_is_described(entry: Entry, nmt: Command) -> None:
+def test_show_corpus_of_catalogue(entry: Entry, nmt: Command) -> None:
     result = nmt("data", "show", entry.name.lower(), "en-de")
     assert (result.status, result.err) == (0, "")
     assert entry.citation in result.out and f"train {entry.pairs['train']:,}, valid " in result.out
@@ -67,7 +67,7 @@ def test_the_catalogue_is_described(entry: Entry, nmt: Command) -> None:
 
 
 @pytest.mark.parametrize("version", [None, "v1"])
-def test_a_corpus_is_written(version: str | None, nmt: Command, opus: Opus, tmp_path: Path) -> None:
+def test_get_corpus_of_opus(version: str | None, nmt: Command, opus: Opus, tmp_path: Path) -> None:
     result = nmt("data", "get", "Talks", "de-en", *(["--version", version, "--output", "a/b"] if version else []))
     assert (result.status, result.err) == (0, "")
     folder = tmp_path / ("a/b" if version else "data")
@@ -84,7 +84,7 @@ def test_a_corpus_is_written(version: str | None, nmt: Command, opus: Opus, tmp_
     assert len(opus.site.requests) == 2
 
 
-def test_what_was_there_stays_if_the_corpus_is_damaged(nmt: Command, opus: Opus, tmp_path: Path) -> None:
+def test_damaged_download_keeps_existing_files(nmt: Command, opus: Opus, tmp_path: Path) -> None:
     nmt("data", "get", "Talks", "de-en")
     opus.add("Talks", "v3", moses("Talks", "eins\n", "one\ntwo\n"))
     result = nmt("data", "get", "Talks", "de-en", "--version", "v3")
@@ -94,7 +94,7 @@ def test_what_was_there_stays_if_the_corpus_is_damaged(nmt: Command, opus: Opus,
 
 
 def opened(n: dict[str, int]) -> Callable[[Source, tuple[str, str], Path], OpenSource]:
-    """A source of as many pairs as the part of the catalogue should have, or as `n` says."""
+    """Return a replacement for `open_source` that has `n` pairs of each part."""
 
     def open_source(source: Source, languages: tuple[str, str], root: Path) -> OpenSource:
         assert (languages, root) == (("de", "en"), Path())
@@ -105,7 +105,9 @@ def opened(n: dict[str, int]) -> Callable[[Source, tuple[str, str], Path], OpenS
     return open_source
 
 
-def test_the_catalogue_is_written_and_counted(nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_get_corpus_of_catalogue_checks_number_of_pairs(
+    nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     entry = find_entry("IWSLT17", ("en", "de"))
     assert entry is not None
@@ -131,8 +133,8 @@ def test_the_catalogue_is_written_and_counted(nmt: Command, tmp_path: Path, monk
     ("line", "expected"),
     [
         ("list", "data needs [NAME] PAIR; see --help"),
-        ("list Talks de-en", "data list takes a language pair: nmt data list de-en, found Talks de-en"),
-        ("show de-en", "data show takes a name and a language pair: nmt data show Europarl de-en, found de-en"),
+        ("list Talks de-en", "data list takes a language pair, as in nmt data list de-en, found Talks de-en"),
+        ("show de-en", "data show takes a name and a language pair, as in nmt data show Europarl de-en, found de-en"),
         ("list de", "de: not a pair of languages; write it as de-en"),
         ("list de-de", "de-de: not a pair of languages; write it as de-en"),
         ("list de-en --version v8", "--version: not an option of nmt data list"),
@@ -142,7 +144,7 @@ def test_the_catalogue_is_written_and_counted(nmt: Command, tmp_path: Path, monk
         ("get Talks de-en --version v99", "OPUS has no version v99 of Talks for de-en; there are v2, v1"),
     ],
 )
-def test_misuse(line: str, expected: str, nmt: Command, opus: Opus) -> None:
+def test_invalid_data_arguments(line: str, expected: str, nmt: Command, opus: Opus) -> None:
     for version in ("latest", "v99"):
         question = f"/api?source={{}}&target={{}}&corpus=Talk&preprocessing=moses&version={version}"
         for pair in (("de", "en"), ("en", "de")):
@@ -151,7 +153,7 @@ def test_misuse(line: str, expected: str, nmt: Command, opus: Opus) -> None:
     assert (result.status, result.out, result.err) == (2, "", f"nmt: {expected}\n")
 
 
-def test_a_pair_without_corpora(nmt: Command, opus: Opus) -> None:
+def test_list_language_pair_without_corpora(nmt: Command, opus: Opus) -> None:
     for source, target in (("aa", "bb"), ("bb", "aa")):
         asked = f"/api?source={source}&target={target}&preprocessing=moses&version=latest"
         opus.site.files[asked] = b'{"corpora": []}'
@@ -162,18 +164,18 @@ def test_a_pair_without_corpora(nmt: Command, opus: Opus) -> None:
     ("n", "shown"),
     [(None, "?"), (0, "0.0 kB"), (999_999, "1,000.0 kB"), (1_500_000, "1.5 MB"), (2 * 10**11, "200.0 GB")],
 )
-def test_sizes(n: int | None, shown: str) -> None:
+def test_size_format(n: int | None, shown: str) -> None:
     assert named._size(n) == shown
 
 
-def test_names_in_any_spelling() -> None:
+def test_find_entry_accepts_spelling_variants() -> None:
     names = ("IWSLT14", "iwslt14", "iwslt-14", "IWSLT_2014", "IWSLT17", "iwslt2017", "iwslt15", "14")
     found = [find_entry(name, ("en", "de")) for name in names]
     assert [entry and entry.name for entry in found] == [*["IWSLT14"] * 4, *["IWSLT17"] * 2, None, None]
     assert find_entry("IWSLT14", ("en", "fr")) is None
 
 
-def test_names_from_the_network_are_safe_as_names_of_files() -> None:
+def test_file_names_of_corpora_are_sanitized() -> None:
     assert [named._safe(name) for name in ("../../a", "a/b\n", ".rc", "", "WMT-News")] == [
         "_.._a", "a_b_", "rc", "corpus", "WMT-News",
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What is given on the command line is never ignored: it takes effect, or the answer says what to write instead."""
+"""Invalid command lines: each is rejected in one line that suggests a correction."""
 
 from __future__ import annotations
 
@@ -22,34 +22,10 @@ OPTIONS = [
     for option in command.params
     if option.param_type_name == "option" and not option.is_flag
 ]
-LISTS = {
-    *(
-        (name, "--set")
-        for name in ("prepare", "train", "translate", "evaluate", "score", "generate", "sweep", "config")
-    ),
-    *((name, option) for name in ("distil", "back-translate") for option in ("--set", "--search")),
-    ("bidirectional", "--set"),
-    ("train", "--init-from"),
-    ("distil", "--teacher"),
-    ("train", "--init-from"),
-    *((name, "--run") for name in ("translate", "evaluate", "score", "challenge")),
-    *(("serve", option) for option in ("--run", "--model", "--set", "--allow", "--origin")),
-    *(("rerank", option) for option in ("--run", "--reverse", "--rescore", "--lm", "--set")),
-    *(("evaluate", option) for option in ("--ref", "--split")),
-    *(("robustness", option) for option in ("--run", "--set")),
-    *(("compare", option) for option in ("--hyp", "--ref", "--group", "--set")),
-    ("filter", "--kept"),
-    ("sweep", "--grid"),
-    *(
-        (name, f"--{each}")
-        for name in ("evaluate", "compare")
-        for each in ("comet", "segment-scores", "lower-is-better")
-    ),
-}
 
 
 def message(nmt: Command, *arguments: str) -> str:
-    """What is said of a command line that cannot be meant."""
+    """Return the error message of an invalid command line."""
     result = nmt(*arguments)
     assert (result.status, result.out) == (2, "")
     assert result.err.count("\n") == 1
@@ -67,7 +43,7 @@ def message(nmt: Command, *arguments: str) -> str:
         (["a.fr", "a.en"], "x", {"direction": "fr-en", "train": [{"files": {"fr": "a.fr", "en": "a.en"}}]}),
     ],
 )  # fmt: skip
-def test_corpus_in_place_of_a_config_is_answered_with_a_config(
+def test_prepare_with_corpus_instead_of_config_prints_config(
     nmt: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, names: list[str], start: str, expected: object
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -76,31 +52,21 @@ def test_corpus_in_place_of_a_config_is_answered_with_a_config(
         result = nmt("prepare", *arguments)
         assert (result.status, result.err.count("\n")) == (2, 1) and names[0] in result.err
         assert parse_yaml(result.out, "shown") == {"data": expected} and result.out.count("\n") == 4
-        load_config(write_text(Path("shown.yaml"), result.out))
-
-
-def write_text(path: Path, text: str) -> Path:
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def test_some_options_are_lists() -> None:
-    assert {(name, option.opts[0]) for name, option in OPTIONS if option.multiple} == LISTS
+        Path("shown.yaml").write_text(result.out, encoding="utf-8")
+        load_config("shown.yaml")
 
 
 @pytest.mark.parametrize(
     ("command", "option"),
     [pytest.param(name, each.opts[0], id=f"{name} {each.opts[0]}") for name, each in OPTIONS if not each.multiple],
 )
-def test_an_option_of_one_value_is_not_given_twice(command: str, option: str, nmt: Command) -> None:
-    told = message(nmt, command, option, "1", f"{option}=2")
-    assert told.startswith(f"{option} is given twice, 1 and 2: ")
+def test_repeated_single_valued_option_is_rejected(command: str, option: str, nmt: Command) -> None:
+    assert message(nmt, command, option, "1", f"{option}=2").startswith(f"{option} is given twice, 1 and 2: ")
 
 
-def test_what_to_do_with_several_files(nmt: Command) -> None:
+def test_repeated_file_option_suggests_alternative(nmt: Command) -> None:
     assert message(nmt, "evaluate", "--hyp", "a", "--hyp", "b", "--hyp", "c", "--ref", "d") == (
-        "--hyp is given 3 times, a and b and c: score one file of translations after the other, "
-        "or nmt compare --hyp a b c --ref F"
+        "--hyp is given 3 times, a and b and c: score the files one at a time, or use nmt compare --hyp a b c --ref F"
     )
     assert message(nmt, "translate", "--input", "a b", "--input", "c").endswith("cat 'a b' c | nmt translate")
 
@@ -110,30 +76,30 @@ def test_what_to_do_with_several_files(nmt: Command) -> None:
     [
         (
             ("translate", "--beam", "3", "--set", "search.beam=5"),
-            "--beam 3 and --set search.beam=5 change the same setting: give one of them",
+            "--beam 3 and --set search.beam=5 change the same setting; give only one",
         ),
         (
             ("score", "--src", "a", "--ref", "b", "--set", "search.length_penalty=0", "--length-penalty=1"),
-            "--length-penalty 1 and --set search.length_penalty=0 change the same setting: give one of them",
+            "--length-penalty 1 and --set search.length_penalty=0 change the same setting; give only one",
         ),
         *(
             (
                 (*command, "--data", "x1", "--set", "data.dir=x2"),
-                "--data x1 and --set data.dir=x2 change the same setting: give one of them",
+                "--data x1 and --set data.dir=x2 change the same setting; give only one",
             )
             for command in (("prepare",), ("train",), ("sweep", "sample.yaml", "--grid", "training.seed=1,2"))
         ),
         (
             ("train", "--run", "x1", "--set", "training.run_dir=x2"),
-            "--run x1 and --set training.run_dir=x2 change the same setting: give one of them",
+            "--run x1 and --set training.run_dir=x2 change the same setting; give only one",
         ),
     ],
 )
-def test_one_setting_by_two_ways(arguments: tuple[str, ...], expected: str, nmt: Command) -> None:
+def test_setting_changed_by_option_and_set_is_rejected(arguments: tuple[str, ...], expected: str, nmt: Command) -> None:
     assert message(nmt, *arguments) == expected
 
 
-def test_the_last_of_several_changes_counts_and_that_is_told(nmt: Command) -> None:
+def test_repeated_set_warns_and_last_value_wins(nmt: Command) -> None:
     both = nmt("config", "--config", "sample.yaml", "--set=training.seed=3", "--set=training.seed=4")
     assert both.status == 0 and "\n  seed: 4\n" in both.out
     assert both.err == "nmt: --set training.seed is given twice, 3 and 4: the last one takes effect\n"
@@ -169,13 +135,13 @@ def test_the_last_of_several_changes_counts_and_that_is_told(nmt: Command) -> No
         ("evaluate --spilt x", "write --split"),
     ],
 )
-def test_options_of_other_toolkits_are_answered_with_ours(line: str, instead: str, nmt: Command) -> None:
+def test_unknown_option_suggests_equivalent(line: str, instead: str, nmt: Command) -> None:
     option = line.split()[1]
     assert message(nmt, *line.split()) == f"No such option: {option.partition('=')[0]}; {instead}"
 
 
 @pytest.mark.parametrize("line", ["train --banana 1", "translate --epochs 3", "runs --lr 1", "evaluate --metrics bleu"])
-def test_where_nothing_is_near_nothing_is_said(line: str, nmt: Command) -> None:
+def test_unknown_option_without_suggestion(line: str, nmt: Command) -> None:
     assert message(nmt, *line.split()) == f"No such option: {line.split()[1]}"
 
 
@@ -194,18 +160,18 @@ def test_where_nothing_is_near_nothing_is_said(line: str, nmt: Command) -> None:
         (("evaluate", "here"), "write nmt evaluate --hyp here --ref FILE"),
         (
             ("evaluate", "--hyp", "h", "--ref", "r1", "r2", "r 3", "--lowercase"),
-            "--ref takes one value at a time: repeat the option, --ref r1 --ref r2 --ref 'r 3'",
+            "--ref takes one value at a time: repeat the option as in --ref r1 --ref r2 --ref 'r 3'",
         ),
-        (("evaluate", "--hyp=h", "--ref=r1", "r2"), "repeat the option, --ref r1 --ref r2"),
-        (("sweep", "a.yaml", "--grid", "a=1", "b=2"), "repeat the option, --grid a=1 --grid b=2"),
+        (("evaluate", "--hyp=h", "--ref=r1", "r2"), "repeat the option as in --ref r1 --ref r2"),
+        (("sweep", "a.yaml", "--grid", "a=1", "b=2"), "repeat the option as in --grid a=1 --grid b=2"),
         (("train", "--set", "a=1", "mine.yaml"), "write nmt train --config mine.yaml"),
         (("train", "--set", "a.b", "3"), "a setting and its value are one word: write --set a.b=3"),
         (("train", "there"), "write nmt train --data there"),
-        (("translate", "--run", "runs/a", "there"), "repeat the option, --run runs/a --run there"),
+        (("translate", "--run", "runs/a", "there"), "repeat the option as in --run runs/a --run there"),
         (("translate", "--run", "runs/a", "Hund"), 'write echo "Hund" | nmt translate, or nmt translate --input FILE'),
         (
             ("evaluate", "--hyp", "a", "b", "--ref", "r"),
-            "score one file of translations after the other, or nmt compare --hyp a b --ref F",
+            "score the files one at a time, or use nmt compare --hyp a b --ref F",
         ),
         (("translate", "--input", "a", "b"), "or all at once: cat a b | nmt translate"),
         (("score", "--src", "a", "--ref", "b", "c"), "write nmt score --src FILE --ref FILE"),
@@ -213,8 +179,8 @@ def test_where_nothing_is_near_nothing_is_said(line: str, nmt: Command) -> None:
         (("export", "runs/a", "--output", "b"), "write nmt export --run runs/a"),
         (("challenge", "runs/a"), "write nmt challenge --run runs/a"),
         (("robustness", "runs/a"), "write nmt robustness --run runs/a"),
-        (("runs", "a", "b"), "runs takes one DIR, found b too"),
-        (("--lr", "3", "train"), "No such option: --lr; options of a command go after it: nmt COMMAND --lr"),
+        (("runs", "a", "b"), "runs takes one DIR, but also found b"),
+        (("--lr", "3", "train"), "No such option: --lr; options of a command follow its name: nmt COMMAND --lr"),
         (("preprocess",), "No such command 'preprocess'; it is nmt prepare"),
         (("resume",), "it is nmt train --resume --run RUN"),
         (("help", "train"), "it is nmt --help, or nmt COMMAND --help"),
@@ -226,7 +192,7 @@ def test_where_nothing_is_near_nothing_is_said(line: str, nmt: Command) -> None:
         (("sweep", "--config", "a.yaml"), "nmt sweep CONFIG --grid KEY=A,B"),
     ],
 )
-def test_stray_words(
+def test_extra_words_suggest_command_line(
     arguments: tuple[str, ...], expected: str, nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -236,22 +202,22 @@ def test_stray_words(
 
 
 @pytest.mark.parametrize("line", ["translate --help foo", "evaluate -h --bogus", "train x --lr 1 --help"])
-def test_whoever_asks_for_help_gets_it(line: str, nmt: Command) -> None:
+def test_help_takes_precedence_over_errors(line: str, nmt: Command) -> None:
     result = nmt(*line.split())
     assert (result.status, result.err) == (0, "") and result.out.startswith(f"Usage: nmt {line.split()[0]} ")
 
 
-def test_a_command_may_stand_behind_the_end_of_the_options(nmt: Command) -> None:
+def test_command_after_double_dash(nmt: Command) -> None:
     assert nmt("--", "config", "--config", "sample.yaml").status == 0
 
 
-def test_one_run_is_no_ensemble(nmt: Command, tmp_path: Path) -> None:
+def test_ensemble_of_same_run_is_rejected(nmt: Command, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "config.yaml").write_text(dump_config(load_config("sample.yaml")))
     (tmp_path / "b").symlink_to("a")
     for command in ("evaluate", "translate"):
         told = message(nmt, command, "--run", str(tmp_path / "a"), "--run", str(tmp_path / "b"))
-        assert told == f"--run {tmp_path}/a and --run {tmp_path}/b are the same run, not an ensemble: name it once\n"
+        assert told == f"--run {tmp_path}/a and --run {tmp_path}/b are the same run; an ensemble needs different runs\n"
 
 
 @pytest.mark.parametrize(
@@ -261,7 +227,7 @@ def test_one_run_is_no_ensemble(nmt: Command, tmp_path: Path) -> None:
         ("translate --beam=", "--beam: must be a whole number, at least 1, found ''"),
         ("serve --port 99999", "--port: must be a whole number, at least 0, at most 65535, found 99999"),
         ("train --stop-after -1", "--stop-after: must be a number, at least 0, found -1"),
-        ("train --stop-after", "--stop-after has no value: write --stop-after MINUTES"),
+        ("train --stop-after", "--stop-after needs a value: write --stop-after MINUTES"),
         ("train --profile=3", "--profile takes no value"),
         (
             "export --format hf",
@@ -279,14 +245,14 @@ def test_missing_and_invalid_values(line: str, expected: str, nmt: Command) -> N
 
 
 @pytest.mark.parametrize("option", ["translate --run", "distil --output x --teacher"])
-def test_model_of_the_hub_where_a_run_is_needed(option: str, nmt: Command, tmp_path: Path) -> None:
+def test_hub_model_instead_of_run(option: str, nmt: Command, tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     note = "models of the Hub cannot be imported yet"
     assert note in nmt(*option.split(), "Helsinki-NLP/opus-mt-de-en").err
     assert note not in nmt(*option.split(), tmp_path / "runs" / "x").err
 
 
-def test_the_tables_name_what_there_is() -> None:
+def test_suggestion_tables_match_options_and_settings() -> None:
     paths = {*field_paths(), *(path.partition(".*")[0] for path in field_paths())}
     paths |= {path.rpartition(".")[0] for path in paths if path.startswith("data.valid.")}
     assert OTHER_NAMES.keys() <= paths
@@ -294,6 +260,6 @@ def test_the_tables_name_what_there_is() -> None:
     assert OTHER_COMMANDS.keys() <= COMMANDS.keys()
     for key, names in OTHER_NAMES.items():
         section = key.rpartition(".")[0]
-        assert not paths & {f"{section}.{name}" for name in names.split()}, f"{key}: a setting stands for itself"
+        assert not paths & {f"{section}.{name}" for name in names.split()}, f"{key}: a setting is a name of another"
     ends = {path.rpartition(".")[2] for path in paths}
     assert not ends & {name for names in NO_SETTING for name in names.split()}

@@ -49,7 +49,7 @@ def candidates() -> list[list[Translation]]:
     return [*translator.translate_lines(LINES, translator.search_settings({"beam": N_BEST}), N_BEST)]
 
 
-def test_the_sum_of_what_the_runs_say_chooses(nmt: Command) -> None:
+def test_rerank_chooses_highest_sum_of_scores(nmt: Command) -> None:
     done = nmt("rerank", *RUNS, *OTHER, "--n-best", N_BEST, "--output", "out.en")
     assert (done.status, done.out) == (0, ""), done.err
     back, other = (Translator.load(f"runs/{name}") for name in ("back", "other"))
@@ -70,7 +70,7 @@ def test_the_sum_of_what_the_runs_say_chooses(nmt: Command) -> None:
     assert not Path("out.en.part").exists()
 
 
-def test_weights_are_tuned_written_and_used(nmt: Command) -> None:
+def test_tuned_weights_are_written_and_used(nmt: Command) -> None:
     write("ref.en", [translations[-1].text or "x" for translations in candidates()])
     tune = ("rerank", *RUNS, *OTHER, "--n-best", N_BEST, "--tune", "--ref", "ref.en", "--metric", "chrf")
     done = nmt(*tune, "--weights-file", "w.json")
@@ -79,7 +79,7 @@ def test_weights_are_tuned_written_and_used(nmt: Command) -> None:
     tuned = json.loads(Path("w.json").read_text())
     assert nmt(*tune, "--weights-file", "again.json").status == 0
     assert Path("again.json").read_bytes() == Path("w.json").read_bytes()
-    assert nmt(*tune, "--weights-file", "w.json").status == 0, "a file of weights may be replaced"
+    assert nmt(*tune, "--weights-file", "w.json").status == 0, "an existing file of weights is replaced"
 
     assert [*tuned["weights"]] == ["direct", "channel", "other", "length"] and tuned["weights"]["direct"] == 1.0
     assert tuned["direct"] < tuned["reranked"] <= tuned["oracle"]
@@ -94,7 +94,7 @@ def test_weights_are_tuned_written_and_used(nmt: Command) -> None:
     use = ("rerank", *RUNS, *OTHER, "--n-best", N_BEST, "--weights-file")
     assert nmt(*use, "w.json", "--output", "out.en").status == 0
     assert corpus_score("chrf", read("out.en"), read("ref.en")).value == pytest.approx(tuned["reranked"])
-    tuned["weights"] |= {"channel": 0, "other": 0.0, "length": 0.0}  # a whole number is one, too
+    tuned["weights"] |= {"channel": 0, "other": 0.0, "length": 0.0}  # integers are valid weights
     Path("zero.json").write_text(json.dumps(tuned))
     done = nmt(*use, "zero.json")
     assert done.status == 0, done.err
@@ -102,7 +102,7 @@ def test_weights_are_tuned_written_and_used(nmt: Command) -> None:
     assert corpus_score("chrf", done.out.splitlines(), read("ref.en")).value == pytest.approx(tuned["direct"])
 
 
-def test_candidates_are_read_from_a_file(nmt: Command) -> None:
+def test_candidates_from_n_best_file(nmt: Command) -> None:
     beam = ("--beam", N_BEST, "--n-best", N_BEST)
     assert nmt("translate", "--run", "runs/there", "--input", "in.de", "--output", "n-best", *beam).status == 0
     translated, from_file = nmt("rerank", *RUNS, *beam), nmt("rerank", *RUNS, "--n-best-file", "n-best")
@@ -116,7 +116,7 @@ def test_candidates_are_read_from_a_file(nmt: Command) -> None:
 
 
 TUNE = (*RUNS, "--n-best", "1", "--tune", "--weights-file", "w.json")
-TO_TUNE = "--tune takes --src F and --ref F and writes --weights-file F; it has no --output"
+TO_TUNE = "--tune needs --src F, --ref F and --weights-file F, and does not take --output"
 
 
 @pytest.mark.parametrize(
@@ -125,9 +125,9 @@ TO_TUNE = "--tune takes --src F and --ref F and writes --weights-file F; it has 
         ((*RUNS, "--tune", "--ref", "in.de"), TO_TUNE),
         (TUNE, TO_TUNE),
         ((*TUNE, "--ref", "in.de", "--output", "out"), TO_TUNE),
-        ((*RUNS, "--ref", "in.de"), "--ref and --metric are for --tune; "),
-        ((*RUNS, "--metric", "bleu"), "--ref and --metric are for --tune; "),
-        ((*RUNS, "--n-best-file", "short", "--beam", "4"), "--n-best-file has the candidates: leave out --n-best and "),
+        ((*RUNS, "--ref", "in.de"), "--ref and --metric need --tune; "),
+        ((*RUNS, "--metric", "bleu"), "--ref and --metric need --tune; "),
+        ((*RUNS, "--n-best-file", "short", "--beam", "4"), "--n-best-file cannot be combined with --n-best and --beam"),
         ((*RUNS, "--n-best", "8", "--beam", "4"), "n_best: 8 needs a beam of at least 8, found search.beam 4"),
         ((*RUNS, "--output", "in.de"), "in.de: is an input and would be overwritten"),
         ((*TUNE, "--ref", "short"), "in.de has 9 lines, short 1: they must pair line by line"),
@@ -152,7 +152,7 @@ TO_TUNE = "--tune takes --src F and --ref F and writes --weights-file F; it has 
         ((*RUNS, "--set", "training.seed=2"), "--set training.seed=2: only search.* settings can be changed here"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(nmt: Command, options: tuple[str, ...], message: str) -> None:
+def test_invalid_rerank_options(nmt: Command, options: tuple[str, ...], message: str) -> None:
     write("short", ["a"])
     write("empty", [])
     member = {"run": "a", "step": 1, "weights": "raw"}

@@ -1,4 +1,4 @@
-"""`nmt robustness` with a run that translates into gibberish, on two files."""
+"""`nmt robustness` with an untrained run and two files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FILES = ("--run", "runs/tiny", "--src", "in.de", "--ref", "ref.en")
 QUICK = ("--beam", "1", "--set", "search.max_length=6")
 
 
-def test_a_table_and_the_texts(nmt: Command) -> None:
+def test_robustness_table_and_output_files(nmt: Command) -> None:
     result = nmt("robustness", *FILES, *QUICK, "--rates", "20,100", "--changes", "typos,umlauts", "--output", "a/b")
     assert result.status == 0, result.err
     assert result.err.splitlines()[0].startswith("nmt: 22 lines to translate: 8 as they are, 14 changed")
@@ -41,14 +41,14 @@ def test_a_table_and_the_texts(nmt: Command) -> None:
     assert Path("a/b/original.en").read_text().count("\n") == 8
 
 
-def test_what_it_reads_is_not_written_to(nmt: Command) -> None:
+def test_input_is_not_overwritten(nmt: Command) -> None:
     Path("in.de").rename("original.de")
     result = nmt("robustness", "--run", "runs/tiny", "--src", "original.de", "--ref", "ref.en", "--output", ".")
     assert result.status == 2 and "original.de" in result.err and result.err.count("\n") == 1
     assert Path("original.de").read_text().count("\n") == 8
 
 
-def test_a_sample_as_json(nmt: Command) -> None:
+def test_sampled_lines_as_json(nmt: Command) -> None:
     result = nmt("robustness", *FILES, *QUICK, "--rates", "100", "--changes", "upper_case", "--lines", "3", "--json")
     report = json.loads(result.out)
     assert (report["lines"], report["ref"], report["split"]) == (3, "ref.en", None)
@@ -62,20 +62,20 @@ def test_a_sample_as_json(nmt: Command) -> None:
     ("options", "message"),
     [
         (("--src", "in.de"), "--src F and --ref F must be given together"),
-        ((*FILES, "--split", "test"), "--split and --data, and --src and --ref, are different texts: give one of them"),
-        ((*FILES, "--changes", "typos,x"), "--changes typos,x: 'x' is none of typos, upper_case, lower_case, "),
-        ((*FILES, "--rates", "5,101"), "--rates 5,101: give percentages above 0 and up to 100, such as 1,5,10"),
-        ((*FILES, "--rates", "nan"), "--rates nan: give percentages"),
-        ((*FILES, "--rates", "a"), "--rates a: give percentages"),
+        ((*FILES, "--split", "test"), "--split and --data cannot be combined with --src and --ref"),
+        ((*FILES, "--changes", "typos,x"), "--changes typos,x: 'x' is not one of typos, upper_case, lower_case, "),
+        ((*FILES, "--rates", "5,101"), "--rates 5,101: must be percentages above 0 and at most 100, such as 1,5,10"),
+        ((*FILES, "--rates", "nan"), "--rates nan: must be percentages"),
+        ((*FILES, "--rates", "a"), "--rates a: must be percentages"),
         (("--run", "runs/tiny", "--src", "nowhere", "--ref", "ref.en"), "nowhere: no such file"),
         (("--run", "runs/tiny", "--src", "empty", "--ref", "empty"), "empty: is empty"),
         (("--run", "runs/tiny", "--src", "in.de", "--ref", "short"), "in.de has 8 lines"),
         ((*FILES, "--changes", "accents"), "ref.en: accents would change nothing in 8 lines"),
-        ((*FILES, "--output", "short"), "short: File exists; it is to be a directory for several files"),
+        ((*FILES, "--output", "short"), "short: File exists; a directory is needed for several files"),
         ((*FILES, "--set", "training.seed=2"), "--set training.seed=2: only search.* settings can be changed here"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(nmt: Command, options: tuple[str, ...], message: str) -> None:
+def test_invalid_robustness_options(nmt: Command, options: tuple[str, ...], message: str) -> None:
     result = nmt("robustness", *options)
     assert (result.status, result.out) == (2, "")
     assert result.err.startswith(f"nmt: {message}") and result.err.count("\n") == 1

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from models import tiny_model
 from nmt.data.batching import Packing
-from nmt.model import varlen
+from nmt.model import attention
 from nmt.model.transformer import Transformer
 from nmt.text.tokenizer import BOS, EOS, PAD
 from nmt.training.objective import cross_entropy
@@ -160,11 +160,11 @@ def test_the_kernel_gets_what_it_needs(calls):
 )
 def test_what_keeps_sentences_from_being_packed(monkeypatch, where, reason):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (7, 5))
-    found = varlen.packing_obstacle(*where)
+    found = attention.packing_obstacle(*where)
     assert (found is None) == (reason is None) and (reason or "") in (found or "")
 
 
 def test_a_newer_gpu_packs(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
     monkeypatch.setattr(torch.backends.cuda, "is_flash_attention_available", lambda: True)
-    assert varlen.packing_obstacle(torch.device("cuda"), "bf16", 128, 0.0) is None
+    assert attention.packing_obstacle(torch.device("cuda"), "bf16", 128, 0.0) is None

@@ -142,10 +142,10 @@ def test_a_report_shows_them_with_four_digits() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--hyp hyp --ref ref --comet x/m", "--comet needs the sources of --hyp: --src F"),
-        ("--hyp hyp --ref ref --src ref", "--src F goes with"),
-        ("--run x --src ref --comet x/m", "--src F goes with"),
-        ("--run x --src ref --ref ref --split test", "--src F and --ref F take the place of --split"),
+        ("--hyp hyp --ref ref --comet x/m", "--comet needs the source text of --hyp: --src F"),
+        ("--hyp hyp --ref ref --src ref", "--src F needs"),
+        ("--run x --src ref --comet x/m", "--src F needs"),
+        ("--run x --src ref --ref ref --split test", "--src F and --ref F cannot be combined with --split"),
         ("--hyp hyp --ref ref --comet-command x", "--comet-command says how to run COMET; --comet MODEL says which"),
         (
             "--hyp hyp --ref ref --src two --comet x/m --comet-command nowhere",

@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from nmt.model import products
-from nmt.model.products import packs, padded_size, product
+from nmt.model import inference
+from nmt.model.inference import packs, padded_size, product
 from nmt.model.transformer import ACTIVATIONS, Activation
 
 PRECISIONS = ["float32", "bf16", "fp16"]
@@ -18,7 +18,7 @@ TOLERANCE = {"float32": 1e-6, "bf16": 2e-2, "fp16": 2e-3}
 def packing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param and not packs():
         pytest.skip("this CPU, or this PyTorch, has no packed products")
-    monkeypatch.setattr(products, "packs", lambda: request.param)
+    monkeypatch.setattr(inference, "packs", lambda: request.param)
 
 
 @pytest.mark.usefixtures("packing")
@@ -26,7 +26,7 @@ def packing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("activation", ["none", *ACTIVATIONS])
 @torch.inference_mode()
 def test_they_are_those_of_a_linear_layer(precision: str, activation: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "FEW", 2 * 48 * 32)  # two rows are few
+    monkeypatch.setattr(inference, "FEW", 2 * 48 * 32)  # two rows are few
     torch.manual_seed(1)
     weight, bias = torch.randn(48, 32) / 6, torch.randn(48)
     for used_bias in (bias, None):
@@ -37,7 +37,7 @@ def test_they_are_those_of_a_linear_layer(precision: str, activation: str, monke
             expected = {
                 "none": linear, "relu": linear.relu(), "gelu": F.gelu(linear), "silu": linear * linear.sigmoid()
             }[activation]  # fmt: skip
-            for given in (x, x.to(products.DTYPES[precision])):
+            for given in (x, x.to(inference.DTYPES[precision])):
                 found = prepared(given)
                 assert found.shape == (*shape[:-1], 48)
                 torch.testing.assert_close(
@@ -51,7 +51,7 @@ def test_onednn_computes_the_function_of_each_row(activation: Activation) -> Non
     if not torch.backends.mkldnn.is_available():
         pytest.skip("this PyTorch has no oneDNN")
     x = torch.linspace(-6, 6, 4 * 64).view(4, 64)
-    found = products._pointwise(x, torch.eye(64), None, activation)
+    found = inference._pointwise(x, torch.eye(64), None, activation)
     torch.testing.assert_close(found, activation.function(x), atol=2e-6, rtol=1e-5)
 
 
@@ -61,7 +61,7 @@ def test_rows_do_not_depend_on_what_is_filled_up(monkeypatch: pytest.MonkeyPatch
         pytest.skip("this CPU, or this PyTorch, has no packed products")
     empty = torch.empty
     monkeypatch.setattr(torch, "empty", lambda *size, **options: empty(*size, **options).fill_(float("nan")))
-    monkeypatch.setattr(products, "FEW", 0)
+    monkeypatch.setattr(inference, "FEW", 0)
     prepared = product(torch.eye(64) * 2, None, "bf16")
     x = torch.ones(259, 64)
     assert torch.equal(prepared(x).float(), 2 * x)
@@ -79,7 +79,7 @@ def test_without_the_operators_nothing_is_packed(monkeypatch: pytest.MonkeyPatch
     def missing(*_: object) -> None:
         raise AttributeError("no such operator")
 
-    monkeypatch.setattr(products, "_pointwise", missing)
+    monkeypatch.setattr(inference, "_pointwise", missing)
     packs.cache_clear()
     try:
         assert not packs()

@@ -9,7 +9,7 @@ import torch
 from models import VOCAB, model_config, packed, pad, sentences, tiny_model
 from nmt.config import ModelConfig
 from nmt.errors import DataError
-from nmt.model import products, transformer
+from nmt.model import inference, transformer
 from nmt.model.embedding import Embedding, LearnedPositions, SinusoidalPositions, sinusoidal_table
 from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded, padding_mask
@@ -100,7 +100,7 @@ def test_an_activation_of_the_settings_without_a_row_is_refused():
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 def test_search_computes_a_made_up_activation(precision, monkeypatch):
     monkeypatch.setitem(ACTIVATIONS, "made up", Activation(lambda x: x.square() - x, "square", "none", "none"))
-    monkeypatch.setattr(products, "packs", lambda: False)  # oneDNN has no such function
+    monkeypatch.setattr(inference, "packs", lambda: False)  # oneDNN has no such function
     model = Transformer(model_config().model_copy(update={"activation": "made up"}), VOCAB, VOCAB).eval()
     check_steps(model, precision)
 

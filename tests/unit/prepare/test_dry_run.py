@@ -197,7 +197,7 @@ def test_the_command(place: Folder, nmt: Command, monkeypatch: pytest.MonkeyPatc
     assert nmt("prepare", "--config", "c.yaml", "--dry-run").out.startswith("split ")
     for option in ("--data", "--tokenizer-from"):
         result = nmt("prepare", "--config", "c.yaml", "--dry-run", option, "x")
-        assert (result.status, result.err) == (2, f"nmt: {option}: a dry run writes no data directory\n")
+        assert (result.status, result.err) == (2, f"nmt: {option}: not available in a dry run\n")
     result = nmt("prepare", "--config", "c.yaml", "--report", "x")
-    assert result.status == 2 and "--report belongs to --dry-run" in result.err
+    assert result.status == 2 and "--report: needs --dry-run" in result.err
     assert set(Path().rglob("*")) == before

@@ -31,7 +31,7 @@ from nmt.runs.checkpoint import (
 )
 from nmt.runs.info import read_info
 from nmt.runs.state import TrainState, load_state, state_text, update_state
-from nmt.training.saving.checkpoints import rotate
+from nmt.training.saving import rotate
 
 
 @pytest.fixture

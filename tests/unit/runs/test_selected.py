@@ -15,7 +15,7 @@ from nmt.layout import RunDir
 from nmt.runs.checkpoint import save_checkpoint
 from nmt.runs.info import Selected, write_selected
 from nmt.runs.weights import average, choose_weights
-from nmt.training.saving.checkpoints import rotate
+from nmt.training.saving import rotate
 
 SETTINGS = TrainingConfig(keep_last=4, average_last=3)
 

@@ -8,9 +8,8 @@ import torch
 
 from models import tiny_model
 from nmt.config import TrainingConfig
-from nmt.model.precision import autocast
+from nmt.model.precision import Halves, autocast
 from nmt.model.transformer import Transformer
-from nmt.training.halves import Halves
 from nmt.training.objective import objective
 from packed import SRC, TGT, pairs_of
 

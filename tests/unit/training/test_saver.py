@@ -7,15 +7,15 @@ import threading
 import pytest
 import torch
 
-from nmt.training import saver
-from nmt.training.saver import Saver
+from nmt.training import session as session_module
+from nmt.training.session import Saver
 
 CPU = torch.device("cpu")
 
 
 @pytest.fixture
 def in_a_thread(monkeypatch: pytest.MonkeyPatch) -> Saver:
-    monkeypatch.setattr(saver, "THREADED", ("cpu",))
+    monkeypatch.setattr(session_module, "THREADED", ("cpu",))
     return Saver(CPU)
 
 
@@ -50,7 +50,7 @@ def test_without_a_thread_it_is_written_at_once() -> None:
 
 @pytest.mark.parametrize("threaded", [False, True])
 def test_a_failure_is_told_and_the_step_before_stays(monkeypatch: pytest.MonkeyPatch, threaded: bool) -> None:
-    monkeypatch.setattr(saver, "THREADED", ("cpu",) if threaded else ())
+    monkeypatch.setattr(session_module, "THREADED", ("cpu",) if threaded else ())
     found, error = Saver(CPU), OSError(28, "No space left on device")
     found.saved_step = 2
     found.write(4, lambda: fail(error))

@@ -314,7 +314,7 @@ SCORES = ("--output", "s")
         ((*TEXTS, *SCORES, "--keep", "0"), "--keep 0: must be a share above 0"),
         ((*TEXTS, *SCORES, "--keep", "nan"), "--keep nan: must be a share above 0"),
         ((*TEXTS, *SCORES, "--min-score", "1.5"), "--min-score 1.5: must be between 0 and 1"),
-        ((*TEXTS, *SCORES, "--min-score", "0", "--keep", "1"), "--keep and --min-score: give one of them"),
+        ((*TEXTS, *SCORES, "--min-score", "0", "--keep", "1"), "--keep and --min-score cannot be combined"),
         ((*TEXTS, "--kept", "k.de", "k.en"), "--kept needs --keep SHARE or --min-score X"),
         ((*TEXTS, "--keep", "1", "--kept", "k"), "--kept takes two files, for source and target, found k"),
         ((*TEXTS, "--keep", "1", "--kept=-", "k"), "--kept takes two files, for source and target, found - k"),
@@ -349,7 +349,7 @@ def test_runs_that_are_not_opposite_are_refused(nmt: Command, runs: Path) -> Non
     run, copy = runs / "de-en", runs / "copy"
     shutil.copytree(run, copy)
     for reverse, problem in (
-        (run, f"--run {run} and --reverse {run} are the same run: name two of opposite directions"),
+        (run, f"--run {run} and --reverse {run} are the same run; name two runs of opposite directions"),
         (copy, f"--reverse {copy}: translates de-en; name a run of en-de, opposite to --run"),
         (runs / "none", f"{runs}/none: not a run directory, it has no config.yaml; make one with nmt train"),
     ):

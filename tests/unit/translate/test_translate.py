@@ -12,9 +12,8 @@ import torch
 
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError
-from nmt.model.inference import InferenceModel
+from nmt.model.inference import DecoderState, InferenceModel
 from nmt.model.masks import Padded
-from nmt.model.state import DecoderState
 from nmt.search.rules import SearchStopped
 from nmt.text.profile import Profiles
 from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer

@@ -1,0 +1,324 @@
+"""Checkpoints, the choice of the best one, and the last save of a run. All of it on rank 0."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, replace
+from functools import partial
+from typing import NoReturn
+
+from nmt.errors import CheckpointError, DivergedError, StoppedError, UnsafeFileError
+from nmt.evaluate.metrics import no_match_note
+from nmt.files.read import refuse_links, remove_tree
+from nmt.files.write import replace_file
+from nmt.layout import CheckpointDir, RunDir
+from nmt.process import Interrupted
+from nmt.runs.checkpoint import assign, recent_steps, save_checkpoint, saved_steps
+from nmt.runs.info import Selected, Weights, write_selected
+from nmt.runs.log import is_validation, number, read_log
+from nmt.runs.state import load_state, update_state
+from nmt.runs.weights import average, steps_to_average
+from nmt.training.limits import End, cut_short, ended_by, resume_command
+from nmt.training.report.log import TrainingLog, clock
+from nmt.training.report.meter import Meter, collapse_alarm
+from nmt.training.session import Session
+from nmt.training.validate import Validation
+
+
+def save(session: Session, meter: Meter, is_extra: bool = False) -> None:
+    """Write a checkpoint that a resumed run can start from, and remove those that are no longer needed.
+
+    On a GPU a thread writes it, see `settle`. `is_extra`: outside of the regular schedule, because the run stops. If
+    the disk is full, a warning is logged and the next save tries again.
+    """
+    settle(session, meter)
+    state, saver = session.state, session.saver
+    state.is_extra = is_extra
+    meter.settle()
+    state.scaler = session.scaler.state_dict()
+    weights, ema, moments = session.weights(), session.averaged(), session.moments()
+    try:
+        state.log_bytes, state.log_waiting = meter.log.sync(), meter.log.waiting
+    except (OSError, UnsafeFileError) as error:
+        _warn(session, meter, state.step, error)
+        return
+    copies = saver.copied(weights), saver.copied(moments), asdict(state), ema and saver.copied(ema)
+    saver.write(state.step, partial(save_checkpoint, session.run.step(state.step), *copies))
+    settle(session, meter, must_wait=False)
+
+
+def settle(session: Session, meter: Meter, must_wait: bool = True) -> None:
+    """Report a checkpoint whose writing has ended, and remove those that are no longer needed."""
+    outcome = session.saver.outcome(must_wait)
+    if outcome is None:
+        return
+    step, error = outcome
+    if error is not None:
+        _warn(session, meter, step, error)
+        return
+    if session.save_failed:
+        meter.log.say(f"step {step} is saved")
+    session.save_failed = False
+    tidy(session, meter)
+
+
+def _warn(session: Session, meter: Meter, step: int, error: OSError | UnsafeFileError) -> None:
+    meter.log.warn(
+        session.state,
+        f"step {step} is not saved: {_reason_of(error, session)}; training continues and the next save tries "
+        f"again, until then step {session.saver.saved_step} is the last",
+    )
+    session.save_failed = True
+
+
+def save_state(session: Session, meter: Meter) -> None:
+    """Update the state of this step's checkpoint, which is already saved, after its validation."""
+    settle(session, meter)
+    state = session.state
+    if session.saver.saved_step != state.step or state.step == 0:  # there is no checkpoint of the start
+        return
+    try:
+        state.log_bytes, state.log_waiting = meter.log.sync(), meter.log.waiting
+        update_state(session.run.step(state.step), state)
+    except (OSError, CheckpointError) as error:
+        meter.log.warn(state, f"the validation is not saved: {_reason_of(error, session)}")
+        return
+    tidy(session, meter)
+
+
+def tidy(session: Session, meter: Meter) -> None:
+    """Make `nmt translate` use the best checkpoint so far, and remove those no longer needed."""
+    state = session.state
+    try:
+        select_best(session)
+        rotate(session.run, session.config.training.keep_last, state.step, state.best_step)
+    except (OSError, UnsafeFileError) as error:
+        meter.log.warn(
+            state, f"step {state.step} is saved, but {_reason_of(error, session)}; the next save tries again"
+        )
+
+
+def rotate(run: RunDir, keep_last: int, step: int, best_step: int | None) -> None:
+    """Remove all checkpoints but the newest `keep_last` up to `step` and the best; the newest two stay resumable.
+
+    A checkpoint beyond `step` was written before the run was resumed from an earlier one. One that a stop has added is
+    no longer needed once there is a later one.
+    """
+    recent = recent_steps(run, step)[-keep_last:]
+    refuse_links([run.checkpoints])
+    for saved in saved_steps(run):
+        if saved not in recent and saved != best_step:
+            remove_tree(run.step(saved).path)
+            continue
+        refuse_links([run.step(saved).path])
+        if saved not in recent[-2:]:
+            run.step(saved).optimizer.unlink(missing_ok=True)
+        if saved not in recent:
+            _mark_extra(run.step(saved))
+    for unfinished in run.checkpoints.glob("*.part"):  # of an interrupted save
+        remove_tree(unfinished)
+
+
+def _mark_extra(source: CheckpointDir) -> None:
+    with suppress(CheckpointError):  # a damaged one is reported when it is read
+        state = load_state(source)
+        if not state.is_extra:
+            update_state(source, replace(state, is_extra=True))
+
+
+def _reason_of(error: Exception, session: Session) -> str:
+    """Name the file and what is wrong with it."""
+    return f"{error.filename or session.run.path}: {error.strerror}" if isinstance(error, OSError) else str(error)
+
+
+def check(session: Session, log: TrainingLog) -> None:
+    """Validate the current weights, and their moving average if there is one.
+
+    The best score so far makes this checkpoint the best, if it is saved.
+    Raises Interrupted if the run is stopped meanwhile; the state is then unchanged.
+    """
+    state, settings = session.state, session.config.training
+    kinds: tuple[Weights, ...] = ("raw",) if session.ema is None or state.step == 0 else ("raw", "ema")
+    validations: dict[Weights, Validation] = {}
+    for kind in reversed(kinds):  # raw last: its model is the one shown below
+        model = session.to_validate(kind)
+        validations[kind] = session.validator.validate(model, session.stop.poll)
+    is_better = False
+    for kind in kinds:
+        score = validations[kind].score(settings.selected_by)
+        if math.isfinite(score) and (state.best_score is None or score > state.best_score):
+            is_better = True
+            if session.saver.saved_step == state.step > 0:
+                state.best_score, state.best_step, state.best_weights = score, state.step, kind
+    if is_better:
+        state.checks_since_best = 0
+    elif state.step % settings.validate_every_steps == 0:  # the one at the end of a run does not count for patience
+        state.checks_since_best += 1
+    state.last_check = state.step
+    for kind in kinds:
+        _record(session, log, validations[kind], kind)
+    if samples := session.validator.samples(validations["raw"]):
+        log.board.samples(state.step, samples)
+    if attention := session.validator.attention(model):
+        log.board.attention(state.step, *attention)
+
+
+def select_best(session: Session) -> None:
+    """Make `nmt translate` use the best checkpoint so far; while there is none, the last."""
+    state = session.state
+    if state.best_step is not None:
+        write_selected(session.run, _best(session))
+    else:
+        session.run.selected.unlink(missing_ok=True)
+
+
+def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
+    """Average the last checkpoints, and make `nmt translate` use the average if it scores better than the best one.
+
+    `limit` is the setting of `training` that has ended the run. Raises Interrupted if the run is stopped meanwhile,
+    OSError or CheckpointError if the disk is full.
+    """
+    state, settings, run, log = session.state, session.config.training, session.run, meter.log
+    selected = _best(session)
+    steps = steps_to_average(run, settings, state.step)
+    try:
+        tensors = average(run, steps)
+    except CheckpointError as error:
+        log.say(f"checkpoints are not averaged: {error}")
+        steps = []
+    if len(steps) > 1:
+        model = session.to_validate("raw")
+        assign(model, tensors, str(run.average.path))
+        validation = session.validator.validate(model, session.stop.poll)
+        score = validation.score(settings.selected_by)
+        save_checkpoint(run.average, tensors, None, {"steps": steps, settings.selected_by: abs(score)})
+        meter.resume()
+        _record(session, log, validation, "average")
+        selected = selected.model_copy(update={"average_steps": steps})
+        if math.isfinite(score) and (state.best_score is None or score > state.best_score):
+            reason = (
+                f"average of the checkpoints at steps {', '.join(map(str, steps))}, {settings.selected_by} "
+                f"{abs(score):.4g} on the development set; not averaged: {_reason(session)}"
+            )
+            selected = selected.model_copy(update={"weights": "average", "reason": reason})
+    log.sync()  # first, since after the next lines a resume has nothing left to do
+    meter.resume()
+    # the time it took; log_bytes stays, so that a resumed run with a higher limit overwrites these records
+    update_state(run.step(state.step), state)
+    write_selected(run, selected.model_copy(update={"finished_step": state.step, "finished_by": limit}))
+    log.say(f"selected: {selected.reason} ({clock(state.seconds)} in all)")
+    for line in _warnings(session):
+        log.say(f"warning: {line}")
+
+
+def _warnings(session: Session) -> Iterator[str]:
+    """Yield what the validations of the whole run say against its weights."""
+    selected_by, records = session.config.training.selected_by, [*filter(is_validation, read_log(session.run.log))]
+    found = [
+        (number(each, "step"), -score if selected_by == "loss" else score)
+        for each in records
+        if (score := number(each, selected_by)) is not None
+    ]
+    start = max((score for step, score in found if step == 0), default=-math.inf)
+    if start > max((score for step, score in found if step), default=math.inf):
+        yield (
+            f"the weights that the run started with scored better, {selected_by} {abs(start):.4g}: use these, or start "
+            "another run with a lower training.peak_lr or more text"
+        )
+    bleu = [score for each in records if (score := number(each, "bleu")) is not None]
+    yield from filter(None, [no_match_note(max(bleu, default=math.inf))])
+
+
+def _best(session: Session) -> Selected:
+    """Return the best checkpoint so far."""
+    state = session.state
+    return Selected(best_step=state.best_step, weights=state.best_weights, reason=_reason(session))
+
+
+def _reason(session: Session) -> str:
+    state, selected_by = session.state, session.config.training.selected_by
+    if state.best_score is None:
+        return "last checkpoint: no checkpoint that is kept has been validated"
+    of = ", moving average" if state.best_weights == "ema" else ""
+    score = f"{selected_by} {abs(state.best_score):.4g} on the development set"
+    return f"best checkpoint, step {state.best_step}{of}, {score}"
+
+
+def _record(session: Session, log: TrainingLog, validation: Validation, kind: Weights) -> None:
+    """Log a validation and write its translations, if there are some."""
+    state, language = session.state, session.config.data.tgt
+    where = {"step": state.step, "epoch": state.epoch, "minutes": state.seconds / 60}
+    losses = {"loss": validation.loss, "nll": validation.nll}  # validation is without smoothing
+    scores = {"perplexity": validation.perplexity, "accuracy": validation.accuracy, **validation.scores}
+    log.log({"kind": "valid" if kind == "raw" else kind, **where, **losses, **scores})
+    if not validation.translations:
+        return
+    alarm = collapse_alarm(session.validator.src_lines, validation.translations)
+    if alarm is not None:
+        log.warn(state, alarm)
+    step = f"step-{state.step:08d}"
+    name = {"raw": step, "ema": f"{step}-ema", "average": "average"}[kind]
+    path = session.run.dev / f"{name}.{language}"
+    try:
+        replace_file(path, "".join(f"{line}\n" for line in validation.translations), may_follow=False)
+    except OSError as error:
+        log.say(f"warning: {path}: cannot be written: {error.strerror}; training continues")
+    except UnsafeFileError as error:
+        log.say(f"warning: {error}; training continues")
+
+
+def finish(session: Session, meter: Meter, end: End) -> None:
+    """Conclude the run, or stop it early. Raises StoppedError if it was stopped."""
+    if not end.is_early:
+        with suppress(Interrupted):
+            _conclude(session, meter, end)
+            return
+    _stop_early(session, meter, session.stop.reason or end.reason)
+
+
+def _conclude(session: Session, meter: Meter, end: End) -> None:
+    """Save and validate the last weights, and select the ones to translate with.
+
+    Raises Interrupted if the run is stopped before that is done, CheckpointError if the disk is full.
+    """
+    state, run = session.state, session.run
+    meter.settle()
+    if state.step == state.n_skipped:
+        raise DivergedError(f"{run.path}: {end.reason} before anything was learned")
+    meter.pause()
+    meter.show(at_once=True)
+    meter.log.say(f"{end.reason} after {state.step} steps")
+    limit = ended_by(session)
+    if missed := cut_short(session.config.training, state.step, state.cooldown_start):
+        command = resume_command(session)
+        meter.log.say(f"warning: training has ended before {' and '.join(missed)}; to continue: {command}")
+    if session.saver.saved_step != state.step:
+        save(session, meter)
+    if state.last_check != state.step:
+        check(session, meter.log)
+        meter.resume()
+        save_state(session, meter)
+    settle(session, meter)
+    if session.saver.saved_step != state.step:
+        raise CheckpointError(
+            f"{run.path}: the end of the run could not be saved, only step {session.saver.saved_step} is; free some "
+            f"space, then nmt train --resume --run {run.path} completes it"
+        )
+    tidy(session, meter)
+    meter.record(is_last=True)
+    select_at_end(session, meter, limit)
+
+
+def _stop_early(session: Session, meter: Meter, reason: str) -> NoReturn:
+    """Save, and raise StoppedError, which says how to resume."""
+    state, run = session.state, session.run
+    meter.pause()
+    if session.saver.saved_step != state.step:
+        save(session, meter, is_extra=True)
+    settle(session, meter)
+    saved = "" if session.saver.saved_step == state.step else f" (saved is step {session.saver.saved_step})"
+    raise StoppedError(
+        f"stopped at step {state.step}{saved} by {reason}; nmt train --resume --run {run.path} continues from there"
+    )

@@ -1,1 +1,0 @@
-"""Checkpoints during training, and which weights are selected for translating."""
