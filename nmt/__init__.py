@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from nmt.process import set_environment
 
 if TYPE_CHECKING:
+    from nmt import api
     from nmt.translate.translator import Translator
 
 __all__ = ["Translator", "__version__", "api"]

@@ -8,6 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nmt.cli import (
+    back_translate,
+    bidirectional,
+    challenge,
+    classify,
+    compare,
+    config,
+    data,
+    distil,
+    evaluate,
+    export,
+    filter,  # noqa: A004  (commands are named after their modules)
+    generate,
+    plot,
+    prepare,
+    push,
+    rerank,
+    robustness,
+    runs,
+    score,
+    serve,
+    sweep,
+    train,
+    translate,
+)
 from nmt.cli.app import app
 from nmt.process import set_up
 

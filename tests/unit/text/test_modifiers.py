@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.text import modifiers as terms
-from nmt.text import modifiers as typos
+from nmt.text.modifiers import terms
+from nmt.text.modifiers import typos
 from nmt.text.constraints import Glossary, protected
 from nmt.text.inline import END, MARKS, TERM, TRANSLATION
 from nmt.text.modifiers import drop_end_punctuation, lower_case, noise, placeholders, tags, title_case, upper_case
