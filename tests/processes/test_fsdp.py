@@ -98,7 +98,7 @@ def alone(several: Path) -> Path:
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 @pytest.mark.parametrize("n", [2, 3])
-def test_gradients_do_not_depend_on_how_an_update_is_divided(alone, n, parallel):
+def test_gradients_equal_those_of_one_process(alone, n, parallel):
     in_processes(n, learn, alone, parallel)
     (found, norm, numbers), (wanted, wanted_norm, wanted_numbers) = (
         torch.load(alone / name, weights_only=False) for name in (f"{parallel}-{n}.pt", "ddp-1.pt")
@@ -115,7 +115,7 @@ def test_gradients_do_not_depend_on_how_an_update_is_divided(alone, n, parallel)
     assert float(norm) > 0.02  # so that the second are clipped
 
 
-def test_a_divided_run_goes_on_undivided_and_the_other_way_round(several, pair):
+def test_sharded_run_resumes_unsharded_and_vice_versa(several, pair):
     config = load_config(several / "config.yaml", ["training.max_steps=5", "training.parallel=fsdp"])
     fit(config, several / "data", several / "part", resume=False)  # one process, which divides nothing
     process = torchrun(several, "--resume", "--run", "part", "--set", "training.max_steps=10", n=3)
@@ -130,7 +130,7 @@ def test_a_divided_run_goes_on_undivided_and_the_other_way_round(several, pair):
             torch.testing.assert_close(found[name], wanted[name], rtol=1e-3, atol=1e-4)
 
 
-def test_a_divided_run_stops_and_goes_on(several, pair):
+def test_sharded_run_stops_and_resumes(several, pair):
     run = RunDir(several / "stopped")
     process = torchrun(several, *NEW, "stopped", "--set", "training.parallel=fsdp")
     err = ended(process, lambda: run.step(5).path.exists(), lambda pid: the_other(run, pid))
@@ -152,7 +152,7 @@ def learn_with_all(world: World, folder: Path, parallel: str, run: Path, first: 
     fit(config, folder / "data", run, resume=first > 0, world=world)
 
 
-def test_averages_and_second_passes_of_a_divided_run_are_those_of_an_undivided_one(several, tmp_path):
+def test_sharded_ema_and_simcut_equal_unsharded(several, tmp_path):
     for name, parallel, first, n in (
         ("whole", "ddp", 0, 6), ("divided", "fsdp", 0, 6), ("resumed", "fsdp", 0, 3), ("resumed", "fsdp", 3, 6),
     ):  # fmt: skip
@@ -231,7 +231,7 @@ def divided(config: Config, data: Path, run: Path) -> Session:
 
 
 @pytest.mark.usefixtures("group")
-def test_divided_among_one(tiny_data, tmp_path):
+def test_model_sharded_over_one_process_equals_unsharded(tiny_data, tmp_path):
     config = settings(tiny_data.parent)
     one, other = start(config, tiny_data, tmp_path / "a", resume=False), divided(config, tiny_data, tmp_path / "b")
     assert other.is_sharded and not one.is_sharded
@@ -251,7 +251,7 @@ def test_divided_among_one(tiny_data, tmp_path):
 
 
 @pytest.mark.usefixtures("group")
-def test_a_divided_model_takes_what_an_undivided_one_has_saved(tiny_data, tmp_path):
+def test_sharded_model_restores_unsharded_checkpoint(tiny_data, tmp_path):
     config = settings(tiny_data.parent)
     fit(config, tiny_data, tmp_path / "run")
     session = divided(config, tiny_data, tmp_path / "other")
@@ -265,7 +265,7 @@ def test_a_divided_model_takes_what_an_undivided_one_has_saved(tiny_data, tmp_pa
 
 
 @pytest.mark.usefixtures("group")
-def test_what_is_not_finite_changes_nothing_in_any_process(tiny_data, tmp_path, monkeypatch):
+def test_nonfinite_loss_changes_nothing_when_sharded(tiny_data, tmp_path, monkeypatch):
     session = divided(settings(tiny_data.parent), tiny_data, tmp_path / "run")
     train_step(session, first_update(session))
     before, moments, real = session.weights(), session.moments(), objectives.objective
@@ -283,7 +283,7 @@ def test_what_is_not_finite_changes_nothing_in_any_process(tiny_data, tmp_path, 
 
 
 @pytest.mark.usefixtures("group")
-def test_out_of_memory_ends_a_divided_run(tiny_data, tmp_path, monkeypatch):
+def test_out_of_memory_ends_sharded_run(tiny_data, tmp_path, monkeypatch):
     session = divided(settings(tiny_data.parent), tiny_data, tmp_path / "run")
 
     def failing(*_: object) -> object:
@@ -296,7 +296,7 @@ def test_out_of_memory_ends_a_divided_run(tiny_data, tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("group")
-def test_micro_batches_that_are_empty_add_nothing(tiny_data, tmp_path):
+def test_passes_of_weight_0_add_nothing(tiny_data, tmp_path):
     session = divided(settings(tiny_data.parent), tiny_data, tmp_path / "run")
     rows = first_update(session).rows
     found = []
@@ -309,7 +309,7 @@ def test_micro_batches_that_are_empty_add_nothing(tiny_data, tmp_path):
     assert all(torch.equal(one, other) for one, other in zip(found[0][1], found[1][1], strict=True))
 
 
-def test_one_process_divides_nothing_and_says_so(tiny_data, tmp_path, capsys):
+def test_parallel_settings_have_no_effect_with_one_process(tiny_data, tmp_path, capsys):
     config = settings(tiny_data.parent, parallel="fsdp", exchange_precision="bf16")
     session = start(config, tiny_data, tmp_path / "run", resume=False)
     assert not session.is_sharded and session.copy is None
@@ -318,6 +318,6 @@ def test_one_process_divides_nothing_and_says_so(tiny_data, tmp_path, capsys):
     assert "training.exchange_precision: bf16 has no effect: there is only one process" in err
 
 
-def test_auto_measures_no_divided_model(tiny_data):
+def test_auto_max_tokens_is_rejected_with_fsdp(tiny_data):
     with pytest.raises(ConfigError, match="max_tokens: auto measures a model that is not sharded"):
         settings(tiny_data.parent, parallel="fsdp", max_tokens="auto")
