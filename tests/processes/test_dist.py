@@ -72,7 +72,7 @@ def _fit_over_windows(world: World, config: Config, folder: Path, name: str) -> 
         fit(config, folder / "shards", folder / name, world=world)
 
 
-def test_one_worker_is_told_to_stop_and_one_process_goes_on(folder, config, pair, capsys):
+def test_sigterm_to_worker_saves_and_one_process_resumes(folder, config, pair, capsys):
     run = RunDir(folder / "one")
     process = torchrun(folder, *NEW, "one")
     err = ended(process, lambda: run.step(5).path.exists(), lambda pid: the_other(run, pid))
@@ -86,7 +86,7 @@ def test_one_worker_is_told_to_stop_and_one_process_goes_on(folder, config, pair
     close(run.path, pair)
 
 
-def test_torchrun_is_told_to_stop_in_a_validation_and_two_processes_go_on(folder, pair):
+def test_sigterm_to_torchrun_in_validation_resumes_with_equal_bits(folder, pair):
     run = RunDir(folder / "two")
     process = torchrun(folder, *NEW, "two", script=SLOW_VALIDATION)
     err = ended(process, lambda: run.step(10).path.exists(), lambda pid: pid)
@@ -109,7 +109,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize("told", MISTAKES)
 @pytest.mark.usefixtures("pair")
-def test_a_mistake_is_told_once(folder, told):
+def test_usage_error_is_reported_once(folder, told):
     process = torchrun(folder, *MISTAKES[told])
     err = ended(process)
     assert process.returncode == 1
@@ -130,7 +130,7 @@ cli.main()
 
 
 @pytest.mark.parametrize(("seconds", "patience"), [(3, 60), (60, 0.1)], ids=["waited for", "told by the other"])
-def test_a_mistake_is_told_once_however_late_the_first_process_is(folder, seconds, patience):
+def test_usage_error_is_reported_once_if_rank_0_is_late(folder, seconds, patience):
     process = torchrun(folder, "--confg", "x", script=SLOW_FIRST.format(seconds=seconds, patience=patience))
     err = ended(process)
     assert process.returncode == 1 and err.count("nmt: ") == 1 and "nmt: No such option: --confg" in err
@@ -139,7 +139,7 @@ def test_a_mistake_is_told_once_however_late_the_first_process_is(folder, second
 # --- without torchrun ---------------------------------------------------------------------------
 
 
-def test_one_process_alone():
+def test_world_of_one_process():
     world = World()
     with joined() as there:
         assert there.size == 1 and there.is_rank0
@@ -188,7 +188,7 @@ def in_two(world: World, folder: Path) -> None:
     torch.save(found, folder / f"found-{world.rank}")
 
 
-def test_a_process_with_nothing_to_learn_from_and_what_the_first_decides(folder):
+def test_empty_share_and_decisions_of_rank_0(folder):
     in_processes(2, in_two, folder)
     none, all_ = (torch.load(folder / f"found-{rank}", weights_only=False) for rank in (0, 1))
     assert all(grad is None for grad in none["own"]) and all_["own"][0].abs().sum() > 0
@@ -219,11 +219,11 @@ def leaving(world: World) -> None:
         world.on_rank0(lambda: None)
 
 
-def test_a_process_that_is_told_to_stop_does_not_wait_for_ever():
+def test_signalled_rank_stops_waiting_for_rank_0():
     in_processes(2, leaving)
 
 
-def test_what_torchrun_would_have_set(monkeypatch):
+def test_missing_torchrun_variables_are_rejected(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     for name in ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
@@ -232,7 +232,7 @@ def test_what_torchrun_would_have_set(monkeypatch):
         pass
 
 
-def test_a_gpu_for_each_process(monkeypatch):
+def test_each_rank_selects_its_own_gpu(monkeypatch):
     taken: list[int] = []
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "set_device", taken.append)
@@ -246,7 +246,7 @@ def test_a_gpu_for_each_process(monkeypatch):
     assert taken == [0]
 
 
-def test_a_cooldown_that_the_first_has_fixed_is_told_to_all(tiny_data, tmp_path):
+def test_cooldown_fixed_by_rank_0_reaches_all_ranks(tiny_data, tmp_path):
     """Only the first process looks at the clock, and it alone knows which limits count."""
     config = tiny_settings(tiny_data.parent / "text", training={"max_epochs": 1})
     session = start(config, tiny_data, tmp_path / "run", resume=False)

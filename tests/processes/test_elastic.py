@@ -57,7 +57,7 @@ def script(body: str) -> str:
 
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
-def test_killed_workers_are_restarted_and_the_run_goes_on_by_itself(several, pair, parallel):
+def test_killed_workers_restart_and_resume(several, pair, parallel):
     """The second process is killed before the first checkpoint is complete, then after one, then the first process."""
     run = RunDir(several / f"restarted-{parallel}")
     body = f"if (life, rank, step) in ((0, 1, 2), (1, 1, 8), (2, 0, 13)): {DIE}"
@@ -74,7 +74,7 @@ def test_killed_workers_are_restarted_and_the_run_goes_on_by_itself(several, pai
     assert left(run.path) == left(pair)
 
 
-def test_new_interpreters_take_the_place_of_killed_ones(several, pair):
+def test_killed_worker_restarts_in_new_interpreter(several, pair):
     process = torchrun(
         several, *NEW, "anew", restarts=1, script=script(f"if (life, rank, step) == (0, 1, 8): {DIE}"), how=Spawned
     )
@@ -98,7 +98,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("what", FAILURES)
-def test_if_one_process_fails_all_end(several, what):
+def test_failure_of_one_process_ends_all(several, what):
     body, told = FAILURES[what]
     run = RunDir(several / what.replace(" ", "-"))
     process = torchrun(several, *NEW, run.path.name, script=script(body))
@@ -110,7 +110,7 @@ def test_if_one_process_fails_all_end(several, what):
     assert saved_steps(run)[-1] == 10
 
 
-def test_a_worker_is_killed_from_outside_in_a_validation(several, pair):
+def test_worker_killed_in_validation_resumes_with_equal_bits(several, pair):
     run = RunDir(several / "outside")
     process = torchrun(several, *NEW, "outside", script=SLOW_VALIDATION)
     err = ended(process, lambda: run.step(10).path.exists(), lambda pid: the_other(run, pid), signal.SIGKILL)
@@ -122,7 +122,7 @@ def test_a_worker_is_killed_from_outside_in_a_validation(several, pair):
 
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
-def test_a_run_that_has_lost_patience_ends_in_all_processes(several, parallel):
+def test_patience_ends_all_processes(several, parallel):
     run = several / f"patience-{parallel}"
     options = ("patience=1", "validate_every_steps=2", "peak_lr=1e-12", "schedule=constant", f"parallel={parallel}")
     settings = [*(f"--set=training.{each}" for each in options), "--set=search.max_length=5"]
@@ -132,7 +132,7 @@ def test_a_run_that_has_lost_patience_ends_in_all_processes(several, parallel):
     assert "training.patience = 1 validations without a new best reached" in err
 
 
-def test_a_restart_takes_over_no_run_of_others(several, pair):
+def test_restart_does_not_take_over_another_launch(several, pair):
     before = left(pair)
     process = torchrun(several, *NEW, pair.name, restarts=1)
     err = ended(process)
@@ -148,7 +148,7 @@ def config(several: Path) -> Config:
     return load_config(several / "config.yaml", ["training.max_steps=2", "training.validate_every_steps=2"])
 
 
-def test_who_has_begun_a_run(several, config, tmp_path, monkeypatch):
+def test_run_records_its_launch(several, config, tmp_path, monkeypatch):
     def goes_on(file: str | None, run: str = "run") -> bool:
         monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", file or "")
         try:
@@ -170,7 +170,7 @@ def test_who_has_begun_a_run(several, config, tmp_path, monkeypatch):
     assert not goes_on(None, "plain") and not goes_on(later, "plain") and not goes_on(later, "new")
 
 
-def test_the_living_meet_although_the_dead_have_left_their_names():
+def test_meet_ignores_keys_of_dead_processes():
     store, found = dist.HashStore(), dict[int, dist.Store]()
     store.set("nmt/name", "dead")
     store.set("nmt/dead/1", "dead, too")

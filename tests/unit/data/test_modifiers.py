@@ -17,8 +17,8 @@ from nmt.data.corpus import Joined, Lines
 from nmt.data.mixing import Segments
 from nmt.data.modifiers import Modifiers
 from nmt.errors import DataError
-from nmt.text.modifiers import typos
 from nmt.text.inline import marked
+from nmt.text.modifiers import typos
 from nmt.text.tokenizer import EOS, PAD, Tokenizer, Tokenizers, train_tokenizer
 from sentences import sentence_pairs
 

@@ -28,7 +28,7 @@ def torchs_own(ours: MultiHeadAttention) -> torch.nn.MultiheadAttention:
     return theirs
 
 
-def test_equals_torchs_own_with_copied_weights():
+def test_attention_equals_torch_with_copied_weights():
     ours = filled()
     theirs = torchs_own(ours)
     x, memory = torch.randn(2, 5, 16), torch.randn(2, 7, 16)
@@ -42,7 +42,7 @@ def test_equals_torchs_own_with_copied_weights():
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_the_path_with_weights_equals_the_fast_one(causal):
+def test_cross_weights_equals_cross(causal):
     attention = filled()
     x = torch.randn(3, 6, 16)
     layout = Padded(padding_mask(torch.tensor([6, 4, 1])))
@@ -56,7 +56,7 @@ def test_the_path_with_weights_equals_the_fast_one(causal):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_query_that_may_see_nothing_is_finite_forward_and_backward(dtype):
+def test_fully_masked_query_is_finite(dtype):
     attention = filled()
     memory = torch.randn(2, 3, 16, requires_grad=True)
     nothing = AttentionMask(torch.tensor([[True, True, False], [False, False, False]])[:, None, None, :])
@@ -68,7 +68,7 @@ def test_a_query_that_may_see_nothing_is_finite_forward_and_backward(dtype):
     assert weights[1].abs().max() == 0
 
 
-def test_bf16_stays_near_float32():
+def test_attention_in_bf16_is_close():
     attention = filled()
     x = torch.randn(2, 5, 16)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -77,7 +77,7 @@ def test_bf16_stays_near_float32():
     torch.testing.assert_close(rough.float(), attention(x, AttentionMask(causal=True)), atol=0.05, rtol=0.05)
 
 
-def test_attention_dropout_drops_weights_in_training_only():
+def test_attention_dropout_applies_in_training_only():
     attention = MultiHeadAttention(16, 4, dropout=0.5)
     x = torch.randn(1, 8, 16)
     attention.train()

@@ -7,7 +7,7 @@ from nmt.model.dropout import Dropout
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5])
-def test_rate_and_mean(p):
+def test_dropout_rate_and_mean(p):
     torch.manual_seed(0)
     x = torch.ones(401, 1003)
     found = Dropout(p)(x)
@@ -19,14 +19,14 @@ def test_rate_and_mean(p):
     assert by_byte.min() > p - 0.02 and by_byte.max() < p + 0.02
 
 
-def test_the_gradient_is_the_mask():
+def test_dropout_gradient_is_the_mask():
     x = torch.ones(7, 5, requires_grad=True)
     found = Dropout(0.4)(x)
     found.sum().backward()
     assert torch.equal(x.grad, found)
 
 
-def test_the_seed_decides():
+def test_dropout_depends_on_seed():
     x, dropout = torch.ones(1000), Dropout(0.5)
     torch.manual_seed(3)
     first = dropout(x)
@@ -36,14 +36,14 @@ def test_the_seed_decides():
 
 
 @pytest.mark.parametrize(("p", "share"), [(0.001, 1 / 256), (0.999, 255 / 256)])
-def test_extreme_rates_are_the_nearest_there_are(p, share):
+def test_extreme_dropout_rates_are_rounded(p, share):
     torch.manual_seed(0)
     found = Dropout(p)(torch.ones(100_000))
     assert found.isfinite().all()
     assert (found == 0).float().mean().item() == pytest.approx(share, abs=0.002)
 
 
-def test_nothing_is_dropped_in_evaluation_or_at_zero():
+def test_dropout_is_identity_in_evaluation_and_at_rate_0():
     x = torch.randn(9)
     assert Dropout(0.5).eval()(x) is x
     assert Dropout(0.0)(x) is x

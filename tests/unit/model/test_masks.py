@@ -7,12 +7,12 @@ from models import packed, tiny_model
 from nmt.model.masks import AttentionMask, Padded, attention_mask, causal_mask, padding_mask
 
 
-def test_the_example_of_the_module():
+def test_masks_example_of_docstring():
     assert padding_mask(torch.tensor([3, 2])).tolist() == [[True, True, True], [True, True, False]]
     assert causal_mask(3).int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
 
 
-def test_true_means_may_be_attended():
+def test_mask_true_means_attended():
     """The polarity of scaled_dot_product_attention, the opposite of torch.nn.Transformer's key_padding_mask."""
     value = torch.tensor([[[[1.0], [100.0]]]])  # (B, H, K, E)
     query = key = torch.zeros(1, 1, 2, 1)
@@ -21,28 +21,28 @@ def test_true_means_may_be_attended():
     assert found.flatten().tolist() == [1.0, 1.0]
 
 
-def test_padded_causal_needs_no_mask_and_is_explicit_when_asked():
+def test_padded_causal_mask_is_implicit_unless_requested():
     layout = Padded(padding_mask(torch.tensor([3, 2])))
     mask = attention_mask(layout, layout, causal=True)
     assert mask.allowed is None and mask.causal
     assert torch.equal(mask.explicit(3, 3, torch.device("cpu"))[0, 0], causal_mask(3))
 
 
-def test_packed_layouts_go_on_to_the_kernel():
+def test_packed_layouts_are_passed_to_kernel():
     src, tgt = packed([2, 1]), packed([1, 2])
     mask = attention_mask(tgt, src)
     assert mask.packed is not None and mask.packed[0] is tgt and mask.packed[1] is src
     assert mask.allowed is None and not mask.causal and attention_mask(tgt, tgt, causal=True).causal
 
 
-def test_a_query_sees_one_kind_of_layout():
+def test_mixed_layouts_are_rejected():
     with pytest.raises(AssertionError, match="share one kind of layout"):
         attention_mask(packed([2]), Padded(padding_mask(torch.tensor([2]))))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("n_keys", [5, 8])
-def test_the_additive_mask_is_what_the_fast_kernels_make_of_the_mask(dtype, n_keys):
+def test_attention_bias_equals_mask(dtype, n_keys):
     allowed = padding_mask(torch.tensor([n_keys, 2]))[:, None, None, :]
     mask = AttentionMask(allowed)
     numbers = mask.additive(dtype)
@@ -53,7 +53,7 @@ def test_the_additive_mask_is_what_the_fast_kernels_make_of_the_mask(dtype, n_ke
     assert mask.additive(dtype) is numbers and AttentionMask(causal=True).additive(dtype) is None
 
 
-def test_the_fast_kernels_get_one_mask_for_all_layers(monkeypatch):
+def test_layers_share_one_mask(monkeypatch):
     seen = []
 
     def attend(query, *_, attn_mask, **__):
@@ -71,7 +71,7 @@ def test_the_fast_kernels_get_one_mask_for_all_layers(monkeypatch):
 
 
 @pytest.mark.parametrize(("step", "rows"), [(4, 8), (6, 6), (0, None)])
-def test_padded_hidden_states_become_rows_and_sentences_again(step, rows):
+def test_flatten_and_unflatten_round_trip(step, rows):
     layout = Padded(padding_mask(torch.tensor([3, 2])), step)
     x = torch.randn(2, 3, 5)
     flat = layout.flatten(x)

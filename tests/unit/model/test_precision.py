@@ -17,18 +17,18 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize(
     ("bf16", "float32", "chosen"), [(1.0, 4.0, "bf16"), (44.0, 1.0, "float32"), (1.0, 1.1, "float32")]
 )
-def test_the_probe_decides_on_a_cpu(monkeypatch, bf16, float32, chosen):
+def test_cpu_precision_follows_probe(monkeypatch, bf16, float32, chosen):
     times = {torch.bfloat16: bf16, torch.float32: float32}
     monkeypatch.setattr(precision, "_seconds", times.__getitem__)
     assert pick_precision("auto", CPU) == chosen
 
 
-def test_the_probe_runs():
+def test_precision_probe_runs():
     assert pick_precision("auto", CPU) in ("bf16", "float32")
 
 
 @pytest.mark.parametrize("name", ["float32", "bf16", "fp16"])
-def test_a_named_precision_is_taken(name):
+def test_explicit_precision_is_kept(name):
     assert pick_precision(name, CPU) == name
     with autocast(name, CPU):
         dtype = (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
@@ -36,14 +36,14 @@ def test_a_named_precision_is_taken(name):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_gpu_that_is_not_there():
+def test_missing_gpu_is_rejected():
     assert pick_device("auto") == CPU
     with pytest.raises(ConfigError, match=r"training.device: cuda requested, but PyTorch finds no GPU"):
         pick_device("cuda")
 
 
 @pytest.mark.parametrize("name", ["auto", "cuda"])
-def test_a_gpu_takes_no_attention_that_plans_for_every_shape(monkeypatch, name):
+def test_cudnn_attention_is_disabled(monkeypatch, name):
     allowed = torch.backends.cuda.cudnn_sdp_enabled()
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     try:
@@ -57,7 +57,7 @@ def test_a_gpu_takes_no_attention_that_plans_for_every_shape(monkeypatch, name):
 
 
 @pytest.mark.parametrize(("supported", "chosen"), [(True, "bf16"), (False, "fp16")])
-def test_on_a_gpu_bf16_unless_it_is_missing(monkeypatch, supported, chosen):
+def test_gpu_precision_is_bf16_if_supported(monkeypatch, supported, chosen):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: supported)
     assert pick_precision("auto", torch.device("cuda")) == chosen
 
@@ -77,7 +77,7 @@ def _library_of_before():
     ],
 )
 @pytest.mark.usefixtures("_library_of_before")
-def test_float32_goes_to_the_faster_library_that_is_exact(monkeypatch, seconds, errors, chosen):
+def test_float32_library_is_fastest_exact_one(monkeypatch, seconds, errors, chosen):
     times, found = itertools.cycle(seconds), itertools.cycle(errors)
     monkeypatch.setattr(precision, "_seconds", lambda _: next(times))
     monkeypatch.setattr(precision, "_error", lambda: next(found))
@@ -85,7 +85,7 @@ def test_float32_goes_to_the_faster_library_that_is_exact(monkeypatch, seconds, 
 
 
 @pytest.mark.usefixtures("_library_of_before")
-def test_the_probe_of_libraries_runs_and_leaves_products_exact():
+def test_library_probe_leaves_products_exact():
     chosen = precision.pick_float32_library("float32", CPU)
     for name in {chosen, "mkl"}:
         precision.use_float32_library(name)
@@ -95,11 +95,11 @@ def test_the_probe_of_libraries_runs_and_leaves_products_exact():
 
 
 @pytest.mark.parametrize("fastest", [1, 2])
-def test_as_many_threads_as_are_fastest(fastest: int) -> None:
+def test_pick_threads_takes_fastest(fastest: int) -> None:
     before = torch.get_num_threads()
     found = pick_threads(lambda: time.sleep(0.001 if torch.get_num_threads() == fastest else 0.01), 2)
     assert (found, torch.get_num_threads()) == (fastest, before)
 
 
-def test_there_is_nothing_to_choose_in_bf16():
+def test_bf16_uses_default_library():
     assert precision.pick_float32_library("bf16", CPU) == "mkl"

@@ -25,7 +25,7 @@ def packing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("activation", ["none", *ACTIVATIONS])
 @torch.inference_mode()
-def test_they_are_those_of_a_linear_layer(precision: str, activation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packed_products_equal_linear_layer(precision: str, activation: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inference, "FEW", 2 * 48 * 32)  # two rows are few
     torch.manual_seed(1)
     weight, bias = torch.randn(48, 32) / 6, torch.randn(48)
@@ -46,7 +46,7 @@ def test_they_are_those_of_a_linear_layer(precision: str, activation: str, monke
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS.values())
-def test_onednn_computes_the_function_of_each_row(activation: Activation) -> None:
+def test_onednn_activations_equal_table(activation: Activation) -> None:
     """In float32, which every CPU has, unlike the bf16 that packed products are for."""
     if not torch.backends.mkldnn.is_available():
         pytest.skip("this PyTorch has no oneDNN")
@@ -56,7 +56,7 @@ def test_onednn_computes_the_function_of_each_row(activation: Activation) -> Non
 
 
 @torch.inference_mode()
-def test_rows_do_not_depend_on_what_is_filled_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_are_independent_of_padding_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     if not packs():
         pytest.skip("this CPU, or this PyTorch, has no packed products")
     empty = torch.empty
@@ -67,7 +67,7 @@ def test_rows_do_not_depend_on_what_is_filled_up(monkeypatch: pytest.MonkeyPatch
     assert torch.equal(prepared(x).float(), 2 * x)
 
 
-def test_there_are_few_sizes() -> None:
+def test_products_use_few_sizes() -> None:
     sizes = {n: padded_size(n) for n in range(1, 5000)}
     assert all(n <= size < max(n + 16, 1.25 * n) for n, size in sizes.items())
     assert len(set(sizes.values())) <= 38
@@ -75,7 +75,7 @@ def test_there_are_few_sizes() -> None:
     assert sizes[320] == 320 and sizes[321] == 384
 
 
-def test_without_the_operators_nothing_is_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_are_not_packed_without_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_: object) -> None:
         raise AttributeError("no such operator")
 

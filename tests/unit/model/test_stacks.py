@@ -44,7 +44,7 @@ def states(model: Model, batch: Any) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("norm", "positions"), KINDS)
-def test_padding_and_packing_change_nothing(norm: str, positions: str) -> None:
+def test_stacks_are_independent_of_padding_and_packing(norm: str, positions: str) -> None:
     padded, packed = batches()
     torch.manual_seed(1)
     for model in (EncoderModel(config(norm, positions), 30, separator=SEPARATOR), DecoderModel(config(norm), 30)):
@@ -55,7 +55,7 @@ def test_padding_and_packing_change_nothing(norm: str, positions: str) -> None:
 
 
 @pytest.mark.parametrize(("norm", "positions"), KINDS)
-def test_a_later_piece_changes_no_earlier_state_of_a_decoder(norm: str, positions: str) -> None:
+def test_decoder_states_are_causal(norm: str, positions: str) -> None:
     torch.manual_seed(1)
     model, ids = DecoderModel(config(norm, positions), 30).eval(), torch.tensor([[2, 20, 21, 22, 23]])
     layout = Padded(torch.ones_like(ids, dtype=torch.bool))
@@ -67,7 +67,7 @@ def test_a_later_piece_changes_no_earlier_state_of_a_decoder(norm: str, position
         assert differs == [False] * place + [True] * (5 - place)
 
 
-def test_segments_by_hand() -> None:
+def test_segments_of_sequence() -> None:
     padded, packed = batches()
     wanted = [[0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0], [0, 0, 0, 1, 1, 1]]
     assert segments_of(padded.src, torch.arange(6), SEPARATOR).tolist() == wanted
@@ -76,7 +76,7 @@ def test_segments_by_hand() -> None:
 
 
 @pytest.mark.parametrize("how", ["mean", "first", "last"])
-def test_one_vector_for_a_sequence(how: str) -> None:
+def test_pooled_vector_of_sequence(how: str) -> None:
     padded, packed = batches()
     numbers = [[1.0, 2, 3, 4, 5], [6.0, 7, 8], [9.0, 10, 11, 12, 13, 14]]
     wanted = {"mean": [3.0, 7.0, 11.5], "first": [1.0, 6.0, 9.0], "last": [5.0, 8.0, 14.0]}[how]
@@ -91,6 +91,6 @@ def test_one_vector_for_a_sequence(how: str) -> None:
     assert pooled(hidden, layout, how)[:3, 0].tolist() == wanted
 
 
-def test_the_prefix_mask_by_hand() -> None:
+def test_prefix_mask_values() -> None:
     wanted = [[[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]], torch.ones(4, 4).tril().tolist()]
     assert prefix_mask(torch.tensor([2, 1]), 4).long().tolist() == wanted

@@ -39,7 +39,7 @@ def forward(
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_alone_equals_padded_equals_packed_with_gradients(variant):
+def test_single_padded_and_packed_are_equal_with_gradients(variant):
     model = tiny_model(**variant)
     src, tgt = sentences(SRC_LENGTHS), sentences(TGT_LENGTHS, seed=2)
     probe = [torch.randn(length, 16) for length in TGT_LENGTHS]
@@ -60,7 +60,7 @@ def test_alone_equals_padded_equals_packed_with_gradients(variant):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_no_position_sees_the_future(variant):
+def test_decoder_positions_are_causal(variant):
     model = tiny_model(**variant).eval()
     (src,), (tgt,) = sentences([6]), sentences([7], seed=2)
     before = forward(model, [src], [tgt])[0]
@@ -85,11 +85,11 @@ def check_steps(model: Transformer, precision: str = "float32") -> None:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_step_by_step_equals_teacher_forcing(variant):
+def test_incremental_decoding_equals_teacher_forcing(variant):
     check_steps(tiny_model(**variant).eval())
 
 
-def test_an_activation_of_the_settings_without_a_row_is_refused():
+def test_unknown_activation_is_rejected():
     assert set(get_args(ModelConfig.model_fields["activation"].annotation)) == set(ACTIVATIONS)
     with pytest.raises(KeyError, match="made up"):
         Transformer(model_config().model_copy(update={"activation": "made up"}), VOCAB, VOCAB)
@@ -98,19 +98,19 @@ def test_an_activation_of_the_settings_without_a_row_is_refused():
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
-def test_search_computes_a_made_up_activation(precision, monkeypatch):
+def test_search_supports_new_activation(precision, monkeypatch):
     monkeypatch.setitem(ACTIVATIONS, "made up", Activation(lambda x: x.square() - x, "square", "none", "none"))
     monkeypatch.setattr(inference, "packs", lambda: False)  # oneDNN has no such function
     model = Transformer(model_config().model_copy(update={"activation": "made up"}), VOCAB, VOCAB).eval()
     check_steps(model, precision)
 
 
-def test_search_computes_a_made_up_norm(monkeypatch):
+def test_search_supports_new_norm(monkeypatch):
     monkeypatch.setattr(transformer, "make_norm", lambda config: torch.nn.RMSNorm(config.d_model))
     check_steps(tiny_model().eval())
 
 
-def test_search_refuses_a_layer_that_it_would_leave_out():
+def test_search_rejects_unknown_layer():
     model = tiny_model()
     model.decoder.layers[1].feed_forward.gate = torch.nn.Linear(16, 32)
     with pytest.raises(NotImplementedError, match=r"decoder\.layers\.1\.feed_forward\.gate\.weight"):
@@ -118,7 +118,7 @@ def test_search_refuses_a_layer_that_it_would_leave_out():
 
 
 @torch.no_grad()
-def test_select_keeps_sentences_and_hypotheses_of_the_state():
+def test_state_select_keeps_sentences_and_hypotheses():
     """Two hypotheses a sentence, then only sentence 2 with its second hypothesis first: both go on as if alone."""
     model = tiny_model().eval()
     src = sentences(SRC_LENGTHS)
@@ -139,7 +139,7 @@ def test_select_keeps_sentences_and_hypotheses_of_the_state():
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("tie", ["all", "target", "none"])
 @pytest.mark.parametrize("d_model", [32, 256, 512])
-def test_the_first_loss_is_little_above_the_logarithm_of_the_vocabulary(norm, tie, d_model):
+def test_initial_loss_is_close_to_log_vocabulary(norm, tie, d_model):
     """Logits of variance 1 add 1/2; with tied embeddings the token just read adds to it, in wide models no more."""
     torch.manual_seed(0)
     config = model_config(d_model=d_model, n_heads=4, d_ff=2 * d_model, norm=norm, tie_embeddings=tie)
@@ -154,7 +154,7 @@ def test_the_first_loss_is_little_above_the_logarithm_of_the_vocabulary(norm, ti
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_untrained_stacks_of_any_depth_pass_the_embeddings_on(norm):
+def test_untrained_stacks_preserve_embeddings(norm):
     """What the sub-layers add is not more in a deep stack than in a shallow one."""
     cosines = []
     for depth in (1, 16):
@@ -172,14 +172,14 @@ def test_untrained_stacks_of_any_depth_pass_the_embeddings_on(norm):
 
 
 @pytest.mark.parametrize(("tie", "n_embeddings"), [("all", 1), ("target", 2), ("none", 3)])
-def test_tying(tie, n_embeddings):
+def test_tied_embeddings(tie, n_embeddings):
     model = tiny_model(tie_embeddings=tie)
     assert sum(tuple(p.shape) == (VOCAB, 16) for p in model.parameters()) == n_embeddings
     assert (model.encoder.embedding.weight is model.decoder.embedding.weight) == (tie == "all")
     assert (model.output_weight is model.decoder.embedding.weight) == (tie != "none")
 
 
-def test_separate_depths():
+def test_encoder_and_decoder_depths():
     model = tiny_model(encoder_layers=3, decoder_layers=1)
     assert (len(model.encoder.layers), len(model.decoder.layers)) == (3, 1)
 
@@ -187,7 +187,7 @@ def test_separate_depths():
 @pytest.mark.parametrize(
     "dropout", ["embedding_dropout", "residual_dropout", "attention_dropout", "activation_dropout"]
 )
-def test_each_dropout_acts_in_training_and_not_in_evaluation(dropout):
+def test_dropout_settings_apply_in_training_only(dropout):
     model = tiny_model(**{dropout: 0.5})
     src, tgt = sentences([6]), sentences([6], seed=2)
     model.train()
@@ -197,7 +197,7 @@ def test_each_dropout_acts_in_training_and_not_in_evaluation(dropout):
     assert torch.equal(forward(model, src, tgt)[0], forward(tiny_model().eval(), src, tgt)[0])
 
 
-def test_encoder_and_decoder_stand_alone():
+def test_encoder_and_decoder_run_separately():
     config = model_config()
     ids = torch.stack(sentences([5, 5]))
     layout = Padded(torch.ones(2, 5, dtype=torch.bool))
@@ -211,7 +211,7 @@ def test_encoder_and_decoder_stand_alone():
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_what_encoder_and_decoder_give_out_is_normalised(norm):
+def test_outputs_are_normalised(norm):
     """Pre-norm has a final norm, without which the residual stream would grow from layer to layer."""
     torch.manual_seed(0)
     model = Transformer(model_config(norm=norm), VOCAB, VOCAB)
@@ -224,7 +224,7 @@ def test_what_encoder_and_decoder_give_out_is_normalised(norm):
         torch.testing.assert_close(states.std(-1, correction=0), torch.ones(2, 5), atol=1e-3, rtol=0)
 
 
-def test_attention_to_the_source_for_looking_at():
+def test_decoder_returns_cross_attention():
     model = tiny_model().eval()
     src, tgt = sentences(SRC_LENGTHS), sentences(TGT_LENGTHS, seed=2)
     src_layout = Padded(padding_mask(torch.tensor(SRC_LENGTHS)))
@@ -239,7 +239,7 @@ def test_attention_to_the_source_for_looking_at():
     assert weights[2, :, :, 1:].max() == 0  # its source is one token long
 
 
-def test_sinusoidal_positions_are_those_of_the_paper_and_have_no_limit():
+def test_sinusoidal_positions_equal_paper_and_grow():
     table = sinusoidal_table(100, 8)
     assert table[7, 2].item() == pytest.approx(math.sin(7 / 10_000 ** (2 / 8)))
     assert table[7, 3].item() == pytest.approx(math.cos(7 / 10_000 ** (2 / 8)))
@@ -247,14 +247,14 @@ def test_sinusoidal_positions_are_those_of_the_paper_and_have_no_limit():
     assert torch.equal(positions(torch.tensor([3000]), 3001), sinusoidal_table(3001, 8)[3000:])
 
 
-def test_learned_positions_say_where_they_end():
+def test_learned_positions_reject_longer_sequences():
     positions = LearnedPositions(8, 10)
     assert positions(torch.arange(10), 10).shape == (10, 8)
     with pytest.raises(DataError, match=r"a sequence of 11 pieces is longer than the 10 positions"):
         positions(torch.arange(11), 11)
 
 
-def test_padding_has_no_effect_after_training_moved_its_embedding():
+def test_trained_padding_embedding_has_no_effect():
     """With tied embeddings the output layer moves the padding row too; masks keep it from mattering."""
     model = tiny_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)

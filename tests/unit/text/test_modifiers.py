@@ -10,11 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.text.modifiers import terms
-from nmt.text.modifiers import typos
 from nmt.text.constraints import Glossary, protected
 from nmt.text.inline import END, MARKS, TERM, TRANSLATION
-from nmt.text.modifiers import drop_end_punctuation, lower_case, noise, placeholders, tags, title_case, upper_case
+from nmt.text.modifiers import (
+    drop_end_punctuation,
+    lower_case,
+    noise,
+    placeholders,
+    tags,
+    terms,
+    title_case,
+    typos,
+    upper_case,
+)
 from nmt.text.tokenizer import CONTROL, is_blank
 
 GLOSSARY = Glossary({"Hund": "dog", "rote Katze": "red cat", "Maus": "mouse", "wörter": "words"})

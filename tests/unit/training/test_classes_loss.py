@@ -53,7 +53,7 @@ def learned(model: Any, batches: list[Any], lm_weight: float) -> tuple[Tensor, d
 
 @pytest.mark.parametrize("pooling", ["mean", "first", "last"])
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
-def test_padded_packed_and_single_texts_have_the_same_logits(kind: str, pooling: str, calls: list[object]) -> None:
+def test_class_logits_of_padded_packed_and_single_texts_are_equal(kind: str, pooling: str, calls: list[object]) -> None:
     model, pairs, rows = make(kind, pooling=pooling), texts(), np.arange(len(LENGTHS))
     padded = class_logits(model, pairs.batch(rows))
     packed = class_logits(model, Packing(pairs, step=16).batch(rows))
@@ -64,7 +64,7 @@ def test_padded_packed_and_single_texts_have_the_same_logits(kind: str, pooling:
 
 
 @pytest.mark.parametrize(("kind", "lm_weight"), [("encoder", 0.0), ("decoder", 0.5)])
-def test_batches_and_packing_do_not_change_the_loss(kind: str, lm_weight: float, calls: list[object]) -> None:
+def test_classes_loss_is_independent_of_batching_and_packing(kind: str, lm_weight: float, calls: list[object]) -> None:
     model, pairs, rows = make(kind), texts(), np.arange(len(LENGTHS))
     loss, grads = learned(model, [pairs.batch(rows)], lm_weight)
     parts = [pairs.batch(rows[:2]), pairs.batch(rows[2:])]
@@ -77,7 +77,7 @@ def test_batches_and_packing_do_not_change_the_loss(kind: str, lm_weight: float,
     assert calls
 
 
-def test_the_loss_is_that_of_the_labels_and_of_a_language_model() -> None:
+def test_classes_loss_adds_language_model_loss() -> None:
     """L3 = L2 + λ L1; without λ it is L2."""
     model, pairs = make("decoder"), texts()
     batch = pairs.batch(np.arange(len(LENGTHS)))
@@ -97,7 +97,7 @@ def test_the_loss_is_that_of_the_labels_and_of_a_language_model() -> None:
 
 
 @pytest.mark.parametrize("lm_weight", [0.0, 0.5])
-def test_a_sigmoid_has_one_output_and_the_binary_cross_entropy(lm_weight: float) -> None:
+def test_sigmoid_head_computes_binary_cross_entropy(lm_weight: float) -> None:
     model, pairs = make("decoder", head="sigmoid"), texts()
     assert model.head.classes.weight.shape == (1, 16)
     batch = pairs.batch(np.arange(len(LENGTHS)))
@@ -116,7 +116,7 @@ def test_a_sigmoid_has_one_output_and_the_binary_cross_entropy(lm_weight: float)
     assert sums.n_correct == ((output > 0) == labels.bool()).sum() and bool(of_text > 1) == bool(lm_weight)
 
 
-def test_weighted_losses_have_the_gradient_of_the_plain_formula(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weighted_nll_gradient_equals_formula(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmt.training.loss.block_rows", lambda *_: 3)
     torch.manual_seed(0)
     values = [torch.randn(7, 4, requires_grad=True), torch.randn(5, 4, requires_grad=True)]
@@ -130,6 +130,6 @@ def test_weighted_losses_have_the_gradient_of_the_plain_formula(monkeypatch: pyt
         torch.testing.assert_close(grad, expected)
 
 
-def test_a_batch_has_the_labels_of_its_rows() -> None:
+def test_batch_has_labels_of_its_rows() -> None:
     batch = texts().batch(np.array([3, 0]))
     assert isinstance(batch, Batch) and batch.labels is not None and batch.labels.tolist() == [1, 2]

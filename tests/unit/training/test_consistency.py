@@ -43,7 +43,7 @@ def two_passes() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 @pytest.mark.parametrize("how", WEIGHTS)
 @pytest.mark.parametrize("rows", [1, 5, 100])
-def test_loss_and_gradients_are_those_of_the_formula(how, rows, monkeypatch):
+def test_consistency_loss_and_gradients_equal_formula(how, rows, monkeypatch):
     first, second, weight, targets = two_passes()
     monkeypatch.setitem(loss_module.BLOCK_ELEMENTS, "cpu", rows * len(weight))
     found = consistency_loss(first, second, weight, targets, 0.1, how)
@@ -54,7 +54,7 @@ def test_loss_and_gradients_are_those_of_the_formula(how, rows, monkeypatch):
         torch.testing.assert_close(one, two)
 
 
-def test_in_half_precision_it_is_about_the_same():
+def test_consistency_loss_in_half_precision_is_close():
     first, second, weight, targets = (each.detach() for each in two_passes())
     leaves = [each.float().requires_grad_() for each in (first, second, weight)]
     for how in WEIGHTS:
@@ -67,7 +67,7 @@ def test_in_half_precision_it_is_about_the_same():
             assert F.cosine_similarity(one.flatten(), two.flatten(), dim=0) > 0.999
 
 
-def test_counts_are_those_of_the_first_pass():
+def test_consistency_counts_come_from_first_pass():
     first, second, weight, targets = two_passes()
     found = consistency_loss(first, second, weight, targets, 0.1, WEIGHTS[1])
     p, q = ((hidden @ weight.T).log_softmax(-1).detach() for hidden in (first, second))
@@ -77,7 +77,7 @@ def test_counts_are_those_of_the_first_pass():
     assert float(found.divergence) == pytest.approx(float(both) / 2)
 
 
-def test_equal_passes_do_not_diverge():
+def test_divergence_of_equal_passes_is_zero():
     first, _, weight, targets = two_passes()
     assert float(consistency_loss(first, first, weight, targets, 0.1, WEIGHTS[0]).divergence) == pytest.approx(0.0)
 
@@ -95,7 +95,7 @@ def learned(model: Transformer, batch: Any, how: TrainingConfig) -> tuple[Tensor
 
 
 @pytest.mark.parametrize("kind", ["rdrop", "simcut"])
-def test_no_weight_is_plain_training(kind):
+def test_consistency_weight_0_is_plain_cross_entropy(kind):
     model, batch = tiny_model(residual_dropout=0.3), pairs_of(SRC, TGT).batch(ROWS)
     loss, grads = learned(model, batch, settings(consistency=kind, consistency_weight=0.0))
     expected, expected_grads = learned(model, batch, settings())
@@ -103,7 +103,7 @@ def test_no_weight_is_plain_training(kind):
     assert all(torch.equal(one, two) for one, two in zip(grads, expected_grads, strict=True))
 
 
-def test_it_may_begin_later():
+def test_consistency_starts_at_consistency_start():
     model, batch = tiny_model(), pairs_of(SRC, TGT).batch(ROWS)
     how, plain = settings(consistency="rdrop", consistency_start=7), cross_entropy(model, batch, 0.1).loss.detach()
     before, after, at_any_step = (objective(model, batch, how, step=step).loss.detach() for step in (6, 7, None))
@@ -111,7 +111,7 @@ def test_it_may_begin_later():
     torch.testing.assert_close(after, 2 * plain, rtol=1e-5, atol=0.0)
 
 
-def test_rdrop_is_two_passes_with_other_dropout():
+def test_rdrop_makes_two_passes_with_different_dropout():
     model, batch = tiny_model(residual_dropout=0.3), pairs_of(SRC, TGT).batch(ROWS)
     torch.manual_seed(3)
     layouts = Padded(batch.src_mask), Padded(batch.tgt_mask)
@@ -145,7 +145,7 @@ class Watch:
 
 
 @pytest.mark.parametrize("is_packed", [False, True])
-def test_simcut_is_a_second_pass_with_tokens_cut_on_both_sides(is_packed):
+def test_simcut_cuts_tokens_of_both_sides_in_second_pass(is_packed):
     model, pairs = tiny_model(), pairs_of(SRC, TGT)
     batch = Packing(pairs, step=4).batch(ROWS) if is_packed else pairs.batch(ROWS)
     watch = Watch(model)
@@ -159,7 +159,7 @@ def test_simcut_is_a_second_pass_with_tokens_cut_on_both_sides(is_packed):
     torch.testing.assert_close(found.loss.detach(), (plain.loss + 3 * found.divergence).detach(), rtol=1e-5, atol=0.0)
 
 
-def test_the_rate_of_cutting():
+def test_simcut_cut_rate():
     model = tiny_model()
     batch = pairs_of([40] * 200, [50] * 200).batch(np.arange(200))
     watch = Watch(model)
@@ -172,7 +172,7 @@ def test_the_rate_of_cutting():
     assert not tgt_kept[batch.tgt_in == BOS].all()  # the start of a target is cut like any other token
 
 
-def test_of_a_cut_token_the_position_is_left():
+def test_cut_token_keeps_its_position():
     embedding = tiny_model().encoder.embedding
     ids, positions = torch.tensor([[21, 22, 23]]), torch.arange(3)
     kept = torch.tensor([[True, False, True]])
@@ -182,7 +182,7 @@ def test_of_a_cut_token_the_position_is_left():
     assert torch.equal(found[1], embedding.positions(positions, 3)[1])
 
 
-def test_what_is_cut_is_a_function_of_the_seed():
+def test_cut_tokens_depend_on_seed():
     model, batch = tiny_model(residual_dropout=0.3), pairs_of(SRC, TGT).batch(ROWS)
     how = settings(consistency="simcut", cut_rate=0.3)
     torch.testing.assert_close(learned(model, batch, how)[0], learned(model, batch, how)[0], rtol=0.0, atol=0.0)

@@ -33,7 +33,7 @@ def learn(model: Transformer, settings: TrainingConfig, halves: Halves | None) -
 
 
 @pytest.mark.parametrize("consistency", ["none", "rdrop", "simcut"])
-def test_gradients_are_those_of_autocast_also_after_the_weights_have_changed(consistency):
+def test_halves_gradients_equal_autocast(consistency):
     model, settings = tiny_model(residual_dropout=0.1), TrainingConfig(consistency=consistency, cut_rate=0.3)
     model.encoder.layers[0].feed_forward.inner.weight.requires_grad_(False)
     halves = Halves(model, "bf16")
@@ -50,7 +50,7 @@ def test_gradients_are_those_of_autocast_also_after_the_weights_have_changed(con
                 parameter.add_(0.05 * torch.randn_like(parameter))
 
 
-def test_an_update_that_is_begun_again_forgets_the_gradients_before():
+def test_halves_refresh_forgets_gradients():
     model, settings = tiny_model(), TrainingConfig(consistency="none")
     halves = Halves(model, "bf16")
     expected = learn(model, settings, halves)
@@ -60,7 +60,7 @@ def test_an_update_that_is_begun_again_forgets_the_gradients_before():
         assert torch.equal(one, two)
 
 
-def test_what_is_no_matrix_product_is_shared():
+def test_halves_share_weights_other_than_matrices():
     model = tiny_model()
     twin = Halves(model, "bf16").twin
     assert twin.decoder.norm.weight is model.decoder.norm.weight and twin.output_weight is model.output_weight

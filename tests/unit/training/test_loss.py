@@ -18,7 +18,7 @@ def example(n: int = 12, d: int = 5, v: int = 30) -> tuple[torch.Tensor, torch.T
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6])
 @pytest.mark.parametrize("rows", [1, 5, 100])
-def test_equals_torchs_own_with_gradients(smoothing, rows, monkeypatch):
+def test_cross_entropy_and_gradients_equal_torch(smoothing, rows, monkeypatch):
     hidden, weight, targets = example()
     monkeypatch.setitem(loss_module.BLOCK_ELEMENTS, "cpu", rows * len(weight))
     found = label_smoothed_cross_entropy(hidden, weight, targets, smoothing)
@@ -30,7 +30,7 @@ def test_equals_torchs_own_with_gradients(smoothing, rows, monkeypatch):
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6])
-def test_the_formula_is_what_is_calculated(smoothing):
+def test_fused_cross_entropy_equals_plain(smoothing):
     hidden, weight, targets = example()
     plain = plain_cross_entropy(hidden, weight, targets, smoothing)
     fused = label_smoothed_cross_entropy(hidden, weight, targets, smoothing).loss
@@ -43,7 +43,7 @@ def test_the_formula_is_what_is_calculated(smoothing):
     torch.testing.assert_close(wanted[0], by_logits @ weight)
 
 
-def test_a_weight_that_is_frozen_gets_no_gradient():
+def test_frozen_output_weight_gets_no_gradient():
     hidden, weight, targets = example()
     expected = torch.autograd.grad(label_smoothed_cross_entropy(hidden, weight, targets, 0.1).loss, hidden)
     frozen = weight.detach()
@@ -53,7 +53,7 @@ def test_a_weight_that_is_frozen_gets_no_gradient():
     torch.testing.assert_close(hidden.grad, *expected)
 
 
-def test_equals_a_loop_over_tokens():
+def test_loss_sums_equal_loop_over_tokens():
     hidden, weight, targets = example()
     found = label_smoothed_cross_entropy(hidden, weight, targets, 0.1)
     loss = nll = n_correct = 0.0
@@ -68,7 +68,7 @@ def test_equals_a_loop_over_tokens():
     assert found.n_tokens == 12
 
 
-def test_sums_add_up():
+def test_loss_sums_add_up():
     hidden, weight, targets = example()
     whole = label_smoothed_cross_entropy(hidden, weight, targets, 0.1)
     parts = [label_smoothed_cross_entropy(hidden[i], weight, targets[i], 0.1) for i in (slice(5), slice(5, 12))]
@@ -79,7 +79,7 @@ def test_sums_add_up():
     assert both.accuracy == pytest.approx(whole.accuracy)
 
 
-def test_no_tokens_give_zero_and_not_nan():
+def test_loss_of_no_tokens_is_zero():
     hidden, weight, targets = example()
     found = label_smoothed_cross_entropy(hidden[:0], weight, targets[:0], 0.1)
     found.loss.backward()
@@ -88,7 +88,7 @@ def test_no_tokens_give_zero_and_not_nan():
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_low_precision_stays_near(dtype):
+def test_cross_entropy_in_low_precision_is_close(dtype):
     hidden, weight, targets = (x.detach().float().requires_grad_() if x.is_floating_point() else x for x in example())
     with torch.autocast("cpu", dtype=dtype):
         found = label_smoothed_cross_entropy(hidden, weight, targets, 0.1)
@@ -100,7 +100,7 @@ def test_low_precision_stays_near(dtype):
         torch.testing.assert_close(one, two, rtol=0.05, atol=0.05)
 
 
-def test_a_hopeless_prediction_has_a_finite_loss():
+def test_loss_of_improbable_target_is_finite():
     hidden, weight = torch.tensor([[1000.0]], requires_grad=True), torch.tensor([[1.0], [-1.0]])
     found = label_smoothed_cross_entropy(hidden, weight, torch.tensor([1]), 0.1)
     assert float(found.nll) == pytest.approx(2000.0)

@@ -14,7 +14,7 @@ def lr(step: int, **settings: object) -> float:
     return learning_rate(step, TrainingConfig(**settings), d_model=512)  # type: ignore[arg-type]
 
 
-def test_noam_rises_to_its_peak_at_warmup_and_halves_at_four_times_that():
+def test_noam_peaks_at_warmup_and_halves_at_four_times_warmup():
     peak = (512 * 4000) ** -0.5
     table = {1: peak / 4000, 3999: peak * 3999 / 4000, 4000: peak, 4001: peak * (4000 / 4001) ** 0.5, 16_000: peak / 2}
     for step, expected in table.items():
@@ -31,7 +31,7 @@ def test_noam_rises_to_its_peak_at_warmup_and_halves_at_four_times_that():
         ("constant", 0.01, 0.01),
     ],
 )
-def test_the_other_schedules_warm_up_linearly_to_their_peak(schedule, at_300, last):
+def test_schedules_warm_up_linearly_to_peak_lr(schedule, at_300, last):
     settings = {"schedule": schedule, "peak_lr": 0.01, "warmup_steps": 100, "max_steps": 500}
     assert lr(1, **settings) == pytest.approx(0.0001)
     assert lr(99, **settings) == pytest.approx(0.0099)
@@ -47,7 +47,7 @@ KINDS = [("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW)]
 
 
 @pytest.mark.parametrize(("name", "kind"), KINDS)
-def test_it_is_the_optimizer_of_pytorch(name, kind):
+def test_optimizer_steps_equal_torch(name, kind):
     settings = TrainingConfig(optimizer=name, weight_decay=0.1, beta1=0.8, beta2=0.9, eps=1e-7)
     ours, theirs = tiny_model(), tiny_model()
     theirs.load_state_dict(ours.state_dict())
@@ -70,7 +70,7 @@ def test_it_is_the_optimizer_of_pytorch(name, kind):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_weight_decay_falls_on_matrices_only(name):
+def test_weight_decay_applies_to_matrices_only(name):
     model = tiny_model()
     settings = TrainingConfig(optimizer=name, schedule="constant", weight_decay=0.5, beta1=0.8, beta2=0.9, eps=1e-7)
     optimizer = make_optimizer(model, settings)
@@ -82,7 +82,7 @@ def test_weight_decay_falls_on_matrices_only(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_frozen_is_not_in_it(name):
+def test_optimizer_excludes_frozen_parameters(name):
     model = tiny_model()
     model.encoder.requires_grad_(False)
     settings = TrainingConfig(optimizer=name, schedule="constant", weight_decay=0.5)
@@ -95,6 +95,6 @@ def test_what_is_frozen_is_not_in_it(name):
     assert group["weight_decay"] == 0.0 and all(p.dim() == 1 for p in group["params"])
 
 
-def test_adamw_is_the_default():
+def test_default_optimizer_is_adamw():
     assert make_optimizer(tiny_model(), TrainingConfig()).defaults["decoupled_weight_decay"]
     assert not make_optimizer(tiny_model(), TrainingConfig(optimizer="adam")).defaults["decoupled_weight_decay"]

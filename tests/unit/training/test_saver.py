@@ -23,7 +23,7 @@ def fail(error: Exception) -> None:
     raise error
 
 
-def test_it_is_written_meanwhile(in_a_thread: Saver) -> None:
+def test_saver_writes_in_thread(in_a_thread: Saver) -> None:
     may_end, names = threading.Event(), []
 
     def write() -> None:
@@ -39,7 +39,7 @@ def test_it_is_written_meanwhile(in_a_thread: Saver) -> None:
     in_a_thread.close()
 
 
-def test_without_a_thread_it_is_written_at_once() -> None:
+def test_saver_without_thread_writes_at_once() -> None:
     here, wrote = Saver(CPU), []
     here.write(3, lambda: wrote.append(threading.get_ident()))
     assert wrote == [threading.get_ident()]
@@ -49,7 +49,7 @@ def test_without_a_thread_it_is_written_at_once() -> None:
 
 
 @pytest.mark.parametrize("threaded", [False, True])
-def test_a_failure_is_told_and_the_step_before_stays(monkeypatch: pytest.MonkeyPatch, threaded: bool) -> None:
+def test_failed_write_is_reported_and_saved_step_stays(monkeypatch: pytest.MonkeyPatch, threaded: bool) -> None:
     monkeypatch.setattr(session_module, "THREADED", ("cpu",) if threaded else ())
     found, error = Saver(CPU), OSError(28, "No space left on device")
     found.saved_step = 2
@@ -60,14 +60,14 @@ def test_a_failure_is_told_and_the_step_before_stays(monkeypatch: pytest.MonkeyP
     found.close()
 
 
-def test_a_mistake_of_the_program_is_raised(in_a_thread: Saver) -> None:
+def test_saver_raises_unexpected_errors(in_a_thread: Saver) -> None:
     in_a_thread.write(4, lambda: fail(KeyError("x")))
     with pytest.raises(KeyError):
         in_a_thread.outcome(must_wait=True)
     in_a_thread.close()
 
 
-def test_what_is_written_is_a_copy(in_a_thread: Saver) -> None:
+def test_saver_writes_copies(in_a_thread: Saver) -> None:
     weight = torch.nn.Parameter(torch.ones(2))
     copy = in_a_thread.copied({"a": weight})["a"]
     with torch.no_grad():
@@ -75,7 +75,7 @@ def test_what_is_written_is_a_copy(in_a_thread: Saver) -> None:
     assert copy.tolist() == [1, 1] and not copy.requires_grad
 
 
-def test_closing_waits(in_a_thread: Saver) -> None:
+def test_saver_close_waits(in_a_thread: Saver) -> None:
     may_end, wrote = threading.Event(), []
     in_a_thread.write(3, lambda: wrote.append(may_end.wait(30)))
     threading.Timer(0.05, may_end.set).start()

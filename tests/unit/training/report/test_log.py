@@ -35,7 +35,7 @@ def test_clock(seconds, shown):
     assert clock(seconds) == shown
 
 
-def test_the_progress_bar_shows_what_people_look_for(run, monkeypatch):
+def test_progress_bar_fields(run, monkeypatch):
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
     with TrainingLog(run, 0, 0, True, 200) as log:
@@ -51,7 +51,7 @@ def test_the_progress_bar_shows_what_people_look_for(run, monkeypatch):
 
 
 @pytest.mark.parametrize("columns", [80, 160])
-def test_the_progress_bar_fits_the_terminal(run, monkeypatch, columns):
+def test_progress_bar_fits_terminal(run, monkeypatch, columns):
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -72,7 +72,7 @@ def test_the_progress_bar_fits_the_terminal(run, monkeypatch, columns):
         (30, "1:02:05 left"),
     ],
 )
-def test_progress_on_a_narrow_terminal_shows_whole_fields(run, monkeypatch, columns, shown):
+def test_narrow_progress_bar_drops_whole_fields(run, monkeypatch, columns, shown):
     screen = Terminal()
     screen.fileno = lambda: 2
     monkeypatch.setattr("sys.stderr", screen)
@@ -82,7 +82,7 @@ def test_progress_on_a_narrow_terminal_shows_whole_fields(run, monkeypatch, colu
     assert [line.strip() for line in screen.getvalue().split("\r")][-1] == f"29% 1740/6000, {shown}"
 
 
-def test_without_a_terminal_every_record_is_a_line(run, capsys):
+def test_records_are_lines_without_terminal(run, capsys):
     with TrainingLog(run, 0, 0, True, 200) as log:
         log.progress(40, 2.5, 12.2, 7e-4, 12345.6, 754)
         log.log({"kind": "train", "step": 40, "minutes": 61.0, "loss": 2.5, "lr": 7e-4})
@@ -99,7 +99,7 @@ def test_without_a_terminal_every_record_is_a_line(run, capsys):
         ({"kind": "valid", "loss": 2.4, "nll": 2.4}, "nll 2.4, lr 0.1"),
     ],
 )
-def test_training_and_development_set_are_compared_by_a_number_of_one_name(run, capsys, record, line):
+def test_train_and_valid_records_share_nll(run, capsys, record, line):
     with TrainingLog(run, 0, 0, True, 200) as log:
         log.log({**record, "step": 40, "minutes": 1.0, "lr": 0.1})
     assert capsys.readouterr().err.startswith(f"step     40 {record['kind']}     1:00  {line}")
@@ -133,7 +133,7 @@ def losses(run: RunDir) -> list[float]:
 LINE = len('{"kind": "train", "step": 1, "minutes": 0.0, "loss": 1.0}\n')
 
 
-def test_a_resumed_log_has_no_doubles(run):
+def test_resumed_log_has_no_duplicates(run):
     first = [("train", step, float(step)) for step in (1, 2, 3)]
     lengths = lives(run, (0, 0, True, first), (2, 2 * LINE, True, [("train", 3, 23.0), ("train", 4, 24.0)]))
     assert lengths == [3 * LINE, 4 * LINE + 2]
@@ -141,7 +141,7 @@ def test_a_resumed_log_has_no_doubles(run):
     assert shown(run, "train/loss") == [(1, 1.0), (2, 2.0), (3, 23.0), (4, 24.0)]
 
 
-def test_a_validation_that_is_made_up_for_is_there_once(run):
+def test_repeated_validation_is_logged_once(run):
     """The process died after the validation was logged and before the checkpoint said so."""
     first = [("train", 1, 1.0), ("train", 2, 2.0), ("valid", 2, 12.0)]
     lives(run, (0, 0, True, first), (2, 2 * LINE, False, [("valid", 2, 13.0), ("train", 3, 3.0)]))
@@ -150,7 +150,7 @@ def test_a_validation_that_is_made_up_for_is_there_once(run):
     assert shown(run, "valid/loss") == [(2, 13.0)]
 
 
-def test_an_average_that_is_made_again_is_there_once(run):
+def test_repeated_average_is_logged_once(run):
     first = [("train", 1, 1.0), ("valid", 1, 5.0), ("average", 1, 21.0)]
     lives(run, (0, 0, True, first), (1, 2 * LINE, True, [("average", 1, 22.0)]))
     assert losses(run) == [1.0, 5.0, 22.0]
@@ -161,7 +161,7 @@ def test_an_average_that_is_made_again_is_there_once(run):
     ]
 
 
-def test_a_log_that_is_shorter_than_the_checkpoint_says_is_gone_on_with(run):
+def test_truncated_log_is_continued(run):
     run.log.write_text("an edited line\n")
     with TrainingLog(run, 5, 1000, False, 9) as log:
         log.warn(TrainState(step=6, seconds=30.0), "something")
@@ -169,15 +169,15 @@ def test_a_log_that_is_shorter_than_the_checkpoint_says_is_gone_on_with(run):
     assert run.log.read_text() == "an edited line\n" + last
 
 
-def test_a_warning_is_kept_and_said(run, capsys):
+def test_warning_is_logged_and_printed(run, capsys):
     with TrainingLog(run, 0, 0, True, 9) as log:
         log.warn(TrainState(3), "the disk is full")
     assert capsys.readouterr().err == "warning: the disk is full\n"
     assert json.loads(run.log.read_text())["message"] == "the disk is full"
 
 
-def test_what_fails_in_another_thread_keeps_its_traceback(run, monkeypatch):
-    """Only what TensorBoard's own thread meets is said in another way."""
+def test_board_leaves_errors_of_other_threads(run, monkeypatch):
+    """Only errors of TensorBoard's own thread are suppressed."""
     seen = []
     monkeypatch.setattr(threading, "excepthook", lambda failure: seen.append(failure.exc_type))
     with TrainingLog(run, 0, 0, True, 1):
@@ -192,7 +192,7 @@ def raising(error: type[Exception]) -> None:
     raise error
 
 
-def test_the_picture_of_a_long_sentence_in_any_script_stays_small_and_quiet(run, monkeypatch):
+def test_attention_plot_of_long_sentence_is_small_without_warnings(run, monkeypatch):
     shapes = []
     draw = Axes.imshow
     monkeypatch.setattr(Axes, "imshow", lambda self, x, **options: shapes.append(x.shape) or draw(self, x, **options))
