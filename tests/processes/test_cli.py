@@ -237,8 +237,8 @@ TOGETHER = (
         (
             ["prepare", "--config", "no.yaml"],
             [
-                "no.yaml: no such config, neither here nor in configs/; "
-                "shipped are base-best.yaml, base.yaml, imdb.yaml, iwslt14.yaml, multi30k.yaml, sample.yaml"
+                "no.yaml: no such config here or in configs/; "
+                "shipped configs: base-best.yaml, base.yaml, imdb.yaml, iwslt14.yaml, multi30k.yaml, sample.yaml"
             ],
         ),
         (
