@@ -106,7 +106,7 @@ def test_what_it_does_not_do_is_refused(data: Path, trained: Path, tmp_path: Pat
     with pytest.raises(ConfigError, match=r"alignments and attention are those of an encoder and a decoder"):
         translate_file(translator, text, tmp_path / "out", files=Files(alignments=tmp_path / "words"))
     assert not (tmp_path / "out").exists()
-    with pytest.raises(ConfigError, match=r"training\.modifiers: not with model\.kind: decoder"):
+    with pytest.raises(ConfigError, match=r"training\.modifiers: not available with model\.kind: decoder"):
         decoder(data, modifiers={"typos": 0.1})
     with pytest.raises(ConfigError, match=r"layout: packed is not possible: its kernel cannot show a decoder"):
         start(decoder(data, layout="packed"), data, tmp_path / "packed", resume=False)
