@@ -1,4 +1,4 @@
-"""Who may ask, how often, and how much at once."""
+"""Who may send requests, how often, and how much at once."""
 
 from __future__ import annotations
 
