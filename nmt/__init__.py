@@ -23,7 +23,7 @@ set_environment()  # here, before anything of nmt imports PyTorch
 
 
 def __getattr__(name: str) -> object:
-    # imported lazily, as PyTorch takes long and `nmt --help` does not need it
+    # Imported lazily, because importing PyTorch takes long and `nmt --help` does not need it.
     if name == "Translator":
         from nmt.translate.translator import Translator
 

@@ -7,9 +7,9 @@ from nmt.process import end_at_once
 
 
 def main() -> None:
-    """Run the command line; always raises SystemExit with the exit status.
+    """Run the command line. Always raises SystemExit with the exit status.
 
-    Until a command begins (see `user_errors`), Ctrl-C ends the process at once: imports take time, too.
+    Until a command begins (see `user_errors`), for example during imports, Ctrl-C ends the process at once.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler and "RANK" not in os.environ:
         signal.signal(signal.SIGINT, end_at_once)

@@ -1,4 +1,4 @@
-"""The stages as functions: `nmt prepare`, `nmt train`, `nmt evaluate` and `nmt compare` for programs.
+"""The stages as Python functions: `nmt prepare`, `nmt train`, `nmt evaluate` and `nmt compare`.
 
 from nmt import Translator, api
 
@@ -8,8 +8,8 @@ for score in api.evaluate(run).report.scores:
     print(score.metric, score.value)
 Translator.load(run).translate(["Gestern hat Maria den Hund gefüttert."])
 
-A configuration is a name or path, as for --config, or a `Config`; settings override it by their dotted names. The
-functions print what the commands print. Errors are `nmt.errors.NmtError`s with the messages of the commands.
+A configuration is a name or path, as for --config, or a `Config`. `settings` overrides it by dotted keys. The functions
+print the same progress messages as the commands, and raise subclasses of `nmt.errors.NmtError` with the same messages.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def prepare(
     data: Path | str | None = None,
     tokenizer_from: Path | str | None = None,
 ) -> Path:
-    """Prepare a data directory, as `nmt prepare` does, and return its path: `data`, by default the config's.
+    """Prepare a data directory, as `nmt prepare` does, and return its path. A directory that is up to date is kept.
 
-    tokenizer_from: a run whose tokenizer is used instead of training one. A directory that is up to date is left as it
-    is. Raises ConfigError, or DataError for the text.
+    data: the directory, by default that of the config. tokenizer_from: a run whose tokenizer is used instead of
+    training one. Raises ConfigError or DataError.
     """
     chosen = _config(config, settings)
     directory = Path(data) if data is not None else chosen.data.directory
@@ -63,10 +63,10 @@ def train(
 ) -> Path:
     """Train a model on a data directory, as `nmt train` does, and return the path of its run directory.
 
-    data and run are by default the config's. With `resume` and otherwise the same arguments training continues from the
-    last checkpoint; only limits and intervals, such as training.max_steps, may have changed.
-    Raises ConfigError, DataError or CheckpointError before anything is written, DivergedError if training diverges,
-    StoppedError after Ctrl-C, which ends the current update first so that the run can be resumed.
+    data, run: data and run directory, by default those of the config. resume: continue from the last checkpoint; only
+    limits and intervals, such as training.max_steps, may have changed.
+    Raises ConfigError, DataError or CheckpointError before anything is written, DivergedError if training diverges, and
+    StoppedError after Ctrl-C, once the current update is finished and saved, so that the run can be resumed.
     """
     keep_freed_memory()
     chosen = _config(config, settings)
@@ -85,11 +85,11 @@ def evaluate(
     weights: str = "auto",
     search: Mapping[str, object] | None = None,
 ) -> Evaluation:
-    """Translate a split with a run and score it, as `nmt evaluate` does: report, sources, references, translations.
+    """Translate a split with a run and score it, as `nmt evaluate` does.
 
-    split: a test set, valid or train; by default the only test set, see `evaluate_all` for several. data: by default
-    the run's training data. checkpoint and weights as for `Translator.load`; search: search settings to change, such as
-    {"beam": 1}. The scores are recorded in the run. Raises ConfigError, CheckpointError or DataError.
+    split: a test set, valid or train; by default the only test set (see `evaluate_all` for several). data: data
+    directory, by default that of the run. checkpoint, weights: as for `Translator.load`. search: search settings to
+    change, such as {"beam": 1}. The scores are recorded in the run. Raises ConfigError, CheckpointError or DataError.
     """
     translator = Translator.load(run, checkpoint, weights)
     corpus = corpus_of(translator, Path(data) if data is not None else None)
@@ -104,7 +104,7 @@ def evaluate_all(
     weights: str = "auto",
     search: Mapping[str, object] | None = None,
 ) -> dict[str, Evaluation]:
-    """Like `evaluate`, for several splits, by default all test sets of the data directory; return them by name."""
+    """Like `evaluate` for several splits, by default all test sets. Return the evaluations by name of the split."""
     translator = Translator.load(run, checkpoint, weights)
     corpus = corpus_of(translator, Path(data) if data is not None else None)
     return {split: _evaluated(translator, corpus, split, search) for split in choose_splits(corpus, splits)}
@@ -125,9 +125,9 @@ def compare(
 ) -> Comparison:
     """Translate a split with each run and compare the runs, as `nmt compare` does.
 
-    runs: two or more, or by name groups of runs that differ in their seed. split and data as for `evaluate`; baseline:
-    the name or path of the run, or the name of the group, that the others are compared with, by default the first;
-    search: search settings to change, such as {"beam": 1}.
+    runs: two or more runs, or a mapping from names to groups of runs that differ only in their seed. split, data: as
+    for `evaluate`. baseline: the run (name or path) or group (name) with which the others are compared, by default the
+    first. search: search settings to change, such as {"beam": 1}.
     Raises ConfigError, CheckpointError or DataError.
     """
     if isinstance(runs, Mapping):

@@ -1,8 +1,7 @@
-"""The terminal: messages and results, made safe to print, and progress bars.
+"""Output to the terminal: messages, results and progress bars.
 
-Text from files must not control the terminal: all lines that `nmt` prints for users go through here, and unprintable
-characters are shown as escapes, such as `\\x1b` for the one that begins a control sequence. Translations and JSON are
-for programs, and are written unchanged.
+Text from files must not control the terminal. Lines for users are therefore printed by this module, which escapes
+unprintable characters, such as `\\x1b`, which starts a control sequence. Translations and JSON are written unchanged.
 """
 
 from __future__ import annotations
@@ -21,27 +20,27 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 DELAY = 2.0
-"""Seconds before a progress bar appears: tasks that end sooner need none."""
+"""Seconds before a progress bar appears, so that short tasks show none."""
 INTERVAL = 0.5
 """Minimum seconds between two updates of a progress bar."""
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
-"""Suffixes of files whose lines are not counted beforehand, since that takes long."""
+"""Suffixes of files whose lines are not counted beforehand, because that takes too long."""
 
-# controls (C0, C1, DEL), line and paragraph separators, Unicode's Bidi_Control, and bytes that were not UTF-8
+# Control characters (C0, C1, DEL), line and paragraph separators, Bidi_Control, and bytes that are not UTF-8.
 _CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
-    """Escape every character that is not printable; the result is one line.
+    """Escape all unprintable characters, so that the result is one line.
 
-    These are line ends, control characters, zero-width characters, all white space but the space, and bytes that are
-    not UTF-8.
+    Unprintable are line ends, control characters, zero-width characters, white space except the space character, and
+    bytes that are not UTF-8.
     """
     return "".join(character if character.isprintable() else _escaped(character) for character in text)
 
 
 def printable_sentence(text: str) -> str:
-    """Like `printable`, but keep the white space and joiners that occur in natural language."""
+    """Like `printable`, but keep white space and joiners that occur in natural language."""
     return _CONTROLS.sub(lambda match: _escaped(match[0]), text)
 
 
@@ -55,7 +54,7 @@ def width(text: str) -> int:
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Collection[int]) -> list[str]:
-    """Return rows of printable cells as lines with columns; those at the indices `right` are aligned to the right."""
+    """Return rows of printable cells as lines with aligned columns; `right`: indices of right-aligned columns."""
     widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -68,7 +67,7 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int]) -> list[str]:
 
 
 def say(text: str) -> None:
-    """Print a message to standard error, in one line. Errors of writing, as on a full disk, are ignored."""
+    """Print a message to standard error, on one line. Write errors, such as a full disk, are ignored."""
     with suppress(OSError):
         print(f"nmt: {printable(text)}", file=sys.stderr, flush=True)
 
@@ -80,10 +79,10 @@ def show(*lines: str) -> None:
 
 
 class Progress:
-    """A progress bar on standard error, removed when the task is done; nothing unless that is a terminal.
+    """A progress bar on standard error, which is removed when the task is done. It is shown only on a terminal.
 
-    The remaining time comes first, so that it is visible on the narrowest terminal; the elapsed time if the total is
-    unknown. Errors of writing are ignored.
+    The remaining time (or the elapsed time if the total is unknown) comes first, so that it is visible on narrow
+    terminals. Write errors are ignored.
     """
 
     def __init__(self, task: str, total: int | None = None, unit: str = "lines", shown: bool = True) -> None:
@@ -114,7 +113,7 @@ class Progress:
             self.add()
 
     def say(self, text: str) -> None:
-        """Show `text` from now on in place of the bar, for a task that reports no progress."""
+        """Replace the bar by `text`, for a task that reports no progress."""
         if self._bar is not None:
             with suppress(OSError):
                 self._bar.bar_format = text.replace("{", "{{").replace("}", "}}")
@@ -131,7 +130,7 @@ class Progress:
 
 
 def n_lines(path: Path) -> int | None:
-    """Return the number of lines of a text file for a progress bar; None if there is no bar, or counting takes long."""
+    """Return the number of lines of a text file for a progress bar; None if no bar is shown or counting takes long."""
     if not sys.stderr.isatty() or path.suffix.lower() in COMPRESSED or not path.is_file():
         return None
     n, last = 0, b"\n"

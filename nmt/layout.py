@@ -9,7 +9,7 @@ from pathlib import Path
 RUN_FORMAT = 2
 """Format number of a run directory; incremented when an older version can no longer read it."""
 OLD_RUN_FORMAT = 1
-"""Checksums in a file of their own: such a run can translate but not be resumed."""
+"""Format of runs with checksums in a separate file, which can translate but not be resumed."""
 
 
 @dataclass(frozen=True)
@@ -18,15 +18,15 @@ class DataDir:
 
     manifest.json            contents and sources; written last
     tokenizer/               see `TokenizerDir`
-    SPLIT.LANG               the text, each line ended by a line feed
+    SPLIT.LANG               the text, with a line feed after each line
     SPLIT.LANG.ids.npy       the concatenated token ids of all lines, without special tokens
     SPLIT.LANG.ends.npy      end offset of each line in the ids
     mono.LANG, ...           monolingual text: the same files, and
     mono.LANG.documents.npy  the first line of each document, from 0
-    report.json, .html       what was read, kept and dropped, for people; not part of the content
+    report.json, .html       report on what was read, kept and dropped; not part of the content
 
-    A large training set is divided into shards: train.0-00007 in place of train, for shard 7 of source 0. Their end
-    offsets are uint32, those of a split are int64.
+    A large training set is divided into shards, named train.0-00007 for shard 7 of source 0. End offsets are uint32 in
+    shards and int64 otherwise.
     """
 
     path: Path
@@ -61,13 +61,15 @@ class DataDir:
 
 
 MONO = "mono"
-"""In place of a split in the names of the files with monolingual text."""
+"""Takes the place of the split in names of files with monolingual text."""
 
 
 @dataclass(frozen=True)
 class TokenizerDir:
-    """One SentencePiece model for both languages, `joint.model`, or one per language, `LANG.model`; the labels, if the
-    target is a label, `labels.json`; and a profile of each language, `profiles.json`."""
+    """A directory with SentencePiece models: `joint.model` for both languages, or `LANG.model` for each language.
+
+    It also contains `profiles.json`, a profile of each language, and, if the target is a label, `labels.json`.
+    """
 
     path: Path
 
@@ -89,7 +91,7 @@ class TokenizerDir:
 
 @dataclass(frozen=True)
 class CheckpointDir:
-    """One checkpoint: everything needed to resume, or the weights only."""
+    """A checkpoint: everything needed to resume, or only the weights."""
 
     path: Path
 
@@ -116,19 +118,19 @@ class CheckpointDir:
 
 @dataclass(frozen=True)
 class RunDir:
-    """A run directory, written by `nmt train`. It is self-contained: to translate, nothing else is needed.
+    """A run directory, written by `nmt train`. It is self-contained: translation needs no other files.
 
     config.yaml              the resolved configuration
     run.json                 format, data directory and its fingerprint, machine, automatic choices
     tokenizer/               see `TokenizerDir`
-    lock                     held while a process trains here; names it
+    lock                     locked while a process trains here; names the process
     checkpoints/step-…/      see `CheckpointDir`
     checkpoints/average/     the average of the newest checkpoints
     selected.json            the weights that `nmt translate` uses by default, and why
     log.jsonl, tensorboard/  training log
     dev/                     translations of the development set, one file per validation
     profile/trace.json.gz    profiler trace of a few steps (nmt train --profile)
-    scores.jsonl             what nmt evaluate measured, see `nmt.runs.info`
+    scores.jsonl             scores measured by nmt evaluate, see `nmt.runs.info`
     ctranslate2-…/           see `ExportDir`, by number format (nmt translate --engine ctranslate2)
     """
 
@@ -203,7 +205,7 @@ class ExportDir:
     model.bin, *.json        the same as a model of CTranslate2
     README.md                the model card
 
-    One for transformers has translator.json, README.md and the files that library loads, see `nmt.share.transformers`.
+    An export for transformers has translator.json, README.md and that library's files, see `nmt.share.transformers`.
     """
 
     path: Path
@@ -230,7 +232,7 @@ class ExportDir:
 
 
 def hub_note(path: Path) -> str:
-    """Return what to add to an error message if `path`, which is no model here, may name a model of the Hub."""
+    """Return an addition to an error message if `path`, which does not exist, may be meant as a model of the Hub."""
     if path.parent.exists() or not re.fullmatch(r"(hf:/)?[A-Za-z0-9][\w.-]*/[\w.-]+", str(path)):
         return ""
-    return "; models of the Hub cannot be imported yet, except those that nmt push wrote, for --model hf://OWNER/NAME"
+    return "; only Hub models written by nmt push are supported, as --model hf://OWNER/NAME"

@@ -1,4 +1,4 @@
-"""The process that runs `nmt`: its environment, memory and standard streams, and the signals that ask it to stop."""
+"""The process that runs `nmt`: environment variables, memory, standard streams and signals."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from types import FrameType
 
 ENVIRONMENT = {
     # Waiting threads spin only briefly. By default they spin so long that training is ten times slower if another
-    # program needs a core; without spinning it is a quarter slower on an idle machine.
+    # program needs a core; without any spinning, training on an idle machine is a quarter slower.
     "GOMP_SPINCOUNT": "10000",
     # Compiled kernels are cached by shape, at half a megabyte each. A batch of text almost always has new shapes, so
-    # the default, 1,024, takes gigabytes; training uses about 200 again and again (`row_step` of nmt.model.precision).
+    # the default of 1,024 takes gigabytes. Training reuses about 200 shapes (`row_step` of nmt.model.precision).
     "LRU_CACHE_CAPACITY": "64",
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256",
-    # Tensors from 2 MB are allocated in huge pages, which are mapped at once and not in 512 steps.
+    # Tensors of at least 2 MB are allocated in huge pages, which are mapped at once instead of in 512 steps.
     "THP_MEM_ALLOC_ENABLE": "1",
     # The profiler logs its own steps up to level 5.
     "KINETO_LOG_LEVEL": "6",
@@ -38,9 +38,9 @@ def set_up() -> None:
 
 
 def set_environment() -> None:
-    """Set what is read when PyTorch is imported or, as for cache sizes, on its first computation.
+    """Set environment variables that PyTorch reads when it is imported or at its first computation.
 
-    Variables that the user has set are kept.
+    Variables set by the user are kept.
     """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -49,7 +49,8 @@ def set_environment() -> None:
 def keep_freed_memory() -> None:
     """Make malloc keep freed memory for the next tensor.
 
-    By default it returns large blocks to the system, which then zeroes every page again: a tenth of the training time.
+    By default it returns large blocks to the system, which must then zero every page again. That takes a tenth of the
+    training time.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -60,14 +61,14 @@ def keep_freed_memory() -> None:
 
 
 def return_freed_memory() -> None:
-    """Return freed memory to the system, which `keep_freed_memory` has kept."""
+    """Return to the system the freed memory that `keep_freed_memory` has retained."""
     with suppress(AttributeError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def set_up_streams() -> None:
-    """Occupy file descriptors 0 to 2, and write text as UTF-8 whatever the locale."""
-    # a free one would be given to the next file that is opened, and libraries would write their messages into it
+    """Occupy file descriptors 0 to 2, and write text as UTF-8 in every locale."""
+    # A free descriptor would be assigned to the next opened file, and libraries would write their messages to it.
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(descriptor)
@@ -79,17 +80,17 @@ def set_up_streams() -> None:
 
 
 def end_at_once(number: int, _: FrameType | None) -> None:
-    """Handle SIGINT before anything has begun: one line, and the status of an interrupted command."""
+    """Handle SIGINT before a command has begun: print one line and exit."""
     os.write(2, b"nmt: interrupted\n")
     os._exit(128 + number)
 
 
 class Interrupted(Exception):  # noqa: N818  (not an error)
-    """Work that can be repeated, such as a validation, was abandoned because the process is to stop."""
+    """Repeatable work, such as a validation, was abandoned because the process should stop."""
 
 
 class Stop:
-    """A request to stop: a signal, or a time limit that has passed."""
+    """A request to stop: a signal, or the end of a time limit."""
 
     def __init__(self, after_minutes: float | None = None) -> None:
         self.signal: str | None = None
@@ -98,7 +99,7 @@ class Stop:
 
     @property
     def reason(self) -> str | None:
-        """The name of the signal, or the option with the time limit; None if there is no request."""
+        """The name of the signal, or the option that set the time limit; None if there is no request."""
         if self.signal is None and self._deadline is not None and time.monotonic() >= self._deadline:
             return f"--stop-after {self._minutes:g}"
         return self.signal
@@ -109,21 +110,21 @@ class Stop:
             raise Interrupted
 
     def receive(self, number: int, _: FrameType | None = None) -> None:
-        """Handle a signal: record it. Raises KeyboardInterrupt on SIGINT after another signal."""
+        """Record a signal. Raises KeyboardInterrupt on SIGINT after another signal."""
         if self.signal is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.signal = signal.Signals(number).name
         if os.environ.get("RANK", "0") == "0":
             with suppress(OSError):  # not print, which this handler may have interrupted
-                line = f"\nnmt: {self.signal}: stopping after this update; a second Ctrl-C ends at once\n"
+                line = f"\nnmt: {self.signal}: stopping after this update; press Ctrl-C again to exit at once\n"
                 os.write(sys.stderr.fileno(), line.encode())
 
 
 @contextmanager
 def stopping(after_minutes: float | None = None) -> Iterator[Stop]:
-    """Turn SIGTERM, SIGINT and SIGHUP, and the end of a time limit, into a request to stop.
+    """Turn SIGTERM, SIGINT, SIGHUP and the end of a time limit into a request to stop.
 
-    An ignored signal, such as SIGHUP under nohup, stays ignored.
+    Ignored signals, such as SIGHUP under nohup, stay ignored.
     """
     stop = Stop(after_minutes)
     before = {}

@@ -44,7 +44,7 @@ def back_translate(
     ] = 1,
     train: FollowOption = False,
 ) -> None:
-    """Create synthetic training pairs from monolingual text in the target language.
+    """Create synthetic training pairs from monolingual text.
 
     Back-translation (Sennrich et al., 2016): a run of the opposite direction translates target text, and the next model
     is trained on the resulting pairs in addition to the authentic ones.

@@ -31,7 +31,7 @@ def bidirectional(
         str | None, typer.Option("--name", metavar="NAME", help="Name of the runs.  [default: the config's]")
     ] = None,
 ) -> None:
-    """Train a model in both directions, then continue in one direction.
+    """Train in both directions, then continue in one.
 
     Bidirectional pre-training (Bi-SimCut; Gao et al., 2022): one model is trained on a corpus in both directions, which
     doubles the text, and then only in the direction of the config, with a new learning rate schedule. The data

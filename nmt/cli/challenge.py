@@ -40,12 +40,13 @@ def challenge(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Test with contrastive translations how often a model prefers a wrong translation to the correct one.
+    """Test a model with contrastive translations.
 
-    Creates wrong translations of a test set by changing one thing in a reference: a number, a negation (removed or
-    inserted), letters of a name, or an omitted clause; in German also the gender of an article and the number of a
-    verb, and in English the number of a verb. A line has at most one pair of each kind. The result is the share of
-    pairs, by kind, in which the model finds the reference more probable than the changed translation.
+    Measures how often the model prefers a wrong translation to the correct one. Creates wrong translations of a test
+    set by changing one thing in a reference: a number, a negation (removed or inserted), letters of a name, or an
+    omitted clause; in German also the gender of an article and the number of a verb, and in English the number of a
+    verb. A line has at most one pair of each kind. The result is the share of pairs, by kind, in which the model finds
+    the reference more probable than the changed translation.
 
     As in LingEval97, log-probabilities are summed over all pieces; a second column compares means per piece. Some kinds
     need word lists, which exist for the target languages de, en, es and fr. Pairs are created by rules, and some of the

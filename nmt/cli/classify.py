@@ -24,11 +24,12 @@ def classify(
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
 ) -> None:
-    """Predict the label of each line with a run of training.objective: classification.
+    """Predict the label of each line with a classifier.
 
-    Reads plain UTF-8 text and writes a label, a tab and its probability for each line; blank lines stay blank. With
-    --probabilities, all labels are written with their probabilities, separated by tabs, the most probable first. Only
-    the start of a text is used if it is longer than four times data.max_pieces.
+    The run must have been trained with training.objective: classification. Reads plain UTF-8 text and writes a label, a
+    tab and its probability for each line; blank lines stay blank. With --probabilities, all labels are written with
+    their probabilities, separated by tabs, the most probable first. Only the start of a text is used if it is longer
+    than four times data.max_pieces.
 
     \b
     Examples:

@@ -90,7 +90,7 @@ def compare(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Compare systems and test whether their differences are significant.
+    """Compare systems, with tests of significance.
 
     Runs translate the same split of their data directories; files of translations are compared with a file of
     references. BLEU, chrF and TER are shown with 95 % confidence intervals. Differences from the baseline are shown

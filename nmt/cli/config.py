@@ -9,9 +9,9 @@ from nmt.config.load import dump_config, load_config
 
 @app.command("config")
 def show_config(config: ConfigOption = "base.yaml", overrides: SetOption = None) -> None:
-    """Print a complete configuration with a description of every setting.
+    """Print a complete configuration with descriptions.
 
-    The output is a valid configuration file, which can serve as a starting point for your own.
+    The output describes every setting and is a valid configuration file: a starting point for your own.
 
     \b
     Examples:

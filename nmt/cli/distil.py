@@ -58,12 +58,12 @@ def distil(
     overrides: SetOption = None,
     train: FollowOption = False,
 ) -> None:
-    """Translate the training text with a teacher model, to train a student on the translations.
+    """Translate the training text with a teacher model.
 
     Sequence-level knowledge distillation (Kim and Rush, 2016): a teacher (a run or an ensemble) translates the training
-    text of its data directory. Because its translations are more regular than human ones, a smaller or faster student
-    can learn them well. --n-best K uses, of the teacher's K best translations, the one that is most similar to the
-    reference (sequence-level interpolation).
+    text of its data directory, and a student is trained on the translations. Because its translations are more regular
+    than human ones, a smaller or faster student can learn them well. --n-best K uses, of the teacher's K best
+    translations, the one that is most similar to the reference (sequence-level interpolation).
 
     Writes to --output the translations (distilled.LANG), statistics (report.json) and the student's configuration
     (config.yaml), which is that of the teacher with the changes of --config and --set. The development and test sets

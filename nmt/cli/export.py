@@ -44,7 +44,7 @@ def export(
     data: RunDataOption = None,
     model_license: LicenseOption = None,
 ) -> None:
-    """Export a run as a single directory that translates on any machine.
+    """Export a run as a directory for use on any machine.
 
     --format folder: weights, configuration, tokenizer and a model card (README.md). Use it with `nmt translate --model
     DIR`.

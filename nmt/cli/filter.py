@@ -45,7 +45,7 @@ def filter_pairs(
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
 ) -> None:
-    """Score noisy parallel text with two runs of opposite directions or a classifier, and keep the best pairs.
+    """Score noisy parallel text and keep the best pairs.
 
     --run and --reverse compute dual conditional cross-entropy (Junczys-Dowmunt, 2018). With A the cross-entropy per
     piece of the target given the source, and B that of the source given the target, the score is

@@ -41,7 +41,7 @@ def prepare(
         ),
     ] = None,
 ) -> None:
-    """Prepare raw parallel text for training: write a data directory.
+    """Prepare parallel text for training as a data directory.
 
     Reads the corpora named in the config, drops unusable pairs and counts them by reason, removes training pairs that
     occur in a development or test set, holds out a development set if the config names none, trains a SentencePiece

@@ -49,12 +49,13 @@ def push(
         typer.Option("--force", help="Push to a repository with other files, replacing those of the same name."),
     ] = False,
 ) -> None:
-    """Upload a model with a model card to the Hugging Face Hub, in one commit.
+    """Upload a model to the Hugging Face Hub.
 
-    A run is exported first, as by `nmt export`; an exported directory is uploaded as it is. A repository that does not
-    exist is created, private unless --public is given. In a repository written by nmt push, the model is replaced; the
-    history keeps the former one. The card lists the languages, test scores with their signatures, the training data
-    with their licences, the cost of training and the settings. It states a licence of the model only with --license.
+    The model and its card are uploaded in one commit. A run is exported first, as by `nmt export`; an exported
+    directory is uploaded as it is. A repository that does not exist is created, private unless --public is given. In a
+    repository written by nmt push, the model is replaced; the history keeps the former one. The card lists the
+    languages, test scores with their signatures, the training data with their licences, the cost of training and the
+    settings. It states a licence of the model only with --license.
 
     Authentication uses the token of `hf auth login` or of the environment variable HF_TOKEN, which needs write access.
 

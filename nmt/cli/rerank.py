@@ -77,10 +77,10 @@ def rerank(
     overrides: SearchOption = None,
     precision: PrecisionOption = "auto",
 ) -> None:
-    """Translate with reranking by a run of the opposite direction.
+    """Translate with noisy-channel reranking.
 
-    Noisy-channel reranking (Yee et al., 2019): each line is translated into N candidates, and the candidate with the
-    highest weighted sum of these features is written. Blank lines stay blank.
+    Each line is translated into N candidates, and the candidate with the highest weighted sum of these features is
+    written (Yee et al., 2019). Blank lines stay blank.
 
     \b
       direct   score of the search; its weight is always 1

@@ -52,7 +52,7 @@ def robustness(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Measure how robust a model is to typos, changed case, missing punctuation and the like.
+    """Measure robustness to typos, changed case and the like.
 
     Translates a test set in its original and changed forms. Reports chrF and BLEU against the references, the share of
     chrF that is retained, chrF between the two translations, and how many translations are empty, copied, repetitive,

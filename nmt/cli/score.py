@@ -40,11 +40,11 @@ def score(
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
 ) -> None:
-    """Compute the log-probability of given translations (forced decoding).
+    """Compute log-probabilities of given translations.
 
-    Reads two files of plain UTF-8 text and prints four tab-separated columns: line number, score, log-probability and
-    translation, as `nmt translate --scores` does. The score is the one that the search maximizes: the log-probability
-    divided by the length penalty, which by default is the mean per piece. Logarithms are natural.
+    Forced decoding: reads two files of plain UTF-8 text and prints four tab-separated columns: line number, score,
+    log-probability and translation, as `nmt translate --scores` does. The score is the one that the search maximizes:
+    the log-probability divided by the length penalty, which by default is the mean per piece. Logarithms are natural.
 
     --tokens prints a JSON object per pair instead, with score, log_prob, pieces, log_probs (of each piece given the
     source and the previous pieces) and cut.

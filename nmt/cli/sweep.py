@@ -38,7 +38,7 @@ def sweep(
         bool, typer.Option("--include-shorter", help="Include runs ended early by max_minutes in the means.")
     ] = False,
 ) -> None:
-    """Train every combination of a grid of settings and compare the runs.
+    """Train all combinations of settings and compare the runs.
 
     Each combination is trained by `nmt train` in its own process and run directory, named after its values, such as
     runs/sweep-sample/seed=2,peak_lr=3e-4. The output is in logs/. Values are YAML, as for --set; a value with a comma

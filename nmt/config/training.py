@@ -98,8 +98,8 @@ class TrainingConfig(Section):
     """simcut: probability that the embedding of a token is replaced by zeros. Its position embedding stays, and the end
     of the source is never cut."""
     src_bpe_dropout: float = Field(0.0, ge=0.0, lt=1.0)
-    """BPE-dropout (Provilkov et al., 2020): probability that a merge is skipped when the source is segmented, in every
-    epoch anew; typically 0.1. It does not apply to translation and validation."""
+    """BPE-dropout (Provilkov et al., 2020): probability that a merge is skipped when the source is segmented, which is
+    done anew in every epoch; typically 0.1. It does not apply to translation and validation."""
     tgt_bpe_dropout: float = Field(0.0, ge=0.0, lt=1.0)
     """BPE-dropout of the target."""
     modifiers: ModifiersConfig = ModifiersConfig()
@@ -112,9 +112,9 @@ class TrainingConfig(Section):
     the data again."""
     init_from: str | Annotated[dict[Literal["encoder", "decoder"], str], Field(min_length=1)] | None = None
     """Run directory or exported folder whose selected weights a new run starts from; optimizer, schedule and step start
-    from zero. The tokenizers must be equal. Weights that only the new model has are initialized at random. With
-    {encoder: RUN, decoder: RUN}, each stack is initialized from its own run: from the stack of the same name, or from
-    the only one of that run. Set by `--init-from`."""
+    from zero. The tokenizers must be equal, and weights that both models have must have the same shapes; others are
+    initialized at random. With {encoder: RUN, decoder: RUN}, each stack is initialized from its own run: from the stack
+    of the same name, or from the only one of that run. Set by `--init-from`."""
     freeze: list[Literal["embeddings", "encoder", "decoder", "cross_attention"]] = Field([])
     """Parts whose weights are not trained. embeddings: token and position embeddings, and the output layer if it is not
     tied. encoder, decoder: layers and final norm. cross_attention: the decoder's attention to the source."""

@@ -153,13 +153,13 @@ class Edge:
             refusal = self._refusal(scope)
             await (error_answer(refusal) if refusal else self._app)(scope, receive, protected)
         except Exception as error:
-            self._metrics.failures.add(exception=type(error).__name__)
+            self._metrics.failures.labels(type(error).__name__).inc()
             say(f"a request failed: {failure(error)}")
             if not status:
                 await JSONResponse({"error": "Internal error"}, 500)(scope, receive, protected)
         endpoint = self._endpoint(scope["path"])
-        self._metrics.requests.add(endpoint=endpoint, status=str(status))
-        self._metrics.seconds.observe(time.monotonic() - began, endpoint=endpoint)
+        self._metrics.requests.labels(endpoint, status).inc()
+        self._metrics.seconds.labels(endpoint).observe(time.monotonic() - began)
 
     def _refusal(self, scope: Scope) -> Refusal | None:
         headers = MutableHeaders(scope=scope)

@@ -84,7 +84,10 @@ def start(settings: Settings, echo: Callable[[str], None]) -> None:
 
 def check_installed() -> None:
     """Raise ConfigError without the packages of the extra `serve`."""
-    needed = {"starlette": "starlette", "uvicorn": "uvicorn", "python_multipart": "python-multipart"}
+    needed = {
+        "prometheus_client": "prometheus-client", "python_multipart": "python-multipart", "starlette": "starlette",
+        "uvicorn": "uvicorn",
+    }  # fmt: skip
     absent = [name for module, name in needed.items() if importlib.util.find_spec(module) is None]
     if absent:
         both = " and ".join(absent)

@@ -358,8 +358,8 @@ class Service:
         size: of all lines; see `Aside.run`.
         """
         found = await self.aside.run(size, self._look_up, direction, lines, how)
-        self.metrics.cached.add(found.n_known, found="yes")
-        self.metrics.cached.add(len(found.unknown), found="no")
+        self.metrics.cached.labels("yes").inc(found.n_known)
+        self.metrics.cached.labels("no").inc(len(found.unknown))
         by_line: list[list[Candidate]] = []
         if found.unknown:
             try:
@@ -367,7 +367,7 @@ class Service:
             except (ConfigError, DataError) as error:
                 raise invalid(error) from error
             by_line = await asyncio.wrap_future(self._worker.submit(job))
-            self.metrics.characters.add(found.n_characters, direction=f"{direction.source}-{direction.target}")
+            self.metrics.characters.labels(f"{direction.source}-{direction.target}").inc(found.n_characters)
         return await self.aside.run(size, self._keep, found, by_line)
 
     def _look_up(self, direction: Direction, lines: Sequence[Line], how: How) -> _Found:

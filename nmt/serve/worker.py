@@ -101,8 +101,8 @@ class Worker:
         self._changed = threading.Condition()
         self._closed = False
         self._rates = {False: 10_000.0, True: 10_000.0}  # cost per second in the last rounds, by Job.is_long
-        metrics.queue_requests.read = lambda: float(len(self._waiting))
-        metrics.queue_characters.read = lambda: float(sum(job.n_characters for job in [*self._waiting]))
+        metrics.queue_requests.set_function(lambda: len(self._waiting))
+        metrics.queue_characters.set_function(lambda: sum(job.n_characters for job in [*self._waiting]))
         self._serving = [
             threading.Thread(target=self._run, args=(is_long,), name="nmt serves", daemon=True)
             for is_long in self._rates
@@ -235,7 +235,7 @@ class Worker:
         """Return what the client is told about an error. The log has no message of it, which may quote the text."""
         if isinstance(error, (ConfigError, DataError)):
             return invalid(error)
-        self._metrics.failures.add(exception=type(error).__name__)
+        self._metrics.failures.labels(type(error).__name__).inc()
         if isinstance(error, LoadError):
             say(f"a translation failed: {error}")
             return Refusal(500, "Cannot translate text: a model cannot be loaded")

@@ -192,7 +192,7 @@ def test_version_and_commit(nmt: Command, tmp_path: Path, monkeypatch: pytest.Mo
 def test_config_prints_a_config_with_its_meaning(nmt: Command) -> None:
     shown = nmt("config", "--config", "c.yaml", "--set", "training.seed=7")
     assert shown.status == 0
-    assert "  # Seed of the initial weights" in shown.out
+    assert "  # Random seed of the initial weights" in shown.out
     assert "  seed: 7\n" in shown.out
     Path("mine.yaml").write_text(shown.out)
     assert load_config("mine.yaml") == load_config("c.yaml", ["training.seed=7"])
@@ -237,8 +237,8 @@ TOGETHER = (
         (
             ["prepare", "--config", "no.yaml"],
             [
-                "no.yaml: no such config, neither here nor in configs/; "
-                "shipped are base-best.yaml, base.yaml, imdb.yaml, iwslt14.yaml, multi30k.yaml, sample.yaml"
+                "no.yaml: no such config here or in configs/; "
+                "shipped configs: base-best.yaml, base.yaml, imdb.yaml, iwslt14.yaml, multi30k.yaml, sample.yaml"
             ],
         ),
         (

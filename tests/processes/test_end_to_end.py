@@ -367,7 +367,7 @@ def test_a_new_test_set_for_an_old_run(nmt: Command) -> None:
 def test_where_several_translations_cannot_go(nmt: Command) -> None:
     sets = ("--run", RUN, "--split", "toy", "--split", "valid", "--split", "toy")
     for output, message in {
-        "-": "--output - needs one split, found toy, valid; choose one with --split",
+        "-": "--output - needs one split, found toy, valid; choose it with --split",
         "test.de": "test.de: File exists; a directory is needed for several files",
         "no/where": "no/where: No such file or directory; a directory is needed for several files",
     }.items():

@@ -146,7 +146,7 @@ def test_names_tell_the_combination_and_fit_any_file_system() -> None:
         (["--grid", "training.seed=1", "--data", "nowhere"], ["--data nowhere: no data directory"]),
         (["--grid", "data.dir=a,b", "--data", "c"], ["--data: the grid has data.dir"]),
         (["--grid", "tokenizer.vocab_size=300,400", "--data", "c"], ["--data: the grid changes the text"]),
-        (["--grid", "training.seed=1", "--jobs", "2", "--devices", "0"], ["--jobs and --devices: give one"]),
+        (["--grid", "training.seed=1", "--jobs", "2", "--devices", "0"], ["--jobs and --devices cannot be combined"]),
         (["--grid", "training.seed=1", "--devices", "0,"], ["--devices 0,: must be numbers of GPUs, such as 0,1"]),
         (["--grid", "training.seed=1", "--jobs", "0"], ["--jobs: must be a whole number"]),
         ([], ["sweep needs --grid"]),

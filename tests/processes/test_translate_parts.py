@@ -69,10 +69,10 @@ def test_the_command(run: Path, source: Path, nmt: Command) -> None:
     ("options", "problem"),
     [
         (["--workers", "2"], "--workers and --engine ray need files: name --input"),
-        (["--engine", "ray", "--input", "a"], "translate a file into a file: name --input and --output"),
+        (["--engine", "ray", "--input", "a"], "--workers and --engine ray need files: name --input"),
         (
             ["--workers", "2", "--input", "a", "--output", "b", "--prefix", "c"],
-            "do not take --prefix, --constraints, --glossary, --alignments and --attention; translate in one process",
+            "--prefix, --constraints, --glossary, --alignments and --attention: not available",
         ),
         (["--engine", "ctranslate2", "--workers", "2"], "--workers needs --engine native or ray"),
         (["--address", "10.0.0.1:1"], "--address 10.0.0.1:1 needs --engine ray"),

@@ -180,7 +180,7 @@ def test_settings_that_do_not_go_together(tmp_path: Path, changes: dict[str, dic
 
 
 def test_labels_and_classification_need_each_other(text: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"classification needs labels: data\.direction: aa-label, found aa-bb"):
+    with pytest.raises(ConfigError, match=r"classification needs data\.direction: aa-label, found aa-bb"):
         tiny_settings(tmp_path, training={"objective": "classification"}, model={"kind": "encoder"})
     with pytest.raises(ConfigError) as caught:
         labelled_config(

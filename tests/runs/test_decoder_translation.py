@@ -98,15 +98,15 @@ def test_what_it_does_not_do_is_refused(data: Path, trained: Path, tmp_path: Pat
     with pytest.raises(ConfigError, match=r"a decoder alone \(model\.kind: decoder\) is neither exported nor"):
         export(Request(trained), tmp_path / "exported", "native")
     translator = Translator.load(trained)
-    with pytest.raises(ConfigError, match=r"search\.coverage_penalty: model\.kind: decoder has no attention"):
+    with pytest.raises(ConfigError, match=r"search\.coverage_penalty: not available with model\.kind: decoder"):
         translator.check(translator.search_settings({"coverage_penalty": 0.2}), 1)
-    with pytest.raises(ValueError, match=r"search\.coverage_penalty: model\.kind: decoder has no attention"):
+    with pytest.raises(ValueError, match=r"search\.coverage_penalty: not available with model\.kind: decoder"):
         Config.model_validate(decoder(data).model_dump() | {"search": {"coverage_penalty": 0.2}})
     text = data.parent / "text" / "test.aa"
     with pytest.raises(ConfigError, match=r"alignments and attention are those of an encoder and a decoder"):
         translate_file(translator, text, tmp_path / "out", files=Files(alignments=tmp_path / "words"))
     assert not (tmp_path / "out").exists()
-    with pytest.raises(ConfigError, match=r"training\.modifiers: not with model\.kind: decoder"):
+    with pytest.raises(ConfigError, match=r"training\.modifiers: not available with model\.kind: decoder"):
         decoder(data, modifiers={"typos": 0.1})
     with pytest.raises(ConfigError, match=r"layout: packed is not possible: its kernel cannot show a decoder"):
         start(decoder(data, layout="packed"), data, tmp_path / "packed", resume=False)

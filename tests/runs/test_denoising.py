@@ -174,6 +174,6 @@ def test_it_needs_a_joint_vocabulary(data: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"training\.objective: denoising, of both languages, needs a joint one"):
         start(denoising(data), tmp_path / "data", tmp_path / "run", resume=False)
     with pytest.raises(
-        ConfigError, match=r"training\.objective: denoising of both languages needs tokenizer\.joint: true"
+        ConfigError, match=r"training\.objective: denoising in both languages needs tokenizer\.joint: true"
     ):
         tiny_settings(data.parent / "text", training={"objective": "denoising", "languages": ["bb"]}, **changes)

@@ -243,7 +243,7 @@ def test_two_scorers_agree_by_rank() -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ([], "give --run and --reverse RUN, beside --run, or --classifier RUN, or both"),
+        ([], "give --run and --reverse RUN, or --classifier RUN"),
         (
             ["--run", f"{Path(__file__).parents[1] / 'golden' / 'run'}", "--classifier", "y"],
             "--run needs --reverse RUN, a run of the opposite direction",

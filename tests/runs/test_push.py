@@ -137,7 +137,7 @@ def test_an_exported_directory_is_pushed_as_it_is(hub: Hub, exported: Path, nmt:
         True,
     )
     refused = nmt("push", "--evaluate", exported, NAME)
-    assert (refused.status, "is exported and uploaded as it is" in refused.err) == (2, True)
+    assert (refused.status, "is already exported" in refused.err) == (2, True)
     assert nmt("push", "--quantization", "int8", GOLDEN / "run", NAME).status == 2
 
 

@@ -1,4 +1,4 @@
-"""Errors go from one process to another."""
+"""Errors are pickled when they pass between processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nmt.files.compressed import DamagedError
         DamagedError("f", "zip", "cut"),
     ],
 )
-def test_an_error_is_the_same_elsewhere(error: NmtError) -> None:
+def test_error_is_unchanged_by_pickling(error: NmtError) -> None:
     there = pickle.loads(pickle.dumps(error))
     assert (type(there), there.args, str(there), there.__dict__) == (
         type(error),

@@ -1,4 +1,4 @@
-"""What a process is set up with before PyTorch is imported."""
+"""Set-up of the process before PyTorch is imported."""
 
 import ctypes
 import os
@@ -9,7 +9,7 @@ from nmt import process
 
 
 class Library:
-    """A C library that keeps what it was asked for."""
+    """A C library that records calls of mallopt."""
 
     def __init__(self):
         self.asked = []
@@ -18,7 +18,7 @@ class Library:
         self.asked.append((what, value))
 
 
-def test_freed_memory_is_kept_where_the_c_library_can(monkeypatch):
+def test_keep_freed_memory_with_mallopt(monkeypatch):
     library = Library()
     monkeypatch.setattr(ctypes, "CDLL", lambda _: library)
     process.keep_freed_memory()
@@ -26,7 +26,7 @@ def test_freed_memory_is_kept_where_the_c_library_can(monkeypatch):
 
 
 @pytest.mark.parametrize("error", [AttributeError, OSError])
-def test_another_c_library_is_left_alone(monkeypatch, error):
+def test_keep_freed_memory_without_mallopt(monkeypatch, error):
     def missing(_):
         raise error
 
@@ -34,7 +34,7 @@ def test_another_c_library_is_left_alone(monkeypatch, error):
     process.keep_freed_memory()
 
 
-def test_what_the_user_has_set_stays(monkeypatch):
+def test_set_environment_keeps_user_values(monkeypatch):
     monkeypatch.setattr(os, "environ", {"GOMP_SPINCOUNT": "7"})
     process.set_environment()
     assert os.environ == process.ENVIRONMENT | {"GOMP_SPINCOUNT": "7"}

@@ -163,17 +163,17 @@ def verdicts(comparison: Comparison) -> Iterator[str]:
     """Yield for each system, in a sentence, by which metrics it is better or worse than the baseline."""
     baseline, is_open = comparison.groups[comparison.baseline].name, False
     for position, group in enumerate(comparison.groups):
-        metrics: dict[str, list[str]] = {"better than": [], "worse than": [], "not told apart from": []}
+        metrics: dict[str, list[str]] = {"better than": [], "worse than": [], "not significantly different from": []}
         for result in comparison.results:
             if (difference := result.differences[position]) is not None and difference.p_holm is not None:
                 better = "better than" if (difference.value > 0) == result.metric.higher_is_better else "worse than"
-                verdict = better if difference.p_holm < SIGNIFICANT else "not told apart from"
+                verdict = better if difference.p_holm < SIGNIFICANT else "not significantly different from"
                 metrics[verdict].append(metric_name(result.metric))
         if parts := [f"{verdict} {baseline} by {listed(names)}" for verdict, names in metrics.items() if names]:
             yield f"{group.name} is {', '.join(parts)}."
-        is_open = is_open or bool(metrics["not told apart from"])
+        is_open = is_open or bool(metrics["not significantly different from"])
     if is_open:
-        yield "Not told apart does not mean equal: the interval says how large the difference may be."
+        yield "No significant difference does not mean equal: the interval shows how large the difference may be."
 
 
 def _is_over_seeds(comparison: Comparison) -> bool:
@@ -191,18 +191,18 @@ def explanations(comparison: Comparison) -> Iterator[str]:
     yield f"95 % intervals{of}; {over_lines}."
     if any(each.p is not None for each in differences):
         how = (
-            "t test over seeds and lines, which the intervals of differences come from, too"
+            "t test over seeds and lines, as are the intervals of differences"
             if over_seeds
             else f"approximate randomization, two-sided; {over_lines}"
         )
         correction = f"; corrected for {n_compared} comparisons (Holm)" if n_compared > 1 else ""
         yield (
-            f"p: how often chance alone makes two equal systems differ so much; below {SIGNIFICANT} they count as told "
-            f"apart ({how}{correction})."
+            f"p: how often two equal systems would differ this much by chance; below {SIGNIFICANT} a difference counts "
+            f"as significant ({how}{correction})."
         )
     if any(agreement(result.metric, 0.0) for result in comparison.results):
         yield (
-            "people agree: in how many pairs of systems that differ so much people find the same one better "
+            "people agree: the share of system pairs with such a difference in which people prefer the same system "
             f"({SOURCE})."
         )
 

@@ -26,7 +26,7 @@ def locked(run: RunDir, resume: bool, on_rank0: Callable[[Callable[[], None]], N
         nonlocal lock
         refuse_links(_written_in_place(run))
         if resume and not run.info.exists() and _is_vacant(run):
-            raise CheckpointError(f"{run.path}: no run here to resume; without --resume a new one starts")
+            raise CheckpointError(f"{run.path}: no run to resume; leave out --resume to start a new one")
         if resume and not run.info.exists():
             raise CheckpointError(
                 f"{run.path}: no run, or a damaged one: run.json is missing; name another one with --run"

@@ -53,7 +53,7 @@ def fake(pairs: Sequence[tuple[str, str]]) -> list[Scored]:
     ]
 
 
-def test_the_reference_must_be_more_probable_than_each_of_the_others() -> None:
+def test_reference_must_beat_every_contrast() -> None:
     outcomes, left_out = score_contrasts(CONTRASTS, fake)
     assert left_out == NotScored(0, 0)
     assert [outcome.margin for outcome in outcomes] == [3.0, -3.0, -3.0, -1.0, 1.0]
@@ -69,13 +69,13 @@ def test_equal_probabilities_count_as_wrong() -> None:
     assert by_kind(outcomes, ["order"])[0].n_right == 0
 
 
-def test_the_mean_per_piece_does_not_favour_short_lines() -> None:
+def test_mean_per_piece_does_not_favour_short_lines() -> None:
     outcomes, _ = score_contrasts([Contrast("length", "s", "good good good fine fine", ("good good",), "test.1")], fake)
     [result] = by_kind(outcomes, ["length"])
     assert (result.n_right, result.n_right_per_piece) == (0, 1)
 
 
-def test_blank_and_cut_lines_are_left_out_and_counted() -> None:
+def test_blank_and_truncated_lines_are_skipped_and_counted() -> None:
     contrasts = [
         Contrast("order", "s", "good", ("",), "test.1"),
         Contrast("order", "s", "good", ("cut",), "test.2"),
@@ -88,7 +88,7 @@ def test_blank_and_cut_lines_are_left_out_and_counted() -> None:
 @pytest.mark.parametrize(
     ("n", "n_right", "low", "high"), [(10, 9, 0.596, 0.982), (50, 50, 0.929, 1.0), (4, 0, 0.0, 0.49)]
 )
-def test_the_interval_is_that_of_wilson(n: int, n_right: int, low: float, high: float) -> None:
+def test_interval_is_wilson(n: int, n_right: int, low: float, high: float) -> None:
     assert KindResult("x", n, n_right, 0, 0.0).interval == pytest.approx((low, high), abs=1e-3)
 
 
@@ -98,7 +98,7 @@ def report(notes: tuple[str, ...] = ()) -> Report:
     return Report(subject, 7, ("order", "length", "pronoun", "article"), tuple(outcomes), 1, notes)
 
 
-def test_the_table_names_all_kinds_and_what_was_scored() -> None:
+def test_table_lists_all_kinds_and_the_text_scored() -> None:
     lines = render_text(report(("a note",))).split("\n")
     assert [line.split() for line in lines[1:5]] == [
         ["order", "2", "50.0", "9.5-90.5", "50.0", "0.00"],
@@ -110,7 +110,7 @@ def test_the_table_names_all_kinds_and_what_was_scored() -> None:
     assert lines[-1] == "note: a note"
 
 
-def test_json_has_the_same() -> None:
+def test_json_matches_table() -> None:
     found = json.loads(render_json(report()))
     assert found["kinds"][0]["share"] == 0.5
     assert found["kinds"][3] == {
@@ -120,7 +120,7 @@ def test_json_has_the_same() -> None:
     assert (found["run"], found["lines"], found["seed"], found["notes"]) == ("runs/de-en", 7, 1, [])
 
 
-def test_failures_are_shown_worst_first_with_the_line_that_won() -> None:
+def test_failures_are_sorted_by_margin() -> None:
     outcomes, _ = score_contrasts([Contrast("order", "s", "fair line", ("good line",), "test.0"), *CONTRASTS], fake)
     assert list(replace(report(), outcomes=tuple(outcomes)).failures(1)) == [
         "order, test.2, margin -3.00", "  source     s", "  reference  bad line", "  changed    good line",
@@ -130,7 +130,7 @@ def test_failures_are_shown_worst_first_with_the_line_that_won() -> None:
     assert list(report().failures(0)) == []
 
 
-def test_what_is_written_can_be_read(tmp_path: Path) -> None:
+def test_written_pairs_can_be_read(tmp_path: Path) -> None:
     outcomes = [
         Outcome(contrast, Probability(-1.0, 2), (Probability(-2.5, 3),))
         for contrast in (*CONTRASTS[:2], Contrast("length", "s", "bad line", ("bad",), "test.2"))
@@ -142,14 +142,14 @@ def test_what_is_written_can_be_read(tmp_path: Path) -> None:
     assert (first["log_prob"], first["errors"][0]["log_prob"], first["errors"][0]["n_pieces"]) == (-1.0, -2.5, 3)
 
 
-def test_a_text_of_which_no_contrast_can_be_made_is_refused() -> None:
+def test_text_without_contrasts_raises() -> None:
     with pytest.raises(
         DataError, match=r"test: no contrast could be made of its 2 lines \(kinds: name, number, clause"
     ):
         of_lines([("a", "b"), ("c", "d")], "test", "sv", 1)
 
 
-def test_a_language_without_words_says_so() -> None:
+def test_language_without_rules_is_noted() -> None:
     [note] = of_lines([("a 22", "b 22")], "test", "sv", 1).notes
     assert note.startswith("no words of sv are known: ")
     assert of_lines([("a 22", "b 22")], "test", "de", 1).notes == ()
@@ -166,7 +166,7 @@ def run_dir(tokenizer: Tokenizer, translator: Translator, tmp_path: Path, monkey
     return write_run(tmp_path / "runs" / "tiny", translator.config, tokenizer, translator.searcher.models[0])
 
 
-def test_the_command_scores_made_pairs_and_writes_them(nmt: Command, run_dir: Path, translator: Translator) -> None:
+def test_command_scores_and_writes_pairs(nmt: Command, run_dir: Path, translator: Translator) -> None:
     result = nmt("challenge", "--run", run_dir, "--src", "src", "--ref", "ref", "--output", "pairs.json", "--json")
     assert (result.status, result.err) == (0, ""), result.err
     found = json.loads(result.out)
@@ -189,7 +189,7 @@ def test_the_command_scores_made_pairs_and_writes_them(nmt: Command, run_dir: Pa
     assert again["seed"] is None
 
 
-def test_aligned_files_are_compared_as_they_are(nmt: Command, run_dir: Path) -> None:
+def test_command_compares_aligned_files(nmt: Command, run_dir: Path) -> None:
     Path("wrong").write_text("ta go 13\nmali is here, and two men were there\n\n", encoding="utf-8")
     result = nmt(
         "challenge", "--run", run_dir, "--src", "src", "--ref", "ref", "--contrastive", "wrong", "--samples", "1"
@@ -225,7 +225,7 @@ def test_aligned_files_are_compared_as_they_are(nmt: Command, run_dir: Path) -> 
          "ContraPro"),
     ],
 )  # fmt: skip
-def test_what_does_not_go_is_refused(nmt: Command, run_dir: Path, options: tuple[str, ...], message: str) -> None:
+def test_invalid_options_raise(nmt: Command, run_dir: Path, options: tuple[str, ...], message: str) -> None:
     Path("short").write_text("ta go 12\n", encoding="utf-8")
     Path("plain").write_text("ta go\n", encoding="utf-8")
     result = nmt("challenge", "--run", run_dir, *options)

@@ -29,7 +29,7 @@ def made(lines: list[tuple[str, str]], code: str = "de", seed: int = 1) -> list[
 
 @settings(max_examples=60)
 @given(TEXT, TEXT, st.sampled_from(LANGUAGES))
-def test_every_contrast_differs_from_the_reference(source: str, reference: str, code: str) -> None:
+def test_contrasts_differ_from_reference(source: str, reference: str, code: str) -> None:
     kinds = []
     for contrast in made([(source, reference)], code):
         assert contrast.changed != (reference,)
@@ -40,12 +40,12 @@ def test_every_contrast_differs_from_the_reference(source: str, reference: str, 
 
 @settings(max_examples=60)
 @given(TEXT, st.sampled_from(LANGUAGES))
-def test_every_edit_changes_the_line(line: str, code: str) -> None:
+def test_edits_change_the_line(line: str, code: str) -> None:
     for change in language_of(code).changes().values():
         assert all(edit.apply(line) != line for edit in change(line))
 
 
-def test_contrasts_are_a_function_of_the_seed_and_the_line() -> None:
+def test_contrasts_depend_only_on_seed_and_line() -> None:
     assert made(LINES) == made(LINES)
     of_last = [(each.kind, each.changed) for each in made(LINES) if each.origin == "test.4"]
     assert [(each.kind, each.changed) for each in made(LINES[3:])] == of_last
@@ -53,7 +53,7 @@ def test_contrasts_are_a_function_of_the_seed_and_the_line() -> None:
     assert len(digits) > 3, "the seed chooses"
 
 
-def test_a_line_has_at_most_one_contrast_of_each_kind() -> None:
+def test_line_has_at_most_one_contrast_per_kind() -> None:
     found = made(LINES)
     assert [each.kind for each in found if each.origin == "test.1"] == [
         "name", "number", "clause dropped", "negation removed", "verb number",
@@ -62,6 +62,6 @@ def test_a_line_has_at_most_one_contrast_of_each_kind() -> None:
 
 
 @pytest.mark.parametrize(("code", "known"), [("de", 7), ("de-CH", 7), ("DE_AT", 7), ("en", 6), ("fr", 5), ("sv", 3)])
-def test_what_is_known_of_a_language(code: str, known: int) -> None:
+def test_kinds_by_language(code: str, known: int) -> None:
     assert len(kinds_of(language_of(code))) == known
     assert (language_of(code) == Language()) == (code == "sv")

@@ -15,7 +15,7 @@ def changed(language: str, kind: str, line: str) -> list[str]:
 # --- without knowledge of the language ----------------------------------------------------------
 
 
-def test_a_digit_changes_and_nothing_else() -> None:
+def test_number_changes_one_digit_only() -> None:
     found = {edit.apply("um 12.05 Uhr") for edit in digits("um 12.05 Uhr")}
     assert {"um 13.05 Uhr", "um 92.05 Uhr", "um 12.95 Uhr", "um 12.00 Uhr"} <= found
     assert "um 02.05 Uhr" not in found
@@ -25,7 +25,7 @@ def test_a_digit_changes_and_nothing_else() -> None:
     assert {edit.apply("٣") for edit in digits("٣")} == {*"٢٤٥٦٧٨٩"}
 
 
-def test_letters_are_swapped_in_words_that_the_source_has() -> None:
+def test_name_swaps_letters_of_words_in_the_source() -> None:
     source, reference = "Maria wohnt in Köln.", "Maria lives in Cologne."
     assert [edit.apply(reference) for edit in names(source, reference)] == [
         f"{name} lives in Cologne." for name in ("Mraia", "Maira", "Marai")
@@ -34,7 +34,7 @@ def test_letters_are_swapped_in_words_that_the_source_has() -> None:
     assert [edit.apply("Anna") for edit in names("Anna", "Anna")] == ["Anan"]
 
 
-def test_clauses_are_dropped_up_to_the_end_of_their_sentence() -> None:
+def test_clause_is_dropped_to_end_of_sentence() -> None:
     def dropped(line: str, conjunctions: str = "and|because") -> list[str]:
         return [edit.apply(line) for edit in clauses(line, conjunctions)]
 
@@ -54,7 +54,7 @@ def test_clauses_are_dropped_up_to_the_end_of_their_sentence() -> None:
 # --- numbers in words ---------------------------------------------------------------------------
 
 
-def test_numbers_in_words_keep_their_case_and_their_scale() -> None:
+def test_number_words_keep_case_and_scale() -> None:
     assert "Three men and a dog" in changed("en", "number", "Two men and a dog")
     assert "A three-year-old" in changed("en", "number", "A two-year-old")
     found = changed("en", "number", "ten million")
@@ -108,7 +108,7 @@ def test_numbers_in_words_keep_their_case_and_their_scale() -> None:
         ("es", "Ella nunca come carne.", "Ella siempre come carne."),
     ],
 )
-def test_negation_is_removed(language: str, line: str, expected: str) -> None:
+def test_negation_removed(language: str, line: str, expected: str) -> None:
     assert changed(language, "negation removed", line) == [expected]
 
 
@@ -127,7 +127,7 @@ def test_negation_is_removed(language: str, line: str, expected: str) -> None:
         ("es", "No, gracias."),
     ],
 )
-def test_lines_without_a_negation_that_can_go_are_left_alone(language: str, line: str) -> None:
+def test_negation_removed_has_no_candidate(language: str, line: str) -> None:
     assert changed(language, "negation removed", line) == []
 
 
@@ -146,7 +146,7 @@ def test_lines_without_a_negation_that_can_go_are_left_alone(language: str, line
         ("es", "Ella es alta.", ["Ella no es alta."]),
     ],
 )
-def test_negation_is_inserted(language: str, line: str, expected: list[str]) -> None:
+def test_negation_inserted(language: str, line: str, expected: list[str]) -> None:
     assert changed(language, "negation inserted", line) == expected
 
 
@@ -169,7 +169,7 @@ def test_negation_is_inserted(language: str, line: str, expected: list[str]) -> 
         ("es", "Se ha ido."),
     ],
 )
-def test_lines_without_a_place_for_a_negation_are_left_alone(language: str, line: str) -> None:
+def test_negation_inserted_has_no_candidate(language: str, line: str) -> None:
     assert changed(language, "negation inserted", line) == []
 
 
@@ -191,7 +191,7 @@ def test_lines_without_a_place_for_a_negation_are_left_alone(language: str, line
         ("einer der Männer", ["einer das Männer"]),
     ],
 )
-def test_the_gender_of_german_articles(line: str, expected: list[str]) -> None:
+def test_german_article_gender(line: str, expected: list[str]) -> None:
     assert changed("de", "article", line) == expected
 
 
@@ -207,5 +207,5 @@ def test_the_gender_of_german_articles(line: str, expected: list[str]) -> None:
         ("en", "If he was there", []),
     ],
 )
-def test_the_number_of_verbs(language: str, line: str, expected: list[str]) -> None:
+def test_verb_number(language: str, line: str, expected: list[str]) -> None:
     assert changed(language, "verb number", line) == expected

@@ -40,7 +40,7 @@ def write(path: Path, content: object) -> Path:
     return path
 
 
-def test_lingeval97_has_a_contrast_for_each_error(tmp_path: Path) -> None:
+def test_lingeval97_has_one_contrast_per_error(tmp_path: Path) -> None:
     contrasts, n_entries = read_published(write(tmp_path / "lingeval97.json", LINGEVAL))
     assert n_entries == 2
     assert contrasts == [
@@ -52,7 +52,7 @@ def test_lingeval97_has_a_contrast_for_each_error(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_contrapro_has_a_contrast_for_each_line(tmp_path: Path) -> None:
+def test_contrapro_has_one_contrast_per_line(tmp_path: Path) -> None:
     contrasts, n_entries = read_published(write(tmp_path / "contrapro.json", CONTRAPRO))
     assert n_entries == 1
     assert contrasts == [Contrast("it:er", "It barks.", "Er bellt.", ("Sie bellt.", "Es bellt."), "contrapro.json.1")]
@@ -69,14 +69,14 @@ def test_contrapro_has_a_contrast_for_each_line(tmp_path: Path) -> None:
         ([{**LINGEVAL[0], "source": 1}], "entry 1, source: input should be a valid string; it must be"),
     ],
 )
-def test_other_files_are_refused(tmp_path: Path, content: object, message: str) -> None:
+def test_malformed_files_raise(tmp_path: Path, content: object, message: str) -> None:
     path = write(tmp_path / "pairs.json", content)
     with pytest.raises(DataError) as error:
         read_published(path)
     assert str(error.value).startswith(f"{path}: {message}")
 
 
-def test_missing_files_are_reported(tmp_path: Path) -> None:
+def test_missing_file_raises(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="none: no such file"):
         read_published(tmp_path / "none")
     with pytest.raises(DataError, match="none: no such file"):

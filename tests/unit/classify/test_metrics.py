@@ -18,7 +18,7 @@ PROBABILITIES = np.array([
 ])  # fmt: skip
 
 
-def test_by_hand() -> None:
+def test_metrics_by_hand() -> None:
     scores = class_scores(PROBABILITIES, LABELS)
     assert scores.accuracy == pytest.approx(4 / 6)
     assert scores.confusion.tolist() == [[2, 1, 0, 0], [0, 2, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
@@ -29,7 +29,7 @@ def test_by_hand() -> None:
     assert scores.calibration_error == pytest.approx(sum(gaps) / 6)
 
 
-def test_a_calibrated_classifier_has_no_calibration_error() -> None:
+def test_calibrated_classifier_has_zero_calibration_error() -> None:
     probabilities = np.tile([0.75, 0.25], (4, 1))
     assert class_scores(probabilities, np.array([0, 0, 0, 1])).calibration_error == pytest.approx(0)
     assert class_scores(probabilities, np.array([1, 1, 1, 0])).calibration_error == pytest.approx(0.5)

@@ -247,7 +247,7 @@ def test_missing_and_invalid_values(line: str, expected: str, nmt: Command) -> N
 @pytest.mark.parametrize("option", ["translate --run", "distil --output x --teacher"])
 def test_hub_model_instead_of_run(option: str, nmt: Command, tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
-    note = "models of the Hub cannot be imported yet"
+    note = "only Hub models written by nmt push are supported"
     assert note in nmt(*option.split(), "Helsinki-NLP/opus-mt-de-en").err
     assert note not in nmt(*option.split(), tmp_path / "runs" / "x").err
 

@@ -49,7 +49,7 @@ def group(name: str, errors: float, n: int) -> Group:
     return Group(name, tuple(made_up(f"{name}-{seed}", errors, seed) for seed in range(n)))
 
 
-def test_single_systems_are_tested_over_lines_and_corrected_for_their_number() -> None:
+def test_single_systems_have_corrected_p_over_lines() -> None:
     comparison = compare(TEXT, alone(FAIR, GOOD, BAD), baseline=1, trials=TRIALS, seed=3)
     assert [result.metric.name for result in comparison.results] == [*METRICS]
     for result, metric in zip(comparison.results, METRICS, strict=True):
@@ -124,7 +124,7 @@ def scored(system: System, *values: float, signature: str = "comet|1") -> System
     return replace(system, segment_scores={"comet": SegmentScores(values, signature, higher_is_better=False)})
 
 
-def test_segment_scores_that_all_systems_have_are_compared_too() -> None:
+def test_segment_scores_of_all_systems_are_compared() -> None:
     high, low = [0.9] * len(REFS), [0.5, 0.7] * (len(REFS) // 2)
     comparison = compare(TEXT, alone(scored(FAIR, *high), scored(GOOD, *low)), trials=TRIALS)
     result = comparison.results[-1]
@@ -143,7 +143,7 @@ def test_segment_scores_that_all_systems_have_are_compared_too() -> None:
         compare(TEXT, alone(scored(FAIR, *high), scored(GOOD, *low, signature="comet|2")), trials=TRIALS)
 
 
-def test_how_is_passed_on_to_the_metrics_and_notes_of_the_text_come_first() -> None:
+def test_scoring_options_reach_metrics_and_text_notes_come_first() -> None:
     text = replace(TEXT, languages=("de", "ja"), notes=("known",))
     comparison = compare(text, alone(FAIR, GOOD), lowercase=True, trials=TRIALS)
     bleu, _, ter = (result.metric.signature for result in comparison.results)

@@ -38,7 +38,7 @@ def of(results: list[tuple[Metric, list[Difference | None]]], names: tuple[str, 
     )  # fmt: skip
 
 
-def test_the_table_and_the_sentences() -> None:
+def test_table_and_verdicts() -> None:
     told = render_text(of(
         [
             (BLEU, [None, difference(1.5, 0.0004)]),
@@ -58,8 +58,9 @@ def test_the_table_and_the_sentences() -> None:
     assert told[10].startswith("TER (lower is better)  score")
     assert told[12].endswith("0.0200"), "no threshold is published for TER"
     text = "\n".join(told)
-    assert "mine is better than base by BLEU, worse than base by TER, not told apart from base by chrF." in text
-    assert "Not told apart does not mean equal" in text
+    verdict = "mine is better than base by BLEU, worse than base by TER, not significantly different from base by chrF."
+    assert verdict in text.replace("\n  ", " ")
+    assert "No significant difference does not mean equal" in text
     assert "approximate randomization, two-sided; 10,000 trials, seed 12345)" in text
     assert "Holm" not in text, "there is one comparison"
     assert "Kocmi et al., 2024" in text
@@ -67,19 +68,19 @@ def test_the_table_and_the_sentences() -> None:
     assert told[-3:] == ["BLEU|nrefs:1", "chrF2|nrefs:1", "TER|nrefs:1"]
 
 
-def test_several_systems_are_judged_by_the_corrected_p() -> None:
+def test_verdicts_use_corrected_p() -> None:
     text = render_text(
         of([(BLEU, [difference(-3.0, 0.03, 0.06), None, difference(2.5, 0.001, 0.002)])], ("a", "b", "c"), 1)
     )
     assert "compared with b" in text
-    assert "a is not told apart from b by BLEU." in text
+    assert "a is not significantly different from b by BLEU." in text
     assert "c is better than b by BLEU." in text
     assert "0.0600" in text and "0.0300" not in text
     assert "corrected for 2 comparisons (Holm)" in " ".join(text.split())
     assert text.count("over 80 %") == 2
 
 
-def test_groups_show_both_errors_and_what_to_add() -> None:
+def test_groups_show_errors_and_advice() -> None:
     comparison = of([(BLEU, [None, difference(1.0, 0.2)])], ("plain", "better"))
     groups = tuple(Group(each.name, each.systems * 3) for each in comparison.groups)
     over_seeds = replace(
@@ -101,7 +102,7 @@ def test_groups_show_both_errors_and_what_to_add() -> None:
 
 
 @pytest.mark.parametrize("names", [("a", LONG), (LONG, LONG + "2"), ("ä\x1b[31m", "b")])
-def test_it_fits_the_screen(names: tuple[str, str]) -> None:
+def test_table_fits_screen(names: tuple[str, str]) -> None:
     results = [(metric, [None, difference(-10.5, 0.00001)]) for metric in (BLEU, COMET, TER)]
     comparison = of(results, names)
     scores = (score(30.0, 10.25), score(100.0, 10.25))
@@ -113,13 +114,13 @@ def test_it_fits_the_screen(names: tuple[str, str]) -> None:
     assert table[0] != table[1]
 
 
-def test_numbers_of_metrics_around_one_have_more_digits() -> None:
+def test_metrics_around_one_have_four_digits() -> None:
     assert "+0.0041" in render_text(of([(COMET, [None, difference(0.0041, 0.5)])], ("a", "b")))
     assert (p_value(0.00004), p_value(1 / 10_001), p_value(1.0)) == ("<0.0001", "0.0001", "1.0000")
     assert [listed(names) for names in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
 
 
-def test_how_many_people_agree() -> None:
+def test_agreement_thresholds() -> None:
     assert [agreement(BLEU, value) for value in (0.0, -1.05, 1.06, -2.33, 2.34)] == [
         "under 65 %", "under 65 %", "65 to 80 %", "65 to 80 %", "over 80 %",
     ]  # fmt: skip
@@ -129,7 +130,7 @@ def test_how_many_people_agree() -> None:
     assert agreement(replace(COMET, signature="another"), 1.0) is None
 
 
-def test_json_has_everything_but_the_lines() -> None:
+def test_json_has_all_but_the_lines() -> None:
     comparison = of(
         [(BLEU, [None, replace(difference(1.5, 0.01, 0.02), degrees_of_freedom=math.inf)])], ("base", "mine")
     )

@@ -38,7 +38,7 @@ def paths(*names: str) -> list[Path]:
     return [Path(name) for name in names]
 
 
-def test_names_have_as_many_parts_as_it_takes_to_tell_them_apart() -> None:
+def test_names_are_shortest_unique_path_suffixes() -> None:
     assert distinct_names(paths("runs/a", "runs/b")) == ["a", "b"]
     assert distinct_names(paths("one/a", "two/a", "two/b")) == ["one/a", "two/a", "two/b"]
     assert distinct_names(paths("x/one/a", "y/one/a")) == ["x/one/a", "y/one/a"]
@@ -57,7 +57,7 @@ def test_single_systems_are_groups_of_one() -> None:
     ]
 
 
-def test_groups_are_named_and_patterns_are_replaced_in_order() -> None:
+def test_group_patterns_expand_in_order() -> None:
     assert group_members(["p=a.en,b.en", "s=c-*.en"]) == {
         "p": paths("a.en", "b.en"),
         "s": paths("c-1.en", "c-10.en", "c-2.en"),
@@ -65,7 +65,7 @@ def test_groups_are_named_and_patterns_are_replaced_in_order() -> None:
     assert group_members(["p=x,y", "s=u=1,v"])["s"] == paths("u=1", "v")
 
 
-def test_commas_may_be_in_the_names_of_a_group() -> None:
+def test_group_members_may_contain_commas() -> None:
     for name in ("s=1,lr=2", "s=2,lr=2", "s=2,lr=3", "s=3,lr=4"):
         Path(name).mkdir()
     assert group_members(["p=s=3,lr=4,s=2,lr=3", "q=a,s=*,lr=2,b,,"]) == {
@@ -87,12 +87,12 @@ def test_commas_may_be_in_the_names_of_a_group() -> None:
         (["p=a,b", "s=c,./b"], "b is given twice: a system differs from itself in nothing"),
     ],
 )
-def test_groups_that_are_none(values: list[str], message: str) -> None:
+def test_malformed_groups_raise(values: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}"):
         group_members(values)
 
 
-def test_a_comparison_takes_two_different_systems() -> None:
+def test_fewer_than_two_systems_raise() -> None:
     with pytest.raises(ConfigError, match=r"^a\.en: a comparison takes at least two"):
         single_members(paths("a.en"))
     with pytest.raises(ConfigError, match=r"^nothing: a comparison takes at least two"):
@@ -102,14 +102,14 @@ def test_a_comparison_takes_two_different_systems() -> None:
         single_members(paths("a.en", "link.en"))
 
 
-def test_the_baseline_is_named_by_its_name_or_path() -> None:
+def test_baseline_by_name_or_path() -> None:
     members = {"a": paths("runs/a"), "p": paths("runs/b", "runs/c")}
     assert [find_baseline(name, members) for name in (None, "a", "./runs/a/", "p")] == [0, 0, 0, 1]
     with pytest.raises(ConfigError, match=r"^--baseline runs/b: is none of a, p$"):
         find_baseline("runs/b", members)
 
 
-def test_files_are_read_with_their_sources_and_all_references() -> None:
+def test_files_with_sources_and_references() -> None:
     members = single_members(paths("a.en", "b.en"))
     text, systems = read_systems(members, paths("ref.en"), Path("c-1.en"))
     assert (text.name, text.references, text.sources) == ("ref.en", TEXT.references, ("A dog.", "Two men.", "Rain."))
@@ -130,7 +130,7 @@ def test_files_are_read_with_their_sources_and_all_references() -> None:
         (("a.en", "."), ("ref.en",), None, ".: is a directory; runs are compared without --ref"),
     ],
 )
-def test_files_that_do_not_fit(hyps: tuple[str, ...], refs: tuple[str, ...], src: str | None, message: str) -> None:
+def test_unequal_files_raise(hyps: tuple[str, ...], refs: tuple[str, ...], src: str | None, message: str) -> None:
     with pytest.raises(DataError, match=f"^{re.escape(message)}"):
         read_systems(single_members(paths(*hyps)), paths(*refs), Path(src) if src else None)
 
@@ -139,7 +139,7 @@ def form(text: str) -> System:
     return System(text, (text, "", text))
 
 
-def test_text_of_different_forms_is_not_compared() -> None:
+def test_systems_of_different_forms_raise() -> None:
     plain, tokenised, lower = form("A dog runs."), form("A dog runs ."), form("a dog runs.")
     with pytest.raises(DataError, match=r"^A dog runs \. looks tokenised, A dog runs\. does not: detokenise it$"):
         check_alike(TEXT, [plain, tokenised])
@@ -152,7 +152,7 @@ def test_text_of_different_forms_is_not_compared() -> None:
     assert check_alike(TEXT, [plain, form("Men sit."), form("")]) == TEXT, "an empty line is in no form"
 
 
-def test_systems_that_differ_from_the_references_in_form_are_told() -> None:
+def test_form_unlike_references_is_noted() -> None:
     assert check_alike(TEXT, [form("a dog."), form("two men.")]).notes == (
         "the translations look lower-cased, the references do not: these scores mean little",
     )

@@ -22,7 +22,7 @@ def write(path: Path, data: bytes) -> Path:
     return path
 
 
-def test_the_report_holds_each_score_and_what_was_scored() -> None:
+def test_report_lists_scores_and_text() -> None:
     report = evaluate(HYPS, REFS, RUN, tgt_lang="de")
     assert report.scores == tuple(corpus_score(metric, HYPS, REFS, tgt_lang="de") for metric in METRICS)
     assert report.n_lines == 2
@@ -35,7 +35,7 @@ def test_the_report_holds_each_score_and_what_was_scored() -> None:
     assert text[3:] == ["lines 2, run runs/de-en, split test, step 4000, weights average, search beam 5"]
 
 
-def test_json_holds_the_same() -> None:
+def test_json_matches_report() -> None:
     report = evaluate(HYPS, REFS, RUN)
     told = json.loads(render_json(report))
     assert [score["metric"] for score in told["scores"]] == ["bleu", "chrf", "ter"]
@@ -49,7 +49,7 @@ def test_json_holds_the_same() -> None:
     }  # fmt: skip
 
 
-def test_tokenized_text_is_told_once_and_in_our_words(caplog: pytest.LogCaptureFixture) -> None:
+def test_tokenized_text_warns_once(caplog: pytest.LogCaptureFixture) -> None:
     hyps, refs = ([line.replace(".", " .") for line in lines] * 100 for lines in (HYPS, REFS))
 
     def told(hyps: list[str], refs: list[str], tokenize: str | None = None) -> list[str]:
@@ -64,7 +64,7 @@ def test_tokenized_text_is_told_once_and_in_our_words(caplog: pytest.LogCaptureF
     assert caplog.records == [], "sacrebleu says nothing"
 
 
-def test_what_is_only_for_comparison_with_papers_says_so() -> None:
+def test_options_for_papers_are_noted() -> None:
     report = evaluate(HYPS, REFS, RUN, lowercase=True, tokenize="none")
     assert [note.split(":")[0] for note in report.notes] == ["lowercased", "BLEU with tokenize=none"]
     text = render_text(report)
@@ -75,7 +75,7 @@ def test_what_is_only_for_comparison_with_papers_says_so() -> None:
     assert json.loads(render_json(report))["notes"] == list(report.notes)
 
 
-def test_files_are_read_line_by_line(tmp_path: Path) -> None:
+def test_files_are_read_by_line(tmp_path: Path) -> None:
     lines = ["a\u2028b c d e", "f\x0cg\x85h i j k", "", "l m\x00n o p"]
     hyp = write(tmp_path / "hyp", "".join(f"{line}\n" for line in lines).encode())
     ref = write(tmp_path / "ref", b"\xef\xbb\xbf" + "\r\n".join(lines).encode())
@@ -85,7 +85,7 @@ def test_files_are_read_line_by_line(tmp_path: Path) -> None:
     assert report.subject == Subject(hyp=str(hyp), ref=str(ref))
 
 
-def test_a_line_may_have_several_references(tmp_path: Path) -> None:
+def test_line_with_several_references(tmp_path: Path) -> None:
     hyp = write(tmp_path / "hyp", b"a b c d e\nf g h i j\n")
     refs = [write(tmp_path / "one", b"a b c d x\nf g h i j\n"), write(tmp_path / "two", b"a b c d e\nf g h y j\n")]
     report = evaluate_files(hyp, refs)
@@ -97,7 +97,7 @@ def test_a_line_may_have_several_references(tmp_path: Path) -> None:
     assert evaluate_files(hyp, refs[0]).scores[0].value < 90
 
 
-def test_an_ensemble_is_named_run_by_run() -> None:
+def test_report_names_each_run_of_ensemble() -> None:
     members = Member("runs/a", 400, "raw"), Member("runs/b", 800, "ema")
     report = evaluate(HYPS, REFS, Subject(ensemble=members, split="test"))
     assert "lines 2, split test, ensemble runs/a step 400 raw + runs/b step 800 ema" in render_text(report)
@@ -106,7 +106,7 @@ def test_an_ensemble_is_named_run_by_run() -> None:
     assert found["ensemble"][1] == {"run": "runs/b", "step": 800, "weights": "ema"}
 
 
-def test_files_that_do_not_pair_are_refused(tmp_path: Path) -> None:
+def test_files_of_unequal_length_raise(tmp_path: Path) -> None:
     hyp, ref = write(tmp_path / "hyp", b"a\nb\nc\n"), write(tmp_path / "ref", b"a\nb\nc\nd\n")
     with pytest.raises(DataError, match=r"hyp has 3 lines, .*ref 4: they must pair line by line"):
         evaluate_files(hyp, ref)
@@ -116,7 +116,7 @@ def test_files_that_do_not_pair_are_refused(tmp_path: Path) -> None:
         evaluate_files(hyp, [ref, write(tmp_path / "other", b"a\nb\nc\n")])
 
 
-def test_files_without_text_are_refused(tmp_path: Path) -> None:
+def test_blank_files_raise(tmp_path: Path) -> None:
     empty, text = write(tmp_path / "empty", b""), write(tmp_path / "text", b"a\n")
     with pytest.raises(DataError, match=r"empty and .*empty are empty: there is nothing to score"):
         evaluate_files(empty, empty)
@@ -126,7 +126,7 @@ def test_files_without_text_are_refused(tmp_path: Path) -> None:
         evaluate_files(write(tmp_path / "latin", b"a\ncaf\xe9\n"), write(tmp_path / "two", b"a\nb\n"))
 
 
-def test_bleu_of_nothing_in_common_is_noted() -> None:
+def test_zero_bleu_is_noted() -> None:
     assert [note.split(":")[0] for note in evaluate(["eins zwei drei vier"], ["one two three four"], RUN).notes] == [
         "BLEU 0.00"
     ]

@@ -12,7 +12,7 @@ HYPS = ["The cat sits on the mat .", "He doesn't know it.", "", "Two dogs run in
 REFS = ["The cat sat on the mat.", "He does not know it.", "An empty line", "Two dogs run in the park"]
 
 
-def test_scores_are_cased_unless_asked_otherwise() -> None:
+def test_scores_are_cased_by_default() -> None:
     for metric in METRICS:
         perfect = 0.0 if metric == "ter" else 100.0
         hyps, refs = [line.lower() for line in REFS], REFS
@@ -23,7 +23,7 @@ def test_scores_are_cased_unless_asked_otherwise() -> None:
         assert "case:lc" in lowercased.signature
 
 
-def test_which_way_is_better() -> None:
+def test_higher_is_better_by_metric() -> None:
     assert {metric: corpus_score(metric, HYPS, REFS).higher_is_better for metric in METRICS} == {
         "bleu": True,
         "chrf": True,
@@ -35,12 +35,12 @@ def test_which_way_is_better() -> None:
     ("tgt_lang", "tok"),
     [("de", "13a"), (None, "13a"), ("zh", "zh"), ("zh_TW", "zh"), ("ja", "char"), ("ko", "char"), ("th", "char")],
 )
-def test_the_tokenizer_suits_the_target_language(tgt_lang: str | None, tok: str) -> None:
+def test_tokenizer_by_target_language(tgt_lang: str | None, tok: str) -> None:
     assert f"|tok:{tok}|" in corpus_score("bleu", HYPS, REFS, tgt_lang=tgt_lang).signature
     assert "|tok:intl|" in corpus_score("bleu", HYPS, REFS, tgt_lang=tgt_lang, tokenize="intl").signature
 
 
-def test_without_spaces_between_words_edits_are_still_counted_within_the_sentence() -> None:
+def test_ter_of_language_without_spaces() -> None:
     hyps, refs = ["猫在垫子上睡觉"], ["猫在垫子上坐着"]
     assert corpus_score("ter", hyps, refs).value == 100.0  # one word, and it is wrong
     assert corpus_score("ter", hyps, refs, tgt_lang="zh").value == pytest.approx(200 / 7)
@@ -48,7 +48,7 @@ def test_without_spaces_between_words_edits_are_still_counted_within_the_sentenc
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_unequal_counts_are_refused(metric: str) -> None:
+def test_unequal_line_counts_raise(metric: str) -> None:
     # sacrebleu itself cuts the longer one, or stops with another message
     with pytest.raises(DataError, match=r"^3 hypotheses, 4 references: they must pair line by line$"):
         corpus_score(metric, HYPS[:3], REFS)  # type: ignore[arg-type]
@@ -56,11 +56,11 @@ def test_unequal_counts_are_refused(metric: str) -> None:
         corpus_score(metric, [], [])  # type: ignore[arg-type]
 
 
-def test_an_unknown_tokenizer_is_refused() -> None:
+def test_unknown_tokenizer_raises() -> None:
     with pytest.raises(DataError, match=r"^tokenize: 'moses' is none of 13a, intl, zh, char, none$"):
         corpus_score("bleu", HYPS, REFS, tokenize="moses")
 
 
-def test_detokenised_text_is_what_is_scored() -> None:
+def test_scores_are_of_detokenised_text() -> None:
     assert corpus_score("bleu", REFS, REFS).value == pytest.approx(100.0)
     assert corpus_score("bleu", REFS, REFS).signature.endswith(f"|version:{sacrebleu.__version__}")

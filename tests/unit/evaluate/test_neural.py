@@ -41,7 +41,7 @@ def scored(found: NeuralMetrics, n_lines: int = 2) -> dict[str, dict[str, Segmen
     return found.score(lines, lines, dict.fromkeys(next(iter(found.read.values())), lines))
 
 
-def test_a_file_has_the_scores_of_the_only_system() -> None:
+def test_segment_scores_of_one_system() -> None:
     found = scored(metrics("MetricX=two", "bleurt=x=1", lower=("MetricX",)))
     assert found == {
         "a": {
@@ -52,7 +52,7 @@ def test_a_file_has_the_scores_of_the_only_system() -> None:
     assert found["a"]["MetricX"].mean == 1.75
 
 
-def test_of_several_systems_each_has_a_file_whatever_its_name() -> None:
+def test_segment_scores_of_several_systems() -> None:
     systems = "s", "s=x", "a@b"
     found = scored(metrics("m@a@b=two", "m@s=other", "m@s=x=x=1", systems=systems))
     values = {system: found[system]["m"].values for system in systems}
@@ -72,12 +72,12 @@ def test_of_several_systems_each_has_a_file_whatever_its_name() -> None:
         (["chrf=two"], ["a"], "two metrics are called chrf: each needs a name of its own"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(files: list[str], systems: list[str], message: str) -> None:
+def test_ambiguous_segment_scores_raise(files: list[str], systems: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
         find_metrics(NeuralOptions(files=files), systems)
 
 
-def test_options_that_nothing_reads_are_refused() -> None:
+def test_unused_options_raise() -> None:
     with pytest.raises(ConfigError, match=r"^--comet-command says how to run COMET; --comet MODEL says which model$"):
         find_metrics(NeuralOptions(command="comet-score"), ["a"])
     with pytest.raises(ConfigError, match=r"^--lower-is-better y: there are no --segment-scores of this name$"):
@@ -88,7 +88,7 @@ def test_options_that_nothing_reads_are_refused() -> None:
         find_metrics(NeuralOptions(models=["x/m", "y/m"]), ["a"])
 
 
-def test_the_command_is_looked_for_before_the_work_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comet_command_is_checked_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(DataError, match=r"^comet-score: no such command; .*pip install unbabel-comet"):
         find_metrics(NeuralOptions(models=["x/m"]), ["a"])
@@ -106,20 +106,20 @@ def test_the_command_is_looked_for_before_the_work_begins(monkeypatch: pytest.Mo
         ("", "empty, expected one score per line"),
     ],
 )
-def test_a_file_of_anything_else_is_refused(content: str, message: str) -> None:
+def test_malformed_segment_scores_raise(content: str, message: str) -> None:
     Path("scores").write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=f"^scores: {re.escape(message)}$"):
         read_segment_scores(Path("scores"))
 
 
-def test_a_missing_file_and_one_of_other_lines_are_refused() -> None:
+def test_segment_scores_missing_or_of_other_length_raise() -> None:
     with pytest.raises(DataError, match=r"^none: no such file$"):
         metrics("m=none")
     with pytest.raises(DataError, match=r"^--segment-scores m: 3 scores of a, which has 2 lines$"):
         scored(metrics("m=three"))
 
 
-def test_models_have_short_names_and_licences() -> None:
+def test_comet_short_names_and_licences() -> None:
     assert model_name("Unbabel/wmt22-comet-da") == "wmt22-comet-da"
     assert model_name("/models/mine.ckpt") == "mine"
     for free in ("wmt22-comet-da", "wmt20-comet-qe-da", "unite-mup"):
@@ -130,7 +130,7 @@ def test_models_have_short_names_and_licences() -> None:
     assert signature("/models/kiwi.ckpt", None) == "COMET|nrefs:1|model:/models/kiwi.ckpt|version:unknown"
 
 
-def test_a_report_shows_them_with_four_digits() -> None:
+def test_report_shows_neural_scores_with_four_digits() -> None:
     found = metrics("MetricX=two", systems=(SYSTEM,), lower=("MetricX",))
     report = evaluate_files(Path("hyp"), Path("ref"), neural=found)
     lines = render_text(report).splitlines()
@@ -154,7 +154,7 @@ def test_a_report_shows_them_with_four_digits() -> None:
         ("--hyp hyp --ref ref --segment-scores m=three", "--segment-scores m: 3 scores of the translations, which"),
     ],
 )
-def test_the_command_line_says_what_is_missing(nmt: Command, arguments: str, message: str) -> None:
+def test_evaluate_options_missing_raise(nmt: Command, arguments: str, message: str) -> None:
     Path("x").mkdir()
     Path("x", "config.yaml").write_text(dump_config(load_config("sample.yaml")))
     ended = nmt("evaluate", *arguments.split())
@@ -171,13 +171,13 @@ def test_the_command_line_says_what_is_missing(nmt: Command, arguments: str, mes
         ("--src ref --comet x/m --comet-command nowhere --html page", "nowhere: no such command; install COMET"),
     ],
 )
-def test_so_does_compare(nmt: Command, arguments: str, message: str) -> None:
+def test_compare_options_missing_raise(nmt: Command, arguments: str, message: str) -> None:
     ended = nmt("compare", "--hyp", "hyp", "ref", "--ref", "ref", *arguments.split())
     assert (ended.status, ended.out, Path("page").exists()) == (2, "", False)
     assert ended.err.startswith(f"nmt: {message}")
 
 
-def test_compare_tests_the_scores_of_files(nmt: Command) -> None:
+def test_compare_reads_segment_scores(nmt: Command) -> None:
     each = ["--segment-scores", "MetricX@hyp=two", "--segment-scores", "MetricX@three=other"]
     Path("three").write_text("a b c x\ne f g h\n", encoding="utf-8")
     ended = nmt("compare", "--hyp", "hyp", "three", "--ref", "ref", *each, "--lower-is-better", "MetricX")

@@ -20,7 +20,7 @@ def report(split: str) -> Report:
     return evaluate(["a b c d"], ["a b c d"], subject, lowercase=True)
 
 
-def test_a_record_is_of_weights_and_of_a_text(tokenizer: Tokenizer, tiny_data: Path, tmp_path: Path) -> None:
+def test_record_identifies_weights_and_text(tokenizer: Tokenizer, tiny_data: Path, tmp_path: Path) -> None:
     translator, corpus = make(tokenizer, tiny_config()), Corpus.open(DataDir(tiny_data))
     translator.origin = Origin(tmp_path, 30, "average", "the best", (10, 20, 30))
     recorded = [record_scores(report(split), translator, corpus) for split in ("test", "valid")]
@@ -34,7 +34,7 @@ def test_a_record_is_of_weights_and_of_a_text(tokenizer: Tokenizer, tiny_data: P
     assert first.text != second.text
 
 
-def test_the_fingerprint_of_a_text_is_of_both_languages(tokenizer: Tokenizer, tiny_data: Path, tmp_path: Path) -> None:
+def test_text_fingerprint_covers_both_languages(tokenizer: Tokenizer, tiny_data: Path, tmp_path: Path) -> None:
     translator, corpus = make(tokenizer, tiny_config()), Corpus.open(DataDir(tiny_data))
     translator.origin = Origin(tmp_path, 30, "raw", "the best")
     found = {record_scores(report("test"), translator, corpus).text}
@@ -49,7 +49,7 @@ def test_the_fingerprint_of_a_text_is_of_both_languages(tokenizer: Tokenizer, ti
     assert record.corpus == "x" and record.text in found
 
 
-def test_names_that_are_no_utf8(tokenizer: Tokenizer, tiny_data: Path, tmp_path: Path) -> None:
+def test_record_with_names_that_are_not_utf8(tokenizer: Tokenizer, tiny_data: Path, tmp_path: Path) -> None:
     strange = os.fsdecode(b"caf\xe9")
     translator, corpus = make(tokenizer, tiny_config()), Corpus.open(DataDir(tiny_data))
     origin = Origin(Path(tmp_path / strange), 30, "raw", "the best")

@@ -18,7 +18,7 @@ def report(split: str, n: int = 1, **options: bool) -> Report:
     return evaluate(REFS * n, REFS * n, subject, "de", **options)
 
 
-def test_a_row_for_each_split_and_the_rest_once() -> None:
+def test_table_has_one_row_per_split() -> None:
     lines = render_table([report("a"), report("a_longer_\x1bname", 600)]).splitlines()
     assert lines[:3] == [
         "split                BLEU    chrF   TER  lines",
@@ -30,7 +30,7 @@ def test_a_row_for_each_split_and_the_rest_once() -> None:
     assert lines[6:] == ["run runs/\\x1ba, step 4000, weights average, search beam 5, precision bf16"]
 
 
-def test_what_is_not_of_all_splits_names_them() -> None:
+def test_notes_of_some_splits_name_them() -> None:
     first, second = report("a", lowercase=True), report("b")
     more = Score("bleu", 3.0, "another|version:1", higher_is_better=True)
     second = replace(second, scores=(*second.scores[1:], replace(more, metric="co\x1bmet")))
@@ -43,7 +43,7 @@ def test_what_is_not_of_all_splits_names_them() -> None:
     assert "note: lowercased: not comparable with cased scores (a)" in text
 
 
-def test_json_of_one_is_an_object_and_of_several_a_list() -> None:
+def test_json_of_one_or_several_splits() -> None:
     first, second = report("a"), report("b")
     assert json.loads(render_json(first, second)) == [json.loads(render_json(each)) for each in (first, second)]
     assert json.loads(render_json(first))["split"] == "a"
@@ -57,7 +57,7 @@ def marks(history: History) -> list[list[bool]]:
     return [[score["comparable"] for score in each["scores"]] for each in json.loads(history.json())]
 
 
-def test_scores_are_comparable_with_the_newest_of_their_split() -> None:
+def test_scores_comparable_with_newest_of_split() -> None:
     history = History([
         record("a", version="2.5.0"), record("b", version="2.5.0"), record("a", text="other"), record("a"),
         record("a", bleu=40.0, step=None, weights=None, ensemble=[EnsembleMember(run="x", step=1, weights="raw")] * 2),
@@ -70,7 +70,7 @@ def test_scores_are_comparable_with_the_newest_of_their_split() -> None:
     assert marks(History([record(version="2.5.0"), record(scores=one[:1])])) == [[False, True, True], [True]]
 
 
-def test_the_table_marks_what_is_not_comparable() -> None:
+def test_history_marks_incomparable_scores() -> None:
     old = record("test_a", bleu=9.5, version="2.5.0", lines=12_345, search="beam 1\x1b", step=12_000)
     member = EnsembleMember(run="x", step=1, weights="raw")
     both = record("test_a", step=None, weights=None, ensemble=[member, member], scores=record().scores[:2])

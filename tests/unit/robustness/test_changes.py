@@ -30,11 +30,11 @@ def everywhere(change: str, line: str, language: str = "de", seed: int = 1) -> s
         ("accents", "Der Hund „Rex“ lauft schnell - sehr SCHNELL - uber 3,50 m, don't you? www.ex.de/Über"),
     ],
 )
-def test_all_places_of_a_line(change: str, expected: str) -> None:
+def test_change_at_full_rate(change: str, expected: str) -> None:
     assert everywhere(change, LINE) == expected
 
 
-def test_marks_are_changed_to_others_that_can_stand_for_them() -> None:
+def test_punctuation_changes_to_an_alternative() -> None:
     seen = {everywhere("punctuation_changed", "„Ja“, e-mail - gut. Was?", seed=seed) for seed in range(60)}
     for start, middle in zip("„“,-.", ("Ja", "", " e-mail ", " gut", " Was?"), strict=True):
         assert start and all(middle in line for line in seen)
@@ -66,7 +66,7 @@ def test_marks_are_changed_to_others_that_can_stand_for_them() -> None:
         ("typos", "en", "The cat is 1000 m up.", "The cat is 1000 m up."),
     ],
 )
-def test_languages_and_corner_cases(change: str, language: str, line: str, expected: str) -> None:
+def test_change_by_language_and_corner_cases(change: str, language: str, line: str, expected: str) -> None:
     assert everywhere(change, line, language) == expected
 
 
@@ -85,7 +85,7 @@ def test_typos_are_inside_words() -> None:
     assert 0.07 < n_edits / n_inside < 0.14  # a swap may count as two, two in a row as one
 
 
-def test_the_rate_is_the_share_of_the_places() -> None:
+def test_rate_is_share_of_places() -> None:
     lines = [f"eins {i} zwei drei vier" for i in range(1000)]
     rates = [0.01, 0.05, 0.5]
     variants = zip(*(changed_line(line, "de", "upper_case", rates, 7) for line in lines), strict=True)
@@ -115,7 +115,7 @@ LINES = st.one_of(st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join), st
 @pytest.mark.parametrize("change", CHANGES)
 @settings(max_examples=25, deadline=None)
 @given(line=LINES, seed=st.integers(0, 99))
-def test_a_change_is_a_function_of_seed_and_line_and_grows_with_the_rate(change: str, line: str, seed: int) -> None:
+def test_change_depends_on_seed_and_line_and_grows_with_rate(change: str, line: str, seed: int) -> None:
     rates = [0.0, 0.1, 0.3, 1.0]
     changed = changed_line(line, "de", change, rates, seed)
     assert changed[0] == line
@@ -127,13 +127,13 @@ def test_a_change_is_a_function_of_seed_and_line_and_grows_with_the_rate(change:
         assert all(protected(each) == protected(line) for each in changed) or not protected(line)
 
 
-def test_which_places_are_chosen_stays_the_same_over_versions() -> None:
+def test_chosen_places_are_stable_across_versions() -> None:
     assert changed_line("Zwei kleine Katzen schlafen auf dem warmen Sofa.", "de", "typos", [0.05, 0.2], 1) == [
         "Zwei kleine Katzen schladen auf dem warmen Sofa.",
         "Zwei klleine Kaatzrn schladen auf dem wramen Sofa.",
     ]
 
 
-def test_kinds_that_suit_a_language() -> None:
+def test_default_changes_by_language() -> None:
     assert set(CHANGES) - set(default_changes("de")) == {"accents"} == set(CHANGES) - set(default_changes("de_AT"))
     assert set(CHANGES) - set(default_changes("den")) == {"umlauts"} == set(CHANGES) - set(default_changes("fr"))

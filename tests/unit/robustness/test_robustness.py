@@ -49,7 +49,7 @@ def chrf(hyps: Sequence[str], refs: Sequence[str]) -> float:
     return sacrebleu.corpus_chrf(hyps, [refs]).score
 
 
-def test_each_distinct_line_is_translated_once_and_has_the_number_of_its_line() -> None:
+def test_distinct_lines_are_translated_once() -> None:
     translating = Translating()
     variants = make_variants(TEXT, Plan(["umlauts", "upper_case", "accents"], [100], 1))
     measured = measure(TEXT, variants, translating)
@@ -64,7 +64,7 @@ def test_each_distinct_line_is_translated_once_and_has_the_number_of_its_line() 
     assert measured.translations[1][2:] == ["The dog laeuft.", "Two dogs bark loudly.", "Yes"]
 
 
-def test_scores_are_those_of_sacrebleu() -> None:
+def test_scores_equal_sacrebleu() -> None:
     variants = make_variants(TEXT, Plan(["umlauts", "upper_case"], [40, 100], 2))
     measured = measure(TEXT, variants, Translating())
     original = measured.translations[0]
@@ -80,7 +80,7 @@ def test_scores_are_those_of_sacrebleu() -> None:
     assert measured.rows[-1].signs == Signs(empty=0, copied=5, repeated=0, length=0)
 
 
-def test_the_interval_of_what_is_kept_is_over_lines() -> None:
+def test_kept_interval_is_over_lines() -> None:
     measured = measure(TEXT, make_variants(TEXT, Plan(["umlauts"], [100], 1)), Translating())
     original, changed = measured.rows
     assert original.chrf_kept_interval == pytest.approx((100, 100))
@@ -96,7 +96,7 @@ def test_the_interval_of_what_is_kept_is_over_lines() -> None:
     assert (low, high) == pytest.approx(tuple(np.quantile(kept, [0.025, 0.975])))
 
 
-def test_a_model_that_says_nothing() -> None:
+def test_empty_translations() -> None:
     measured = measure(TEXT, make_variants(TEXT, Plan(["umlauts"], [100], 1)), lambda lines, _: [""] * len(lines))
     assert [(row.chrf_kept, row.chrf_kept_interval) for row in measured.rows] == [(None, None)] * 2
     assert [row.consistency for row in measured.rows] == [0, 0]
@@ -105,7 +105,7 @@ def test_a_model_that_says_nothing() -> None:
     assert "umlauts  100 %" in render_text(report) and json.loads(render_json(report))["rows"][1]["chrf_kept"] is None
 
 
-def test_what_has_no_effect_is_left_out_and_said_so() -> None:
+def test_change_without_effect_is_skipped_and_noted() -> None:
     plan = Plan(["accents", "upper_case", "typos"], [5], 1)
     text = Text("test", ["Go 3 x"], ["Los 3 x"], ("en", "de"), [1])
     variants = make_variants(text, plan)
@@ -116,14 +116,14 @@ def test_what_has_no_effect_is_left_out_and_said_so() -> None:
         make_variants(text, Plan(["typos", "accents"], [5], 1))
 
 
-def test_a_sample_is_spread_evenly() -> None:
+def test_sample_is_spread_evenly() -> None:
     sampled = TEXT.sampled(2)
     assert (sampled.sources, sampled.references) == ([SOURCES[0], SOURCES[2]], [REFERENCES[0], REFERENCES[2]])
     assert list(sampled.numbers) == [1, 3]
     assert list(TEXT.sampled(9).numbers) == [1, 2, 3, 4, 5]
 
 
-def test_the_table_and_its_json() -> None:
+def test_table_and_json() -> None:
     plan = Plan(["typos", "punctuation_removed"], [1, 12.5], 3)
     subject = Subject(run="runs/a-name-that-is-long", split="test", step=4000, weights="average", search="beam 5")
     report = Report(subject, 5, 500, plan, measure(TEXT, make_variants(TEXT, plan), Translating()))

@@ -37,11 +37,11 @@ LONG = "one two three four five six seven eight"
         ("", "x", "y" * 9, NOTHING),
     ],
 )
-def test_signs_of_a_translation(source: str, translation: str, reference: str, expected: Signs) -> None:
+def test_signs_of_one_translation(source: str, translation: str, reference: str, expected: Signs) -> None:
     assert signs(source, translation, reference) == expected
 
 
-def test_characters_stand_for_words_where_none_are_written() -> None:
+def test_repetition_counts_characters_without_spaces() -> None:
     repeated = "我喜欢茶" * 3
     assert signs("Ich mag Tee", repeated, repeated, ("de", "zh")).repeated == 1
     assert signs("Ich mag Tee", repeated, repeated, ("de", "en")).repeated == 0
@@ -49,6 +49,6 @@ def test_characters_stand_for_words_where_none_are_written() -> None:
     assert signs(repeated, "tea " * 6, "tea " * 6, ("zh", "en")).repeated == 0
 
 
-def test_they_are_counted_over_lines() -> None:
+def test_signs_are_summed_over_lines() -> None:
     counted = count_signs(["a", "b", "c", "d"], ["", "b", "", "x"], ["w", "x", "y", "z"], ("de", "en"))
     assert counted == Signs(empty=2, copied=1, repeated=0, length=0)

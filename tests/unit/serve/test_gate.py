@@ -151,7 +151,7 @@ class Waiting:
         self._threads += [threading.Thread(target=ask) for _ in range(n)]
         for thread in self._threads[-n:]:
             thread.start()
-        until(lambda: f"nmt_queue_requests {in_all}\n" in self.client.ask("/metrics").body.decode())
+        until(lambda: f"nmt_queue_requests {in_all}.0\n" in self.client.ask("/metrics").body.decode())
 
 
 def test_a_client_that_fills_the_queue_leaves_places_to_others(made_up: MadeUp) -> None:

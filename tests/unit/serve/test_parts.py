@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import re
 import stat
 import threading
 from email.message import EmailMessage
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
 
 from nmt.errors import ConfigError
 from nmt.serve import documents
@@ -25,6 +27,7 @@ from nmt.serve.metrics import Metrics
 from nmt.serve.server import NEVER, parse_allowed, parse_origins
 from nmt.serve.service import Cache
 from nmt.text.language_names import language_name, normalized
+from places import ROOT
 from served import FORM, multipart
 
 
@@ -79,21 +82,26 @@ def test_downloads_are_kept_for_half_an_hour_and_within_bounds() -> None:
 # --- metrics ------------------------------------------------------------------------------------
 
 
-def test_metrics_are_as_prometheus_reads_them() -> None:
+def test_metrics_have_documented_names_and_labels() -> None:
     metrics = Metrics()
-    metrics.requests.add(endpoint="/translate", status="200")
-    metrics.requests.add(2, endpoint="/translate", status="503")
+    metrics.requests.labels("/translate", 503).inc(2)
     for seconds in (0.005, 0.007, 99.0):
-        metrics.seconds.observe(seconds, endpoint="/x")
-    metrics.queue_requests.read = lambda: 7.0
+        metrics.seconds.labels("/x").observe(seconds)
+    metrics.queue_requests.set_function(lambda: 7)
     lines = metrics.text().splitlines()
-    assert 'nmt_requests_total{endpoint="/translate",status="503"} 2' in lines
-    assert "# TYPE nmt_request_seconds histogram" in lines and "nmt_queue_requests 7" in lines
-    buckets = [line for line in lines if line.startswith("nmt_request_seconds_bucket")]
-    assert buckets[0] == 'nmt_request_seconds_bucket{endpoint="/x",le="0.005"} 1'
-    assert buckets[1].endswith('le="0.01"} 2') and buckets[-1].endswith('le="+Inf"} 3')
-    assert 'nmt_request_seconds_count{endpoint="/x"} 3' in lines
-    assert any(line.startswith('nmt_request_seconds_sum{endpoint="/x"} 99.012') for line in lines)
+    for line in (
+        'nmt_requests_total{endpoint="/translate",status="503"} 2.0',
+        "nmt_queue_requests 7.0",
+        'nmt_request_seconds_bucket{endpoint="/x",le="0.005"} 1.0',
+        'nmt_request_seconds_bucket{endpoint="/x",le="0.01"} 2.0',
+        'nmt_request_seconds_bucket{endpoint="/x",le="+Inf"} 3.0',
+        'nmt_request_seconds_count{endpoint="/x"} 3.0',
+    ):
+        assert line in lines
+    families = {family.name: family.type for family in text_string_to_metric_families(metrics.text())}
+    documented = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8").split("| metric |", 1)[1]
+    assert {name.removesuffix("_total") for name in re.findall(r"`(nmt_\w+)`", documented)} == {*families}
+    assert not any("_created" in line for line in lines)
 
 
 # --- keys ---------------------------------------------------------------------------------------

@@ -143,7 +143,7 @@ def test_an_exception_is_the_answer_to_its_request_alone(
     after = stage.job("after")
     stage.worker.submit(after)
     assert texts(after) == ["de>en: after"]
-    assert f'nmt_failures_total{{exception="{name}"}} 1' in stage.metrics.text()
+    assert f'nmt_failures_total{{exception="{name}"}} 1.0' in stage.metrics.text()
     said = capsys.readouterr().err
     assert f"{name} at " in said and "about" not in said  # messages may quote texts
     assert "nmt_queue_seconds_count 6" in stage.metrics.text()  # once each, though they were tried again

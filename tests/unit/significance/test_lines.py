@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nmt.errors import DataError
 from nmt.evaluate.line_statistics import corpus_scores, count_lines, of_line_scores
-from nmt.evaluate.metrics import METRICS, MetricName, Reference, corpus_score
+from nmt.evaluate.metrics import METRICS, MetricName, Reference, corpus_score, make_scorer
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def selections(n: int) -> list[list[int]]:
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("name", TEXTS)
-def test_each_selection_has_the_score_that_sacrebleu_gives_it(name: str, metric: MetricName):
+def test_scores_of_selections_equal_sacrebleu(name: str, metric: MetricName):
     text = TEXTS[name]
     rules = (text.tgt_lang, text.lowercase, text.tokenize)
     (counted,) = count_lines(metric, [text.hyps], text.refs, *rules)
@@ -103,7 +103,7 @@ def test_scores_agree_on_any_text(data: st.DataObject):
         assert counted.score() == pytest.approx(corpus_score(metric, hyps, refs).value, abs=1e-9)
 
 
-def test_counts_are_what_they_are_called():
+def test_counts_by_hand():
     hyps, refs = ["a b c d", "x"], ["a b c e f", "x y"]
     (bleu,) = count_lines("bleu", [hyps], refs)
     assert bleu.counts.tolist() == [[4, 5, 3, 2, 1, 0, 4, 3, 2, 1], [1, 2, 1, 0, 0, 0, 1, 0, 0, 0]]
@@ -113,14 +113,14 @@ def test_counts_are_what_they_are_called():
     assert ter.counts.tolist() == [[1, 4], [1, 1.5]]  # the fewest edits, the mean length
 
 
-def test_several_systems_are_counted_against_the_same_references():
+def test_count_lines_of_several_systems():
     systems = [HYPS, [*reversed(HYPS)], REFS]
     for metric in METRICS:
         scores = [counted.score() for counted in count_lines(metric, systems, REFS)]
         assert scores == pytest.approx([corpus_score(metric, hyps, REFS).value for hyps in systems])
 
 
-def test_scores_of_lines_have_their_mean_as_corpus_score():
+def test_corpus_score_of_line_scores_is_their_mean():
     counted = of_line_scores("comet", [0.25, 0.5, 1.5], "comet|model")
     assert counted.score() == pytest.approx(0.75)
     assert counted.line_scores().tolist() == [0.25, 0.5, 1.5]
@@ -130,14 +130,22 @@ def test_scores_of_lines_have_their_mean_as_corpus_score():
     )  # fmt: skip
 
 
-def test_zero_totals_are_no_warning_and_no_nan():
+def test_zero_totals_score_zero_without_warning():
     shapes = {"bleu": 10, "chrf": 18, "ter": 2}
     for formula in METRICS:
         assert corpus_scores(formula, np.zeros((3, shapes[formula]))).tolist() == [0, 0, 0]
     assert corpus_scores("ter", np.array([[2.0, 0.0]])).tolist() == [100]
 
 
-def test_systems_with_other_numbers_of_lines_are_refused():
+@pytest.mark.parametrize("metric", METRICS)
+def test_private_methods_of_sacrebleu(metric: MetricName) -> None:
+    """`count_lines` calls both, so that pyproject.toml has an upper bound for sacrebleu."""
+    scorer = make_scorer(metric, ["a b"])
+    assert isinstance(scorer._preprocess_segment("a  b"), str)
+    assert np.array(scorer._extract_corpus_statistics(["a b"], None)).ndim == 2
+
+
+def test_unequal_line_counts_raise():
     with pytest.raises(DataError, match="2 hypotheses, 1 references"):
         count_lines("bleu", [["a"], ["a", "b"]], ["a"])
     with pytest.raises(DataError, match="nothing to score"):

@@ -23,7 +23,7 @@ def in_common(reference: str, line: str, order: int) -> int:
 @pytest.mark.parametrize(("lines_at_once", "largest"), [(1000, 1 << 62), (2, 1 << 62), (3, 100)])
 @settings(max_examples=20)
 @given(st.data())
-def test_matches_are_counted_by_line(lines_at_once: int, largest: int, data: st.DataObject) -> None:
+def test_count_matches_by_line(lines_at_once: int, largest: int, data: st.DataObject) -> None:
     texts = [data.draw(LINES)]
     texts += [[data.draw(st.sampled_from([line, line[::-1], line[1:] + line])) for line in texts[0]] for _ in range(2)]
     with pytest.MonkeyPatch.context() as patch:
@@ -37,20 +37,20 @@ def test_matches_are_counted_by_line(lines_at_once: int, largest: int, data: st.
         ]
 
 
-def test_words_are_counted_as_a_whole() -> None:
+def test_count_matches_of_words() -> None:
     texts = number_words([[["ab", "c"], ["a"]], [["a", "bc"], ["a", "a"]]])
     (matches,) = count_matches(texts[0], texts[1:], 2)
     assert matches.tolist() == [[0, 0], [1, 0]]
     assert texts[0].n_grams(3).tolist() == [[2, 1, 0], [1, 0, 0]]
 
 
-def test_n_grams_do_not_reach_into_the_next_line() -> None:
+def test_n_grams_stop_at_line_end() -> None:
     reference, other = number_characters([["ab", "cd"], ["a", "bcd"]])
     (matches,) = count_matches(reference, [other], 3)
     assert matches.tolist() == [[1, 0, 0], [2, 1, 0]]
 
 
-def test_lines_without_text() -> None:
+def test_count_matches_of_blank_lines() -> None:
     reference, other = number_characters([["", ""], ["", "a"]])
     assert not np.any(count_matches(reference, [other], 2))
     assert count_matches(other, [reference], 2)[0].shape == (2, 2)

@@ -34,7 +34,7 @@ def some_scores(n: int, seed: int) -> list[float]:
 
 
 @pytest.mark.parametrize("two_references", [False, True])
-def test_scores_and_p_are_those_of_sacrebleu(two_references: bool):
+def test_scores_and_p_equal_sacrebleu(two_references: bool):
     """Both p are from 1,000 random trials, so they agree up to chance: 4 standard errors of their difference."""
     trials, correct = 1000, reference(60)
     streams = [correct, with_errors(correct, 0.2, 9)][: 1 + two_references]
@@ -55,7 +55,7 @@ def test_scores_and_p_are_those_of_sacrebleu(two_references: bool):
     assert min(ps) < 0.01 and max(ps) > 0.2  # both ends were compared
 
 
-def test_scores_of_the_paired_bootstrap_are_those_of_sacrebleu():
+def test_bootstrap_scores_equal_sacrebleu():
     correct = reference(60)
     systems = [with_errors(correct, 0.2, seed) for seed in (1, 2)]
     refs = list(zip(correct, strict=True))
@@ -99,11 +99,11 @@ def test_p_is_two_sided_and_repeatable():
     assert p == pytest.approx(2 * (1 - statistics.NormalDist().cdf(z)), abs=0.02)
 
 
-def test_smallest_p_is_one_of_the_trials():
+def test_smallest_p_is_one_over_trials():
     assert approximate_randomization(of([0.0] * 200), of([1.0] * 200), 99) == pytest.approx(0.01)
 
 
-def test_bootstrap_interval_of_a_mean_is_the_normal_one():
+def test_bootstrap_interval_of_mean_is_normal():
     rng = random.Random(7)
     first = [rng.gauss(0, 2) for _ in range(400)]
     second = [score + rng.gauss(0.1, 0.5) for score in first]
@@ -117,7 +117,7 @@ def test_bootstrap_interval_of_a_mean_is_the_normal_one():
     assert (high - low) / 2 == pytest.approx(1.96 * statistics.pstdev(b - a for a, b in pairs) / 20, rel=0.06)
 
 
-def test_the_same_lines_are_drawn_in_each_call():
+def test_bootstrap_draws_the_same_lines_in_each_call():
     first, second = some_scores(30, seed=1), some_scores(30, seed=2)
     together = bootstrap_scores([of(first), of(second)], 200)
     assert (bootstrap_scores([of(second)], 200)[0] == together[1]).all()
@@ -126,7 +126,7 @@ def test_the_same_lines_are_drawn_in_each_call():
     assert not (bootstrap_scores([of(first)], 200, seed=6)[0] == together[0]).any()
 
 
-def test_results_do_not_depend_on_how_much_fits_into_memory(monkeypatch: pytest.MonkeyPatch):
+def test_results_do_not_depend_on_chunk_size(monkeypatch: pytest.MonkeyPatch):
     first, second = some_scores(32, seed=1), some_scores(32, seed=2)
     p, scores = approximate_randomization(of(first), of(second), 300), bootstrap_scores([of(first)], 300)
     monkeypatch.setattr(nmt.evaluate.significance, "_CHUNK", 32 * 7)
@@ -135,7 +135,7 @@ def test_results_do_not_depend_on_how_much_fits_into_memory(monkeypatch: pytest.
     assert approximate_randomization(of(first), of(second), 300) == pytest.approx(p, abs=0.1)
 
 
-def test_holm_against_values_by_hand():
+def test_holm_by_hand():
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.2, 0.005, 0.011, 0.02, 0.6]) == pytest.approx([0.4, 0.025, 0.044, 0.06, 0.6])
     assert holm([0.5, 0.6]) == [1, 1]
@@ -144,7 +144,7 @@ def test_holm_against_values_by_hand():
 
 
 @given(st.lists(st.floats(0, 1), max_size=6))
-def test_holm_corrects_upwards_and_keeps_the_order(ps: list[float]):
+def test_holm_never_lowers_p_and_keeps_order(ps: list[float]):
     corrected = holm(ps)
     assert all(p <= q <= min(1, len(ps) * p) for p, q in zip(ps, corrected, strict=True))
     order = sorted(range(len(ps)), key=ps.__getitem__)

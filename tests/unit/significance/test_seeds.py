@@ -33,7 +33,7 @@ def half_width(test: SeedTest) -> float:
     return (test.interval.high - test.interval.low) / 2
 
 
-def test_parts_of_a_mean_metric_follow_their_definitions():
+def test_variance_components_of_mean_metric():
     baseline, other = groups(np.random.default_rng(3), (3, 4), seeds=0.2, lines=1, both=2)
     test = seeds_and_lines(baseline, other)
     scores = [[run.score() for run in runs] for runs in (baseline, other)]
@@ -59,7 +59,7 @@ def test_parts_of_a_mean_metric_follow_their_definitions():
     assert two_sided_p(half_width(test) / math.sqrt(total), freedom) == pytest.approx(0.05)
 
 
-def test_other_direction_is_the_same_difference():
+def test_difference_is_antisymmetric():
     baseline, other = groups(np.random.default_rng(4), (3, 4), 0.2, 1, 2)
     test, back = seeds_and_lines(baseline, other), seeds_and_lines(other, baseline)
     assert back.value == pytest.approx(-test.value)
@@ -68,7 +68,7 @@ def test_other_direction_is_the_same_difference():
 
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
-def test_error_over_lines_of_a_corpus_metric_is_that_of_the_bootstrap(metric):
+def test_line_error_equals_bootstrap(metric):
     correct = reference(150)
     systems = [with_errors(correct, rate, seed) for rate, seed in ((0.3, 1), (0.3, 2), (0.2, 3), (0.2, 4))]
     counted = count_lines(metric, systems, correct)
@@ -79,7 +79,7 @@ def test_error_over_lines_of_a_corpus_metric_is_that_of_the_bootstrap(metric):
 
 
 @pytest.mark.parametrize(("seeds", "lines", "both"), [(0.0, 0.0, 2.0), (0.15, 2.0, 2.0), (1.0, 0.0, 0.1)])
-def test_equal_groups_of_three_differ_in_one_case_of_twenty(seeds: float, lines: float, both: float):
+def test_false_positive_rate_of_three_runs(seeds: float, lines: float, both: float):
     """400 times: 5 % are 20 of them, 6 to 35 within 3.5 standard errors.
 
     With what varies with both counted twice it would be 0.1 % of the first case; by lines alone 20 to 100 %.
@@ -89,13 +89,13 @@ def test_equal_groups_of_three_differ_in_one_case_of_twenty(seeds: float, lines:
     assert 6 <= rejected <= 35
 
 
-def test_a_difference_is_found():
+def test_large_difference_is_significant():
     rng = np.random.default_rng(2)
     found = sum(seeds_and_lines(*groups(rng, (3, 3), 0.2, 1, 1, shift=1.5)).p <= 0.05 for _ in range(50))
     assert found >= 45
 
 
-def test_says_whether_runs_or_lines_are_too_few():
+def test_advice_names_runs_or_lines():
     rng = np.random.default_rng(5)
     seeds = seeds_and_lines(*groups(rng, (3, 3), seeds=1, lines=1, both=0.1))
     assert what_to_add(seeds).startswith("more runs would help most: the interval is ±")
@@ -109,7 +109,7 @@ def test_says_whether_runs_or_lines_are_too_few():
     assert what_to_add(alike).startswith("more runs or more test lines would help alike")
 
 
-def test_runs_that_do_not_vary_leave_the_lines():
+def test_equal_runs_leave_line_error_only():
     rng = np.random.default_rng(6)
     (first,), (second,) = groups(rng, (1, 1), 0, 1, 1)
     test = seeds_and_lines([first] * 3, [second] * 3)
@@ -121,7 +121,7 @@ def test_runs_that_do_not_vary_leave_the_lines():
     assert "±0.00" in what_to_add(same)
 
 
-def test_one_line_is_refused():
+def test_one_line_raises():
     one = of_line_scores("m", [0.5], "")
     with pytest.raises(DataError, match="one line"):
         seeds_and_lines([one] * 3, [one] * 3)

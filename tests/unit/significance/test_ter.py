@@ -36,7 +36,7 @@ def damaged(rng: random.Random, reference: list[str], vocabulary: list[str], rat
 
 
 @pytest.mark.parametrize(("n_words", "longest"), [(1, 12), (2, 14), (4, 16), (12, 35), (1000, 60)])
-def test_edits_are_those_of_sacrebleu(n_words: int, longest: int) -> None:
+def test_edits_equal_sacrebleu(n_words: int, longest: int) -> None:
     rng, shifted = random.Random(n_words), 0
     vocabulary = [str(number) for number in range(n_words)]
     for _ in range(25):
@@ -49,11 +49,11 @@ def test_edits_are_those_of_sacrebleu(n_words: int, longest: int) -> None:
 
 @settings(max_examples=60)
 @given(*[st.lists(st.sampled_from("abcd"), max_size=11)] * 2)
-def test_edits_of_any_lines(words: list[str], reference: list[str]) -> None:
+def test_edits_equal_sacrebleu_on_any_lines(words: list[str], reference: list[str]) -> None:
     assert count_edits(words, reference) == expected(words, reference)
 
 
-def test_what_is_easy_to_see() -> None:
+def test_edits_by_hand() -> None:
     assert count_edits([], []) == count_edits(["a"], ["a"]) == 0
     assert count_edits([], ["a", "b"]) == count_edits(["a", "b"], []) == 2
     assert count_edits([*"45123"], [*"12345"]) == 1
@@ -67,13 +67,13 @@ def test_phrases_longer_than_ten_words_are_shifted_in_parts() -> None:
 
 
 @pytest.mark.parametrize("distance", [50, 51])
-def test_words_that_are_farther_away_than_fifty_are_not_shifted(distance: int) -> None:
+def test_words_farther_than_fifty_are_not_shifted(distance: int) -> None:
     reference = [str(number) for number in range(60)]
     words = reference[1 : distance + 1] + reference[:1] + reference[distance + 1 :]
     assert count_edits(words, reference) == expected(words, reference) == (1 if distance == 50 else 2)
 
 
-def test_no_more_than_a_thousand_shifts_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_most_a_thousand_shifts_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(9)
     words, reference = rng.choices("ab", k=26), rng.choices("ab", k=26)
     assert count_edits(words, reference) == expected(words, reference) == 6
@@ -81,7 +81,7 @@ def test_no_more_than_a_thousand_shifts_are_tried(monkeypatch: pytest.MonkeyPatc
     assert count_edits(words, reference) == 5, "the limit has an effect on this line"
 
 
-def test_long_lines_with_many_errors_are_counted_in_the_beam_of_sacrebleu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_lines_use_sacrebleu_beam(monkeypatch: pytest.MonkeyPatch) -> None:
     # 104 edits are enough, but their alignment is outside of the beam
     common = [f"c{number}" for number in range(60)]
     words, reference = common + ["x"] * 52, ["y"] * 52 + common

@@ -9,7 +9,7 @@ def split(*lines: str) -> list[tuple[str, ...]]:
     return [tuple(line.split()) for line in lines]
 
 
-def test_what_is_won_and_lost() -> None:
+def test_ngrams_won_and_lost() -> None:
     references = split("the cat sat", "the cat ran", "the dog ran")
     baseline = split("a cat sat", "the cat ran", "the dog sat")
     other = split("the cat sat", "the cat ran", "a dog ran ran")
@@ -20,13 +20,13 @@ def test_what_is_won_and_lost() -> None:
     assert lost == [NGram(("the", "dog"), 1, 1, 0)]
 
 
-def test_matches_are_counted_as_often_as_the_reference_has_them() -> None:
+def test_ngram_matches_are_clipped() -> None:
     won, lost = won_and_lost(split("a b a"), split("a"), split("a a a a"))
     assert (won, lost) == ([NGram(("a",), 2, 1, 2)], [])
     assert won_and_lost(split("a b"), split("a b"), split("a b")) == ([], [])
 
 
-def test_the_largest_come_first_and_there_are_not_too_many() -> None:
+def test_ngrams_are_sorted_and_limited() -> None:
     names = [f"w{number}" for number in range(2 * MOST)]
     references = split(*(f"{name} ." for name in names for _ in range(2)), "x", "x", "x")
     won, _ = won_and_lost(references, split(*[""] * len(references)), references)

@@ -33,7 +33,7 @@ def data_of(text: str) -> dict[str, Any]:
     return data
 
 
-def test_what_the_page_says() -> None:
+def test_page_content() -> None:
     found = comparison()
     parsed = ParsedPage(page(found))
     for result in found.results:
@@ -52,7 +52,7 @@ def test_what_the_page_says() -> None:
     assert all(note in parsed.text for note in found.notes)
 
 
-def test_the_page_has_no_other_files() -> None:
+def test_page_is_self_contained() -> None:
     text = page(comparison())
     assert not re.search(r"https?:|url\(|@import|\bon\w+=|src=", text.partition("<body>")[2].partition("<script")[0])
     assert not {"link", "img", "iframe", "object"} & {tag for tag, _ in ParsedPage(text).seen}
@@ -61,7 +61,7 @@ def test_the_page_has_no_other_files() -> None:
                          asset("nmt.evaluate.compare", "page.js"))  # fmt: skip
 
 
-def test_the_lines_without_the_script_are_those_that_differ_most() -> None:
+def test_static_lines_differ_most() -> None:
     found = comparison(300, 2)
     text = page(found)
     shown = [int(number) for number in re.findall(r'<li class="line" id="line-(\d+)">', text)]
@@ -78,7 +78,7 @@ def test_the_lines_without_the_script_are_those_that_differ_most() -> None:
         assert found.groups[1].systems[0].translations[number - 1] in plain and f"{other[number - 1]:.2f}" in plain
 
 
-def test_words_that_differ_are_marked() -> None:
+def test_differing_words_are_marked() -> None:
     text = TextToTranslate("t", ("the cat sat", "x"), None, None)
     found = compare(text, [group_of("a", ["a cat ran", "x"]), group_of("b", ["the dog ran", "x"])], trials=10)
     entries = re.findall(r'<dd dir="auto">(.*?)</dd>', page(found))
@@ -88,7 +88,7 @@ def test_words_that_differ_are_marked() -> None:
     ]  # fmt: skip
 
 
-def test_all_lines_are_there_for_the_script() -> None:
+def test_script_data_has_all_lines() -> None:
     found = comparison(40)
     data = data_of(page(found))
     assert (data["names"], data["baseline"], data["languages"]) == (["a", "b", "c"], 0, ["de", "en"])
@@ -100,7 +100,7 @@ def test_all_lines_are_there_for_the_script() -> None:
     assert metric["higher"] and metric["digits"] == 2
 
 
-def test_scores_of_other_metrics_are_shown_by_line() -> None:
+def test_line_scores_of_other_metrics() -> None:
     pairs = sentence_pairs(4)
     lines = tuple(pair[1] for pair in pairs)
     values = {"a": (0.1, 0.2, 0.3, 0.4), "b": (0.2, 0.2, 0.3, 0.4)}
@@ -119,7 +119,7 @@ def evil_comparison(text: str) -> Comparison:
     return replace(compare(text_of(pairs), groups, trials=10), notes=(text,))
 
 
-def test_no_text_gets_out_of_its_place() -> None:
+def test_text_is_escaped() -> None:
     text = page(evil_comparison(EVIL))
     parsed = ParsedPage(text)
     assert [tag for tag, _ in parsed.seen].count("script") == 2, "the data and the script"
@@ -129,17 +129,17 @@ def test_no_text_gets_out_of_its_place() -> None:
     assert data_of(text)["references"][-1] == EVIL.replace("\u202e", "\\u202e").replace("\u2028", "\\u2028")
 
 
-def test_several_references_and_one_line() -> None:
+def test_page_of_one_line_with_several_references() -> None:
     text = TextToTranslate("t", (("a b", "a c"),), ("x",), ("de", "zh"))
     parsed = ParsedPage(page(compare(text, [group_of("a", ["a b"]), group_of("b", ["a c"])], trials=10)))
     assert "1 lines" in parsed.text and "None." in parsed.text
 
 
-def test_blank_lines() -> None:
+def test_page_of_blank_lines() -> None:
     ParsedPage(page(compare(text_of([("", ""), ("", "")]), systems(["", ""]), trials=10)))
 
 
-def test_runs_and_groups_of_them(tmp_path: Path) -> None:
+def test_page_of_runs_and_groups(tmp_path: Path) -> None:
     pairs = sentence_pairs(20)
     references = [pair[1] for pair in pairs]
     seen = training_text(tmp_path / "data", [pairs[3], ("x", pairs[5][1])], languages=("de", "en"))
@@ -165,7 +165,7 @@ def test_runs_and_groups_of_them(tmp_path: Path) -> None:
     assert 'id="seen"' in text
 
 
-def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+def test_unreadable_run_is_noted(tmp_path: Path) -> None:
     pairs = sentence_pairs(5)
     run = make_run(tmp_path / "run", [valid(100, 20.0)])
     groups = [group_of("plain", [pair[1] for pair in pairs], runs=[run.path]), *systems([p[1] for p in pairs], 1)]

@@ -14,7 +14,7 @@ from nmt.evaluate.metrics import corpus_score
 
 @settings(max_examples=50)
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=60))
-def test_every_line_is_in_one_part_with_lines_as_long(lengths: list[int]) -> None:
+def test_parts_by_length_partition_lines(lengths: list[int]) -> None:
     parts = by_length(lengths)
     assert sorted(row for part in parts for row in part.rows.tolist()) == [*range(len(lengths))]
     highest = -1
@@ -26,11 +26,11 @@ def test_every_line_is_in_one_part_with_lines_as_long(lengths: list[int]) -> Non
     assert len(parts) <= 6
 
 
-def test_parts_are_about_as_large() -> None:
+def test_parts_have_similar_sizes() -> None:
     assert [len(part.rows) for part in by_length([*range(600)])] == [100] * 6
 
 
-def test_the_score_of_a_part_is_that_of_its_lines_alone() -> None:
+def test_part_score_equals_score_of_its_lines() -> None:
     view = make_view(comparison())
     rows = np.arange(3, 60, 5)
     (score,) = part_scores(view, view.by_line, [Part("some", rows)])
@@ -48,7 +48,7 @@ def test_the_score_of_a_part_is_that_of_its_lines_alone() -> None:
     )
 
 
-def test_few_lines_have_no_interval() -> None:
+def test_small_part_has_no_interval() -> None:
     view = make_view(comparison())
     (score,) = part_scores(view, view.by_line, [Part("few", np.arange(9))])
     assert [difference and difference[1] for difference in score.differences] == [None, None, None]

@@ -32,7 +32,7 @@ def run(path: Path, **changes: str) -> Path:
     return path
 
 
-def test_settings_that_differ(tmp_path: Path) -> None:
+def test_differing_settings(tmp_path: Path) -> None:
     plain = group_of("plain", LINES, LINES, runs=[run(tmp_path / "1", seed="1"), run(tmp_path / "2", seed="2")])
     other = group_of("other", LINES, LINES, runs=[run(tmp_path / "3", seed="1", d_model="64"),
                                                   run(tmp_path / "4", seed="2", d_model="64")])  # fmt: skip
@@ -42,7 +42,7 @@ def test_settings_that_differ(tmp_path: Path) -> None:
     assert trainings.curves == [(number, [(100.0, 21.5), (200.0, 25.0)]) for number in (0, 0, 1, 1)]
 
 
-def test_equal_runs(tmp_path: Path) -> None:
+def test_equal_runs_have_no_differences(tmp_path: Path) -> None:
     trainings = read(group_of("a", LINES, runs=[run(tmp_path / "1")]), group_of("b", LINES, runs=[run(tmp_path / "2")]))
     assert trainings.differences == [] and trainings.n_runs == 2
 
@@ -51,7 +51,7 @@ def test_files_have_no_settings() -> None:
     assert read(group_of("a", LINES), group_of("b", LINES)) == Trainings([], [], [], 0)
 
 
-def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+def test_unreadable_run_is_noted(tmp_path: Path) -> None:
     broken, good = run(tmp_path / "1"), run(tmp_path / "2")
     (broken / "config.yaml").write_text("a: [")
     (broken / "log.jsonl").unlink()

@@ -23,14 +23,14 @@ def read(directory: DataDir) -> TrainingText:
 
 
 @pytest.mark.parametrize("shards", [[TRAIN], [TRAIN[:1], TRAIN[1:]]])
-def test_what_is_read(tmp_path: Path, shards: list[Sequence[tuple[str, str]]]) -> None:
+def test_training_text_shards(tmp_path: Path, shards: list[Sequence[tuple[str, str]]]) -> None:
     text = read(training_text(tmp_path / "data", *shards, languages=("de", "aa")))
     assert text.seen == (frozenset({0, 1}), frozenset({0, 2})), "blank lines are in no text"
     assert text.frequencies == {"a": 4, "dog": 2, "cat": 2}
     assert text.n_lines == text.all_lines == text.n_counted == 3
 
 
-def test_a_long_text_is_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_training_text_is_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_COUNTED", 2)
     directory = training_text(tmp_path / "data", TRAIN, languages=("de", "aa"))
     text = read(directory)
@@ -41,13 +41,13 @@ def test_a_long_text_is_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert text.all_lines == 3
 
 
-def test_bytes_that_are_no_text_do_not_matter(tmp_path: Path) -> None:
+def test_training_text_with_invalid_utf8(tmp_path: Path) -> None:
     directory = training_text(tmp_path / "data", TRAIN, languages=("de", "aa"))
     directory.text("train", "aa").write_bytes(b"a dog \xff\na\nb\n")
     assert read(directory).frequencies == {"a": 2, "dog": 1}
 
 
-def test_what_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_training_text_is_noted(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such data directory"):
         read(DataDir(tmp_path / "none"))
     with pytest.raises(DataError, match="no training text in de and aa"):
@@ -58,7 +58,7 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
         read(directory)
 
 
-def test_rare_words(tmp_path: Path) -> None:
+def test_recall_of_rare_words(tmp_path: Path) -> None:
     text = read(training_text(tmp_path / "data", TRAIN, languages=("de", "aa")))
     references = [("a", "dog", "a"), ("one", "horse")]
     systems = [[("a", "a", "a"), ("horse",)], [("dog",), ("a",)]]
@@ -67,7 +67,7 @@ def test_rare_words(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_the_classes_of_frequency(tmp_path: Path) -> None:
+def test_frequency_classes(tmp_path: Path) -> None:
     text = read(training_text(tmp_path / "data", TRAIN, languages=("de", "aa")))
     text.frequencies.update({"one": 1, "most": 1000, "many": 999})
     rows = by_frequency(text, [("one", "most", "many")], [])

@@ -20,15 +20,15 @@ from nmt.evaluate.compare.view import SCRIPT_PATTERN, common_words, find_words, 
     ("मैं हिन्दी।", ["मैं", "हिन्दी", "।"]), ("ما اسمك؟", ["ما", "اسمك", "؟"]), ("a\u00a0b", ["a", "b"]),
     (r"[x]\-^{}", ["[", "x", "]", "\\", "-", "^", "{", "}"]), ("", []),
 ])  # fmt: skip
-def test_words(line: str, expected: list[str]) -> None:
+def test_split_words(line: str, expected: list[str]) -> None:
     assert find_words(line) == expected
 
 
-def test_words_are_joined_as_they_are_written() -> None:
+def test_joined_words_equal_text() -> None:
     assert join_words(["in", "the", "我", "喜", "。"]) == "in the 我喜。"
 
 
-def test_javascript_has_another_escape_for_long_numbers() -> None:
+def test_script_pattern_escapes_long_code_points() -> None:
     assert r"\u{20000}-\u{3ffff}" in SCRIPT_PATTERN and r"\U" not in SCRIPT_PATTERN
 
 
@@ -37,7 +37,7 @@ LINES = st.lists(st.sampled_from("abcd"), max_size=8)
 
 @settings(max_examples=100)
 @given(LINES, LINES)
-def test_a_longest_common_subsequence(first: list[str], second: list[str]) -> None:
+def test_longest_common_subsequence(first: list[str], second: list[str]) -> None:
     in_first, in_second = common_words(first, second)
     common = [word for word, there in zip(first, in_first, strict=True) if there]
     assert common == [word for word, there in zip(second, in_second, strict=True) if there]
@@ -51,7 +51,7 @@ def test_a_longest_common_subsequence(first: list[str], second: list[str]) -> No
     assert len(common) == longest(0, 0)
 
 
-def test_very_long_lines_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_long_lines_skip_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     def flags(first: Sequence[str], second: Sequence[str]) -> list[bool]:
         return [*common_words(first, second)[0], *common_words(first, second)[1]]
 
