@@ -72,7 +72,7 @@ def push(
     """
     from nmt.runs.folder import is_folder
     from nmt.share.export import Request, export
-    from nmt.share.hub import find_repository, push
+    from nmt.share.push import find_repository, push
 
     exported = is_folder(run)
     if not exported and (run / "tokenizer_config.json").is_file():

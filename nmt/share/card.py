@@ -18,9 +18,9 @@ from nmt.errors import DataError
 from nmt.evaluate.metrics import MetricName, corpus_score
 from nmt.evaluate.report import metric_name, metrics_of, signature, values
 from nmt.layout import DataDir, RunDir
+from nmt.runs.cost import training_cost
 from nmt.runs.folder import ExportInfo, Kind
 from nmt.runs.info import ScoreRecord, read_info
-from nmt.runs.listing import training_cost
 from nmt.runs.log import is_validation, number, read_log
 
 USE = "## Use\n"

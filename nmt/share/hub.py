@@ -1,4 +1,4 @@
-"""Models on the Hugging Face hub: pushed by `nmt push`, loaded as hf://owner/name.
+"""Models on the Hugging Face hub: names of repositories, and downloads of hf://owner/name.
 
 That cache consists of symbolic links, which `nmt` does not follow in a model. So a directory of the repository in it,
 nmt/COMMIT beside snapshots/COMMIT, has the same files as hard links, or as copies if the file system has none.
@@ -11,23 +11,12 @@ import json
 import os
 import re
 import shutil
-import time
-from collections.abc import Callable, Set
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TypeVar
 
-from nmt.console import say
-from nmt.errors import ConfigError, DataError, HubError, error_text
+from nmt.errors import ConfigError, HubError, error_text
 from nmt.layout import ExportDir
-from nmt.runs.folder import ExportInfo, Kind, load_folder, verify_export
-from nmt.share.card import use
-
-if TYPE_CHECKING:
-    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
-
 
 TRANSIENT = (500, 502, 503, 504)
 """Statuses of a hub that has a problem of its own, which may be over soon."""
@@ -200,163 +189,3 @@ def _link(snapshot: Path, target: Path) -> None:
         except OSError:
             if not target.is_dir():  # else another process was faster
                 raise
-
-
-T = TypeVar("T")
-
-INFO, CARD = ExportDir(Path()).info.name, ExportDir(Path()).card.name
-NO_TOKEN = "no token for the hub: hf auth login stores one, or set HF_TOKEN"
-_WAITS = (1.0, 4.0, 16.0)  # seconds
-_OF_THE_HUB = {".gitattributes"}  # in every new repository
-
-
-@dataclass(frozen=True)
-class Repository:
-    """A model repository as it was found before the upload."""
-
-    name: str
-    head: str | None
-    """The last commit; None if there is no such repository yet."""
-    private: bool
-    exported: Set[str] = frozenset()
-    """The files of the export that is there."""
-
-
-@dataclass(frozen=True)
-class Pushed:
-    """The result of a push."""
-
-    url: str
-    """Of the commit."""
-    private: bool
-    changed: bool
-    """False if everything was there already."""
-    kind: Kind
-
-
-def find_repository(name: str, public: bool = False, force: bool = False) -> Repository:
-    """Look at a repository before a push, without changing anything.
-
-    public: whether it is to be public if there is none yet. force: whether files of others may be replaced.
-
-    Raises ConfigError for a malformed name or if there is no token, DataError if the repository holds something that
-    nmt has not written, HubError if the hub refuses or cannot be reached.
-    """
-    from huggingface_hub import HfApi, get_token
-    from huggingface_hub.errors import RepositoryNotFoundError
-
-    check_name(name)
-    if get_token() is None:
-        raise ConfigError([NO_TOKEN])
-    api = HfApi()
-    try:
-        info = _patiently(lambda: api.model_info(name))
-    except RepositoryNotFoundError:
-        return Repository(name, None, not public)
-    except Exception as error:
-        raise hub_error(name, error) from error
-    files = {sibling.rfilename for sibling in info.siblings or []}
-    exported = _exported(api, name, info.sha) if INFO in files else None
-    if exported is None and files - _OF_THE_HUB and not force:
-        raise DataError(
-            f"{name}: has files that nmt push did not write, such as {min(files - _OF_THE_HUB)}; name another "
-            "repository, or add to it with --force"
-        )
-    return Repository(name, info.sha, bool(info.private), files & (exported or set()))
-
-
-def _exported(api: HfApi, name: str, commit: str | None) -> set[str] | None:
-    """Return the names of the files of the export in a repository; None if translator.json is not that of an export."""
-    try:
-        path = _patiently(lambda: api.hf_hub_download(name, INFO, revision=commit))
-        return exported_files(Path(path))
-    except ValueError:
-        return None
-    except Exception as error:
-        raise hub_error(name, error) from error
-
-
-def push(folder: Path, repository: Repository) -> Pushed:
-    """Upload what `nmt export` wrote into a directory to a repository; create that first if there is none.
-
-    All files appear in one commit, or none. What an upload that broke off has sent is not sent again. Files of an
-    earlier export that this one does not have are deleted; files that nmt did not write stay. The card says how to load
-    the model from the hub.
-
-    Raises CheckpointError if the directory is damaged, DataError if its card is not UTF-8, HubError if the hub refuses
-    or cannot be reached, or the repository has been changed since it was looked at.
-    """
-    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
-
-    info = verify_export(folder)
-    api, name = HfApi(), repository.name
-    files: dict[str, str | bytes] = {
-        file: str(folder / file) for file in sorted(exported_files(folder / INFO)) if (folder / file).is_file()
-    }
-    if CARD in files:
-        files[CARD] = _card(folder, info, name)
-
-    def upload(head: str | None) -> tuple[str, str]:
-        operations: list[CommitOperationAdd | CommitOperationDelete] = [
-            CommitOperationAdd(file, content) for file, content in files.items()
-        ]
-        operations += [CommitOperationDelete(file) for file in sorted(repository.exported - {*files})]
-        commit = api.create_commit(name, operations, commit_message="Model exported by nmt", parent_commit=head)
-        return str(commit.commit_url), str(commit.oid)
-
-    try:
-        head = repository.head or _create(api, repository)
-        url, commit = _patiently(lambda: upload(head))
-    except Exception as error:
-        raise hub_error(name, error) from error
-    return Pushed(url, repository.private, commit != repository.head, info.kind)
-
-
-def _card(folder: Path, info: ExportInfo, repository: str) -> bytes:
-    """Return the model card, with the use of the repository in place of that of the directory, unless it was edited."""
-    direction = info.direction or load_folder(folder).config.data.direction
-    here, there = use(info.kind, direction), use(info.kind, direction, repository)
-    card = (folder / CARD).read_bytes()  # with any line ends
-    try:
-        card.decode()
-    except UnicodeDecodeError as error:  # the hub's client would raise it
-        raise DataError(f"{folder / CARD}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
-    return card.replace(here.encode(), there.encode())
-
-
-def _create(api: HfApi, repository: Repository) -> str | None:
-    """Create the repository. Returns its commit, if it is known.
-
-    A hub that fails after it has created it answers the next try that it exists (409). It is ours then if it is private
-    or public as wanted, and nobody has put anything into it.
-    """
-    has_failed = False
-
-    def create() -> str | None:
-        nonlocal has_failed
-        try:
-            api.create_repo(repository.name, private=repository.private)
-        except Exception as error:
-            if has_failed and status(error) == 409:
-                found = api.model_info(repository.name)
-                files = {sibling.rfilename for sibling in found.siblings or []}
-                if bool(found.private) == repository.private and files <= _OF_THE_HUB:
-                    return found.sha
-            has_failed = has_failed or status(error) in TRANSIENT
-            raise
-        return None
-
-    return _patiently(create)
-
-
-def _patiently(ask: Callable[[], T]) -> T:
-    """Call `ask`, again after a while if the hub has a problem of its own."""
-    for wait in _WAITS:
-        try:
-            return ask()
-        except Exception as error:
-            if status(error) not in TRANSIENT:
-                raise
-            say(f"the hub has a problem, trying again in {wait:g} s: {error_text(error)}")
-            time.sleep(wait)
-    return ask()

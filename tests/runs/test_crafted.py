@@ -118,14 +118,10 @@ def test_numbers_of_another_type_than_ours(kind: str, n_bits: int) -> None:
         parse_tensors(data, WEIGHTS)
 
 
-def test_what_an_optimizer_counts_may_have_another_type() -> None:
-    counted = {"w/lr_max": torch.tensor(1.0, dtype=torch.float64), "w/k": torch.tensor(3), "w/m": torch.ones(2)}
-    found = parse_tensors(save(counted), WEIGHTS)
-    assert {name: tensor.dtype for name, tensor in found.items()} == {
-        name: tensor.dtype for name, tensor in counted.items()
-    }
-    with pytest.raises(CheckpointError, match="w holds numbers of type complex64"):
-        parse_tensors(save({"w": torch.tensor(1j)}), WEIGHTS)
+def test_numbers_of_another_type_than_float32_are_damage() -> None:
+    for tensor in (torch.tensor(1.0, dtype=torch.float64), torch.tensor(3), torch.tensor(1j)):
+        with pytest.raises(CheckpointError, match=f"w holds numbers of type {str(tensor.dtype)[6:]}"):
+            parse_tensors(save({"w": tensor}), WEIGHTS)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ from nmt.runs.info import add_scores
 from nmt.share import hub as module
 from nmt.share.engine import load_ctranslate2
 from nmt.share.export import Request, export
-from nmt.share.hub import _link, download, find_repository, local_model, push
+from nmt.share.hub import _link, download, local_model
+from nmt.share.push import find_repository, push
 from nmt.translate.translator import Translator
 from places import GOLDEN
 from scored_run import record

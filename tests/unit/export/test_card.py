@@ -17,9 +17,9 @@ from export_run import card_of, section, write_run
 from nmt.config.load import changed_config, dump_config, load_config
 from nmt.errors import ConfigError
 from nmt.layout import RunDir
+from nmt.runs.cost import TrainingCost, training_cost
 from nmt.runs.folder import Kind
 from nmt.runs.info import add_scores
-from nmt.runs.listing import TrainingCost, training_cost
 from nmt.runs.state import TrainState, update_state
 from nmt.share.export import Request, export
 from places import ROOT
