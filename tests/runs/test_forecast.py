@@ -112,8 +112,8 @@ def test_a_run_says_so_when_it_can_know_and_at_its_end(
     monkeypatch.setattr(loop, "train_step", train_step)
     monkeypatch.setattr(Validator, "validate", validate)
     monkeypatch.setattr("nmt.training.report.meter.time", SimpleNamespace(monotonic=lambda: clock.now))
-    for module in ("forecast", "meter"):
-        monkeypatch.setattr(f"nmt.training.report.{module}.FIRST_UPDATES", 10)
+    for module in ("limits", "report.meter"):
+        monkeypatch.setattr(f"nmt.training.{module}.FIRST_UPDATES", 10)
     monkeypatch.setattr("nmt.training.limits.SLOW_UPDATES", 2)
     config = settings(
         data, schedule="linear", warmup_steps=22, max_steps=25, max_minutes=0.4, validate_every_steps=8,

@@ -21,7 +21,7 @@ from nmt import api
 from nmt.errors import ConfigError, DataError, HubError
 from nmt.layout import RunDir
 from nmt.runs.info import add_scores
-from nmt.share import hub as module
+from nmt.share import push as module
 from nmt.share.engine import load_ctranslate2
 from nmt.share.export import Request, export
 from nmt.share.hub import _link, download, local_model

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -72,7 +73,7 @@ def choose(config: Config, before: RunInfo | None, inputs: Inputs, world: World)
         precision=precision,
         device=device.type,
         device_name=name,
-        nmt=version(),
+        nmt=_nmt_version(),
         torch=torch.__version__,
         threads=_pick_threads(config, kept, inputs, world, precision, max_tokens),
         processes=world.size,
@@ -85,6 +86,11 @@ def choose(config: Config, before: RunInfo | None, inputs: Inputs, world: World)
     if before is not None:
         _report_changes(before, choices)
     return choices
+
+
+@cache
+def _nmt_version() -> str:
+    return version()
 
 
 def _pick_threads(
