@@ -38,7 +38,7 @@ def test_without_its_data_directory_a_run_is_exported_all_the_same(tmp_path: Pat
     assert "5 of 5 translations identical (100.0%)" in text
     assert "--engine ctranslate2" in section(text, "Use")
     assert "pairs" not in section(text, "Training data")
-    with pytest.raises(DataError, match="^nowhere: "):
+    with pytest.raises(DataError, match=r"^nowhere: "):
         export(Request(tmp_path / "run", evaluate=True), tmp_path / "other", "folder")
 
 
