@@ -74,7 +74,7 @@ class Mark(Generic[M]):
 
 @dataclass(frozen=True, eq=False)
 class Span(Generic[M]):
-    """What stands between a mark and the one that closes it."""
+    """The text between an opening mark and its closing mark."""
 
     open: Mark[M]
     close: Mark[M]

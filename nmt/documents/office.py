@@ -146,7 +146,7 @@ def serialised(root: etree._Element) -> bytes:
 
 
 class Markup(NamedTuple):
-    """What a mark of a paragraph stands for: elements, or the beginning or end of one with text in it."""
+    """The meaning of a mark in a paragraph: whole elements, or the start or end of one that contains text."""
 
     elements: Sequence[etree._Element] = ()
     format: etree._Element | None = None

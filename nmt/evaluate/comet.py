@@ -87,7 +87,7 @@ class _Segment(Document):
 
 
 class _Output(RootModel[dict[str, list[_Segment]]]):
-    """What `comet-score --to_json` writes: the segments of each file of translations."""
+    """The output of `comet-score --to_json`: the segments of each file of translations."""
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ ScoresOfSystems = Mapping[str, Mapping[str, SegmentScores]]
 
 @dataclass(frozen=True)
 class NeuralOptions:
-    """What the command line says."""
+    """The options of the command line that ask for further metrics."""
 
     models: Sequence[str] = ()
     """Of COMET."""

@@ -340,7 +340,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class LineCounts:
-    """What each line of one system's text contributes to a metric."""
+    """The contribution of each line of one system's text to a metric."""
 
     metric: Metric
     counts: Floats

@@ -258,7 +258,7 @@ def _with_splits(lines: Mapping[str, Sequence[str]], n_splits: int) -> list[str]
 
 
 class History:
-    """What was measured of a run, oldest first, and which of it is comparable: for each split and metric, the scores
+    """The recorded scores of a run, oldest first, and which of them are comparable: for each split and metric, those
     with the signature and the text of the newest one, if possible of one without notes."""
 
     def __init__(self, records: Sequence[ScoreRecord]) -> None:

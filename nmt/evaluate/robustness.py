@@ -261,7 +261,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is changed."""
+    """The changes to measure, and how they are drawn."""
 
     changes: Sequence[str]
     rates: Sequence[float]
@@ -403,7 +403,7 @@ LEGEND = (
 
 @dataclass(frozen=True)
 class Report:
-    """What was measured of what."""
+    """The scores of a robustness test, and the text they were measured on."""
 
     subject: Subject
     n_lines: int
@@ -414,7 +414,7 @@ class Report:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the reader should know."""
+        """Remarks that a reader of the report needs."""
         notes, changed = [], {row.change for row in self.measured.rows}
         if left_out := [change for change in self.plan.changes if change not in changed]:
             notes.append(f"left out, because no line has a place for it: {', '.join(left_out)}")

@@ -227,7 +227,7 @@ class Download(NamedTuple):
 
 
 class _Beginning(Document):
-    """What NAME.part is the beginning of."""
+    """The file that NAME.part is an unfinished download of."""
 
     url: str
     validator: str

@@ -150,7 +150,7 @@ Weights = tuple[float, ...]
 
 @dataclass(frozen=True)
 class Counts:
-    """What each candidate contributes to a metric."""
+    """The contribution of each candidate to a metric."""
 
     metric: Metric
     counts: Floats

@@ -29,7 +29,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Held:
-    """What a request keeps in memory until it is answered: its body, and the text in a file."""
+    """The memory that a request holds until it is answered: its body, and the text in a file."""
 
     def __init__(self, room: Room, client: str) -> None:
         self._room, self._client, self.bytes = room, client, 0

@@ -33,7 +33,7 @@ NEVER = ("lm", "lm_weight", "protect_patterns", "batch_sentences", "batch_tokens
 
 @dataclass(frozen=True)
 class Settings:
-    """What a server is started with."""
+    """The settings of a server."""
 
     paths: Sequence[Path]
     host: str = "127.0.0.1"

@@ -74,7 +74,7 @@ def memory(key: Sequence[object], candidates: Sequence[Candidate]) -> int:
 
 @dataclass(frozen=True)
 class Wish:
-    """What a client may ask for beside the translation itself."""
+    """The options of a request for a translation."""
 
     n_best: int = 1
     align: bool = False
@@ -398,7 +398,7 @@ _Key = tuple[str, str, str, str, str, str, int]
 
 @dataclass
 class _Found:
-    """What is known of lines."""
+    """The lines of a request: those found in the cache, and those still to be translated."""
 
     keys: list[_Key]
     known: dict[_Key, list[Candidate]] = field(default_factory=dict)

@@ -84,7 +84,7 @@ class _Share:
 
     @property
     def cost(self) -> float:
-        """Of the lines that are left."""
+        """The cost of the lines that are left."""
         return sum(self.job.costs[len(self.job.done) :][: len(self.lines)])
 
 

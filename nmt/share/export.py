@@ -66,7 +66,7 @@ class Exported:
 
     @property
     def note(self) -> str | None:
-        """What the user should know about an export for transformers, if there is anything."""
+        """A remark on what an export for transformers lacks, if there is anything."""
         if not self.not_carried:
             return None
         return f"not carried over, transformers has no such settings: {', '.join(self.not_carried)}"

@@ -90,7 +90,7 @@ class _File(Document):
 
 
 class _Record(Sealed):
-    """What a task has written."""
+    """The record of the files that a task has written."""
 
     key: str
     summary: dict[str, object]

@@ -41,7 +41,7 @@ MAX_ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a worker reports of a task: it is done, or there was an error."""
+    """A worker's report on a task: it is done, or there was an error."""
 
     done: Done | None = None
     problem: str | None = None

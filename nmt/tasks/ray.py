@@ -33,7 +33,7 @@ SEEN_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Node:
-    """What a node says of itself."""
+    """A node's report on itself."""
 
     version: str | None
     """Of nmt; None if it is not installed."""

@@ -256,7 +256,8 @@ def _order(columns: Sequence[str], target: str | None, where: str) -> tuple[int,
     if target is not None and len(codes) == 2 and target not in codes:
         languages = f"{columns[first]} and {columns[second]}"
         raise DataError(f"{where}: a glossary of {languages}; translations into {language_name(target)} are needed")
-    return (second, first) if names[first] == target else (first, second)
+    of_target = () if target is None else (target, language_name(target).lower())
+    return (second, first) if names[first] in of_target else (first, second)
 
 
 class Applied:

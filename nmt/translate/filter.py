@@ -118,7 +118,7 @@ def check_opposite(forward: Translator, reverse: Translator, name: Path) -> None
 
 @dataclass(frozen=True)
 class PairLogOdds:
-    """What a classifier says of a pair."""
+    """The judgement of a classifier on a pair."""
 
     value: float
     """Log-odds that the lines are translations of each other; NaN if a side is blank."""

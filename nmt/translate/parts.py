@@ -76,7 +76,7 @@ class Models(BaseModel, frozen=True):
 
 
 class _Request(BaseModel):
-    """What is the same for all parts."""
+    """The settings that all parts share."""
 
     models: Models
     arithmetic: Arithmetic
@@ -210,7 +210,7 @@ def _translator(models: Models, device: str, precision: str) -> Translator:
 
 
 class _Summary(BaseModel):
-    """Of a part."""
+    """The summary of a part."""
 
     rows: int
     warnings: Warnings

@@ -66,7 +66,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def isolate(folder: str, compute_type: str) -> None:
-    """Have Argos Translate, which is not imported yet, work in a folder of its own."""
+    """Make Argos Translate work in a folder of its own; call this before it is imported."""
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "ARGOS_PACKAGES_DIR"):
         os.environ[name] = f"{folder}/{name}"
     os.environ["ARGOS_COMPUTE_TYPE"] = compute_type

@@ -163,7 +163,7 @@ class Check:
         return epoch_updates((pairs or self.pairs).lengths, BatchPlan(update_tokens, 30_000, 1), 0)
 
     def learned(self, config: Config) -> Pairs:
-        """What a configuration learns from, before it is changed for an update."""
+        """The pairs that a configuration learns from, before they are modified for an update."""
         sides = {config.data.src: "src", config.data.tgt: "tgt", LABEL: LABEL}
         return learned_pairs(config, lambda language: lines_of(self._split, sides[language]))
 

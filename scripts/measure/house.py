@@ -290,7 +290,7 @@ def _first(*names: str) -> Callable[..., object]:
 
 
 def in_a_process(root: Path, what: str) -> str:
-    """What one of the functions below prints, in a process in which `nmt` is that of `root`."""
+    """Return the output of one of the functions above, run in a process that imports `nmt` from `root`."""
     with TemporaryDirectory() as folder:
         command = [sys.executable, __file__, what, str(root), folder]
         environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}

@@ -135,7 +135,7 @@ def train(config: Path, directory: DataDir, run: RunDir, n_updates: int) -> Resu
 
 @dataclass(frozen=True)
 class _Watched:
-    """What was seen of a process: its peak memory, when it made its first update, and the CPU seconds after that."""
+    """Measurements of a process: its peak memory, when it made its first update, and the CPU seconds after that."""
 
     kilobytes: int
     seconds: float

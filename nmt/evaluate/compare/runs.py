@@ -57,7 +57,7 @@ class _Run:
 
 
 def translate_runs(members: Members, how: Translating) -> tuple[TextToTranslate, list[System]]:
-    """Have each run translate the same split of its data directory. All is checked before the first translates.
+    """Translate the same split by each run, from its own data directory. All runs are checked before any translates.
 
     Raises CheckpointError or DataError for a run or a data directory that is missing or damaged, ConfigError for
     settings of the search; DataError if the runs translate in different directions or their test sets differ.

@@ -47,7 +47,7 @@ class _Arguments(BaseModel):
 
 
 class EncodeSummary(BaseModel):
-    """What a task of this stage has done."""
+    """The summary of a task of this stage."""
 
     n: int
     """Pairs that are written."""

@@ -73,7 +73,7 @@ def _hash(text: str) -> int:
 
 @dataclass(frozen=True)
 class Earlier:
-    """What new corpora are added to."""
+    """The data directory that new corpora are added to."""
 
     directory: DataDir
     shards: Sequence[ShardRecord]

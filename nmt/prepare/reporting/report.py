@@ -79,7 +79,7 @@ class TokenizerReport(Record):
 
 
 class Report(Record):
-    """What happened, or would happen, to the training text."""
+    """The report on the training text, of a preparation or of a dry run."""
 
     kind: Literal["prepared", "dry run"]
     sample: int | None

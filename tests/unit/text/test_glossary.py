@@ -57,6 +57,7 @@ def test_a_file_of_terms(tmp_path: Path) -> None:
         ("g.tsv", '# mine\n\nen\tde\nhound, dog\tHund\nc\ta "b"\n'),
         ("g.csv", 'No,Source term,Target term,Comment\n1,Hund,"hound, dog",x\n2,"a ""b""",c,\n'),
         ("g.csv", 'en;Kommentar;de\nhound, dog;;Hund\nc;x;"a ""b"""\n'),
+        ("g.csv", 'English;German\nhound, dog;Hund\nc;"a ""b"""\n'),
         ("g.tsv", 'Hund\thound, dog\na "b"\tc\n'),
     ],
 )
