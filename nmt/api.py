@@ -42,15 +42,17 @@ def prepare(
     settings: Mapping[str, object] | None = None,
     data: Path | str | None = None,
     tokenizer_from: Path | str | None = None,
+    force: bool = False,
 ) -> Path:
     """Prepare a data directory, as `nmt prepare` does, and return its path. A directory that is up to date is kept.
 
     data: the directory, by default that of the config. tokenizer_from: a run whose tokenizer is used instead of
-    training one. Raises ConfigError or DataError.
+    training one. force: replace a directory of other languages, or one that runs were trained on.
+    Raises ConfigError or DataError.
     """
     chosen = _config(config, settings)
     directory = Path(data) if data is not None else chosen.data.directory
-    run_prepare(chosen, directory, Path(tokenizer_from) if tokenizer_from is not None else None)
+    run_prepare(chosen, directory, Path(tokenizer_from) if tokenizer_from is not None else None, force=force)
     return directory
 
 

@@ -129,6 +129,11 @@ class Progress:
                 self._bar.close()
 
 
+def amount(n: int, noun: str) -> str:
+    """Format a number of things: `1 line`, `1,000 lines`."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
 def n_lines(path: Path) -> int | None:
     """Return the number of lines of a text file for a progress bar; None if no bar is shown or counting takes long."""
     if not sys.stderr.isatty() or path.suffix.lower() in COMPRESSED or not path.is_file():

@@ -119,11 +119,13 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def whole(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of `kept_run` that nothing happened to."""
-    from kept_run import settings
+    from kept_run import quicken, settings
     from nmt.training.loop import fit
 
     run = tmp_path_factory.mktemp("whole") / "run"
-    fit(settings(data), data, run)
+    with pytest.MonkeyPatch.context() as patch:
+        quicken(patch)  # as the runs that are compared with it
+        fit(settings(data), data, run)
     return run
 
 

@@ -9,10 +9,9 @@ from typing import Annotated, Any, TypeVar
 import typer
 from typer.core import TyperGroup
 
-from nmt.cli.command import Command, Misuse
-from nmt.cli.complete import SHELLS, shell
+from nmt.cli.command import Command, Misuse, no_such_command
 from nmt.cli.exits import user_errors
-from nmt.cli.hints import no_such_command
+from nmt.cli.options import SHELLS, shell
 from nmt.version import version as nmt_version
 
 ORDER = (

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from nmt.config import Config, SearchConfig
 from nmt.config.load import changed_config, check_config, load_config, load_saved_config
+from nmt.config.messages import nearest
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.layout import RunDir
+from nmt.layout import ExportDir, RunDir, hub_note
 from nmt.runs.info import check_is_run, launch, read_info
 from nmt.runs.listing import newest_run
 from nmt.share.hub import local_model
@@ -43,7 +44,7 @@ def resolve_models(runs: Sequence[Path] | None, model: Path | None) -> list[Path
     """Return the runs (--run) or the exported folder (--model) to translate with, by default the newest run.
 
     A model of the Hub, hf://OWNER/NAME, is downloaded. Raises ConfigError if both options are given, or a run twice,
-    and the errors of `local_model`.
+    CheckpointError if there is no such folder, and the errors of `local_model`.
     """
     if runs and model is not None:
         raise ConfigError(["--run and --model cannot be combined"])
@@ -51,7 +52,12 @@ def resolve_models(runs: Sequence[Path] | None, model: Path | None) -> list[Path
     for run in runs or ():
         if (first := resolved.setdefault(run.resolve(), run)) is not run:
             raise ConfigError([f"--run {first} and --run {run} are the same run; an ensemble needs different runs"])
-    return [local_model(model)] if model is not None else list(runs or [run_or_newest(None)])
+    if model is None:
+        return list(runs or [run_or_newest(None)])
+    path = local_model(model)
+    if not (ExportDir(path).info.is_file() or RunDir(path).config.is_file()):
+        raise CheckpointError(f"{path}: not a directory that nmt export has written{hub_note(path)}")
+    return [path]
 
 
 def resolve_training(
@@ -103,7 +109,9 @@ def search_settings(
     """
     others = [override for override in overrides if not override.startswith("search.")]
     if others:
-        raise ConfigError([f"--set {other}: only search.* settings can be changed here" for other in others])
+        meant = ["" if "." in other.partition("=")[0] else nearest(other.partition("=")[0]) for other in others]
+        start = "only search.* settings can be changed here"
+        raise ConfigError([f"--set {other}: {start}{end}" for other, end in zip(others, meant, strict=True)])
     options = {"beam": beam, "length_penalty": length_penalty}
     changed = changed_config(config, overrides).model_dump()
     changed["search"] |= {name: value for name, value in options.items() if value is not None}

@@ -1,4 +1,4 @@
-"""`nmt evaluate`."""
+"""The commands that evaluate: `nmt evaluate`, `compare`, `challenge` and `robustness`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from nmt.cli.options import (
     CheckpointOption,
     CometCommandOption,
     CometOption,
+    JsonOption,
     LowercaseOption,
     LowerIsBetterOption,
     PenaltyOption,
@@ -22,10 +23,13 @@ from nmt.cli.options import (
     RunDataOption,
     RunsOption,
     SearchOption,
+    SplitOption,
     TokenizeOption,
     WeightsOption,
 )
-from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.cli.options import runs as run_names
+from nmt.config.foreign import did_you_mean, misspelt
+from nmt.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
     from nmt.evaluate.report import Report
@@ -195,7 +199,7 @@ def _is_classifier(paths: Sequence[Path]) -> bool:
 def _evaluate_classifier(
     path: Path, data: Path | None, splits: Sequence[str], checkpoint: str, weights: str, precision: str, json: bool
 ) -> None:
-    from nmt.evaluate.labels import corpus_of_classifier, evaluate_classifier, reports_json
+    from nmt.evaluate.classification import corpus_of_classifier, evaluate_classifier, reports_json
     from nmt.evaluate.run import choose_splits
     from nmt.translate.classification import Classifier
 
@@ -215,14 +219,14 @@ def _outputs(output: Path | None, splits: Sequence[str], language: str) -> dict[
 
     Raises ConfigError for several splits on standard output, DataError if the directory cannot be created.
     """
+    from nmt.files.write import writing
+
     if output is None or len(splits) == 1:
         return dict.fromkeys(splits, output)
     if str(output) == "-":
         raise ConfigError([f"--output - needs one split, found {', '.join(splits)}; choose it with --split"])
-    try:
+    with writing(output, "; a directory is needed for several files"):
         output.mkdir(exist_ok=True)
-    except OSError as error:
-        raise DataError(f"{output}: {error.strerror}; a directory is needed for several files") from error
     return {split: output / f"{split}.{language}" for split in splits}
 
 
@@ -239,3 +243,346 @@ def _show_history(run: Path | None, splits: Sequence[str], json: bool) -> None:
         raise CheckpointError(f"{directory.path}: no scores{of} recorded yet; nmt evaluate records scores")
     history = History(records)
     print(history.json() if json else history.text())
+
+
+OF_RUNS = (
+    "--ref F compares files: --hyp A B or --group NAME=A,B,C, without options of runs: --split, --data, --output, "
+    "--beam, --length-penalty, --set, --checkpoint, --weights, --precision"
+)
+
+
+@app.command()
+def compare(
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="RUN", help="Two or more run directories.", show_default=False, autocompletion=run_names
+        ),
+    ] = None,
+    hyp: Annotated[
+        list[Path] | None,
+        typer.Option("--hyp", metavar="F...", help="Two or more files of translations to compare …"),
+    ] = None,
+    ref: Annotated[
+        list[Path] | None,
+        typer.Option("--ref", metavar="F...", help="… and their references; several files: several per line."),
+    ] = None,
+    src: Annotated[Path | None, typer.Option("--src", metavar="F", help="Source text of these files.")] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--group", metavar="NAME=A,B,C", help="Runs or files that differ only in their seed; two or more groups."
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option("--baseline", metavar="NAME", help="System to compare the others with.  [default: the first]"),
+    ] = None,
+    split: SplitOption = None,
+    data: RunDataOption = None,
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
+    overrides: SearchOption = None,
+    checkpoint: CheckpointOption = "best",
+    weights: WeightsOption = "auto",
+    precision: PrecisionOption = "auto",
+    lowercase: LowercaseOption = False,
+    tokenize: TokenizeOption = None,
+    comet: CometOption = None,
+    comet_command: CometCommandOption = None,
+    segment_scores: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--segment-scores",
+            metavar="NAME@SYSTEM=F",
+            help="Also compare metric NAME, with SYSTEM's scores in F, one per line; give it for each system.",
+        ),
+    ] = None,
+    lower_is_better: LowerIsBetterOption = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="DIR", help="Write the translations of each run into DIR.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="F", help="Also write a web page with all lines to F.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Compare systems, with tests of significance.
+
+    Runs translate the same split of their data directories; files of translations are compared with a file of
+    references. BLEU, chrF and TER are shown with 95 % confidence intervals. Differences from the baseline are shown
+    with an interval and a p-value, the probability of a difference at least as large between two equal systems. With
+    several systems, p-values are corrected by Holm's method. A further column shows how often human judges agree with
+    a difference of this size.
+
+    These tests reflect line sampling only: they generalize to other lines of the same kind. To generalize to other
+    training seeds, train at least three runs per system and name them with --group; p-values and intervals then cover
+    seeds and lines. In a group, the pattern 'runs/plain-*' stands for all matching runs.
+
+    \b
+    Examples:
+      nmt compare runs/plain runs/simcut --split test_2016_flickr
+      nmt compare --hyp ours.en theirs.en --ref reference.en
+      nmt compare --hyp ours.en theirs.en --ref reference.en --src source.de --comet Unbabel/wmt22-comet-da
+      nmt compare --group plain=runs/plain-1,runs/plain-2,runs/plain-3 'simcut=runs/simcut-*'
+    """
+    from nmt.evaluate.comet import NeuralOptions, find_metrics
+    from nmt.evaluate.compare.compare import compare as run_stage
+    from nmt.evaluate.compare.screen import render_json, render_text
+    from nmt.evaluate.compare.systems import (
+        check_alike,
+        find_baseline,
+        group_members,
+        grouped,
+        names_of,
+        read_systems,
+        single_members,
+        with_segment_scores,
+    )
+    from nmt.evaluate.metrics import check_tokenizer
+    from nmt.files.write import open_output
+
+    if sum(map(bool, (runs, hyp, group))) > 1:
+        raise ConfigError(["RUN, --hyp and --group cannot be combined"])
+    if (hyp or src) and not ref:
+        raise ConfigError(["--hyp and --src need the references: --ref F"])
+    check_tokenizer(tokenize)
+    members = group_members(group) if group else single_members(runs or hyp or ())
+    position = find_baseline(baseline, members)
+    if comet and ref and not src:
+        raise ConfigError(["--comet needs the source text of these files: --src F"])
+    options = NeuralOptions(comet or (), comet_command, segment_scores or (), lower_is_better or ())
+    neural = find_metrics(options, names_of(members))
+    with nullcontext() if html is None else open_output(html) as page_file:
+        if ref:
+            of_runs = (split, data, output, beam, length_penalty, overrides, checkpoint, weights, precision)
+            if runs or any(value not in (None, [], "best", "auto") for value in of_runs):
+                raise ConfigError([OF_RUNS])
+            text, systems = read_systems(members, ref, src)
+        else:
+            from nmt.cli.defaults import search_settings
+            from nmt.evaluate.compare.runs import Translating, translate_runs
+
+            how = Translating(
+                lambda config: search_settings(config, beam, length_penalty, overrides or ()),
+                split, data, checkpoint, weights, precision, output,
+            )  # fmt: skip
+            text, systems = translate_runs(members, how)
+        text = check_alike(text, systems, lowercase)
+        systems = with_segment_scores(text, systems, neural)
+        comparison = run_stage(text, grouped(systems, members), position, lowercase=lowercase, tokenize=tokenize)
+        if page_file is not None:
+            from nmt.evaluate.compare.page import page
+
+            page_file.write(page(comparison).encode())
+    print(render_json(comparison) if json else render_text(comparison))
+
+
+@app.command()
+def challenge(
+    run: RunsOption = None,
+    split: Annotated[
+        str | None, typer.Option("--split", metavar="NAME", help="Split to change.  [default: the only test set]")
+    ] = None,
+    data: RunDataOption = None,
+    source: Annotated[Path | None, typer.Option("--src", metavar="F", help="Or use these files: the source …")] = None,
+    reference: Annotated[Path | None, typer.Option("--ref", metavar="F", help="… its correct translations …")] = None,
+    contrastive: Annotated[
+        Path | None, typer.Option("--contrastive", metavar="F", help="… and, optionally, wrong translations.")
+    ] = None,
+    pairs: Annotated[
+        Path | None, typer.Option("--pairs", metavar="F", help="Or use a JSON file of LingEval97 or ContraPro.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Random seed of the changes.")] = 1,
+    checkpoint: CheckpointOption = "best",
+    weights: WeightsOption = "auto",
+    precision: PrecisionOption = "auto",
+    samples: Annotated[
+        int, typer.Option("--samples", metavar="N", min=0, help="Also show N failures of each kind, worst first.")
+    ] = 0,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="F", help="Write all pairs and their scores to F, as JSON.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Test a model with contrastive translations.
+
+    Measures how often the model prefers a wrong translation to the correct one. Creates wrong translations of a test
+    set by changing one thing in a reference: a number, a negation (removed or inserted), letters of a name, or an
+    omitted clause; in German also the gender of an article and the number of a verb, and in English the number of a
+    verb. A line has at most one pair of each kind. The result is the share of pairs, by kind, in which the model finds
+    the reference more probable than the changed translation.
+
+    As in LingEval97, log-probabilities are summed over all pieces; a second column compares means per piece. Some kinds
+    need word lists, which exist for the target languages de, en, es and fr. Pairs are created by rules, and some of the
+    changed translations may be correct: check them with --samples and --output.
+
+    --output writes the format of LingEval97 with the log-probability of each line, which other toolkits can score and
+    --pairs can read.
+
+    \b
+    Examples:
+      nmt challenge --run runs/multi30k-de-en --samples 3
+      nmt challenge --src news.en --ref news.de --output pairs.json
+      nmt challenge --pairs lingeval97.json
+      nmt challenge --src test.en --ref test.de --contrastive wrong.de --json
+    """
+    of_text, of_run = (source, reference), (split, data)
+    if (source is None) != (reference is None) or (contrastive is not None and source is None):
+        raise ConfigError(["--src F and --ref F must be given together, and --contrastive F only with them"])
+    n_sets = sum((any(of_run), any(of_text), pairs is not None))
+    if n_sets > 1:
+        raise ConfigError(["--split and --data, --src and --ref, and --pairs cannot be combined"])
+    if seed != 1 and (pairs is not None or contrastive is not None):
+        raise ConfigError(["--seed: not available with --pairs or --contrastive, which need no changes"])
+    if json and samples:
+        raise ConfigError(["--samples cannot be combined with --json; --output F writes all pairs"])
+
+    from nmt.cli.defaults import resolve_models
+    from nmt.evaluate.challenge import (
+        challenge_run,
+        contrasts_json,
+        of_files,
+        of_published,
+        of_split,
+        render_json,
+        render_text,
+    )
+    from nmt.files.write import open_output, refuse_overwriting
+    from nmt.translate.translator import Translator
+
+    refuse_overwriting([output], [source, reference, contrastive, pairs])
+    with nullcontext() if output is None else open_output(output) as file:
+        given = of_published(pairs) if pairs is not None else None
+        translator = Translator.load(resolve_models(run, None), checkpoint, weights, precision=precision)
+        if source is not None and reference is not None:
+            given = of_files(source, reference, contrastive, translator.config.data.tgt, seed)
+        report = challenge_run(translator, given or of_split(translator, data, split, seed))
+        if file is not None:
+            file.write(contrasts_json(report.outcomes).encode())
+    print(*report.failures(samples), (render_json if json else render_text)(report), sep="\n")
+
+
+@app.command()
+def robustness(
+    run: RunsOption = None,
+    split: SplitOption = None,
+    data: RunDataOption = None,
+    source: Annotated[Path | None, typer.Option("--src", metavar="F", help="Or use these files: the source …")] = None,
+    reference: Annotated[Path | None, typer.Option("--ref", metavar="F", help="… and its references.")] = None,
+    changes: Annotated[
+        str | None,
+        typer.Option(
+            "--changes", metavar="A,B", help="Kinds of changes.  [default: all that apply to the source language]"
+        ),
+    ] = None,
+    rates: Annotated[str, typer.Option("--rates", metavar="R,S", help="Percentages of places to change.")] = "1,5,10",
+    lines: Annotated[
+        int | None, typer.Option("--lines", metavar="N", min=1, help="Use N evenly spread lines.  [default: all]")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Random seed of the places.")] = 1,
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
+    overrides: SearchOption = None,
+    checkpoint: CheckpointOption = "best",
+    weights: WeightsOption = "auto",
+    precision: PrecisionOption = "auto",
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="DIR", help="Write all sources and translations to DIR.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Measure robustness to typos, changed case and the like.
+
+    Translates a test set in its original and changed forms. Reports chrF and BLEU against the references, the share of
+    chrF that is retained, chrF between the two translations, and how many translations are empty, copied, repetitive,
+    or far too long or short.
+
+    \b
+    Kinds of changes, and the places at which they can apply:
+      typos                letters inside words of at least four letters: swapped with the
+                           next, omitted, doubled, or replaced by a neighbour on the keyboard
+      upper_case           words, converted to capitals
+      lower_case           words with a capital
+      title_case           words that start with a small letter
+      punctuation_removed  punctuation marks
+      punctuation_changed  punctuation marks with an alternative, such as . and !, or “ and "
+      umlauts              words with ä, ö, ü or ß, written with ae, oe, ue, ss (German source)
+      accents              words of Latin or Greek letters with accents (other sources)
+
+    A rate of 5 changes 5 % of all places. The choice depends only on the seed and the line, and a higher rate changes
+    the same places and more. URLs, numbers, tags and the like are not changed. A line that remains the same under
+    several changes is translated once.
+
+    \b
+    Examples:
+      nmt robustness --run runs/multi30k-de-en
+      nmt robustness --changes typos,umlauts --rates 5,20 --lines 200 --beam 1
+      nmt robustness --src news.de --ref news.en --output changed --json
+    """
+    from nmt.cli.defaults import resolve_models, search_settings
+    from nmt.evaluate.robustness import (
+        Plan,
+        Report,
+        default_changes,
+        file_text,
+        measure_run,
+        render_json,
+        render_text,
+        split_text,
+        write_texts,
+    )
+    from nmt.evaluate.run import subject_of
+    from nmt.files.write import refuse_overwriting, writing
+    from nmt.translate.translator import Translator
+
+    if (source is None) != (reference is None):
+        raise ConfigError(["--src F and --ref F must be given together"])
+    if source is not None and (split is not None or data is not None):
+        raise ConfigError(["--split and --data cannot be combined with --src and --ref"])
+    chosen, percentages = _changes(changes), _rates(rates)
+    if output is not None:
+        with writing(output, "; a directory is needed for several files"):
+            output.mkdir(parents=True, exist_ok=True)
+    translator = Translator.load(resolve_models(run, None), checkpoint, weights, precision=precision)
+    search = search_settings(translator.config, beam, length_penalty, overrides or ())
+    if source is not None and reference is not None:
+        whole = file_text(translator, source, reference)
+    else:
+        whole = split_text(translator, data, split)
+    text = whole if lines is None else whole.sampled(lines)
+    plan = Plan(chosen or default_changes(text.languages[0]), percentages, seed)
+    if output is not None:
+        names = ["original", *(f"{change}-{rate:g}" for change in plan.changes for rate in plan.rates)]
+        outputs = [output / f"{name}.{language}" for name in names for language in text.languages]
+        refuse_overwriting(outputs, [source, reference])
+    measured = measure_run(translator, search, text, plan)
+    if output is not None:
+        write_texts(output, measured, text.languages)
+    place = {"split": text.name} if source is None else {"ref": text.name}
+    subject = subject_of(translator, search, **place)
+    report = Report(subject, len(text.sources), len(whole.sources), plan, measured)
+    print((render_json if json else render_text)(report))
+
+
+def _changes(given: str | None) -> tuple[str, ...]:
+    """Parse the kinds of changes; return none if the option is not given. Raises ConfigError."""
+    from nmt.evaluate.robustness import CHANGES
+
+    names = tuple(dict.fromkeys(given.split(","))) if given is not None else ()
+    for name in names:
+        if name not in CHANGES:
+            meant = did_you_mean(misspelt(name, CHANGES)) or f"; there are {', '.join(CHANGES)}"
+            raise ConfigError([f"--changes {given}: there is no change {name!r}{meant}"])
+    return names
+
+
+def _rates(given: str) -> tuple[float, ...]:
+    """Parse the rates in percent. Raises ConfigError."""
+    try:
+        rates = tuple(dict.fromkeys(float(rate) for rate in given.split(",")))
+    except ValueError:
+        rates = (0.0,)
+    if not all(0 < rate <= 100 for rate in rates):
+        raise ConfigError([f"--rates {given}: must be percentages above 0 and at most 100, such as 1,5,10"])
+    return rates

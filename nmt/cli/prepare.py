@@ -1,16 +1,17 @@
-"""`nmt prepare`."""
+"""The commands for text: `nmt data` and `prepare`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from nmt.cli.app import app
-from nmt.cli.hints import refuse_corpus
-from nmt.cli.options import AddressOption, ConfigOption, DataOption, SetOption, TasksOption, WorkersOption
+from nmt.cli.options import AddressOption, ConfigOption, DataOption, SetOption, TasksOption, WorkersOption, corpora
 from nmt.config.load import load_config
+from nmt.console import show
 from nmt.errors import ConfigError
 
 
@@ -24,6 +25,10 @@ def prepare(
     ] = None,
     append: Annotated[
         bool, typer.Option("--append", help="Add new corpora, at the end of data.train, to a sharded data directory.")
+    ] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Replace a data directory of other languages, or one that runs were trained on."),
     ] = False,
     engine: TasksOption = "local",
     workers: WorkersOption = None,
@@ -46,8 +51,9 @@ def prepare(
     Reads the corpora named in the config, drops unusable pairs and counts them by reason, removes training pairs that
     occur in a development or test set, holds out a development set if the config names none, trains a SentencePiece
     tokenizer on the training text, and writes text, token ids and a manifest. The data directory serves both
-    directions. If it is up to date, nothing is done. Large corpora are prepared in parallel, with one process per core;
-    if the preparation is interrupted, the same command continues it.
+    directions. If it is up to date, nothing is done. If settings or source files have changed, it is prepared again;
+    where it has other languages, or a run was trained on it, only with --force. Large corpora are prepared in parallel,
+    with one process per core; if the preparation is interrupted, the same command continues it.
 
     A training text of more than 2^20 pairs is divided into shards. --append then adds corpora that are new at the end
     of data.train without preparing the others again; the vocabulary and the development and test sets do not change.
@@ -65,14 +71,14 @@ def prepare(
     is_dry = dry_run or sample is not None
     if append and tokenizer_from is not None:
         raise ConfigError(["--tokenizer-from: not available with --append, which keeps the vocabulary"])
-    if problems := _refused(is_dry, {"--data": data, "--tokenizer-from": tokenizer_from, "--append": append}, report):
+    directories = {"--data": data, "--tokenizer-from": tokenizer_from, "--append": append, "--force": force}
+    if problems := _refused(is_dry, directories, report):
         raise ConfigError(problems)
     from nmt.prepare.append import append as run_append
     from nmt.prepare.dry_run import dry_run as run_dry
     from nmt.prepare.prepare import prepare as run_stage
     from nmt.tasks.engines import open_engine
 
-    refuse_corpus([config])
     settings = load_config(config, overrides or ())
     with open_engine(engine, workers, address) as tasks:
         if is_dry:
@@ -81,7 +87,7 @@ def prepare(
         if append:
             run_append(settings, data or settings.data.directory, engine=tasks)
             return
-        run_stage(settings, data or settings.data.directory, tokenizer_from, engine=tasks)
+        run_stage(settings, data or settings.data.directory, tokenizer_from, engine=tasks, force=force)
 
 
 def _refused(is_dry: bool, directories: dict[str, Path | bool | None], report: Path | None) -> list[str]:
@@ -89,3 +95,71 @@ def _refused(is_dry: bool, directories: dict[str, Path | bool | None], report: P
     if is_dry:
         return [f"{name}: not available in a dry run" for name, value in directories.items() if value]
     return ["--report: needs --dry-run or --sample; nmt prepare always writes a report"] if report else []
+
+
+@app.command()
+def data(
+    action: Annotated[Literal["list", "show", "get"], typer.Argument(metavar="ACTION", help="list, show or get.")],
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[NAME] PAIR",
+            help="Name of the corpus (not for list) and language pair, such as de-en.",
+            show_default=False,
+            autocompletion=corpora,
+        ),
+    ],
+    version: Annotated[
+        str | None, typer.Option("--version", metavar="V", help="With get: version of the corpus.  [default: latest]")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="DIR", help="With get: directory to write.  [default: data]")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="With list: print a list of JSON objects.")] = False,
+) -> None:
+    """List, describe and download public corpora by name.
+
+    The corpora of OPUS (https://opus.nlpl.eu) are available, and IWSLT14 and IWSLT17 from the Hugging Face Hub.
+
+    list PAIR prints the corpora for a language pair with name, latest version, number of pairs and download size.
+    show NAME PAIR prints versions, licence and citation of a corpus, and how to use it in a config.
+    get NAME PAIR downloads a corpus, writes it as plain text (NAME.de and NAME.en, one sentence per line) with its
+    licence, and prints the settings for a config. IWSLT14 and IWSLT17 include development and test sets.
+
+    Interrupted downloads are resumed. Downloads are cached in ~/.cache/nmt, or in the directory NMT_CACHE.
+    NMT_OPUS_URL sets the address of a mirror of the OPUS API.
+
+    \b
+    Examples:
+      nmt data list de-en
+      nmt data show Europarl de-en
+      nmt data get Europarl de-en --version v8 --output corpora
+    """
+    from nmt.prepare.named import describe, get, language_pair, list_json, list_text
+
+    _refuse_others(action, {"--version": version, "--output": output, "--json": json or None})
+    match action, words:
+        case "list", [pair]:
+            languages = language_pair(pair)
+            show(*(list_json(languages).split("\n") if json else list_text(languages)))
+        case "show", [name, pair]:
+            show(*describe(name, language_pair(pair)))
+        case "get", [name, pair]:
+            show(*get(name, language_pair(pair), version, output or Path("data")))
+        case _:
+            wanted = "a language pair, as in nmt data list de-en"
+            if action != "list":
+                wanted = f"a name and a language pair, as in nmt data {action} Europarl de-en"
+            raise ConfigError([f"data {action} takes {wanted}, found {' '.join(words)}"])
+
+
+def _refuse_others(action: str, given: dict[str, object]) -> None:
+    """Raise ConfigError for an option of another action."""
+    options: Sequence[str] = {"list": ["--json"], "get": ["--version", "--output"]}.get(action, [])
+    problems = [
+        f"{option}: not an option of nmt data {action}"
+        for option, value in given.items()
+        if value is not None and option not in options
+    ]
+    if problems:
+        raise ConfigError(problems)

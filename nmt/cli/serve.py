@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from nmt.cli.app import app
-from nmt.cli.complete import runs
-from nmt.cli.options import SearchOption
+from nmt.cli.options import SearchOption, runs
 from nmt.console import say, show
 from nmt.errors import ConfigError
 

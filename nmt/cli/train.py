@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from nmt.cli.app import app
-from nmt.cli.complete import configs
-from nmt.cli.options import DataOption, SetOption
+from nmt.cli.options import DataOption, SetOption, configs
 
 
 @app.command()

@@ -1,7 +1,9 @@
-"""`nmt translate`."""
+"""The commands that run a model over text: `nmt translate`, `classify`, `score`, `generate` and `filter`."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,9 +19,11 @@ from nmt.cli.options import (
     ModelOption,
     PenaltyOption,
     PrecisionOption,
+    RunOption,
     RunsOption,
     SearchOption,
     WeightsOption,
+    runs,
 )
 from nmt.console import say
 from nmt.errors import ConfigError
@@ -118,10 +122,10 @@ def translate(
     training.modifiers.terms, terms are inserted into the source instead.
 
     --workers N and --engine ray are for large files. They translate 4,096 lines at a time, on one GPU per process if
-    available, to the same translations as one process. If interrupted, the same command continues; finished parts are
-    kept in OUTPUT.work until the output is complete. They need --input and --output, and are not available with
-    --prefix, --constraints, --glossary, --alignments and --attention. On a Ray cluster, the files, the runs and the
-    working directory must have the same paths on all machines.
+    available, to the same translations as one process. If interrupted after a minute or later, the same command
+    continues; finished parts are kept in OUTPUT.work until the output is complete. They need --input and --output, and
+    are not available with --prefix, --constraints, --glossary, --alignments and --attention. On a Ray cluster, the
+    files, the runs and the working directory must have the same paths on all machines.
 
     \b
     Examples:
@@ -180,3 +184,326 @@ def translate(
         translator = Translator.load(paths, checkpoint, weights, precision=precision)
     search = search_settings(translator.config, beam, length_penalty, overrides)
     translate_file(translator, source, target, search, n_best, files, scores, as_text)
+
+
+@app.command()
+def classify(
+    run: RunOption = None,
+    source: Annotated[
+        str, typer.Option("--input", metavar="F|-", help="Texts to classify, - for standard input.")
+    ] = "-",
+    target: Annotated[str, typer.Option("--output", metavar="F|-", help="File to write, - for standard output.")] = "-",
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Print all labels, the most probable first.")
+    ] = False,
+    checkpoint: CheckpointOption = "best",
+    weights: WeightsOption = "auto",
+    precision: PrecisionOption = "auto",
+) -> None:
+    """Predict the label of each line with a classifier.
+
+    The run must have been trained with training.objective: classification. Reads plain UTF-8 text and writes a label, a
+    tab and its probability for each line; blank lines stay blank. With --probabilities, all labels are written with
+    their probabilities, separated by tabs, the most probable first. Only the start of a text is used if it is longer
+    than four times data.max_pieces.
+
+    \b
+    Examples:
+      echo "A bright and moving film." | nmt classify
+      nmt classify --run runs/imdb --input reviews.txt --output labels.tsv
+      nmt classify --run runs/imdb --input reviews.txt --probabilities
+    """
+    from nmt.cli.defaults import run_or_newest
+    from nmt.translate.classification import Classifier, classify_file
+
+    classifier = Classifier.load(run_or_newest(run), checkpoint, weights, precision=precision)
+    classify_file(classifier, source, target, probabilities)
+
+
+@app.command()
+def score(
+    reference: Annotated[Path, typer.Option("--ref", metavar="F", help="Translations to score, one per line …")],
+    source: Annotated[
+        Path | None, typer.Option("--src", metavar="F", help="… and their source text; not for language models.")
+    ] = None,
+    run: RunsOption = None,
+    model: ModelOption = None,
+    output: Annotated[str, typer.Option("--output", metavar="F|-", help="File to write, - for standard output.")] = "-",
+    tokens: Annotated[
+        bool, typer.Option("--tokens", help="Print a JSON object per pair, with the log-probability of each piece.")
+    ] = False,
+    length_penalty: PenaltyOption = None,
+    overrides: SearchOption = None,
+    checkpoint: CheckpointOption = "best",
+    weights: WeightsOption = "auto",
+    precision: PrecisionOption = "auto",
+) -> None:
+    """Compute log-probabilities of given translations.
+
+    Forced decoding: reads two files of plain UTF-8 text and prints four tab-separated columns: line number, score,
+    log-probability and translation, as `nmt translate --scores` does. The score is the one that the search maximizes:
+    the log-probability divided by the length penalty, which by default is the mean per piece. Logarithms are natural.
+
+    --tokens prints a JSON object per pair instead, with score, log_prob, pieces, log_probs (of each piece given the
+    source and the previous pieces) and cut.
+
+    The score of a pair with a blank side is nan (null with --tokens). If a line is too long for the model, only its
+    start is scored, and cut is true. Both cases are counted on standard error, followed by the total log-probability
+    and the perplexity per piece and per word.
+
+    A language model (training.objective: causal) scores the lines of --ref without --src.
+
+    \b
+    Examples:
+      nmt score --src test.de --ref test.en
+      nmt score --run runs/multi30k-de-en --src test.de --ref test.en --tokens --output scores.jsonl
+      nmt score --src test.de --ref test.en | sort -g -k2,2 | head
+      nmt score --run runs/lm-en --ref test.en
+    """
+    from nmt.cli.defaults import resolve_models, search_settings
+    from nmt.console import Progress, n_lines
+    from nmt.text.lines import read_aligned, read_lines
+    from nmt.translate.language_model import LanguageModel
+    from nmt.translate.score import write_scores
+    from nmt.translate.translator import Translator
+
+    paths = resolve_models(run, model)
+    if source is None:
+        text = read_lines(reference)
+        if len(paths) > 1:
+            raise ConfigError(["--src F must be given to score translations with several runs"])
+        try:
+            language_model = LanguageModel.load(paths[0], checkpoint, weights, precision=precision)
+        except ConfigError as error:
+            raise ConfigError(
+                [f"{problem}; to score translations, add --src F" for problem in error.problems]
+            ) from None
+        config, score_all, noun = language_model.config, partial(language_model.score, text), "line"
+    else:
+        pairs = read_aligned(source, reference)
+        translator = Translator.load(paths, checkpoint, weights, precision=precision)
+        config, score_all, noun = translator.config, partial(translator.score, pairs), "pair"
+    search = search_settings(config, None, length_penalty, overrides or ())
+    with Progress("scoring", n_lines(reference), f"{noun}s", shown=output != "-") as progress:
+        totals = write_scores(score_all(search, progress), output, tokens, noun)
+    for line in totals.lines():
+        say(line)
+
+
+@app.command()
+def generate(
+    run: RunOption = None,
+    prefix: Annotated[
+        str | None, typer.Option("--prefix", metavar="TEXT", help="Start of the lines.  [default: none]")
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--input", metavar="F|-", help="File with starts of lines, - for standard input."),
+    ] = None,
+    target: Annotated[str, typer.Option("--output", metavar="F|-", help="File to write, - for standard output.")] = "-",
+    samples: Annotated[
+        int, typer.Option("--samples", metavar="N", min=1, help="Number of lines to write per start.")
+    ] = 1,
+    beam: Annotated[
+        int | None,
+        typer.Option("--beam", metavar="K", min=1, help="Search for the most probable lines instead of sampling."),
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option("--temperature", metavar="T", help="Values below 1 favour likely pieces.")
+    ] = None,
+    top_k: Annotated[
+        int | None, typer.Option("--top-k", metavar="K", min=0, help="Sample from the K most probable pieces; 0: all.")
+    ] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option("--top-p", metavar="P", help="Sample from the smallest set of pieces of probability P."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", metavar="N", min=0, help="Random seed.")] = None,
+    overrides: SearchOption = None,
+    checkpoint: CheckpointOption = "best",
+    weights: WeightsOption = "auto",
+    precision: PrecisionOption = "auto",
+) -> None:
+    """Generate text with a language model.
+
+    Samples lines from a run of training.objective: causal. Each line can continue a given start: --prefix TEXT, or the
+    lines of --input. --samples N writes N lines per start, one after the other. The same seed produces the same lines.
+
+    --beam K searches for the N most probable lines instead, where K must be at least N. A line has at most
+    search.max_length pieces, by default data.max_pieces of the run.
+
+    \b
+    Examples:
+      nmt generate --run runs/lm-en --samples 5
+      nmt generate --run runs/lm-en --prefix "A man in a" --samples 5 --top-p 0.9
+      nmt generate --run runs/lm-en --input beginnings.en --output lines.en --temperature 0.7 --seed 2
+      nmt generate --run runs/lm-en --prefix "A man in a" --beam 5
+    """
+    if prefix is not None and source is not None:
+        raise ConfigError(["--prefix and --input cannot be combined"])
+    sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    given = {name: value for name, value in sampling.items() if value is not None}
+    if beam is not None and given:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise ConfigError([f"{options}: only for sampling, so not with --beam"])
+
+    from nmt.cli.defaults import run_or_newest, search_settings
+    from nmt.translate.generate import Generator, generate_file
+    from nmt.translate.language_model import LanguageModel
+
+    language_model = LanguageModel.load(run_or_newest(run), checkpoint, weights, precision=precision)
+    config = language_model.config
+    settings = [f"search.{name}={value}" for name, value in ({"sample": beam is None} | given).items()]
+    search = search_settings(config, beam, None, [*settings, *(overrides or ())])
+    generator = Generator(language_model, search, samples)
+    generate_file(generator, source, target, prefix or "", config.learned_languages[-1])
+
+
+@app.command("filter")
+def filter_pairs(
+    source: Annotated[Path, typer.Option("--src", metavar="F", help="Source side of the pairs …")],
+    target: Annotated[Path, typer.Option("--tgt", metavar="F", help="… and target side, line by line.")],
+    run: RunOption = None,
+    reverse: Annotated[
+        Path | None,
+        typer.Option("--reverse", metavar="RUN", help="Run from target to source.", autocompletion=runs),
+    ] = None,
+    classifier: Annotated[
+        Path | None,
+        typer.Option("--classifier", metavar="RUN", help="Run trained with masked.pair_task.", autocompletion=runs),
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", metavar="F|-", help="Write the scores to F, - for standard output.")
+    ] = None,
+    keep: Annotated[
+        float | None, typer.Option("--keep", metavar="SHARE", help="Keep this share of the pairs, such as 0.75 …")
+    ] = None,
+    min_score: Annotated[
+        float | None, typer.Option("--min-score", metavar="X", help="… or all pairs with at least this score.")
+    ] = None,
+    kept: Annotated[
+        list[Path] | None,
+        typer.Option("--kept", metavar="F F", help="Write source and target of the kept pairs to these files."),
+    ] = None,
+    checkpoint: CheckpointOption = "best",
+    weights: WeightsOption = "auto",
+    precision: PrecisionOption = "auto",
+) -> None:
+    """Score noisy parallel text and keep the best pairs.
+
+    --run and --reverse compute dual conditional cross-entropy (Junczys-Dowmunt, 2018). With A the cross-entropy per
+    piece of the target given the source, and B that of the source given the target, the score is
+    exp(-(|A - B| + (A + B) / 2)), between 0 and 1. It is high if both runs find the pair about equally probable. Train
+    the runs on clean text that resembles the noisy text.
+
+    --classifier takes a run trained with training.masked.pair_task to recognise translations. With x the log-odds that
+    a pair is a translation, the score is (1 + x / (1 + |x|)) / 2, which is above 0.5 if that is more likely than not.
+    If both methods are given, the score is the mean of the pair's two percentile ranks.
+
+    --output writes one score per line. To use it in nmt prepare, name the file in score of a training corpus and set a
+    threshold with clean.min_score. --kept writes the pairs that are kept, in their original order; without it, only
+    their number and the threshold are reported. Among pairs with equal scores, --keep prefers the first.
+
+    A pair with a blank side has score 0 and is never kept. If a line is too long for a model, only its start is scored.
+    Both cases are counted on standard error, together with quantiles of the scores. The input is read more than once,
+    so it cannot be a pipe.
+
+    \b
+    Examples:
+      nmt filter --run runs/de-en --reverse runs/en-de --src web.de --tgt web.en --output web.scores
+      nmt filter --run runs/de-en --reverse runs/en-de --src web.de --tgt web.en --output web.scores --keep 0.75
+      nmt filter --reverse runs/en-de --src web.de --tgt web.en --min-score 0.05 --kept kept.de kept.en
+      nmt filter --classifier runs/pairs --src web.de --tgt web.en --keep 0.75 --kept kept.de kept.en
+    """
+    if problem := _problem_of_runs(run, reverse, classifier) or _problem(output, keep, min_score, kept):
+        raise ConfigError([problem])
+
+    import numpy as np
+
+    from nmt.cli.defaults import run_or_newest
+    from nmt.console import Progress
+    from nmt.files.write import open_output, refuse_overwriting
+    from nmt.text.lines import read_aligned
+    from nmt.translate.filter import (
+        PairClassifier,
+        agreed,
+        at_least,
+        best,
+        check_opposite,
+        check_same_direction,
+        classified,
+        collect_scores,
+        count_pairs,
+        dual_cross_entropy,
+        kept_message,
+        write_kept,
+    )
+    from nmt.translate.translator import Translator
+
+    refuse_overwriting([output, *(kept or ())], [source, target])
+    n_pairs = count_pairs(source, target)
+    if reverse is not None:
+        run = run_or_newest(run)
+        if run.resolve() == reverse.resolve():
+            raise ConfigError(
+                [f"--run {run} and --reverse {reverse} are the same run; name two runs of opposite directions"]
+            )
+    with ExitStack() as opened:
+        scores_file = opened.enter_context(open_output(output)) if output is not None else None
+        kept_files = [opened.enter_context(open_output(path)) for path in kept or ()]
+        forward, backward = (
+            Translator.load(path, checkpoint, weights, precision=precision) if path is not None else None
+            for path in (run, reverse)
+        )
+        judge = PairClassifier.load(classifier, checkpoint, weights, precision) if classifier is not None else None
+        if forward is not None and backward is not None and reverse is not None:
+            check_opposite(forward, backward, reverse)
+            if judge is not None and classifier is not None:
+                check_same_direction(forward, judge, classifier)
+        # one score per pair and run
+        n_scores = n_pairs * sum(each is not None for each in (forward, backward, judge))
+        with Progress("scoring", n_scores, "scores", shown=output != "-") as progress:
+            found = []
+            if forward is not None and backward is not None:
+                found.append(dual_cross_entropy(forward, backward, read_aligned(source, target), progress))
+            if judge is not None:
+                found.append(classified(judge, read_aligned(source, target), progress))
+            if len(found) == 1:
+                scores = collect_scores(found[0], scores_file)
+            else:
+                scores = agreed(collect_scores(found[0]), collect_scores(found[1]), scores_file)
+        values = np.asarray(scores.values)
+        messages = [*scores.lines()]
+        if keep is not None or min_score is not None:
+            is_kept = best(values, keep) if keep is not None else at_least(values, min_score or 0.0)
+            messages.append(kept_message(values, is_kept))
+            if kept_files:
+                write_kept(read_aligned(source, target), is_kept, kept_files)
+    for message in messages:
+        say(message)
+
+
+def _problem_of_runs(run: Path | None, reverse: Path | None, classifier: Path | None) -> str | None:
+    """Return the problem of the choice of runs, or None."""
+    if reverse is None and classifier is None:
+        return "give --run and --reverse RUN, or --classifier RUN, or all of them"
+    if reverse is None and run is not None:
+        return "--run needs --reverse RUN, a run of the opposite direction; --classifier needs no other run"
+    return None
+
+
+def _problem(output: str | None, keep: float | None, min_score: float | None, kept: list[Path] | None) -> str | None:
+    """Return the problem of the other options, or None."""
+    if keep is not None and min_score is not None:
+        return "--keep and --min-score cannot be combined"
+    if keep is not None and not 0 < keep <= 1:
+        return f"--keep {keep:g}: must be a share above 0 and at most 1, such as 0.75 for three quarters of the pairs"
+    if min_score is not None and not 0 <= min_score <= 1:
+        return f"--min-score {min_score:g}: must be between 0 and 1"
+    if kept and keep is None and min_score is None:
+        return "--kept needs --keep SHARE or --min-score X"
+    if kept and (len(kept) != 2 or Path("-") in kept):
+        return f"--kept takes two files, for source and target, found {' '.join(map(str, kept))}"
+    if output is None and not kept:
+        return "nothing to write: give --output F for the scores, or --keep SHARE --kept F F for the best pairs"
+    return None

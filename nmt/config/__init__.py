@@ -9,16 +9,12 @@ from pathlib import Path
 
 from pydantic import model_validator
 
-from nmt.config.data import LABEL, DataConfig
-from nmt.config.labels import label_problems
+from nmt.config.data import LABEL, DataConfig, TokenizerConfig
 from nmt.config.model import ModelConfig
-from nmt.config.modifiers import ModifiersConfig
 from nmt.config.search import BatchSize, SearchConfig
 from nmt.config.section import Section, raise_together
 from nmt.config.source import Source
-from nmt.config.stages import Stage, mixing_problems
-from nmt.config.tokenizer import TokenizerConfig
-from nmt.config.training import TrainingConfig
+from nmt.config.training import ModifiersConfig, Stage, TrainingConfig, label_problems, mixing_problems
 
 __all__ = [
     "BatchSize",
@@ -72,8 +68,8 @@ class Config(Section):
                 f"model.max_positions: {self.model.max_positions} is too small for {sides}data.max_pieces = "
                 f"{self.data.max_pieces} and an end of sentence"
             )
-        if self.model.segments and not self.training.pair_task:
-            problems.append("model.segments: true needs training.pair_task: true")
+        if self.model.segments and not self.training.masked.pair_task:
+            problems.append("model.segments: true needs training.masked.pair_task: true")
         if self.joins_sides and not self.tokenizer.joint:
             problems.append("training.objective: translation with model.kind: decoder needs tokenizer.joint: true")
         if self.joins_sides and self.training.modifiers.rates:
@@ -98,11 +94,11 @@ class Config(Section):
                 f"training.objective: classification needs data.direction: {self.data.src}-{LABEL}, found "
                 f"{self.data.direction}"
             )
-        if self.training.lm_weight and kind != "decoder":
-            problems.append(f"training.lm_weight: only available with model.kind: decoder, found {kind}")
+        if self.training.classification.lm_weight and kind != "decoder":
+            problems.append(f"training.classification.lm_weight: only available with model.kind: decoder, found {kind}")
         if others := set(self.training.languages) - set(self.data.text_languages):
             problems.append(
-                f"training.languages: must name {' or '.join(self.data.text_languages)}, found "
+                f"training.{objective}.languages: must name {' or '.join(self.data.text_languages)}, found "
                 f"{', '.join(sorted(others))}"
             )
         dropouts = [value for name, value in self.model if name.endswith("_dropout") and name != "head_dropout"]
@@ -119,7 +115,7 @@ class Config(Section):
     @property
     def learns_lines(self) -> bool:
         """Whether training examples are single lines instead of pairs."""
-        return self.training.objective in ("denoising", "masked", "causal") and not self.training.pair_task
+        return self.training.objective in ("denoising", "masked", "causal") and not self.training.masked.pair_task
 
     @property
     def joins_sides(self) -> bool:
@@ -142,18 +138,18 @@ class Config(Section):
         """Whether one embedding is trained on lines of both languages. This is always so for denoising, where a line of
         either language passes through encoder and decoder."""
         is_denoising = self.training.objective == "denoising"
-        return self.training.pair_task or is_denoising or (self.learns_lines and len(self.learned_languages) > 1)
+        return self.training.masked.pair_task or is_denoising or (self.learns_lines and len(self.learned_languages) > 1)
 
     @property
     def n_classes(self) -> int:
         """Number of classes of the model's classification head; 0 if it has none."""
-        return 2 if self.training.pair_task else 0
+        return 2 if self.training.masked.pair_task else 0
 
     @property
     def longest(self) -> int:
         """Maximum length of a training sequence in tokens, end of sentence included."""
         n = self.data.max_pieces + 1
-        return 2 * n if self.training.pair_task or self.joins_sides else n
+        return 2 * n if self.training.masked.pair_task or self.joins_sides else n
 
     @property
     def n_per_pair(self) -> int:

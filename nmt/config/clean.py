@@ -8,43 +8,40 @@ from pydantic import Field
 
 from nmt.config.section import Section
 
+Reason = Literal["copied", "broken", "shouted", "links", "tags", "numbers", "sentences", "truncated", "language"]
 _Steps = TypeVar("_Steps", bound="CleanSteps")
 
 
 class CleanSteps(Section):
     """Cleaning steps that can be set per corpus."""
 
-    # In a corpus, None inherits the value of data.clean; 0, false or none switches a step off.
-    repair_encoding: bool | None = None
-    """Whether to restore text that was decoded with the wrong encoding (`schÃ¶n`). Requires the `clean` extra."""
-    repair_entities: bool | None = None
-    """Whether to replace HTML entities (`&amp;`) by the characters they stand for."""
-    repair_control: bool | None = None
-    """Whether to remove control characters. If false, pairs that contain them are dropped."""
-    unicode_form: Literal["none", "NFC", "NFKC"] | None = None
-    """Unicode normal form of the text. NFKC also replaces compatibility characters such as ligatures and full-width
-    letters."""
-    repair_spaces: bool | None = None
-    """Whether to collapse each run of white space to one space and to remove zero-width spaces and soft hyphens."""
+    # In a corpus, None inherits the value of data.clean; 0, false or [] switches a step off.
+    repair: list[Literal["encoding", "entities", "control", "spaces", "NFC", "NFKC"]] | None = None
+    """Repairs of the text. encoding: restore text that was decoded with the wrong encoding (`schÃ¶n`); requires the
+    `clean` extra. entities: replace HTML entities (`&amp;`) by the characters they stand for. control: remove control
+    characters, for which pairs are dropped otherwise. NFC, NFKC: bring the text to this Unicode normal form; NFKC also
+    replaces compatibility characters such as ligatures and full-width letters. spaces: collapse each run of white space
+    to one space, and remove zero-width spaces and soft hyphens."""
+    drop: list[Reason] | None = None
+    """Reasons to drop a pair. copied: the sides differ only in case, accents, digits, punctuation and white space
+    (pairs with equal sides are always dropped). broken: the Unicode replacement character, private-use characters, or
+    wrongly decoded text that could not be repaired; requires the `clean` extra. shouted: a side is entirely in
+    capitals. links, tags, sentences: the sides have different numbers of web and e-mail addresses, different tags
+    (`<b>`) or placeholders (`{0}`, `%s`), or different numbers of sentences. numbers: a number occurs on one side only;
+    numbers up to 12, which are often spelled out, and punctuation within numbers are ignored. truncated: one side ends
+    with final punctuation and the other breaks off mid-sentence. language: a side is clearly in another language;
+    requires the `clean` extra, and takes far longer than all other steps."""
     overlap: Literal["exact", "normal"] | None = None
     """How training pairs are compared with the development and test sets to find overlap. exact (default): by their
     text. normal: ignoring case, accents, digits, punctuation and white space."""
     overlap_sides: Literal["both", "either"] | None = None
     """Whether a training pair is dropped if both of its sides (default) or either of them occur in a development or
     test set."""
-    copied: Literal["exact", "normal"] | None = None
-    """Which pairs are dropped because the target is a copy of the source. exact (default): both sides have the same
-    text. normal: they are the same ignoring case, accents, digits, punctuation and white space."""
-    broken: bool | None = None
-    """Whether to drop pairs that contain the Unicode replacement character, private-use characters, or wrongly decoded
-    text that could not be repaired. Requires the `clean` extra."""
     max_words: int | None = Field(None, ge=0)
     """Maximum number of space-separated words of a side, such as 150; longer pairs are dropped."""
     max_word_chars: int | None = Field(None, ge=0)
     """Maximum length of a word in characters, such as 40; pairs with a longer word are dropped. Links and languages
     written without spaces are exempt."""
-    shouted: bool | None = None
-    """Whether to drop pairs in which a side is entirely in capitals."""
     min_script: float | None = Field(None, ge=0.0, le=1.0)
     """Minimum share of letters that belong to a script of the side's language, such as 0.5; pairs below it are
     dropped."""
@@ -52,20 +49,6 @@ class CleanSteps(Section):
     """Language code -> file, relative to `data.root`, with one word or phrase per line. Pairs that contain one of them
     on that side, in any case, are dropped. A line `/.../` is a regular expression; a line that starts with # is a
     comment."""
-    same_links: bool | None = None
-    """Whether to drop pairs whose sides have different numbers of web and e-mail addresses."""
-    same_tags: bool | None = None
-    """Whether to drop pairs whose sides have different tags (`<b>`) or placeholders (`{0}`, `%s`)."""
-    same_numbers: bool | None = None
-    """Whether to drop pairs with a number that occurs on one side only. Numbers up to 12, which are often spelled out,
-    and punctuation within numbers are ignored."""
-    same_sentences: bool | None = None
-    """Whether to drop pairs whose sides have different numbers of sentences."""
-    truncated: bool | None = None
-    """Whether to drop pairs in which one side ends with final punctuation and the other breaks off mid-sentence."""
-    language: bool | None = None
-    """Whether to drop pairs with a side that is clearly in another language. Requires the `clean` extra, and takes far
-    longer than all other steps."""
     max_ratio_spread: float | None = Field(None, ge=0.0)
     """Maximum deviation of a pair's length ratio from the median of its corpus, in median absolute deviations, such as
     6; other pairs are dropped."""
@@ -82,15 +65,13 @@ class CleanSteps(Section):
 
 class CleanConfig(CleanSteps):
     """Cleaning of the training text. null means that a step is skipped, unless its description names another default.
-    `clean` of a training corpus overrides single steps; 0, false or none switches a step off."""
+    `clean` of a training corpus overrides single settings; 0, false or [] switches a step off."""
 
     near_duplicates: bool | None = None
     """Whether to keep only one of several pairs that differ only in case, accents, digits, punctuation and white space:
     the one with the best score, or else the first. Exact duplicates are always removed in this way."""
     max_targets: int | None = Field(None, ge=1)
     """Maximum number of targets kept per source: those with the best scores, or else the first."""
-    max_sources: int | None = Field(None, ge=1)
-    """Maximum number of sources kept per target, chosen in the same way."""
 
 
 class CorpusClean(CleanSteps):

@@ -1,4 +1,4 @@
-"""Settings of the corpora: their sources and their cleaning."""
+"""Settings of what `nmt prepare` writes: the corpora, their sources and their cleaning, and the tokenizer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from nmt.config.clean import CleanConfig, CorpusClean
 from nmt.config.section import Section, raise_together
-from nmt.config.source import Source
+from nmt.config.source import AnySource, AnyTrainSource, HubSource, MonoSource, Source
 
 DIRECTION = re.compile(r"^([A-Za-z][A-Za-z0-9_]*)-([A-Za-z][A-Za-z0-9_]*)$")
 
@@ -30,7 +30,7 @@ SOURCE, LINES, SHARE = "<source>", "<lines>", "<share>"
 """Tags of the forms of `data.valid`. pydantic inserts them into the location of an error."""
 
 Valid = Annotated[
-    Annotated[Source, Tag(SOURCE)]
+    Annotated[AnySource, Tag(SOURCE)]
     | Annotated[int, Field(ge=1, le=100_000), Tag(LINES)]
     | Annotated[float, Field(gt=0.0, lt=1.0), Tag(SHARE)],
     Discriminator(
@@ -53,7 +53,7 @@ class DataConfig(Section):
     root: str = "."
     """Folder that relative file names of sources refer to, itself relative to the working directory. If `data/sample`
     does not exist, that name refers to the sample corpus installed with nmt."""
-    train: list[Source] = Field(min_length=1)
+    train: list[AnyTrainSource] = Field(min_length=1)
     """The training corpora."""
     temperature: float | None = Field(None, ge=1.0)
     """Mix the training corpora in proportion to size ** (1 / temperature). With 1, proportions follow size; higher
@@ -64,9 +64,9 @@ class DataConfig(Section):
     given as a number of lines (`300`; at most a tenth of the text) or a share (`0.01`). Held-out pairs are chosen by a
     hash, so that most of them (with a share, all) stay the same when the text grows. Training pairs that have a side in
     common with them are removed and counted."""
-    test: dict[str, Source] = Field({})
+    test: dict[str, AnySource] = Field({})
     """Test sets by name. They never influence training."""
-    mono: dict[str, Annotated[list[Source], Field(min_length=1)]] = Field({})
+    mono: dict[str, Annotated[list[MonoSource], Field(min_length=1)]] = Field({})
     """Monolingual text: language code -> sources with `files` or `hub`, which name only this language. A blank line
     ends a document."""
     max_chars: int = Field(1000, ge=1)
@@ -105,24 +105,13 @@ class DataConfig(Section):
         elif match[1] == match[2]:
             problems.append(f"direction: {self.direction!r} names the same language twice")
         else:
-            for where, source in self.sources():
-                for field in ("files", "columns", "sha256"):
-                    given = getattr(source, field)
-                    if isinstance(given, dict) and set(given) != {match[1], match[2]}:
-                        wanted = " and ".join(sorted({match[1], match[2]}))
-                        problems.append(f"{where}.{field}: must name {wanted}, found {', '.join(given) or 'none'}")
-        problems += [f"{key}.repeat: only available for training corpora" for key, source in self.sources()
-                     if source.repeat > 1 and not key.startswith("train.")]  # fmt: skip
-        problems += [f"{key}.weight: only available for training corpora" for key, source in self.sources()
-                     if source.weight is not None and not key.startswith("train.")]  # fmt: skip
-        problems += [f"{key}.clean: only available for training corpora" for key, source in self.sources()
-                     if source.clean is not None and not key.startswith("train.")]  # fmt: skip
-        for where, clean in [("", self.clean), *((f"{key}.", source.clean) for key, source in self.sources())]:
+            for where, each in self.sources():
+                problems += _language_problems(where, each, {match[1], match[2]})
+        cleaned = [(f"train.{i}.", source.clean) for i, source in enumerate(self.train)]
+        for where, clean in [("", self.clean), *cleaned]:
             for language in (clean and clean.block_lists) or ():
                 if match and language not in match.groups():
                     problems.append(f"{where}clean.block_lists: must name {match[1]} or {match[2]}, found {language}")
-        problems += [f"{key}.score: only available for training corpora" for key, source in self.sources()
-                     if source.score is not None and not key.startswith("train.")]  # fmt: skip
         for name in self.test:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name) or name in ("train", "valid"):
                 problems.append(
@@ -140,8 +129,7 @@ class DataConfig(Section):
             yield f"train.{i}", source
         if isinstance(self.valid, Source):
             yield "valid", self.valid
-        for name, source in self.test.items():
-            yield f"test.{name}", source
+        yield from ((f"test.{name}", source) for name, source in self.test.items())
 
     def mono_sources(self) -> Iterator[tuple[str, str, Source]]:
         """Yield every source of monolingual text with its key within this section, `mono.en.0`, and its language."""
@@ -213,14 +201,23 @@ def _mono_problems(data: DataConfig) -> Iterator[str]:
     if data.mono and "mono" in data.test:
         yield "test: 'mono' is reserved for the files of data.mono; choose another name for the test set"
     for key, language, source in data.mono_sources():
-        if source.path is not None or source.opus is not None:
-            yield f"{key}: monolingual text needs files, such as files: {{{language}: NAME}}, or hub"
-        if any(not path.endswith((".parquet", ".jsonl")) for path in source.paths):
+        if isinstance(source, HubSource) and any(not path.endswith((".parquet", ".jsonl")) for path in source.paths):
             yield f"{key}.paths: monolingual text from the Hub must be in .parquet or .jsonl files"
-        for field in ("files", "columns", "sha256"):
-            given = getattr(source, field)
-            if isinstance(given, dict) and set(given) != {language}:
-                yield f"{key}.{field}: must name only {language}, found {', '.join(given) or 'none'}"
-        for field in ("score", "repeat", "weight", "clean"):
-            if getattr(source, field) != Source.model_fields[field].default:
-                yield f"{key}.{field}: only available for training corpora"
+        yield from _language_problems(key, source, {language})
+
+
+def _language_problems(key: str, source: Source, languages: set[str]) -> Iterator[str]:
+    """Yield problems of the mappings of a source that do not have exactly the keys `languages`."""
+    for field in ("files", "columns", "sha256"):
+        given = getattr(source, field, None)
+        if isinstance(given, dict) and set(given) != languages:
+            yield f"{key}.{field}: must name {' and '.join(sorted(languages))}, found {', '.join(given) or 'none'}"
+
+
+class TokenizerConfig(Section):
+    """The SentencePiece BPE tokenizer, trained on the cleaned training text."""
+
+    vocab_size: int = Field(10_000, ge=300, le=1_000_000)
+    """Number of pieces, including the 256 bytes and the special pieces. A small corpus may yield fewer."""
+    joint: bool = True
+    """Whether both languages share one vocabulary; if false, each language has its own."""

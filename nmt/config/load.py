@@ -13,10 +13,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from nmt.config import Config, ModifiersConfig, Source, Stage
+from nmt.config import Config, ModifiersConfig, Stage
 from nmt.config.clean import CleanConfig
+from nmt.config.foreign import did_you_mean, misspelt
 from nmt.config.messages import problems_in, shown
 from nmt.config.old import without_old
+from nmt.config.source import KINDS
+from nmt.config.training import OBJECTIVE_SECTIONS
 from nmt.config.yaml12 import dump_yaml, parse_yaml
 from nmt.console import printable
 from nmt.errors import ConfigError
@@ -129,7 +132,6 @@ def dump_config(config: Config, comments: bool = False) -> str:
     comments: whether to add the description of each field.
     """
     tree = config.model_dump(mode="json")
-    # Of a source only the fields that were given, since most fields apply to other kinds of sources.
     tree["data"] |= config.data.model_dump(
         mode="json", include={"train", "valid", "test", "mono"}, exclude_defaults=True
     )
@@ -139,10 +141,11 @@ def dump_config(config: Config, comments: bool = False) -> str:
 
 
 _LISTED = {
-    "train": Source.model_fields.items(),
+    "train": {name: field for kind in KINDS.values() for name, field in kind.model_fields.items()}.items(),
     "clean": CleanConfig.model_fields.items(),
     "stages": Stage.model_fields.items(),
     "modifiers": ModifiersConfig.model_fields.items(),
+    **{name: section.model_fields.items() for name, section in OBJECTIVE_SECTIONS.items()},
 }
 """Settings whose values are sections themselves, with the fields of these."""
 
@@ -187,4 +190,5 @@ def _find(name: str | Path) -> tuple[str, str]:
             except OSError as error:
                 raise ConfigError([f"{path}: cannot be read: {error.strerror}"]) from error
     names = sorted(path.name for path in shipped.glob("*.yaml"))
-    raise ConfigError([f"{name}: no such config here or in configs/; shipped configs: {', '.join(names)}"])
+    meant = did_you_mean(misspelt(Path(name).name, names)) or f"; shipped configs: {', '.join(names)}"
+    raise ConfigError([f"{name}: no such config here or in configs/{meant}"])

@@ -6,14 +6,14 @@ import itertools
 import re
 import reprlib
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from types import UnionType
+from typing import Annotated, NamedTuple, Union, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from nmt.config import Config
+from nmt.config import Config, Section
 from nmt.config.data import LINES, SHARE, SOURCE
-from nmt.config.fields import field_paths
 from nmt.config.foreign import (
     advice_on,
     did_you_mean,
@@ -23,6 +23,34 @@ from nmt.config.foreign import (
     nearest_value,
     plain,
 )
+from nmt.config.source import KINDS
+
+
+def field_paths(section: type[Section] = Config, prefix: str = "") -> Iterator[str]:
+    """Yield every dotted key of the configuration; `*` stands for a list index or a mapping key."""
+    for name, field in section.model_fields.items():
+        models, middle = _sections_of(field.annotation)
+        if not models:
+            yield f"{prefix}{name}"
+        else:
+            inner = (path for model in models for path in field_paths(model, f"{prefix}{name}.{middle}"))
+            yield from dict.fromkeys(inner)
+
+
+def _sections_of(annotation: object) -> tuple[list[type[Section]], str]:
+    """Return the alternative sections in a type annotation, and the wildcards that lead to them."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return [annotation], ""
+    if get_origin(annotation) is Annotated:
+        return _sections_of(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        found = [_sections_of(one) for one in get_args(annotation)]
+        return [model for models, _ in found for model in models], found[0][1]
+    if get_origin(annotation) in (list, dict):
+        models, middle = _sections_of(get_args(annotation)[-1])
+        return models, f"*.{middle}"
+    return [], ""
+
 
 # For those of pydantic's error types whose messages use terms of Python.
 _EXPECTED = {
@@ -39,7 +67,8 @@ _EXPECTED = {
     "too_short": "have at least one entry",
 }
 # What pydantic inserts into the location of an error within a union or in a mapping's key.
-_LABEL = re.compile(rf"{SOURCE}|{LINES}|{SHARE}|constrained-\w+|(literal|dict|list)\[.*\]|\[key\]")
+_LABEL = re.compile(rf"{SOURCE}|{LINES}|{SHARE}|<\w+>|constrained-\w+|(literal|dict|list)\[.*\]|\[key\]")
+_ALTERNATIVES = [("str",), ("bool",), ("int",)]
 _MAX_SHOWN = 60  # characters
 
 
@@ -59,7 +88,7 @@ def problems_in(error: ValidationError) -> list[str]:
 
 def _key(details: ErrorDetails) -> str:
     parts = [str(part) for part in details["loc"] if not _LABEL.fullmatch(str(part))]
-    return ".".join(parts[:-1] if details["loc"][-1:] == ("str",) else parts)
+    return ".".join(parts[:-1] if details["loc"][-1:] in _ALTERNATIVES else parts)
 
 
 def requirement(found: Sequence[ErrorDetails]) -> str:
@@ -78,7 +107,7 @@ def _describe(key: str, found: Sequence[ErrorDetails]) -> Iterator[str]:
         case "extra_forbidden" if "." in str(details["loc"][-1]):
             yield f"{key}: dotted keys are only for --set; in a file, nest keys by indentation"
         case "extra_forbidden":
-            yield f"{key}: no such setting{_nearest(key)}"
+            yield f"{key}: {_only_of_others(key, details) or f'no such setting{nearest(key)}'}"
         case "missing":
             yield f"{key}: must be given"
         case "value_error":
@@ -88,7 +117,18 @@ def _describe(key: str, found: Sequence[ErrorDetails]) -> Iterator[str]:
             choices = re.findall("'([^']*)'", details["ctx"]["expected"]) if kind == "literal_error" else []
             # A value that is not text may be huge.
             meant = nearest_value(details["input"], choices) if isinstance(details["input"], str) else []
-            yield f"{key}: {requirement(found)}, found {shown(details['input'])}{did_you_mean(meant)}"
+            must = "" if meant and len(choices) > 5 else f"{requirement(found)}, "
+            yield f"{key}: {must}found {shown(details['input'])}{did_you_mean(meant)}"
+
+
+def _only_of_others(key: str, details: ErrorDetails) -> str | None:
+    """Return a message about a setting that only other sources have; None for any other key."""
+    tags = [str(part).strip("<>") for part in details["loc"] if str(part).strip("<>") in KINDS]
+    name = key.rpartition(".")[2]
+    kinds = [kind for kind, section in KINDS.items() if name in section.model_fields]
+    if not tags or not kinds:
+        return None
+    return "only available for training corpora" if tags[0] in kinds else f"only available with {' and '.join(kinds)}"
 
 
 def shown(value: object) -> str:
@@ -98,13 +138,15 @@ def shown(value: object) -> str:
 
 
 class _Repr(reprlib.Repr):
-    """Like repr, but with YAML's booleans and null, and of limited length: YAML anchors can expand to gigabytes."""
+    """Like repr, but with YAML's booleans, null and bare keys, and of limited length: YAML anchors can expand to
+    gigabytes."""
 
     def repr_dict(self, value: dict[object, object], level: int) -> str:
         if level <= 0:
             return "{...}"
-        keys = itertools.islice(value, self.maxdict)  # in their own order; reprlib would sort them
-        items = [f"{self.repr1(key, level - 1)}: {self.repr1(value[key], level - 1)}" for key in keys]
+        keys = [*itertools.islice(value, self.maxdict)]  # in their own order; reprlib would sort them
+        names = [key if re.fullmatch("[A-Za-z_]{1,30}", str(key)) else self.repr1(key, level - 1) for key in keys]
+        items = [f"{name}: {self.repr1(value[key], level - 1)}" for name, key in zip(names, keys, strict=True)]
         return f"{{{', '.join([*items, '...'] if len(value) > len(items) else items)}}}"
 
     def repr_bool(self, value: bool, _: int) -> str:
@@ -144,7 +186,7 @@ def differences(old: object, new: object, key: str = "") -> Iterator[Difference]
         yield Difference(key, shown(old), shown(new))
 
 
-def _nearest(key: str) -> str:
+def nearest(key: str) -> str:
     """Return `; did you mean X?` for a misspelt key or one of another toolkit, preferring keys of the same section."""
     section, _, name = key.rpartition(".")
     paths = [_like(path, key.split(".")) for path in field_paths()]
@@ -154,7 +196,7 @@ def _nearest(key: str) -> str:
     meant = equivalent_settings(name, section)
     if any(path.startswith(f"{section}.") for path in meant):
         return did_you_mean(meant)
-    if near := misspelt(name, own):
+    if not meant and (near := misspelt(name, own)):
         return did_you_mean([own[near[0]]])
     # Not the fields of a stage, some of which have the same names as training's own.
     elsewhere = [p for p in paths if p.rpartition(".")[2] == plain(name) and not p.startswith("training.stages.")]

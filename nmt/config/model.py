@@ -49,7 +49,7 @@ class ModelConfig(Section):
     target embedding and the output layer. none: no weights. If the model is only an encoder or decoder, all and target
     both tie its embedding to the output layer."""
     segments: bool = False
-    """Encoder with training.pair_task: add a learned segment embedding, one for each side of the pair."""
+    """Encoder with training.masked.pair_task: add a learned segment embedding, one for each side of the pair."""
     embedding_dropout: float = Field(0.3, ge=0.0, lt=1.0)
     """Dropout on the sum of token and position embeddings."""
     residual_dropout: float = Field(0.3, ge=0.0, lt=1.0)

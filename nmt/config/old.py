@@ -1,4 +1,4 @@
-"""Settings of earlier versions that have been removed, and what to use instead. No other module knows them."""
+"""Settings of earlier versions that were removed, and what to use instead. No other module knows them."""
 
 from __future__ import annotations
 
@@ -7,38 +7,108 @@ from copy import deepcopy
 from typing import Any
 
 _FILTER = "score pairs with nmt filter --classifier RUN, and read its scores with score and clean.min_score"
+_BPE_DROPOUT = "write training.bpe_dropout, which applies to both sides"
+_STAGE = "write the length of the stage as steps"
 GONE: dict[str, tuple[object, str]] = {
-    f"data.{where}clean.{name}": (None, _FILTER)
-    for where in ("", "train.*.")
-    for name in ("classifier", "min_classifier_score")
+    **{
+        f"data.{where}clean.{name}": (None, _FILTER)
+        for where in ("", "train.*.")
+        for name in ("classifier", "min_classifier_score")
+    },
+    "data.clean.max_sources": (None, "data.clean.max_targets limits the targets of a source"),
+    "training.pool_pairs": (30_000, "30,000 pairs are always sorted by length together"),
+    "training.src_bpe_dropout": (0.0, _BPE_DROPOUT),
+    "training.tgt_bpe_dropout": (0.0, _BPE_DROPOUT),
+    **{f"training.stages.*.{name}": (None, _STAGE) for name in ("share", "epochs", "of")},
 }
 """Removed setting -> its value without effect, and what to use instead. `*` stands for any list index."""
-GONE_VALUES: dict[tuple[str, str], tuple[object, str]] = {
+_GONE_VALUES: dict[tuple[str, str], tuple[object, str]] = {
     ("training.optimizer", "schedule_free"): ("adamw", "take adamw, with training.cooldown or training.ema"),
 }
 """Setting and removed value -> the value that replaces it, and what to use instead."""
+_ENTRIES: dict[tuple[str, object], tuple[str, str]] = {
+    **{(f"repair_{name}", True): ("repair", name) for name in ("encoding", "entities", "control", "spaces")},
+    **{("unicode_form", form): ("repair", form) for form in ("NFC", "NFKC")},
+    ("copied", "normal"): ("drop", "copied"),
+    **{(name, True): ("drop", name) for name in ("broken", "shouted", "truncated", "language")},
+    **{(f"same_{name}", True): ("drop", name) for name in ("links", "tags", "numbers", "sentences")},
+}
+"""Removed cleaning setting and value -> the list that took its place, and the entry there."""
+_MOVED = {
+    "languages": ("denoising", "masked", "causal"),
+    "noise": ("denoising",),
+    "mask_share": ("denoising", "masked"),
+    "mask_span": ("denoising",),
+    "mask_words": ("masked",),
+    "pair_task": ("masked",),
+    "pair_negatives": ("masked",),
+    "lm_weight": ("classification",),
+}
+"""Setting of an objective -> the sections that it may have moved to."""
 
 
 def without_old(tree: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
-    """Return a copy of a tree of settings without removed settings, and a message about each that had an effect."""
-    kept, lines = deepcopy(dict(tree)), []
+    """Return a copy of a tree of settings without those of earlier versions, and a message about each that had an
+    effect."""
+    kept = deepcopy(dict(tree))
+    lines = [*_listed(kept), *_moved(kept)]
+    has_lengths = any(section.get("share") or section.get("epochs") for section in _sections(kept, "training.stages.*"))
     for key, (neutral, advice) in GONE.items():
         for where, section, name in _places(kept, key.split(".")):
             value = section.pop(name)
             if value != neutral:
                 lines.append(f"{where}: this setting has been removed; {advice}")
-    for (key, value), (replacement, advice) in GONE_VALUES.items():
+    for (key, value), (replacement, advice) in _GONE_VALUES.items():
         for where, section, name in _places(kept, key.split(".")):
             if section[name] == value:
                 section[name] = replacement
                 lines.append(f"{where}: {value} has been removed; {advice}")
+    if has_lengths:  # unknown in updates; the training of the run is over
+        next(iter(_sections(kept, "training"))).pop("stages")
     return kept, lines
+
+
+def _listed(tree: dict[str, Any]) -> Iterator[str]:
+    """Replace cleaning settings by entries of lists, in place. Yield a message about each."""
+    old = {name for name, _ in _ENTRIES}
+    shared = next(iter(_sections(tree, "data.clean")), {})
+    original = dict(shared)
+    for where, holder, name in [*_places(tree, ["data", "clean"]), *_places(tree, ["data", "train", "*", "clean"])]:
+        clean = holder[name]
+        given = {key: clean.pop(key) for key in old & clean.keys()} if isinstance(clean, dict) else {}
+        given = {key: value for key, value in given.items() if value is not None}
+        # the entries of a corpus replace those of all corpora
+        values = {key: value for key, value in {**original, **given}.items() if key in old}
+        for key in given:
+            setting = next(setting for (other, _), (setting, _) in _ENTRIES.items() if other == key)
+            known = [(other, value, entry) for (other, value), (own, entry) in _ENTRIES.items() if own == setting]
+            clean[setting] = [entry for other, value, entry in known if values.get(other) == value]
+            yield f"{where}.{key}: this setting is now an entry of {where}.{setting}: {clean[setting]}"
+
+
+def _moved(tree: dict[str, Any]) -> Iterator[str]:
+    """Move the settings of objectives to their sections, in place. Yield a message about each."""
+    for training in _sections(tree, "training"):
+        for name in _MOVED.keys() & training.keys():
+            value, sections = training.pop(name), _MOVED[name]
+            section = next((section for section in sections if section == training.get("objective")), sections[0])
+            if value is not None and isinstance(own := training.setdefault(section, {}), dict):
+                own[name] = value
+            yield f"training.{name}: this setting is now training.{section}.{name}"
+
+
+def _sections(tree: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    """Return the mappings at a dotted key."""
+    found = [section[name] for _, section, name in _places(tree, key.removesuffix(".*").split("."))]
+    if key.endswith(".*"):
+        found = [item for items in found if isinstance(items, list | tuple) for item in items]
+    return [section for section in found if isinstance(section, dict)]
 
 
 def _places(node: Any, keys: list[str], where: str = "") -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield each occurrence of a key in a tree: its dotted key, the mapping that contains it, and its name there."""
     key, *inner = keys
-    if isinstance(node, list) and key == "*":
+    if isinstance(node, list | tuple) and key == "*":
         for i, item in enumerate(node):
             yield from _places(item, inner, f"{where}{i}.")
     elif isinstance(node, dict) and key in node:

@@ -88,8 +88,8 @@ class SearchConfig(Section):
     protect: Literal["placeholders"] | bool = False
     """Copy these from the source to the translation unchanged, as constraints of the search: URLs (https://example.org,
     www.example.org), e-mail addresses, XML and HTML tags (<b>, </b>, <br/>, in the order of the source) and entities
-    (&amp;), placeholders ({name}, {0:.2f}, {{name}}, ${name}, $NAME, %s, %1$d, %(name)s, __NAME__) and numbers (7, 3.5,
-    1,000, 12:30, 2026-11-20, -5, 50%). Numbers are copied even if the target language writes them differently;
+    (&amp;), placeholders ({name}, {0:.2f}, {{name}}, ${name}, $NAME, %s, %1$d, %(name)s, %%, __NAME__) and numbers (7,
+    3.5, 1,000, 12:30, 2026-11-20, -5, 50%). Numbers are copied even if the target language writes them differently;
     `placeholders` protects everything except numbers."""
     protect_patterns: list[str] = Field([])
     """Regular expressions (Python's re module, case-sensitive) whose matches in the source are copied to the

@@ -3,24 +3,89 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from nmt.config.clean import CorpusClean
 from nmt.config.section import Section, raise_together
 
 
-class Source(Section):
-    """Where one corpus comes from: aligned files, files that contain both languages, an OPUS corpus, or a dataset on
-    the Hugging Face Hub. Each source has exactly one of `files`, `path`, `opus` and `hub`."""
+def _check_sha256(sha256: str) -> str:
+    if not re.fullmatch("[0-9a-fA-F]{64}", sha256):
+        raise ValueError(f"must be 64 hexadecimal digits, found {sha256!r}")
+    return sha256
 
-    files: dict[str, str] | None = None
-    """Aligned files, whose lines with the same number form a pair: language code -> file name relative to `data.root`,
-    or URL. Files ending in .gz, .bz2, .xz or .zst are decompressed."""
-    path: str | None = None
+
+def _check_license(name: str) -> str:
+    if not name.strip():
+        raise ValueError("is blank: name the licence, such as CC BY 4.0, or leave license out")
+    return name
+
+
+def _check_opus(name: str) -> str:
+    if not re.fullmatch(r"[^/\s]+(/[^/\s]+)?", name):
+        raise ValueError(f"must be a corpus, optionally with its version, such as Europarl/v8; found {name!r}")
+    return name
+
+
+def _check_url(name: str) -> str:
+    if not is_url(name):
+        return name
+    if not name.startswith(("https://", "http://")):
+        raise ValueError(f"{name}: only https:// and http:// URLs are supported")
+    host = name.split("/")[2]
+    if "@" in host:
+        raise ValueError(
+            f"{host.rpartition('@')[2]}: the URL contains a password, which would be recorded; download the file "
+            "yourself"
+        )
+    return name
+
+
+def _number_as_name(value: object) -> object:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Sha256 = Annotated[str, AfterValidator(_check_sha256)]
+FileName = Annotated[str, AfterValidator(_check_url)]
+"""A file name or a URL."""
+Column = Annotated[str, BeforeValidator(_number_as_name)]
+"""The name of a column, or its number."""
+
+
+class Files(Section):
+    """Aligned files: lines with the same number form a pair."""
+
+    files: dict[str, FileName]
+    """Language code -> file name relative to `data.root`, or URL. Files ending in .gz, .bz2, .xz or .zst are
+    decompressed."""
+    sha256: dict[str, Sha256] | None = None
+    """Expected SHA-256 of the file or archive; for `files`, language code -> SHA-256. A mismatch is an error."""
+
+
+class Columns(Section):
+    """Settings of sources that may be tables."""
+
+    column: str | None = None
+    """Name of the column that contains a mapping from language code to text, such as `translation`."""
+    columns: dict[str, Column] | None = None
+    """Language code -> column with its text, if columns are not named after language codes. In TSV and CSV files
+    without a header, columns are given by number, starting from 1."""
+
+    @model_validator(mode="after")
+    def _check_columns(self) -> Columns:
+        if self.column is not None and self.columns is not None:
+            raise ValueError("give column or columns, not both")
+        return self
+
+
+class Paths(Section):
+    """A file that contains both languages, or several of them."""
+
+    path: FileName
     """A file that contains both languages, a folder of such files, or a pattern such as `memories/*.tmx`, relative to
     `data.root`; or a URL. Formats: TMX, XLIFF, PO, TSV, CSV, JSON Lines, Parquet and Arrow, also compressed or in a
     .zip or .tar archive."""
@@ -29,67 +94,99 @@ class Source(Section):
     NAME.de and NAME.en, as distributed by OPUS."""
     members: str = "*"
     """Which files of a folder or archive are read, as a pattern of names in which `*` matches any text."""
-    opus: str | None = None
-    """An OPUS corpus (opus.nlpl.eu), optionally with its version: `Europarl/v8`. Without a version, the latest."""
-    hub: str | None = None
-    """A dataset repository on the Hub, `owner/name`."""
+    sha256: Sha256 | None = None
+    """Expected SHA-256 of the file or archive; for `files`, language code -> SHA-256. A mismatch is an error."""
+
+
+class Opus(Section):
+    """A corpus of OPUS (opus.nlpl.eu)."""
+
+    opus: Annotated[str, AfterValidator(_check_opus)]
+    """Name of the corpus, optionally with its version: `Europarl/v8`. Without a version, the latest."""
+    sha256: Sha256 | None = None
+    """Expected SHA-256 of the file or archive; for `files`, language code -> SHA-256. A mismatch is an error."""
+
+
+class Hub(Section):
+    """A dataset on the Hugging Face Hub."""
+
+    hub: str
+    """The dataset repository, `owner/name`."""
     revision: str = "main"
-    """Branch, tag or commit of the Hub repository."""
-    paths: list[str] = Field([])
-    """Files within the Hub repository, all in the same format (one of those of `path`); `*` matches any text."""
+    """Branch, tag or commit of the repository; a commit fixes the content."""
+    paths: list[str] = Field(min_length=1)
+    """Files within the repository, all in the same format (one of those of `path`), such as `data/*.parquet`; `*`
+    matches any text."""
     stream: bool = False
-    """Whether the .parquet or .jsonl files of the Hub are read over the network every time instead of being downloaded
-    once."""
-    column: str | None = None
-    """Name of the column that contains a mapping from language code to text, such as `translation`."""
-    columns: dict[str, str] | None = None
-    """Language code -> column with its text, if columns are not named after language codes. In TSV and CSV files
-    without a header, columns are given by number, starting from 1."""
-    score: str | None = None
-    """Training corpora only: the column that contains a score for each pair, where higher is better. For `files`, the
-    name of a file with one score per line; for `moses` and `opus`, the suffix of such a file in the archive."""
-    sha256: str | dict[str, str] | None = None
-    """Expected SHA-256 of the file or of the `opus` archive; for `files`, one per language. A mismatch is an error."""
+    """Whether .parquet or .jsonl files are read over the network every time instead of being downloaded once."""
+
+    @model_validator(mode="after")
+    def _check_paths(self) -> Hub:
+        problems, endings = [], {Path(path).suffix for path in self.paths}
+        if len(endings) > 1:
+            problems.append(f"paths must all have the same suffix, found {sorted(endings)}")
+        if self.stream and not endings <= {".parquet", ".jsonl"}:
+            problems.append(f"stream needs .parquet or .jsonl files, found {sorted(endings)}")
+        raise_together(problems)
+        return self
+
+
+class Source(Section):
+    """Settings of every source."""
+
     pairs: int | None = Field(None, ge=1)
     """Expected number of pairs read; any other number is an error."""
     name: str | None = None
     """Name of the corpus in reports; by default the name of the file or repository."""
-    license: str | None = None
+    license: Annotated[str, AfterValidator(_check_license)] | None = None
     """Licence of the text as its publisher states it, such as `CC BY 4.0`. It appears in model cards."""
+
+    @property
+    def label(self) -> str:
+        """The corpus name used in reports."""
+        match self:
+            case _ if self.name:
+                return self.name
+            case OpusSource():
+                return self.opus.replace("/", "-")
+            case HubSource():
+                return self.hub
+            case PathSource():
+                return Path(without_query(self.path)).name
+            case FilesSource():
+                return Path(without_query(next(iter(self.files.values()), "?"))).name
+        raise TypeError(type(self))
+
+
+class FilesSource(Source, Files):
+    """Aligned files as a source."""
+
+
+class PathSource(Source, Columns, Paths):
+    """Files that contain both languages as a source."""
+
+
+class OpusSource(Source, Opus):
+    """A corpus of OPUS as a source."""
+
+
+class HubSource(Source, Columns, Hub):
+    """A dataset on the Hub as a source."""
+
+
+class TrainSource(Source):
+    """Settings that only training corpora have."""
+
+    score: Column | None = None
+    """The column that contains a score for each pair, where higher is better. For `files`, the name of a file with one
+    score per line; for `moses` and `opus`, the suffix of such a file in the archive."""
     repeat: int = Field(1, ge=1, le=1000)
-    """Training corpora only: how many times each pair that is kept occurs in the training text."""
+    """How many times each pair that is kept occurs in the training text."""
     weight: float | None = Field(None, gt=0.0)
-    """Training corpora only: share of the training examples, relative to the weights of the other corpora; null:
-    proportional to its size. It can be changed without preparing the data again."""
+    """Share of the training examples, relative to the weights of the other corpora; null: proportional to its size. It
+    can be changed without preparing the data again."""
     clean: CorpusClean | None = None
-    """Training corpora only: cleaning steps that differ from `data.clean`."""
-
-    @field_validator("columns", mode="before")
-    @classmethod
-    def _numbers_are_names(cls, columns: object) -> object:
-        if not isinstance(columns, dict):
-            return columns
-        return {key: _number_as_name(value) for key, value in columns.items()}
-
-    @field_validator("score", mode="before")
-    @classmethod
-    def _number_is_name(cls, score: object) -> object:
-        return _number_as_name(score)
-
-    @field_validator("sha256", mode="before")
-    @classmethod
-    def _check_sha256(cls, sha256: object) -> object:
-        for value in sha256.values() if isinstance(sha256, dict) else [sha256]:
-            if value is not None and not (isinstance(value, str) and re.fullmatch("[0-9a-fA-F]{64}", value)):
-                raise ValueError(f"must be 64 hexadecimal digits, by language for files; found {value!r}")
-        return sha256
-
-    @field_validator("license")
-    @classmethod
-    def _check_license(cls, license: str | None) -> str | None:  # noqa: A002 (the name of the setting)
-        if license is not None and not license.strip():
-            raise ValueError("is blank: name the licence, such as CC BY 4.0, or leave license out")
-        return license
+    """Cleaning steps that differ from `data.clean`."""
 
     @field_validator("repeat", mode="before")
     @classmethod
@@ -102,51 +199,77 @@ class Source(Section):
         return repeat
 
     @model_validator(mode="after")
-    def _check(self) -> Source:
-        problems = []
-        if sum(given is not None for given in (self.files, self.path, self.opus, self.hub)) != 1:
-            problems.append("give exactly one of files, path, opus and hub")
-        if self.hub is None and (self.paths or self.stream):
-            problems.append("paths and stream are only available with hub")
-        if self.hub is not None:
-            problems += self._problems_of_hub()
-        if self.opus is not None and not re.fullmatch(r"[^/\s]+(/[^/\s]+)?", self.opus):
-            problems.append(
-                f"opus: must be a corpus, optionally with its version, such as Europarl/v8; found {self.opus!r}"
-            )
-        if self.column is not None and self.columns is not None:
-            problems.append("give column or columns, not both")
-        if (self.files is not None or self.opus is not None) and (self.column or self.columns):
-            problems.append("column and columns are only available with path and hub")
+    def _check_score(self) -> TrainSource:
         if self.clean is not None and self.clean.min_score is not None and self.score is None:
-            problems.append("clean.min_score needs score, which names the column or file with the scores")
-        if self.path is None and (self.format is not None or self.members != "*"):
-            problems.append("format and members are only available with path")
-        if self.sha256 is not None and (self.hub or isinstance(self.sha256, str) == bool(self.files)):
-            problems.append(
-                "sha256 must be text for path and opus, and a mapping from language to text for files; "
-                "for hub, set revision to a commit instead"
-            )
-        problems += [problem for name in (self.path, *(self.files or {}).values()) if (problem := _url_problem(name))]
-        raise_together(problems)
+            raise ValueError("clean.min_score needs score, which names the column or file with the scores")
         return self
 
-    def _problems_of_hub(self) -> Iterator[str]:
-        if not self.paths:
-            yield "hub needs paths, the files within the repository, such as data/*.parquet"
-        endings = {Path(path).suffix for path in self.paths}
-        if len(endings) > 1:
-            yield f"paths must all have the same suffix, found {sorted(endings)}"
-        if self.stream and not endings <= {".parquet", ".jsonl"}:
-            yield f"stream needs .parquet or .jsonl files, found {sorted(endings)}"
 
-    @property
-    def label(self) -> str:
-        """The corpus name used in reports."""
-        if self.opus is not None:
-            return self.name or self.opus.replace("/", "-")
-        file = self.path or next(iter((self.files or {"": "?"}).values()))
-        return self.name or self.hub or Path(without_query(file)).name
+class TrainFiles(TrainSource, FilesSource):
+    """Aligned files as a training corpus."""
+
+
+class TrainPath(TrainSource, PathSource):
+    """Files that contain both languages as a training corpus."""
+
+
+class TrainOpus(TrainSource, OpusSource):
+    """A corpus of OPUS as a training corpus."""
+
+
+class TrainHub(TrainSource, HubSource):
+    """A dataset on the Hub as a training corpus."""
+
+
+def score_of(source: Source) -> str | None:
+    """Return where a source has scores; None if it has none, as all but training corpora."""
+    return source.score if isinstance(source, TrainSource) else None
+
+
+KINDS: dict[str, type[TrainSource]] = {"files": TrainFiles, "path": TrainPath, "opus": TrainOpus, "hub": TrainHub}
+"""The kinds of sources by the setting that each must have, with all settings that they can have."""
+
+
+def kind_of(source: object) -> str | None:
+    """Return the kind of a source, or of its settings as a mapping; None if they do not determine one."""
+    if isinstance(source, Mapping):
+        given = [kind for kind in KINDS if source.get(kind) is not None]
+        return given[0] if len(given) == 1 else None
+    return next((kind for kind in KINDS if hasattr(source, kind)), None)
+
+
+def tag(source: object) -> str | None:
+    """Return the tag of a source's kind, which pydantic inserts into the location of an error."""
+    kind = kind_of(source)
+    return None if kind is None else f"<{kind}>"
+
+
+NO_KIND = "kind_of_source"
+"""Type of the error for a source whose kind is not determined."""
+_BY_KIND = Discriminator(
+    tag, custom_error_type=NO_KIND, custom_error_message="be a mapping with exactly one of files, path, opus and hub"
+)
+_MONO_KIND = Discriminator(tag, custom_error_type=NO_KIND, custom_error_message="be a mapping with either files or hub")
+AnySource: TypeAlias = Annotated[
+    Annotated[FilesSource, Tag("<files>")]
+    | Annotated[PathSource, Tag("<path>")]
+    | Annotated[OpusSource, Tag("<opus>")]
+    | Annotated[HubSource, Tag("<hub>")],
+    _BY_KIND,
+]
+"""A development or test set."""
+AnyTrainSource: TypeAlias = Annotated[
+    Annotated[TrainFiles, Tag("<files>")]
+    | Annotated[TrainPath, Tag("<path>")]
+    | Annotated[TrainOpus, Tag("<opus>")]
+    | Annotated[TrainHub, Tag("<hub>")],
+    _BY_KIND,
+]
+"""A training corpus."""
+MonoSource: TypeAlias = Annotated[
+    Annotated[FilesSource, Tag("<files>")] | Annotated[HubSource, Tag("<hub>")], _MONO_KIND
+]
+"""A source of monolingual text."""
 
 
 NOT_STATED = "not stated"
@@ -167,20 +290,3 @@ def without_query(name: str) -> str:
 def is_url(name: str) -> bool:
     """Whether a file name is a URL."""
     return "://" in name
-
-
-def _url_problem(name: str | None) -> str | None:
-    if name is None or not is_url(name):
-        return None
-    if not name.startswith(("https://", "http://")):
-        return f"{name}: only https:// and http:// URLs are supported"
-    host = name.split("/")[2]
-    return (
-        f"{host.rpartition('@')[2]}: the URL contains a password, which would be recorded; download the file yourself"
-        if "@" in host
-        else None
-    )
-
-
-def _number_as_name(value: object) -> object:
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value

@@ -1,16 +1,202 @@
-"""Settings of training."""
+"""Settings of training: objectives, modifiers, stages and the section itself, and what they need of the data."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from nmt.config.modifiers import ModifiersConfig
+from nmt.config.data import LABEL, DataConfig
 from nmt.config.section import Section, raise_together
-from nmt.config.stages import Stage
+from nmt.config.source import OpusSource, PathSource
 
 PairNegative = Literal["shuffled", "cut", "replaced", "number", "copied"]
+MASK_SPAN = 3.5
+
+
+class DenoisingConfig(Section):
+    """Settings of the objective denoising."""
+
+    languages: list[str] = Field([])
+    """Languages to learn from; []: both languages."""
+    noise: Literal["infilling", "span"] = "infilling"
+    """How a line is masked. infilling: several spans are each replaced by one mask, and the decoder restores the whole
+    line; BLEU and chrF compare the restored lines of the development set with the original ones. span: the pieces of
+    one span are replaced, 80 % by masks and 10 % by random pieces, while 10 % stay (MASS; Song et al., 2019); the
+    decoder predicts the pieces of the span and reads masks in place of those before it."""
+    mask_share: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
+    """Mean share of the pieces of a line that are masked. null: 0.35, or 0.5 with noise: span."""
+    mask_span: float = Field(MASK_SPAN, ge=1.0)
+    """noise: infilling: mean length of a span in pieces (Poisson distribution). Each span is replaced by one mask; for
+    a span of length 0, a mask is inserted."""
+
+    @property
+    def masked_share(self) -> float:
+        """`mask_share`, or its default for `noise`."""
+        return self.mask_share or (0.5 if self.noise == "span" else 0.35)
+
+    @model_validator(mode="after")
+    def _check(self) -> DenoisingConfig:
+        if self.noise == "span" and self.mask_span != MASK_SPAN:
+            raise ValueError("mask_span: not available with noise: span, whose length is set by mask_share")
+        return self
+
+
+class MaskedConfig(Section):
+    """Settings of the objective masked."""
+
+    languages: list[str] = Field([])
+    """Languages to learn from; []: both languages."""
+    mask_share: float = Field(0.15, gt=0.0, lt=1.0)
+    """Mean share of the pieces of a line that are masked."""
+    mask_words: bool = False
+    """Whether to mask all pieces of a word together, for languages written with spaces."""
+    pair_task: bool = False
+    """Also learn to recognise translations. Each pair is one sequence, masked on both sides, and half of the pairs have
+    a wrong side. The cross-entropy of this decision (the mean over the pairs) is added to the loss."""
+    pair_negatives: Annotated[list[PairNegative], Field(min_length=1)] = Field(["shuffled"])
+    """pair_task: how a wrong source or target is made; one kind is drawn per pair, with equal probability. shuffled:
+    taken from another pair of similar length. cut: its second half is removed. replaced: a word is replaced by one of
+    another pair. number: a digit is changed. copied: a copy of the other side. If a kind is impossible for a pair, such
+    as number without digits, another kind is used."""
+
+    @model_validator(mode="after")
+    def _check(self) -> MaskedConfig:
+        if self.pair_task and self.languages:
+            raise ValueError("languages: not available with pair_task, which uses both languages")
+        return self
+
+
+class CausalConfig(Section):
+    """Settings of the objective causal."""
+
+    languages: list[str] = Field([])
+    """Languages to learn from; []: the target language."""
+
+
+class ClassificationConfig(Section):
+    """Settings of the objective classification."""
+
+    lm_weight: float = Field(0.0, ge=0.0)
+    """With model.kind: decoder: weight of an auxiliary language model loss (the mean over the pieces of each text),
+    added to the loss of the labels; Radford et al. (2018) use 0.5."""
+
+
+OBJECTIVE_SECTIONS: dict[str, type[Section]] = {
+    "denoising": DenoisingConfig,
+    "masked": MaskedConfig,
+    "causal": CausalConfig,
+    "classification": ClassificationConfig,
+}
+"""The sections of `training` with settings of one objective, by its name."""
+
+
+Rate = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class ModifiersConfig(Section):
+    """Data augmentation: the share of training pairs to which each modifier is applied. Pairs are drawn anew in every
+    epoch, and at most one modifier is applied to a pair."""
+
+    upper_case: Rate = 0.0
+    """Convert both sides to upper case, if the script of the source has case; typically 0.07."""
+    title_case: Rate = 0.0
+    """Capitalize Each Word on both sides, if the script of the source has case; typically 0.05."""
+    lower_case: Rate = 0.0
+    """Convert the source to lower case; the target keeps its capitals. Typically 0.05."""
+    typos: Rate = 0.0
+    """Swap, omit or double some letters of the source or replace them by neighbours on the keyboard (alphabetic scripts
+    only); typically 0.05."""
+    drop_end_punctuation: Rate = 0.0
+    """Remove sentence-final punctuation from both sides, if both have it; typically 0.2."""
+    noise: Rate = 0.0
+    """Replace both sides by the same line of random symbols of many scripts, so that the model learns to copy unknown
+    text; typically 0.0005."""
+    placeholders: Rate = 0.0
+    """Replace numbers, addresses and names that are the same on both sides by placeholders such as {name} or %s, so
+    that the model learns to copy placeholders; typically 0.01."""
+    tags: Rate = 0.0
+    """Put tags such as <b> and </b> around both sides, or around a number, an address or a name that is the same on
+    both, so that the model learns to copy tags; typically 0.005."""
+    terms: Rate = 0.0
+    """Insert the glossary's translation, between marks, after terms of the source that the target translates as the
+    glossary says, so that the model learns to follow a glossary (search.inline_terms); typically 0.1."""
+    glossary: str | None = None
+    """The glossary for `terms`, in data.direction, with a source term, a tab and its translation per line, as for nmt
+    translate --glossary. It should cover as many words of the training text as possible."""
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """The modifiers with a rate above 0, with their rates."""
+        return {name: value for name, value in self if isinstance(value, float | int) and value > 0}
+
+    @model_validator(mode="after")
+    def _check(self) -> ModifiersConfig:
+        problems = []
+        if (total := sum(self.rates.values())) > 1 + 1e-9:
+            problems.append(f"the rates add up to {total:g}, but must be at most 1: a pair is modified at most once")
+        if self.terms and self.glossary is None:
+            problems.append("terms: needs a glossary, a file with terms and their translations")
+        if self.glossary is not None and not self.terms:
+            problems.append("glossary: has no effect unless terms is above 0")
+        raise_together(problems)
+        return self
+
+
+class Stage(Section):
+    """A part of the training with its own mixture of the training corpora."""
+
+    weights: dict[str, float] | None = None
+    """Name of a training corpus -> its weight. Weights need not add up to 1; corpora without a weight are not used in
+    this stage. null: the mixture of `data`."""
+    temperature: float | None = Field(None, ge=1.0)
+    """Replaces `data.temperature` in this stage; an alternative to `weights`."""
+    steps: int | None = Field(None, ge=1)
+    """Length of the stage in updates; must be given for every stage except the last."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Stage:
+        problems = []
+        if self.weights is not None:
+            if self.temperature is not None:
+                problems.append("give weights or temperature, not both")
+            problems += [f"weights.{name}: must be at least 0, found {weight:g}"
+                         for name, weight in self.weights.items() if weight < 0]  # fmt: skip
+            if not any(weight > 0 for weight in self.weights.values()):
+                problems.append("weights: at least one must be above 0")
+        raise_together(problems)
+        return self
+
+
+def mixing_problems(data: DataConfig, stages: Sequence[Stage]) -> Iterator[str]:
+    """Yield problems of the mixture of the training corpora."""
+    weights = [source.weight for source in data.train]
+    if any(weights) and not all(weights):
+        lacking = next(i for i, weight in enumerate(weights) if weight is None)
+        yield f"data.train.{lacking}.weight: must be given because other corpora have a weight"
+    if data.temperature is not None and any(weights):
+        yield "data.temperature: not available together with weights of corpora; give one of them"
+    yield from (f"data.train.{i}.repeat: not available together with weight; give one of them"
+                for i, source in enumerate(data.train) if source.weight is not None and source.repeat > 1)  # fmt: skip
+    names = Counter(source.label for source in data.train)
+    for i, stage in enumerate(stages):
+        key = f"training.stages.{i}"
+        is_last = i == len(stages) - 1
+        if is_last and stage.steps is not None:
+            yield f"{key}.steps: not available in the last stage, which lasts until training ends"
+        if not is_last and stage.steps is None:
+            yield f"{key}.steps: must be given because this is not the last stage"
+        for name in stage.weights or ():
+            if names[name] != 1:
+                found = "is not a training corpus" if name not in names else "is the name of several corpora"
+                yield f"{key}: {name} {found}: {', '.join(names)}; data.train.*.name sets a name"
+    if stages and all(stage.weights or stage.temperature for stage in stages) and (data.temperature or any(weights)):
+        yield "training.stages: every stage has its own mixture, so the weights or temperature in data have no effect"
+
+
+Objective = Literal["translation", "denoising", "masked", "causal", "classification"]
 
 
 class TrainingConfig(Section):
@@ -45,42 +231,21 @@ class TrainingConfig(Section):
     max_tokens: Annotated[int, Field(ge=2)] | Literal["auto"] = 8192
     """Maximum size of a micro-batch in tokens including padding (rows x longest side). This affects memory, not what
     the model learns. auto: the largest size that fits into memory, measured once at the start of the run."""
-    pool_pairs: int = Field(30_000, ge=30_000)
-    """Number of pairs that are sorted by length together. Larger pools need less padding."""
-    objective: Literal["translation", "denoising", "masked", "causal", "classification"] = "translation"
+    objective: Objective = "translation"
     """What the model learns. translation: to translate the training pairs. denoising: to restore lines in which spans
-    of pieces are masked (Lewis et al., 2019); with noise: infilling, BLEU and chrF compare the restored lines of the
-    development set with the original ones. masked: to predict masked pieces of a line (Devlin et al., 2019). causal: to
-    predict each piece from those before it, as a language model does. classification: to predict the label of a text,
-    with data.direction: en-label; the loss of an update is the mean over its texts. denoising, masked and causal learn
-    from single lines, of the training pairs and of data.mono, and need a joint vocabulary if these are in both
+    of pieces are masked (Lewis et al., 2019). masked: to predict masked pieces of a line (Devlin et al., 2019). causal:
+    to predict each piece from those before it, as a language model does. classification: to predict the label of a
+    text, with data.direction: en-label; the loss of an update is the mean over its texts. denoising, masked and causal
+    learn from single lines, of the training pairs and of data.mono, and need a joint vocabulary if these are in both
     languages; they serve as pre-training for a run with init_from."""
-    languages: list[str] = Field([])
-    """denoising, masked, causal: languages to learn from. []: both languages, or the target language for causal."""
-    noise: Literal["infilling", "span"] = "infilling"
-    """denoising: how a line is masked. infilling: several spans are each replaced by one mask, and the decoder restores
-    the whole line. span: the pieces of one span are replaced, 80 % by masks and 10 % by random pieces, while 10 % stay
-    (MASS; Song et al., 2019); the decoder predicts the pieces of the span and reads masks in place of those before
-    it."""
-    mask_share: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
-    """denoising, masked: mean share of the pieces of a line that are masked. null: 0.35 for denoising, 0.5 with noise:
-    span, and 0.15 for masked."""
-    lm_weight: float = Field(0.0, ge=0.0)
-    """classification with model.kind: decoder: weight of an auxiliary language model loss (the mean over the pieces of
-    each text), added to the loss of the labels; Radford et al. (2018) use 0.5."""
-    mask_span: float = Field(3.5, ge=1.0)
-    """noise: infilling: mean length of a span in pieces (Poisson distribution). Each span is replaced by one mask; for
-    a span of length 0, a mask is inserted."""
-    mask_words: bool = False
-    """masked: whether to mask all pieces of a word together, for languages written with spaces."""
-    pair_task: bool = False
-    """masked: also learn to recognise translations. Each pair is one sequence, masked on both sides, and half of the
-    pairs have a wrong side. The cross-entropy of this decision (the mean over the pairs) is added to the loss."""
-    pair_negatives: Annotated[list[PairNegative], Field(min_length=1)] = Field(["shuffled"])
-    """pair_task: how a wrong source or target is made; one kind is drawn per pair, with equal probability. shuffled:
-    taken from another pair of similar length. cut: its second half is removed. replaced: a word is replaced by one of
-    another pair. number: a digit is changed. copied: a copy of the other side. If a kind is impossible for a pair, such
-    as number without digits, another kind is used."""
+    denoising: DenoisingConfig = DenoisingConfig()
+    """Settings of the objective denoising."""
+    masked: MaskedConfig = MaskedConfig()
+    """Settings of the objective masked."""
+    causal: CausalConfig = CausalConfig()
+    """Settings of the objective causal."""
+    classification: ClassificationConfig = ClassificationConfig()
+    """Settings of the objective classification."""
     label_smoothing: float = Field(0.1, ge=0.0, lt=1.0)
     """Probability mass spread uniformly over the vocabulary or the labels (Szegedy et al., 2016)."""
     consistency: Literal["none", "rdrop", "simcut"] = "none"
@@ -97,11 +262,9 @@ class TrainingConfig(Section):
     cut_rate: float = Field(0.05, ge=0.0, lt=1.0)
     """simcut: probability that the embedding of a token is replaced by zeros. Its position embedding stays, and the end
     of the source is never cut."""
-    src_bpe_dropout: float = Field(0.0, ge=0.0, lt=1.0)
-    """BPE-dropout (Provilkov et al., 2020): probability that a merge is skipped when the source is segmented, which is
-    done anew in every epoch; typically 0.1. It does not apply to translation and validation."""
-    tgt_bpe_dropout: float = Field(0.0, ge=0.0, lt=1.0)
-    """BPE-dropout of the target."""
+    bpe_dropout: float = Field(0.0, ge=0.0, lt=1.0)
+    """BPE-dropout (Provilkov et al., 2020): probability that a merge is skipped when text is segmented, which is done
+    anew in every epoch; typically 0.1. It does not apply to labels, translation and validation."""
     modifiers: ModifiersConfig = ModifiersConfig()
     """Data augmentation (case, typos, noise, terms and others); off by default."""
     both_directions: bool = False
@@ -181,7 +344,9 @@ class TrainingConfig(Section):
     def writes_text(self) -> bool:
         """Whether validation translates or restores the development set and scores the text. With `noise: span` only
         single spans are predicted."""
-        return self.objective == "translation" or (self.objective == "denoising" and self.noise == "infilling")
+        return self.objective == "translation" or (
+            self.objective == "denoising" and self.denoising.noise == "infilling"
+        )
 
     @property
     def selected_by(self) -> str:
@@ -193,11 +358,10 @@ class TrainingConfig(Section):
         return "bleu" if self.writes_text else "loss"
 
     @property
-    def masked_share(self) -> float:
-        """`mask_share`, or its default for the objective."""
-        if self.objective != "denoising":
-            return self.mask_share or 0.15
-        return self.mask_share or (0.5 if self.noise == "span" else 0.35)
+    def languages(self) -> list[str]:
+        """The languages that an objective of single lines is restricted to."""
+        section = getattr(self, self.objective, None)
+        return getattr(section, "languages", [])
 
     @property
     def idle_rate(self) -> str:
@@ -221,16 +385,15 @@ class TrainingConfig(Section):
             )
         if self.objective != "translation":
             problems += self._only_of_pairs()
-        elif self.languages:
-            problems.append("languages: not available with objective: translation")
-        if self.pair_task and self.objective != "masked":
-            problems.append(f"pair_task: only available with objective: masked, found {self.objective}")
-        if self.pair_task and self.languages:
-            problems.append("languages: not available with pair_task, which learns both languages")
-        problems += self._against_one_span()
-        problems += self._against_classification()
+        for name, section in OBJECTIVE_SECTIONS.items():
+            if name != self.objective and getattr(self, name) != section():
+                problems.append(f"{name}: only available with objective: {name}, found {self.objective}")
+        if self.objective == "classification" and self.consistency != "none" and self.consistency_weight:
+            problems.append("consistency: not available with objective: classification")
+        if self.objective != "classification" and self.select_by == "accuracy":
+            problems.append("select_by: accuracy is only available with objective: classification")
         if not self.writes_text and self.select_by in ("bleu", "chrf"):
-            what = "noise: span" if self.noise == "span" else f"objective: {self.objective}"
+            what = "noise: span" if self.objective == "denoising" else f"objective: {self.objective}"
             problems.append(f"select_by: {self.select_by} needs translations, but {what} writes none; use loss or auto")
         if self.cooldown and self.ends_at_max_steps:
             problems.append(f"cooldown: must be 0 with the {self.schedule} schedule, which already decays to 0")
@@ -244,29 +407,43 @@ class TrainingConfig(Section):
         given = {
             "modifiers": self.modifiers.rates,
             "both_directions": self.both_directions,
-            "src_bpe_dropout": self.src_bpe_dropout,
-            "tgt_bpe_dropout": self.tgt_bpe_dropout,
+            "bpe_dropout": self.bpe_dropout,
         }
         return [f"{name}: not available with objective: {self.objective}" for name, value in given.items() if value]
 
-    def _against_one_span(self) -> list[str]:
-        """Return problems of settings that conflict with `noise: span`."""
-        if self.noise != "span":
-            return []
-        problems = []
-        if self.objective != "denoising":
-            problems.append(f"noise: span is only available with objective: denoising, found {self.objective}")
-        if self.mask_span != type(self).model_fields["mask_span"].default:
-            problems.append("mask_span: not available with noise: span, whose length is set by mask_share")
-        return problems
 
-    def _against_classification(self) -> list[str]:
-        """Return problems of settings that conflict with classification or need it."""
-        if self.objective != "classification":
-            given = {"lm_weight": self.lm_weight, "select_by: accuracy": self.select_by == "accuracy"}
-            return [f"{name}: only available with objective: classification" for name, value in given.items() if value]
-        given = {
-            "consistency": self.consistency != "none" and self.consistency_weight,
-            "languages": bool(self.languages),
-        }
-        return [f"{name}: not available with objective: classification" for name, value in given.items() if value]
+_PAIR_STEPS = ("overlap_sides", "max_ratio_spread", "misaligned", "max_ratio")
+_PAIR_REASONS = {"copied", "links", "tags", "numbers", "sentences", "truncated"}
+_PAIR_FORMATS = ("tmx", "xliff", "po", "moses")
+
+
+def label_problems(data: DataConfig, training: TrainingConfig) -> Iterator[str]:
+    """Yield problems of the settings if the corpus consists of texts with labels; nothing if it has translations."""
+    if data.src == LABEL:
+        yield f"data.direction: labels must be the target: {data.tgt}-{LABEL}, not {data.direction}"
+    if not data.has_labels:
+        return
+    if LABEL in data.mono:
+        yield f"data.mono: {LABEL} is not a language"
+    for where, source in data.sources():
+        if isinstance(source, OpusSource) or (isinstance(source, PathSource) and source.format in _PAIR_FORMATS):
+            kind = source.format if isinstance(source, PathSource) else "opus"
+            yield f"data.{where}: {kind} contains translations, not labels"
+    if data.max_ratio != DataConfig.model_fields["max_ratio"].default:
+        yield f"data.max_ratio: not available with {data.direction}: labels have no length to compare"
+    for where, clean in [("", data.clean), *((f"train.{i}.", source.clean) for i, source in enumerate(data.train))]:
+        for name in _PAIR_STEPS:
+            if getattr(clean, name, None):
+                yield f"data.{where}clean.{name}: not available with {data.direction}: it compares two texts"
+        for reason in sorted(_PAIR_REASONS & {*((clean and clean.drop) or ())}):
+            yield f"data.{where}clean.drop: {reason} is not available with {data.direction}: it compares two texts"
+        if LABEL in ((clean and clean.block_lists) or ()):
+            yield f"data.{where}clean.block_lists: {LABEL} is not text and has no block list"
+    given = {
+        "both_directions": training.both_directions,
+        "masked.pair_task": training.masked.pair_task,
+        "objective: denoising": training.objective == "denoising",
+        "modifiers": bool(training.modifiers.rates),
+    }
+    for name in (name for name, value in given.items() if value):
+        yield f"training.{name}: not available with data.direction: {data.direction}, whose target is a label"

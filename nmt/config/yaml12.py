@@ -74,6 +74,8 @@ class _Loader(yaml.SafeLoader):
             raise yaml.MarkedYAMLError(problem=f"the number {shown(text)} is too large", problem_mark=node.start_mark)
         if is_whole:
             return int(text, 0) if text.startswith(("0x", "0o")) else int(text)
+        if re.fullmatch("[-+]?[0-9]+e[+]?[0-9]{1,2}", text) and abs(float(text)) < 10**_MAX_DIGITS:
+            return int(float(text))  # 1e3 is a number of steps, too
         return float(text.replace(".inf", "inf").replace(".nan", "nan"))
 
 

@@ -1,4 +1,4 @@
-"""Pairs of lines, and the batches that are gathered from them, padded or packed.
+"""Pairs of lines, and padded or packed batches of them.
 
 Legend: P pairs of the corpus, B sentences of a batch, S source and T target length, end of sentence counted.
 
@@ -22,7 +22,6 @@ import torch
 from torch import Tensor
 
 from nmt.data.corpus import Integers, Side, Split, lines_of
-from nmt.data.cutting import narrow
 from nmt.data.mixing import Segments
 from nmt.text.tokenizer import BOS, EOS, MASK, PAD
 
@@ -31,6 +30,11 @@ Indices = npt.NDArray[np.int64]
 Scored = npt.NDArray[np.bool_]
 
 _BLOCK = 1 << 18  # pairs processed together in a scan of all
+
+
+def narrow(numbers: Integers) -> Integers:
+    """Copy to the smallest unsigned integer type; numpy sorts two-byte integers many times faster."""
+    return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ def unpadded(lines: Tensor) -> list[Indices]:
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy a CPU tensor to `device` asynchronously, which takes pinned memory."""
+    """Copy a CPU tensor to `device` asynchronously, through pinned memory."""
     return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
@@ -189,7 +193,7 @@ class Pairs:
         labels: Indices | None = None,
         masks_inputs: bool = False,
     ) -> Pairs:
-        """Make pairs of the lines of `src` and `tgt`, which must be equally many; `segments`: those of a window.
+        """Pair the lines of `src` and `tgt`, which must be equally many; `segments`: those of a window.
 
         `scored`: of each target, end of sentence counted, the tokens that the loss is of; None: all. With
         `masks_inputs` the decoder reads MASK in place of those that are not scored. `labels` (P,): classes. The sum of
@@ -213,7 +217,7 @@ class Pairs:
 
     @property
     def n_scored(self) -> int:
-        """Number of target tokens that the loss is of."""
+        """Number of target tokens in the loss."""
         if self._scored is None:
             return self.lengths.tgt.sum()
         return int(sum(np.count_nonzero(scored) for scored in self._scored))
@@ -335,7 +339,7 @@ class Packing:
 
     @staticmethod
     def _scored(padded: Batch) -> Tensor | None:
-        """Return the places of the tokens of the loss in the row, unless they are all tokens."""
+        """Return the positions in the row of the tokens in the loss; None if all are."""
         is_token = padded.tgt_mask.flatten()
         if padded.n_tokens == int(is_token.sum()):
             return None

@@ -48,20 +48,17 @@ class BpeDropout:
         training: TrainingConfig,
         segments: Segments | None = None,
     ) -> None:
-        """The rates apply to source and target of each training pair, whichever its direction.
-
-        A line that would have more than `data.max_pieces` pieces keeps those it has without dropout. `segments`: the
+        """A line that would have more than `data.max_pieces` pieces keeps those it has without dropout. `segments`: the
         rows of the pairs of a window.
         """
         self._split, self._segments, self._seed, self._max_pieces = split, segments, training.seed, data.max_pieces
-        self._rates = training.src_bpe_dropout, training.tgt_bpe_dropout
         src, tgt = data.src, data.tgt
         self._languages = [(src, tgt), (tgt, src)] if training.both_directions else [(src,), (tgt,)]
-        sides = zip(self._languages, self._rates, strict=True)
-        wanted = sorted({(name, rate) for names, rate in sides for name in names if rate > 0})
-        words = {name: _Words(split, name, tokenizers[name]) for name in sorted({name for name, _ in wanted})}
         self._cuts = {
-            (name, rate): _Cuts(words[name], Merges(tokenizers[name]), rate, training.seed) for name, rate in wanted
+            name: _Cuts(
+                _Words(split, name, tokenizers[name]), Merges(tokenizers[name]), training.bpe_dropout, self._seed
+            )
+            for name in sorted((src, tgt))
         }
 
     def pairs(self, epoch: int, poll: Callable[[], None] = lambda: None) -> Pairs:
@@ -74,14 +71,11 @@ class BpeDropout:
 
     def _side(self, epoch: int, number: int, poll: Callable[[], None]) -> Side:
         """Return all sources (number 0) or all targets (1)."""
-        names, rate = self._languages[number], self._rates[number]
         key = key_of(self._seed, epoch, number)
-        parts: list[Side] = []
-        for i, name in enumerate(names):
-            if rate > 0:
-                parts.append(self._cuts[name, rate].lines(key, partial(self._rows, i, poll), self._max_pieces))
-            else:
-                parts.append(Lines(self._split.ids(name), self._split.ends(name)))
+        parts = [
+            self._cuts[name].lines(key, partial(self._rows, i, poll), self._max_pieces)
+            for i, name in enumerate(self._languages[number])
+        ]
         return Joined(*parts) if len(parts) == 2 else parts[0]
 
     def _rows(self, direction: int, poll: Callable[[], None], start: int, stop: int) -> _Numbers:
@@ -178,7 +172,7 @@ class _Cuts:
         self._forget()
 
     def _forget(self) -> None:
-        """Clear the cache but for the words without dropout."""
+        """Clear the cache, except for the words without dropout."""
         words = self._words
         self._made = np.full(N_CUTS * len(words.different), -1, np.int32)
         self._ids = array(words.dtype.char, b"".join(words.different))

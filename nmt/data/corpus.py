@@ -209,7 +209,7 @@ class Lines:
         return starts, self._ends[rows] - starts
 
     def between(self, firsts: Rows, stops: Rows) -> Integers:
-        """Return the concatenated ids of runs of lines: of each, line `firsts[i]` to the one before `stops[i]`."""
+        """Return the concatenated ids of runs of lines: run i is lines `firsts[i]` to `stops[i]` - 1."""
         last_begins, last_lengths = self.spans(stops - 1)
         begins, ends, ids = self.spans(firsts)[0], last_begins + last_lengths, np.asarray(self._ids)
         return np.concatenate([ids[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)])
@@ -245,7 +245,7 @@ class Joined:
 
 
 def merged(n_lines: int, parts: Sequence[tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]]) -> npt.NDArray[np.int64]:
-    """Merge padded lines: each part has the places of its lines, (n_lines,), and every line is in one of them."""
+    """Merge padded lines: each part has the indices of its lines, (n_lines,), and every line is in one part."""
     gathered = np.full((n_lines, max((lines.shape[1] for _, lines in parts), default=1)), PAD, np.int64)
     for places, lines in parts:
         gathered[places, : lines.shape[1]] = lines
@@ -336,11 +336,11 @@ class Corpus:
 
     @property
     def mono_languages(self) -> tuple[str, ...]:
-        """The languages that there is monolingual text in."""
+        """The languages of the monolingual text."""
         return tuple(self.manifest.mono)
 
     def mono(self, language: str) -> Split:
-        """Return the monolingual text of a language, of which it is a split. Raises DataError if there is none."""
+        """Return the monolingual text of a language as a split. Raises DataError if there is none."""
         if language not in self.manifest.mono:
             raise DataError(f"{self.directory.path}: no monolingual text in {language}; data.mono names it")
         return Split(self.directory, MONO, self.manifest.mono[language].lines)
@@ -370,7 +370,7 @@ class Corpus:
             if recorded is None or checksum(path) != recorded.sha256:
                 raise DataError(f"{path}: damaged, its checksum is not what was written; run nmt prepare again")
             if kind == "ends" and len(split.ends(language)) != split.n:
-                raise DataError(f"{self.directory.manifest}: damaged: {split.name} has another number of lines")
+                raise DataError(f"{self.directory.manifest}: damaged: {split.name} has a different number of lines")
 
 
 def _mapped(path: Path) -> npt.NDArray[Any]:
@@ -391,7 +391,5 @@ def read_manifest(directory: DataDir) -> Manifest:
     """Read the manifest of a data directory. Raises DataError if there is none, or one of another format."""
     if not directory.path.is_dir():
         raise DataError(f"{directory.path}: no such data directory; nmt prepare with the same --config makes it")
-    try:
-        return read_document(directory.manifest, Manifest, DataError, ADVICE, formats=(FORMAT, SHARDED_FORMAT))
-    except FileNotFoundError:
-        raise DataError(f"{directory.path}: no data directory: manifest.json is missing; run nmt prepare") from None
+    missing = f"{directory.path}: no data directory: manifest.json is missing; run nmt prepare"
+    return read_document(directory.manifest, Manifest, DataError, ADVICE, (FORMAT, SHARDED_FORMAT), missing)

@@ -1,4 +1,4 @@
-"""What an objective learns from: the pairs of the corpus or its lines, and how these are changed for it."""
+"""The examples of an objective: pairs or lines of the corpus, changed as the objective requires."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import numpy as np
 from nmt.config import Config
 from nmt.data.batching import Indices, Pairs, unpadded
 from nmt.data.corpus import Joined, Lines, Side
-from nmt.data.masking import Masking
+from nmt.data.masking import Infilling, Masking, OneSpan
 from nmt.data.mixing import Segments
-from nmt.data.noise import Infilling, OneSpan
 from nmt.data.pair_sequences import PairSequences, joined
 from nmt.text.tokenizer import EOS, Tokenizers
 
@@ -45,7 +44,7 @@ class Change(Protocol):
 def learned_pairs(
     config: Config, side_of: Callable[[str], Side], mono: Sequence[Side] = (), segments: Segments | None = None
 ) -> Pairs:
-    """Return what is learned from a text that has a side in each language, before it is changed.
+    """Return the examples of a text with a side in each language, before they are changed.
 
     Objectives of single lines learn pairs of the same line, of one language after the other, then of `mono`; the pair
     task has the sequence of a pair on both sides, classification the same text on both sides, with its label.
@@ -58,7 +57,7 @@ def learned_pairs(
         classes = labels.gather(np.arange(len(labels)), EOS)[:, 0]  # a label is one id
         return Pairs.of_sides(text, text, segments, labels=classes)
     src, tgt = side_of(config.data.src), side_of(config.data.tgt)
-    if config.training.pair_task:
+    if config.training.masked.pair_task:
         sequences = PairSequences(src, tgt)
         return Pairs.of_sides(sequences, sequences, segments)
     if config.training.both_directions:
@@ -69,11 +68,12 @@ def learned_pairs(
 def objective_change(config: Config, tokenizers: Tokenizers, seed: int) -> Change | None:
     """Return the change that the objective makes to pairs, if it makes one."""
     training = config.training
+    if training.objective == "denoising" and training.denoising.noise == "span":
+        return OneSpan(training.denoising, len(tokenizers[config.learned_languages[-1]]), seed)
     if training.objective == "denoising":
-        n_pieces = len(tokenizers[config.learned_languages[-1]])
-        return OneSpan(training, n_pieces, seed) if training.noise == "span" else Infilling(training, seed)
+        return Infilling(training.denoising, seed)
     if training.objective == "masked":
-        return Masking(training, tokenizers[config.learned_languages[-1]], config.data.max_pieces, seed)
+        return Masking(training.masked, tokenizers[config.learned_languages[-1]], config.data.max_pieces, seed)
     if config.joins_sides:
         return OneSequence()
     return None

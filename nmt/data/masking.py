@@ -1,30 +1,37 @@
-"""Masked language modelling: some pieces of a line are masked, and the model predicts them from all others (BERT;
-Devlin et al., 2019, arXiv:1810.04805). With `training.pair_task` a line is a pair, `source SEPARATOR target`
-(translation language modelling; Conneau and Lample, 2019, arXiv:1901.07291), and may be a wrong one.
+"""Objectives that mask pieces of a line: masked language modelling and denoising.
 
-Of the pieces that are chosen in a line, 80 % become MASK, 10 % a random learned piece, and 10 % stay. What is chosen is
-a function of (seed, epoch, row of the line), so that a resumed run learns from the same.
+* masked: some pieces of a line are masked, and the model predicts them from all others (BERT; Devlin et al., 2019,
+  arXiv:1810.04805). With `training.masked.pair_task` a line is a pair, `source SEPARATOR target` (translation language
+  modelling; Conneau and Lample, 2019, arXiv:1901.07291), and may be a wrong one. Of the pieces that are chosen in a
+  line, 80 % become MASK, 10 % a random learned piece, and 10 % stay.
+* denoising: spans of a line's pieces are masked, and the model restores the line (BART; Lewis et al., 2019,
+  arXiv:1910.13461), or one span, and it restores that (MASS; Song et al., 2019, arXiv:1905.02450). The pairs have the
+  same line on both sides; the source of each update is masked anew.
+
+What is masked is a function of (seed, epoch, row of the line), so that a resumed run learns from the same.
 
 Legend: N lines of an update, L pieces of all of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
-from nmt.config import TrainingConfig
+from nmt.config.training import DenoisingConfig, MaskedConfig
 from nmt.data.batching import Indices, Pairs, unpadded
 from nmt.data.corpus import Lines
-from nmt.data.corruptions import PairExamples
 from nmt.data.mixing import Segments
+from nmt.data.pair_sequences import PairExamples
 from nmt.data.random_numbers import Hashes, fractions, hashed, key_of
 from nmt.text.tokenizer import FIRST_LEARNED, MASK, N_SPECIAL, Tokenizer
 
 MASKED, REPLACED = 0.8, 0.1
 """Shares of the chosen pieces that become MASK, or a random piece."""
 
-_STREAM = 4  # BPE-dropout draws from 0 and 1, modifiers from 2, denoising from 3
+_MASKING_STREAM = 4  # BPE-dropout draws from 0 and 1, modifiers from 2, denoising from 3
 
 _Ids = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
@@ -33,9 +40,9 @@ _Bools = npt.NDArray[np.bool_]
 class Masking:
     """Masks the lines of updates, or their pairs."""
 
-    def __init__(self, settings: TrainingConfig, tokenizer: Tokenizer, max_pieces: int, seed: int) -> None:
+    def __init__(self, settings: MaskedConfig, tokenizer: Tokenizer, max_pieces: int, seed: int) -> None:
         """`tokenizer`: that of both languages; `max_pieces`: of each side of a wrong pair."""
-        self._share, self._seed, self._vocab_size = settings.masked_share, seed, len(tokenizer)
+        self._share, self._seed, self._vocab_size = settings.mask_share, seed, len(tokenizer)
         self._begins_word = np.array(tokenizer.begins_word()) if settings.mask_words else None
         self._examples = PairExamples(settings.pair_negatives, tokenizer, max_pieces) if settings.pair_task else None
 
@@ -46,7 +53,7 @@ class Masking:
         `PairSequences`, which get labels: 1 for a translation, 0 for a wrong pair, which is made with others of `rows`.
         """
         corpus_rows = pairs.corpus_rows(rows)
-        keys = hashed(key_of(self._seed, epoch, _STREAM), corpus_rows)
+        keys = hashed(key_of(self._seed, epoch, _MASKING_STREAM), corpus_rows)
         lines, labels = unpadded(pairs.batch(rows).tgt_out), None
         if self._examples is not None:
             lines, labels = self._examples.made(lines, _numbered(keys, 0))
@@ -76,7 +83,7 @@ class Masking:
         return masked, is_chosen
 
     def _chosen(self, line: Indices, position: Indices, is_text: _Bools, keys: Hashes) -> _Bools:
-        """Return which pieces, or words, are chosen: of each line the share, at least one, and none that is no text.
+        """Return which pieces, or words, are chosen: the given share of each line, at least one; only text is chosen.
 
         line, position, is_text: of each in order, by line.
         """
@@ -91,5 +98,94 @@ class Masking:
 
 
 def _numbered(keys: Hashes, number: int) -> Hashes:
-    """Return the random numbers of this number, one of each key."""
+    """Return random number `number` of each key."""
     return hashed(keys, np.array([number]))
+
+
+_DENOISING_STREAM = 3  # BPE-dropout draws from 0 and 1, modifiers from 2
+
+
+def infill(ids: _Ids, share: float, span: float, rng: np.random.Generator) -> _Ids:
+    """Return ids (L,) with spans of them replaced by one MASK each: text infilling.
+
+    share: of the ids, the part that is masked, on average; span: mean length of a span, drawn from a Poisson
+    distribution. A span of length 0 inserts a MASK.
+    """
+    n_masked = min(len(ids), int(share * len(ids) + rng.random()))
+    lengths: list[int] = []
+    while (left := n_masked - sum(lengths)) > 0:
+        lengths.append(min(int(rng.poisson(span)), left))
+    while len(lengths) > n_masked:  # so many are of length 0; no line becomes longer
+        lengths.remove(0)
+    is_span = rng.permutation(np.arange(len(lengths) + len(ids) - n_masked) < len(lengths))
+    noised, place, spans = np.full(len(is_span), MASK, np.int64), 0, iter(lengths)
+    for i, masks in enumerate(is_span.tolist()):
+        if masks:
+            place += next(spans)
+        else:
+            noised[i] = ids[place]
+            place += 1
+    return noised
+
+
+def mask_one_span(ids: _Ids, share: float, n_pieces: int, rng: np.random.Generator) -> tuple[_Ids, int, int]:
+    """Return ids (L,) with one span masked id by id, and the start and end of the span.
+
+    share: of the ids, the length of the span, rounded up or down at random, and at least one; it starts anywhere. As in
+    BERT, 80 % of its pieces become MASK, 10 % a random one of the vocabulary of `n_pieces`, and 10 % stay.
+    """
+    length = min(len(ids), max(1, int(share * len(ids) + rng.random())))
+    start = int(rng.integers(len(ids) - length + 1))
+    end = start + length
+    kind, drawn = rng.random(length), rng.integers(FIRST_LEARNED, n_pieces, length)
+    noised = ids.astype(np.int64)
+    noised[start:end] = np.where(kind < MASKED, MASK, np.where(kind < MASKED + REPLACED, drawn, noised[start:end]))
+    return noised, start, end
+
+
+class Infilling:
+    """Masks spans in the sources of updates; the targets are the whole lines."""
+
+    def __init__(self, settings: DenoisingConfig, seed: int) -> None:
+        self._seed, self._share, self._span = seed, settings.masked_share, settings.mask_span
+
+    def modified(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
+        """Return the pairs `rows` (N,) with masked sources; row i of the result is row `rows[i]`."""
+        corpus_rows, lines = pairs.corpus_rows(rows), unpadded(pairs.batch(rows).tgt_out)
+        generators = _generators(self._seed, epoch, corpus_rows)
+        noised = [infill(ids, self._share, self._span, rng) for ids, rng in zip(lines, generators, strict=True)]
+        return Pairs.of_sides(Lines.of(noised), Lines.of(lines), Segments.single(corpus_rows))
+
+
+class OneSpan:
+    """Masks a span in each source of an update; the loss covers its pieces only."""
+
+    def __init__(self, settings: DenoisingConfig, n_pieces: int, seed: int) -> None:
+        """`n_pieces`: size of the joint vocabulary."""
+        self._seed, self._share, self._n_pieces = seed, settings.masked_share, n_pieces
+
+    def modified(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
+        """Return the pairs `rows` (N,) with masked sources; row i of the result is row `rows[i]`.
+
+        The targets are the lines up to the end of the span: what follows is neither scored nor read for what is. Their
+        pieces are at their places in the line, and those before the span are masked in the decoder's input.
+        """
+        corpus_rows, lines = pairs.corpus_rows(rows), unpadded(pairs.batch(rows).tgt_out)
+        generators = _generators(self._seed, epoch, corpus_rows)
+        spans = [
+            mask_one_span(ids, self._share, self._n_pieces, rng) for ids, rng in zip(lines, generators, strict=True)
+        ]
+        noised, targets, scored = [], [], []
+        for ids, (source, start, end) in zip(lines, spans, strict=True):
+            noised.append(source)
+            targets.append(ids[:end])
+            places = np.arange(end + 1)  # the end of sentence counted
+            scored.append((places >= start) & (places < end))
+        return Pairs.of_sides(
+            Lines.of(noised), Lines.of(targets), Segments.single(corpus_rows), scored, masks_inputs=True
+        )
+
+
+def _generators(seed: int, epoch: int, corpus_rows: Indices) -> Iterator[np.random.Generator]:
+    """Yield the random numbers of each line."""
+    return map(np.random.default_rng, hashed(key_of(seed, epoch, _DENOISING_STREAM), corpus_rows).tolist())

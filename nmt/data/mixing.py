@@ -49,7 +49,7 @@ class Segments:
 
     @classmethod
     def single(cls, rows: Rows) -> Segments:
-        """Return segments of one pair each, so that pairs that are made anew keep their rows."""
+        """Return segments of one pair each, so that recreated pairs keep their rows."""
         return cls([(rows, np.ones_like(rows))], 0)
 
     def __len__(self) -> int:
@@ -95,19 +95,19 @@ class Stream:
 
 
 def _part(sizes: Rows, start: int, stop: int) -> tuple[Rows, Rows]:
-    """Cut runs of these sizes, one after the other, to `start` to `stop`: what is cut off each, and what is left."""
+    """Cut consecutive runs of these sizes to `start` to `stop`; return how much is cut off and left of each."""
     ends = np.cumsum(sizes)
     begins = ends - sizes
     return np.clip(start - begins, 0, sizes), np.clip(np.minimum(ends, stop) - np.maximum(begins, start), 0, None)
 
 
 WINDOW_PAIRS = 1 << 20
-"""Most pairs of a window: what is mapped of them takes 100 to 200 MB, and planning them a second."""
+"""Maximum number of pairs in a window: mapping them takes 100 to 200 MB, planning them a second."""
 
 
 @dataclass(frozen=True)
 class TrainCorpus:
-    """A training corpus in a data directory: the rows of its pairs, and how often an epoch has each of them."""
+    """A training corpus in a data directory: the rows of its pairs, and how often each occurs in an epoch."""
 
     name: str
     runs: tuple[Run, ...]
@@ -121,7 +121,7 @@ class TrainCorpus:
 
 @dataclass(frozen=True)
 class Position:
-    """Where a run stands in its data, at the beginning of a window. The names are those of `TrainState`."""
+    """The position of a run in its data, at the beginning of a window. The names are those of `TrainState`."""
 
     epoch: int = 0
     window: int = 0
@@ -136,11 +136,10 @@ class Position:
 
 @dataclass(frozen=True)
 class StagePlan:
-    """The shares of the corpora in a stage, which add up to 1, and its length: in updates, in pairs, or open."""
+    """The shares of the corpora in a stage, which add up to 1, and its length in updates; None for the last stage."""
 
     shares: tuple[Fraction, ...]
     n_updates: int | None = None
-    n_pairs: int | None = None
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,7 @@ class Mix:
 
     @cached_property
     def n_pairs(self) -> int:
-        """Pairs of an epoch."""
+        """Number of pairs in an epoch."""
         return sum(corpus.n * corpus.repeat for corpus in self.corpora)
 
     def has(self, at: Position) -> bool:
@@ -164,12 +163,9 @@ class Mix:
         return start < stop and len(at.drawn) in (0, len(self.corpora))
 
     def span(self, at: Position) -> tuple[int, int]:
-        """Return how many pairs the run has drawn before a window, and after it; the end of a stage cuts it short."""
-        stage, start = self.stages[at.stage], self._drawn_before(at.epoch, at.window)
-        stop = self._drawn_before(at.epoch, at.window + 1)
-        if stage.n_pairs is not None:
-            stop = min(stop, at.stage_pairs + stage.n_pairs)
-        return max(start, at.stage_pairs), stop
+        """Return how many pairs the run has drawn before a window, and after it."""
+        start = self._drawn_before(at.epoch, at.window)
+        return max(start, at.stage_pairs), self._drawn_before(at.epoch, at.window + 1)
 
     def takes(self, at: Position) -> list[tuple[int, int]]:
         """Return, for each corpus, the part of its stream that a window takes."""
@@ -185,9 +181,7 @@ class Mix:
         if done == self._drawn_before(at.epoch, at.window + 1):
             is_last = at.window + 1 == self.n_windows
             to = replace(at, epoch=at.epoch + is_last, window=0 if is_last else at.window + 1)
-        if (stage.n_updates is not None and step >= at.stage_step + stage.n_updates) or (
-            stage.n_pairs is not None and done >= at.stage_pairs + stage.n_pairs
-        ):
+        if stage.n_updates is not None and step >= at.stage_step + stage.n_updates:
             to = replace(to, stage=at.stage + 1, stage_step=step, stage_pairs=done, drawn=self._drawn(at, done))
         return to
 
@@ -195,14 +189,14 @@ class Mix:
         return epoch * self.n_pairs + window * self.n_pairs // self.n_windows
 
     def _drawn(self, at: Position, n_pairs: int) -> tuple[int, ...]:
-        """Return the pairs drawn of each corpus, once the run has drawn `n_pairs`."""
+        """Return the number of pairs drawn from each corpus once the run has drawn `n_pairs`."""
         before = at.drawn or (0,) * len(self.corpora)
         shares = self.stages[at.stage].shares
         return tuple(n + math.floor((n_pairs - at.stage_pairs) * q) for n, q in zip(before, shares, strict=True))
 
 
 def is_mixed(config: Config) -> bool:
-    """Whether the config asks for anything but each corpus by its size."""
+    """Whether the config mixes corpora in any other way than by size."""
     return (
         config.data.temperature is not None or bool(config.training.stages) or config.data.train[0].weight is not None
     )
@@ -218,7 +212,7 @@ def make_mix(config: Config, manifest: Manifest) -> Mix:
             problem = f"data.{different[0]}: the data directory has no pairs that it knows to be of this corpus"
             if different[0] not in names:
                 problem = f"data.train: lacks a corpus of the data directory, {found[different[0]].name}"
-            raise ConfigError([f"{problem}, so that they cannot be weighted; run nmt prepare again"])
+            raise ConfigError([f"{problem}, so they cannot be weighted; run nmt prepare again"])
         corpora = [replace(corpus, name=names[key]) for key, corpus in found.items()]
     stages = [_plan(config, stage, corpora) for stage in config.training.stages or [Stage()]]
     is_whole = manifest.splits["train"].shards is None and not is_mixed(config)
@@ -238,17 +232,11 @@ def _plan(config: Config, stage: Stage, corpora: Sequence[TrainCorpus]) -> Stage
             # nine digits, since the last ones of a power differ between machines
             sizes = [_exact(float(f"{float(size) ** (1 / temperature):.9g}")) for size in sizes]
     shares = tuple(size / sum(sizes) for size in sizes)
-    n_updates, n_pairs = stage.steps, None
-    if stage.share is not None:
-        n_updates = max(1, round(stage.share * config.training.max_steps))
-    if stage.epochs is not None:
-        of = [corpus.name for corpus in corpora].index(stage.of or "")
-        n_pairs = math.ceil(_exact(stage.epochs) * corpora[of].n / shares[of])
-    return StagePlan(shares, n_updates, n_pairs)
+    return StagePlan(shares, stage.steps)
 
 
 def _exact(number: float) -> Fraction:
-    """Return the number that was written: 57/100 for 0.57."""
+    """Return the decimal number as an exact fraction: 57/100 for 0.57."""
     return Fraction(repr(number))
 
 
@@ -276,7 +264,7 @@ def train_corpora(manifest: Manifest) -> dict[str, TrainCorpus]:
 
 
 def _repeat(manifest: Manifest, key: str) -> int:
-    """Return how often the pairs of a source are repeated, as the data directory was prepared."""
+    """Return how often the prepared data directory repeats the pairs of a source."""
     data = (manifest.config or {}).get("data")
     sources = data.get("train") if isinstance(data, dict) else None
     number = _number(key)

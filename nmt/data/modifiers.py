@@ -1,4 +1,4 @@
-"""Modifiers: some pairs of an update are learned from in another form, see `training.modifiers`.
+"""Modifiers: some pairs of an update are replaced by a modified form, see `training.modifiers`.
 
 Which pairs, by which modifier and how, is a function of (seed, epoch, row of the pair in the corpus). A pair is
 decoded, modified as text and encoded again, without BPE-dropout; a side that stays the same keeps its segmentation. A
@@ -49,7 +49,7 @@ class Modifiers:
     """Modifies the pairs of updates."""
 
     def __init__(self, corpus: Corpus, config: Config) -> None:
-        """Raises DataError for the glossary of terms."""
+        """Raises DataError if the glossary of terms is invalid."""
         settings, data, train = config.training.modifiers, config.data, corpus.manifest.splits["train"]
         self._seed, self._max_pieces = config.training.seed, data.max_pieces
         self._src, self._tgt = corpus.tokenizers[data.src], corpus.tokenizers[data.tgt]
@@ -64,7 +64,7 @@ class Modifiers:
         self._swapped = [_modifier(name, (data.tgt, data.src), None) for name in self.rates]
 
     def modified(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
-        """Return the pairs `rows` (N,) as they are learned from in `epoch`; row i of the result is row `rows[i]`."""
+        """Return the pairs `rows` (N,) as modified in `epoch`; row i of the result is row `rows[i]`."""
         batch, corpus_rows = pairs.batch(rows), pairs.corpus_rows(rows)
         src, tgt = unpadded(batch.src), unpadded(batch.tgt_out)
         new_src, new_tgt = dict[int, str](), dict[int, str]()
@@ -93,7 +93,7 @@ class Modifiers:
             yield place, modifiers[chosen[place]], Random(seed)
 
     def examples(self, pairs: Pairs) -> dict[str, tuple[str, str] | None]:
-        """Return of each modifier the first of a few pairs that it has an effect on, modified; None without one."""
+        """Return, for each modifier, the first of a few pairs that it changes, modified; None if it changes none."""
         rows = np.linspace(0, min(len(pairs), self._n_pairs) - 1, min(len(pairs), N_TRIED)).astype(np.int64)
         batch = pairs.batch(rows)
         texts = [self._texts(*ids) for ids in zip(unpadded(batch.src), unpadded(batch.tgt_out), strict=True)]

@@ -1,12 +1,23 @@
-"""Pairs of lines as one sequence each: `source SEPARATOR target`."""
+"""Pairs of lines as one sequence each, `source SEPARATOR target`, and wrong ones of them.
+
+From wrong pairs a model learns to tell translations from others: `training.masked.pair_task`. Half of the pairs get a
+wrong side, source or target, of one of the kinds of `training.masked.pair_negatives`: damage that is learned on one
+side only is not found on the other. Which pairs, and what they get, is a function of a number of each and of the pairs
+that are given together.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
 
 import numpy as np
 import numpy.typing as npt
 
+from nmt.config.training import PairNegative
 from nmt.data.corpus import Rows, Side
-from nmt.text.tokenizer import PAD, SEPARATOR
+from nmt.data.random_numbers import Hashes
+from nmt.text.tokenizer import FIRST_LEARNED, PAD, SEPARATOR, Tokenizer
 
 _Ids = npt.NDArray[np.int64]
 _SEPARATOR = np.array([SEPARATOR])
@@ -46,3 +57,94 @@ class PairSequences:
         gathered[column < ends[0]] = src[src != PAD]
         gathered[(column >= ends[0]) & (column < ends[1])] = tgt[tgt != PAD]
         return gathered
+
+
+_NEAR = 8  # others are drawn from so many lines that are shorter and as many that are longer
+
+
+class PairExamples:
+    """Makes right and wrong pairs."""
+
+    def __init__(self, kinds: Sequence[PairNegative], tokenizer: Tokenizer, max_pieces: int) -> None:
+        """`kinds`: kinds of wrong lines; `max_pieces`: maximum number of pieces of a side."""
+        self._kinds, self._tokenizer, self._max_pieces = kinds, tokenizer, max_pieces
+        self._begins_word = np.array(tokenizer.begins_word())
+        pieces = tokenizer.pieces(range(len(tokenizer)))
+        self._has_digit = np.array([any(map(str.isdecimal, piece)) for piece in pieces])
+        self._has_digit[:FIRST_LEARNED] = False  # the names of special pieces and bytes
+
+    def made(self, sequences: Sequence[_Ids], numbers: Hashes) -> tuple[list[_Ids], _Ids]:
+        """Return the sequences, half of them with a wrong side, and labels: 1 for right pairs, 0 for wrong ones.
+
+        A pair of which no wrong one can be made, such as a single one, stays right. `numbers`: random, of each pair.
+        """
+        sides = list(zip(*map(divided, sequences), strict=True))
+        near = [_Near(side, numbers) for side in sides]
+        result, labels = list(sequences), np.ones(len(sequences), np.int64)
+        for i in np.flatnonzero(numbers & np.uint64(1)).tolist():
+            pair, rng = [side[i] for side in sides], Random(int(numbers[i]))
+            for side in rng.sample((0, 1), 2):
+                wrong = self._wrong(pair[side], pair[1 - side], near[side].drawn(i, rng), rng)
+                if wrong is not None:
+                    pair[side] = wrong
+                    result[i], labels[i] = joined(*pair), 0
+                    break
+        return result, labels
+
+    def _wrong(self, line: _Ids, translation: _Ids, other: _Ids | None, rng: Random) -> _Ids | None:
+        """Return a wrong line of the first kind in random order that is possible, None if none is.
+
+        `other`: the same side of another pair, if there is one.
+        """
+        for kind in rng.sample(self._kinds, len(self._kinds)):
+            match kind:
+                case "shuffled":
+                    wrong = other
+                case "cut":
+                    wrong = line[: len(line) // 2]
+                case "replaced":
+                    wrong = None if other is None else self._replaced(line, other, rng)
+                case "number":
+                    wrong = self._renumbered(line, rng)
+                case "copied":
+                    wrong = translation
+            if wrong is not None and 0 < len(wrong) <= self._max_pieces and wrong.tobytes() != line.tobytes():
+                return wrong
+        return None
+
+    def _replaced(self, line: _Ids, other: _Ids, rng: Random) -> _Ids | None:
+        """Replace a word by one of another line; None for a line of one word."""
+        words = self._words(line)
+        if len(words) < 2:
+            return None
+        words[rng.randrange(len(words))] = rng.choice(self._words(other))
+        return np.concatenate(words)
+
+    def _words(self, ids: _Ids) -> list[_Ids]:
+        return np.split(ids, 1 + np.flatnonzero(self._begins_word[ids[1:]]))
+
+    def _renumbered(self, line: _Ids, rng: Random) -> _Ids | None:
+        """Change a digit; None for a line without one."""
+        if not self._has_digit[line].any():
+            return None
+        text = self._tokenizer.decode(line.tolist())
+        place = rng.choice([i for i, character in enumerate(text) if character.isdecimal()])
+        digit = int(text[place])
+        # Unicode has the ten digits of a script one after the other
+        other = chr(ord(text[place]) - digit + (digit + rng.randrange(1, 10)) % 10)
+        return np.array(self._tokenizer.encode_inner(f" {text[:place]}{other}{text[place + 1 :]}"), np.int64)
+
+
+class _Near:
+    """Lines of one side, from which others of about the same length are drawn."""
+
+    def __init__(self, lines: Sequence[_Ids], numbers: Hashes) -> None:
+        self._lines = lines
+        self._by_length = sorted(range(len(lines)), key=lambda i: (len(lines[i]), int(numbers[i])))
+        self._place = {i: where for where, i in enumerate(self._by_length)}
+
+    def drawn(self, i: int, rng: Random) -> _Ids | None:
+        """Return a line near line `i` in length; None if there is no other."""
+        where = self._place[i]
+        near = [j for j in self._by_length[max(0, where - _NEAR) : where + _NEAR + 1] if j != i]
+        return self._lines[rng.choice(near)] if near else None

@@ -1,4 +1,4 @@
-"""Random numbers that are a function of keys and counters, so that each can be drawn without those before it."""
+"""Random numbers that are a function of keys and counters, so that each can be drawn independently."""
 
 from __future__ import annotations
 

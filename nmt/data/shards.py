@@ -1,4 +1,4 @@
-"""The training pairs as numbered across their files, and those of a window among them.
+"""The training pairs numbered across their files, and the pairs of a window.
 
 Files are mapped while they are read, never for longer: a window may have a little of each of many. P pairs of a window,
 B lines of a batch.

@@ -1,4 +1,4 @@
-"""From a prepared corpus to updates: which pairs form an update, and in which order updates come.
+"""Division of a corpus into updates: which pairs form an update, and the order of updates.
 
 An *update* is what one optimizer step learns from, about `update_tokens` target tokens of sentences of similar length;
 its content depends on (seed, epoch) alone. It is then divided over ranks and split into micro-batches of at most
@@ -7,15 +7,14 @@ its content depends on (seed, epoch) alone. It is then divided over ranks and sp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
 
-from nmt.data.batching import Indices, PairLengths
+from nmt.data.batching import Indices, PairLengths, narrow
 from nmt.data.corpus import Integers
-from nmt.data.cutting import cut
 
 
 @dataclass(frozen=True)
@@ -32,11 +31,12 @@ class Update:
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """How an epoch is divided into updates: see the settings of the same names in `TrainingConfig`."""
+    """How an epoch is divided into updates."""
 
     update_tokens: int
-    pool_pairs: int
     seed: int
+    pool_pairs: int = 30_000
+    """Number of pairs that are sorted by length together; larger pools need less padding."""
 
 
 class EpochUpdates(Sequence[Update]):
@@ -71,7 +71,7 @@ class EpochUpdates(Sequence[Update]):
 
 
 def epoch_updates(lengths: PairLengths, plan: BatchPlan, epoch: int, window: int = 0) -> EpochUpdates:
-    """Return the updates of a window of `epoch`: every pair once, in an order that depends on the arguments alone.
+    """Return the updates of a window of `epoch`: every pair once, in an order that depends only on the arguments.
 
     The pairs are shuffled and cut into pools of at least `pool_pairs`; a pool is halved again and again by source or
     target length into updates of nearly equal numbers of target tokens, about `update_tokens`, and these are shuffled.
@@ -88,3 +88,48 @@ def epoch_updates(lengths: PairLengths, plan: BatchPlan, epoch: int, window: int
         sizes += map(len, parts)
         pool[:] = pool[np.concatenate(parts)]
     return EpochUpdates(lengths, rows, np.cumsum(sizes), rng.permutation(len(sizes)))
+
+
+def cut(src: Indices, tgt: Indices, n_parts: int) -> list[Indices]:
+    """Partition pairs of these lengths (N,) into `n_parts` with about equally many target tokens and similar lengths.
+
+    Returns the indices 0 … N - 1 of each part. Pairs are halved recursively by source or target length, whichever
+    leaves less padding; sorting by one length and then the other would leave rare long sentences with very different
+    lengths on the other side.
+    """
+    if n_parts == 1 or len(tgt) < 2:
+        return [np.arange(len(tgt))]
+    narrow_src, narrow_tgt = narrow(src), narrow(tgt)
+    orders = np.lexsort((narrow_src, narrow_tgt)), np.lexsort((narrow_tgt, narrow_src))
+    return list(_Cut(src, tgt).parts(orders, 0, n_parts))
+
+
+class _Cut:
+    """Halves pairs that are sorted both by target and by source length; the halves stay sorted both ways."""
+
+    def __init__(self, src: Indices, tgt: Indices) -> None:
+        self._src, self._tgt = src, tgt
+        self._is_low = np.zeros(len(tgt), np.bool_)
+
+    def parts(self, orders: tuple[Indices, Indices], by: int, n_parts: int) -> Iterator[Indices]:
+        """Yield the parts of pairs given in both `orders`, in the order of their last halving; `by`: the first."""
+        if n_parts == 1 or len(orders[by]) < 2:
+            if len(orders[by]):
+                yield orders[by]
+            return
+        (tgt_middle, tgt_padded), (src_middle, src_padded) = (self._middle(order, n_parts) for order in orders)
+        by, middle = (1, src_middle) if src_padded < tgt_padded else (0, tgt_middle)
+        low, high, other = orders[by][:middle], orders[by][middle:], orders[1 - by]
+        self._is_low[low] = True
+        is_low = self._is_low[other]
+        self._is_low[low] = False
+        for half, other_half, n in ((low, other[is_low], n_parts // 2), (high, other[~is_low], n_parts - n_parts // 2)):
+            yield from self.parts((other_half, half) if by else (half, other_half), by, n)
+
+    def _middle(self, pairs: Indices, n_parts: int) -> tuple[int, int]:
+        """Return where to halve `pairs`, and the padded tokens of both halves as batches."""
+        src, tgt = self._src[pairs], self._tgt[pairs]
+        tokens = np.cumsum(tgt)
+        middle = int(np.searchsorted(tokens, tokens[-1] * (n_parts // 2) // n_parts, side="right"))
+        halves = slice(middle), slice(middle, None)
+        return middle, sum(len(tgt[half]) * int(src[half].max(initial=0) + tgt[half].max(initial=0)) for half in halves)

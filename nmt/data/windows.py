@@ -1,4 +1,4 @@
-"""The windows of an epoch: the pairs that are planned, shuffled and grouped into updates together.
+"""The windows of an epoch: pairs that are shuffled and grouped into updates together.
 
 Files are mapped while they are read, never for longer: a window may have a little of each of many. P pairs of a window,
 B lines of a batch.
@@ -56,8 +56,8 @@ class Windows:
         are in shards or mixed would be learned together with monolingual text."""
         self.mix = make_mix(config, corpus.manifest)
         self._corpus, self._config, settings = corpus, config, config.training
-        self._batches = BatchPlan(settings.update_tokens, settings.pool_pairs, settings.seed)
-        self._has_dropout = bool(settings.src_bpe_dropout or settings.tgt_bpe_dropout)
+        self._batches = BatchPlan(settings.update_tokens, settings.seed)
+        self._has_dropout = bool(settings.bpe_dropout)
         shards = corpus.manifest.splits["train"].shards
         self._splits = [corpus.split(shard.name) for shard in shards] if shards else [corpus.split("train")]
         self._ends = np.cumsum([split.n for split in self._splits])
@@ -84,7 +84,7 @@ class Windows:
 
     @property
     def n_examples(self) -> int:
-        """How many pairs or lines an epoch has."""
+        """Number of pairs or lines in an epoch."""
         return self.mix.n_pairs * self._config.n_per_pair + sum(map(len, self._mono))
 
     @property
@@ -94,7 +94,7 @@ class Windows:
 
     @contextmanager
     def planning_ahead(self, position: Position) -> Iterator[None]:
-        """Context in which a thread plans the window after the one that was loaded, which now is that of `position`."""
+        """Context in which a thread plans the window after the current one, which is at `position`."""
         if self._whole is not None:
             yield
             return
@@ -107,7 +107,7 @@ class Windows:
                 self._planner = None
 
     def sample(self) -> Pairs:
-        """Return the pairs of the first window, before BPE-dropout, to measure what the longest ones need."""
+        """Return the pairs of the first window, before BPE-dropout, to measure the memory of the longest ones."""
         if self._whole is not None:
             return self._whole
         return self._pairs(self._segments(Position(), _never), _never, None)
@@ -119,7 +119,7 @@ class Windows:
         """
         if self._whole is not None:
             return self._whole.lengths.max()
-        n_lines = 2 if self._config.training.pair_task else 1  # of a sequence
+        n_lines = 2 if self._config.training.masked.pair_task else 1  # of a sequence
         if not self._is_sharded:
             longest = max(int(self._splits[0].lengths(language).max()) for language in self._corpus.languages)
             return n_lines * (1 + longest)

@@ -1,4 +1,4 @@
-"""Documents are taken apart into texts, and made again of their translations with everything else as it was."""
+"""Documents: their texts are extracted, and replaced by translations; everything else is unchanged."""
 
 from nmt.documents.html import HtmlFragment, html_fragment
 from nmt.documents.open import FORMATS, open_document, refuse_document

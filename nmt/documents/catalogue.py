@@ -13,6 +13,9 @@ from nmt.documents.types import Document, Translated
 from nmt.text.constraints import find
 from nmt.text.po import Message, po_charset, po_escaped, po_lines, po_messages
 
+_ACCELERATOR = re.compile(r"[&_](?=\w)")
+"""Marks the letter of a menu entry by which the keyboard finds it, as in `&File` or `_File`."""
+
 
 @dataclass(frozen=True)
 class _Missing:
@@ -44,7 +47,7 @@ def _is_missing(message: Message) -> bool:
     texts = message.texts
     if message.is_obsolete or not texts["msgid"]:
         return False
-    return message.is_fuzzy or not any(text for key, text in texts.items() if key.startswith("msgstr"))
+    return not any(text for key, text in texts.items() if key.startswith("msgstr"))
 
 
 def _missing(message: Message) -> _Missing:
@@ -61,7 +64,7 @@ def _tokens(text: str) -> Iterator[Token[str]]:
 
 
 def _fill(lines: list[str], entry: _Missing, results: Iterator[Translated]) -> None:
-    """Write the translations of a message, in place; one that lacks a placeholder of its text is fuzzy."""
+    """Write the translations of a message, in place, and mark it fuzzy if they lack something of its text."""
     forms = [_text(passage, results) for passage in entry.passages]
     keys = [key for key in entry.message.lines if key.startswith("msgstr")]
     for i, key in enumerate(keys):
@@ -71,18 +74,23 @@ def _fill(lines: list[str], entry: _Missing, results: Iterator[Translated]) -> N
         lines[first] = "".join(f"{line}{line_end}" for line in _written(key, text))
         for other in others:
             lines[other] = ""
-    if entry.message.is_fuzzy:
-        for number in entry.message.comments:
-            lines[number] = _without_fuzzy(lines[number])
-    if any(map(_differ, entry.texts, forms)):
+    if not entry.message.is_fuzzy and any(map(_differ, entry.texts, forms)):
         start = min(number for numbers in entry.message.lines.values() for number in numbers)
         lines[start] = f"#, fuzzy{line_end}{lines[start]}"
 
 
 def _differ(source: str, translation: str) -> bool:
-    """Whether a text and its translation have other placeholders, tags or addresses."""
-    found, kept = (Counter(wanted for kind, wanted in find(text) if kind != "number") for text in (source, translation))
-    return found != kept
+    """Whether a translation lacks a number of its text, or has other placeholders, tags, addresses or accelerators."""
+    exact, numbers = zip(_checked(source), _checked(translation), strict=True)
+    return exact[0] != exact[1] or not numbers[0] <= numbers[1]
+
+
+def _checked(text: str) -> tuple[Counter[str], Counter[str]]:
+    """Return what a translation must have, and its numbers, without the separators that languages write differently."""
+    found = [*find(text)]
+    exact = [wanted for kind, wanted in found if kind != "number"]
+    numbers = [re.sub(r"\D", "", wanted) for kind, wanted in found if kind == "number"]
+    return Counter([*exact, *_ACCELERATOR.findall(text)]), Counter(numbers)
 
 
 def _text(passage: Passage[str], results: Iterator[Translated]) -> str:
@@ -96,16 +104,6 @@ def _written(key: str, text: str) -> list[str]:
     if len(parts) <= 1:
         return [f'{key} "{"".join(parts)}"']
     return [f'{key} ""', *(f'"{part}"' for part in parts)]
-
-
-def _without_fuzzy(line: str) -> str:
-    """Return a comment without the flag, and without the text that the translation was of before."""
-    if line.lstrip().startswith("#|"):
-        return ""
-    if not line.lstrip().startswith(("#,", "#=")):
-        return line
-    flags = [flag for flag in line.strip()[2:].split(",") if flag.strip() != "fuzzy"]
-    return f"{line.strip()[:2]}{','.join(flags)}{line[len(line.rstrip()) :]}" if any(map(str.strip, flags)) else ""
 
 
 def _encoded(text: str, charset: str) -> bytes:

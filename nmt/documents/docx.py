@@ -54,7 +54,7 @@ def open_docx(name: str, content: bytes, should_stop: Callable[[], bool]) -> Doc
 def _paragraphs(name: str, root: etree._Element) -> Iterator[Paragraph]:
     namespace = next((space for space in _NAMESPACES if root.tag.startswith(space)), None)
     if namespace is None:
-        raise DataError(f"{name}: its outermost element is not one of Word; save the document again")
+        raise DataError(f"{name}: its root element is not that of a Word document; save the document again")
     for element in root.iter(f"{namespace}p"):
         tokens, base = _formatted(list(_Reader(namespace).inside(element)), namespace)
         yield Paragraph(Passage(tokens), partial(_rewrite, namespace, element, base))

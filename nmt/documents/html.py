@@ -72,13 +72,13 @@ class _Piece:
 
 
 class HtmlFragment:
-    """HTML that was taken apart. No text has a line break, or white space at its ends."""
+    """A parsed fragment of HTML. No text has a line break, or white space at its ends."""
 
     def __init__(self, passage: Passage[Markup], values: Sequence[_Value]) -> None:
         self._passage, self._values = passage, values
         self.texts = [*passage.texts, *(value.text for value in values)]
 
-    def translated_text(self, results: Sequence[Translated]) -> str:
+    def translated_text(self, results: Sequence[Translated | str]) -> str:
         """Return the HTML with translations, one for each of `texts`. Raises ValueError for another number of them."""
         queue = iter(in_lines(self.texts, results))
         _, tokens = self._passage.translated(queue, place)
@@ -113,7 +113,7 @@ def _declared(name: str, content: bytes) -> str:
     if re.match("utf-?(16|32)", label, re.IGNORECASE):  # cannot be, since it was read as ASCII
         return "utf-8"
     if (encoding := browser_encoding(label)) is None:
-        raise DataError(f"{name}: its charset {label} is not supported; save it in UTF-8 and say so")
+        raise DataError(f"{name}: its charset {label} is not supported; save it as UTF-8, and declare that")
     return encoding
 
 

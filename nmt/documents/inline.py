@@ -4,8 +4,9 @@ A format turns its content into tokens: texts, and marks for everything else. Th
 is, such as a paragraph's end, and takes what surrounds a block out of it: of `<p><b>Note</b></p>` only `Note` is
 left. What is inside a block, `placing` puts where it belongs in the translation.
 
-Both texts are cut into units: words, and single signs such as a full stop, so that of `<b>Note</b>:` the colon stays
-outside. Each unit of the translation comes from one of the text, by the alignment or else by its place. A span then
+Both texts are cut into units: words, placeholders such as `{name}`, and single signs such as a full stop, so that of
+`<b>Note</b>:` the colon stays outside. Each unit of the translation comes from one of the text: a placeholder from the
+same one, anything else by the alignment or else by its place. A span then
 encloses the longest stretch of the translation that comes from inside it. Each mark is there once, and spans are inside
 each other as they were, whatever the alignment says.
 """
@@ -22,7 +23,7 @@ from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from nmt.documents.types import Alignment, Translated, spaced
 from nmt.errors import DataError
-from nmt.text.constraints import protected
+from nmt.text.constraints import protected, spans
 from nmt.text.words import is_boundary
 
 TAG = r"</?[A-Za-z][^<>\n]{0,200}>|<[0-9:.]{1,20}>|\{\\[^{}\n]{0,200}\}"
@@ -170,7 +171,7 @@ def _nested(tokens: Iterable[Token[M]]) -> list[Node[M]]:
     for token in tokens:
         inside = spans[-1][1] if spans else root
         if isinstance(token, Mark) and token.is_strict and len(spans) >= _MAX_STRICT_DEPTH:
-            raise DataError(f"more than {_MAX_STRICT_DEPTH} formats inside each other; simplify the document")
+            raise DataError(f"more than {_MAX_STRICT_DEPTH} nested formats; simplify the document")
         if isinstance(token, Mark) and token.kind == "open" and (token.is_strict or len(spans) < _MAX_DEPTH):
             spans.append((token, []))
         elif isinstance(token, Mark) and token.kind == "close" and (depth := _opened(spans, token)) is not None:
@@ -254,7 +255,7 @@ class _Content:
 
     @property
     def text(self) -> str:
-        """All of it, without the space at its end."""
+        """The whole text, without trailing spaces."""
         return "".join(self._parts).rstrip(" ")
 
     def pieces(self, nodes: Iterable[Node[M]]) -> list[Piece[M]]:
@@ -316,6 +317,7 @@ class Origins:
             self._by_place()
         else:
             self._by_alignment(translated.alignment)
+        self._by_placeholders()
         self._first: dict[int, int] = {}
         self._last: dict[int, int] = {}
         for unit, origin in enumerate(self.of):
@@ -378,6 +380,25 @@ class Origins:
             middle = (start + end) * len(self.source) // (2 * len(self.text))
             self.of[unit] = max(0, bisect_right(self._starts, middle) - 1)
 
+    def _by_placeholders(self) -> None:
+        """Let a placeholder, number or address come from the same one, and nothing else come from that."""
+        places: dict[str, list[range]] = defaultdict(list)
+        for span in spans(self.source):
+            places[span.wanted].append(_overlapping(self.src_units, span.start, span.end))
+        copied: dict[int, int] = {}
+        beside: dict[int, int] = {}
+        for span in spans(self.text):
+            if places[span.wanted]:
+                units, origins = _overlapping(self.units, span.start, span.end), places[span.wanted].pop(0)
+                copied |= zip(units, origins, strict=False)
+                beside |= {units.start - 1: origins.start - 1, units.stop: origins.stop}
+        taken = set(copied.values())
+        self.of = [None if origin in taken else origin for origin in self.of]
+        for unit, origin in (beside | copied).items():
+            is_same = 0 <= unit < len(self.units) and 0 <= origin < len(self.src_units)
+            if is_same and self.text[slice(*self.units[unit])] == self.source[slice(*self.src_units[origin])]:
+                self.of[unit] = origin
+
     def _by_alignment(self, alignment: Alignment) -> None:
         sources: dict[tuple[int, int], set[int]] = defaultdict(set)
         for source, (start, end) in alignment:
@@ -401,12 +422,13 @@ class Origins:
 
 
 def _units(text: str, cuts: set[int]) -> list[tuple[int, int]]:
-    """Return where the words of a text are, and the signs around them; words are cut at `cuts`, too."""
+    """Return where the words and placeholders of a text are, and the signs around them; all are cut at `cuts`, too."""
+    whole = {i for span in spans(text) for i in range(span.start + 1, span.end)}
     found: list[tuple[int, int]] = []
     for word in re.finditer(r"\S+", text):
         start, end = word.span()
-        places = [start, *(i for i in range(start + 1, end) if i in cuts or is_boundary(text, i)), end]
-        found += itertools.pairwise(places)
+        inner = (i for i in range(start + 1, end) if i in cuts or (i not in whole and is_boundary(text, i)))
+        found += itertools.pairwise([start, *inner, end])
     return found
 
 
@@ -448,7 +470,7 @@ def place(block: Block[M], translated: Translated) -> Iterator[Token[M]]:
 
 
 class _Place(NamedTuple):
-    """Units of a translation, and where these are in it."""
+    """Units of a translation, and their positions in it."""
 
     first: int
     end: int

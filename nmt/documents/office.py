@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import io
 import shutil
-import struct
 import zipfile
-import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from lxml import etree
 
+from nmt.console import printable
 from nmt.documents.inline import Passage, Token, place
 from nmt.documents.types import Document, Translated
 from nmt.errors import DataError, error_text
+from nmt.files.archives import damage, open_zip
 
 MAX_BYTES = 1 << 28
 """Size of all members together, decompressed."""
@@ -26,14 +26,7 @@ _ALLOWED_ELEMENTS = 30_000
 """However small the archive is; larger ones may have one for each byte, as XML that repeats itself has."""
 _BLOCK = 1 << 16
 _MAX_MEMBERS = 10_000
-_MAX_RATIO = 300
-"""Decompressed to compressed size; XML that repeats itself has 50."""
-_ALLOWED_BYTES = 1 << 24  # whatever the ratio
 _OLE = b"\xd0\xcf\x11\xe0"
-_UNREADABLE = (
-    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError),
-    *(ValueError, NotImplementedError, RuntimeError, OverflowError),
-)
 
 
 class Package:
@@ -44,18 +37,20 @@ class Package:
         self._name = name
         self._most_elements = min(MAX_ELEMENTS, max(_ALLOWED_ELEMENTS, len(content)))
         if content.startswith(_OLE):
-            raise DataError(f"{name}: encrypted, or of an old version; save it anew, without a password")
+            raise DataError(f"{name}: encrypted, or in an old format; save it again, without a password")
         if not content.startswith(b"PK"):
-            raise DataError(f"{name}: not the zip archive that such a document is; was it renamed, or is it damaged?")
-        try:
-            self._archive = zipfile.ZipFile(io.BytesIO(content))
-            self._check(self._archive.infolist(), len(content))
-            for info in self._archive.infolist():  # a checksum that is wrong is an error before anything is translated
-                with self._archive.open(info) as member:
-                    while member.read(_BLOCK):
-                        pass
-        except _UNREADABLE as error:
-            raise DataError(f"{name}: damaged, not readable as a zip archive: {error_text(error)}") from None
+            raise DataError(f"{name}: not a zip archive, as such a document must be; was it renamed, or is it damaged?")
+        self._archive = open_zip(io.BytesIO(content), name, len(content))
+        infos = self._archive.infolist()
+        total = sum(info.file_size for info in infos)
+        if len(infos) > _MAX_MEMBERS or total > MAX_BYTES:
+            unpacked = f"{len(infos):,} members with {total:,} bytes when decompressed"
+            raise DataError(f"{name}: {unpacked}, too much to be safe; divide the document, or remove its pictures")
+        with damage(name, "zip"):
+            if len(self._archive.NameToInfo) < len(infos):
+                raise ValueError("two of its members have the same name")
+            if (bad := self._archive.testzip()) is not None:  # an error before anything is translated
+                raise ValueError(f"the checksum of {printable(bad)} is wrong")
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names of members."""
@@ -71,7 +66,7 @@ class Package:
             raise DataError(f"{self._name}: more than {MAX_XML_BYTES >> 20} MB of XML; divide the document")
 
     def content(self, member: str) -> bytes:
-        """Return the content of a member; nothing where it is missing. Raises DataError if it is too large."""
+        """Return the content of a member; empty if it is missing. Raises DataError if it is too large."""
         if member not in self:
             return b""
         self.check_size([member])
@@ -108,24 +103,9 @@ class Package:
                     shutil.copyfileobj(source, target, _BLOCK)
         return written.getvalue()
 
-    def _check(self, infos: list[zipfile.ZipInfo], size: int) -> None:
-        """Refuse what decompresses to too much, before it does: no more is read than the directory says."""
-        total = sum(info.file_size for info in infos)
-        if len(infos) > _MAX_MEMBERS or total > MAX_BYTES or total > max(_ALLOWED_BYTES, size * _MAX_RATIO):
-            raise DataError(
-                f"{self._name}: {len(infos):,} members with {total:,} bytes when decompressed, too much to be safe; "
-                "divide the document, or remove its pictures"
-            )
-        if any(info.flag_bits & 1 for info in infos):
-            raise DataError(f"{self._name}: encrypted; save it without a password")
-        if len({info.filename for info in infos}) < len(infos):
-            raise DataError(f"{self._name}: damaged: two of its members have the same name")
-        if any(info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for info in infos):
-            raise DataError(f"{self._name}: compressed in a way that such documents are not; save it again")
-
 
 def parsed(name: str, content: bytes) -> etree._Element:
-    """Parse XML without what a document type defines, and without opening anything it names. Raises DataError."""
+    """Parse XML without entities of its document type, and without opening external files. Raises DataError."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -8,11 +8,13 @@ from pathlib import Path, PurePath
 
 from nmt.console import printable
 from nmt.documents.catalogue import open_catalogue
+from nmt.documents.docx import open_docx
 from nmt.documents.html import open_html
 from nmt.documents.inline import Mark, Passage, Text, Token, place
+from nmt.documents.odt import open_odt
 from nmt.documents.subtitles import open_subtitles
 from nmt.documents.types import Document, Translated, decoded_text
-from nmt.errors import ConfigError, DataError
+from nmt.errors import DataError
 from nmt.files.compressed import compression_of
 from nmt.text.formats import document_kind
 from nmt.text.lines import beginning
@@ -39,21 +41,19 @@ def open_text(name: str, content: bytes) -> Document:
 FORMATS = (".txt", ".srt", ".vtt", ".po", ".html", ".htm", ".docx", ".odt")
 """Suffixes of the documents that can be opened; the first is plain text."""
 
-INSTALL = (
-    "Word and OpenDocument files need the package lxml; pip install lxml installs it, and so does nmt's extra serve"
-)
 
-
-def open_document(name: str, content: bytes, should_stop: Callable[[], bool] = bool) -> Document:
+def open_document(name: Path | str, content: bytes, should_stop: Callable[[], bool] = bool) -> Document:
     """Take a document apart.
 
-    name: its file name, of which the suffix says the format; should_stop: asked while an office document is read and
-    written, which then ends with DataError.
+    name: its file name, of which only the suffix is used, for the format; should_stop: asked while an office document
+    is read and written, which then ends with DataError.
 
     Raises DataError for another format, for content that is not in it, and for what is damaged, encrypted or not safe
-    to read, such as an archive that decompresses to too much. Raises ConfigError where a package is missing.
+    to read, such as an archive that decompresses to too much.
     """
-    name = printable(name)
+    name = printable(str(name))
+    if not isinstance(content, bytes):
+        raise DataError(f"{name}: its content must be bytes, found {type(content).__name__}; see Path.read_bytes")
     match PurePath(name).suffix.lower():
         case ".txt":
             return open_text(name, content)
@@ -63,8 +63,10 @@ def open_document(name: str, content: bytes, should_stop: Callable[[], bool] = b
             return open_catalogue(name, content)
         case ".html" | ".htm":
             return open_html(name, content)
-        case ".docx" | ".odt" as suffix:
-            return _open_office(name, suffix, content, should_stop)
+        case ".docx":
+            return open_docx(name, content, should_stop)
+        case ".odt":
+            return open_odt(name, content, should_stop)
         case suffix:
             found = f"documents of the type {suffix} are" if suffix else "a document whose name has no suffix is"
             raise DataError(f"{name}: {found} not supported; save it as one of {' '.join(FORMATS)}")
@@ -81,16 +83,8 @@ def refuse_document(source: Path | str, start: bytes = b"") -> None:
         f"a document ({suffix})" if suffix in FORMATS[1:] else None
     )
     if kind is not None:
+        what = "translate it" if suffix in FORMATS[1:] else f"translate only {' '.join(FORMATS[1:])}: convert it"
         raise DataError(
-            f"{printable(str(source))}: {kind}, not lines of text; nmt serve, and nmt.documents in Python, translate "
-            f"documents in {' '.join(FORMATS[1:])} (docs/documents.md); --as-text translates its lines as they stand"
+            f"{printable(str(source))}: {kind}, not lines of text; nmt serve, and nmt.documents in Python, {what} "
+            "(docs/documents.md); --as-text translates its lines as they are"
         )
-
-
-def _open_office(name: str, suffix: str, content: bytes, should_stop: Callable[[], bool]) -> Document:
-    try:
-        from nmt.documents.docx import open_docx
-        from nmt.documents.odt import open_odt
-    except ModuleNotFoundError:
-        raise ConfigError([INSTALL]) from None
-    return (open_docx if suffix == ".docx" else open_odt)(name, content, should_stop)

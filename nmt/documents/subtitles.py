@@ -12,6 +12,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
+from nmt.console import printable
 from nmt.documents.inline import TAG, Mark, Passage, Text, Token, place, tagged
 from nmt.documents.types import Document, Translated, decoded_text
 from nmt.errors import DataError
@@ -19,20 +20,29 @@ from nmt.text.words import is_boundary
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
 _TIME = re.compile(r"\s*(?:\d{1,3}:)?\d{1,2}:\d{1,2}(?:[.,]\d{1,3})?\s*-->\s*(?:\d{1,3}:)?\d{1,2}:\d{1,2}")
+_CLOCK = r"(?:\d+:)?\d+:\d+[.,]\d+"
+_BROKEN_TIME = re.compile(rf"\s*(?:{_CLOCK}\D{{1,9}}{_CLOCK}|\d+:\d[\d:., ]*-->)")
 _OTHER_BLOCK = re.compile(r"(?:NOTE|STYLE|REGION)\b")
 _SPEAKER = re.compile(rf"(?:{TAG}|\s)*[-‐–—]+(?!\d)[^\S\r\n]*")
 _SENTENCE_END = re.compile(rf"[^\w\s,;:–—-](?:{TAG}|\s)*\Z")
 
 
 def open_subtitles(name: str, content: bytes) -> Document:
-    """Take subtitles apart, WebVTT if the name ends so, else SubRip. Raises DataError."""
+    """Take subtitles apart, WebVTT if the name ends so, else SubRip. Raises DataError, also for a time that is
+    not well-formed: its cue would be taken for text of the one before it.
+    """
     text, encoding = decoded_text(name, content)
     is_vtt = name.lower().endswith(".vtt")
-    parts = list(_parts(_LINE.findall(text), is_vtt))
+    lines = _LINE.findall(text)
+    for number, line in enumerate(lines, start=1):
+        if _BROKEN_TIME.match(line) and not _TIME.match(line):
+            found = printable(line.strip()[:80])
+            raise DataError(f"{name}: line {number}: {found}; write the time as 00:00:01,000 --> 00:00:02,000")
+    parts = list(_parts(lines, is_vtt))
     if not any(isinstance(part, _Cue) for part in parts) and not (
         is_vtt and text.lstrip("\ufeff").startswith("WEBVTT")
     ):
-        raise DataError(f"{name}: no time such as 00:00:01,000 --> 00:00:02,000 in it; is it a file of subtitles?")
+        raise DataError(f"{name}: contains no time such as 00:00:01,000 --> 00:00:02,000; is it a subtitle file?")
     texts = [text for part in parts if isinstance(part, _Cue) for text in part.texts]
 
     def write(results: Sequence[Translated]) -> bytes:

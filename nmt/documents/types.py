@@ -75,8 +75,10 @@ class Document:
         self.texts = texts
         self._write = write
 
-    def translated(self, results: Sequence[Translated]) -> bytes:
+    def translated(self, results: Sequence[Translated | str]) -> bytes:
         """Return the document with translations, one for each of `texts`, in its own encoding.
+
+        Without an alignment, which a `str` lacks, markup goes where it is in the text.
 
         Raises ValueError for another number of them.
         """
@@ -88,8 +90,9 @@ def spaced(text: str) -> str:
     return _CONTROL.sub(" ", text)
 
 
-def in_lines(texts: Sequence[str], results: Sequence[Translated]) -> list[Translated]:
+def in_lines(texts: Sequence[str], results: Sequence[Translated | str]) -> list[Translated]:
     """Return translations without control characters and line breaks. Raises ValueError if they are not one a text."""
     if len(texts) != len(results):
         raise ValueError(f"{len(results)} translations of {len(texts)} texts")
-    return [replace(result, text=spaced(result.text)) for result in results]
+    translated = (Translated(result) if isinstance(result, str) else result for result in results)
+    return [replace(result, text=spaced(result.text)) for result in translated]

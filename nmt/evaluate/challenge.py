@@ -33,7 +33,7 @@ class _Error(BaseModel):
 
 
 class _Entry(BaseModel):
-    """A line of LingEval97 (Sennrich, 2017), or of ContraPro (Müller et al., 2018), which calls some keys otherwise."""
+    """A line of LingEval97 (Sennrich, 2017) or ContraPro (Müller et al., 2018), which names some keys differently."""
 
     source: str = Field(validation_alias=AliasChoices("source", "src segment"))
     reference: str = Field(validation_alias=AliasChoices("reference", "ref segment"))
@@ -43,7 +43,7 @@ class _Entry(BaseModel):
     ref_pronoun: str | None = Field(None, validation_alias="ref pronoun")
 
     def contrasts(self, origin: str) -> list[Contrast]:
-        """Return one contrast for each error, as LingEval97 counts; of ContraPro one for all, named by its pronouns."""
+        """Return one contrast per error, as LingEval97 counts; for ContraPro a single one, named by its pronouns."""
         origin = self.origin or origin
         if self.src_pronoun is not None and self.ref_pronoun is not None:
             kind = f"{self.src_pronoun.lower()}:{self.ref_pronoun.lower()}"
@@ -82,9 +82,6 @@ def read_published(path: Path) -> tuple[list[Contrast], int]:
 
 def read_text(source: Path, reference: Path) -> list[tuple[str, str]]:
     """Read a parallel text. Raises DataError if a file is missing, is no text, or has more lines than the other."""
-    for path in (source, reference):
-        if not path.exists():
-            raise DataError(f"{path}: no such file")
     return bounded_list(read_aligned(source, reference), str(source))
 
 
@@ -116,7 +113,7 @@ class Probability(NamedTuple):
 
     @property
     def per_piece(self) -> float:
-        """The mean over its pieces, which does not favour short lines."""
+        """The mean per piece, which does not favour short lines."""
         return self.log_prob / self.n_pieces
 
 
@@ -130,17 +127,17 @@ class Outcome:
 
     @property
     def margin(self) -> float:
-        """By how much the reference is more probable than the most probable of the others (nats); right if > 0."""
+        """Log-probability of the reference minus that of the most probable other line (nats); right if > 0."""
         return self.reference.log_prob - max(changed.log_prob for changed in self.changed)
 
     @property
     def margin_per_piece(self) -> float:
-        """The same by the mean per piece."""
+        """The margin of the mean log-probabilities per piece."""
         return self.reference.per_piece - max(changed.per_piece for changed in self.changed)
 
 
 class NotScored(NamedTuple):
-    """Numbers of contrasts that were left out."""
+    """Numbers of contrasts that were not scored."""
 
     blank: int
     """A line is blank."""
@@ -149,7 +146,7 @@ class NotScored(NamedTuple):
 
 
 def score_contrasts(contrasts: Sequence[Contrast], score: Score) -> tuple[list[Outcome], NotScored]:
-    """Score all lines, each once for its source, and return what came out, and how many contrasts were left out."""
+    """Score each distinct line once per source; return the outcomes, and how many contrasts were left out."""
     pairs = {
         (contrast.source, line): None for contrast in contrasts for line in (contrast.reference, *contrast.changed)
     }
@@ -188,7 +185,7 @@ class KindResult:
 
     @property
     def interval(self) -> Interval:
-        """The share that is right, as a 95 % interval (Wilson, 1927)."""
+        """95 % interval of the share of right decisions (Wilson, 1927)."""
         if not self.n:
             return Interval(0.0, 1.0)
         z, share = 1.959964, self.n_right / self.n
@@ -201,7 +198,7 @@ class KindResult:
 
 
 def by_kind(outcomes: Sequence[Outcome], kinds: Iterable[str]) -> list[KindResult]:
-    """Return the results of the kinds, in this order, also of those that have no contrast."""
+    """Return the results of these kinds, in this order, including kinds without contrasts."""
     groups: dict[str, list[Outcome]] = {kind: [] for kind in kinds}
     for outcome in outcomes:
         groups[outcome.contrast.kind].append(outcome)
@@ -360,7 +357,7 @@ class Challenge:
 
 
 def of_lines(lines: Sequence[tuple[str, str]], name: str, target: str, seed: int) -> Challenge:
-    """Make contrasts of parallel text; `name` is that of the text, `target` the language of the second side.
+    """Make contrasts from parallel text; `name` identifies the text, `target` is the language of the second side.
 
     Raises DataError if none can be made.
     """
@@ -373,7 +370,7 @@ def of_lines(lines: Sequence[tuple[str, str]], name: str, target: str, seed: int
 
 
 def of_files(source: Path, reference: Path, changed: Path | None, target: str, seed: int) -> Challenge:
-    """Read aligned files: contrasts are made, or are in a third file. Raises DataError."""
+    """Read aligned files; make contrasts, or read them from a third file. Raises DataError."""
     if changed is None:
         made = of_lines(read_text(source, reference), reference.name, target, seed)
         return replace(made, reference=str(reference))
@@ -396,7 +393,7 @@ def _given(contrasts: Sequence[Contrast], n_lines: int, name: str) -> Challenge:
 
 
 def of_split(translator: Translator, data_dir: Path | None, split_name: str | None, seed: int) -> Challenge:
-    """Make contrasts of a split of a corpus, by default of the only test set of the run's. Raises DataError."""
+    """Make contrasts from a split of a corpus, by default from the run's only test set. Raises DataError."""
     name, sources, references = read_split(translator, data_dir, split_name)
     pairs = list(zip(sources, references, strict=True))
     return replace(of_lines(pairs, name, translator.config.data.tgt, seed), split=name)

@@ -52,8 +52,6 @@ def read_segment_scores(path: Path) -> tuple[float, ...]:
 
     Raises DataError if it is missing, is empty, or has a line that is not one number.
     """
-    if not path.exists():
-        raise DataError(f"{path}: no such file")
     lines = bounded_list(read_lines(path), str(path))
     if not lines:
         raise DataError(f"{path}: empty, expected one score per line")
@@ -105,7 +103,7 @@ class Comet:
 
 
 def find_comet(command: str) -> Comet:
-    """Return the command of a line such as `/opt/comet/bin/comet-score --gpus 2`.
+    """Parse a command line such as `/opt/comet/bin/comet-score --gpus 2`.
 
     Raises DataError if there is no such program.
     """
@@ -135,7 +133,7 @@ def _version(program: Path) -> str | None:
 
 
 def model_name(model: str) -> str:
-    """Return the name of a model without its owner or folder, which is that of its scores."""
+    """Return the name of a model without its owner or folder; its scores have the same name."""
     return Path(model).name.removesuffix(".ckpt")
 
 
@@ -152,7 +150,7 @@ def score_segments(
     references: Sequence[Reference],
     translations: Mapping[str, Sequence[str]],
 ) -> dict[str, SegmentScores]:
-    """Score the translations of each system with a model; of several references, the first one that is not blank.
+    """Score the translations of each system with a model, against the first reference that is not blank.
 
     The model is loaded once for all systems. Models that need no references ignore them.
 
@@ -187,7 +185,7 @@ def _write(path: Path, lines: Iterable[str]) -> None:
 
 
 def _run(comet: Comet, arguments: Sequence[str]) -> None:
-    """Run the command until it ends; what it prints is hidden, but on a terminal its last message is shown.
+    """Run the command until it ends; its output is hidden, but a terminal shows its last message.
 
     Raises DataError if it cannot be started or fails.
     """
@@ -258,7 +256,7 @@ ScoresOfSystems = Mapping[str, Mapping[str, SegmentScores]]
 
 @dataclass(frozen=True)
 class NeuralOptions:
-    """The options of the command line that ask for further metrics."""
+    """The command-line options for further metrics."""
 
     models: Sequence[str] = ()
     """Of COMET."""
@@ -272,7 +270,7 @@ class NeuralOptions:
 
 @dataclass(frozen=True)
 class NeuralMetrics:
-    """Metrics that were found usable before the work begins."""
+    """Further metrics, checked before the work begins."""
 
     models: tuple[str, ...] = ()
     comet: Comet | None = None
@@ -316,7 +314,7 @@ def find_metrics(options: NeuralOptions, systems: Sequence[str]) -> NeuralMetric
             raise ConfigError([f"--segment-scores {metric}: there are two files of {system}"])
     names = Counter([*METRICS, *map(model_name, options.models), *paths])
     if twice := [name for name, n in names.items() if n > 1]:
-        raise ConfigError([f"two metrics are called {twice[0]}: each needs a name of its own"])
+        raise ConfigError([f"two metrics are called {twice[0]}: each needs its own name"])
     if unknown := [name for name in options.lower_is_better if name not in paths]:
         raise ConfigError([f"--lower-is-better {unknown[0]}: there are no --segment-scores of this name"])
     for metric, of_system in paths.items():
@@ -338,7 +336,7 @@ def _read_segments(metric: str, path: Path, lower_is_better: bool) -> SegmentSco
 
 
 def _split(text: str, systems: Sequence[str]) -> tuple[str, str, Path]:
-    """Split NAME=FILE, or NAME@SYSTEM=FILE if there are several systems, whose names may have any character."""
+    """Split NAME=FILE, or NAME@SYSTEM=FILE if there are several systems; their names may contain any character."""
     if len(systems) == 1:
         name, _, path = text.partition("=")
         found = [(name, systems[0], path)]

@@ -1,4 +1,4 @@
-"""What each line contributes to a corpus score, so that the score of any selection of lines follows.
+"""The contribution of each line to a corpus score, to compute the score of any selection of lines.
 
 Shapes are written with L lines, N symbols of all lines of all texts, and O orders of n-grams.
 
@@ -33,7 +33,7 @@ _LARGEST = 1 << 62
 
 @dataclass(frozen=True)
 class Symbols:
-    """The words or characters of lines, by number."""
+    """The words or characters of lines, as numbers."""
 
     numbers: Ints
     """Of all lines, one after another."""
@@ -75,7 +75,7 @@ def number_characters(texts: Sequence[Sequence[str]]) -> list[Symbols]:
 
 
 def count_matches(reference: Symbols, others: Sequence[Symbols], orders: int) -> list[Ints]:
-    """Return how many n-grams of each order each line of other texts has in common with the reference, (L, O).
+    """Return how many n-grams of each order each line shares with the reference, (L, O).
 
     An n-gram counts as often as both lines have it.
     """
@@ -159,8 +159,8 @@ class _Row(NamedTuple):
 
 
 class _Shift(NamedTuple):
-    """A phrase that moves to before the word `target`; if that is one of its own, to the right by so many words as
-    precede that."""
+    """A phrase that moves before the word `target`; if `target` is within the phrase, it moves to the right by as many
+    words as precede `target` in it."""
 
     length: int
     start: int
@@ -168,7 +168,7 @@ class _Shift(NamedTuple):
 
 
 class _Alignment(NamedTuple):
-    """How a translation is edited to be the reference."""
+    """The edits that turn a translation into the reference."""
 
     of_reference: list[int]
     """By word of the reference: the last word of the translation that is not after it, or -1."""
@@ -179,7 +179,7 @@ class _Alignment(NamedTuple):
 
 
 def count_edits(words: list[str], reference: list[str]) -> int:
-    """Return the number of insertions, deletions, substitutions and shifts that make a translation the reference."""
+    """Count the insertions, deletions, substitutions and shifts that turn a translation into the reference."""
     longer = max(len(words), len(reference))
     if words == reference or not words or not reference:
         return 0 if words == reference else longer
@@ -216,7 +216,7 @@ class _Table:
             self._bits[word] |= 1 << position
 
     def rows(self, words: list[str]) -> list[_Row]:
-        """Return the rows of a translation; the first is that of no words."""
+        """Return the rows of a translation; the first row is for no words."""
         rows = [_Row(self._all, 0, 0, 0)]
         rises, falls, every = self._all, 0, self._all
         for same in self._places(words):
@@ -232,7 +232,7 @@ class _Table:
         return [self._bits.get(word, 0) for word in words]
 
     def shifts(self, words: list[str], rows: list[_Row]) -> Iterator[_Shift]:
-        """Yield the shifts that are tried: of phrases that the reference has elsewhere, where both are wrong so far."""
+        """Yield the shifts to try: of phrases found elsewhere in the reference, if both places are wrong so far."""
         aligned, wrong, missed = self._align(words, rows)
         for start, word in enumerate(words):
             if not wrong >> start & _PHRASE_BITS:  # no phrase from here on is wrong
@@ -274,7 +274,7 @@ class _Table:
         return _Alignment(aligned, wrong | ((1 << i) - 1), missed | ((1 << j) - 1))
 
     def best(self, words: list[str], rows: list[_Row], shifts: list[_Shift], most: int) -> _Shift | None:
-        """Return the shift that saves the most edits, of several the longest and the first; None if none does.
+        """Return the shift that saves the most edits, the longest and first on ties; None if none saves any.
 
         most: none can save more.
         """
@@ -355,7 +355,7 @@ class LineCounts:
         return corpus_scores(self.metric.formula, sums)
 
     def line_scores(self) -> Floats:
-        """Return the score of each line alone, (L,)."""
+        """Return the score of each single line, (L,)."""
         return self.scores(self.counts)
 
 
@@ -404,7 +404,7 @@ def _count_bleu(systems: Sequence[_Lines], references: Sequence[_Lines]) -> list
 
 
 def _count_chrf(systems: Sequence[_Lines], references: Sequence[_Lines]) -> list[_Counts]:
-    """Return for each order the n-grams of the line, those of its reference, and the matches."""
+    """Return, for each order, the n-grams of the line and of its reference, and the matches."""
     texts = (["".join(line.split()) for line in lines] for lines in ([ref for (ref,) in references], *systems))
     reference, *others = number_characters([*texts])
     n_ref = reference.n_grams(_CHRF_ORDERS)
@@ -416,7 +416,7 @@ def _count_chrf(systems: Sequence[_Lines], references: Sequence[_Lines]) -> list
 
 
 def _count_ter(systems: Sequence[_Lines], references: Sequence[_Lines]) -> list[_Counts]:
-    """Return the fewest edits of each line, and the mean length of its references."""
+    """Return the minimum number of edits of each line, and the mean length of its references."""
     counts: list[list[tuple[int, float]]] = [[] for _ in systems]
     for lines, refs in zip(zip(*systems, strict=True), references, strict=True):
         words = [ref.split() for ref in refs]
@@ -435,7 +435,7 @@ _COUNTING: dict[MetricName, Callable[[Sequence[_Lines], Sequence[_Lines]], list[
 
 
 def of_line_scores(name: str, scores: Sequence[float], signature: str, higher_is_better: bool = True) -> LineCounts:
-    """Return the counts of a metric whose corpus score is the mean of scores that lines have."""
+    """Return the counts of a metric whose corpus score is the mean of its line scores."""
     values = np.asarray(scores, np.float64)
     return LineCounts(Metric(name, "mean", signature, higher_is_better), np.stack([values, np.ones_like(values)], 1))
 

@@ -54,11 +54,11 @@ def default_tokenizer(tgt_lang: str | None) -> str:
 def check_tokenizer(tokenize: str | None) -> None:
     """Raise DataError unless `tokenize` is None or a tokenizer of BLEU."""
     if tokenize is not None and tokenize not in TOKENIZERS:
-        raise DataError(f"tokenize: {tokenize!r} is none of {', '.join(TOKENIZERS)}")
+        raise DataError(f"tokenize: {tokenize!r} is not one of {', '.join(TOKENIZERS)}")
 
 
 def no_match_note(bleu: float) -> str | None:
-    """Return a note on a BLEU that is printed as 0.00, None for others."""
+    """Return a note if BLEU is printed as 0.00, else None."""
     reasons = "too few updates, text in another language (data.direction), or lines that do not belong together"
     return f"BLEU 0.00: nothing matches the reference; usual reasons: {reasons}" if bleu < 0.005 else None
 
@@ -69,9 +69,11 @@ def looks_tokenized(lines: Sequence[str]) -> bool:
 
 
 def looks_lowercased(lines: Sequence[str]) -> bool:
-    """Whether at most one in a hundred of the lines with letters that have case has an upper-case one."""
+    """Whether at most 1 % of the lines with cased letters contain an upper-case one. False if all lines repeat
+    a single word, as those of a model that has learned nothing else do."""
     n_cased = sum(line.lower() != line.upper() for line in lines)
-    return n_cased > 0 and 100 * sum(line != line.lower() for line in lines) <= n_cased
+    n_words = len({word for line in lines for word in line.split()})
+    return n_cased > 0 and n_words > 1 and 100 * sum(line != line.lower() for line in lines) <= n_cased
 
 
 def corpus_score(
@@ -97,7 +99,7 @@ def corpus_score(
 
 
 def check_lines(hyps: Sequence[str], refs: Sequence[Reference]) -> None:
-    """Raise DataError unless there are as many hypotheses as references, and some."""
+    """Raise DataError unless there are as many hypotheses as references, and at least one."""
     if len(hyps) != len(refs):
         raise DataError(f"{len(hyps)} hypotheses, {len(refs)} references: they must pair line by line")
     if not hyps:

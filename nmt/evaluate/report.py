@@ -1,4 +1,4 @@
-"""Scores of hypotheses against references: with what a fair comparison needs, as tables, and recorded in the run."""
+"""Reports of scores: signatures and notes for fair comparison, tables, and the record in the run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from nmt import __version__
-from nmt.console import aligned, printable
+from nmt.console import aligned, amount, printable
 from nmt.data.corpus import Corpus
 from nmt.errors import DataError
 from nmt.evaluate.comet import NeuralMetrics
@@ -139,9 +139,6 @@ def evaluate_files(
 
 def read_texts(paths: Sequence[Path]) -> list[list[str]]:
     """Return the lines of each file. Raises DataError as `evaluate_files` does, and if they are empty."""
-    for path in paths:
-        if not path.exists():
-            raise DataError(f"{path}: no such file")
     texts = [bounded_list(read_lines(path), str(path)) for path in paths]
     counts = {path: len(lines) for path, lines in zip(paths, texts, strict=True)}
     if len({*counts.values()}) > 1:
@@ -170,7 +167,7 @@ def with_neural_metrics(
 def _counts(counts: Mapping[Path, int]) -> str:
     """Format numbers of lines: `hyp has 3 lines, ref 4`."""
     first, *others = counts.items()
-    return f"{first[0]} has {first[1]} lines, {', '.join(f'{path} {n}' for path, n in others)}"
+    return f"{first[0]} has {amount(first[1], 'line')}, {', '.join(f'{path} {n:,}' for path, n in others)}"
 
 
 def render_text(report: Report) -> str:
@@ -186,7 +183,7 @@ def render_text(report: Report) -> str:
 
 
 def facts(values: Mapping[str, object]) -> str:
-    """Format what was scored: name and value of all that is known."""
+    """Format what was scored: the names and values of all known facts."""
     return ", ".join(f"{name} {_fact(value)}" for name, value in values.items() if value is not None)
 
 
@@ -270,7 +267,7 @@ class History:
         }
 
     def is_comparable(self, record: ScoreRecord, score: RecordedScore) -> bool:
-        """Whether signature and text of a score are those that count for its split and metric."""
+        """Whether a score has the signature and text of the comparable ones of its split and metric."""
         return self._standard[record.split, score.metric] == (score.signature, record.text)
 
     def text(self) -> str:
@@ -312,7 +309,7 @@ class History:
 
 
 def record_scores(report: Report, translator: Translator, corpus: Corpus) -> ScoreRecord:
-    """Append the scores of a split to scores.jsonl of the run that translated it, of an ensemble to that of the first.
+    """Append the scores of a split to scores.jsonl of the run that translated it; for an ensemble, of the first run.
 
     If the run cannot be written to, print that.
     """

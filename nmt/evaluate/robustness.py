@@ -1,4 +1,4 @@
-"""How much worse a model translates text with typos, in capitals and the like (Niu et al., 2020).
+"""Robustness of a model to typos, upper case and other changes of the source (Niu et al., 2020).
 
 A kind of change has places in a line: those where it has an effect. The rate is the share of them that are changed.
 Which ones, and how, is a function of (seed, kind, line), and a higher rate changes the same places and others.
@@ -65,7 +65,7 @@ _WITH_ACCENTS = ("LATIN", "GREEK")
 
 
 def changed_line(line: str, language: str, change: str, rates: Sequence[float], seed: int) -> list[str]:
-    """Return the line with this kind of change, at each of the rates (0 to 1)."""
+    """Return the line changed in this way at each of the rates (0 to 1)."""
     rng = Random(f"{seed}\n{change}\n{line}")
     drawn = [(edit, rng.random()) for edit in list(CHANGES[change](line, language, rng))]
     return [_edited(line, [edit for edit, number in drawn if number < rate]) for rate in rates]
@@ -138,7 +138,7 @@ def _without_accents(word: str, _: str) -> str:
 
 
 def _punctuation_removed(line: str, _: str, __: Random) -> Iterator[Edit]:
-    """Places: marks, several of the same in a row as one; one that stands alone goes with the space before it."""
+    """Places: marks, with repeated ones as one place; a mark between spaces includes the space before it."""
     for start, end in _marks(line):
         alone = start > 0 and line[start - 1].isspace() and (end == len(line) or line[end].isspace())
         yield Edit(start - alone, end, "")
@@ -152,7 +152,7 @@ def _punctuation_changed(line: str, _: str, rng: Random) -> Iterator[Edit]:
 
 
 def _marks(line: str) -> Iterator[tuple[int, int]]:
-    """Yield where punctuation begins and ends, but for apostrophes and hyphens in words."""
+    """Yield where punctuation begins and ends, except for apostrophes and hyphens in words."""
     protected, start = _protected(line), 0
     for mark, group in groupby(line):
         end = start + sum(1 for _ in group)
@@ -188,11 +188,11 @@ LENGTH = 2.0
 
 @dataclass(frozen=True)
 class Signs:
-    """Numbers of translations."""
+    """Numbers of translations with signs of hallucination."""
 
     empty: int
     copied: int
-    """They are their source, and the reference is not."""
+    """Equal to their source, though the reference is not."""
     repeated: int
     """An n-gram (4 words) occurs at least 2 times more than any does in the source: the sign of oscillating output
     of Raunak et al., 2021, arXiv:2104.06683. Characters take the place of words in scripts without spaces."""
@@ -203,7 +203,7 @@ class Signs:
 def count_signs(
     sources: Sequence[str], translations: Sequence[str], references: Sequence[str], languages: tuple[str, str]
 ) -> Signs:
-    """Count the signs; `languages` of source and target. A blank source or reference has none."""
+    """Count the signs; `languages`: source and target. Lines with a blank source or reference do not count."""
     found: Counter[str] = Counter()
     for source, translation, reference in zip(sources, translations, references, strict=True):
         source, translation, reference = source.strip(), translation.strip(), reference.strip()
@@ -316,7 +316,7 @@ class Measured:
 
 
 def make_variants(text: Text, plan: Plan) -> list[Variant]:
-    """Return the original and each change at each rate, but for changes without any effect on the text.
+    """Return the original and each change at each rate, except for changes without any effect on the text.
 
     Raises DataError if no change has one.
     """
@@ -328,7 +328,7 @@ def make_variants(text: Text, plan: Plan) -> list[Variant]:
         if everywhere != tuple(text.sources):
             variants += [Variant(change, rate, sources) for rate, sources in zip(plan.rates, by_rate, strict=True)]
     if len(variants) == 1:
-        raise DataError(f"{text.name}: {', '.join(plan.changes)} would change nothing in {len(text.sources):,} lines")
+        raise DataError(f"{text.name}: {', '.join(plan.changes)} would change none of {len(text.sources):,} lines")
     return variants
 
 
@@ -363,7 +363,7 @@ def measure(text: Text, variants: Sequence[Variant], translate: Translate) -> Me
 def _counted(
     metric: MetricName, translations: Sequence[Sequence[str]], references: Sequence[str], language: str
 ) -> list[LineCounts]:
-    """Return what each line of each text contributes to a score. Each distinct pair is counted once."""
+    """Return the contribution of each line of each text to a score. Each distinct pair is counted once."""
     places: dict[tuple[str, str], int] = {}
     rows = [
         [places.setdefault(pair, len(places)) for pair in zip(lines, references, strict=True)] for lines in translations
@@ -373,7 +373,7 @@ def _counted(
 
 
 def _kept(chrf: Sequence[LineCounts]) -> list[Interval | None]:
-    """Return the intervals of the percent of the chrF of the first text, by paired bootstrap over lines."""
+    """Return the intervals of chrF in percent of the first text's, by paired bootstrap over lines."""
     original, *_ = scores = bootstrap_scores(chrf, SAMPLES)
     usable = original > 0
     if not usable.any():
@@ -475,7 +475,7 @@ def _entry(row: Row) -> dict[str, object]:
 
 
 def split_text(translator: Translator, data_dir: Path | None, split_name: str | None) -> Text:
-    """Read a split of a corpus, by default of the only test set of the run's data. Raises DataError."""
+    """Read a split of a corpus, by default the only test set of the run's data. Raises DataError."""
     return _whole(*read_split(translator, data_dir, split_name), translator)
 
 
@@ -484,9 +484,6 @@ def file_text(translator: Translator, source: Path, reference: Path) -> Text:
 
     Raises DataError if one is missing, empty or no text, or has more lines than the other.
     """
-    for path in (source, reference):
-        if not path.exists():
-            raise DataError(f"{path}: no such file")
     pairs = bounded_list(read_aligned(source, reference), str(source))
     if not pairs:
         raise DataError(f"{source}: is empty")
@@ -499,7 +496,7 @@ def _whole(name: str, sources: Sequence[str], references: Sequence[str], transla
 
 
 def measure_run(translator: Translator, search: SearchConfig, text: Text, plan: Plan) -> Measured:
-    """Translate a text as it is and changed. Raises DataError if no change has an effect on it."""
+    """Translate a text and its changed variants, and score them. Raises DataError if no change has an effect on it."""
 
     def translate(lines: Sequence[str], numbers: Sequence[int]) -> list[str]:
         n_original = len({*text.sources})

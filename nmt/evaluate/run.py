@@ -1,4 +1,4 @@
-"""Evaluate a run: translate a split of a corpus and score it."""
+"""Evaluation of runs: translate a split of a corpus and score it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Evaluation:
 
 
 def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) -> Corpus:
-    """Open the corpus at `data_dir`; by default that of training.
+    """Open the corpus at `data_dir`, by default the one used for training.
 
     Raises DataError if it is missing or has other languages or another tokenizer than the run.
     """
@@ -52,10 +52,10 @@ def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) 
     corpus = Corpus.open(DataDir(path))
     if corpus.languages != languages:
         held, needed = " and ".join(corpus.languages), " and ".join(languages)
-        raise DataError(f"{path}: holds {held}, but {run.path} has learned {needed}")
+        raise DataError(f"{path}: holds {held}, but {run.path} was trained on {needed}")
     if corpus.tokenizers.fingerprint != info.tokenizer:
         raise DataError(
-            f"{path}: its tokenizer is not that of {run.path}; nmt prepare --tokenizer-from {run.path} takes it over"
+            f"{path}: its tokenizer differs from that of {run.path}; nmt prepare --tokenizer-from {run.path} reuses it"
         )
     if corpus.fingerprint != info.corpus:
         # nmt prepare removes test pairs from the training text of the same directory only
@@ -89,7 +89,7 @@ def choose_splits(corpus: Corpus, names: Sequence[str]) -> list[str]:
 
 
 def corpus_of(translator: Translator, data_dir: Path | None) -> Corpus:
-    """Open the corpus at `data_dir`, by default that of training, for a translator loaded from one or several runs.
+    """Open the corpus at `data_dir`, by default the training one, for a translator loaded from one or several runs.
 
     Raises DataError as `open_corpus`.
     """
@@ -157,7 +157,7 @@ def _evaluated(
 def read_split(
     translator: Translator, data_dir: Path | None, split_name: str | None
 ) -> tuple[str, list[str], list[str]]:
-    """Return the name, sources and references of a split, by default of the only test set of the run's data.
+    """Return the name, sources and references of a split, by default the only test set of the run's data.
 
     Raises DataError if there is none, or it is damaged, and as `corpus_of`.
     """

@@ -1,4 +1,4 @@
-"""Is a difference between systems more than the choice of test lines, or of seeds? Tests over both.
+"""Significance tests of differences between systems, over test lines and over seeds.
 
 Shapes are written with L lines, C counts of a metric, and S resamples.
 
@@ -234,7 +234,7 @@ class _Variances:
 
 
 def seeds_and_lines(baseline: Sequence[LineCounts], other: Sequence[LineCounts]) -> SeedTest:
-    """Test the difference between two groups of runs, of which each has at least two.
+    """Test the difference between two groups of at least two runs each.
 
     The variance of the difference is s_A²/k_A + s_B²/k_B + the variance over lines less what of it is in the first two
     already. The degrees of freedom are those of Welch and Satterthwaite with the variance over lines as known.
@@ -269,7 +269,7 @@ def seeds_and_lines(baseline: Sequence[LineCounts], other: Sequence[LineCounts])
 
 
 def what_to_add(test: SeedTest) -> str:
-    """Return a sentence that says whether more runs or more lines would tell the difference better."""
+    """Return a sentence on whether more runs or more lines would make the difference clearer."""
     runs, lines = test.half_width_of_twice_the_runs, test.half_width_of_twice_the_lines
     if runs < _CLEARLY * lines:
         verdict = "more runs would help most"
@@ -294,7 +294,7 @@ def _over_lines(runs: Sequence[LineCounts]) -> Floats:
 
 
 def _both(covariance: Floats) -> float:
-    """Return how much of the variance over lines of a group's mean score its runs do not share."""
+    """Return the part of the variance over lines of a group's mean score that its runs do not share."""
     n = len(covariance)
     shared = (covariance.sum() - np.trace(covariance)) / (n * (n - 1))
     return max(0.0, float(np.trace(covariance) / n - shared)) / n

@@ -52,24 +52,6 @@ class _Raw(io.RawIOBase):
         return len(data)
 
 
-def section(read: Callable[[int], bytes], size: int, name: str, kind: str) -> io.BufferedReader:
-    """Make a file of the next `size` bytes that `read` returns; `name` and `kind` are for messages.
-
-    Raises DamagedError, as it is read, if there are fewer.
-    """
-    rest = size
-
-    def next_bytes(most: int) -> bytes:
-        nonlocal rest
-        data = read(min(most, rest))
-        if rest and not data:
-            raise DamagedError(name, kind, "it is cut off")
-        rest -= len(data)
-        return data
-
-    return file_of(next_bytes)
-
-
 LZMA_BYTES = 1 << 29
 """Maximum memory of decompressing .xz, which its header asks for; `xz -9` asks for 65 MB. Zstandard's own is 128 MB."""
 NO_ZSTD = (
@@ -98,10 +80,10 @@ class Decompressor(Protocol):
 
 
 class _Zlib:
-    """`zlib`'s decompressor as a `Decompressor`; it lacks `needs_input` before Python 3.12."""
+    """`zlib`'s decompressor of gzip as a `Decompressor`; it lacks `needs_input` before Python 3.12."""
 
-    def __init__(self, window: int) -> None:
-        self._zlib = zlib.decompressobj(window)
+    def __init__(self) -> None:
+        self._zlib = zlib.decompressobj(16 + zlib.MAX_WBITS)
         self.needs_input = True
 
     @property
@@ -151,15 +133,13 @@ class Compression:
     decompressor: Callable[[], Decompressor]
 
 
-GZIP = Compression("gzip", ".gz", "gzip -dc", re.compile(rb"\x1f\x8b"), lambda: _Zlib(16 + zlib.MAX_WBITS))
+GZIP = Compression("gzip", ".gz", "gzip -dc", re.compile(rb"\x1f\x8b"), _Zlib)
 BZIP2 = Compression("bzip2", ".bz2", "bzip2 -dc", re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"), _bzip2)
 XZ = Compression("xz", ".xz", "xz -dc", re.compile(rb"\xfd7zXZ\x00"), _xz)
 ZSTANDARD = Compression(  # or a frame to be skipped, with which pzstd begins
     "Zstandard", ".zst", "zstd -dc", re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", re.DOTALL), _zstd
 )
 COMPRESSIONS = (GZIP, BZIP2, XZ, ZSTANDARD)
-DEFLATE = Compression("zip", "", "", re.compile(b""), lambda: _Zlib(-zlib.MAX_WBITS))
-"""The stream of a member of a .zip, without the header and the checksum of gzip."""
 START_BYTES = 10  # the longest start
 
 
@@ -240,7 +220,7 @@ class _Decompressed:
             pass
         if not self._compression.start.match(self._input):
             if not self._is_first:
-                raise ValueError("after its end there is something else")
+                raise ValueError("there is other data after its end")
             if not self._input:
                 raise EOFError("it is empty")
             raise _misnamed(self._name, self._input, self._compression)

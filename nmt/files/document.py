@@ -34,7 +34,12 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def read_document(
-    path: Path, model: type[M], error: type[NmtError], advice: str = "", formats: Sequence[int] = ()
+    path: Path,
+    model: type[M],
+    error: type[NmtError],
+    advice: str = "",
+    formats: Sequence[int] = (),
+    missing: str | None = None,
 ) -> M:
     """Read a JSON file as `model`.
 
@@ -42,6 +47,7 @@ def read_document(
         error: the type of error to raise.
         advice: the end of every message: what to do about a damaged document, such as "; remove it".
         formats: the values of the key `format` that can be read, the current one last. Empty: any.
+        missing: the message of the error if there is no such file; None: FileNotFoundError.
 
     Raises FileNotFoundError, `error` if the file cannot be read, is damaged or has another format, and UnsafeFileError
     if it is not a regular file or is too large.
@@ -52,7 +58,9 @@ def read_document(
             raise ValueError("not a JSON object")
         is_whole = not issubclass(model, Sealed) or content.get("seal") == _digest(content)
     except FileNotFoundError:
-        raise
+        if missing is None:
+            raise
+        raise error(missing) from None
     except OSError as problem:
         raise error(f"{path}: cannot be read: {problem.strerror}{advice}") from problem
     except (ValueError, RecursionError) as problem:

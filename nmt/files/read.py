@@ -1,4 +1,4 @@
-"""Untrusted files: only regular ones are read, and nothing is written through a symbolic link.
+"""Reading untrusted files: only regular ones, and no more of them than fits into memory.
 
 Files inside a run, an export or a data directory, and configurations, must be regular: reading a named pipe would
 block forever, and /dev/zero would fill the memory. Text that the user names to be read once, such as a file to
@@ -11,10 +11,9 @@ import errno
 import hashlib
 import json
 import os
-import shutil
 import stat
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -43,20 +42,21 @@ def open_regular(path: Path, why: str = "") -> IO[bytes]:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)  # does not wait for the writer of a pipe
     except OSError as error:
         if error.errno == errno.ENXIO:  # a socket, or a missing device
-            _refuse_special(path, path.stat().st_mode, why)
+            refuse_special(path, path.stat().st_mode, why)
         raise
     try:
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        _refuse_special(path, mode, why)
+        refuse_special(path, mode, why)
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
 
 
-def _refuse_special(path: Path, mode: int, why: str = "") -> None:
+def refuse_special(path: Path, mode: int, why: str = "") -> None:
+    """Raise UnsafeFileError, which says `why`, unless `mode` is that of a regular file."""
     if not stat.S_ISREG(mode):
         kind = _KINDS.get(stat.S_IFMT(mode), "a special file")
         raise UnsafeFileError(f"{path}: {kind}, where a regular file is needed{why}")
@@ -94,10 +94,10 @@ def read_tensors(path: Path) -> bytes:
         start = file.read(8)
         length = int.from_bytes(start, "little")
         if length > min(HEADER_BYTES, max(size - 8, 0)):
-            raise UnsafeFileError(f"{path}: damaged: it begins with no header of safetensors")
+            raise UnsafeFileError(f"{path}: damaged: it does not begin with a safetensors header")
         promised = 8 + length + _data_bytes(path, file.read(length)) if start else 0
     if size > promised:
-        raise UnsafeFileError(f"{path}: damaged: {size:,} bytes, where its header promises {promised:,}")
+        raise UnsafeFileError(f"{path}: damaged: {size:,} bytes, but its header says {promised:,}")
     return read_regular(path)
 
 
@@ -107,7 +107,7 @@ def _data_bytes(path: Path, header: bytes) -> int:
         tensors = json.loads(header)
         return max((int(x["data_offsets"][1]) for name, x in tensors.items() if name != "__metadata__"), default=0)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
-        raise UnsafeFileError(f"{path}: damaged: its header is not one of safetensors") from None
+        raise UnsafeFileError(f"{path}: damaged: its header is not a valid safetensors header") from None
 
 
 def _memory() -> int:
@@ -133,71 +133,15 @@ def _ends(device: Path) -> bool:
         os.close(descriptor)
 
 
-# --- writing --------------------------------------------------------------------------------------
-
-
-def refuse_links(paths: Iterable[Path]) -> None:
-    """Raise UnsafeFileError if one of these is a symbolic link, or neither a directory nor a regular file."""
-    for path in paths:
-        try:
-            mode = path.lstat().st_mode
-        except OSError:  # missing, or unreachable, which is reported when it is written
-            continue
-        if stat.S_ISLNK(mode):
-            raise UnsafeFileError(
-                f"{path}: a symbolic link, and nothing is written through one here; put what it points to in its place "
-                "(the directory above may be a link itself)"
-            )
-        if not stat.S_ISDIR(mode):
-            _refuse_special(path, mode)
-
-
-def open_own(path: Path, flags: int = 0) -> int:
-    """Open a file to change in place, creating it if missing; returns the descriptor. `flags`: additional ones.
-
-    Raises UnsafeFileError if it is a link or not a regular file, and OSError.
-    """
-    refuse_links([path])
-    flags |= os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
-    descriptor = os.open(path, flags, 0o666)
-    try:
-        _refuse_special(path, os.fstat(descriptor).st_mode)
-    except UnsafeFileError:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def create(name: Path | str, folder: int | None = None) -> int:
-    """Create a file for writing, replacing a file or link of this name; returns the descriptor.
-
-    `folder`: the descriptor of its directory. Raises OSError.
-    """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    try:
-        return os.open(name, flags, 0o666, dir_fd=folder)
-    except FileExistsError:
-        os.unlink(name, dir_fd=folder)
-        return os.open(name, flags, 0o666, dir_fd=folder)
-
-
-def remove_tree(path: Path) -> None:
-    """Remove a directory with its content, if it exists; of a link to one, only the link. Raises OSError."""
-    if path.is_symlink():
-        path.unlink()
-    elif path.exists():
-        shutil.rmtree(path)
-
-
-def checksum(path: Path, why: str = "") -> str:
+def checksum(path: Path, why: str = "", advice: str = "") -> str:
     """Return the SHA-256 of a file, in hexadecimal. Raises DataError if it is not readable.
 
-    `why` as in `open_regular`.
+    `why` as in `open_regular`, `advice` as in `reading`.
     """
     digest = hashlib.sha256()
     # another thread has no screen of its own
     is_shown = os.environ.get("RANK", "0") == "0" and threading.current_thread() is threading.main_thread()
-    with reading(path), open_regular(path, why) as file:
+    with reading(path, advice), open_regular(path, why) as file:
         size = os.fstat(file.fileno()).st_size
         with Progress(f"checksum of {path.name}", size, "bytes", shown=is_shown) as progress:
             while block := file.read(1 << 20):
@@ -206,13 +150,19 @@ def checksum(path: Path, why: str = "") -> str:
     return digest.hexdigest()
 
 
+def checksums_in(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of all files in a folder, by their names relative to it. Raises DataError."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): checksum(path) for path in paths}
+
+
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Turn errors of opening and reading a source file into DataError."""
+def reading(path: Path, advice: str = "") -> Iterator[None]:
+    """Turn errors of opening and reading a file into DataError; `advice`: what to do if it does not exist."""
     try:
         yield
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file; check data.root and files in the config") from None
+        raise DataError(f"{path}: no such file{advice}") from None
     except IsADirectoryError:
         raise DataError(f"{path}: a directory, where a text file is needed") from None
     except OSError as error:

@@ -1,44 +1,138 @@
-"""Writing files: atomically, durably, and by one process at a time."""
+"""Writing: files and directories that appear complete, never through a symbolic link, and by one process at a time."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import fcntl
+import itertools
 import json
 import os
+import shutil
 import socket
+import stat
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
 from nmt.console import say
 from nmt.errors import DataError, LockedError, UnsafeFileError
-from nmt.files.read import create, open_own, read_text, refuse_links
+from nmt.files.read import check_regular, read_text, refuse_special
 
 CHUNK = 1 << 24  # bytes per write; the kernel accepts at most 2 GiB
+KEPT_AFTER = 60.0
+"""Seconds of work from which on it is kept when it fails or is stopped."""
+_IN_THE_WAY = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
 
-def write_file(path: Path, data: bytes, folder: int | None = None) -> None:
-    """Write a new file and sync it to disk. A failure may leave a part of it.
+@contextmanager
+def staged(
+    final: Path, part: Path | None = None, is_directory: bool = False, is_kept: Callable[[], bool] = lambda: False
+) -> Iterator[Path]:
+    """Yield a name for a file, or an empty directory, which takes the place of `final`, synced, if the block succeeds.
 
-    An existing file or link of this name is removed. `folder`: a descriptor of its directory, by default that of the
-    path. Raises OSError, which names the file without the suffix of its temporary name.
+    A failure leaves `final` as it was. What a killed writer has left is removed by the next one. Only one process at a
+    time may write `final`, or each has a `part` of its own.
+
+    Args:
+        part: the name to yield, beside `final`; by default `final`.part.
+        is_kept: called if there is a directory `final` already that holds files; whether it stays.
+
+    Raises OSError, which names files in `final`.
+    """
+    part = part or final.with_name(f"{final.name}.part")
+    old = part.with_name(f"{part.name}.old")
+    try:
+        if is_directory:
+            _clear(final, part, old)
+            part.mkdir(parents=True)
+        yield part
+        for path in [*sorted(part.rglob("*")), part]:
+            sync(path)
+        while True:
+            try:
+                part.rename(final)
+                break
+            except OSError as error:  # a directory that holds files cannot be replaced
+                if error.errno not in _IN_THE_WAY:
+                    raise
+            if is_kept():
+                return
+            with contextlib.suppress(FileNotFoundError):  # another process has removed it
+                final.rename(old)
+        sync(final.parent)
+    except OSError as error:
+        if error.errno is not None:  # else it has a text of its own
+            error.filename = str(error.filename or final).replace(str(part), str(final))
+        raise
+    finally:
+        with contextlib.suppress(OSError):
+            _clear(final, part, old) if is_directory else part.unlink(missing_ok=True)
+
+
+def _clear(final: Path, part: Path, old: Path) -> None:
+    remove(part)
+    if os.path.lexists(old) and not os.path.lexists(final):  # nothing has taken its place
+        old.rename(final)
+    remove(old)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a directory with its content, if it exists; of a link, only the link. Raises OSError."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        path.unlink()
+
+
+def sync(path: Path) -> None:
+    """Sync a file, or the entries of a directory, to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def writing(path: Path, advice: str = "") -> Iterator[None]:
+    """Turn errors of writing into DataError; `advice` is the end of its message, unless the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            advice = "; make room and run the same command again"
+        raise DataError(f"{path}: cannot be written: {error.strerror or error}{advice}") from error
+
+
+def link(path: Path, target: Path) -> None:
+    """Give a file a second name, or copy it where the file system cannot. Raises UnsafeFileError and OSError."""
+    check_regular(path)
+    try:
+        target.hardlink_to(path)
+    except OSError:
+        shutil.copyfile(path, target)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a new file, which is not synced. A failure may leave a part of it.
+
+    An existing file or link of this name is removed. Raises OSError, which names the file.
     """
     try:
-        descriptor = create(path if folder is None else path.name, folder)
+        descriptor = _create(path)
         try:
             rest = memoryview(data)
             while rest:
                 rest = rest[os.write(descriptor, rest[:CHUNK]) :]
-            os.fsync(descriptor)
         finally:
             os.close(descriptor)
     except OSError as error:
-        error.filename = str(path).removesuffix(".part")
+        error.filename = str(path)
         raise
 
 
@@ -50,26 +144,8 @@ def replace_file(path: Path, content: str | bytes, may_follow: bool = True) -> N
     """
     if not may_follow:
         refuse_links([path.parent])
-    try:
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | (0 if may_follow else os.O_NOFOLLOW))
-        try:
-            _replace_in(folder, path.name, content.encode() if isinstance(content, str) else content)
-        finally:
-            os.close(folder)
-    except OSError as error:
-        error.filename = str(path)
-        raise
-
-
-def _replace_in(folder: int, name: str, data: bytes) -> None:
-    part = f"{name}.part"
-    try:
-        write_file(Path(part), data, folder)
-        os.replace(part, name, src_dir_fd=folder, dst_dir_fd=folder)
-        os.fsync(folder)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(part, dir_fd=folder)
+    with staged(path) as part:
+        write_file(part, content.encode() if isinstance(content, str) else content)
 
 
 def append_line(path: Path, line: bytes) -> None:
@@ -83,8 +159,7 @@ def append_line(path: Path, line: bytes) -> None:
         with contextlib.suppress(OSError):  # a file system without locks: a single write is atomic on most
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         end = os.fstat(descriptor).st_size
-        is_whole = end == 0 or os.pread(descriptor, 1, end - 1) == b"\n"
-        data = (b"" if is_whole else b"\n") + line + b"\n"
+        data = (b"" if end == 0 or os.pread(descriptor, 1, end - 1) == b"\n" else b"\n") + line + b"\n"
         if os.write(descriptor, data) < len(data):
             os.ftruncate(descriptor, end)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
@@ -93,13 +168,25 @@ def append_line(path: Path, line: bytes) -> None:
         os.close(descriptor)
 
 
-@contextlib.contextmanager
+@contextmanager
 def open_output(target: Path | str) -> Iterator[IO[bytes]]:
     """Open a file that gets its name only when it is complete; `-` is standard output. Raises DataError."""
-    if str(target) == "-" and sys.stdout is None:
-        raise DataError("standard output is closed; name a file with --output")
+    path, name = Path(target), "standard output" if str(target) == "-" else str(target)
     try:
-        with _opened(target) as out:
+        with contextlib.ExitStack() as stack:
+            if str(target) == "-":
+                if sys.stdout is None:
+                    raise DataError("standard output is closed; name a file with --output")
+                sys.stdout.flush()
+                out: IO[bytes] = sys.stdout.buffer
+            elif path.is_dir():
+                raise DataError(f"{path}: a directory, where a file is to be written")
+            elif not path.parent.is_dir():
+                raise DataError(f"{path}: the directory {path.parent} does not exist")
+            elif path.exists() and not path.is_file():  # a device or a named pipe, not to be replaced by a file
+                out = stack.enter_context(path.open("wb"))
+            else:
+                out = stack.enter_context(os.fdopen(_create(stack.enter_context(staged(path))), "wb"))
             yield out
             out.flush()
     except BrokenPipeError:
@@ -107,89 +194,92 @@ def open_output(target: Path | str) -> Iterator[IO[bytes]]:
     except OSError as error:
         if error.filename is not None and not str(error.filename).startswith(str(target)):
             raise  # concerns another file, which is read meanwhile
-        name = "standard output" if str(target) == "-" else str(target)
         raise DataError(f"{name}: cannot be written: {error.strerror}") from error
 
 
 def refuse_overwriting(targets: Sequence[Path | str | None], inputs: Sequence[Path | str | None]) -> None:
     """Raise DataError if a file to write is also an input, or is to be written twice."""
-    read = [path for path in map(_regular, inputs) if path is not None]
-    written: list[str] = []
+    # not Path.is_file, which raises OSError for an impossible or unreachable name
+    read = {os.path.realpath(name) for name in inputs if name is not None and os.path.isfile(name)}  # noqa: PTH113
+    written = set[str]()
     for target in (str(name) for name in targets if name is not None and str(name) != "-"):
-        path = _regular(target)
-        if path is not None and any(path.samefile(other) for other in read):
+        path = os.path.realpath(target)
+        if path in read:
             raise DataError(f"{target}: is an input and would be overwritten; name another output file")
-        if os.path.realpath(target) in written:
+        if path in written:
             raise DataError(f"{target}: would be written twice; name two files")
-        written.append(os.path.realpath(target))
+        written.add(path)
 
 
-def _regular(name: Path | str | None) -> Path | None:
-    """Return the regular file of this name, if there is one."""
-    with contextlib.suppress(OSError):  # an impossible or unreachable name, which is reported when it is opened
-        if name is not None and str(name) != "-" and Path(name).is_file():
-            return Path(name)
-    return None
-
-
-@contextlib.contextmanager
-def _opened(target: Path | str) -> Iterator[IO[bytes]]:
-    path = Path(target)
-    if str(target) == "-":
-        sys.stdout.flush()
-        yield sys.stdout.buffer
-    elif path.is_dir():
-        raise DataError(f"{path}: a directory, where a file is to be written")
-    elif not path.parent.is_dir():
-        raise DataError(f"{path}: the directory {path.parent} does not exist")
-    elif path.exists() and not path.is_file():  # a device or a named pipe, not to be replaced by a file
-        with path.open("wb") as out:
-            yield out
-    else:
-        part = path.with_name(path.name + ".part")
+def refuse_links(paths: Iterable[Path]) -> None:
+    """Raise UnsafeFileError if one of these is a symbolic link, or neither a directory nor a regular file."""
+    for path in paths:
         try:
-            with os.fdopen(create(part), "wb") as out:
-                yield out
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+            mode = path.lstat().st_mode
+        except OSError:  # missing, or unreachable, which is reported when it is written
+            continue
+        if stat.S_ISLNK(mode):
+            raise UnsafeFileError(
+                f"{path}: a symbolic link, through which nothing is written here; replace it with its target "
+                "(the directory above may be a link)"
+            )
+        if not stat.S_ISDIR(mode):
+            refuse_special(path, mode)
 
 
-def sync(path: Path) -> None:
-    """Sync a file, or the entries of a directory, to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+def open_own(path: Path, flags: int = 0) -> int:
+    """Open a file to change in place, creating it if missing; returns the descriptor. `flags`: additional ones.
+
+    Raises UnsafeFileError if it is a link or not a regular file, and OSError.
+    """
+    refuse_links([path])
+    flags |= os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+    descriptor = os.open(path, flags, 0o666)
     try:
-        os.fsync(descriptor)
-    finally:
+        refuse_special(path, os.fstat(descriptor).st_mode)
+    except UnsafeFileError:
         os.close(descriptor)
+        raise
+    return descriptor
 
 
-class Lock:
-    """A lock file, locked by the kernel so that a crash releases it.
+def _create(path: Path) -> int:
+    """Create a file for writing, replacing a file or link of this name; returns the descriptor. Raises OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    try:
+        return os.open(path, flags, 0o666)
+    except FileExistsError:
+        path.unlink()
+        return os.open(path, flags, 0o666)
+
+
+class Lock(contextlib.AbstractContextManager["Lock"]):
+    """A lock file, or a directory, locked by the kernel so that a crash releases it; also a context manager.
 
     The file names its holder: host, process and time. It is not removed on release: a removed lock file could be
     locked twice.
     """
 
-    def __init__(self, path: Path, activity: str) -> None:
+    def __init__(self, path: Path, activity: str, waits: bool = False) -> None:
         """Acquire the lock; `activity` is a verb for the message, such as `trains`.
 
+        waits: whether to wait if another process holds it.
         Raises LockedError if another process holds it, UnsafeFileError if it is a link.
         """
-        for _ in range(10):  # `lock_holder` holds it for an instant
-            self._descriptor = open_own(path)
+        for attempt in itertools.count(1):  # `lock_holder` holds it for an instant
+            self._descriptor = os.open(path, os.O_RDONLY) if path.is_dir() else open_own(path)
             if self._taken(path):
                 break
             os.close(self._descriptor)
+            if attempt == 10:
+                error = locked_error(path, activity)
+                if not waits:
+                    raise error
+                say(f"waiting; {error}")
             time.sleep(0.05)
-        else:
-            raise locked_error(path, activity)
-        holder = {
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "since": datetime.now(UTC).isoformat("T", "seconds"),
-        }
-        with contextlib.suppress(OSError):  # a full disk: the lock is held all the same
+        since = datetime.now(UTC).isoformat("T", "seconds")
+        holder = {"host": socket.gethostname(), "pid": os.getpid(), "since": since}
+        with contextlib.suppress(OSError):  # a full disk, or a directory: the lock is held all the same
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, json.dumps(holder).encode() + b"\n", 0)
 
@@ -207,12 +297,16 @@ class Lock:
         """Release the lock."""
         os.close(self._descriptor)
 
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
 
 def locked_error(path: Path, activity: str) -> LockedError:
     """Return the error for a lock file that is held, naming the process; `activity` as for `Lock`."""
     holder = _read_holder(path)
     who = "process {} on {} since {}".format(*(holder.get(key, "?") for key in ("pid", "host", "since")))
-    return LockedError(f"{path.parent}: another process {activity} here: {who}; wait for it to end or stop it")
+    where, end = (path, "") if path.is_dir() else (path.parent, f": {who}")
+    return LockedError(f"{where}: another process {activity} here{end}; wait for it to end or stop it")
 
 
 def lock_holder(path: Path) -> dict[str, object] | None:
@@ -238,3 +332,43 @@ def _read_holder(path: Path) -> dict[str, object]:
         return dict(json.loads(read_text(path)))
     except (UnsafeFileError, OSError, ValueError, TypeError):
         return {}
+
+
+@contextmanager
+def alone_in(directory: Path, activity: str, advice: str = "") -> Iterator[None]:
+    """Create a directory and hold its lock, waiting for other processes; `activity` as for `Lock`.
+
+    Raises DataError, which ends with `advice`, if it cannot be written.
+    """
+    with writing(directory, advice):
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = Lock(directory, activity, waits=True)
+    with lock:
+        yield
+
+
+@contextmanager
+def work_directory(work: Path, activity: str) -> Iterator[Path]:
+    """Create a directory for work that may take long, lock it, and remove it when that is done.
+
+    What an interrupted process left there is still in it. When the block fails, the directory is kept if there was
+    something before, or after `KEPT_AFTER` seconds of work. `activity` as for `Lock`.
+    Raises DataError if it cannot be written or is something else, LockedError if another process works there.
+    """
+    refuse_links([work])
+    with writing(work):
+        names = {path.name for path in work.iterdir()} if work.exists() else set()
+        if names and "lock" not in names:
+            raise DataError(f"{work}: blocks the folder for unfinished work; move it, or name another output")
+        work.mkdir(parents=True, exist_ok=True)
+        lock = Lock(work / "lock", activity)
+    start, is_done = time.monotonic(), False
+    with lock:
+        try:
+            yield work
+            is_done = True
+        finally:
+            if not is_done and (len(names) > 1 or time.monotonic() - start >= KEPT_AFTER):
+                say(f"finished work is kept in {work}: the same command continues it; remove it to free the disk")
+            else:
+                shutil.rmtree(work, ignore_errors=True)

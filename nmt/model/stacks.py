@@ -137,6 +137,6 @@ def make_model(config: Config, vocab_sizes: Mapping[str, int], separator: int) -
             model = DecoderModel(config.model, vocab_size, n_classes, sees_source=config.joins_sides)
         case "translation":
             return Transformer(config.model, vocab_sizes[config.data.src], vocab_sizes[config.data.tgt])
-    if classifies and model.output is not None and not config.training.lm_weight:
+    if classifies and model.output is not None and not config.training.classification.lm_weight:
         model.output.requires_grad_(False)  # no piece is predicted
     return model

@@ -7,13 +7,16 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.figure import Figure
 
 from nmt.errors import DataError
 from nmt.files.write import open_output
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Weights = npt.NDArray[np.floating]
 
@@ -66,6 +69,8 @@ def draw_attention(
 
     At most the first `most` pieces of each side are drawn; the title says so.
     """
+    from matplotlib.figure import Figure  # importing matplotlib takes 0.3 s
+
     longest = max(len(src_pieces), len(tgt_pieces))
     if longest > most:
         title += f"\n(the first {most} of {longest} pieces)"

@@ -116,7 +116,7 @@ def unit_of(run: RunDir) -> str:
     """Return what the losses of a run are means over."""
     with suppress(NmtError, OSError):  # of a damaged configuration: as in translation
         training = load_saved_config(run.config).training
-        if training.noise == "span":
+        if training.denoising.noise == "span":
             return "masked piece"
         return {"classification": "text", "masked": "masked piece"}.get(training.objective, "token")
     return "token"

@@ -12,14 +12,13 @@ from nmt.console import show
 from nmt.data.corpus import Corpus
 from nmt.errors import DataError
 from nmt.files.read import read_text
-from nmt.files.staging import staged_directory, work_directory
+from nmt.files.write import link
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import REASONS, total
 from nmt.prepare.pairs import OpenSource, SentencePair
-from nmt.prepare.pipeline.encode import link
 from nmt.prepare.pipeline.run import EncodedText, encode_text, make_vocabulary, settle_text
 from nmt.prepare.pipeline.settle import Earlier
-from nmt.prepare.pipeline.work import SIZES, Sizes, Work
+from nmt.prepare.pipeline.work import SIZES, Sizes, Work, building
 from nmt.prepare.recipe import changes, is_reused, recipe
 from nmt.prepare.records import (
     CleanRecord,
@@ -58,8 +57,8 @@ def append(
     keys = _new_corpora(config, corpus)
     root = text_folder(config.data.root)
     sources = {key: open_source(config.data.train[int(key[6:])], config.data.languages, root) for key in keys}
-    with work_directory(data_dir) as folder, staged_directory(data_dir) as staged:
-        addition = _Addition(config, corpus, sources, DataDir(staged))
+    with building(data_dir) as (folder, staged):
+        addition = _Addition(config, corpus, sources, staged)
         addition.write(Work(folder, engine or InProcess(), sizes))
     for key, report in addition.reports.items():
         echo(f"{key} {sources[key].record.corpus}: {report.kept:,} of {report.read:,} pairs added")
@@ -74,8 +73,8 @@ def _new_corpora(config: Config, corpus: Corpus) -> list[str]:
     directory, manifest = corpus.directory, corpus.manifest
     if config.data.has_labels:
         raise DataError(
-            f"{directory.path}: nothing is added to texts with labels, which are those of all training text; "
-            "nmt prepare writes it again"
+            f"{directory.path}: cannot append to labelled text, whose labels come from all training text; "
+            "run nmt prepare instead"
         )
     if manifest.splits["train"].shards is None:
         raise DataError(
@@ -92,7 +91,7 @@ def _new_corpora(config: Config, corpus: Corpus) -> list[str]:
     if described := list(changes(manifest.config, wanted)):
         raise DataError(f"{directory.path}: corpora can be added, but nothing else may change: {'; '.join(described)}")
     if n_before == len(config.data.train):
-        raise DataError(f"{directory.path}: has all {n_before} corpora of data.train; put new ones at its end")
+        raise DataError(f"{directory.path}: no new corpora; append them to the end of data.train")
     return [f"train.{i}" for i in range(n_before, len(config.data.train))]
 
 

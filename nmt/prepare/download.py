@@ -2,12 +2,14 @@
 
 The bytes received so far are in NAME.part; NAME.part.json says what they are the beginning of, so that a later process
 can resume, too. A file gets its name only when it is complete and verified.
+
+Requests are made by `urllib`: which other client is installed depends on the versions of datasets and huggingface_hub
+(requests, httpx or httpx2), and none of these resumes or verifies.
 """
 
 from __future__ import annotations
 
 import email.utils
-import errno
 import hashlib
 import json
 import os
@@ -36,10 +38,10 @@ from urllib.request import (
 )
 
 from nmt.console import Progress, say
-from nmt.errors import DataError, LockedError, NmtError, error_text
+from nmt.errors import DataError, NmtError, error_text
 from nmt.files.document import Document, document_text, read_document
-from nmt.files.read import checksum, open_own
-from nmt.files.write import Lock, replace_file, sync
+from nmt.files.read import checksum
+from nmt.files.write import alone_in, open_own, replace_file, sync, writing
 
 TIMEOUT = 30.0
 """Seconds without a byte after which a request has failed."""
@@ -66,7 +68,7 @@ class Failure(Exception):  # noqa: N818  (becomes an error when no further try i
 
 
 def check_url(url: str) -> str:
-    """Return an http or https URL with what is not ASCII in path and query escaped. Raises DataError."""
+    """Return an http or https URL with non-ASCII characters in path and query escaped. Raises DataError."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -146,7 +148,7 @@ def _small(url: str) -> bytes:
 
 
 class _Redirects(HTTPRedirectHandler):
-    """Redirects lead to http and https only, and never from https down to http."""
+    """Allows redirects to http and https only, and never from https to http."""
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
@@ -159,7 +161,7 @@ class _Redirects(HTTPRedirectHandler):
 
 
 def _opener() -> OpenerDirector:
-    """Return an opener for http and https alone, with the proxies of the environment and verified certificates."""
+    """Return an opener for http and https only, with the proxies of the environment and verified certificates."""
     opener = OpenerDirector()
     handlers = (ProxyHandler, HTTPHandler, HTTPSHandler, HTTPDefaultErrorHandler, _Redirects, HTTPErrorProcessor)
     for handler in handlers:
@@ -195,26 +197,19 @@ def _failure(error: Exception) -> Failure:
     match error:
         case URLError(reason=Exception() as reason):
             return _failure(reason)
-        case URLError():
-            return Failure(f"cannot be reached: {error_text(error.reason)}")
         case TimeoutError():
             return Failure(f"no answer within {TIMEOUT:g} s", may_pass=True)
-        case ssl.SSLCertVerificationError():
-            return Failure(f"its certificate is not valid: {error.verify_message}")
-        case ConnectionRefusedError():
-            return Failure("cannot be reached: connection refused")
+        case ConnectionRefusedError() | socket.gaierror():
+            return Failure(f"cannot be reached: {error.strerror}; is there a network, and is the host right?")
         case ConnectionError() | IncompleteRead() | ssl.SSLEOFError() | ssl.SSLZeroReturnError():
             return Failure("the connection was cut", may_pass=True)
-        case socket.gaierror():
-            return Failure(f"cannot be reached: {error.strerror}; is there a network, and is the host right?")
         case OSError():
-            return Failure(f"cannot be reached: {error.strerror or error_text(error)}")
+            return Failure(f"cannot be reached: {error_text(error)}")
         case _:
             return Failure(f"no valid answer: {error_text(error)}")
 
 
 _BLOCK = 1 << 18
-_WAIT = 0.5  # seconds between two looks at the lock of another process
 _D = TypeVar("_D", bound=Document)
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 
@@ -242,37 +237,21 @@ class _CacheRecord(Document):
     sha256: str
 
 
-def download(url: str, to: Path, sha256: str | None = None) -> Path:
-    """Download a file, resuming where an earlier try was cut; its name appears only when it is complete.
-
-    Args:
-        sha256: the expected checksum in hexadecimal. A file with another one is refused, and fetched from its
-            beginning the next time.
-
-    Raises DataError. Waits while another process downloads the same file.
-    """
-    with _alone(to):
-        _fetch(url, to, sha256 and sha256.lower())
-    return to
-
-
 def cached(url: str, sha256: str | None = None) -> Download:
     """Return the file of a URL from the cache, and download it if it is not there, is damaged or has another checksum
     than `sha256`. Raises DataError."""
     check_url(url)
     sha256 = sha256 and sha256.lower()
     folder = cache_folder() / "downloads" / hashlib.sha256(url.encode()).hexdigest()[:32]
-    with _writing(folder, "; NMT_CACHE names another folder for downloads"):
-        folder.mkdir(parents=True, exist_ok=True)
     path, record = folder / _file_name(url), folder / ".record.json"
-    with _alone(path):
+    with alone_in(folder, "downloads", "; NMT_CACHE names another folder for downloads"):
         known = _read(record, _CacheRecord)
         if known is not None and path.is_file() and sha256 in (None, known.sha256):
             if checksum(path) == known.sha256:
                 return Download(path, known.sha256)
             say(f"{path}: damaged; downloading it again")
-        digest = _fetch(url, path, sha256)
-        with _writing(record):
+        digest = fetch(url, path, sha256)
+        with writing(record):
             replace_file(record, document_text(_CacheRecord(url=url, sha256=digest)))
     return Download(path, digest)
 
@@ -294,28 +273,15 @@ def _file_name(url: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".")[-100:] or "file"
 
 
-@contextmanager
-def _alone(to: Path) -> Iterator[None]:
-    """Hold the lock on the download of a file; wait while another process has it."""
-    path, is_told = to.with_name(f"{to.name}.lock"), False
-    while True:
-        try:
-            with _writing(path):
-                lock = Lock(path, "downloads")
-            break
-        except LockedError as error:
-            if not is_told:
-                say(f"{to.name}: waiting; {error}")
-            is_told = True
-            time.sleep(_WAIT)
-    try:
-        yield
-    finally:
-        lock.release()
+def fetch(url: str, to: Path, sha256: str | None) -> str:
+    """Download a file, resuming where an earlier try was cut; its name appears only when it is complete.
 
+    Args:
+        sha256: the expected checksum in lower-case hexadecimal. A file with another one is refused, and fetched from
+            its beginning the next time.
 
-def _fetch(url: str, to: Path, sha256: str | None) -> str:
-    """Download, verify and rename a file; returns its checksum."""
+    Returns its checksum. Raises DataError. Only one process at a time may download to the same name.
+    """
     part, address = _Part(to, url), check_url(url)
     for _ in range(2):
         retried(url, lambda: _receive(address, part), lambda: part.size)
@@ -327,8 +293,8 @@ def _fetch(url: str, to: Path, sha256: str | None) -> str:
         if not part.is_resumed:  # else the beginning may be of another version of the file
             break
     raise DataError(
-        f"{url}: its SHA-256 is {digest}, where {sha256} is expected: another version of the file, or a damaged one; "
-        "nothing is kept of it"
+        f"{url}: its SHA-256 is {digest}, where {sha256} is expected: the file is damaged, or another version; "
+        "it is not kept"
     )
 
 
@@ -351,7 +317,7 @@ class _Part:
         return known if known is not None and known.url == self._url and self.size > 0 else None
 
     def discard(self) -> None:
-        with _writing(self.path):
+        with writing(self.path):
             self._note.unlink(missing_ok=True)
             self.path.unlink(missing_ok=True)
 
@@ -359,7 +325,7 @@ class _Part:
         """Begin the file again; it can be continued later if both `validator` and `total` are known."""
         self.discard()
         if validator is not None and total is not None:
-            with _writing(self.path):
+            with writing(self.path):
                 known = _Beginning(url=self._url, validator=validator, total=total)
                 replace_file(self._note, document_text(known))
 
@@ -367,22 +333,22 @@ class _Part:
         """Append the body of a response."""
         is_rank0 = os.environ.get("RANK", "0") == "0"
         name = self.path.name.removesuffix(".part")
-        with _writing(self.path):
+        with writing(self.path):
             file = os.fdopen(open_own(self.path, os.O_APPEND), "ab")
         with Progress(f"download of {name}", total, "bytes", shown=is_rank0) as progress:
             progress.add(self.size)
             try:
                 while block := response.read1(_BLOCK):
-                    with _writing(self.path):
+                    with writing(self.path):
                         file.write(block)
                     progress.add(len(block))
             finally:
-                with _writing(self.path):
+                with writing(self.path):
                     file.close()
 
     def finish(self, to: Path) -> None:
         """Give the file its name."""
-        with _writing(to):
+        with writing(to):
             sync(self.path)
             self.path.replace(to)
             sync(to.parent)
@@ -390,7 +356,7 @@ class _Part:
 
 
 def _receive(url: str, part: _Part) -> None:
-    """Receive what is missing of a file, in one request. Raises Failure, and DataError if it cannot be written."""
+    """Download the missing part of a file in one request. Raises Failure, and DataError if it cannot be written."""
     known, start = part.beginning(), part.size
     if known is not None and start == known.total:  # stopped just before it got its name
         return
@@ -399,7 +365,7 @@ def _receive(url: str, part: _Part) -> None:
         with answer(url, asked) as response:
             if known is not None and response.status == 206:
                 if not _continues(response, known, start):
-                    raise Failure("the server sends another part than asked for", status=416)
+                    raise Failure("the server sent another part of the file than requested", status=416)
                 part.is_resumed = True
                 total: int | None = known.total
             elif response.status == 200:
@@ -425,7 +391,7 @@ def _validator(response: HTTPResponse) -> str | None:
 
 
 def _continues(response: HTTPResponse, known: _Beginning, start: int) -> bool:
-    """Whether a response with status 206 is what follows `start` bytes of the known file."""
+    """Whether a response with status 206 continues the known file after `start` bytes."""
     sent = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
     is_same = _validator(response) in (None, known.validator)
     return is_same and sent is not None and int(sent[1]) == start and sent[2] in ("*", str(known.total))
@@ -437,14 +403,3 @@ def _read(path: Path, model: type[_D]) -> _D | None:
         return read_document(path, model, DataError)
     except (OSError, NmtError):
         return None
-
-
-@contextmanager
-def _writing(path: Path, advice: str = "") -> Iterator[None]:
-    """Turn errors of writing into DataError."""
-    try:
-        yield
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        advice = "; make room and run the command again, the download goes on where it stopped" if full else advice
-        raise DataError(f"{path}: cannot be written: {error.strerror}{advice}") from error

@@ -9,8 +9,7 @@ from typing import TypeVar
 
 from nmt.config import Config
 from nmt.console import Progress, show
-from nmt.errors import DataError
-from nmt.files.write import replace_file
+from nmt.files.write import replace_file, writing
 from nmt.prepare.held_out import read_held_out
 from nmt.prepare.pairs import OpenSource
 from nmt.prepare.pipeline.read import Part, write_part
@@ -56,7 +55,7 @@ def dry_run(
     for line in screen(outcome):
         echo(line)
     if config.data.mono:
-        echo("data.mono was not read: a dry run judges the training pairs alone")
+        echo("data.mono was not read: a dry run covers only the training pairs")
     if report is not None:
         _write(report, outcome)
         echo(f"wrote {report}")
@@ -123,15 +122,13 @@ class _Trial:
 def _write(path: Path, report: Report) -> None:
     texts = {".html": report_page, ".json": report_json}
     text = texts.get(path.suffix.lower())
-    try:
+    with writing(path):
         folder = path if text is None else path.parent
         folder.mkdir(parents=True, exist_ok=True)
         if text is None:
             write_report(path, report)
         else:
             replace_file(path, text(report))
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def spread(items: Iterable[_Item], n: int) -> list[_Item]:

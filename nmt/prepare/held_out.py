@@ -41,7 +41,7 @@ class Draw:
         self.n_offered = 0
 
     def offer(self, part: int, rows: npt.NDArray[np.int64], hashes: npt.NDArray[np.uint64]) -> None:
-        """Consider rows (N,) of a part of the text; `hashes` (N,): the first eight bytes of those of the pairs.
+        """Consider rows (N,) of a part of the text; `hashes` (N,): the first eight bytes of the pairs' hashes.
 
         Raises DataError if a share exceeds MOST_LINES pairs.
         """
@@ -65,13 +65,16 @@ class Draw:
         self._hashes, self._places = self._hashes[order], self._places[order]
 
     def chosen(self) -> dict[int, list[int]]:
-        """Return the rows of the development set by part, in the order of the text. Raises DataError if it is empty."""
+        """Return the rows of the development set by part, in the order of the text.
+
+        Raises DataError if it is empty, but for a text without pairs, which `refuse_empty` refuses.
+        """
         if isinstance(self._amount, int):
             self._keep(max(1, self.n_offered // _LARGEST_PART))
-        if not len(self._places):
+        if self.n_offered and not len(self._places):
             raise DataError(
-                f"data.valid: none of {self.n_offered:,} pairs is in a share of {self._amount:g} of them; "
-                "take a larger share or a number of lines"
+                f"data.valid: a share of {self._amount:g} of {self.n_offered:,} pairs is less than one pair; "
+                "use a larger share, or a number of pairs"
             )
         rows: dict[int, list[int]] = {}
         for part, row in sorted(map(tuple, self._places.tolist())):
@@ -80,7 +83,7 @@ class Draw:
 
 
 def read_held_out(sources: Mapping[str, OpenSource], warnings: list[str]) -> dict[str, list[SentencePair]]:
-    """Read the development and test sets among the sources, by their keys; what is odd is added to the warnings.
+    """Read the development and test sets among the sources, by their keys; adds warnings about suspicious content.
 
     Raises DataError if one is empty.
     """

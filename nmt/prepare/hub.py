@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from nmt.config import Source
 from nmt.config.data import LABEL
+from nmt.config.source import HubSource, Source, TrainHub, TrainPath, score_of
 from nmt.data.corpus import SourceFile, SourceRecord
 from nmt.errors import DataError, HubError, error_text
 from nmt.files.read import checksum
@@ -28,34 +28,28 @@ _TIMEOUT = 10.0  # seconds
 _BREAKS = re.compile(r"\r\n|\r|\n")
 
 
-def locate_hub(source: Source) -> tuple[SourceRecord, list[Source]]:
+def locate_hub(source: HubSource) -> tuple[SourceRecord, list[Source]]:
     """Download the files of a source on the hub, unless they are streamed; return its record and its parts.
 
     Raises HubError if that fails.
     """
     commit, paths = _resolve(source)
     digests = _digests(source, paths, commit) if source.stream else {}
-    files, parts = {}, []
+    files, parts = {}, list[Source]()
     for path in paths:
         is_streamed = path in digests
         local = None if is_streamed else _download(source, path, commit)
         files[path] = SourceFile(sha256=digests[path] if local is None else checksum(local))
         if local is None or Path(path).suffix in _KINDS:
-            part = source.model_copy(update={"revision": commit, "paths": [path], "stream": is_streamed})
+            parts.append(source.model_copy(update={"revision": commit, "paths": [path], "stream": is_streamed}))
         else:
-            part = Source(
-                path=str(local),
-                column=source.column,
-                columns=source.columns,
-                score=source.score,
-                name=source.label,
-            )
-        parts.append(part)
+            columns = TrainPath(path=str(local), column=source.column, columns=source.columns)
+            parts.append(columns.model_copy(update={"score": score_of(source), "name": source.label}))
     record = SourceRecord(corpus=source.label, hub=source.hub, revision=source.revision, commit=commit, files=files)
     return record, parts
 
 
-def read_hub(part: Source, languages: tuple[str, str], units: Units) -> Iterator[Row]:
+def read_hub(part: TrainHub, languages: tuple[str, str], units: Units) -> Iterator[Row]:
     """Yield the pairs of one file on the hub, at a commit.
 
     Raises DataError if it does not contain what the config says, and HubError if it cannot be downloaded.
@@ -69,17 +63,17 @@ def read_hub(part: Source, languages: tuple[str, str], units: Units) -> Iterator
             yield src, tgt, score
 
 
-def _resolve(source: Source) -> tuple[str, list[str]]:
+def _resolve(source: HubSource) -> tuple[str, list[str]]:
     """Resolve the revision to a commit, and the patterns of the config to the files there."""
     from huggingface_hub import HfApi
 
     try:
         api = HfApi()
-        info = api.dataset_info(str(source.hub), revision=source.revision, timeout=_TIMEOUT)
+        info = api.dataset_info(source.hub, revision=source.revision, timeout=_TIMEOUT)
         commit = info.sha or source.revision
         names = [sibling.rfilename for sibling in info.siblings or []]
         if not all(_matching(names, pattern) for pattern in source.paths):  # a large repository's list may be cut
-            names = api.list_repo_files(str(source.hub), revision=commit, repo_type="dataset")
+            names = api.list_repo_files(source.hub, revision=commit, repo_type="dataset")
     except Exception as error:  # of whichever HTTP library the client is built on
         raise _unreachable(source, error) from error
     paths: list[str] = []
@@ -99,11 +93,11 @@ def _matching(paths: list[str], pattern: str) -> list[str]:
     return sorted(path for path in alike if all(map(fnmatchcase, path.split("/"), parts)))
 
 
-def _download(source: Source, path: str, commit: str) -> Path:
+def _download(source: HubSource, path: str, commit: str) -> Path:
     from huggingface_hub import hf_hub_download
 
     try:
-        return Path(hf_hub_download(str(source.hub), path, repo_type="dataset", revision=commit))
+        return Path(hf_hub_download(source.hub, path, repo_type="dataset", revision=commit))
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT):
             raise  # a problem of this machine, not of the hub
@@ -112,18 +106,18 @@ def _download(source: Source, path: str, commit: str) -> Path:
         raise _unreachable(source, error, path) from error
 
 
-def _digests(source: Source, paths: list[str], commit: str) -> dict[str, str]:
+def _digests(source: HubSource, paths: list[str], commit: str) -> dict[str, str]:
     """Return the SHA-256 of those files of which the hub knows it: all large ones."""
     from huggingface_hub import HfApi, RepoFile
 
     try:
-        found = HfApi().get_paths_info(str(source.hub), paths, revision=commit, repo_type="dataset")
+        found = HfApi().get_paths_info(source.hub, paths, revision=commit, repo_type="dataset")
     except Exception as error:  # of whichever HTTP library the client is built on
         raise _unreachable(source, error) from error
     return {one.path: one.lfs.sha256 for one in found if isinstance(one, RepoFile) and one.lfs is not None}
 
 
-def _rows(part: Source) -> Iterator[dict[str, object]]:
+def _rows(part: HubSource) -> Iterator[dict[str, object]]:
     """Yield the rows of a file, with the names of classes in place of their numbers."""
     import datasets
     from huggingface_hub.errors import HfHubHTTPError
@@ -148,7 +142,7 @@ def _rows(part: Source) -> Iterator[dict[str, object]]:
         raise DataError(f"{_place(part)}: not readable as {kind}: {error_text(error)}") from error
 
 
-def _text(part: Source, row: dict[str, object], language: str, number: int) -> str:
+def _text(part: HubSource, row: dict[str, object], language: str, number: int) -> str:
     """Return the text of one side of a row, with line breaks replaced by spaces."""
     values, within, name = row, "", (part.columns or {}).get(language, language)
     if part.column is not None:
@@ -169,13 +163,13 @@ def _text(part: Source, row: dict[str, object], language: str, number: int) -> s
     return _BREAKS.sub(" ", text.rstrip("\r\n"))
 
 
-def _value(part: Source, values: dict[str, object], name: str, within: str) -> object:
+def _value(part: HubSource, values: dict[str, object], name: str, within: str) -> object:
     if name not in values:
         raise DataError(f"{_place(part)}: no column {name}{within}; there are {', '.join(values) or 'none'}")
     return values[name]
 
 
-def _unreachable(source: Source, error: Exception, path: str = "") -> HubError:
+def _unreachable(source: HubSource, error: Exception, path: str = "") -> HubError:
     from huggingface_hub import errors
 
     match error:
@@ -198,13 +192,13 @@ def _unreachable(source: Source, error: Exception, path: str = "") -> HubError:
     )
 
 
-def _where(source: Source) -> str:
+def _where(source: HubSource) -> str:
     from huggingface_hub import constants
 
     return f"dataset {source.hub}, revision {source.revision}, at {constants.ENDPOINT}"
 
 
-def _place(part: Source) -> str:
+def _place(part: HubSource) -> str:
     return f"{_where(part)}, file {part.paths[0]}"
 
 

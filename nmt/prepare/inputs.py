@@ -14,12 +14,12 @@ from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
-from nmt.config import Source
+from nmt.config.source import PathSource
 from nmt.console import printable, say
 from nmt.errors import DataError
+from nmt.files.archives import is_archive, is_read_in_order, read_archive
 from nmt.files.compressed import START_BYTES, compression_of, decompressed
 from nmt.files.read import check_regular, checksum, open_regular, reading
-from nmt.prepare.archives import is_archive, is_read_in_order, read_archive
 from nmt.text.formats import compression_problem
 from nmt.text.lines import READ_TWICE
 
@@ -54,7 +54,7 @@ def is_hidden(name: str) -> bool:
 
 
 def find_files(path: str, root: Path) -> tuple[list[Found], Counter[str]]:
-    """Find the files under a path in natural order, and count what is left out by its kind in words.
+    """Find the files under a path in natural order, and count ignored ones.
 
     A folder gives all that is below it. In a pattern, `*` and `?` stand for text within a name, and `**` for any
     folders. Hidden files are found only by name, and links to folders are followed only where the path names them.
@@ -150,8 +150,15 @@ FORMATS = {
     **dict.fromkeys((".parquet",), "parquet"),
     **dict.fromkeys((".arrow", ".feather"), "arrow"),
 }
-"""Suffix of a file name -> one of the formats of `Source.format`."""
-_SET_FORMAT = f"set format to one of {', '.join(dict.fromkeys(FORMATS.values()))}"
+"""Suffix of a file name -> one of the formats of `Paths.format`."""
+_ALIGN = "align its sentences with their translations, and name two text files (files) or a TMX or TSV file (path)"
+_NO_CORPORA = {
+    **dict.fromkeys((".docx", ".doc"), f"a Word document, not a corpus; {_ALIGN}"),
+    **dict.fromkeys((".odt", ".rtf", ".pdf", ".html", ".htm", ".srt", ".vtt"), f"a document, not a corpus; {_ALIGN}"),
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "a spreadsheet; save it as CSV"),
+}
+"""What files with these suffixes are, and how to make a corpus of them."""
+_SET_FORMAT = f"the name shows no known format; set format to one of {', '.join(dict.fromkeys(FORMATS.values()))}"
 
 
 @dataclass(frozen=True)
@@ -161,14 +168,14 @@ class Input:
     name: str
     """Its path for messages, `memories.zip/legal/a.tmx` if it is in an archive."""
     format: str
-    """One of the formats of `Source.format`."""
+    """One of the formats of `Paths.format`."""
     open: Callable[[], AbstractContextManager[IO[bytes]]]
     """Open its decompressed content; not seekable in general."""
     is_member: bool = False
     """Whether it is in an archive."""
 
 
-def find_inputs(source: Source, root: Path, is_told: bool = False) -> list[Input]:
+def find_inputs(source: PathSource, root: Path, is_told: bool = False) -> list[Input]:
     """Find the files of a source with a `path`, relative to `root` or absolute.
 
     The path is a file, a folder with all that is below it, or a pattern (`*` and `?` within a name, `**` for any
@@ -184,7 +191,7 @@ def find_inputs(source: Source, root: Path, is_told: bool = False) -> list[Input
 
     Raises DataError if there are none, one cannot be read, or an archive is damaged.
     """
-    files, left_out = find_files(str(source.path), root)
+    files, left_out = find_files(source.path, root)
     is_single = len(files) == 1 and not files[0].name and not is_archive(files[0].path.name)
     choice = _Choice(source, left_out, is_single)
     for file in files:
@@ -193,12 +200,12 @@ def find_inputs(source: Source, root: Path, is_told: bool = False) -> list[Input
     return choice.inputs
 
 
-def fingerprints(source: Source, root: Path) -> dict[str, str]:
+def fingerprints(source: PathSource, root: Path) -> dict[str, str]:
     """Compute the SHA-256 of each file on disk that belongs to a source with a `path`, of an archive as a whole.
 
     The keys are names relative to `root`, absolute ones of files elsewhere. Raises DataError.
     """
-    files, _ = find_files(str(source.path), root)
+    files, _ = find_files(source.path, root)
     choice = _Choice(source, Counter(), is_single=False)
     wanted = [file.path for file in files if is_archive(file.path.name) or choice.format_of(file.name, file.path.name)]
     return {relative_name(path, root): checksum(path, READ_TWICE) for path in wanted}
@@ -212,10 +219,10 @@ def relative_name(path: Path, root: Path) -> str:
 class _Choice:
     """The inputs of a source that have been chosen, and what has been left out."""
 
-    def __init__(self, source: Source, left_out: Counter[str], is_single: bool) -> None:
+    def __init__(self, source: PathSource, left_out: Counter[str], is_single: bool) -> None:
         self.inputs: list[Input] = []
         self._source, self._left_out, self._is_single = source, left_out, is_single
-        self._unknown: list[str] = []  # their names tell no format
+        self._unknown: list[str] = []  # their names show no known format
         self._unmatched: list[str] = []  # they do not match `members`
 
     def format_of(self, name: str, file_name: str) -> str | None:
@@ -249,13 +256,13 @@ class _Choice:
                 self.inputs.append(Input(label, own, partial(_open_member, member.open, label), True))
 
     def tell(self, is_told: bool) -> None:
-        """Say what has been left out, unless `is_told`. Raises DataError if nothing has been chosen, or a file asked
+        """Print the ignored files, unless `is_told`. Raises DataError if nothing has been chosen, or a file asked
         for is unknown."""
         path, members = self._source.path, self._source.members
-        if self._unknown and (self._is_single or members != "*"):
-            raise DataError(f"{path}: no format is told by the name of {_some(self._unknown)}; {_SET_FORMAT}")
-        if not self.inputs and self._unknown:
-            raise DataError(f"{path}: no file whose name tells its format, but {_some(self._unknown)}; {_SET_FORMAT}")
+        if self._unknown and (self._is_single or members != "*" or not self.inputs):
+            where = path if self._is_single else f"{path}: {_some(self._unknown)}"
+            suffix = PurePosixPath(self._unknown[0]).suffix.lower()
+            raise DataError(f"{where}: {_NO_CORPORA.get(suffix, _SET_FORMAT)}")
         if not self.inputs and self._unmatched:
             raise DataError(f"{path}: no file matches members: {members}; there are {_some(self._unmatched)}")
         left_out = ", ".join(f"{kind} ({n:,})" for kind, n in sorted(self._left_out.items()) if n)
@@ -264,7 +271,7 @@ class _Choice:
         if left_out and not is_told:
             say(f"{path}: left out: {left_out}")
         if self._unknown and not is_told:
-            say(f"{path}: left out, since their names tell no format: {_some(self._unknown)}")
+            say(f"{path}: left out, since their names show no known format: {_some(self._unknown)}")
 
 
 def _named_format(name: str) -> str | None:

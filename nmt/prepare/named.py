@@ -14,7 +14,7 @@ from nmt.config.load import load_config
 from nmt.config.yaml12 import dump_yaml
 from nmt.console import Progress
 from nmt.errors import DataError
-from nmt.files.write import open_output, replace_file
+from nmt.files.write import open_output, replace_file, writing
 from nmt.prepare.download import cached
 from nmt.prepare.opus import OpusCorpus, find_corpora, find_corpus, read_moses, read_notices
 from nmt.prepare.sources import open_source
@@ -111,7 +111,7 @@ def list_text(languages: tuple[str, str]) -> list[str]:
 
 
 def describe(name: str, languages: tuple[str, str]) -> list[str]:
-    """Return what is known of a corpus, in lines. Raises DataError."""
+    """Return a description of a corpus, in lines. Raises DataError."""
     entry = find_entry(name, languages)
     if entry is not None:
         return _describe_entry(entry)
@@ -159,7 +159,7 @@ def get(name: str, languages: tuple[str, str], version: str | None, folder: Path
     if entry is None:
         return _settings({"train": [_get_opus(name, languages, version, folder)]})
     if version is not None:
-        raise DataError(f"--version {version}: {entry.name} is from the hub and has no versions; leave it out")
+        raise DataError(f"--version {version}: {entry.name} is from the hub and has no versions; leave out --version")
     return _settings(_get_entry(entry, folder))
 
 
@@ -198,10 +198,8 @@ def _write(
         what: name of a corpus that must have exactly `total` pairs, for the error.
     """
     first, second = files.values()
-    try:
+    with writing(first.parent):
         first.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"{first.parent}: cannot be written: {error.strerror}") from error
     with open_output(first) as one, open_output(second) as other, Progress("writing", total, "pairs") as progress:
         n = 0
         for text, translation in progress.track(pairs):

@@ -7,15 +7,11 @@ NAME.de-en.en, beside its licence and a description. OPUS keeps a pair under one
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import re
-import struct
-import zipfile
-import zlib
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import closing, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
@@ -24,6 +20,7 @@ from nmt.config.foreign import did_you_mean, misspelt
 from nmt.console import printable, say
 from nmt.data.corpus import Record
 from nmt.errors import DataError
+from nmt.files.archives import Member, read_archive
 from nmt.files.read import read_regular
 from nmt.files.write import replace_file
 from nmt.prepare.download import JSON_BYTES, cache_folder, cached, fetch_json
@@ -31,8 +28,7 @@ from nmt.text.lines import bounded_lines, decode_lines, pair_lines
 
 API = "https://opus.nlpl.eu/opusapi/"
 LATEST = "latest"
-_MAX_RATIO = 200  # of the size of a text to that of its compressed form; of real text it is below ten
-_SMALL = 1 << 20  # bytes of a text that may be compressed by any ratio, and maximum size of a licence
+_NOTICE_BYTES = 1 << 20  # maximum size of a licence
 
 
 @dataclass(frozen=True)
@@ -125,37 +121,52 @@ def read_moses(archive: Path, languages: tuple[str, str]) -> Iterator[tuple[str,
 
     Raises DataError if they are not in it, are damaged or have different numbers of lines.
     """
-    with _opened(archive) as opened:
-        first, second = _aligned_members(opened, archive, languages)
-        of_first, of_second = (_member_lines(opened, archive, member) for member in (first, second))
-        with closing(of_first), closing(of_second):
-            lines = decode_lines(of_first, archive / first, languages[0])
-            others = decode_lines(of_second, archive / second, languages[1])
-            yield from pair_lines(lines, others, archive / first, archive / second)
+    members, stem = _aligned_members(archive, languages)
+    names = [f"{stem}.{language}" for language in languages]
+    with members[names[0]].open() as one, members[names[1]].open() as other:
+        first, second = (
+            decode_lines(bounded_lines(file, archive / name), archive / name, language)
+            for file, name, language in zip((one, other), names, languages, strict=True)
+        )
+        yield from pair_lines(first, second, archive / names[0], archive / names[1])
 
 
 def read_moses_scores(archive: Path, languages: tuple[str, str], ending: str) -> Iterator[str]:
-    """Yield the lines of the file of an archive that is named as the two texts, but for this ending.
+    """Yield the lines of the file of an archive that has the name of the two texts, with this ending.
 
     Raises DataError if it is not in it or is damaged.
     """
-    with _opened(archive) as opened:
-        first, _ = _aligned_members(opened, archive, languages)
-        member = f"{first.removesuffix(languages[0])}{ending}"
-        if member not in opened.namelist():
-            raise DataError(f"{archive}: no {member} with scores in it; it has {_some(opened.namelist())}")
-        with closing(_member_lines(opened, archive, member)) as lines:
-            yield from decode_lines(lines, archive / member)
+    members, stem = _aligned_members(archive, languages)
+    name = f"{stem}.{ending}"
+    if name not in members:
+        raise DataError(f"{archive}: no {name} with scores in it; it has {_some(members)}")
+    with members[name].open() as file:
+        yield from decode_lines(bounded_lines(file, archive / name), archive / name)
 
 
 def read_notices(archive: Path) -> dict[str, bytes]:
     """Return the texts LICENSE and README of an archive, as far as it has them. Raises DataError."""
-    with _opened(archive) as opened:
-        members = [one for one in opened.infolist() if one.filename in ("LICENSE", "README")]
-        try:
-            return {one.filename: opened.read(one) for one in members if one.file_size <= _SMALL}
-        except _DAMAGE as error:
-            raise _damaged(archive, error) from error
+    notices = {}
+    for member in read_archive(archive)[0]:
+        if member.name in ("LICENSE", "README"):
+            with member.open() as file:
+                notices[member.name] = file.read(_NOTICE_BYTES + 1)
+    return {name: text for name, text in notices.items() if len(text) <= _NOTICE_BYTES}
+
+
+def _aligned_members(archive: Path, languages: tuple[str, str]) -> tuple[dict[str, Member], str]:
+    """Return the files by name, and the stem of the two texts, whose endings are the languages."""
+    members = {member.name: member for member in read_archive(archive)[0]}
+    stems = [{name.removesuffix(f".{code}") for name in members if name.endswith(f".{code}")} for code in languages]
+    both = sorted(stems[0] & stems[1])
+    if len(both) != 1:
+        wanted = " and ".join(f"NAME.{code}" for code in languages)
+        raise DataError(f"{archive}: not an archive with one {wanted}; it has {_some(members)}")
+    return members, both[0]
+
+
+def _some(names: Iterable[str]) -> str:
+    return printable(", ".join(list(names)[:8])) or "nothing"
 
 
 # --- the API ------------------------------------------------------------------------------------
@@ -184,13 +195,13 @@ def _ask(question: Mapping[str, str]) -> list[dict[str, object]]:
 def _entries(content: object, where: str) -> list[dict[str, object]]:
     entries = content.get("corpora") if isinstance(content, dict) else None
     if not isinstance(entries, list):
-        raise DataError(f"{where}: not an answer of OPUS: it has no list named corpora")
+        raise DataError(f"{where}: not a valid answer from OPUS: it has no list named corpora")
     for number, entry in enumerate(entries, start=1):
         if not isinstance(entry, dict):
-            raise DataError(f"{where}: not an answer of OPUS: entry {number} is not a JSON object")
+            raise DataError(f"{where}: not a valid answer from OPUS: entry {number} is not a JSON object")
         for key in ("corpus", "version", "url"):
             if not isinstance(entry.get(key), str) or not entry[key]:
-                raise DataError(f"{where}: not an answer of OPUS: entry {number} lacks {key}")
+                raise DataError(f"{where}: not a valid answer from OPUS: entry {number} lacks {key}")
     return entries
 
 
@@ -229,53 +240,3 @@ def _alike(name: str, names: list[str]) -> str:
     if alike := misspelt(name, names, 0.6):
         return did_you_mean(alike)
     return f"; there are {', '.join(names[:10])}{' …' if len(names) > 10 else ''}" if names else ""
-
-
-# --- the archive --------------------------------------------------------------------------------
-
-_DAMAGE = (
-    zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, ValueError, LookupError,
-    OverflowError,
-)  # fmt: skip
-"""Errors of `zipfile` for archives that are damaged, encrypted or compressed in another way."""
-
-
-def _opened(archive: Path) -> zipfile.ZipFile:
-    try:
-        return zipfile.ZipFile(archive)
-    except _DAMAGE as error:
-        raise _damaged(archive, error) from error
-
-
-def _aligned_members(opened: zipfile.ZipFile, archive: Path, languages: tuple[str, str]) -> tuple[str, str]:
-    """Return the names of the two texts: alike but for their endings, which are the languages."""
-    names = opened.namelist()
-    stems = [{name.removesuffix(f".{code}") for name in names if name.endswith(f".{code}")} for code in languages]
-    both = sorted(stems[0] & stems[1])
-    if len(both) != 1:
-        wanted = " and ".join(f"NAME.{code}" for code in languages)
-        raise DataError(f"{archive}: not an archive with one {wanted}; it has {_some(names)}")
-    first, second = (f"{both[0]}.{code}" for code in languages)
-    for info in map(opened.getinfo, (first, second)):
-        if info.file_size > max(_MAX_RATIO * info.compress_size, _SMALL):
-            raise DataError(
-                f"{archive}: {info.filename} expands from {info.compress_size:,} to {info.file_size:,} bytes, as no "
-                "text does"
-            )
-    return first, second
-
-
-def _some(names: list[str]) -> str:
-    return printable(", ".join(names[:8])) or "nothing"
-
-
-def _member_lines(opened: zipfile.ZipFile, archive: Path, member: str) -> Generator[bytes]:
-    try:
-        with opened.open(member) as file, io.BufferedReader(file, 1 << 18) as buffered:  # type: ignore[type-var]
-            yield from bounded_lines(buffered, archive / member)
-    except _DAMAGE as error:
-        raise _damaged(archive, error) from error
-
-
-def _damaged(archive: Path, error: BaseException) -> DataError:
-    return DataError(f"{archive}: not readable as zip: {error}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import NamedTuple, TypeAlias
 
-from nmt.config import Source
+from nmt.config.source import AnyTrainSource
 from nmt.data.corpus import SourceRecord
 
 Row: TypeAlias = tuple[str, str, float | None]
@@ -68,11 +68,11 @@ class Layout:
     languages: tuple[str, str]
     """In alphabetical order."""
     columns: Mapping[str, str]
-    """Language code -> name or number of its column, from `Source.columns`; empty: the columns have their names."""
+    """Language code -> name or number of its column, from `columns`; empty: the columns have their names."""
     column: str | None
-    """`Source.column`."""
+    """`column` of a source."""
     score: str | None = None
-    """`Source.score`."""
+    """`score` of a source."""
 
 
 @dataclass(frozen=True)
@@ -83,5 +83,5 @@ class OpenSource:
     pairs: Callable[[], Iterator[SentencePair]]
     units: Units = field(default_factory=Units)
     """What is no pair, counted while `pairs` is read."""
-    parts: tuple[Source, ...] = ()
+    parts: tuple[AnyTrainSource, ...] = ()
     """What is read one after the other by `nmt.prepare.sources.read_part`, each independently of the others."""

@@ -101,7 +101,7 @@ def read_scores(lines: Iterable[str], name: Path | str, first_number: int = 1) -
     for number, line in enumerate(lines, start=first_number):
         score = parse_score(line)
         if score is None:
-            raise DataError(f"{name}: line {number}: {printable(line[:40])!r}, where a score, a number, is needed")
+            raise DataError(f"{name}: line {number}: {printable(line[:40])!r}, where a number is needed as score")
         yield score
 
 
@@ -138,11 +138,11 @@ def _blocks(part: Range, side: Side) -> Iterator[list[str]]:
                 break
             yield lines
     if number != after:
-        raise DataError(f"{path}: it changes while it is read; prepare it again when it is complete")
+        raise DataError(f"{path}: changed while it was read; prepare it again when it is complete")
 
 
 def _decoded(data: bytes, path: Path, number: int) -> list[str] | None:
-    """Decode whole lines of a file, the first of which has this number; None if a line may be an error."""
+    """Decode whole lines of a file, starting at line `number`; None if a line may be invalid."""
     if len(data) > LINE_BYTES or (number == 1 and text_problem(path, data[: data.find(b"\n") + 1] or data)):
         return None
     if number == 1:

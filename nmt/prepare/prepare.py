@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nmt.config import Config, Source
+from nmt.config.source import HubSource
 from nmt.console import show
 from nmt.data.corpus import FORMAT, SHARDED_FORMAT, Corpus, Manifest, SourceRecord
-from nmt.files.staging import staged_directory, work_directory
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import total
 from nmt.prepare.held_out import read_held_out, with_classes, write_held_out
@@ -21,8 +21,8 @@ from nmt.prepare.pairs import OpenSource, SentencePair
 from nmt.prepare.pipeline.encode import link_files
 from nmt.prepare.pipeline.mono import EncodedMono, clean_mono, encode_mono
 from nmt.prepare.pipeline.run import EncodedText, TrainingText, encode_text, make_vocabulary, settle_text
-from nmt.prepare.pipeline.work import SIZES, Sizes, Work
-from nmt.prepare.recipe import Recipe, changes_since, check_replaceable, recipe, reused_tokenizers
+from nmt.prepare.pipeline.work import SIZES, Sizes, Work, building
+from nmt.prepare.recipe import Recipe, changes_since, check_replaceable, check_unneeded, recipe, reused_tokenizers
 from nmt.prepare.records import (
     CleanRecord,
     PreparedMono,
@@ -53,6 +53,7 @@ def prepare(
     echo: Callable[[str], None] = show,
     engine: Engine | None = None,
     sizes: Sizes = SIZES,
+    force: bool = False,
 ) -> None:
     """Make the data directory of a config, unless it exists and is up to date.
 
@@ -60,8 +61,10 @@ def prepare(
         tokenizer_from: a run or data directory whose vocabulary is taken instead of learning one.
         engine: does the work; by default this process.
         sizes: how the work is divided.
+        force: replace a directory of other languages, or one that runs were trained on.
 
-    Raises DataError for sources, an empty corpus, or a directory that `prepare` did not write; HubError for the hub.
+    Raises DataError for sources, an empty corpus, or a directory that is not to be replaced; HubError for the hub;
+    LockedError if another process prepares it.
     """
     directory = DataDir(data_dir)
     reused = reused_tokenizers(tokenizer_from, config) if tokenizer_from is not None else None
@@ -72,21 +75,23 @@ def prepare(
         _echo_up_to_date(directory, config, echo)
         return
     if reasons:
+        if not force:
+            check_unneeded(directory, config, reasons)
         echo(f"preparing {data_dir} again: {'; '.join(reasons)}")
     root = text_folder(config.data.root)
     if root != Path(config.data.root):
         echo(f"no {config.data.root} here: using the sample corpus shipped with nmt, {root}")
     sources = {key: open_source(source, config.data.languages, root) for key, source in config.data.sources()}
     mono = {key: open_source(source, (name, name), root) for key, name, source in config.data.mono_sources()}
-    with work_directory(data_dir) as folder, staged_directory(data_dir) as staged:
+    with building(data_dir) as (folder, staged):
         work = Work(folder, engine or InProcess(), sizes)
         build = _Build(config, work, sources, mono, reused)
-        report = build.write(DataDir(staged), wanted)
+        report = build.write(staged, wanted)
     for line in report:
         echo(line)
     if build.splits["train"].clean.samples:
         where = f"splits.train.clean.samples in {directory.manifest}"
-        echo(f"samples of what was dropped, with corpus and line: {where}")
+        echo(f"examples of dropped pairs, with corpus and line: {where}")
     _echo_warnings(build.warnings, echo)
     echo(f"report: {directory.report_page}")
     echo(f"wrote {data_dir}")
@@ -97,7 +102,7 @@ def _echo_up_to_date(directory: DataDir, config: Config, echo: Callable[[str], N
     n = corpus.split("train").n
     data = config.data
     sources = [*(source for _, source in data.sources()), *(source for *_, source in data.mono_sources())]
-    has_hub = any(source.hub is not None for source in sources)
+    has_hub = any(isinstance(source, HubSource) for source in sources)
     hub = "; the hub was not contacted, since its sources are configured as before" if has_hub else ""
     echo(f"{directory.path} is up to date with {n:,} training pairs: nothing to do{hub}")
     _echo_warnings(corpus.manifest.warnings, echo)

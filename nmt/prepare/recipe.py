@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
-from nmt.config import Config, DataConfig, Section, Source, TokenizerConfig
+from nmt.config import Config, DataConfig, Section, TokenizerConfig
 from nmt.config.clean import CleanConfig
 from nmt.config.load import load_saved_config
 from nmt.config.messages import differences
-from nmt.config.source import is_url
+from nmt.config.old import without_old
+from nmt.config.source import KINDS, FilesSource, PathSource, Source, is_url, kind_of, score_of
 from nmt.data.corpus import ADVICE, Corpus, Manifest, read_manifest
-from nmt.errors import DataError
+from nmt.errors import CheckpointError, DataError
 from nmt.files.read import checksum, read_text
 from nmt.layout import DataDir, RunDir, hub_note
 from nmt.prepare.inputs import fingerprints
 from nmt.prepare.sources import text_folder, wanted_checksums
+from nmt.runs.info import read_info
 from nmt.text.tokenizer import Tokenizers
 
 Recipe: TypeAlias = dict[str, object]
@@ -29,8 +31,8 @@ Recipe: TypeAlias = dict[str, object]
 # not part of a recipe: one directory serves both directions, may be moved, and is mixed by the training
 _LOCATIONS = {"direction", "dir", "root", "temperature", "weight"}
 
-_CHECKS = ("sha256", "pairs", "stream", "license")
-"""Settings of a source that do not determine what is read."""
+_CHECKS = {"sha256", "pairs", "stream", "license", "weight"}
+"""Settings of a source that do not determine what is prepared."""
 
 
 def recipe(config: Config, reused: Tokenizers | None = None) -> Recipe:
@@ -45,15 +47,8 @@ def recipe(config: Config, reused: Tokenizers | None = None) -> Recipe:
         del data["mono"]
     for source in (*data["train"], data["valid"], *data["test"].values(), *mono):
         if isinstance(source, dict):
-            for name in _CHECKS:
+            for name in _CHECKS & source.keys():
                 del source[name]
-    for source in data["train"]:
-        del source["weight"]
-        if source["repeat"] == 1:  # as above
-            del source["repeat"]
-    for source in (data["valid"], *data["test"].values(), *mono):
-        if isinstance(source, dict):
-            del source["repeat"], source["weight"], source["clean"]
     for section in (data, *data["train"]):  # as above
         section["clean"] = {name: value for name, value in (section["clean"] or {}).items() if value is not None}
         if not section["clean"]:
@@ -99,23 +94,32 @@ def is_reused(made_from: Recipe) -> bool:
 
 def _completed(made_from: Recipe) -> Recipe:
     """Fill in defaults for missing settings, and drop invalid ones."""
+    made_from, _ = without_old(made_from)
     data, tokenizer = _with_defaults(made_from.get("data"), DataConfig), made_from.get("tokenizer")
     if not is_reused(made_from):
         tokenizer = _with_defaults(tokenizer, TokenizerConfig)
     if isinstance(data, dict):
         train, test = data.get("train"), data.get("test")
         data["clean"] = _with_defaults(data["clean"] if isinstance(data["clean"], dict) else {}, CleanConfig)
-        data["valid"] = _with_defaults(data.get("valid"), Source)
+        data["valid"] = _completed_source(data.get("valid"))
         if isinstance(train, list):
-            data["train"] = [_with_defaults(source, Source) for source in train]
+            data["train"] = [_completed_source(source) for source in train]
         if isinstance(mono := data.get("mono"), dict):
             data["mono"] = {
-                language: [_with_defaults(source, Source) for source in own] if isinstance(own, list) else own
+                language: [_completed_source(source) for source in own] if isinstance(own, list) else own
                 for language, own in mono.items()
             }
         if isinstance(test, dict):
-            data["test"] = {name: _with_defaults(source, Source) for name, source in test.items()}
+            data["test"] = {name: _completed_source(source) for name, source in test.items()}
     return {**made_from, "data": data, "tokenizer": tokenizer}
+
+
+def _completed_source(values: object) -> object:
+    """Fill in defaults of a source, and drop settings of other kinds, which earlier versions wrote."""
+    if not isinstance(values, dict) or (kind := kind_of(values)) is None:
+        return values
+    section = KINDS[kind]
+    return _with_defaults({name: value for name, value in values.items() if name in section.model_fields}, section)
 
 
 def _with_defaults(values: object, section: type[Section]) -> object:
@@ -123,7 +127,7 @@ def _with_defaults(values: object, section: type[Section]) -> object:
         return values
     fields = section.model_fields.items()
     defaults = {name: field.default for name, field in fields if not field.is_required() and name not in _LOCATIONS}
-    return {**defaults, **values}
+    return values | {name: default for name, default in defaults.items() if name not in values}
 
 
 def changes_since(directory: DataDir, wanted: Recipe, config: Config) -> list[str] | None:
@@ -162,17 +166,18 @@ def _changed_files(manifest: Manifest, key: str, source: Source, root: Path) -> 
     """Describe each file of a source that is not as the manifest has it; nothing elsewhere is asked for."""
     record = (manifest.sources or {}).get(key)
     recorded = {name: file.sha256 for name, file in record.files.items()} if record is not None else {}
-    if source.path is not None and not is_url(source.path):
+    if isinstance(source, PathSource) and not is_url(source.path):
         present = fingerprints(source, root)
         for name in sorted(present.keys() | recorded.keys()):
             if name not in present or name not in recorded:
                 yield f"{name} was {'added' if name in present else 'removed'}"
             elif present[name] != recorded[name]:
                 yield f"{name} has changed"
-    scores = {"score": source.score} if source.files and source.score else {}
-    for language, name in {**(source.files or {}), **scores}.items():
-        if not is_url(name) and checksum(root / name) != recorded.get(language):
-            yield f"{root / name} has changed"
+    if isinstance(source, FilesSource):
+        score = score_of(source)
+        for language, name in {**source.files, **({"score": score} if score else {})}.items():
+            if not is_url(name) and checksum(root / name) != recorded.get(language):
+                yield f"{root / name} has changed"
     if record is not None:
         for name, digest in wanted_checksums(source, record).items():
             if recorded.get(name) != digest:
@@ -216,6 +221,33 @@ def check_replaceable(directory: DataDir) -> None:
             f"{path}: contains {min(others)}, which prepare did not write, so it is not replaced; "
             "name another directory with --data or move it away"
         )
+
+
+def check_unneeded(directory: DataDir, config: Config, reasons: Sequence[str]) -> None:
+    """Raise DataError if the directory has other languages than the config, or if a run was trained on it.
+
+    reasons: why it is to be prepared again. Runs are looked for where the config puts its own.
+    """
+    try:
+        manifest = Corpus.open(directory).manifest
+    except DataError:  # damaged or of another version: no run can read it
+        return
+    run = next((path for path in config.run_directory.parent.glob("*") if _is_trained_on(path, manifest)), None)
+    if manifest.languages == config.data.languages and run is None:
+        return
+    content = f"{manifest.splits['train'].pairs:,} training pairs of {' and '.join(manifest.languages)}"
+    needed = "" if run is None else f", which {run} was trained on"
+    raise DataError(
+        f"{directory.path}: not prepared again ({'; '.join(reasons)}), since it has {content}{needed}; "
+        "name another directory with --data, or replace this one with --force"
+    )
+
+
+def _is_trained_on(run: Path, manifest: Manifest) -> bool:
+    try:
+        return read_info(RunDir(run)).corpus == manifest.fingerprint
+    except (CheckpointError, OSError):
+        return False
 
 
 def reused_tokenizers(path: Path, config: Config) -> Tokenizers:

@@ -5,8 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from nmt.config import Source
-from nmt.config.source import is_url
+from pydantic import TypeAdapter
+
+from nmt.config.source import (
+    AnyTrainSource,
+    FilesSource,
+    HubSource,
+    OpusSource,
+    PathSource,
+    Source,
+    TrainFiles,
+    TrainHub,
+    TrainPath,
+    is_url,
+    score_of,
+)
 from nmt.console import say
 from nmt.data.corpus import SourceFile, SourceRecord
 from nmt.errors import DataError
@@ -22,14 +35,15 @@ from nmt.prepare.pairs import Layout, OpenSource, Row, SentencePair, Units
 from nmt.prepare.parts import read_scores
 from nmt.text.lines import READ_TWICE, read_aligned, read_lines, refuse_other_texts, unequal
 
+CHECK_CONFIG = "; check data.root and files in the config"
 READERS = {
     "tmx": read_tmx, "xliff": read_xliff, "po": read_po, "tsv": read_tsv, "csv": read_csv, "jsonl": read_jsonl,
     "parquet": read_parquet, "arrow": read_arrow,
 }  # fmt: skip
-"""The reader of each format of `Source.format`."""
+"""The reader of each format of `Paths.format`."""
 
 
-def read_part(part: Source, languages: tuple[str, str], root: Path, units: Units) -> Iterator[SentencePair]:
+def read_part(part: AnyTrainSource, languages: tuple[str, str], root: Path, units: Units) -> Iterator[SentencePair]:
     """Yield the pairs of a part of a source, see `OpenSource.parts`.
 
     Args:
@@ -39,21 +53,22 @@ def read_part(part: Source, languages: tuple[str, str], root: Path, units: Units
 
     Raises DataError, or HubError if a file of the hub cannot be read.
     """
-    if part.hub is not None:
-        from nmt.prepare.hub import read_hub  # imports `datasets`, which takes seconds
+    match part:
+        case TrainHub():
+            from nmt.prepare.hub import read_hub  # imports `datasets`, which takes seconds
 
-        rows: Iterator[Row] = read_hub(part, languages, units)
-    elif part.format == "moses":
-        rows = _moses(part, languages, root)
-    elif part.path is not None:
-        rows = _inputs(part, languages, root, units)
-    else:
-        rows = _aligned(part, languages, root)
+            rows: Iterator[Row] = read_hub(part, languages, units)
+        case TrainPath(format="moses"):
+            rows = _moses(part, languages, root)
+        case TrainPath():
+            rows = _inputs(part, languages, root, units)
+        case TrainFiles():
+            rows = _aligned(part, languages, root)
     for src, tgt, score in rows:
         yield SentencePair(src, tgt, part.label, score)
 
 
-def _inputs(part: Source, languages: tuple[str, str], root: Path, units: Units) -> Iterator[Row]:
+def _inputs(part: TrainPath, languages: tuple[str, str], root: Path, units: Units) -> Iterator[Row]:
     layout = Layout(languages, part.columns or {}, part.column, part.score)
     for file in find_inputs(part, root, is_told=True):
         if part.score is not None and file.format in ("po", "xliff"):
@@ -61,16 +76,16 @@ def _inputs(part: Source, languages: tuple[str, str], root: Path, units: Units) 
         yield from READERS[file.format](file, layout, units)
 
 
-def _moses(part: Source, languages: tuple[str, str], root: Path) -> Iterator[Row]:
-    archive = root / str(part.path)
+def _moses(part: TrainPath, languages: tuple[str, str], root: Path) -> Iterator[Row]:
+    archive = root / part.path
     pairs = read_moses(archive, languages)
     if part.score is None:
         return _without_scores(pairs)
     return _with_scores(pairs, archive, read_moses_scores(archive, languages, part.score), archive / part.score)
 
 
-def _aligned(part: Source, languages: tuple[str, str], root: Path) -> Iterator[Row]:
-    names = part.files or {}
+def _aligned(part: TrainFiles, languages: tuple[str, str], root: Path) -> Iterator[Row]:
+    names = part.files
     if len(names) == 1:  # monolingual text: each line stands for a pair with itself
         return ((line, line, None) for line in read_lines(root / names[languages[0]], languages[0]))
     first, second = (root / names[language] for language in languages)
@@ -103,6 +118,8 @@ _OF_READING = {
     *("column", "columns", "score", "name"),
 }
 """Settings of a source that say how a part of it is read."""
+_PART: TypeAdapter[AnyTrainSource] = TypeAdapter(AnyTrainSource)
+"""The parts of every source are read in the same way, those of development and test sets without scores."""
 
 
 def text_folder(root: str) -> Path:
@@ -122,7 +139,7 @@ def open_source(source: Source, languages: tuple[str, str], root: Path) -> OpenS
     """
     record, located = _located(source, languages, root)
     _check_content(source, record)
-    parts = tuple(Source.model_validate(part.model_dump(include=_OF_READING)) for part in located)
+    parts = tuple(_PART.validate_python(part.model_dump(include=_OF_READING)) for part in located)
     units = Units()
 
     def pairs() -> Iterator[SentencePair]:
@@ -148,16 +165,23 @@ def check_count(source: Source, n: int) -> None:
 
 def _located(source: Source, languages: tuple[str, str], root: Path) -> tuple[SourceRecord, list[Source]]:
     """Return the record of a source, and its parts with their files on this machine."""
-    if source.hub is not None:
-        from nmt.prepare.hub import locate_hub  # imports `huggingface_hub`, which takes a second
+    match source:
+        case HubSource():
+            from nmt.prepare.hub import locate_hub  # imports `huggingface_hub`, which takes a second
 
-        return locate_hub(source)
-    if source.opus is not None:
-        return _locate_opus(source, languages)
-    if source.path is None:
-        return _locate_files(source, root)
+            return locate_hub(source)
+        case OpusSource():
+            return _locate_opus(source, languages)
+        case FilesSource():
+            return _locate_files(source, root)
+        case PathSource():
+            return _locate_path(source, root)
+    raise TypeError(type(source))
+
+
+def _locate_path(source: PathSource, root: Path) -> tuple[SourceRecord, list[Source]]:
     if is_url(source.path):
-        path, digest = cached(source.path, _text_or_none(source.sha256))
+        path, digest = cached(source.path, source.sha256)
         if source.sha256 is None:
             _say_unpinned(source.path, f"sha256: {digest}")
         local = source.model_copy(update={"path": str(path), "name": source.label})
@@ -167,10 +191,10 @@ def _located(source: Source, languages: tuple[str, str], root: Path) -> tuple[So
     return SourceRecord(corpus=source.label, files=files), _parts_of_path(source, root)
 
 
-def _parts_of_path(source: Source, root: Path) -> list[Source]:
+def _parts_of_path(source: PathSource, root: Path) -> list[Source]:
     """Return a part for each file of a source with a `path`; archives are not divided, nor what is beside them."""
     if source.format == "moses":
-        if not (root / str(source.path)).is_file():
+        if not (root / source.path).is_file():
             raise DataError(f"{source.path}: format: moses is for one archive")
         return [source]
     inputs = find_inputs(source, root)
@@ -184,9 +208,9 @@ def _parts_of_path(source: Source, root: Path) -> list[Source]:
     ]
 
 
-def _locate_opus(source: Source, languages: tuple[str, str]) -> tuple[SourceRecord, list[Source]]:
-    name, _, version = str(source.opus).partition("/")
-    archive, found = fetch_corpus(name, languages, version or None, _text_or_none(source.sha256))
+def _locate_opus(source: OpusSource, languages: tuple[str, str]) -> tuple[SourceRecord, list[Source]]:
+    name, _, version = source.opus.partition("/")
+    archive, found = fetch_corpus(name, languages, version or None, source.sha256)
     if source.sha256 is None:
         _say_unpinned(source.opus, f"opus: {found.corpus}/{found.version} and sha256: {found.sha256}")
     record = SourceRecord(
@@ -195,36 +219,31 @@ def _locate_opus(source: Source, languages: tuple[str, str]) -> tuple[SourceReco
         version=found.version,
         files={found.url: SourceFile(sha256=found.sha256)},
     )
-    return record, [Source(path=str(archive), format="moses", score=source.score, name=source.label)]
+    return record, [TrainPath(path=str(archive), format="moses", score=score_of(source), name=source.label)]
 
 
-def _locate_files(source: Source, root: Path) -> tuple[SourceRecord, list[Source]]:
-    names, local, files = source.files or {}, {}, {}
-    pinned = source.sha256 if isinstance(source.sha256, dict) else {}
+def _locate_files(source: FilesSource, root: Path) -> tuple[SourceRecord, list[Source]]:
+    names, local, files, pinned = source.files, {}, {}, source.sha256 or {}
     for language, name in sorted(names.items()):
         if is_url(name):
             path, digest = cached(name, pinned.get(language))
             local[language] = str(path)
         else:
-            local[language], digest = name, checksum(root / name, READ_TWICE)
+            local[language], digest = name, checksum(root / name, READ_TWICE, CHECK_CONFIG)
         files[language] = SourceFile(name=name, sha256=digest)
     if source.sha256 is None and any(map(is_url, names.values())):
         digests = ", ".join(f"{language}: {file.sha256}" for language, file in files.items())
         _say_unpinned(source.label, f"sha256: {{{digests}}}")
     for name in local.values():
         refuse_other_texts(root / name)
-    if source.score is not None:
-        files["score"] = SourceFile(name=source.score, sha256=checksum(root / source.score, READ_TWICE))
+    if (score := score_of(source)) is not None:
+        files["score"] = SourceFile(name=score, sha256=checksum(root / score, READ_TWICE, CHECK_CONFIG))
     part = source.model_copy(update={"files": local, "name": source.label})
     return SourceRecord(corpus=source.label, files=files), [part]
 
 
-def _text_or_none(sha256: str | dict[str, str] | None) -> str | None:
-    return sha256 if isinstance(sha256, str) else None
-
-
 def _say_unpinned(name: str | None, setting: str) -> None:
-    say(f"{name}: whatever is there is taken; to refuse any other content from now on, add {setting}")
+    say(f"{name}: its content is not verified; to reject any other content from now on, add {setting}")
 
 
 def _check_content(source: Source, record: SourceRecord) -> None:
@@ -240,10 +259,11 @@ def wanted_checksums(source: Source, record: SourceRecord) -> dict[str, str]:
 
     Raises DataError if it expects one of several files.
     """
-    if isinstance(source.sha256, dict):
-        return {language: digest.lower() for language, digest in source.sha256.items()}
-    if source.sha256 is None:
-        return {}
-    if len(record.files) != 1:
-        raise DataError(f"{source.path}: sha256 is for one file, and these are {len(record.files)}")
-    return dict.fromkeys(record.files, source.sha256.lower())
+    match source:
+        case FilesSource():
+            return {language: digest.lower() for language, digest in (source.sha256 or {}).items()}
+        case PathSource() | OpusSource() if source.sha256 is not None:
+            if len(record.files) != 1:
+                raise DataError(f"{source.label}: sha256 is for one file, and these are {len(record.files)}")
+            return dict.fromkeys(record.files, source.sha256.lower())
+    return {}

@@ -1,4 +1,4 @@
-"""Check a sample of each corpus for what is wrong with it as a whole: its languages, its encoding, its alignment.
+"""Checks of a sample of each corpus for systematic errors: languages, encoding, alignment.
 
 A bounded sample is taken from each corpus, spread over the whole of it. A corpus is swapped if its sides match the
 other corpora better in reverse; a side is in another language if most of its letters are in another script than the
@@ -43,7 +43,7 @@ _Pair = TypeVar("_Pair", bound=tuple[Any, ...])
 
 
 class Place(NamedTuple):
-    """Where a pair stands in its corpus."""
+    """The position of a pair in its corpus."""
 
     line: int
     before: str
@@ -258,7 +258,7 @@ def _misread(where: str, lines: Mapping[int, str]) -> Iterator[str]:
     if len(found) >= max(_LEAST, _MOST_MISREAD * len(others)):
         yield (
             f"{where}: {len(found) / len(others):.0%} of the lines beyond ASCII look decoded with the wrong encoding, "
-            f"{_shown(found[0], lines[found[0]])}; data.clean.repair_encoding=true restores such text"
+            f"{_shown(found[0], lines[found[0]])}; data.clean.repair: [encoding] restores such text"
         )
 
 
@@ -280,7 +280,7 @@ def _in_other_language(where: str, lines: Mapping[int, str], language: str, prof
         mostly = f", mostly {language_name(max(named)[1])}" if named else ""
         yield (
             f"{where}: {len(found) / len(chosen):.0%} of the lines do not look like {language_name(language)}{mostly}, "
-            f"{_shown(found[0], lines[found[0]])}; check its files; data.clean.language=true drops such pairs"
+            f"{_shown(found[0], lines[found[0]])}; check its files; data.clean.drop: [language] drops such pairs"
         )
 
 

@@ -1,4 +1,4 @@
-"""Back-translation (Sennrich et al., 2016): text in the target language alone becomes training pairs."""
+"""Back-translation (Sennrich et al., 2016): monolingual text in the target language becomes training pairs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from nmt.config import Config, DataConfig, SearchConfig, Source
 from nmt.config.clean import CleanConfig
 from nmt.config.load import changed_config, load_config
+from nmt.config.source import TrainFiles
 from nmt.console import say
 from nmt.data.corpus import read_manifest
 from nmt.errors import ConfigError, DataError
@@ -96,7 +97,7 @@ def back_translate(request: BackTranslation) -> int:
     name = f"synthetic.{src}"
     files = {src: str(recipe.path / name), tgt: str(request.mono)}
     authentic = [source.model_copy(update={"repeat": source.repeat * request.upsample}) for source in config.data.train]
-    corpora = [*authentic, Source(files=files, name=f"{request.mono.name}, back-translated")]
+    corpora = [*authentic, TrainFiles(files=files, name=f"{request.mono.name}, back-translated")]
     run_dir = f"runs/back-{recipe.path.name}-{{direction}}"
     following = next_config(config, recipe, corpora, run_dir, request.overrides)
     counts = recipe.write(name, read_lines(request.mono), n_lines, translate, count)
@@ -153,8 +154,6 @@ def _n_lines(mono: Path) -> int:
 
     Raises DataError.
     """
-    if not mono.exists():
-        raise DataError(f"{mono}: no such file")
     n_lines = sum(1 for _ in read_lines(mono))
     if n_lines == 0:
         raise DataError(f"{mono}: is empty: there is nothing to translate")

@@ -1,4 +1,4 @@
-"""Bidirectional pre-training (Bi-SimCut, Gao et al., 2022): a model learns both directions, then one alone."""
+"""Bidirectional pre-training (Bi-SimCut, Gao et al., 2022): a model learns both directions, then only one."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Training:
 
 
 def bidirectional(request: Bidirectional) -> int:
-    """Train in both directions, then in that of the config, each as `nmt train` in a process of its own.
+    """Train in both directions, then in the config's only, each by `nmt train` in its own process.
 
     A training that has finished is skipped, one that was stopped is resumed. Return the exit status of the first that
     fails or is stopped, else 0. Raises ConfigError before anything is trained.

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -18,18 +17,32 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nmt.config import Config, DataConfig, SearchConfig, Source
 from nmt.config.load import changed_config, check_config, dump_config, load_saved_config
-from nmt.config.source import is_url, joint_license
-from nmt.console import say, show
+from nmt.config.source import (
+    AnySource,
+    AnyTrainSource,
+    FilesSource,
+    PathSource,
+    TrainFiles,
+    is_url,
+    joint_license,
+    score_of,
+)
+from nmt.console import Progress, say, show
 from nmt.data.corpus import read_manifest
 from nmt.errors import ConfigError, DataError, StoppedError
-from nmt.files.write import Lock, open_output, replace_file
+from nmt.files.write import Lock, replace_file
 from nmt.layout import DataDir, RunDir
 from nmt.prepare.sources import text_folder
 from nmt.process import SIGNALS
 from nmt.runs.info import Selected, check_is_run, read_info, read_selected
+from nmt.tasks.perform import TEXT, Json, Task, join, run_all
+from nmt.tasks.processes import InProcess
 
 if TYPE_CHECKING:
     from nmt.translate.translator import Translator
+
+
+AnyOf = TypeVar("AnyOf", bound=Source)
 
 
 def follow(directory: RecipeDir, counts: dict[str, int], config: Config, run_them: bool) -> int:
@@ -96,7 +109,9 @@ def run_config(run: Path) -> Config:
     check_is_run(run)
     config = load_saved_config(RunDir(run).config)
     if config.training.objective != "translation":
-        raise ConfigError([f"{run}: has learned training.objective: {config.training.objective}, not to translate"])
+        raise ConfigError(
+            [f"{run}: trained with training.objective: {config.training.objective}, which does not translate"]
+        )
     start: dict[str, object] = {"init_from": None, "freeze": [], "both_directions": False}
     training = config.training.model_copy(update=start)
     return config.model_copy(update={"training": training})
@@ -120,11 +135,15 @@ def rooted(config: Config, prepared: Path | None = None) -> Config:
     def name_in_folder(name: str) -> str:
         return name if is_url(name) else str(folder / name)
 
-    def moved(source: Source) -> Source:
-        files = {language: name_in_folder(name) for language, name in (source.files or {}).items()}
-        path = None if source.path is None else name_in_folder(source.path)
-        score = str(folder / source.score) if source.score and files else source.score
-        return source.model_copy(update={"files": files or None, "path": path, "score": score})
+    def moved(source: AnyOf) -> AnyOf:
+        changes: dict[str, object] = {}
+        if isinstance(source, FilesSource):
+            changes["files"] = {language: name_in_folder(name) for language, name in source.files.items()}
+            if score := score_of(source):
+                changes["score"] = str(folder / score)
+        elif isinstance(source, PathSource):
+            changes["path"] = name_in_folder(source.path)
+        return source.model_copy(update=changes)
 
     if isinstance(data.valid, Source):
         train, valid = [moved(source) for source in data.train], moved(data.valid)
@@ -136,7 +155,7 @@ def rooted(config: Config, prepared: Path | None = None) -> Config:
     return config.model_copy(update={"data": data.model_copy(update=changes)})
 
 
-def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[Source], Source]:
+def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[AnyTrainSource], AnySource]:
     """Return the prepared training text and development set: another training text would give another one.
 
     Raises DataError if they are missing.
@@ -146,7 +165,7 @@ def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[Source], Sour
     origins = {"train": data.train}
     if shards is not None:
         origins = {shard.name: [data.train[int(shard.source.removeprefix("train."))]] for shard in shards}
-    texts = {
+    texts: dict[str, dict[str, str]] = {
         split: {language: str(directory.text(split, language)) for language in data.languages}
         for split in (*origins, "valid")
     }
@@ -156,7 +175,7 @@ def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[Source], Sour
             "prepare first"
         )
     train = [
-        Source(
+        TrainFiles(
             files=texts[split],
             name="authentic" if shards is None else split,
             repeat=sources[0].repeat,
@@ -164,11 +183,11 @@ def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[Source], Sour
         )
         for split, sources in origins.items()
     ]
-    return train, Source(files=texts["valid"], name="split off", license=joint_license(data.train))
+    return [*train], FilesSource(files=texts["valid"], name="split off", license=joint_license(data.train))
 
 
 def next_config(
-    config: Config, directory: RecipeDir, train: Sequence[Source], run_dir: str, overrides: Sequence[str]
+    config: Config, directory: RecipeDir, train: Sequence[AnyTrainSource], run_dir: str, overrides: Sequence[str]
 ) -> Config:
     """Return `config` (see `rooted`) with the training corpora `train`, the recipe's data directory and `run_dir`, then
     changed by `overrides`. Raises ConfigError."""
@@ -218,10 +237,6 @@ class RecipeDir:
     def _report(self) -> Path:
         return self.path / "report.json"
 
-    @property
-    def _chunks(self) -> Path:
-        return self.path / "chunks"
-
     def write(
         self,
         name: str,
@@ -238,20 +253,16 @@ class RecipeDir:
         """
         self._check()
         self.path.mkdir(parents=True, exist_ok=True)
-        lock = Lock(self.path / "lock", "works")
-        try:
+        with Lock(self.path / "lock", "works"):
             if self._report.is_file():
                 say(f"{self.path / name}: all {n_rows:,} lines are translated already: nothing to do")
                 return dict(json.loads(self._report.read_text(encoding="utf-8")))
             if not (self.path / name).is_file():
-                self._translate(rows, n_rows, translate)
-                self._join(name, n_rows)
-            shutil.rmtree(self._chunks, ignore_errors=True)
+                self._translate(name, rows, n_rows, translate)
+            shutil.rmtree(self.path / "chunks", ignore_errors=True)
             counts = count(self.path / name)
             replace_file(self._report, json.dumps(counts, indent=1) + "\n")
             return counts
-        finally:
-            lock.release()
 
     def _check(self) -> None:
         if self.path.exists() and not self.path.is_dir():
@@ -271,42 +282,27 @@ class RecipeDir:
 
     def _translate(
         self,
+        name: str,
         rows: Iterable[Row],
         n_rows: int,
         translate: Callable[[Translator, Sequence[Row], int], Iterable[str]],
     ) -> None:
-        """Write the chunks that are missing."""
+        """Translate the chunks that are missing, and join all."""
         translator = load_translator(self.runs)
         replace_file(self._settings, json.dumps(self.settings, indent=1) + "\n")
-        self._chunks.mkdir(exist_ok=True)
-        remaining, start, n_new = iter(rows), time.monotonic(), 0
-        for first in range(0, n_rows, CHUNK):
-            chunk = list(islice(remaining, CHUNK))
-            path = self._chunk(first)
-            if path.is_file():
-                continue
-            replace_file(path, "".join(f"{line}\n" for line in translate(translator, chunk, first)))
-            n_new += len(chunk)
-            rate = n_new / (time.monotonic() - start)
-            n_left = n_rows - first - len(chunk)
-            left = f"{n_left / rate / 60:.1f} min left"
-            say(f"{n_rows - n_left:,} of {n_rows:,} lines, {rate:.0f} lines/s, {left}")
+        remaining, n_read = iter(rows), 0
 
-    def _chunk(self, first: int) -> Path:
-        return self._chunks / f"{first:012d}"
+        def translate_chunk(folder: Path, arguments: Json) -> Json:
+            nonlocal n_read
+            first = int(str(arguments["first"]))
+            chunk = list(islice(remaining, first - n_read, first - n_read + CHUNK))
+            n_read = first + len(chunk)
+            (folder / TEXT).write_bytes("".join(f"{line}\n" for line in translate(translator, chunk, first)).encode())
+            return {"rows": len(chunk)}
 
-    def _join(self, name: str, n_rows: int) -> None:
-        """Concatenate the chunks."""
-        with open_output(self.path / name) as out:
-            for first in range(0, n_rows, CHUNK):
-                content, expected = self._chunk(first).read_bytes(), min(CHUNK, n_rows - first)
-                n_lines = content.count(b"\n")
-                if n_lines != expected:
-                    raise DataError(
-                        f"{self._chunk(first)}: damaged: has {n_lines} lines, expected {expected}; remove it and run "
-                        "the same command again"
-                    )
-                out.write(content)
+        tasks = [Task(f"chunks/{first:012d}", translate_chunk, {"first": first}) for first in range(0, n_rows, CHUNK)]
+        with Progress("translating", n_rows) as progress:
+            join(run_all(InProcess(), self.path, tasks, lambda _: progress.add(CHUNK)), self.path / name)
 
 
 def translation_settings(runs: Sequence[Path], search: SearchConfig) -> dict[str, object]:

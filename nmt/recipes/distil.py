@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nmt.config import Config, DataConfig, SearchConfig, Source
 from nmt.config.load import load_config
-from nmt.config.source import joint_license
+from nmt.config.source import TrainFiles, joint_license
 from nmt.console import say
 from nmt.data.corpus import Corpus
 from nmt.errors import ConfigError, DataError
@@ -66,7 +66,7 @@ def distil(request: Distillation) -> int:
     teacher = run_config(request.teachers[0])
     if request.data is None and any(source.repeat > 1 for source in teacher.data.train):
         raise ConfigError([
-            f"{request.teachers[0]}: trained with data.train.N.repeat above 1, but the student would get each pair "
+            f"{request.teachers[0]}: trained with data.train.N.repeat above 1, but the student would learn each pair "
             "once; prepare the text without repeat, and name its data directory with --data"
         ])  # fmt: skip
     data = DataDir(request.data or data_directory(request.teachers[0]))
@@ -80,8 +80,8 @@ def distil(request: Distillation) -> int:
     name = f"distilled.{tgt}"
     texts = data.text("train", src), data.text("train", tgt)
     joint = None if request.data is not None else joint_license(teacher.data.train)
-    originals = Source(files={src: str(texts[0]), tgt: str(texts[1])}, name="originals", license=joint)
-    distilled = Source(files={src: str(texts[0]), tgt: str(recipe.path / name)}, name="distilled", license=joint)
+    originals = TrainFiles(files={src: str(texts[0]), tgt: str(texts[1])}, name="originals", license=joint)
+    distilled = TrainFiles(files={src: str(texts[0]), tgt: str(recipe.path / name)}, name="distilled", license=joint)
     corpora = [originals, distilled] if request.with_originals else [distilled]
     run_dir = f"runs/distilled-{recipe.path.name}-{{direction}}"
     config = next_config(_student(request, teacher, data.path), recipe, corpora, run_dir, request.overrides)

@@ -35,11 +35,11 @@ from nmt.files.write import open_output
 from nmt.runs.info import EnsembleMember
 from nmt.runs.model import Origin
 from nmt.search.step import length_penalty
-from nmt.text.lines import bounded_list, read_lines
+from nmt.text.lines import bounded_list, read_aligned, read_lines
 from nmt.text.tokenizer import is_blank
 from nmt.translate.files import Warnings
 from nmt.translate.language_model import LanguageModel
-from nmt.translate.score import Scored, read_pairs
+from nmt.translate.score import Scored
 from nmt.translate.translator import Translator
 from nmt.translate.types import WINDOW, Line
 
@@ -126,10 +126,8 @@ class WeightsFile(Document):
 
 def read_weights(path: Path, features: Sequence[Feature]) -> tuple[float, ...]:
     """Read the weights of these features. Raises DataError if the file is missing, damaged or has those of others."""
-    try:
-        weights = read_document(path, WeightsFile, DataError, "; tune again with --tune", formats=(FORMAT,)).weights
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file; --tune writes it") from None
+    missing = f"{path}: no such file; --tune writes it"
+    weights = read_document(path, WeightsFile, DataError, "; tune again with --tune", (FORMAT,), missing).weights
     names = [feature.name for feature in features]
     if weights.keys() != {*names}:
         held, given = ", ".join(weights), ", ".join(names)
@@ -176,7 +174,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Tuned:
-    """Weights, and what they are worth on the development set."""
+    """Weights, and their score on the development set."""
 
     weights: Weights
     metric: Metric
@@ -205,7 +203,7 @@ def tune(
 
 
 def direct_weights(features: Sequence[Feature]) -> Weights:
-    """Return the weights with which search alone ranks."""
+    """Return the weights that keep the ranking of search."""
     return 1.0, *(0.0 for _ in features[1:])
 
 
@@ -299,8 +297,6 @@ def read_n_best(path: Path, lines: Iterable[str], source: Path) -> Iterator[NBes
     Raises DataError if a row is none of `nmt translate --n-best`, or if the rows are not those of these lines in their
     order.
     """
-    if not path.exists():
-        raise DataError(f"{path}: no such file")
     rows = (_parsed(row, f"{path}: line {number}") for number, row in enumerate(read_lines(path), start=1))
     groups = groupby(rows, key=lambda row: row[0])
     n_lines = 0
@@ -355,7 +351,7 @@ def direct() -> Feature:
 
 
 def channel(reverse: Translator, search: SearchConfig) -> Feature:
-    """How probable a run of the other direction finds the line as the translation of the candidate."""
+    """Log-probability of the line as a translation of the candidate, by a run of the opposite direction."""
 
     def values(pairs: Pairs) -> list[float]:
         return _scores("channel", reverse, [(candidate.text, line) for line, candidate in pairs], search)
@@ -364,7 +360,7 @@ def channel(reverse: Translator, search: SearchConfig) -> Feature:
 
 
 def rescored(name: str, translator: Translator, search: SearchConfig) -> Feature:
-    """How probable another run of the same direction finds the candidate."""
+    """Log-probability of the candidate by another run of the same direction."""
 
     def values(pairs: Pairs) -> list[float]:
         return _scores(name, translator, [(line, candidate.text) for line, candidate in pairs], search)
@@ -373,7 +369,7 @@ def rescored(name: str, translator: Translator, search: SearchConfig) -> Feature
 
 
 def fluency(name: str, language_model: LanguageModel, search: SearchConfig) -> Feature:
-    """How probable a language model finds the candidate."""
+    """Log-probability of the candidate by a language model."""
 
     def values(pairs: Pairs) -> list[float]:
         with Progress(f"scoring, {name}", len(pairs), "candidates") as progress:
@@ -401,13 +397,13 @@ def _scores(name: str, translator: Translator, pairs: Sequence[tuple[str, str]],
 
 
 def _values(name: str, scored: Iterable[Scored]) -> list[float]:
-    """Return the scores, and say how many are of candidates that were cut."""
+    """Return the scores, and print how many candidates were cut."""
     scores, n_cut = [], 0
     for each in scored:
         scores.append(each.score)
         n_cut += each.cut
     if n_cut:
-        say(f"{name}: candidates scored as far as the model takes, since they or their lines are longer: {n_cut:,}")
+        say(f"{name}: candidates longer than the model allows, or of such lines, scored only in part: {n_cut:,}")
     return scores
 
 
@@ -444,7 +440,9 @@ class Runs:
         for name, (option, path) in zip(names, named, strict=True):
             if name in OWN_NAMES or names.count(name) > 1:
                 of = "a feature" if name in OWN_NAMES else "another --rescore or --lm"
-                raise ConfigError([f"{option} {path}: its weight is named {name}, as that of {of}; rename the run"])
+                raise ConfigError(
+                    [f"{option} {path}: its weight has the same name as that of {of}, {name}; rename the run"]
+                )
         translator = Translator.load(run, precision=precision)
         data = translator.config.data
         opposite = _load("--reverse", reverse, f"{data.tgt}-{data.src}", precision)
@@ -476,13 +474,13 @@ def _load_language_model(path: Path, language: str, precision: str) -> LanguageM
     model = LanguageModel.load(path, precision=precision)
     learned = model.config.learned_languages
     if language not in learned:
-        raise ConfigError([f"--lm {path}: has learned {' and '.join(learned)}, the candidates are {language}"])
+        raise ConfigError([f"--lm {path}: was trained on {' and '.join(learned)}, the candidates are {language}"])
     return model
 
 
 @dataclass(frozen=True)
 class Request:
-    """A text to rerank, and where its candidates come from."""
+    """A text to rerank, and the source of its candidates."""
 
     runs: Runs
     search: SearchConfig
@@ -502,8 +500,6 @@ class Request:
 
 def rerank_file(request: Request, weights: Sequence[float], output: Path | str) -> None:
     """Write the chosen translation of each line; blank lines stay blank. Raises ConfigError or DataError."""
-    if not request.source.exists():
-        raise DataError(f"{request.source}: no such file")
     features = request.runs.features(request.search)
     n_written = n_changed = 0
     with open_output(output) as out:
@@ -511,12 +507,12 @@ def rerank_file(request: Request, weights: Sequence[float], output: Path | str) 
             out.write(f"{text}\n".encode())
             n_written += 1
             n_changed += number > 0
-    say(f"lines {n_written:,}, of which {n_changed:,} have another translation than the first candidate")
+    say(f"lines {n_written:,}, {n_changed:,} of them with another translation than the first candidate")
 
 
 def tune_weights(request: Request, reference: Path, metric: MetricName) -> WeightsFile:
     """Tune the weights of the features on a text with references. Raises ConfigError or DataError."""
-    pairs = bounded_list(read_pairs(request.source, reference), str(request.source))
+    pairs = bounded_list(read_aligned(request.source, reference), str(request.source))
     if not pairs:
         raise DataError(f"{request.source}: is empty, there is nothing to tune on")
     runs, features = request.runs, request.runs.features(request.search)

@@ -22,8 +22,7 @@ from nmt.console import printable, say, show
 from nmt.data.corpus import read_manifest
 from nmt.errors import CheckpointError, ConfigError, DataError, StoppedError
 from nmt.evaluate.significance import CONFIDENCE, MIN_RUNS, error_and_freedom, quantile
-from nmt.files.read import open_own, refuse_links
-from nmt.files.write import Lock, replace_file
+from nmt.files.write import Lock, open_own, refuse_links, replace_file
 from nmt.layout import DataDir
 from nmt.prepare.recipe import unlike
 from nmt.process import Stop, stopping
@@ -43,10 +42,8 @@ DIFFERENCE_NOTE = (
 )
 OF_A_TEST_SET = "; nmt compare --group tests over seeds and the lines of a test set"
 LABELS: dict[Metric, str] = {"bleu": "BLEU", "perplexity": "perplexity", "accuracy": "accuracy"}
-PREDICTED = {f"training.{name}" for name in (
-    "noise", "mask_share", "mask_span", "mask_words", "pair_task", "pair_negatives", "languages",
-)}  # fmt: skip
-"""Settings that decide which pieces are predicted, and from what."""
+PREDICTED = ("training.denoising.", "training.masked.", "training.causal.")
+"""Sections that decide which pieces are predicted, and from what."""
 KINDS: tuple[Weights, ...] = get_args(Weights)
 
 
@@ -162,7 +159,7 @@ def _development_sets(plan: Plan, rows: Sequence[Row]) -> str:
         )
     if plan.metric != "perplexity":
         return ""
-    reasons = [axis.key for axis in plan.axes if axis.key in PREDICTED and len(axis.values) > 1]
+    reasons = [axis.key for axis in plan.axes if axis.key.startswith(PREDICTED) and len(axis.values) > 1]
     if len({sums for path in directories if (sums := _checksums(DataDir(path), DataDir.ids))}) > 1:
         reasons.insert(0, "the vocabulary")
     return (
@@ -485,12 +482,8 @@ def sweep(request: Request) -> list[Row]:
     check_places(plan, folder)
     refuse_links(folder.written_in_place)
     folder.path.mkdir(parents=True, exist_ok=True)
-    lock = Lock(folder.lock, "sweeps")
-    try:
-        with stopping() as stop, closing(Screen(plan, folder)) as screen:
-            _Sweep(request, plan, folder, stop, screen).run()
-    finally:
-        lock.release()
+    with Lock(folder.lock, "sweeps"), stopping() as stop, closing(Screen(plan, folder)) as screen:
+        _Sweep(request, plan, folder, stop, screen).run()
     rows = screen.rows
     show(*render(plan, rows, request.include_shorter).split("\n"))
     show(f"{folder.table}: written")
@@ -515,7 +508,7 @@ class _Sweep:
     screen: Screen
 
     def run(self) -> None:
-        """Prepare missing data directories, then train what is not finished."""
+        """Prepare missing data directories, then train the unfinished runs."""
         to_do = [training for training in self.plan.trainings if not training.is_finished]
         for training in to_do:
             path = self.folder.config(training.name)
@@ -535,7 +528,7 @@ class _Sweep:
             )
         failed = self._prepare(to_do)
         if failed and n_to_do == n and all(training.data in failed for training in to_do):
-            raise ConfigError([f"nothing is trained: {end.message}" for _, end in failed.values()])
+            raise ConfigError([f"cannot train: {end.message}" for _, end in failed.values()])
         self.screen.write()
         check_texts(self.plan)
         slots = self._slots()

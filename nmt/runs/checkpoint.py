@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -17,10 +17,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from nmt.config import TrainingConfig
 from nmt.errors import CheckpointError
-from nmt.files.read import read_tensors, refuse_links, remove_tree
-from nmt.files.write import sync, write_file
+from nmt.files.read import read_regular, read_tensors
+from nmt.files.write import refuse_links, staged, write_file
 from nmt.layout import CheckpointDir, RunDir
+from nmt.runs.info import Weights, read_selected
 from nmt.runs.state import load_state, read_seal, state_text
 
 NAMES_BYTES = 1 << 17  # upper bound of the safetensors headers and state.json of a checkpoint
@@ -34,29 +36,19 @@ def save_checkpoint(
     state: Mapping[str, object],
     ema: Tensors | None = None,
 ) -> None:
-    """Write a checkpoint under a temporary name, sync it, and rename it into place, replacing an older one.
+    """Write a checkpoint, or replace an older one, atomically.
 
     On failure the older one is kept. Raises OSError, and UnsafeFileError if the parent directory is a symbolic link.
     """
-    part = CheckpointDir(target.path.with_name(target.path.name + ".part"))
     refuse_links([target.path.parent])
-    try:
-        remove_tree(part.path)
-        part.path.mkdir(parents=True)
-        checksums = {}
-        for path, tensors in ((part.weights, weights), (part.ema, ema), (part.optimizer, optimizer)):
+    with staged(target.path, is_directory=True) as path:
+        part, checksums = CheckpointDir(path), {}
+        for file, tensors in ((part.weights, weights), (part.ema, ema), (part.optimizer, optimizer)):
             if tensors is not None:
                 data = save({name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()})
-                checksums[path.name] = hashlib.sha256(data).hexdigest()
-                write_file(path, data)
+                checksums[file.name] = hashlib.sha256(data).hexdigest()
+                write_file(file, data)
         write_file(part.state, state_text(checksums, state).encode())
-        sync(part.path)
-        remove_tree(target.path)
-        part.path.rename(target.path)
-        sync(target.path.parent)
-    except OSError:
-        shutil.rmtree(part.path, ignore_errors=True)
-        raise
 
 
 def load_weights(source: CheckpointDir) -> Tensors:
@@ -114,7 +106,7 @@ def check_fit(model: torch.nn.Module, tensors: Mapping[str, Tensor], where: str)
     parameters = dict(model.named_parameters())
     if parameters.keys() != tensors.keys():
         names = ", ".join(sorted(parameters.keys() ^ tensors.keys())[:3])
-        raise CheckpointError(f"{where}: the weights are of another model than config.yaml describes ({names}, …)")
+        raise CheckpointError(f"{where}: the weights do not match the model in config.yaml ({names}, …)")
     for name, parameter in parameters.items():
         if parameter.shape != tensors[name].shape:
             shape, expected = tuple(tensors[name].shape), tuple(parameter.shape)
@@ -179,15 +171,20 @@ def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
 
 def _load(source: CheckpointDir, name: str) -> Tensors:
     """Load the tensors of one file from the same bytes whose checksum is verified."""
-    path = source.path / name
-    checksums = read_seal(source).checksums
+    return parse_tensors(read_verified(source.path, name, read_seal(source).checksums), source.path / name)
+
+
+def read_verified(folder: Path, name: str, checksums: Mapping[str, str]) -> bytes:
+    """Read a file with a recorded checksum. Raises CheckpointError if it is missing, unsafe or has another one."""
+    path = folder / name
     try:
-        expected, data = checksums[name], read_tensors(path)
-    except (OSError, KeyError, TypeError) as error:
+        expected = checksums[name]
+        data = read_tensors(path) if path.suffix == ".safetensors" else read_regular(path)
+    except (OSError, KeyError, ValueError) as error:  # ValueError: an invalid file name
         raise CheckpointError(f"{path}: missing or damaged") from error
     if hashlib.sha256(data).hexdigest() != expected:
         raise CheckpointError(f"{path}: damaged, its checksum is not what was written")
-    return parse_tensors(data, path)
+    return data
 
 
 def parse_tensors(data: bytes, path: Path) -> Tensors:
@@ -204,3 +201,84 @@ def parse_tensors(data: bytes, path: Path) -> Tensors:
             dtype = str(tensor.dtype).removeprefix("torch.")
             raise CheckpointError(f"{path}: damaged: {name} holds numbers of type {dtype}, not float32")
     return tensors
+
+
+@dataclass(frozen=True)
+class ChosenWeights:
+    """Weights to translate with, and the reason for the choice."""
+
+    step: int
+    kind: Weights
+    reason: str
+    tensors: Tensors
+    averaged: tuple[int, ...] = ()
+    """The steps of the checkpoints whose mean they are, if they are one."""
+
+
+def steps_to_average(run: RunDir, settings: TrainingConfig, last: int) -> list[int]:
+    """Return the newest `average_last` checkpoints up to step `last`, without an older best one."""
+    return recent_steps(run, last)[-settings.average_last :] or [last]
+
+
+def average(run: RunDir, steps: Sequence[int]) -> Tensors:
+    """Average the weights of several checkpoints, accumulated in float64. Raises CheckpointError."""
+    total: Tensors = {}
+    for step in steps:
+        for name, tensor in load_weights(run.step(step)).items():
+            total[name] = total[name] + tensor.double() if name in total else tensor.double()
+    return {name: (tensor / len(steps)).float() for name, tensor in total.items()}
+
+
+def choose_weights(
+    run: RunDir, settings: TrainingConfig, checkpoint: str = "best", weights: str = "auto"
+) -> ChosenWeights:
+    """Load the weights to translate with.
+
+    Args:
+        checkpoint: best, last, or a step.
+        weights: raw (as trained), ema (moving average), average (of the newest `training.average_last` checkpoints up
+            to that step), or auto: with checkpoint best the kind that scored best on the development set, else raw.
+
+    Raises CheckpointError.
+    """
+    steps = saved_steps(run)
+    if not steps:
+        raise CheckpointError(f"{run.path}: no checkpoint yet; nmt train writes one every training.save_every_steps")
+    selected = read_selected(run)
+    kind = weights
+    if checkpoint == "best":
+        # there is no best before the first validation, or if its checkpoint was lost
+        step = selected.best_step or steps[-1]
+        reason = selected.reason
+        kind = selected.weights if weights == "auto" else weights
+        if kind != selected.weights:
+            reason = f"{kind} weights requested"
+        if kind == "average" and selected.average_steps:
+            newest = selected.average_steps[-1]
+            tensors = _read(run, run.average, steps)
+            return ChosenWeights(newest, "average", reason, tensors, tuple(selected.average_steps))
+        if kind == "average":
+            step = steps[-1]
+    elif checkpoint == "last":
+        step, reason = steps[-1], "last checkpoint"
+    elif checkpoint.isdigit() and int(checkpoint) in steps:
+        step, reason = int(checkpoint), "requested"
+    else:
+        known = ", ".join(str(step) for step in steps)
+        raise CheckpointError(f"{run.path}: no checkpoint {checkpoint}; there are {known}, best and last")
+    if kind == "average":
+        last_steps = steps_to_average(run, settings, step)
+        reason = f"average of the checkpoints at steps {', '.join(map(str, last_steps))}"
+        return ChosenWeights(step, "average", reason, average(run, last_steps), tuple(last_steps))
+    own: Weights = "ema" if kind == "ema" else "raw"
+    return ChosenWeights(step, own, reason, _read(run, run.step(step), steps, own))
+
+
+def _read(run: RunDir, source: CheckpointDir, steps: Sequence[int], kind: Weights = "raw") -> Tensors:
+    """Load verified weights; if they are damaged, the message names another checkpoint."""
+    try:
+        return load_ema(source) if kind == "ema" else load_weights(source)
+    except CheckpointError as error:
+        others = [step for step in steps if run.step(step) != source]
+        advice = f"; --checkpoint {others[-1]} takes those of another step" if others else ""
+        raise CheckpointError(f"{error}{advice}") from error

@@ -7,11 +7,7 @@ translator.json holds the checksums of all other files but the model card, is se
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
-import os
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,15 +18,14 @@ from pydantic import Field
 from safetensors.torch import save
 
 from nmt.config import Config
-from nmt.config.load import dump_config, load_saved_config
+from nmt.config.load import load_saved_config
 from nmt.errors import CheckpointError, DataError
 from nmt.files.document import Document, Sealed, read_document, sealed_text
-from nmt.files.read import read_regular, read_tensors, remove_tree
-from nmt.files.write import sync, write_file
+from nmt.files.read import checksums_in
+from nmt.files.write import staged, write_file, writing
 from nmt.layout import EXPORT_FORMAT, ExportDir
-from nmt.runs.checkpoint import Tensors, parse_tensors
+from nmt.runs.checkpoint import ChosenWeights, Tensors, parse_tensors, read_verified
 from nmt.runs.info import Precision, Weights
-from nmt.runs.weights import ChosenWeights
 from nmt.text.tokenizer import Tokenizers
 
 Kind = Literal["folder", "ctranslate2", "transformers"]
@@ -95,15 +90,8 @@ class Folder:
                 f"{self.directory.path}: holds a CTranslate2 model; translate with --engine ctranslate2, or export the "
                 "run with --format folder"
             )
-        tensors = parse_tensors(self._verified(path.name), path)
+        tensors = parse_tensors(read_verified(self.directory.path, path.name, self.checksums), path)
         return ChosenWeights(self.info.step, self.info.weights, self.info.reason, tensors)
-
-    def verify(self) -> None:
-        """Raise CheckpointError unless the checksum of every file is right."""
-        _verify_all(self.directory, self.checksums)
-
-    def _verified(self, name: str) -> bytes:
-        return _verified(self.directory, name, self.checksums)
 
 
 def is_folder(path: Path) -> bool:
@@ -123,7 +111,7 @@ def load_folder(path: Path) -> Folder:
         raise CheckpointError(f"{path}: {FOR_TRANSFORMERS}")
     for name in checksums:
         if name == directory.config.name or name.startswith(f"{directory.tokenizer.path.name}/"):
-            _verified(directory, name, checksums)
+            read_verified(path, name, checksums)
     config = load_saved_config(directory.config)
     try:
         tokenizers = Tokenizers.load(directory.tokenizer, config.data.languages)
@@ -141,34 +129,15 @@ def verify_export(path: Path) -> ExportInfo:
     """
     directory = ExportDir(path)
     document = _read(directory)
-    _verify_all(directory, document.checksums)
+    for name in document.checksums:
+        read_verified(path, name, document.checksums)
     return document.translator
 
 
-def _verify_all(directory: ExportDir, checksums: Mapping[str, str]) -> None:
-    for name in checksums:
-        _verified(directory, name, checksums)
-
-
 def _read(directory: ExportDir) -> ExportDocument:
-    try:
-        return read_document(
-            directory.info, ExportDocument, CheckpointError, "; export the run again", formats=(EXPORT_FORMAT,)
-        )
-    except FileNotFoundError:
-        raise CheckpointError(f"{directory.path}: no exported translator, {directory.info.name} is missing") from None
-
-
-def _verified(directory: ExportDir, name: str, checksums: Mapping[str, str]) -> bytes:
-    path = directory.path / name
-    try:
-        expected = checksums[name]
-        data = read_tensors(path) if path.suffix == ".safetensors" else read_regular(path)
-    except (OSError, KeyError, ValueError) as error:  # ValueError: an invalid file name
-        raise CheckpointError(f"{path}: missing or damaged") from error
-    if hashlib.sha256(data).hexdigest() != expected:
-        raise CheckpointError(f"{path}: damaged, its checksum is not what was written")
-    return data
+    missing = f"{directory.path}: no exported translator, {directory.info.name} is missing"
+    advice = "; export the run again"
+    return read_document(directory.info, ExportDocument, CheckpointError, advice, (EXPORT_FORMAT,), missing)
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -183,50 +152,14 @@ def require_empty(path: Path) -> None:
 
 
 @contextmanager
-def new_folder(path: Path, config: Config, tokenizers: Tokenizers) -> Iterator[ExportDir]:
-    """Like `new_directory`, with configuration and tokenizer."""
-    with new_directory(path) as part:
-        write_file(part.config, dump_config(config).encode())
-        tokenizers.save(part.tokenizer)
-        yield part
-
-
-@contextmanager
 def new_directory(path: Path) -> Iterator[ExportDir]:
-    """Create DIR.part, to be filled in the block, then rename it to DIR.
+    """Yield a directory to be filled, which becomes DIR if the block succeeds.
 
     The caller holds `alone_in` on the parent directory. Raises DataError if DIR is not empty or cannot be written.
     """
     require_empty(path)
-    part = ExportDir(path.with_name(path.name + ".part"))
-    try:
-        remove_tree(part.path)  # left by an export that was killed
-        part.path.mkdir()
-        yield part
-        for written in [*part.path.rglob("*"), part.path]:
-            sync(written)
-        part.path.rename(path)
-        sync(path.parent)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(part.path, ignore_errors=True)
-
-
-@contextmanager
-def alone_in(directory: Path) -> Iterator[None]:
-    """Create the directory and hold an exclusive lock on it, waiting for other processes. Raises DataError."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(directory, os.O_RDONLY)
-    except OSError as error:
-        raise DataError(f"{directory}: cannot be written: {error.strerror}") from error
-    try:
-        with contextlib.suppress(OSError):  # the file system has no locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+    with writing(path), staged(path, is_directory=True) as part:
+        yield ExportDir(part)
 
 
 def save_weights(directory: ExportDir, tensors: Tensors) -> None:
@@ -236,9 +169,8 @@ def save_weights(directory: ExportDir, tensors: Tensors) -> None:
 
 def seal(directory: ExportDir, info: ExportInfo) -> None:
     """Write translator.json with checksums of the other files in the directory. Raises OSError."""
-    files = sorted(path for path in directory.path.rglob("*") if path.is_file() and path != directory.card)
-    checksums = {str(path.relative_to(directory.path)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-    content = {"format": EXPORT_FORMAT, "translator": info.model_dump(exclude_none=True), "checksums": checksums}
+    content = {"format": EXPORT_FORMAT, "translator": info.model_dump(exclude_none=True)}
+    content["checksums"] = checksums_in(directory.path)
     write_file(directory.info, sealed_text(content).encode())
 
 

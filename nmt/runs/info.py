@@ -98,10 +98,8 @@ def check_is_run(path: Path) -> None:
 
 def read_info(run: RunDir) -> RunInfo:
     """Read run.json. Raises CheckpointError if it is missing, damaged or of another format."""
-    try:
-        return read_document(run.info, RunInfo, CheckpointError, formats=(OLD_RUN_FORMAT, RUN_FORMAT))
-    except FileNotFoundError:
-        raise CheckpointError(f"{run.path}: not a run directory, run.json is missing") from None
+    missing = f"{run.path}: not a run directory, run.json is missing"
+    return read_document(run.info, RunInfo, CheckpointError, "", (OLD_RUN_FORMAT, RUN_FORMAT), missing)
 
 
 def write_info(run: RunDir, info: RunInfo) -> None:
@@ -181,7 +179,7 @@ class ScoreRecord(Document):
 
     @property
     def is_test(self) -> bool:
-        """Whether this run alone translated a test set."""
+        """Whether only this run translated a test set."""
         return self.split not in ("train", "valid") and not self.ensemble
 
     def score(self, metric: str) -> RecordedScore | None:
@@ -218,7 +216,7 @@ def read_scores(run: RunDir) -> list[ScoreRecord]:
             except ValidationError:
                 damaged.append(number)
     if damaged:
-        say(f"{run.scores}: {_lines(damaged)} skipped: damaged, or of another program or version")
+        say(f"{run.scores}: {_lines(damaged)} skipped: damaged, or from other software")
     return records
 
 

@@ -81,7 +81,7 @@ def summarise_all(root: Path) -> list[Summary]:
     found = [path for folder in (root, *sweeps) for path in folder.iterdir() if is_run(path)]
     runs = [replace(summarise(RunDir(path)), name=str(path.relative_to(root))) for path in found]
     if not runs and is_run(root):
-        raise CheckpointError(f"{root}: a run directory itself; name the directory that holds it")
+        raise CheckpointError(f"{root}: is a run directory; name the directory that contains it")
     if not runs:
         raise CheckpointError(f"{root}: no run directory here; make one with nmt train")
     return sorted(runs, key=lambda run: (-run.last_written, run.name))

@@ -1,4 +1,4 @@
-"""The log of a run, log.jsonl, as it is read, and its learning curve."""
+"""Reading the log of a run, log.jsonl, and its learning curve."""
 
 from __future__ import annotations
 

@@ -15,10 +15,9 @@ from nmt.model.device import device_name
 from nmt.model.precision import pick_float32_library, pick_precision, use_float32_library
 from nmt.model.stacks import DecodingModel, make_model
 from nmt.model.transformer import Model, Transformer
-from nmt.runs.checkpoint import assign, check_fit
+from nmt.runs.checkpoint import ChosenWeights, assign, check_fit, choose_weights
 from nmt.runs.folder import is_folder, load_folder
 from nmt.runs.info import Weights, check_is_run, read_info, read_selected
-from nmt.runs.weights import ChosenWeights, choose_weights
 from nmt.text.tokenizer import SEPARATOR, Tokenizers
 
 
@@ -85,7 +84,9 @@ class Saved:
             return
         start = f"nmt train --init-from {self.path} starts a run of classification with its weights"
         use = "see nmt translate" if objective == "translation" else start
-        raise ConfigError([f"{self.path}: has learned training.objective: {objective}, not labels; {use}"])
+        raise ConfigError(
+            [f"{self.path}: trained with training.objective: {objective}, which predicts no labels; {use}"]
+        )
 
     def check_translates(self) -> None:
         """Raise ConfigError if the model has learned something else."""
@@ -96,7 +97,10 @@ class Saved:
         use = {"classification": classes, "causal": "see nmt generate, nmt score without --src, and --lm"}
         start = f"nmt train --init-from {self.path} starts a translation run with its weights"
         raise ConfigError(
-            [f"{self.path}: has learned training.objective: {objective}, not to translate; {use.get(objective, start)}"]
+            [
+                f"{self.path}: trained with training.objective: {objective}, which does not translate; "
+                f"{use.get(objective, start)}"
+            ]
         )
 
     def check_exports(self) -> None:
@@ -104,7 +108,7 @@ class Saved:
         self.check_translates()
         if self.config.model.kind != "translation":
             raise ConfigError(
-                [f"{self.path}: a decoder alone (model.kind: decoder) is neither exported nor run by CTranslate2"]
+                [f"{self.path}: a decoder-only model (model.kind: decoder) cannot be exported or run by CTranslate2"]
             )
 
     def check_goes_with(self, first: Saved) -> None:
@@ -151,7 +155,7 @@ def open_saved(path: Path, checkpoint: str = "best", weights: str = "auto") -> S
 
 
 def choose_precision(saved: Saved, wanted: str, device: torch.device) -> str:
-    """Choose the precision for translating: `wanted`, or with auto that of training, if that is known to be fast.
+    """Choose the precision for translating: `wanted`, or with auto the one of training, if it is known to be fast.
 
     Also sets the library for float32 matrix products.
     """

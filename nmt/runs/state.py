@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any
 
@@ -42,7 +43,7 @@ def _whole(tally: dict[str, float]) -> dict[str, float]:
 
 @dataclass
 class TrainState:
-    """What a resumed run needs besides weights and optimizer state; everything else follows from it."""
+    """The state that a resumed run needs besides weights and optimizer state."""
 
     step: Count = 0
     """Updates so far, skipped ones included."""
@@ -111,15 +112,11 @@ _CHECKSUMS = RootModel[dict[str, str]]
 
 def read_seal(source: CheckpointDir) -> CheckpointDocument:
     """Read state.json. Raises CheckpointError if it is missing, damaged or of another format."""
-    try:
-        if source.old_checksums.exists():
-            checksums = read_document(source.old_checksums, _CHECKSUMS, CheckpointError).root
-            return CheckpointDocument(format=OLD_RUN_FORMAT, seal="", checksums=checksums, state={})
-        return read_document(source.state, CheckpointDocument, CheckpointError, formats=(RUN_FORMAT,))
-    except FileNotFoundError:
-        raise CheckpointError(f"{source.state}: missing") from None
-    except OSError as error:  # a directory that may not be read: the checkpoint before may be readable
-        raise CheckpointError(f"{source.state}: cannot be read: {error.strerror}") from error
+    with suppress(FileNotFoundError):
+        checksums = read_document(source.old_checksums, _CHECKSUMS, CheckpointError).root
+        return CheckpointDocument(format=OLD_RUN_FORMAT, seal="", checksums=checksums, state={})
+    missing = f"{source.state}: missing"
+    return read_document(source.state, CheckpointDocument, CheckpointError, "", (RUN_FORMAT,), missing)
 
 
 def load_state(source: CheckpointDir) -> TrainState:

@@ -206,7 +206,7 @@ def _advance(rows: _BeamRows, best: _Continuations, length: int, config: SearchC
 
 
 def _none_ends(ends: Tensor) -> bool:
-    """Return whether no continuation ends; on a GPU, which would have to be waited for, always False."""
+    """Return whether no continuation ends. Always False on a GPU, where reading the answer would synchronize."""
     return ends.device.type == "cpu" and not bool(ends.any())
 
 

@@ -48,7 +48,7 @@ MAX_BANK_IDS = 8
 
 
 def term_ids(tokenizer: Tokenizer, term: str) -> list[int]:
-    """Return the ids of a term as in the middle of a sentence, none of them special; empty for a blank term.
+    """Return the ids of a term in the middle of a sentence, without special ids; empty for a blank term.
 
     White space around it is stripped; a space precedes it, except for punctuation.
     """
@@ -94,7 +94,7 @@ def total_length(phrases: Phrases) -> int:
 
 
 def beam_for(phrases: Phrases, beam: int) -> int:
-    """Return the beam size that searches a sentence with these phrases as well as `beam` does one without phrases.
+    """Return the beam size for these phrases that searches as well as `beam` does without phrases.
 
     It has about one hypothesis more for every bank, rounded up to a multiple of `beam` so that sentences can share
     batches.
@@ -178,7 +178,7 @@ class _PhraseRows:
         return ids, torch.stack(states, -1) + 1
 
     def advanced(self, state: Tensor, tokens: Tensor, depth: int) -> Tensor:
-        """Return the states (B, N, P) that states (B, N, P) become with tokens (B, N)."""
+        """Return the states (B, N, P) that follow states (B, N, P) after tokens (B, N)."""
         for _ in range(depth):
             state = torch.where(self._is_next(state, tokens), state, self.of_states(self.links, state))
         return (state + 1).masked_fill(~self._is_next(state, tokens), 0)
@@ -210,7 +210,7 @@ class Constraints:
         device: torch.device | None = None,
     ) -> None:
         """
-        phrases: those of each sentence.
+        phrases: for each sentence.
         limits (B,): the maximum length of each translation, `</s>` counted; leaves at least 1 + total_length(phrases)
             after a prefix. On the CPU, else reading them synchronizes with the device.
         word_parts (V,): see the function; no phrase starts with one.
@@ -228,7 +228,7 @@ class Constraints:
         self._n_levels = max(map(total_length, phrases), default=0) + 1
 
     def keep(self, rows: Tensor | slice) -> Constraints:
-        """Return the constraints of sentences `rows`, (B',) or a slice, only."""
+        """Return only the constraints of sentences `rows`, (B',) or a slice."""
         constraints = copy(self)
         constraints._rows = keep_rows(self._rows, rows)
         return constraints

@@ -34,7 +34,7 @@ LOGITS = {"cpu": 2**22, "cuda": 2**27}
 
 @dataclass(frozen=True)
 class ForcedDecoder:
-    """Scores given translations with models; several, which share their vocabularies, are an ensemble.
+    """Scores given translations with a model, or with an ensemble of models that share their vocabularies.
 
     Language models score lines: the sources of the pairs are not read.
     """
@@ -114,15 +114,13 @@ def with_cross_attention(models: Sequence[Model]) -> list[Transformer]:
     """Return the same models. Raises ConfigError if one of them has no cross-attention."""
     transformers = [model for model in models if isinstance(model, Transformer)]
     if len(transformers) < len(models):
-        raise ConfigError(
-            ["alignments and attention are those of an encoder and a decoder, not of model.kind: decoder"]
-        )
+        raise ConfigError(["alignments and attention need an encoder and a decoder; this run has model.kind: decoder"])
     return transformers
 
 
 @contextmanager
 def evaluation_mode(models: Sequence[Model]) -> Iterator[None]:
-    """Set models to evaluation mode, and back to the mode they were in."""
+    """Set models to evaluation mode, and restore their mode afterwards."""
     modes = [model.training for model in models]
     try:
         for model in models:

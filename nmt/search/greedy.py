@@ -24,7 +24,7 @@ Tokens chosen for hypotheses that have ended are ignored."""
 
 
 def greedy_search(model: StepModel, rules: Rules, config: SearchConfig) -> list[Hypothesis]:
-    """Return one hypothesis for each sentence of `model`: always the likeliest next token, on ties the lowest id.
+    """Return one hypothesis for each sentence of `model`: always the likeliest next token, with the lowest id on ties.
 
     Raises CheckpointError if the model's scores are NaN.
     """
@@ -62,7 +62,7 @@ class _GrowingRows:
 
 
 def grow(model: StepModel, rules: Rules, config: SearchConfig, choose: Choose, n: int = 1) -> list[list[Hypothesis]]:
-    """Return `n` hypotheses for each sentence of `model`, of tokens from `choose`, in the order of its columns.
+    """Return `n` hypotheses for each sentence of `model`, grown by the tokens of `choose`, in the order of its columns.
 
     Raises CheckpointError if the model's scores are NaN.
     """
@@ -99,7 +99,7 @@ def _next(
 
 
 def _results(rows: _GrowingRows, config: SearchConfig) -> dict[int, list[Hypothesis]]:
-    """Return by sentence index its hypotheses, all of which have ended."""
+    """Return the hypotheses of each sentence by its index; all have ended."""
     results: dict[int, list[Hypothesis]] = {}
     columns = (rows.sentence, rows.limits, rows.ids, rows.log_prob)
     for sentence, limit, all_ids, log_probs in zip(*(x.tolist() for x in columns), strict=True):

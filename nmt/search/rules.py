@@ -58,13 +58,13 @@ class SearchStopped(Exception):  # noqa: N818  (a request that was met, not an e
 
 
 def stop_if(should_stop: ShouldStop | None) -> None:
-    """Raise SearchStopped if the search should stop; None never stops it."""
+    """Raise SearchStopped if the search should stop; with None it never does."""
     if should_stop is not None and should_stop():
         raise SearchStopped
 
 
 class Stoppable:
-    """A model whose next step raises SearchStopped where the search should stop."""
+    """A model whose next step raises SearchStopped if the search should stop."""
 
     def __init__(self, model: StepModel, should_stop: ShouldStop) -> None:
         self._model, self._should_stop = model, should_stop
@@ -139,7 +139,7 @@ class Rules:
         return live_first[:n_staying].sort().values, live_first[n_staying:].sort().values
 
     def keep(self, rows: Tensor | slice) -> Rules:
-        """Return the rules of sentences `rows`, (B',) or a slice, only."""
+        """Return only the rules of sentences `rows`, (B',) or a slice."""
         prefix = None if self.prefix is None else self.prefix[rows]
         return replace(self, limits=self.limits[rows], prefix=prefix)
 
@@ -161,7 +161,7 @@ class Rules:
             logits.scatter_(-1, at, forced_logit.masked_fill(~is_forced, MINUS_INF))
 
     def _forced(self, length: int) -> Tensor | None:
-        """Return the only id (B,) that may follow `length` tokens, PAD where several may; None if they may for all."""
+        """Return the only id (B,) allowed after `length` tokens, PAD if several are; None if several are everywhere."""
         forced = None
         if self.prefix is not None and length < self.prefix.size(1):
             forced = self.prefix[:, length]

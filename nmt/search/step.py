@@ -1,4 +1,4 @@
-"""`StepModel`, the interface of a model to search; by a model, an ensemble, and with a language model (shallow fusion).
+"""`StepModel`, the interface between search and models: a model, an ensemble, and shallow fusion with a language model.
 
 Legend: B sentences, M hypotheses of each, S source length, V vocabulary.
 """
@@ -70,7 +70,7 @@ class StepModel(Protocol):
         """
 
     def select(self, sentences: Tensor, beams: Tensor) -> None:
-        """Keep only `sentences` (B',), ascending, and of each the hypotheses `beams` (B', M'), repeats allowed."""
+        """Keep only `sentences` (B',), ascending, and the hypotheses `beams` (B', M') of each; repeats are allowed."""
 
     def attention(self) -> Tensor:
         """Return the last step's attention to the source, (B, M, S) float32; rows sum to 1, padding has 0."""

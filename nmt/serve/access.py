@@ -1,4 +1,4 @@
-"""Who asks, and for how long: keys, rates, turns, deadlines, and clients that leave."""
+"""Access control: keys, rates, turns, deadlines, and clients that disconnect."""
 
 from __future__ import annotations
 
@@ -46,27 +46,27 @@ def admit(service: Service, request: Request, fields: Fields | None = None) -> N
 
 
 def key_in_head(request: Request) -> str:
-    """Return the key that a header has, or nothing."""
+    """Return the API key in the headers, or an empty string."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     return (token.strip() if scheme.lower() == "bearer" else "") or request.headers.get("x-api-key", "")
 
 
 def address_of(request: Request) -> str:
-    """Return what stands for a client without a key."""
+    """Return the identity of a client without a key."""
     return client_of(request.client.host if request.client else None)
 
 
 class Turns:
-    """The requests that are being translated, of which each client has its share."""
+    """Counts the requests that are being translated, and gives each client its share."""
 
     def __init__(self, most: int) -> None:
-        """most: requests in all."""
+        """most: maximum number of requests."""
         self._room = Room(most, QUEUE_TIMES)
         self._seconds = 1.0  # a mean of what the last ones took
 
     @contextmanager
     def taken(self, client: str) -> Iterator[None]:
-        """Count a request of this client while the block runs. Raises Refusal if it is one too many."""
+        """Count a request of this client while the block runs. Raises Refusal if the client has too many."""
         if not self._room.take(client):
             raise busy(self._seconds)
         began = time.monotonic()

@@ -75,7 +75,7 @@ async def _warm_up(service: Service) -> None:
                 await asyncio.sleep(1)  # clients were faster, and the queue is full
     except Exception as error:
         reason = error.message if isinstance(error, Refusal) else failure(error)
-        say(f"not ready: the translation to warm up failed: {reason}")
+        say(f"not ready: the warm-up translation failed: {reason}")
     else:
         say("ready")
 
@@ -140,7 +140,7 @@ def _pages(service: Service) -> list[Route]:
 
 
 def _static() -> list[Route]:
-    """Return the routes of the page's files: read once, and no other file can be asked for."""
+    """Return the routes of the page's files, which are read once; no other files are served."""
     routes = []
     for file in files("nmt.serve").joinpath("page").iterdir():
         media_type = MEDIA_TYPES.get(PurePath(file.name).suffix)

@@ -85,7 +85,7 @@ def parse_json(body: bytes) -> Fields:
 
 
 def is_json(content_type: str) -> bool:
-    """Whether a body is said to be JSON."""
+    """Whether the content type of a request is JSON."""
     return _kind(content_type)[0] == "application/json"
 
 

@@ -1,4 +1,4 @@
-"""Documents and fragments of HTML, and translated files that wait to be fetched in memory."""
+"""Documents and fragments of HTML, and translated files kept in memory until they are downloaded."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import PurePath
 from typing import TypeVar
@@ -32,7 +33,7 @@ NAME_CHARACTERS = 200
 
 
 def file_answer(name: str, content: bytes) -> Response:
-    """Return the answer with a file, sent as fast as it is taken: a connection has a copy of a piece of it at most."""
+    """Return a response that streams a file, so that a connection holds a copy of one piece of it at most."""
 
     async def pieces() -> AsyncIterator[bytes]:
         for start in range(0, len(content), PIECE_BYTES):
@@ -44,14 +45,14 @@ def file_answer(name: str, content: bytes) -> Response:
 
 
 class Downloads:
-    """Files by random names, which are forgotten after half an hour, or earlier if there are many."""
+    """Files under random names, deleted after half an hour, or earlier if there are many."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._files: OrderedDict[str, tuple[float, str, bytes]] = OrderedDict()
 
     def add(self, name: str, content: bytes) -> str:
-        """Keep a file and return its number, which cannot be guessed."""
+        """Keep a file and return its identifier, which cannot be guessed."""
         number = secrets.token_urlsafe(16)
         self._files[number] = self._clock(), name[-NAME_CHARACTERS:], content
         self._forget()
@@ -87,7 +88,7 @@ async def translated_html(
     """Return for each fragment of HTML its translations, best first, with its tags. Raises Refusal."""
     fragments = await _parsed(service.fragments, lambda: [*map(html_fragment, texts)])
     parts = [part for fragment in fragments for part in fragment.texts]
-    rendered = iter(await service.translate(parts, source, target, _aligned(wish), seconds))
+    rendered = iter(await service.translate(parts, source, target, replace(wish, align=True), seconds))
     results = []
     for fragment in fragments:
         by_part = [next(rendered) for _ in fragment.texts]
@@ -97,19 +98,26 @@ async def translated_html(
 
 
 async def translated_file(
-    service: Service, name: str, content: bytes, source: str, target: str, seconds: float
+    service: Service, name: str, content: bytes, source: str, target: str, wish: Wish, seconds: float
 ) -> bytes:
     """Return a translated document, in its own format. `source` may be auto. Raises Refusal."""
     _check_lines(max(content.count(b"\n"), content.count(b"\r"), content.count(b"<") // 2))
     over = threading.Event()
     try:
-        return await _translated(service, name, content, source, target, seconds, over.is_set)
+        return await _translated(service, name, content, source, target, wish, seconds, over.is_set)
     finally:
         over.set()  # the client may have left, or it is late: what is still being parsed ends
 
 
 async def _translated(
-    service: Service, name: str, content: bytes, source: str, target: str, seconds: float, is_over: Callable[[], bool]
+    service: Service,
+    name: str,
+    content: bytes,
+    source: str,
+    target: str,
+    wish: Wish,
+    seconds: float,
+    is_over: Callable[[], bool],
 ) -> bytes:
     document = await _parsed(service.parsing, open_document, name, content, is_over)
     _check_lines(len(document.texts))  # of a compressed one
@@ -118,7 +126,7 @@ async def _translated(
         raise Refusal(400, f"Invalid request: the text of the file ({n}) exceeds its limit ({most})")
     hold(n)
     source, target, _ = service.languages(source, target, document.texts[:100])
-    wish = Wish() if PurePath(name).suffix.lower() in UNMARKED else _aligned(Wish())
+    wish = replace(wish, align=PurePath(name).suffix.lower() not in UNMARKED)
     rendered = await service.translate(document.texts, source, target, wish, seconds)
     return await _parsed(service.parsing, document.translated, _of_rank(rendered, 0))
 
@@ -129,13 +137,9 @@ def _check_lines(n: int) -> None:
 
 
 def check_format(name: str) -> None:
-    """Raise Refusal for a file that is not of a known format, by its name."""
+    """Raise Refusal if the name of a file is not that of a known format."""
     if PurePath(name).suffix.lower() not in FORMATS:
         raise Refusal(400, f"Invalid request: file format not supported; supported are {', '.join(FORMATS)}")
-
-
-def _aligned(wish: Wish) -> Wish:
-    return Wish(wish.n_best, True, wish.prefix, wish.terms, wish.search)
 
 
 def _of_rank(rendered: Sequence[Sequence[Rendered]], rank: int) -> list[Translated]:

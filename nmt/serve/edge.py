@@ -29,19 +29,19 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Held:
-    """The memory that a request holds until it is answered: its body, and the text in a file."""
+    """The memory that a request holds until it is answered: its body, and the extracted text of a file."""
 
     def __init__(self, room: Room, client: str) -> None:
         self._room, self._client, self.bytes = room, client, 0
 
     def add(self, n: int) -> None:
-        """Hold so many bytes more. Raises Refusal if there is no room for them."""
+        """Hold `n` more bytes. Raises Refusal if there is no room for them."""
         if not self._room.take(self._client, n):
             raise busy(RETRY_SECONDS, "Too much is being translated; try again later")
         self.bytes += n
 
     def release(self) -> None:
-        """Hold nothing."""
+        """Release all memory."""
         self._room.give_back(self._client, self.bytes)
         self.bytes = 0
 
@@ -51,12 +51,12 @@ _held: ContextVar[Held] = ContextVar("held")
 
 
 def hold(n: int) -> None:
-    """Count so many bytes to what the present request holds. Raises Refusal if there is no room for them."""
+    """Add `n` bytes to the memory held by the current request. Raises Refusal if there is no room for them."""
     _held.get().add(n)
 
 
 class Gate:
-    """Admits requests by their heads, and limits what all of them hold."""
+    """Admits requests by their headers, and limits the memory that all of them hold."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -64,7 +64,7 @@ class Gate:
         self._room = Room(max(HELD_BYTES, 8 * max(limits.bytes, limits.file_bytes)))
 
     def __call__(self, handler: Handler, form_bytes: int = 0) -> Handler:
-        """Return a handler that refuses before the body arrives whatever it can.
+        """Return a handler that refuses as many requests as possible before their bodies arrive.
 
         form_bytes: the most of a form with a file, if its key is not in its body.
         """
@@ -126,7 +126,7 @@ class Edge:
         origins: Collection[str],
         hosts: Collection[str] | None,
     ) -> None:
-        """paths: what requests are counted by; all others are one.
+        """paths: the paths that requests are counted by; all other paths count as one.
 
         origins: of sites that may use the server; hosts: its names, beside those of the sites; None: any.
         """
@@ -182,7 +182,7 @@ class Edge:
 
 
 def host_of(address: str) -> str:
-    """Return the host of an address, without its port; nothing for what is no address."""
+    """Return the host of an address, without its port; an empty string for an invalid address."""
     try:
         return urlsplit(address).hostname or ""
     except ValueError:

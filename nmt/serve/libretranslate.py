@@ -10,10 +10,10 @@ from starlette.responses import JSONResponse, Response
 
 from nmt.serve import documents
 from nmt.serve.access import admit, before_leaving
-from nmt.serve.bodies import Fields, Upload, parse_fields, read_body
+from nmt.serve.bodies import Fields, Upload, parse_fields, parse_json, read_body
 from nmt.serve.documents import Downloads, file_answer
 from nmt.serve.limits import Refusal, missing
-from nmt.serve.service import AUTO, Detected, Service, Wish
+from nmt.serve.service import AUTO, TERMS_OF_FILE, Detected, Service, Wish
 from nmt.text.language_names import language_name
 
 SUGGESTIONS = "Suggestions are disabled on this server."
@@ -105,8 +105,11 @@ class LibreTranslate:
             raise Refusal(413, f"The file is too large: at most {service.limits.file_bytes} bytes")
         documents.check_format(file.name)
         source, target = _field(fields, "source"), _field(fields, "target")
+        terms = _terms(fields)
+        service.limits.check([*terms, *terms.values()], items=len(terms))
+        wish = Wish(terms=terms, most_terms=TERMS_OF_FILE)
         seconds = service.limits.file_seconds
-        work = documents.translated_file(service, file.name, file.content, source, target, seconds)
+        work = documents.translated_file(service, file.name, file.content, source, target, wish, seconds)
         content = await before_leaving(request, seconds, work)
         name = PurePath(file.name)
         number = self._downloads.add(f"{name.stem}.{target}{name.suffix}", content)
@@ -116,7 +119,7 @@ class LibreTranslate:
         """GET /download_file/ID: a translated file. Whoever knows its random ID may have it."""
         found = self._downloads.get(request.path_params["number"].partition(".")[0])
         if found is None:
-            raise Refusal(404, "No such file, or no longer")
+            raise Refusal(404, "The file does not exist or has expired")
         return file_answer(*found)
 
     async def suggest(self, request: Request) -> Response:  # noqa: ARG002 (Starlette's)
@@ -151,6 +154,14 @@ def _field(fields: Fields, name: str) -> str:
     return value.strip()[:50]
 
 
+def _terms(fields: Fields) -> dict[str, str]:
+    value = fields.get("terms") or "{}"
+    terms = parse_json(value.encode()) if isinstance(value, str) else {"": None}
+    if not all(isinstance(translation, str) for translation in terms.values()):
+        raise Refusal(400, "Invalid request: terms must be a JSON object of terms and their translations")
+    return {term: str(translation) for term, translation in terms.items()}
+
+
 def _alternatives(fields: Fields, most_best: int | None) -> int:
     value = fields.get("alternatives") or 0
     try:
@@ -165,7 +176,7 @@ def _alternatives(fields: Fields, most_best: int | None) -> int:
 
 
 def _unique(texts: Sequence[str], best: str) -> list[str]:
-    """Return the texts without repetitions, blank ones and the best."""
+    """Return the texts without duplicates, empty ones and the best one."""
     return [text for text in dict.fromkeys(texts) if text and text != best]
 
 

@@ -1,4 +1,4 @@
-"""Who may ask, how often and how much at once, and what a client is told when it is refused."""
+"""Limits on clients: API keys, rates, sizes and memory, and the errors that clients get beyond them."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Refusal(HTTPException):
 
 
 def busy(seconds: float, message: str = "Too many requests wait; try again later") -> Refusal:
-    """Return the refusal of a request for which there is no room, with the time after which there may be."""
+    """Return the refusal of a request for which there is no room, with the time after which to retry."""
     return Refusal(503, message, {"Retry-After": str(max(1, round(seconds)))})
 
 
 def missing(name: str) -> Refusal:
-    """Return the refusal of a request without this parameter, in LibreTranslate's words."""
+    """Return the refusal of a request without this parameter, worded like LibreTranslate's."""
     return Refusal(400, f"Invalid request: missing {name} parameter")
 
 
@@ -49,7 +49,7 @@ BUCKETS = 10_000
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that a request may have."""
+    """The maximum size of a request."""
 
     characters: int = 20_000
     items: int = 1_000
@@ -77,7 +77,7 @@ class Limits:
 
 
 class Keys:
-    """The keys of a file, of which only hashes are known.
+    """The API keys in a file, which stores only their hashes.
 
     A key has 256 random bits, so that a plain SHA-256 of it cannot be inverted.
     """
@@ -106,7 +106,7 @@ class Keys:
                 raise ConfigError([f"{path}, line {number}: not a SHA-256 and a name; --new-key NAME adds such a line"])
             hashes[digest] = name.strip()
         if not hashes:
-            raise ConfigError([f"{path}: has no key; nmt serve --keys {path} --new-key NAME makes one"])
+            raise ConfigError([f"{path}: has no key; add one with nmt serve --keys {path} --new-key NAME"])
         return cls(hashes)
 
     def find(self, key: str) -> str | None:
@@ -120,7 +120,7 @@ class Keys:
 
 
 def new_key(path: Path, name: str) -> str:
-    """Add the hash of a new key to a file, which its owner alone can read, and return the key. Raises ConfigError."""
+    """Add the hash of a new key to a file that only its owner can read, and return the key. Raises ConfigError."""
     if not name.strip() or not name.isprintable():
         raise ConfigError([f"--new-key: the name of a key must be one line of text, found {name!r}"])
     key = secrets.token_urlsafe(32)
@@ -138,10 +138,10 @@ def new_key(path: Path, name: str) -> str:
 
 
 class Room:
-    """Something of which there is only so much, such as memory, divided among clients.
+    """A limited resource, such as memory, divided among clients.
 
-    A client may have up to `times` as much of it as is free: one alone gets a good part of it, several get equal parts,
-    and something is left for one that has nothing yet (Choudhury and Hahne, 1998, "Dynamic queue length thresholds for
+    A client may have up to `times` as much of it as is free: a single client gets most of it, several get equal parts,
+    and some is left for a client that has none yet (Choudhury and Hahne, 1998, "Dynamic queue length thresholds for
     shared-memory packet switches").
     """
 
@@ -151,7 +151,7 @@ class Room:
         self._total = 0
 
     def take(self, client: str, n: int = 1) -> bool:
-        """Take `n` for a client, if it may have so much more; returns whether it may."""
+        """Take `n` for a client if it may have that much more; returns whether it may."""
         kept = self._most // 10 if self._taken[client] else 0  # for those that have nothing yet
         free_but_one = self._most - kept - self._total - n + 1  # what the last of the n finds
         if n and self._taken[client] + n > self._times * free_but_one:
@@ -172,7 +172,7 @@ class Room:
 
 
 class Rate:
-    """A token bucket for each client: so many requests per minute, and as many at once."""
+    """A token bucket for each client: `per_minute` requests per minute, and as many at once."""
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
         """per_minute: 0 does not limit."""
@@ -180,7 +180,7 @@ class Rate:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def charge(self, client: str, n: int = 1) -> None:
-        """Count a request of a client; with -1 take one back. Raises Refusal if it is one too many."""
+        """Count a request of a client; -1 takes one back. Raises Refusal if it is one too many."""
         if not self._per_minute:
             return
         now = self._clock()
@@ -198,7 +198,7 @@ class Rate:
 
 
 def client_of(host: str | None) -> str:
-    """Return what stands for a client by its address: of IPv6 the network of 64 bits, which one client has whole."""
+    """Return the identity of a client by its address; for IPv6 its /64 network, which belongs to one client."""
     try:
         address = ipaddress.ip_address(host or "")
     except ValueError:

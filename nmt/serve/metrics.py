@@ -9,7 +9,7 @@ PIECES = (16.0, 64.0, 256.0, 1024.0, 4096.0, 16_384.0)
 
 
 class Metrics:
-    """All metrics of a server, in a registry of its own."""
+    """All metrics of a server, in their own registry."""
 
     def __init__(self) -> None:
         disable_created_metrics()  # one time series fewer for each counter and histogram

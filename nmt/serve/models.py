@@ -49,7 +49,7 @@ class How:
 
     @cached_property
     def key(self) -> str:
-        """Equal for equal settings, and short: the cache keeps it with each line."""
+        """A key that is equal for equal settings; short, because the cache keeps it with each line."""
         return sha256(f"{self.n_best} {self.align} {self.search.model_dump_json()}".encode()).hexdigest()
 
 
@@ -74,8 +74,8 @@ class Direction:
     """
 
     def __init__(self, name: str, engine: Translator | None, native: Callable[[], Translator] | None) -> None:
-        """name: of the run, for messages; native: loads PyTorch's translator when it is first needed, which is here
-        without an engine. Raises what it raises.
+        """name: the run's, for messages; native: loads PyTorch's translator when it is first needed, which is now
+        without an engine. Raises the exceptions of `native`.
         """
         self._engine, self._load = engine, native
         self._loading = threading.Lock()
@@ -94,7 +94,7 @@ class Direction:
 
     @property
     def aligns(self) -> bool:
-        """Whether it can align words: by PyTorch's attention between encoder and decoder."""
+        """Whether it can align words, by PyTorch's attention between encoder and decoder."""
         return self.has_native and self.config.model.kind == "translation"
 
     def search_settings(self, changes: Mapping[str, object]) -> SearchConfig:
@@ -157,7 +157,7 @@ class Direction:
                 yield candidates, sum(len(part.src_ids) for part in translations[0].parts)
 
     def _protects(self, text: str, search: SearchConfig) -> bool:
-        """Whether a line has placeholders to protect by default; not too many, and where terms are supported."""
+        """Whether a line has placeholders to protect by default: not too many, and only if terms are supported."""
         if search.protect != "placeholders" or not self.has_native or not takes_terms(search):
             return False
         wanted = [span.wanted for span in constraint_spans(text, search)]
@@ -201,10 +201,10 @@ def word_spans(text: str) -> list[Span]:
 
 
 class Models:
-    """The directions of a server, and the ways between languages."""
+    """The directions of a server, and the routes between languages."""
 
     def __init__(self, directions: Sequence[Direction]) -> None:
-        """Raises ConfigError for two of the same direction."""
+        """Raises ConfigError if two have the same direction."""
         self.directions: dict[tuple[str, str], Direction] = {}
         for direction in directions:
             pair = direction.source, direction.target
@@ -224,7 +224,7 @@ class Models:
         return self._codes.get(normalized(code)) or self._codes.get(_REGIONAL.sub("", normalized(code)))
 
     def route(self, source: str, target: str) -> list[Direction] | None:
-        """Return the one direction, or else the two by way of a third language, to translate with; None without any."""
+        """Return the direction to translate with, or two through a third language; None if there is no route."""
         if (source, target) in self.directions:
             return [self.directions[source, target]]
         for middle in self.languages:
@@ -233,7 +233,7 @@ class Models:
         return None
 
     def routes(self) -> Iterator[tuple[str, str, list[Direction]]]:
-        """Yield source, target and directions of all that can be translated."""
+        """Yield source, target and directions of every possible translation."""
         for source in self.languages:
             for target in self.languages:
                 route = self.route(source, target) if source != target else None
@@ -250,7 +250,7 @@ class Models:
 
     @property
     def alternatives(self) -> int:
-        """Translations that every direction has beside the best."""
+        """The number of alternatives to the best translation that every direction has."""
         return min((direction.search.beam for direction in self.directions.values()), default=1) - 1
 
 
@@ -288,7 +288,7 @@ def load_direction(path: Path, engine: EngineName, int8: bool, overrides: Sequen
 
 
 def _engine(path: Path, wanted: EngineName, int8: bool, overrides: Sequence[str]) -> Translator | None:
-    """Load the CTranslate2 translator; None if there is none and none is insisted on."""
+    """Load the CTranslate2 translator; None if there is none and none is required."""
     import torch
 
     insists = wanted == "ctranslate2" or _is_ctranslate2(path)
@@ -309,8 +309,8 @@ def _engine(path: Path, wanted: EngineName, int8: bool, overrides: Sequence[str]
 
 
 def _searching(translator: Translator, overrides: Sequence[str]) -> Translator:
-    """Change the search settings of a translator; by default placeholders are protected, and batches of long lines are
-    small. Raises ConfigError."""
+    """Change the search settings of a translator; by default placeholders are protected, sentences are translated one
+    by one, and batches of long lines are small. Raises ConfigError."""
     import torch
 
     others = [override for override in overrides if not override.startswith("search.")]
@@ -318,6 +318,8 @@ def _searching(translator: Translator, overrides: Sequence[str]) -> Translator:
         raise ConfigError([f"--set {other}: only search.* settings can be changed here" for other in others])
     search = translator.config.search
     defaults = ["search.protect=" + ("true" if search.protect else "placeholders")]
+    if search.split == "long":
+        defaults.append("search.split=always")
     if search.batch_tokens == "auto" and not torch.cuda.is_available():
         defaults.append(f"search.batch_tokens={BATCH_TOKENS}")
     translator.config = changed_config(translator.config, [*defaults, *overrides])

@@ -1,4 +1,4 @@
-"""The process: from options to a listening server, translating until a signal comes, and ending in good order."""
+"""The server process: options, listening sockets, and a clean shutdown on a signal."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Settings:
 
 
 def start(settings: Settings, echo: Callable[[str], None]) -> None:
-    """Load the models and serve until SIGTERM or SIGINT, then answer what waits and return.
+    """Load the models and serve until SIGTERM or SIGINT, then answer the requests that wait and return.
 
     echo: gets messages for the operator. Raises ConfigError, CheckpointError or DataError before anything is served.
     """
@@ -75,7 +75,7 @@ def start(settings: Settings, echo: Callable[[str], None]) -> None:
         )  # fmt: skip
         hosts = hosts_of(settings.host, listening)
         if keys is None and hosts is None:
-            echo(f"warning: whoever reaches {settings.host} may translate; --keys allows only those who have a key")
+            echo(f"warning: whoever reaches {settings.host} can translate; to require an API key, use --keys")
         for line in described(models):
             echo(line)
         echo(f"serving at {addresses_of(listening)}")
@@ -83,7 +83,7 @@ def start(settings: Settings, echo: Callable[[str], None]) -> None:
 
 
 def check_installed() -> None:
-    """Raise ConfigError without the packages of the extra `serve`."""
+    """Raise ConfigError unless the packages of the extra `serve` are installed."""
     needed = {
         "prometheus_client": "prometheus-client", "python_multipart": "python-multipart", "starlette": "starlette",
         "uvicorn": "uvicorn",
@@ -101,7 +101,7 @@ def parse_allowed(options: Sequence[str]) -> dict[str, float | None]:
         name, equals, most = option.removeprefix("search.").partition("=")
         if name not in SearchConfig.model_fields or name in NEVER:
             known = ", ".join(name for name in SearchConfig.model_fields if name not in NEVER)
-            raise ConfigError([f"--allow {option}: not a setting that requests may change; these are: {known}"])
+            raise ConfigError([f"--allow {option}: not a setting that requests may change; those are: {known}"])
         try:
             allowed[name] = float(most) if equals else None
         except ValueError:
@@ -112,7 +112,7 @@ def parse_allowed(options: Sequence[str]) -> dict[str, float | None]:
 
 
 def parse_origins(origins: Sequence[str]) -> list[str]:
-    """Return the origins. Raises ConfigError for what is none, such as `*`."""
+    """Return the origins. Raises ConfigError for anything else, such as `*`."""
     for origin in origins:
         if not re.fullmatch(r"https?://[^/*\s]+", origin):
             raise ConfigError([f"--origin {origin}: must be a scheme and a host, such as https://example.org"])
@@ -129,7 +129,7 @@ def described(models: Models) -> list[str]:
 
 
 CONNECTIONS = 1000
-"""At the same time; more are refused with 503."""
+"""Open at the same time; more are refused with 503."""
 READ_BYTES = 32 << 10
 """Read of a connection at a time; asyncio's 256 KB of each would be much memory before a handler can refuse a body."""
 KEEP_ALIVE_SECONDS = 5
@@ -150,19 +150,19 @@ _ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
 class PatientProtocol(H11Protocol):
-    """A connection that is closed if its client sends no complete head of a request, takes no answer, or has too many.
+    """A connection that is closed if its client sends no complete header, reads no answer, or has too many connections.
 
     uvicorn limits none of these.
     """
 
     def __init__(self, *arguments: Any, room: Room, is_proxy: Callable[[str], bool], **named: Any) -> None:
-        """room: for connections, of which each client has its share; is_proxy: whether many clients have an address."""
+        """room: for connections, shared among clients; is_proxy: whether many clients have the same address."""
         super().__init__(*arguments, **named)
         self._room, self._is_proxy = room, is_proxy
         self._counted: str | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to watch, or refuse."""
+        """Start watching the connection, or refuse it."""
         transport.max_size = READ_BYTES  # type: ignore[attr-defined]  # of asyncio's transports of sockets
         super().connection_made(transport)
         self._watched: object = None
@@ -178,7 +178,7 @@ class PatientProtocol(H11Protocol):
             transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
+        """Stop watching the connection."""
         self._watch.cancel()
         if self._counted is not None:
             self._room.give_back(self._counted)
@@ -212,7 +212,7 @@ class Server(uvicorn.Server):
 
 @contextmanager
 def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
-    """Listen on all addresses of this machine that a name stands for, as 127.0.0.1 and ::1 for localhost.
+    """Listen on all addresses of this machine that a name resolves to, such as 127.0.0.1 and ::1 for localhost.
 
     port: 0 for any. Raises ConfigError if an address is in use, or none is this machine's.
     """
@@ -226,7 +226,7 @@ def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
 
 
 def _listening(host: str, port: int, stack: ExitStack) -> list[socket.socket]:
-    """Return sockets that listen, which the stack closes. Raises OSError."""
+    """Return listening sockets, which the stack closes. Raises OSError."""
     listening, absent = [], OSError(errno.EADDRNOTAVAIL, "")
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE)
     for family, kind, protocol, _, (address, _, *rest) in dict.fromkeys(found):

@@ -1,4 +1,4 @@
-"""What the server does for both of its interfaces: find the language, take texts apart, translate, answer."""
+"""The translation service behind both interfaces: detects languages, divides texts into lines, translates them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError, DataError
-from nmt.serve.aside import Aside
 from nmt.serve.limits import Keys, Limits, Rate, Refusal
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Alignment, Candidate, Direction, How, Models
@@ -32,10 +32,10 @@ ENTRY, CANDIDATE, PAIR = 512, 160, 320
 
 
 class Cache(Generic[Value]):
-    """A mapping that forgets. Several threads may use it."""
+    """A cache of limited size that drops the least recently used entries. Several threads may use it."""
 
     def __init__(self, most: int) -> None:
-        """most: the sum of the sizes of all entries; 0 keeps nothing."""
+        """most: maximum total size of the entries; 0 keeps nothing."""
         self._most, self._size = most, 0
         self._entries: OrderedDict[Hashable, tuple[Value, int]] = OrderedDict()
         self._lock = threading.Lock()
@@ -44,7 +44,7 @@ class Cache(Generic[Value]):
         return len(self._entries)
 
     def get(self, key: Hashable) -> Value | None:
-        """Return an entry, which is then the last to be forgotten, or None."""
+        """Return an entry and mark it as most recently used; None if there is none."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is None:
@@ -53,7 +53,7 @@ class Cache(Generic[Value]):
             return entry[0]
 
     def put(self, key: Hashable, value: Value, size: int) -> None:
-        """Add an entry; `size` is that of the key and the value. One larger than a tenth of the cache is not kept."""
+        """Add an entry; `size` covers the key and the value. One larger than a tenth of the cache is not kept."""
         if size * 10 > self._most:
             return
         with self._lock:
@@ -65,11 +65,14 @@ class Cache(Generic[Value]):
 
 
 def memory(key: Sequence[object], candidates: Sequence[Candidate]) -> int:
-    """Return the bytes of memory that an entry with a line's translations takes, rather too many than too few."""
+    """Return an upper estimate of the memory in bytes of an entry with a line's translations."""
     of_translations = sum(
         CANDIDATE + sys.getsizeof(candidate.text) + PAIR * len(candidate.alignment or ()) for candidate in candidates
     )
     return ENTRY + sum(map(sys.getsizeof, key)) + of_translations
+
+
+TERMS_OF_LINE, TERMS_OF_REQUEST, TERMS_OF_FILE = 10, 200, 2000
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,8 @@ class Wish:
     prefix: str = ""
     terms: Mapping[str, str] = field(default_factory=dict)
     search: Mapping[str, object] = field(default_factory=dict)
+    most_terms: int = TERMS_OF_REQUEST
+    """Occurrences of terms beyond which it is refused."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,7 @@ def lines_of(texts: Sequence[str], wish: Wish) -> list[Line]:
 
 
 def joined(texts: Sequence[str], by_line: Sequence[Sequence[Candidate]]) -> list[list[Rendered]]:
-    """Return for each text its translations, best first, given those of all `lines_of` the texts.
+    """Return the translations of each text, best first, given those of all `lines_of` the texts.
 
     The second best of a text has the second best translation of each line, if it has one.
     """
@@ -147,7 +152,7 @@ CHARACTERS = 1000
 
 
 class Detected(NamedTuple):
-    """A language and how sure it is, from 0 to 100, as in LibreTranslate's interface."""
+    """A detected language with a confidence from 0 to 100, as in LibreTranslate's interface."""
 
     language: str
     confidence: float
@@ -170,14 +175,14 @@ def identifier() -> Identifier:
 
 
 class Detector:
-    """Tells the languages of the models apart.
+    """Detects the language of a text among those of the models.
 
     The confidence is the probability among all languages that py3langid knows, so that it is low for a text in a
     language that no model reads, even where there is only one that does.
     """
 
     def __init__(self, languages: Sequence[str]) -> None:
-        """languages: the codes that may be found. Raises ConfigError without py3langid."""
+        """languages: the codes to choose from. Raises ConfigError without py3langid."""
         try:
             import py3langid  # noqa: F401  (an extra)
         except ImportError as error:
@@ -203,7 +208,6 @@ class Detector:
 BLANK = [Candidate("", 0.0, 0.0, ())]
 """The translations of a blank line."""
 PARSED_AT_ONCE = 2
-TERMS_OF_LINE, TERMS_OF_REQUEST = 10, 200
 AUTO = "auto"
 
 
@@ -241,7 +245,7 @@ class Service:
         self.is_ready = False
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start the workers."""
         self._worker.start()
 
     async def warm_up(self) -> None:
@@ -255,20 +259,20 @@ class Service:
             await self._one_way(direction, [Line("a")], How(direction.search), deadline, 1)
 
     def close(self) -> None:
-        """Translate what waits, and end."""
+        """Translate the jobs that wait, and end."""
         self._worker.close()
         self.aside.close()
 
     @property
     def most_best(self) -> int | None:
-        """Translations of a text that a client may have: the beam of every direction, or one that is allowed."""
+        """The maximum number of translations of a text: the beam of every direction, or the largest allowed one."""
         if "beam" not in self.allowed:
             return self.models.alternatives + 1
         most = self.allowed["beam"]
         return None if most is None else max(self.models.alternatives + 1, int(most))
 
     def languages(self, source: str, target: str, texts: Sequence[str]) -> tuple[str, str, Detected | None]:
-        """Return source and target, and what was detected if the source is `auto`. Raises Refusal for unknown ones.
+        """Return source and target, and the detected language if the source is `auto`. Raises Refusal for unknown ones.
 
         What is detected is the target, or a language from which there is a way to it.
         """
@@ -321,7 +325,7 @@ class Service:
         """Return how the last direction of a route translates. Raises Refusal for what it cannot, or is not allowed."""
         last = route[-1]
         if wish.terms and len(route) > 1:
-            raise Refusal(400, f"terms need a direct translator, found one by way of {last.source}")
+            raise Refusal(400, f"terms need a direct translation, not one through {last.source}")
         if wish.terms and not last.has_native:
             raise Refusal(400, f"terms are not available from {last.source} to {last.target}")
         for name, value in wish.search.items():
@@ -336,7 +340,7 @@ class Service:
         return How(search, wish.n_best, wish.align and len(route) == 1 and last.aligns)
 
     def _beam_for(self, n_best: int, search: SearchConfig) -> int:
-        """Return the narrowest beam that has so many translations. Raises Refusal for one that is not allowed."""
+        """Return the smallest beam that gives this many translations. Raises Refusal for one that is not allowed."""
         groups = search.diversity_groups
         beam = -(-n_best // groups) * groups
         most = self.allowed.get("beam", search.beam)
@@ -347,7 +351,7 @@ class Service:
     def _most(self, name: str) -> float | None:
         if name not in self.allowed:
             known = ", ".join(self.allowed) or "none"
-            raise Refusal(400, f"search.{name}: may not be changed on this server; settings that may: {known}")
+            raise Refusal(400, f"search.{name}: cannot be changed on this server; allowed settings: {known}")
         return self.allowed[name]
 
     async def _one_way(
@@ -386,7 +390,7 @@ class Service:
         return found
 
     def _keep(self, found: _Found, by_line: Sequence[list[Candidate]]) -> list[list[Candidate]]:
-        """Put the translations of unknown lines into the cache, and return those of all."""
+        """Cache the new translations, and return those of all lines."""
         for key, candidates in zip(found.unknown, by_line, strict=True):
             found.known[key] = candidates
             self._cache.put(key, candidates, memory(key, candidates))
@@ -424,27 +428,25 @@ def _checked_lines(texts: Sequence[str], wish: Wish) -> list[Line]:
         lines = lines_of(texts, wish)
     except DataError as error:
         raise Refusal(400, f"Invalid request: {error.args[0]}") from error
-    _check_terms(lines)
+    _check_terms(lines, wish.most_terms)
     return lines
 
 
 def _plain(lines: Sequence[Line]) -> list[Line]:
-    """Return lines for another direction than the last."""
+    """Return the lines without prefix and terms, for a direction that is not the last one."""
     return [replace(line, prefix="", glossary=None) for line in lines]
 
 
 def _translated(lines: Sequence[Line], by_line: Sequence[Sequence[Candidate]]) -> list[Line]:
-    """Return the lines of the next direction."""
+    """Return the best translations as lines for the next direction."""
     return [replace(line, text=best.text) for line, (best, *_) in zip(lines, by_line, strict=True)]
 
 
-def _check_terms(lines: Sequence[Line]) -> None:
-    """Raise Refusal for many occurrences of terms: each makes the search of its line slower."""
+def _check_terms(lines: Sequence[Line], most: int) -> None:
+    """Raise Refusal if terms occur too often: each occurrence slows down the search of its line."""
     numbers = [sum(1 for _ in line.glossary.spans(line.text)) for line in lines if line.glossary is not None]
-    if max(numbers, default=0) > TERMS_OF_LINE or sum(numbers) > TERMS_OF_REQUEST:
-        raise Refusal(
-            400, f"terms: occur too often; at most {TERMS_OF_LINE} times in a line, {TERMS_OF_REQUEST} in a request"
-        )
+    if max(numbers, default=0) > TERMS_OF_LINE or sum(numbers) > most:
+        raise Refusal(400, f"terms: occur too often; at most {TERMS_OF_LINE} times in a line, {most} in a request")
 
 
 def _key(direction: Direction, line: Line, how: How, number: int) -> _Key:
@@ -452,3 +454,31 @@ def _key(direction: Direction, line: Line, how: How, number: int) -> _Key:
     terms = line.glossary.fingerprint if line.glossary is not None else ""
     sampled = number if how.search.sample else 0
     return direction.source, direction.target, how.key, line.text, line.prefix, terms, sampled
+
+
+SMALL = 1000
+"""Characters, times translations of each, that are worked on at once: at most 5 ms."""
+AT_ONCE = 2
+"""Threads; more would wait for Python's global interpreter lock, and the event loop with them."""
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class Aside:
+    """A few threads for short work. Work that has not begun is cancelled when its client disconnects."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(AT_ONCE, "nmt prepares")
+
+    async def run(
+        self, size: int, work: Callable[Arguments, Result], *args: Arguments.args, **named: Arguments.kwargs
+    ) -> Result:
+        """Return the result of `work`, or raise its exception; it runs in a thread if `size` is above `SMALL`."""
+        if size <= SMALL:
+            return work(*args, **named)
+        return await asyncio.wrap_future(self._threads.submit(work, *args, **named))
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""The threads that translate: whenever one is free, it takes what waits, as much as fills its batches, at once.
+"""The threads that translate: whenever one is free, it takes as many waiting lines as fill its batches.
 
 Requests are not delayed to fill a batch. Those go first whose cost is small for the time that they have waited, and a
 part of each round is for the one that came first; long ones are divided among rounds. Requests with long lines have
@@ -37,10 +37,10 @@ class Job:
     """Lines to translate in one direction in one way, for one request."""
 
     def __init__(self, direction: Direction, how: How, lines: Sequence[Line], deadline: float) -> None:
-        """deadline: on the clock of `time.monotonic`. Raises ConfigError or DataError."""
+        """deadline: in seconds of `time.monotonic`. Raises ConfigError or DataError."""
         self.direction, self.how, self.lines, self.deadline = direction, how, lines, deadline
         self.future: Future[list[list[Candidate]]] = Future()
-        """All translations, in order. Cancel it, and no more is translated."""
+        """All translations, in order. Cancelling it stops the translation."""
         self.done: list[list[Candidate]] = []
         self.costs = direction.costs(lines, how)
         self.left = sum(self.costs)
@@ -50,21 +50,21 @@ class Job:
 
     @property
     def key(self) -> tuple[int, str, int]:
-        """Equal for jobs that may share a batch. Samples depend on what is around a line, so that theirs are alone."""
+        """Key of jobs that may share a batch. Samples depend on what is around a line, so that theirs are alone."""
         return id(self.direction), self.how.key, id(self) if self.how.search.sample else 0
 
     @property
     def n_characters(self) -> int:
-        """Characters that are not translated yet."""
+        """Number of characters that are not translated yet."""
         return sum(len(line.text) for line in self.lines[len(self.done) :])
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody waits for more of it: it is done, its client has left, or it is late. Never False again."""
+        """Whether nobody waits for it: it is done, late, or its client has disconnected. Once True, always True."""
         return self.future.done() or time.monotonic() > self.deadline
 
     def finish(self, error: BaseException | None = None) -> None:
-        """Give the result, or an error, to who waits, unless they no longer do."""
+        """Set the result or the error, unless the job was cancelled."""
         try:
             if error is None:
                 self.future.set_result(self.done)
@@ -76,7 +76,7 @@ class Job:
 
 @dataclass
 class _Share:
-    """The lines of a job that are in a round."""
+    """The lines of a job that are translated in the current round."""
 
     job: Job
     lines: deque[Line]
@@ -95,7 +95,7 @@ class Worker:
     """
 
     def __init__(self, metrics: Metrics, most_waiting: int = 256, threads: int | None = None) -> None:
-        """most_waiting: jobs that wait; threads: of PyTorch, for each of the two, by default as many as it takes."""
+        """most_waiting: maximum number of waiting jobs; threads: PyTorch's, for each; None: its choice."""
         self._metrics, self._most, self._threads = metrics, most_waiting, threads
         self._waiting: deque[Job] = deque()
         self._changed = threading.Condition()
@@ -109,12 +109,12 @@ class Worker:
         ]
 
     def start(self) -> None:
-        """Begin to translate."""
+        """Start the threads."""
         for thread in self._serving:
             thread.start()
 
     def close(self, seconds: float = 10.0) -> None:
-        """Take no further job, translate what waits, and end. What takes longer than so many seconds is refused."""
+        """Accept no more jobs, translate those that wait, and end. Jobs not done after `seconds` are refused."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -158,7 +158,7 @@ class Worker:
                 self._rates[is_long] = min(rate, 0.8 * self._rates[is_long] + 0.2 * rate)
 
     def _take(self, is_long: bool) -> list[_Share] | None:
-        """Wait for work, and return that of the next round, the shortest first; None at the end."""
+        """Wait for work, and return the next round, shortest first; None at the end."""
         with self._changed:
             while True:
                 self._drop()
@@ -183,14 +183,14 @@ class Worker:
             return sorted(shares, key=lambda share: share.cost)
 
     def _drop(self) -> None:
-        """Leave out the requests that are done, whose clients have left, or that are late. The lock is held."""
+        """Remove the jobs that are done, late, or whose clients have disconnected. The lock is held."""
         for job in self._waiting:
             if job.is_over and not job.future.done():
                 job.finish(Refusal(504, LATE))
         self._waiting = deque(job for job in self._waiting if not job.future.done())
 
     def _translate(self, shares: Sequence[_Share]) -> None:
-        """Translate lines together. If that fails, each request by itself: one must not spoil the others'."""
+        """Translate lines in one batch, or if that fails, each request separately: one must not spoil the others."""
         try:
             self._search(shares)
             return
@@ -207,7 +207,7 @@ class Worker:
             self._translate([share])
 
     def _search(self, shares: Sequence[_Share]) -> None:
-        """Translate lines together. Raises SearchStopped if nobody waits for them any more."""
+        """Translate lines in one batch. Raises SearchStopped if nobody waits for them any more."""
         job, jobs = shares[0].job, [share.job for share in shares]
 
         def should_stop() -> bool:
@@ -232,7 +232,7 @@ class Worker:
         self._metrics.batch_pieces.observe(n_pieces)
 
     def _reported(self, error: BaseException) -> BaseException:
-        """Return what the client is told about an error. The log has no message of it, which may quote the text."""
+        """Return the error to send to the client. Its message is not logged, because it may quote the text."""
         if isinstance(error, (ConfigError, DataError)):
             return invalid(error)
         self._metrics.failures.labels(type(error).__name__).inc()
@@ -244,7 +244,7 @@ class Worker:
 
 
 def invalid(error: ConfigError | DataError) -> Refusal:
-    """Return what the client is told about an error of its request."""
+    """Return the error to send for an invalid request."""
     return Refusal(400, f"Invalid request: {' '.join(str(error).split())}")
 
 

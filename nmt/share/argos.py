@@ -30,9 +30,9 @@ import numpy.typing as npt
 
 from nmt.config import Config
 from nmt.errors import ConfigError, DataError
-from nmt.files.write import sync
+from nmt.files.write import alone_in, open_output, writing
 from nmt.layout import ExportDir
-from nmt.runs.folder import Quantization, alone_in, load_folder
+from nmt.runs.folder import Quantization, load_folder
 from nmt.runs.model import open_saved
 from nmt.share.card import USE
 from nmt.share.engine import library
@@ -196,21 +196,19 @@ def export_argos(request: Request, output: Path, quantization: Quantization = "i
     """
     library()
     if output.suffix != SUFFIX:
-        raise ConfigError([f"--output {output}: the name of a package of Argos Translate ends in {SUFFIX}"])
+        raise ConfigError([f"--output {output}: the name of an Argos Translate package must end in {SUFFIX}"])
     _check(request)
     output = output.absolute()
-    with alone_in(output.parent):
+    with alone_in(output.parent, "exports"):
         if output.exists():
             raise DataError(f"{output}: exists; name another file, or remove this one")
-        try:
-            with TemporaryDirectory(dir=output.parent, prefix=f".{output.stem}.") as scratch:
-                exported = export_into(request, Path(scratch) / "export", "ctranslate2", quantization)
-                part = Path(scratch) / output.name
-                _write(part, _files(ExportDir(exported.path), request.license))
-                part.rename(output)
-                sync(output.parent)
-        except OSError as error:
-            raise DataError(f"{output}: cannot be written: {error.strerror or error}") from error
+        with writing(output), TemporaryDirectory(dir=output.parent, prefix=f".{output.stem}.") as scratch:
+            exported = export_into(request, Path(scratch) / "export", "ctranslate2", quantization)
+            with open_output(output) as out, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+                for name, data in _files(ExportDir(exported.path), request.license).items():
+                    entry = zipfile.ZipInfo(name, _DATE)
+                    entry.external_attr = 0o644 << 16
+                    archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
     return replace(exported, path=output)
 
 
@@ -233,7 +231,7 @@ def _check(request: Request) -> None:
 
 
 def language_code(name: str) -> str:
-    """Return the code that Argos Translate has for a language of a config: without a region, but for a few."""
+    """Return Argos Translate's code for a language of a config: without a region, with few exceptions."""
     return _CODES.get(normalized(name), normalized(name).split("_")[0])
 
 
@@ -283,13 +281,3 @@ print(translate.translate("A sentence in {config.data.src}.", "{codes[0]}", "{co
 
 LibreTranslate offers it, too, once it is installed. Texts are divided into sentences by rules, without a download.
 """
-
-
-def _write(path: Path, files: Mapping[str, bytes]) -> None:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in files.items():
-            entry = zipfile.ZipInfo(name, _DATE)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = 0o644 << 16
-            archive.writestr(entry, data)
-    sync(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,18 @@ import yaml
 
 from nmt import __version__
 from nmt.config import Config, Source
-from nmt.config.source import NOT_STATED
+from nmt.config.source import NOT_STATED, HubSource
 from nmt.console import printable
 from nmt.data.corpus import Manifest, read_manifest
-from nmt.errors import DataError
+from nmt.errors import CheckpointError, DataError
 from nmt.evaluate.metrics import MetricName, corpus_score
 from nmt.evaluate.report import metric_name, metrics_of, signature, values
 from nmt.layout import DataDir, RunDir
-from nmt.runs.cost import training_cost
+from nmt.runs.checkpoint import saved_steps
 from nmt.runs.folder import ExportInfo, Kind
 from nmt.runs.info import ScoreRecord, read_info
-from nmt.runs.log import is_validation, number, read_log
+from nmt.runs.log import is_validation, last_record, number, read_log
+from nmt.runs.state import load_state
 
 USE = "## Use\n"
 """The heading of the last section."""
@@ -106,10 +108,10 @@ def _front_matter(
     scores: Sequence[ScoreRecord],
     license: str | None,  # noqa: A002
 ) -> Iterator[str]:
-    """Yield the metadata of the hub; what is not known is left out."""
+    """Yield the metadata for the Hub, without unknown values."""
     languages = list(dict.fromkeys(language.split("_")[0] for language in (config.data.src, config.data.tgt)))
     results = _results(config, scores)
-    datasets = list(dict.fromkeys(source.hub for _, source in config.data.sources() if source.hub is not None))
+    datasets = list(dict.fromkeys(source.hub for _, source in config.data.sources() if isinstance(source, HubSource)))
     matter: dict[str, object] = {
         "language": languages,
         **({} if license is None else {"license": license}),
@@ -140,7 +142,7 @@ def _results(config: Config, scores: Sequence[ScoreRecord]) -> list[dict[str, ob
 def _dataset(config: Config, split: str) -> str:
     """Return the repository of a test set on the hub, or else its name."""
     source = config.data.test.get(split)
-    return split if source is None or source.hub is None else source.hub
+    return source.hub if isinstance(source, HubSource) else split
 
 
 def _facts(
@@ -239,7 +241,7 @@ def _data(run: RunDir, config: Config) -> Iterator[str]:
 
 
 def _purpose(where: str) -> str:
-    """Return what the source with a key of `data` is for."""
+    """Return the purpose of the source with this key of `data`."""
     return {"train": "training", "valid": "development set"}.get(where.split(".")[0], where.replace(".", " set "))
 
 
@@ -258,7 +260,7 @@ def _manifest(run: RunDir) -> Manifest | None:
 
 
 def _training(run: RunDir) -> Iterator[str]:
-    """Yield what the run took, as far as it has recorded that, and on which machine it was last started."""
+    """Yield the recorded cost of the run, and the machine on which it was last started."""
     cost, info = training_cost(run), read_info(run)
     if cost is None:
         return
@@ -291,3 +293,33 @@ def _recipe(config: Config) -> Iterator[str]:
         tree |= {name: changed} if changed else {}
     yield from ("## Recipe", "", f"Settings that differ from the defaults of nmt {__version__}:", "")
     yield from ("```yaml", yaml.safe_dump(tree, sort_keys=False, allow_unicode=True).rstrip(), "```", "")
+
+
+@dataclass(frozen=True)
+class TrainingCost:
+    """What a training took up to a step."""
+
+    updates: int
+    """Those that were skipped included."""
+    skipped: int | None
+    hours: float
+    """Summed over resumes; with validations and checkpoints, without the starts."""
+    target_tokens: int | None
+
+
+def training_cost(run: RunDir) -> TrainingCost | None:
+    """Return the cost of a run up to its last checkpoint, or by the last record of the log if that has none.
+
+    None if that does not tell either.
+    """
+    try:
+        state = load_state(run.step(saved_steps(run)[-1]))
+    except (CheckpointError, LookupError):  # of an earlier version
+        state = None
+    if state is not None and state.step:
+        return TrainingCost(state.step, state.n_skipped, state.seconds / 3600, state.n_tokens)
+    record = last_record(run.log)
+    step, minutes = number(record, "step"), number(record, "minutes")
+    if not step or minutes is None:
+        return None
+    return TrainingCost(int(step), None, minutes / 60, None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -13,26 +12,23 @@ import torch
 
 from nmt import __version__
 from nmt.config import Config
-from nmt.config.load import check_config
+from nmt.config.load import check_config, dump_config
 from nmt.config.source import without_query
 from nmt.console import say
 from nmt.data.corpus import Corpus
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.evaluate.report import record_scores
 from nmt.evaluate.run import choose_splits, evaluate_run, open_corpus
-from nmt.files.read import refuse_links
-from nmt.files.write import write_file
+from nmt.files.write import alone_in, refuse_links, remove, write_file
 from nmt.layout import RunDir
 from nmt.runs.folder import (
     ExportInfo,
     Kind,
     Quantization,
-    alone_in,
     fingerprint,
     is_folder,
     load_folder,
     new_directory,
-    new_folder,
     require_empty,
     save_weights,
     seal,
@@ -40,8 +36,19 @@ from nmt.runs.folder import (
 from nmt.runs.info import ScoreRecord, read_scores
 from nmt.runs.model import Saved, open_saved
 from nmt.share.card import card
-from nmt.share.engine import Engine, EngineSearcher, engine_translator, library, load_ctranslate2, save_ctranslate2
-from nmt.share.engine_check import Comparison, check_tolerance, compare, made_up_lines, search_for_check
+from nmt.share.engine import (
+    Comparison,
+    Engine,
+    EngineSearcher,
+    check_tolerance,
+    compare,
+    engine_translator,
+    library,
+    load_ctranslate2,
+    made_up_lines,
+    save_ctranslate2,
+    search_for_check,
+)
 from nmt.share.transformers import check_held, not_carried, save_transformers
 from nmt.text.lines import read_lines
 from nmt.translate.searcher import NativeSearcher
@@ -66,7 +73,7 @@ class Exported:
 
     @property
     def note(self) -> str | None:
-        """A remark on what an export for transformers lacks, if there is anything."""
+        """A note on what an export for transformers lacks, if anything."""
         if not self.not_carried:
             return None
         return f"not carried over, transformers has no such settings: {', '.join(self.not_carried)}"
@@ -94,7 +101,7 @@ class Request:
         if self.license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", self.license):
             raise ConfigError(
                 [
-                    f"--license {self.license}: must be an identifier of the hub: lower-case letters, digits, . and -, "
+                    f"--license {self.license}: must be a Hub identifier: lower-case letters, digits, . and -, "
                     "such as cc-by-4.0; of a licence that has none, other"
                 ]
             )
@@ -112,7 +119,7 @@ def export(request: Request, output: Path, kind: Kind, quantization: Quantizatio
     if kind == "ctranslate2":
         library()
     require_empty(output)
-    with alone_in(output.absolute().parent):
+    with alone_in(output.absolute().parent, "exports"):
         return export_into(request, output.absolute(), kind, quantization)
 
 
@@ -130,12 +137,10 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
     vocabularies = [native.tokenizers[name] for name in (config.data.src, config.data.tgt)]
     translator: Translator = native
     comparison = None
-    new = (
-        new_directory(output)
-        if kind == "transformers"
-        else new_folder(output, without_places(config), native.tokenizers)
-    )
-    with new as directory:
+    with new_directory(output) as directory:
+        if kind != "transformers":
+            write_file(directory.config, dump_config(without_places(config)).encode())
+            tokenizers.save(directory.tokenizer)
         if info.positions is None:
             save_weights(directory, saved.weights.tensors)
             seal(directory, info)
@@ -216,8 +221,6 @@ def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
 def _check_lines(request: Request, translator: Translator) -> list[str]:
     """Return the lines to translate with both engines, not all of them blank."""
     if request.check is not None:
-        if not request.check.exists():
-            raise DataError(f"{request.check}: no such file")
         lines = list(islice(read_lines(request.check), request.check_lines))
         if not any(line.strip() for line in lines):
             raise DataError(f"{request.check}: its first {request.check_lines} lines are blank: nothing to check with")
@@ -268,7 +271,7 @@ def engine_for(
     and `load_ctranslate2` raise.
     """
     if len(paths) > 1:
-        raise ConfigError(["several runs: CTranslate2 translates with one; --engine native makes an ensemble"])
+        raise ConfigError(["several runs: CTranslate2 uses one only; for an ensemble, use --engine native"])
     [path] = paths
     if not is_folder(path):
         return load_ctranslate2(engine_folder(path, "int8" if int8 else "float32", checkpoint, weights))
@@ -292,11 +295,11 @@ def engine_folder(run: Path, quantization: Quantization, checkpoint: str = "best
     saved.check_exports()
     path = RunDir(run).ctranslate2(quantization).path
     refuse_links([path])
-    with alone_in(run):
+    with alone_in(run, "exports"):
         if _is_of(path, saved):
             return path
         say(f"{path}: exporting {run} for CTranslate2, once")
-        shutil.rmtree(path, ignore_errors=True)
+        remove(path)
         request = Request(run, checkpoint, weights, check_lines=CHECK_LINES)
         say(f"{export_into(request, path, 'ctranslate2', quantization).comparison}")
     return path

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import re
-import shutil
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from nmt.errors import ConfigError, HubError, error_text
+from nmt.errors import ConfigError, DataError, HubError, error_text
+from nmt.files.write import alone_in, link, staged
 from nmt.layout import ExportDir
 
 TRANSIENT = (500, 502, 503, 504)
@@ -55,7 +53,7 @@ def exported_files(info: Path) -> set[str]:
     try:
         return {info.name, ExportDir(Path()).card.name, *json.loads(info.read_bytes())["checksums"]}
     except (KeyError, TypeError) as error:
-        raise ValueError(f"{info}: not that of an export") from error
+        raise ValueError(f"{info}: was not written by nmt export") from error
 
 
 def is_for_transformers(info: Path) -> bool:
@@ -107,7 +105,7 @@ def hub_error(repository: str, error: Exception) -> Exception:
 
 
 def _is_of_xet(error: Exception) -> bool:
-    """Whether an error is one of hf_xet, by which the client transfers large files where it is installed.
+    """Whether an error is from hf_xet, which transfers large files if installed.
 
     They are of Python's own classes and have nothing but a text; those of other uploads are raised from one of HTTP.
     """
@@ -151,7 +149,9 @@ def download(address: str) -> Path:
         try:
             files = exported_files(info)
         except (FileNotFoundError, ValueError):
-            raise HubError(f"{address}: no model that nmt has pushed, translator.json is missing or not its") from None
+            raise HubError(
+                f"{address}: not a model pushed by nmt: translator.json is missing or of another program"
+            ) from None
         if is_for_transformers(info):
             from nmt.runs.folder import FOR_TRANSFORMERS  # imports torch
 
@@ -164,7 +164,7 @@ def download(address: str) -> Path:
         target = snapshot.parents[1] / "nmt" / snapshot.name
         if not target.is_dir():
             _link(snapshot, target)
-    except HubError:
+    except DataError:
         raise
     except Exception as error:  # of whichever HTTP library the client is built on
         raise hub_error(address, error) from error
@@ -173,19 +173,9 @@ def download(address: str) -> Path:
 
 def _link(snapshot: Path, target: Path) -> None:
     """Make a directory with the files of a snapshot, which are regular files there. Raises OSError."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=target.parent, prefix=".") as scratch:
-        part = Path(scratch) / target.name
+    with alone_in(target.parent, "downloads"), staged(target, is_directory=True, is_kept=lambda: True) as part:
         for path in snapshot.rglob("*"):
             if path.is_file():
                 file = part / path.relative_to(snapshot)
                 file.parent.mkdir(parents=True, exist_ok=True)
-                try:
-                    os.link(path.resolve(), file)
-                except OSError:  # another file system, or one without hard links
-                    shutil.copyfile(path, file)
-        try:
-            part.rename(target)
-        except OSError:
-            if not target.is_dir():  # else another process was faster
-                raise
+                link(path.resolve(), file)

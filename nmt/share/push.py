@@ -77,13 +77,13 @@ def find_repository(name: str, public: bool = False, force: bool = False) -> Rep
     if exported is None and files - _OF_THE_HUB and not force:
         raise DataError(
             f"{name}: has files that nmt push did not write, such as {min(files - _OF_THE_HUB)}; name another "
-            "repository, or add to it with --force"
+            "repository, or use --force to add to it"
         )
     return Repository(name, info.sha, bool(info.private), files & (exported or set()))
 
 
 def _exported(api: HfApi, name: str, commit: str | None) -> set[str] | None:
-    """Return the names of the files of the export in a repository; None if translator.json is not that of an export."""
+    """Return the names of the files of the export in a repository; None if no export wrote translator.json."""
     try:
         path = _patiently(lambda: api.hf_hub_download(name, INFO, revision=commit))
         return exported_files(Path(path))
@@ -94,7 +94,7 @@ def _exported(api: HfApi, name: str, commit: str | None) -> set[str] | None:
 
 
 def push(folder: Path, repository: Repository) -> Pushed:
-    """Upload what `nmt export` wrote into a directory to a repository; create that first if there is none.
+    """Upload a directory written by `nmt export` to a repository, which is created if necessary.
 
     All files appear in one commit, or none. What an upload that broke off has sent is not sent again. Files of an
     earlier export that this one does not have are deleted; files that nmt did not write stay. The card says how to load

@@ -181,7 +181,7 @@ def save_transformers(
 
 
 def _tensors(model: Transformer, n_positions: int) -> Iterator[tuple[str, Tensor]]:
-    """Yield all tensors by their names in transformers; what is tied is there once.
+    """Yield all tensors by their names in transformers; tied tensors appear once.
 
     Pegasus and Marian have the sines of a position before its cosines, not in turn with them. Marian computes them
     itself, so the units of all hidden states are put into that order.

@@ -5,7 +5,6 @@ A task that has a valid record is not done again, whoever did it: another worker
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -18,9 +17,9 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from nmt.errors import DataError
-from nmt.files.document import Document, Sealed, read_document, sealed_text
-from nmt.files.read import checksum, remove_tree
-from nmt.files.write import sync, write_file
+from nmt.files.document import Sealed, read_document, sealed_text
+from nmt.files.read import checksum, checksums_in
+from nmt.files.write import open_output, staged, write_file
 
 Json: TypeAlias = dict[str, object]
 """What `json.dumps` takes and `json.loads` gives."""
@@ -79,14 +78,22 @@ def run_all(
     return [results[index] for index in range(len(tasks))]
 
 
+TEXT = "text"
+"""The file of a task that translates."""
+
+
+def join(done: Iterable[Done], target: Path) -> None:
+    """Write the texts of tasks into one file, in order; their summaries have the number of `rows`. Raises DataError."""
+    with open_output(target) as out:
+        for each in done:
+            text = (each.folder / TEXT).read_bytes()
+            if text.count(b"\n") != each.summary["rows"]:
+                raise DataError(f"{each.folder}: damaged while in use; run the command again to redo this part")
+            out.write(text)
+
+
 RECORD = "record.json"
-_FORMAT = 1
-_IN_THE_WAY = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
-
-
-class _File(Document):
-    bytes: int
-    sha256: str
+_FORMAT = 2
 
 
 class _Record(Sealed):
@@ -94,7 +101,8 @@ class _Record(Sealed):
 
     key: str
     summary: dict[str, object]
-    files: dict[str, _File]
+    checksums: dict[str, str]
+    """SHA-256 of its files, by name."""
 
 
 def perform(work: Path, task: Task) -> tuple[Done, str | None]:
@@ -109,15 +117,12 @@ def perform(work: Path, task: Task) -> tuple[Done, str | None]:
         return done, None
     part = final.with_name(f"{final.name}.part-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}")
     try:
-        part.mkdir(parents=True)
-        summary: Json = json.loads(json.dumps(task.function(part, dict(task.arguments))))
-        _write_record(part, task.key, summary)
-        _rename(part, final, task.key)
+        with staged(final, part, True, lambda: _finished(final, task.key)[0] is not None):
+            summary: Json = json.loads(json.dumps(task.function(part, dict(task.arguments))))
+            content = {"format": _FORMAT, "key": task.key, "summary": summary, "checksums": checksums_in(part)}
+            write_file(part / RECORD, sealed_text(content).encode())
     except OSError as error:
-        name = str(error.filename or final).replace(str(part), str(final))
-        raise DataError(f"{name}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+        raise DataError(f"{error.filename or final}: {error.strerror or error}") from error
     return Done(final, summary), problem
 
 
@@ -126,38 +131,6 @@ def remove_remains(work: Path, tasks: Iterable[Task]) -> None:
     for folder in {(work / task.name).parent for task in tasks}:
         for path in folder.glob("*.part-*"):
             shutil.rmtree(path, ignore_errors=True)
-
-
-def _write_record(folder: Path, key: str, summary: Json) -> None:
-    files = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            name = path.relative_to(folder).as_posix()
-            files[name] = {"bytes": path.stat().st_size, "sha256": checksum(path)}
-        sync(path)
-    content = {"format": _FORMAT, "key": key, "summary": summary, "files": files}
-    write_file(folder / RECORD, sealed_text(content).encode())
-    sync(folder)
-
-
-def _rename(part: Path, final: Path, key: str) -> None:
-    """Give a complete folder its name, unless another process was first."""
-    while True:
-        try:
-            part.rename(final)
-            break
-        except OSError as error:  # a folder that holds files cannot be replaced
-            if error.errno not in _IN_THE_WAY:
-                raise
-        if _finished(final, key)[0] is not None:
-            return
-        aside = part.with_name(f"{part.name}-old")
-        try:
-            final.rename(aside)
-        except FileNotFoundError:  # another process has removed it
-            continue
-        remove_tree(aside) if aside.is_dir() else aside.unlink()
-    sync(final.parent)
 
 
 def _finished(folder: Path, key: str) -> tuple[Done | None, str | None]:
@@ -170,12 +143,11 @@ def _finished(folder: Path, key: str) -> tuple[Done | None, str | None]:
         return None, str(error)
     if record.key != key:  # of other settings, or of files that have changed
         return None, None
-    for name, file in record.files.items():
-        path = folder / name
+    for name, expected in record.checksums.items():
         try:
-            is_whole = path.stat().st_size == file.bytes and checksum(path) == file.sha256
-        except (OSError, DataError):
+            is_whole = checksum(folder / name) == expected
+        except DataError:
             is_whole = False
         if not is_whole:
-            return None, f"{path}: missing, or not what was written"
+            return None, f"{folder / name}: missing, or not what was written"
     return Done(folder, record.summary), None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import pickle
+import queue
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +22,7 @@ from typing import Protocol
 
 from nmt.console import say
 from nmt.errors import MAX_ERROR_CHARS, DataError, NmtError, error_text
+from nmt.process import set_environment, set_up_streams
 from nmt.tasks.perform import Done, Task, perform, remove_remains
 
 
@@ -32,7 +35,7 @@ class InProcess:
         for index, task in enumerate(tasks):
             done, problem = perform(work, task)
             if problem is not None:
-                say(f"{problem}; it is done again")
+                say(f"{problem}; retrying")
             yield index, done
 
 
@@ -121,10 +124,8 @@ def run_on(workers: Workers, work: Path, tasks: Sequence[Task]) -> Iterator[tupl
 
 def _tell_lost(folder: Path, lost: Lost, n_attempts: int) -> None:
     if n_attempts == MAX_ATTEMPTS:
-        raise DataError(
-            f"{folder}: {lost.reason}, {MAX_ATTEMPTS} times; if the memory is too small, take fewer --workers"
-        )
-    say(f"{folder}: {lost.reason}; it is done again")
+        raise DataError(f"{folder}: {lost.reason}, {MAX_ATTEMPTS} times; if memory is short, use fewer --workers")
+    say(f"{folder}: {lost.reason}; retrying")
 
 
 def _done(outcome: Outcome, task: Task) -> Done:
@@ -135,7 +136,7 @@ def _done(outcome: Outcome, task: Task) -> Done:
         last = outcome.error.rstrip().rpartition("\n")[2]
         raise RuntimeError(f"task {task.name}: {last}") from RuntimeError(f"in a worker:\n{outcome.error}")
     if outcome.problem is not None:
-        say(f"{outcome.problem}; it is done again")
+        say(f"{outcome.problem}; retrying")
     assert outcome.done is not None
     return outcome.done
 
@@ -225,7 +226,7 @@ class _Process:
         ours, theirs = socket.socketpair()
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (open until the process ends)
         # not multiprocessing, which imports the driver's main module, and cannot set the environment
-        main = f"import sys; sys.path = {sys.path!r}; from nmt.tasks.worker import main; main({theirs.fileno()})"
+        main = f"import sys; sys.path = {sys.path!r}; from nmt.tasks.processes import main; main({theirs.fileno()})"
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", main],
@@ -258,3 +259,30 @@ class _Process:
         self._output.seek(0)
         end = self._output.read()[-MAX_ERROR_CHARS:].decode(errors="replace")
         return f"its process ended with status {status} ({error_text(end)})"
+
+
+def main(descriptor: int) -> None:
+    """Do the tasks that come from the driver until it ends, however it does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the driver ends this one
+    set_environment()
+    set_up_streams()  # and freed memory is returned: a worker is idle between stages
+    connection = Connection(descriptor)
+    requests = queue.SimpleQueue[bytes]()
+    threading.Thread(target=_receive, args=(connection, requests), daemon=True).start()
+    while True:
+        try:
+            work, task = pickle.loads(requests.get())
+        except Exception:  # a module that cannot be imported
+            outcome = Outcome(error=traceback.format_exc())
+        else:
+            outcome = attempt(work, task)
+        connection.send(outcome)
+
+
+def _receive(connection: Connection, requests: queue.SimpleQueue[bytes]) -> None:
+    """Read requests; end the process when the driver has ended, even in the middle of a task."""
+    try:
+        while True:
+            requests.put(connection.recv_bytes())
+    except (EOFError, OSError):
+        os._exit(1)

@@ -23,6 +23,7 @@ from typing import Protocol
 import nmt
 from nmt.console import say
 from nmt.errors import ConfigError, DataError, error_text
+from nmt.files.write import writing
 from nmt.tasks.perform import Done, Task
 from nmt.tasks.processes import Lost, Outcome, attempt, run_on
 
@@ -178,7 +179,7 @@ class _Remote:
 
 
 class RayEngine:
-    """Runs tasks on a Ray cluster, which all see the folder of work under the same name."""
+    """Runs tasks on a Ray cluster; all its nodes see the work folder under the same name."""
 
     def __init__(self, n_workers: int | None = None, address: str | None = None, gpus: bool = False) -> None:
         """Connect to the cluster.
@@ -230,13 +231,11 @@ class RayEngine:
     def _probed(self, work: Path) -> Iterator[None]:
         """Write a file by which the nodes know the folder of work."""
         self._probe = work / f".probe-{secrets.token_hex(8)}"
-        try:
+        with writing(work):
             work.mkdir(parents=True, exist_ok=True)
             for old in work.glob(".probe-*"):  # of a driver that was killed
                 old.unlink(missing_ok=True)
             self._probe.touch()
-        except OSError as error:
-            raise DataError(f"{work}: cannot be written: {error.strerror}") from error
         try:
             check_nodes(self._ray, self._probe)
             yield

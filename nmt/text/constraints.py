@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from nmt.config import SearchConfig
+from nmt.console import amount
 from nmt.errors import DataError
-from nmt.text.formats import FIELDS
+from nmt.text.formats import heading
 from nmt.text.language_names import language_name
 from nmt.text.lines import read_lines
 from nmt.text.words import is_boundary
@@ -31,12 +32,12 @@ _TAG = (
     r"|&(?:[A-Za-z][A-Za-z0-9]{1,31}|\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6});"
 )
 _PLACEHOLDER = (
-    r"\{\{[^{}]*+\}\}|[$%\#]?\{[^{}\s]*+\}"
+    r"\{\{[^{}]*+\}\}|[$%\#]?\{[^{}\s]*+\}|%%"
     rf"|{_NEW}(?:\$[A-Za-z_][A-Za-z0-9_]*+|__[A-Za-z0-9_]+?__(?![{_L}_]))"
-    rf"|(?<!%){_NEW}%(?:\(\w+\)|[0-9]+\$)?[-+0\#]*[0-9]*(?:\.[0-9]+)?(?:l{{1,2}}|h|z)?[sdifuxXeEgGc@](?![{_L}_])"
+    rf"|{_NEW}%(?:\(\w+\)|[0-9]+\$)?[-+0\#]*[0-9]*(?:\.[0-9]+)?(?:l{{1,2}}|h|z)?[sdifuxXeEgGc@](?![{_L}_])"
 )
 # a sign belongs to a number unless it is between two; a separator of digits may also end a sentence
-_NUMBER = rf"(?:{_NEW}(?<![)\]}}%.,/+-])[-+−])?{_START}[0-9]++(?:[.,:/'’\u00a0\u202f-][0-9]++)*+%?"
+_NUMBER = rf"(?:{_NEW}(?<![)\]}}%.,/+-])[-+−])?{_START}[0-9]++(?:[.,:/'’\u00a0\u202f-][0-9]++)*+(?:%(?!%))?"
 
 _KINDS = {"url": _URL, "email": _EMAIL, "tag": _TAG, "placeholder": _PLACEHOLDER, "number": _NUMBER}
 _PATTERN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _KINDS.items()))
@@ -110,7 +111,7 @@ def survival_by_kind(source: str, translation: str) -> dict[str, tuple[int, int]
 
 
 def alone(text: str) -> re.Pattern[str]:
-    """Return a pattern for a text, but not within a longer number, nor within a word of a script with spaces."""
+    """Return a pattern for a text that is not part of a longer number or, in a script with spaces, of a word."""
     before = _START if re.match(f"[{_L}]", text) else ""
     after = r"(?![.,:]?[0-9])" if text[-1].isdigit() else "" if text[-1] in ")]}>;%" else rf"(?![{_L}])"
     return re.compile(before + re.escape(text) + after)
@@ -151,6 +152,8 @@ class Glossary:
         self._lengths = dict(lengths)
         self.translations = sorted(set(self._terms.values()))
         """All translations."""
+        self.note: str | None = None
+        """A doubt about how its file was read."""
 
     @classmethod
     def of(cls, terms: AnyGlossary, target: str | None = None) -> Glossary:
@@ -166,12 +169,11 @@ class Glossary:
         In a file whose name ends in .csv, a comma or semicolon takes the place of the tab, and cells may be quoted.
         Blank lines, and lines that begin with `#` and a space, are skipped. The first row may be a header that names
         two columns, by their languages or as in `Source term` and `Target term`; other columns are then ignored. If the
-        language `target` is named first, that column has the translations.
+        language `target` is named first, that column has the translations. A first row that may be a header
+        of another kind is read as a term, and noted.
         Raises DataError, with the line number, for a header with other languages than `target`, for any other line, for
         a term with two different translations, and if there is no term.
         """
-        if not path.exists():
-            raise DataError(f"{path}: no such file")
         is_csv = path.suffix.lower() == ".csv"
         terms: dict[str, str] = {}
         numbers: dict[str, int] = {}
@@ -199,7 +201,14 @@ class Glossary:
                 before = f"{terms[source]!r} in line {numbers[source]}"
                 raise DataError(f"{where}: {source!r} has two translations, {before} and {translation!r}; keep one")
             numbers.setdefault(source, number)
-        return cls(terms, str(path))
+        glossary = cls(terms, str(path))
+        if order is None and terms and _may_be_header([*terms.items()]):
+            first, translation = next(iter(terms.items()))
+            glossary.note = (
+                f"{path}: {first} → {translation} was read as a term; if it is a header, "
+                "name its columns source and target"
+            )
+        return glossary
 
     def __len__(self) -> int:
         return len(self._terms)
@@ -228,15 +237,18 @@ def _found(columns: list[str]) -> str:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line number and the cells of each row. Excel writes semicolons where the comma is for decimals."""
+    """Yield the number of the first line and the cells of each row. Excel separates by semicolons where decimals have
+    commas."""
     lines = list(read_lines(path))
     separator = ";" if lines and lines[0].count(";") > lines[0].count(",") else ","
     reader = csv.reader((f"{line}\n" for line in lines), delimiter=separator, strict=True)
+    began = 1
     try:
         for cells in reader:
-            yield reader.line_num, cells or [""]
+            yield began, cells or [""]
+            began = reader.line_num + 1
     except csv.Error as error:
-        raise DataError(f"{path}, line {reader.line_num}: not a CSV row: {error}") from None
+        raise DataError(f"{path}, line {began}: not a CSV row: {error}; is a quote left open?") from None
 
 
 def _order(columns: Sequence[str], target: str | None, where: str) -> tuple[int, int] | None:
@@ -244,27 +256,35 @@ def _order(columns: Sequence[str], target: str | None, where: str) -> tuple[int,
 
     Raises DataError if it names two languages of which neither is `target`.
     """
-    words = [re.sub(r"[ _](term|text|language)$", "", column.lower()) for column in columns]
-    names = [re.split("[-_]", word)[0] for word in words]
-    found = [i for i, name in enumerate(names) if name in ("source", "target")]
+    headings = [heading(column) for column in columns]
+    found = [i for i, name in enumerate(headings) if name in ("source", "target")]
     if len(found) != 2:  # a column of numbers is called No, as Norwegian is
-        found = [i for i, name in enumerate(names) if name in FIELDS or language_name(name) != name]
-    if len(found) != 2 or names[found[0]] == names[found[1]]:
+        found = [i for i, name in enumerate(headings) if name]
+    if len(found) != 2 or headings[found[0]] == headings[found[1]]:
         return None
     first, second = found
-    codes = {names[i] for i in found if language_name(names[i]) != names[i]}
-    if target is not None and len(codes) == 2 and target not in codes:
+    code = None if target is None else re.split("[-_]", target.lower())[0]
+    if code is not None and not {code, "source", "target", "term"} & {headings[first], headings[second]}:
         languages = f"{columns[first]} and {columns[second]}"
-        raise DataError(f"{where}: a glossary of {languages}; translations into {language_name(target)} are needed")
-    of_target = () if target is None else (target, language_name(target).lower())
-    return (second, first) if names[first] in of_target else (first, second)
+        raise DataError(f"{where}: a glossary of {languages}; translations into {language_name(code)} are needed")
+    is_reversed = headings[first] in ("target", code) or headings[second] == "source"
+    return (second, first) if is_reversed else (first, second)
+
+
+def _may_be_header(rows: Sequence[tuple[str, str]]) -> bool:
+    """Whether the first row, which was read as a term, looks like a header: it names one column, or its second cell
+    begins with a capital letter as no other does."""
+    first, *others = rows
+    is_known = [heading(cell) is not None for cell in first]
+    is_unlike = first[1][0].isupper() and not any(target[0].isupper() for _, target in others)
+    return sum(is_known) == 1 or (is_unlike and len(others) >= 3)
 
 
 class Applied:
     """Counts occurrences of terms, and those whose translation lacks the prescribed text."""
 
     def __init__(self, glossary: Glossary) -> None:
-        self._n_known = len(glossary)
+        self._n_known, self._note = len(glossary), glossary.note
         self._n_terms = self._n_lines = self._n_missing = self._n_lacking = 0
         self._lacking: list[int] = []
 
@@ -288,20 +308,18 @@ class Applied:
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of the final report."""
+        if self._note is not None:
+            yield self._note
         if not self._n_terms:
-            yield f"glossary: no line has any of its {_count(self._n_known, 'term')}"
+            yield f"glossary: no line has any of its {amount(self._n_known, 'term')}"
             return
-        yield f"glossary: {_count(self._n_terms, 'term')} in {_count(self._n_lines, 'line')}"
+        yield f"glossary: {amount(self._n_terms, 'term')} in {amount(self._n_lines, 'line')}"
         if self._n_missing:
             numbers = ", ".join(map(str, self._lacking)) + (", …" if self._n_lacking > MAX_REPORTED else "")
             where = "line" if self._n_lacking == 1 else "lines"
             were = "was" if self._n_missing == 1 else "were"
-            missing = f"{_count(self._n_missing, 'term')} {were} not translated as given"
+            missing = f"{amount(self._n_missing, 'term')} {were} not translated as given"
             yield f"glossary: {missing}, in {where} {numbers}"
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 _RANK = {"term": 0, "pattern": 2}  # of equally long spans; others 1: a tag that a pattern matches stays a tag

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.files.compressed import compression_of, recognised
-from nmt.text.encodings import candidates
+from nmt.text.encodings import usual_encodings
+from nmt.text.language_names import language_name
 
 BEGINNING = 1 << 16
 """Bytes from the start of a file that are examined."""
@@ -63,8 +64,8 @@ def text_problem(name: Path | str, start: bytes) -> str | None:
 
 
 def compression_problem(name: Path | str, start: bytes) -> str | None:
-    """Say how content that begins with `start` is compressed, though its name does not say so or says that it is
-    decompressed already, and the remedy; None if it is not. `name`: as for `text_problem`."""
+    """Describe, with a remedy, how content that begins with `start` is compressed although its name does not
+    say so, or says that it is decompressed already; None if it is not. `name`: as for `text_problem`."""
     found = recognised(start)
     if found is None:
         return None
@@ -97,7 +98,7 @@ def _wide_encoding(start: bytes) -> str | None:
 
 
 def other_encoding(name: Path | str, line: bytes, is_mixed: bool, language: str | None = None) -> str:
-    """Return the remedy for a `line` that is not UTF-8: its likely encodings, and the command to convert it.
+    """Return the remedy for a `line` that is not UTF-8: its possible encodings, and the command to convert it.
 
     is_mixed: whether earlier lines have characters beyond ASCII in UTF-8, so that the file as a whole is not in another
     encoding. language: the code of its language, if known.
@@ -108,14 +109,10 @@ def other_encoding(name: Path | str, line: bytes, is_mixed: bool, language: str 
         )
     if re.search(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]", line):
         return "is it a text file?"
-    is_likely, encodings = candidates(line, language)
-    if is_likely:
-        return f"likely {encodings[0]}; {_convert(name, encodings[0])}"
-    if not encodings:
-        return "find out its encoding and convert it first, such as by iconv, and look at the result"
-    some = f"{', '.join(encodings[:-1])} or {encodings[-1]}" if len(encodings) > 1 else encodings[0]
-    command = _call(f"iconv -f {encodings[0]} -t UTF-8", name, ".utf8")
-    return f"perhaps {some}; convert it first and look at the result, which may be wrong: {command}"
+    encodings = usual_encodings(line, language)
+    command = _call(f"iconv -f {encodings[0] if encodings else 'ENCODING'} -t UTF-8", name, ".utf8")
+    some = f"perhaps {' or '.join(encodings)}; convert" if encodings else "find out its encoding, convert"
+    return f"{some} it first and look at the result, which may be wrong: {command}"
 
 
 def lines_problem(name: Path | str, start: bytes) -> str | None:
@@ -180,7 +177,7 @@ _ROOTS = {"tmx": "a TMX translation memory (XML)", "html": "HTML", "srcset": "SG
 
 
 def _markup(text: str) -> str | None:
-    """Return the kind of XML, HTML or SGML, by its declaration or root element; a tag alone is no evidence."""
+    """Return the kind of XML, HTML or SGML, by its declaration or root element; a mere tag is no evidence."""
     root = re.match(
         r"(?P<declared>(?:<\?xml\s[^>]*\?>|<!doctype\s[^>]*>|<!--.*?-->|\s)*)<(?P<name>[a-z][\w:.-]*)(?P<rest>[^>]*)",
         text,
@@ -256,13 +253,36 @@ def _n_columns(lines: Sequence[str]) -> int | None:
     return len(rows[0]) if len(rows[0]) > 2 or min(n_words) >= 0.5 * len(rows) else None
 
 
-FIELDS = {
-    "term",
-    *("source", "target", "src", "tgt", "text", "translation", "reference", "sentence", "sentence1", "sentence2"),
-    *("de", "en", "es", "fr", "it", "nl", "pl", "pt", "ru", "tr", "uk", "zh", "ja", "ko", "ar", "cs", "ro", "sv"),
-    *("german", "english", "spanish", "french", "italian", "dutch", "polish", "portuguese", "russian", "turkish"),
+_LANGUAGE_NAMES = """
+ar arabic arabisch arabe árabe العربية; cs czech tschechisch tchèque čeština; de german deutsch allemand alemán tedesco;
+en english englisch anglais inglés inglese; es spanish spanisch espagnol español spagnolo castellano;
+fr french französisch français francés francese; it italian italienisch italien italiano; ja japanese japanisch 日本語;
+ko korean koreanisch 한국어; nl dutch niederländisch néerlandais nederlands; pl polish polnisch polonais polski;
+pt portuguese portugiesisch portugais portugués português; ro romanian rumänisch română; ru russian russisch русский;
+sv swedish schwedisch svenska; tr turkish türkisch türkçe; uk ukrainian ukrainisch українська;
+zh chinese chinesisch 中文
+"""
+_LANGUAGES = {name: entry.split()[0] for entry in _LANGUAGE_NAMES.split(";") for name in entry.split()}
+_TERM = r"(?<![^\W_])(?:term|begriff|text|sentence|reference|language|sprache|langue|idioma|lingua)[^\W_]*"
+_SIDES = {
+    "source": r"source|src|quell|ausgang|origen|origine|partenza",
+    "target": r"target|tgt|translation|ziel|übersetzung|cible|traduc|traduzion|destin|arrivo",
 }
-"""Column names in the header of a table with two columns."""
+
+
+def heading(cell: str) -> str | None:
+    """Return what a column of this name holds: the code of a language, `source`, `target` or `term`; None if it is not
+    known as a name of a column of text."""
+    text = cell.strip().lower()
+    rest = re.sub(_TERM, "", text).strip(" _-:()")
+    if text and not rest:
+        return "term"
+    name = re.fullmatch(r"([^\W\d_]+)(?:[-_][a-z]+| ?\(.*)?", rest)
+    if name and (name[1] in _LANGUAGES or language_name(name[1]) != name[1]):
+        return _LANGUAGES.get(name[1], name[1])
+    words = re.findall(r"[^\W_]+", text)
+    sides = (side for side, stems in _SIDES.items() if any(re.match(stems, word) for word in words))
+    return next(sides, None) if len(words) <= 3 else None
 
 
 def _separator(lines: Sequence[str]) -> str | None:
@@ -280,7 +300,7 @@ def _separator(lines: Sequence[str]) -> str | None:
         quoted = sum(f'"{separator}' in line or f'{separator}"' in line for line in lines)
         has_words = all(sum(any(map(str.isalpha, cell)) for cell in row) >= 2 for row in rows[1:])
         # two columns of words alone may be a list of names
-        is_table = len(rows[0]) >= 3 or all(cell.strip().lower() in FIELDS for cell in rows[0])
+        is_table = len(rows[0]) >= 3 or all(map(heading, rows[0]))
         if quoted >= 0.5 * len(lines) or (len(rows) >= 20 and has_words and is_table):
             return separator
     return None

@@ -1,4 +1,4 @@
-"""The closed set of labels of a corpus for classification: what a vocabulary is to text."""
+"""The closed set of labels of a corpus for classification."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Labels:
             some = ", ".join(repr(name[:40]) for name in self.names[:3])
             raise DataError(
                 f"{len(self.names):,} different labels, such as {some}, where at most {MOST_LABELS:,} are possible: "
-                "this looks like text; the language code label stands for the file or column with a class for each text"
+                "this looks like text; use the language code label for the file or column of classes only"
             )
         if len(self.names) < 2:
             found = f"only the label {self.names[0]!r}" if self.names else "no label"
@@ -53,7 +53,7 @@ class Labels:
         """Return the id of a label. Raises DataError if it is not among these."""
         found = self._ids.get(label.strip())
         if found is None:
-            raise DataError(f"label {label.strip()[:40]!r} is none of those of the training text: {self.shown()}")
+            raise DataError(f"label {label.strip()[:40]!r} is not in the training text, which has {self.shown()}")
         return found
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -73,10 +73,7 @@ class Labels:
     @classmethod
     def load(cls, path: Path) -> Labels:
         """Read what `save` wrote. Raises DataError if it is missing or damaged."""
-        try:
-            names = read_document(path, _File, DataError).labels
-        except FileNotFoundError as error:
-            raise DataError(f"{path}: the labels are missing") from error
+        names = read_document(path, _File, DataError, missing=f"{path}: the labels are missing").labels
         if names != sorted(set(names)) or any(not name or name != name.strip() or "\n" in name for name in names):
             raise DataError(f"{path}: damaged: these are not labels as nmt writes them")
         try:

@@ -1,4 +1,4 @@
-"""Lines of text files and of streams, alone or aligned: line n of one file with line n of the other.
+"""Lines of text files and streams, single or aligned: line n of one file with line n of the other.
 
 A line ends at a line feed and nowhere else: U+2028, NUL, form feeds and lone carriage returns do not shift the
 alignment. A byte order mark at the start of a file and a carriage return at the end of a line are removed.
@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TypeVar
 
+from nmt.console import amount
 from nmt.errors import DataError
 from nmt.files.compressed import DamagedError, decompressed
 from nmt.files.read import open_text, reading
@@ -131,7 +132,7 @@ def bounded_list(lines: Iterable[_Lines], what: str) -> list[_Lines]:
         parts = (line,) if isinstance(line, str) else line
         size += LINE_OVERHEAD + sum(len(part) for part in parts if isinstance(part, str))
         if size > MAX_TEXT_CHARACTERS:
-            raise DataError(f"{what}: too much to hold in memory after {len(result):,} lines; use a few thousand")
+            raise DataError(f"{what}: does not fit into memory after {len(result):,} lines; use a few thousand")
     return result
 
 
@@ -172,7 +173,7 @@ def _refuse_other_formats(name: Path | str, start: bytes) -> None:
 def unequal(first: Path, n_first: int, second: Path, n_second: int) -> DataError:
     """Return the error for aligned files with different numbers of lines."""
     names = (first.name, second.name) if first.parent == second.parent else (str(first), str(second))
-    counts = f"{names[0]} has {n_first} lines, {names[1]} {n_second}"
+    counts = f"{names[0]} has {amount(n_first, 'line')}, {names[1]} {n_second:,}"
     where = f" (in {first.parent})" if first.parent == second.parent else ""
     return DataError(f"{counts}: they must pair line by line{where}")
 

@@ -150,7 +150,7 @@ def typos(src: str, tgt: str, rng: Random) -> tuple[str, str]:
 
 
 def words(line: str) -> list[re.Match[str]]:
-    """Return the words of at least four letters, but for what a translation must copy."""
+    """Return the words of at least four letters, except for text that a translation must copy."""
     protected = {i for span in spans(line) for i in range(span.start, span.end)}
     return [match for match in _WORD.finditer(line) if protected.isdisjoint(range(match.start(), match.end()))]
 
@@ -214,7 +214,7 @@ def noise(src: str, _: str, rng: Random) -> tuple[str, str]:
 
 
 def placeholders(src: str, tgt: str, rng: Random) -> tuple[str, str]:
-    """Return both sides with different placeholders in place of some of what is the same on both."""
+    """Return both sides with placeholders in place of some of the text that they share."""
     copied = _copied(src, tgt)
     if not copied:
         return src, tgt
@@ -242,7 +242,7 @@ def tags(src: str, tgt: str, rng: Random) -> tuple[str, str]:
 
 
 def _copied(src: str, tgt: str) -> list[_Copied]:
-    """Return what is the same on both sides and occurs once on each, in the order of the source."""
+    """Return the text that occurs exactly once on each side, in the order of the source."""
     of_src, of_tgt = _places(src), _places(tgt)
     return [
         _Copied(places[0], of_tgt[text][0])

@@ -43,8 +43,6 @@ class Message:
     """Keyword -> parts of its text, in the order of the file."""
     lines: dict[str, list[int]] = field(default_factory=dict)
     """Keyword -> the lines of its text."""
-    comments: list[int] = field(default_factory=list)
-    """The lines of its comments."""
     is_fuzzy: bool = False
     is_obsolete: bool = False
 
@@ -118,7 +116,6 @@ def _add(message: Message, line: str, place: int) -> str | None:
         return None
     if line[0] == "#":
         flags = line[2:].split(",") if line[1:2] in (",", "=") else ()
-        message.comments.append(place)
         message.is_fuzzy |= "fuzzy" in (flag.strip() for flag in flags)
         return "a comment inside a message" if message.parts else None
     if message.parts and is_obsolete != message.is_obsolete:

@@ -97,7 +97,7 @@ def checked(windows: Iterable[list[str]], profiles: Profiles | None, language: s
             if profiles is not None and counts.total() >= LEAST:
                 found = profiles.other(counts, language)
                 if found and counts.total() > _LEAST_LETTERS * n_chars:
-                    say(f"warning: the text {found}; it is translated all the same")
+                    say(f"warning: the text {found}; translating it anyway")
                 profiles = None
                 break
         yield window

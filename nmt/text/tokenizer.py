@@ -1,7 +1,7 @@
 """Lossless SentencePiece BPE: no normalisation, white space preserved, byte fallback.
 
 Ids 0-3 are padding, unknown, `<s>` and `</s>`; 4-6 mark terms in a source (`nmt.text.inline`); 7 stands for masked
-pieces (`nmt.data.noise`); 8 separates two lines of one sequence; 9-19 are reserved for later uses (language tags);
+pieces (`nmt.data.masking`); 8 separates two lines of one sequence; 9-19 are reserved for later uses (language tags);
 20-275 are the 256 bytes, which spell every character without a piece; then come the learned pieces.
 
 Two additions to SentencePiece:
@@ -26,8 +26,8 @@ import sentencepiece
 
 from nmt.config.data import LABEL
 from nmt.errors import DataError, UnsafeFileError
-from nmt.files.read import DOCUMENT_BYTES, read_regular, refuse_links
-from nmt.files.write import write_file
+from nmt.files.read import DOCUMENT_BYTES, read_regular
+from nmt.files.write import refuse_links, write_file
 from nmt.layout import TokenizerDir
 from nmt.text.labels import Labels
 from nmt.text.profile import Profiles
@@ -69,7 +69,7 @@ class Tokenizer:
         except (RuntimeError, ValueError, UnicodeDecodeError) as error:
             raise DataError("not a SentencePiece model") from error
         if not is_ours:
-            raise DataError("a SentencePiece model that nmt did not train: it does not give back what it encodes")
+            raise DataError("a SentencePiece model that nmt did not train: decoding does not restore the encoded text")
         self.fingerprint = hashlib.sha256(model).hexdigest()[:16]
 
     @classmethod

@@ -1,4 +1,4 @@
-"""When a run ends, when a validation is due, and warnings of a run that ends before its schedule does."""
+"""When a run ends, when a validation is due, and warnings that a run ends before its schedule."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIMITS = ("max_steps", "max_epochs", "max_minutes")
 
 @dataclass(frozen=True)
 class End:
-    """Why training ends here; `is_early` if a stop was requested before any limit was reached."""
+    """The reason why training ends; `is_early`: a stop was requested before any limit was reached."""
 
     reason: str
     is_early: bool
@@ -33,7 +33,7 @@ def check_is_due(session: Session) -> bool:
 
 
 def ended(session: Session) -> End | None:
-    """Return the end of training if it is reached, the same on all ranks: a stop of one rank stops all."""
+    """Return why training ends now, None if it does not. All ranks agree: a stop requested on one stops all."""
     # rank 0 alone reads the clock, and knows of a cool-down that was fixed just now
     state, is_rank0 = session.state, session.world.is_rank0
     limit = limit_reached(session) if is_rank0 else None
@@ -74,7 +74,7 @@ def ended_by(session: Session) -> str | None:
 
 
 def _limit_message(session: Session) -> str:
-    """Say which limit is reached."""
+    """Describe the limit that was reached."""
     limit, state = ended_by(session), session.state
     assert limit is not None, "called only where one is reached"
     value = getattr(session.config.training, limit)
@@ -86,7 +86,7 @@ def _limit_message(session: Session) -> str:
 
 
 def fix_cooldown(session: Session) -> bool:
-    """Fix the first and last step of the cool-down once it is due; returns whether that was now.
+    """Fix the first and last step of the cool-down once it is due; returns whether this call did so.
 
     Only once, and saved at once: the time left of max_minutes differs between restarts, but a resumed run must have the
     same learning rates.
@@ -115,7 +115,7 @@ def _used_shares(session: Session) -> dict[str, float]:
 
 
 def is_finished(session: Session) -> bool:
-    """Whether the run was finished before and no limit was raised since; if so, say how to continue it."""
+    """Whether the run had finished and no limit was raised since; if so, print how to continue it."""
     name, run, state = ended_by(session), session.run, session.state
     try:
         finished_step = read_selected(run).finished_step
@@ -145,7 +145,7 @@ FEW = 0.5  # of max_steps, if the schedule does not end there: a note, not a war
 
 
 def cut_short(settings: TrainingConfig, last: int, cooldown_start: int | None = None) -> list[str]:
-    """Return what a run with last step `last` does not reach; its cool-down, if any, starts after `cooldown_start`."""
+    """Return what a run ending at `last` misses of its schedule; a cool-down starts after `cooldown_start`."""
     missed = []
     if min(last, last if cooldown_start is None else cooldown_start) < settings.warmup_steps:
         missed.append(f"the end of the warm-up (training.warmup_steps = {settings.warmup_steps})")
@@ -183,7 +183,7 @@ def forecast(
 
 
 def pace_is_known(settings: TrainingConfig, state: TrainState, n_updates: int) -> bool:
-    """Whether `n_updates` are enough to estimate the pace of a process; on a slow machine fewer are."""
+    """Whether `n_updates` are enough to estimate the pace of a process; a slow machine needs fewer."""
     is_slow = settings.max_minutes is not None and state.seconds >= TIME_SHARE * 60 * settings.max_minutes
     return n_updates >= FIRST_UPDATES or (is_slow and n_updates >= FEW_UPDATES)
 

@@ -81,7 +81,7 @@ def fit(
 
 
 def train(session: Session, meter: Meter) -> None:
-    """Train from where the session stands to the end of the run; `meter` does something on rank 0 only."""
+    """Train from the session's position to the end of the run; `meter` does something on rank 0 only."""
     on_rank0 = partial(session.world.on_rank0, serve=session.gather)  # a sharded model is gathered by all ranks
     on_rank0(lambda: after_step(session, meter))  # do a validation that was interrupted
     while (end := ended(session)) is None:
@@ -209,13 +209,13 @@ def _passes(session: Session, micro_batches: Sequence[Indices], update: Update) 
 
 
 def report_and_save(session: Session, meter: Meter, outcome: Outcome) -> None:
-    """On rank 0: count an update, and do what is due after it."""
+    """On rank 0: count an update; log, save and validate if due."""
     meter.add(outcome)
     after_step(session, meter)
 
 
 def after_step(session: Session, meter: Meter) -> None:
-    """On rank 0: log, save and validate, whichever is due."""
+    """On rank 0: log, save and validate if due."""
     state, settings = session.state, session.config.training
     settle(session, meter, must_wait=False)
     log_is_due = state.step % settings.log_every_steps == 0

@@ -1,4 +1,4 @@
-"""Label-smoothed cross-entropy and divergence, as sums; the loop divides once, by the target tokens of the update.
+"""Label-smoothed cross-entropy and divergence as sums, which the loop divides once by the update's target tokens.
 
 Legend: N target tokens, D width, V vocabulary; p and q are the next-token probabilities of two passes.
 """
@@ -21,7 +21,7 @@ BLOCK_ELEMENTS = {"cpu": 2**23, "cuda": 2**27}
 
 @dataclass(frozen=True)
 class ConsistencyWeights:
-    """Weights of KL(p||q), KL(q||p) and the second pass's cross-entropy; that of the first pass has weight 1."""
+    """Weights of KL(p||q), KL(q||p) and the second pass's cross-entropy; the first pass's has weight 1."""
 
     p_to_q: float
     q_to_p: float
@@ -47,7 +47,7 @@ class ClassSums:
 
     @property
     def accuracy(self) -> float:
-        """Share of sequences whose class was predicted right."""
+        """Share of sequences whose class was predicted correctly."""
         return float(self.n_correct) / max(self.n, 1)
 
 
@@ -91,7 +91,7 @@ class LossSums:
 
     @property
     def accuracy(self) -> float:
-        """Share of tokens that were predicted right."""
+        """Share of tokens that were predicted correctly."""
         return float(self.n_correct) / max(self.n_tokens, 1)
 
 
@@ -111,7 +111,7 @@ def weighted_nll(hidden: Tensor, weight: Tensor, targets: Tensor, token_weights:
 
 
 def plain_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-    """Compute `label_smoothed_cross_entropy(...).loss` plainly: a reference for readers and tests.
+    """Compute `label_smoothed_cross_entropy(...).loss` in the simplest way: a reference for readers and tests.
 
     Its gradient with respect to the logits is softmax(logits) - target_probs, which `_ChunkedLoss` computes directly.
     """
@@ -256,7 +256,7 @@ class _RowStats:
     def divergence_grad(
         self, rows: slice, weights: ConsistencyWeights, logits: list[Tensor], probs: list[Tensor]
     ) -> None:
-        """Turn the probabilities of a block, in place, into the gradient of the logits, all but the targets' part.
+        """Turn the probabilities of a block, in place, into the gradient of the logits, without the targets' part.
 
         With d the difference of the logits, a = sum(p d) and b = sum(q d), KL(p||q) has the gradients p (d - a) with
         respect to the first pass's logits and q - p to the second's, KL(q||p) has p - q and q (b - d).
@@ -285,7 +285,7 @@ class _RowStats:
 
     @property
     def n_correct(self) -> Tensor:
-        """Number of rows of the first pass whose largest logit is the target's."""
+        """Number of rows of the first pass in which the target has the largest logit."""
         n_correct: Tensor = (self.target_logit[0] >= self._max_logit[0]).sum()
         return n_correct
 

@@ -38,10 +38,10 @@ Forward = Callable[..., Tensor]
 
 
 class Objective(nn.Module):
-    """Model and loss in one module: what several processes wrap, since all passes of a micro-batch are one call."""
+    """Model and loss in one module, to wrap for several processes: all passes of a micro-batch are one call."""
 
     def __init__(self, model: Model, settings: TrainingConfig, forward: Forward | None = None) -> None:
-        """`forward`: what runs in place of the model, if something does."""
+        """`forward`: replaces the model's forward pass if given."""
         super().__init__()
         self.model, self._settings, self._run = model, settings, forward
 
@@ -57,13 +57,13 @@ def objective(
     forward: Forward | None = None,
     step: int | None = None,
 ) -> LossSums:
-    """Return the loss of a batch, as sums over the target tokens of one pass; with classes, as sums over its texts.
+    """Return the loss of a batch, summed over the target tokens of one pass or, for classes, over texts.
 
     `step`: number of updates made so far; None: consistency training has started.
     """
     weight, smoothing = settings.consistency_weight, settings.label_smoothing
     if settings.objective == "classification":
-        return classes_loss(model, batch, smoothing, settings.lm_weight, forward)
+        return classes_loss(model, batch, smoothing, settings.classification.lm_weight, forward)
     is_plain = step is not None and step < settings.consistency_start
     if settings.consistency == "none" or not weight or is_plain:
         return cross_entropy(model, batch, smoothing, forward)
@@ -136,7 +136,7 @@ def _states(
 
 
 def _layout(batch: Batch | PackedBatch, side: Literal["src", "tgt"], row_step: int = 0) -> Layout:
-    """Return how the sentences of a side lie in the batch."""
+    """Return the layout of one side's sentences in the batch."""
     if isinstance(batch, Batch):
         return Padded(batch.src_mask if side == "src" else batch.tgt_mask, row_step)
     if side == "src":
@@ -145,7 +145,7 @@ def _layout(batch: Batch | PackedBatch, side: Literal["src", "tgt"], row_step: i
 
 
 def _scored(batch: Batch | PackedBatch, states: Tensor) -> tuple[Tensor, Tensor]:
-    """Return hidden states (N, D) and targets (N,) of the target tokens of the loss.
+    """Return hidden states (N, D) and targets (N,) of the target tokens in the loss.
 
     Padding never reaches the output layer."""
     if batch.token_indices is not None:
@@ -154,7 +154,7 @@ def _scored(batch: Batch | PackedBatch, states: Tensor) -> tuple[Tensor, Tensor]
 
 
 def _with_classes(sums: LossSums, model: Model, batch: Batch | PackedBatch, states: Tensor) -> LossSums:
-    """Add the loss of the classes of sequences, if they have some."""
+    """Add the loss of the sequences' classes, if they have classes."""
     if batch.labels is None:
         return sums
     logits = class_logits(model, batch, states)

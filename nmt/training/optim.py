@@ -14,7 +14,7 @@ from nmt.training.parallel import to_local
 
 
 def learning_rate(step: int, config: TrainingConfig, d_model: int, cooldown: tuple[int, int] | None = None) -> float:
-    """Return the learning rate of update number `step`, counted from 1.
+    """Return the learning rate of update `step`, counted from 1.
 
     noam is equation 3 of Vaswani et al. (2017) times `factor`; the other schedules rise linearly to `peak_lr` at
     `warmup_steps`. `cooldown` (first step, last step): in between the rate falls linearly. Linear, cosine and the
@@ -82,7 +82,7 @@ class Ema:
 
     @torch.no_grad()
     def update(self, model: nn.Module, step: int, has_learned: Tensor) -> None:
-        """Update the average after update number `step`, unless that was skipped: `has_learned` is 1.0 or 0.0.
+        """Update the average after update `step`, unless that was skipped: `has_learned` is 1.0, or 0.0 if skipped.
 
         The decay is at most (1 + step) / (10 + step), so that the initial weights are soon forgotten.
         """

@@ -1,4 +1,4 @@
-"""Data-parallel training by several processes (`torchrun -m -- nmt train …`); with a single one all of this is a no-op.
+"""Data-parallel training by several processes (`torchrun -m -- nmt train …`); a no-op with one process.
 
 Each rank learns from its share of every update, and gradients are summed over ranks. Only rank 0 writes files,
 validates and reads the clock, and it broadcasts what it decides.
@@ -71,7 +71,7 @@ class World:
         return self.rank == 0
 
     def set_device(self, device: torch.device) -> None:
-        """Select a GPU of its own for this rank (LOCAL_RANK). Raises ConfigError if there are too few."""
+        """Select this rank's own GPU (LOCAL_RANK). Raises ConfigError if there are too few."""
         if self.size == 1 or device.type != "cuda":
             return
         local_rank = int(os.environ["LOCAL_RANK"])
@@ -96,7 +96,7 @@ class World:
         return [int(value) for value in tensor.tolist()]
 
     def broadcast(self, tensor: Tensor) -> None:
-        """Overwrite a CPU tensor with that of rank 0."""
+        """Overwrite a CPU tensor with rank 0's."""
         if self.size > 1:
             with self.collective():
                 dist.broadcast(tensor, 0)
@@ -198,13 +198,13 @@ class World:
             if not self.is_rank0 and any(sign in reason for sign in DISCONNECTED):
                 raise SystemExit(1) from error
             raise NmtError(
-                f"rank {self.rank} ends because another rank has ended, which may say why: {reason}"
+                f"rank {self.rank} ends because another rank has ended; see its error, if any: {reason}"
             ) from error
 
 
 @contextmanager
 def joined() -> Iterator[World]:
-    """Join the process group that `torchrun` has set up; without `torchrun`, a world of this process alone.
+    """Join the process group set up by `torchrun`; without `torchrun`, the world is this process only.
 
     Decisions are exchanged between CPUs (gloo), so that they wait for no GPU; NCCL carries GPU tensors only.
     """
@@ -278,7 +278,7 @@ EXCHANGE_DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
 
 
 def replicate(objective: nn.Module, exchange: torch.dtype) -> DistributedDataParallel:
-    """Wrap model and loss, of which each rank has a copy; gradients are averaged in format `exchange`."""
+    """Wrap model and loss, a copy of which is on each rank; gradients are averaged in format `exchange`."""
     # The tables of sinusoidal positions are buffers that grow with the longest sentence of a rank, so they are not
     # broadcast. Recent versions of PyTorch have renamed the argument.
     names = signature(DistributedDataParallel).parameters
@@ -331,7 +331,7 @@ def _as_dtensor(tensor: Tensor) -> DTensor | None:
 
 
 def to_local(tensor: Tensor) -> Tensor:
-    """Return this rank's shard of a tensor, sharing its memory; an unsharded tensor itself."""
+    """Return this rank's shard of a tensor, sharing its memory; an unsharded tensor is returned as it is."""
     sharded = _as_dtensor(tensor)
     return tensor if sharded is None else sharded.to_local()
 
@@ -357,7 +357,7 @@ def gather_tensors(tensors: Mapping[str, Tensor], world: World) -> Tensors:
 
 
 def shard_like(full: Tensor, parameter: Tensor) -> Tensor:
-    """Shard a full tensor as the parameter that it belongs to; a scalar stays whole."""
+    """Shard a full tensor like the parameter that it belongs to; a scalar is not sharded."""
     sharded = _as_dtensor(parameter)
     if sharded is None or not full.dim():
         return full

@@ -11,15 +11,13 @@ from typing import NoReturn
 
 from nmt.errors import CheckpointError, DivergedError, StoppedError, UnsafeFileError
 from nmt.evaluate.metrics import no_match_note
-from nmt.files.read import refuse_links, remove_tree
-from nmt.files.write import replace_file
+from nmt.files.write import refuse_links, remove, replace_file
 from nmt.layout import CheckpointDir, RunDir
 from nmt.process import Interrupted
-from nmt.runs.checkpoint import assign, recent_steps, save_checkpoint, saved_steps
+from nmt.runs.checkpoint import assign, average, recent_steps, save_checkpoint, saved_steps, steps_to_average
 from nmt.runs.info import Selected, Weights, write_selected
 from nmt.runs.log import is_validation, number, read_log
 from nmt.runs.state import load_state, update_state
-from nmt.runs.weights import average, steps_to_average
 from nmt.training.limits import End, cut_short, ended_by, resume_command
 from nmt.training.report.log import TrainingLog, clock
 from nmt.training.report.meter import Meter, collapse_alarm
@@ -110,15 +108,15 @@ def rotate(run: RunDir, keep_last: int, step: int, best_step: int | None) -> Non
     refuse_links([run.checkpoints])
     for saved in saved_steps(run):
         if saved not in recent and saved != best_step:
-            remove_tree(run.step(saved).path)
+            remove(run.step(saved).path)
             continue
         refuse_links([run.step(saved).path])
         if saved not in recent[-2:]:
             run.step(saved).optimizer.unlink(missing_ok=True)
         if saved not in recent:
             _mark_extra(run.step(saved))
-    for unfinished in run.checkpoints.glob("*.part"):  # of an interrupted save
-        remove_tree(unfinished)
+    for unfinished in run.checkpoints.glob("*.part*"):  # of an interrupted save
+        remove(unfinished)
 
 
 def _mark_extra(source: CheckpointDir) -> None:
@@ -129,7 +127,7 @@ def _mark_extra(source: CheckpointDir) -> None:
 
 
 def _reason_of(error: Exception, session: Session) -> str:
-    """Name the file and what is wrong with it."""
+    """Describe an error by file and reason."""
     return f"{error.filename or session.run.path}: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 
@@ -214,7 +212,7 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
 
 
 def _warnings(session: Session) -> Iterator[str]:
-    """Yield what the validations of the whole run say against its weights."""
+    """Yield warnings about the weights from all validations of the run."""
     selected_by, records = session.config.training.selected_by, [*filter(is_validation, read_log(session.run.log))]
     found = [
         (number(each, "step"), -score if selected_by == "loss" else score)
@@ -247,7 +245,7 @@ def _reason(session: Session) -> str:
 
 
 def _record(session: Session, log: TrainingLog, validation: Validation, kind: Weights) -> None:
-    """Log a validation and write its translations, if there are some."""
+    """Log a validation and write its translations, if any."""
     state, language = session.state, session.config.data.tgt
     where = {"step": state.step, "epoch": state.epoch, "minutes": state.seconds / 60}
     losses = {"loss": validation.loss, "nll": validation.nll}  # validation is without smoothing
@@ -303,7 +301,7 @@ def _conclude(session: Session, meter: Meter, end: End) -> None:
     settle(session, meter)
     if session.saver.saved_step != state.step:
         raise CheckpointError(
-            f"{run.path}: the end of the run could not be saved, only step {session.saver.saved_step} is; free some "
+            f"{run.path}: the end of the run could not be saved, only step {session.saver.saved_step}; free some "
             f"space, then nmt train --resume --run {run.path} completes it"
         )
     tidy(session, meter)

@@ -93,11 +93,11 @@ class Session:
 
     @property
     def position(self) -> Position:
-        """Where the run stands in its data."""
+        """The position of the run in its data."""
         return position_of(self.state)
 
     def load_window(self) -> None:
-        """Load the pairs and updates of the window that the run stands in; BPE-dropout segments them again."""
+        """Load the pairs and updates of the current window; BPE-dropout segments them again."""
         if self.window is not None and self.window.position == self.position:
             return
         self.window = self.packing = self.modified = None  # they are large, and so are the next ones
@@ -107,14 +107,14 @@ class Session:
             self.packing = Packing(self.window.pairs, max_len=longest)
 
     def updates(self) -> EpochUpdates:
-        """Return the updates of the window that are left, up to the end of the stage."""
+        """Return the remaining updates of the window, up to the end of the stage."""
         state, first = self.state, self.state.update_in_epoch
         n_updates = self.windows.mix.stages[state.stage].n_updates
         left = None if n_updates is None else max(0, state.stage_step + n_updates - state.step)
         return self._window.updates[first : None if left is None else first + left]
 
     def modify(self, update: Update) -> Update:
-        """Load the pairs of an update as they are learned; returns it with its rows and tokens in these.
+        """Apply the modifiers to the pairs of an update; returns the update with its rows and tokens in these pairs.
 
         Every rank modifies all pairs, since the loss is divided by the target tokens of all ranks.
         """
@@ -128,7 +128,7 @@ class Session:
         return Update(np.arange(len(self.modified)), self.modified.n_scored)
 
     def end_window(self) -> None:
-        """Go on to the next window once its updates are made, or to the next stage, which may end within a window."""
+        """Go on to the next window after its last update, or to the next stage, even within a window."""
         state, done = self.state, self._window.updates[: self.state.update_in_epoch]
         n_pairs = None
         if len(done) < len(self._window.updates):
@@ -140,17 +140,17 @@ class Session:
 
     @property
     def pairs(self) -> Pairs:
-        """The pairs that the rows of an update are of: those of the window, or its own if they are modified."""
+        """The pairs that an update's rows index: those of the window, or the modified ones."""
         return self._window.pairs if self.modified is None else self.modified
 
     @property
     def n_epoch_updates(self) -> int:
-        """Updates of an epoch, about, if there are several windows."""
+        """Number of updates in an epoch; approximate if there are several windows."""
         return self._per_epoch(len(self._window.updates))
 
     @property
     def n_epoch_tokens(self) -> int:
-        """Target tokens of an epoch, about, if there are several windows."""
+        """Number of target tokens in an epoch; approximate if there are several windows."""
         return self._per_epoch(self._window.pairs.lengths.tgt.sum())
 
     def _per_epoch(self, n: int) -> int:
@@ -215,7 +215,7 @@ class Session:
         return self._request("raw")
 
     def averaged(self) -> Tensors | None:
-        """Return, on rank 0, the full moving average of the weights, by name, if there is one."""
+        """Return, on rank 0, the full moving average of the weights by name, None if there is none."""
         return None if self.ema is None else self._request("ema")
 
     def moments(self) -> Tensors:
@@ -248,7 +248,7 @@ class Session:
 
 
 def position_of(state: TrainState) -> Position:
-    """Return where a run stands in its data."""
+    """Return the position of a run in its data."""
     return Position(state.epoch, state.window, state.stage, state.stage_step, state.stage_pairs, tuple(state.drawn))
 
 
@@ -257,10 +257,10 @@ THREADED = ("cuda",)
 
 
 class Saver:
-    """Writes one checkpoint at a time, and knows the last one that is complete."""
+    """Writes one checkpoint at a time, and records the last complete one."""
 
     def __init__(self, device: torch.device) -> None:
-        """device: what the model is on."""
+        """device: the model's."""
         self._executor = ThreadPoolExecutor(1, "nmt saves") if device.type in THREADED else None
         self._saved_step = 0
         self._writing: tuple[int, Future[None]] | None = None
@@ -277,13 +277,13 @@ class Saver:
         self._saved_step = step
 
     def copied(self, tensors: Tensors) -> Tensors:
-        """Return what a thread can write while training changes the tensors: a copy in the host's memory."""
+        """Return a copy in host memory, which a thread can write while training changes the tensors."""
         if self._executor is None:
             return tensors
         return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
 
     def write(self, step: int, write: Callable[[], None]) -> None:
-        """Begin to write the checkpoint of a step; the outcome of the one before has been taken."""
+        """Begin to write the checkpoint of a step, after `outcome` has reported the previous one."""
         assert self._writing is None, "one at a time"
         if self._executor is not None:
             self._writing = step, self._executor.submit(write)
@@ -297,7 +297,7 @@ class Saver:
         self._writing = step, future
 
     def outcome(self, must_wait: bool) -> tuple[int, OSError | UnsafeFileError | None] | None:
-        """Return once, for a checkpoint whose writing has ended, its step and what has failed; None: nothing new.
+        """Return step and error of a checkpoint whose writing has ended, once; None if there is nothing new.
 
         Raises what else has gone wrong.
         """
@@ -312,7 +312,7 @@ class Saver:
         return step, error
 
     def close(self) -> None:
-        """Wait for what is being written."""
+        """Wait until the checkpoint is written."""
         if self._executor is not None:
             self._executor.shutdown()
 
@@ -353,16 +353,16 @@ class UpdateStats:
 
     @classmethod
     def zeros(cls, device: torch.device) -> UpdateStats:
-        """Return statistics of nothing yet."""
+        """Return statistics that are all zero."""
         return cls.unpack(torch.zeros(len(fields(cls)) - 1, dtype=torch.float64, device=device))
 
     @property
     def sums(self) -> Tensor:
-        """(8,) view of `packed`: what is summed over ranks, all but `gradient_norm`."""
+        """(8,) view of `packed`: all that is summed over ranks, which excludes `gradient_norm`."""
         return self.packed[:-1]
 
     def cpu(self) -> UpdateStats:
-        """Return a copy on the CPU, which from a GPU arrives asynchronously."""
+        """Return a copy on the CPU; from a GPU, it is copied asynchronously."""
         return self.unpack(self.packed.to("cpu", non_blocking=True))
 
 

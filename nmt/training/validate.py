@@ -110,18 +110,18 @@ class Validator:
         return []
 
     def attention(self, _model: Model) -> AttentionPlot | None:
-        """Return what to plot of a model's cross-attention, if it has some."""
+        """Return the cross-attention to plot, if the model has any."""
         return None
 
 
 def one_direction(config: Config) -> Config:
-    """Return `config` with validation in `data.direction` alone."""
+    """Return `config` with validation in `data.direction` only."""
     training = config.training.model_copy(update={"both_directions": False})
     return config.model_copy(update={"training": training})
 
 
 class TextValidator(Validator):
-    """Validates weights on the development set, which it also translates, or restores if it is masked."""
+    """Validates weights on the development set, and translates it, or restores masked lines."""
 
     def __init__(self, config: Config, corpus: Corpus, device: torch.device, precision: str, max_tokens: int) -> None:
         """Load the development set. Raises what `NativeSearcher.check` raises for the search of validations."""
@@ -176,7 +176,7 @@ class TextValidator(Validator):
         return restored
 
     def _sources(self) -> list[Indices]:
-        """Return the ids of the sources, as they are masked."""
+        """Return the ids of the masked sources."""
         return unpadded(self.pairs.batch(np.arange(len(self.pairs))).src)
 
     def samples(self, validation: Validation) -> list[tuple[str, str, str]]:
@@ -186,7 +186,7 @@ class TextValidator(Validator):
 
     @torch.inference_mode()
     def attention(self, model: Model) -> AttentionPlot | None:
-        """Return the cross-attention of one line, mean over heads; None of a decoder alone."""
+        """Return the cross-attention of one line, averaged over heads; None for a decoder-only model."""
         if not isinstance(model, Transformer):
             return None
         src, tgt = self.config.data.src, self.config.data.tgt
@@ -202,7 +202,7 @@ class TextValidator(Validator):
 
 
 def _shown(ids: Indices, tokenizer: Tokenizer) -> str:
-    """Return a masked line for people."""
+    """Return a masked line in readable form."""
     pieces = zip(ids.tolist(), tokenizer.pieces(ids.tolist()), strict=True)
     return "".join(" [mask]" if i == MASK else piece for i, piece in pieces).replace("\u2581", " ")
 

@@ -49,7 +49,7 @@ class Classifier:
     def load(
         cls, path: Path, checkpoint: str = "best", weights: str = "auto", device: str = "auto", precision: str = "auto"
     ) -> Classifier:
-        """Load the classifier of a run; arguments as of `open_saved`, whose errors it raises."""
+        """Load the classifier of a run; arguments and errors are those of `open_saved`."""
         saved, chosen = open_saved(path, checkpoint, weights), pick_device(device)
         saved.check_classifies()
         return cls(saved, chosen, choose_precision(saved, precision, chosen))

@@ -15,6 +15,7 @@ from nmt.console import n_lines as count_lines
 from nmt.documents import refuse_document
 from nmt.errors import DataError
 from nmt.files.write import open_output, refuse_overwriting
+from nmt.plots.attention import attention_picture, check_picture
 from nmt.search.forced import with_cross_attention
 from nmt.text.constraints import Applied, Glossary, constraint_spans
 from nmt.text.formats import lines_problem
@@ -72,8 +73,6 @@ def translate_file(
     refuse_overwriting((target, files.alignments, files.attention), inputs)
     glossary = Glossary.read(files.glossary, translator.config.data.tgt) if files.glossary is not None else None
     if files.attention is not None:
-        from nmt.plots.attention import check_picture  # importing matplotlib takes 0.3 s
-
         check_picture(files.attention)
     attention = AttentionOutput(translator, search) if files.alignments or files.attention else None
     warnings, n_lines = Warnings(), 0
@@ -109,7 +108,7 @@ def translate_file(
 
 
 def output_row(number: int, translation: Translation, scores: bool) -> bytes:
-    """Return the line of a translation of line `number` (from 1), with its scores or alone."""
+    """Return the line of a translation of line `number` (from 1), with or without its scores."""
     best = translation
     line = scored_line(number, best.score, best.log_prob, best.text) if scores else best.text
     return f"{line}\n".encode()
@@ -120,7 +119,7 @@ class _ConstraintFiles:
 
     def __init__(self, files: Files, glossary: Glossary | None) -> None:
         self._glossary = glossary
-        self._files = {path: _lines_of(path) for path in (files.prefixes, files.terms) if path is not None}
+        self._files = {path: read_lines(path) for path in (files.prefixes, files.terms) if path is not None}
         self._prefixes, self._terms = files.prefixes, files.terms
 
     def next_lines(self, window: Sequence[str]) -> list[Line]:
@@ -167,10 +166,8 @@ class AttentionOutput:
 
     def draw(self, path: Path) -> None:
         """Draw the first line that is not blank, or the first part of a line that was split. Raises DataError."""
-        from nmt.plots.attention import attention_picture
-
         if self._first is None:
-            raise DataError(f"{path}: not drawn, the text has no line that is not blank")
+            raise DataError(f"{path}: not drawn, all lines of the text are blank")
         part = self._first.parts[0]
         attention = attention_of(self._decoder, self._src, self._tgt, (part.src_ids, part.tgt_ids))
         title = "Attention, mean of the heads"
@@ -258,18 +255,12 @@ def input_windows(
         if sys.stdin is None:
             raise DataError("standard input is closed; name a file with --input")
         if sys.stdin.isatty() and sys.stderr.isatty():
-            say("waiting for lines to translate; Ctrl-D on an empty line ends")
+            say("waiting for lines to translate; end with Ctrl-D on an empty line")
         return windows(sys.stdin.buffer, "standard input", WINDOW, language=language, check=check)
     path = Path(source)
     if path.is_file() and (problem := lines_problem(path, beginning(path))):
-        say(f"warning: {path}: {problem}; its lines are translated as they stand")
-    return _windows_of(_lines_of(path, language))
-
-
-def _lines_of(path: Path, language: str | None = None) -> Iterator[str]:
-    if not path.exists():
-        raise DataError(f"{path}: no such file")
-    return read_lines(path, language)
+        say(f"warning: {path}: {problem}; its lines are translated as they are")
+    return _windows_of(read_lines(path, language))
 
 
 def _windows_of(lines: Iterator[str]) -> Iterator[list[str]]:

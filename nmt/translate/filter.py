@@ -30,9 +30,9 @@ from nmt.model.masks import Padded
 from nmt.model.precision import autocast
 from nmt.model.stacks import EncoderModel
 from nmt.runs.model import choose_precision, open_saved
-from nmt.text.lines import READ_TWICE
+from nmt.text.lines import READ_TWICE, read_aligned
 from nmt.text.tokenizer import Tokenizer, is_blank
-from nmt.translate.score import Numbers, Scored, cut_message, read_pairs
+from nmt.translate.score import Numbers, Scored, cut_message
 from nmt.translate.translator import Translator
 
 Floats = NDArray[np.float64]
@@ -43,7 +43,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 @dataclass(frozen=True)
 class PairScore:
-    """How good a pair is."""
+    """The scores of a pair."""
 
     value: float
     """From 0 to 1, the greater the better; 0 if a side is blank."""
@@ -101,7 +101,7 @@ def check_same_direction(translator: Translator, classifier: PairClassifier, nam
     """Raise ConfigError, which names the classifier's run, unless it has the same direction as the translator."""
     one, other = translator.config.data, classifier.config.data
     if one.direction != other.direction:
-        raise ConfigError([f"--classifier {name}: has learned pairs of {other.direction}, --run {one.direction}"])
+        raise ConfigError([f"--classifier {name}: was trained on pairs of {other.direction}, --run on {one.direction}"])
 
 
 def check_opposite(forward: Translator, reverse: Translator, name: Path) -> None:
@@ -139,7 +139,7 @@ def odds_score(log_odds: float) -> float:
 
 @dataclass(frozen=True)
 class PairClassifier:
-    """A model that was trained with `training.pair_task`: are two lines translations of each other?"""
+    """A model that was trained with `training.masked.pair_task`: are two lines translations of each other?"""
 
     model: EncoderModel
     config: Config
@@ -157,8 +157,8 @@ class PairClassifier:
         ConfigError if it has not learned the pair task.
         """
         saved = open_saved(path, checkpoint, weights)
-        if not saved.config.training.pair_task:
-            raise ConfigError([f"{path}: is no classifier of pairs: name a run with training.pair_task: true"])
+        if not saved.config.training.masked.pair_task:
+            raise ConfigError([f"{path}: not a classifier of pairs; name a run with training.masked.pair_task: true"])
         if saved.note is not None:
             say(saved.note)
         model, device = saved.model(), pick_device("auto")
@@ -245,7 +245,7 @@ class PairScores:
 
 
 def collect_scores(scored: Iterable[PairScore], out: IO[bytes] | None = None) -> PairScores:
-    """Return the scores, and write each as a line, as `score` of a training corpus reads them."""
+    """Return the scores, and write one per line, for `score` of a training corpus."""
     scores = PairScores()
     for number, pair in enumerate(scored, start=1):
         text = f"{pair.value:.6g}"
@@ -286,7 +286,7 @@ def best(scores: Floats, share: float) -> Mask:
 
 
 def at_least(scores: Floats, least: float) -> Mask:
-    """Return which pairs have this score or a greater one, and none with score 0."""
+    """Return which pairs have at least this score, always without those of score 0."""
     return (scores >= least) & (scores > 0)
 
 
@@ -309,9 +309,9 @@ def kept_message(scores: Floats, is_kept: Mask) -> str:
 def count_pairs(source: Path, target: Path) -> int:
     """Count the pairs of two files, reading them, so that bad text is found before hours of scoring.
 
-    Raises what `read_pairs` raises, and DataError if there are none, or a file can be read only once.
+    Raises what `read_aligned` raises, and DataError if there are none, or a file can be read only once.
     """
-    pairs = read_pairs(source, target)
+    pairs = read_aligned(source, target)
     for path in (source, target):
         with reading(path):
             open_regular(path, READ_TWICE).close()

@@ -26,7 +26,7 @@ class Generator:
         """n: lines to write for each beginning: the best of the beam, or samples. Raises ConfigError."""
         check_search(search, n)
         if unused := [name for name in ("lm", "mbr", "protect", "inline_terms") if _is_set(search, name)]:
-            raise ConfigError([f"search.{name}: is of translations, not of generated text" for name in unused])
+            raise ConfigError([f"search.{name}: applies to translations, not to generated text" for name in unused])
         self._tokenizer = language_model.tokenizer
         self._search, self._n = search, n
         self._max_pieces = search.max_length or language_model.config.data.max_pieces

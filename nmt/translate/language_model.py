@@ -61,7 +61,7 @@ class LanguageModel:
         if config.training.objective != "causal":
             raise ConfigError(
                 [
-                    f"{saved.path}: is no language model (training.objective: causal), it has learned "
+                    f"{saved.path}: is not a language model (training.objective: causal), but was trained with "
                     f"{config.training.objective}"
                 ]
             )

@@ -102,7 +102,7 @@ def _bleu(texts: Sequence[Sequence[int]]) -> Floats:
 
 
 def _ngrams(texts: Sequence[Sequence[int]], max_order: int) -> Iterator[tuple[Ints, Floats]]:
-    """Yield for each order the number of n-grams of each text (N,) and of common n-grams of each two texts (N, N)."""
+    """Yield for each order the number of n-grams of each text (N,), and of those common to two texts (N, N)."""
     lengths = np.array([len(text) for text in texts])
     symbols = np.concatenate([np.asarray(text, dtype=np.int64) for text in texts])
     owner = np.repeat(np.arange(len(texts)), lengths)  # (C,) the text of each symbol

@@ -8,35 +8,31 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from nmt.config import SearchConfig
 from nmt.console import Progress, say
 from nmt.errors import ConfigError, DataError
-from nmt.files.read import remove_tree
-from nmt.files.write import Lock, open_output, refuse_overwriting
+from nmt.files.write import open_output, refuse_overwriting, work_directory, writing
 from nmt.layout import RunDir
 from nmt.model.device import pick_device
 from nmt.model.precision import float32_library, use_float32_library
 from nmt.runs.folder import fingerprint
 from nmt.runs.model import Saved, choose_precision
-from nmt.tasks.perform import Done, Engine, Json, Task, run_all
+from nmt.tasks.perform import TEXT, Engine, Json, Task, join, run_all
 from nmt.text.profile import Profiles, checked
 from nmt.translate.files import Warnings, input_windows, output_row
 from nmt.translate.translator import Translator, open_ensemble
 from nmt.translate.types import Line, check_search
 
-TEXT, TRANSLATED = "text", "translated"
-
 
 class Arithmetic(BaseModel):
-    """How a model computes: chosen once, as it might be chosen otherwise elsewhere."""
+    """How a model computes: chosen once, because another machine might choose differently."""
 
     device: str
     precision: str
@@ -71,7 +67,7 @@ class Models(BaseModel, frozen=True):
         """Read them again. Raises DataError if they are others by now, and what `open_ensemble` raises."""
         saved = open_ensemble(self.paths, self.checkpoint, self.weights)
         if tuple(fingerprint(each.weights.tensors) for each in saved) != self.fingerprints:
-            raise DataError(f"{', '.join(self.paths)}: has other weights than a moment ago; start again")
+            raise DataError(f"{', '.join(self.paths)}: its weights have changed since the start; run the command again")
         return saved
 
 
@@ -101,78 +97,45 @@ def translate_in_parts(
     """
     check_search(search, n_best)
     refuse_overwriting((target,), (source,))
-    with _locked(target) as work:
-        parts = _write_parts(work, source, models)
+    if target.is_dir() or not target.parent.is_dir():
+        with open_output(target):  # which says what is wrong
+            pass
+    with work_directory(target.with_name(f"{target.name}.work"), "translates") as work:
         of_models: Json = {"models": models.model_dump(mode="json")}
         [choice] = run_all(engine, work, [Task("arithmetic", choose_arithmetic, of_models)])
         arithmetic = Arithmetic.model_validate(choice.summary)
         request = _Request(
             models=models, arithmetic=arithmetic, search=search, n_best=n_best, scores=scores or n_best > 1
         ).model_dump(mode="json")
-        tasks = [
-            Task(f"{TRANSLATED}/{part.name}", translate_part, {"first": part.first, "request": request}, part.digest)
-            for part in parts
-        ]
-        n_lines = {part.name: part.n_lines for part in parts}
-        with Progress("translating", sum(n_lines.values())) as progress:
-            results = run_all(engine, work, tasks, lambda done: progress.add(n_lines[done.folder.name]))
-        warnings = _join(target, results)
-        remove_tree(work)
+        tasks = _write_parts(work, source, models, request)
+        with Progress("translating", len(tasks), "parts") as progress:
+            results = run_all(engine, work, tasks, lambda _: progress.add())
+        warnings = Warnings()
+        for done in results:
+            warnings.merge(TypeAdapter(Warnings).validate_python(done.summary["warnings"]))
+        join(results, target)
     for message in warnings.lines():
         say(message)
 
 
-@contextmanager
-def _locked(target: Path) -> Iterator[Path]:
-    """Give the folder of work beside the output, held by this process alone."""
-    if target.is_dir() or not target.parent.is_dir():
-        with open_output(target):  # which says what is wrong
-            pass
-    work = target.with_name(f"{target.name}.work")
-    if work.exists() and not (work / "lock").exists():
-        raise DataError(f"{work}: is in the way of a folder for the parts; move it, or name another output")
-    try:
-        work.mkdir(exist_ok=True)
-        lock = Lock(work / "lock", "translates")
-    except OSError as error:
-        raise DataError(f"{work}: cannot be written: {error.strerror}") from error
-    try:
-        yield work
-    finally:
-        if not (work / TRANSLATED).exists():  # nothing to go on with, or all is joined
-            remove_tree(work)
-        lock.release()
+def _write_parts(work: Path, source: Path, models: Models, request: Json) -> list[Task]:
+    """Divide the text into files of `WINDOW` lines, and return a task for each.
 
-
-@dataclass(frozen=True)
-class _Part:
-    name: str
-    first: int
-    """Number of the first line, from 0."""
-    n_lines: int
-    digest: str
-
-
-def _write_parts(work: Path, source: Path, models: Models) -> list[_Part]:
-    """Divide the text into files of `WINDOW` lines. Raises DataError, also for any line that is not UTF-8."""
-    folder, parts, first = work / "source", list[_Part](), 0
+    Raises DataError, also for any line that is not UTF-8.
+    """
+    folder, tasks, first = work / "source", list[Task](), 0
     # runs and exported directories alike have their tokenizer there
-    profiles, text = (
-        Profiles.load(RunDir(Path(models.paths[0])).tokenizer.profiles),
-        input_windows(source, models.language),
-    )
-    try:
+    profiles = Profiles.load(RunDir(Path(models.paths[0])).tokenizer.profiles)
+    with writing(folder):
         folder.mkdir(exist_ok=True)
-        for index, window in enumerate(checked(text, profiles, models.language)):
-            content = "".join(f"{line}\n" for line in window).encode()
-            path = folder / f"{index:06d}"
-            if not (path.is_file() and path.read_bytes() == content):
+        for window in checked(input_windows(source, models.language), profiles, models.language):
+            content, path = "".join(f"{line}\n" for line in window).encode(), folder / f"{len(tasks):06d}"
+            if not (path.is_file() and path.read_bytes() == content):  # a worker that was left behind may read it
                 path.write_bytes(content)
-            parts.append(_Part(path.name, first, len(window), hashlib.sha256(content).hexdigest()))
+            arguments, version = {"first": first, "request": request}, hashlib.sha256(content).hexdigest()
+            tasks.append(Task(f"translated/{path.name}", translate_part, arguments, version))
             first += len(window)
-    except OSError as error:
-        raise DataError(f"{error.filename or folder}: {error.strerror}") from error
-    return parts
+    return tasks
 
 
 def choose_arithmetic(folder: Path, arguments: Json) -> Json:  # noqa: ARG001 (a task's)
@@ -205,25 +168,7 @@ def translate_part(folder: Path, arguments: Json) -> Json:
 @functools.lru_cache(maxsize=1)
 def _translator(models: Models, device: str, precision: str) -> Translator:
     if device == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(["there is no GPU, but it was begun with one; remove the folder OUTPUT.work to begin again"])
+        raise ConfigError(
+            ["it was begun with a GPU, and there is none now; remove the folder OUTPUT.work to begin again"]
+        )
     return Translator.of(models.open(), pick_device(device), precision)
-
-
-class _Summary(BaseModel):
-    """The summary of a part."""
-
-    rows: int
-    warnings: Warnings
-
-
-def _join(target: Path, parts: Sequence[Done]) -> Warnings:
-    """Write the translations of all parts, in order; return their warnings. Raises DataError."""
-    warnings = Warnings()
-    with open_output(target) as out:
-        for part in parts:
-            text, summary = (part.folder / TEXT).read_bytes(), _Summary.model_validate(part.summary)
-            if text.count(b"\n") != summary.rows:
-                raise DataError(f"{part.folder}: damaged while it was used; start again, and it is translated again")
-            out.write(text)
-            warnings.merge(summary.warnings)
-    return warnings

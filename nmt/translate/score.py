@@ -11,11 +11,9 @@ from pathlib import Path
 
 from nmt.config import SearchConfig
 from nmt.console import Progress
-from nmt.errors import DataError
 from nmt.files.write import open_output
 from nmt.search.forced import ForcedDecoder
 from nmt.search.step import length_penalty
-from nmt.text.lines import read_aligned, read_lines
 from nmt.text.tokenizer import Tokenizer, is_blank
 from nmt.translate.types import WINDOW
 
@@ -103,24 +101,6 @@ class PairScorer:
 
 
 # --- files ----------------------------------------------------------------------------------------
-
-
-def read_pairs(source: Path, reference: Path) -> Iterator[tuple[str, str]]:
-    """Yield line n of one file with line n of the other.
-
-    Raises DataError if one is missing, is not UTF-8 text, or, at the end, if one has more lines.
-    """
-    for path in (source, reference):
-        if not path.exists():
-            raise DataError(f"{path}: no such file")
-    return read_aligned(source, reference)
-
-
-def read_text(path: Path) -> Iterator[str]:
-    """Yield the lines of a file. Raises DataError if it is missing or is not UTF-8 text."""
-    if not path.exists():
-        raise DataError(f"{path}: no such file")
-    return read_lines(path)
 
 
 def write_scores(scored: Iterable[Scored], target: Path | str, tokens: bool = False, noun: str = "pair") -> Totals:

@@ -40,7 +40,7 @@ SMALL_STEP = 2**25
 
 
 def threads_for(multiplications: int) -> AbstractContextManager[None]:
-    """Run decoding steps of so many multiplications on one of PyTorch's threads if they are small.
+    """Run decoding steps of this many multiplications on one of PyTorch's threads if they are small.
 
     Several threads wait for each other after each operation, and where another program has one of their cores that
     takes several times as long as the work.
@@ -195,7 +195,7 @@ class NativeSearcher:
         if has_terms and not takes_terms(search):
             raise ConfigError([NO_TERMS])
         if search.coverage_penalty and not all(isinstance(model, Transformer) for model in self.models):
-            raise ConfigError(["search.coverage_penalty: model.kind: decoder has no attention to a source of its own"])
+            raise ConfigError(["search.coverage_penalty: model.kind: decoder has no cross-attention"])
         if search.lm is not None and language not in self._fused(search.lm).languages:
             learned = " and ".join(self._fused(search.lm).languages)
             raise ConfigError([f"search.lm: {search.lm} is a language model of {learned}, translations are {language}"])

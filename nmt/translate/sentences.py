@@ -12,7 +12,7 @@ from nmt.search.constrained import n_within, term_ids, total_length
 from nmt.search.step import Hypothesis, length_penalty
 from nmt.text.constraints import Glossary, constraint_spans
 from nmt.text.inline import encode_marked, mark_terms
-from nmt.text.split import join, split
+from nmt.text.split import join, n_sentences, split
 from nmt.text.tokenizer import Tokenizer, Tokenizers, is_blank
 from nmt.translate.mbr import choose
 from nmt.translate.types import BLANK, MAX_PARTS, NO_TERMS, Line, Part, Sentence, Translation, takes_terms
@@ -43,13 +43,13 @@ class Segmenter:
         first: the number of the first line, from 0. Raises ConfigError for terms that this kind of search does not
         support, DataError if prefix and terms of a line are too long for the model.
         """
-        stays_whole = 0 if search.split == "always" else self._max_pieces
         encoded = self._src.encode_all(["" if is_blank(line.text) else line.text for line in lines])
         by_line = []
         for number, (line, line_ids) in enumerate(zip(lines, encoded, strict=True), start=first):
-            is_long = search.split != "never" and len(line_ids) > stays_whole
-            if is_long and not line.terms:
-                parts = split(line.text, self._n_pieces, self._max_pieces, stays_whole)
+            needs_split = len(line_ids) > self._max_pieces or (search.split == "always" and n_sentences(line.text) > 1)
+            needs_split = needs_split and search.split != "never"
+            if needs_split and not line.terms:
+                parts = split(line.text, self._n_pieces, self._max_pieces, 0)
                 ids_of_parts = self._src.encode_all([text for text, _ in parts])
             else:
                 parts, ids_of_parts = [(line.text, "")], [line_ids]
@@ -79,7 +79,7 @@ class Segmenter:
                     phrases=phrases,
                     n_ordered=n_ordered,
                     cut=len(ids) > self.max_length,
-                    whole=is_long and len(parts) == 1,
+                    whole=needs_split and len(parts) == 1,
                 )
                 sentences.append(sentence)
             by_line.append(sentences)

@@ -127,7 +127,7 @@ class Translator:
         such as beam=1. Raises ConfigError for settings that do not exist or are incompatible, DataError for a glossary.
         """
         if isinstance(texts, str):
-            raise TypeError("translate takes a list of texts, found one text: give [text]")
+            raise TypeError("translate takes a list of texts, found a single text; write [text]")
         search = self.search_settings(settings)
         terms = Glossary.of(glossary, self.config.data.tgt) if glossary is not None else None
         n_wanted = 1 if n_best is None else n_best

@@ -40,7 +40,7 @@ PIPE, ZERO = (f"f() {{ rm -f $1; {command} $1; }}; f" for command in ("mkfifo", 
 MUCH_TEXT = """seq 1000000 1300000 > text/more.aa; rev text/more.aa > text/more.bb
 config train.aa more.aa; config train.bb more.bb"""
 WHILE_IT_PREPARES = f"""{PREPARE_NEW} &
-while [ ! -s .new.partial/cleaned.aa ]; do sleep 0.1; done; """
+while [ ! -s .new.work/lock ]; do sleep 0.1; done; """
 
 USAGE = (
     Case("no arguments", "", "nmt", n_lines=None),
@@ -143,7 +143,7 @@ TEXT = (
     Case("development set: only blank lines", "for x in aa bb; do yes '' | head -n 5 > text/dev.$x; done", PREPARE_NEW),
     Case("development set: both sides the same", "cp text/dev.aa text/dev.bb", PREPARE_NEW, 0, 0,
          writes=True),
-    Case("development set: a share of nothing", "", f"{PREPARE_NEW} --set data.valid=1e-9", said="take a larger share"),
+    Case("development set: a share of nothing", "", f"{PREPARE_NEW} --set data.valid=1e-9", said="use a larger share"),
     Case("development set: more lines than are held", "", f"{PREPARE_NEW} --set data.valid=1000000"),
     Case("development set: a file name", "", f"{PREPARE_NEW} --set data.valid=text/dev.aa", said="opus or hub"),
     Case("development set: split off", "", f"{PREPARE_NEW} --set data.valid=300", 0, 0, writes=True),
@@ -224,7 +224,7 @@ TUNING = (
     Case("tuning: an optimizer that is gone", "", f"{TRAIN_NEW} --set training.optimizer=schedule_free"),
     Case("tuning: both directions with two vocabularies", "", f"{TRAIN_NEW} --set tokenizer.joint=false "
          "--set model.tie_embeddings=target --set training.both_directions=true"),
-    Case("tuning: BPE-dropout of 1", "", f"{TRAIN_NEW} --set training.src_bpe_dropout=1"),
+    Case("tuning: BPE-dropout of 1", "", f"{TRAIN_NEW} --set training.bpe_dropout=1"),
     Case("translate: a moving average that is not there", "", f"{TRANSLATE} --weights ema"),
 )
 SWEEPS = (
@@ -236,7 +236,7 @@ SWEEPS = (
     Case("sweep: a value twice", "", "nmt sweep c.yaml --grid training.seed=1,1"),
     Case("sweep: no data directory", "", "nmt sweep c.yaml --grid training.seed=1 --data nowhere"),
     Case("sweep: text that is not there", "rm text/train.bb; rm -r data", "nmt sweep c.yaml --grid training.seed=1,2",
-         n_lines=None, said="nmt: nothing is trained: .*train.bb: no such file", writes=True),
+         n_lines=None, said="nmt: cannot train: .*train.bb: no such file", writes=True),
     Case("sweep: into a run", "", "nmt sweep c.yaml --grid training.seed=1 --dir runs/tiny"),
     Case("sweep: into a read-only folder", "mkdir r; chmod 500 r",
          "nmt sweep c.yaml --grid training.seed=1 --dir r/new"),
@@ -436,12 +436,12 @@ STRANGERS = (  # what is linked away is in `victim`, and must not change
          said="a device"),
     Case("stranger: /dev/zero as selected.json", f"{ZERO} runs/tiny/selected.json", TRANSLATE, said="a device"),
     Case("stranger: weights of a terabyte", "truncate -s 1T $last/weights.safetensors", f"{TRANSLATE} --checkpoint 4",
-         said="where its header promises"),
+         said="but its header says"),
     Case("stranger: state.json of a terabyte", "truncate -s 1T $last/state.json", f"{TRANSLATE} --checkpoint 4",
          said="more than such a file has"),
     Case("stranger: ids are a pipe", f"{PIPE} data/train.aa.ids.npy", TRAIN_NEW),
-    Case("stranger: the partial directory is a link",
-         "mkdir victim; echo mine > victim/kept; ln -s victim .new.partial", PREPARE_NEW, said="a symbolic link"),
+    Case("stranger: the directory of unfinished work is a link",
+         "mkdir victim; echo mine > victim/kept; ln -s victim .new.work", PREPARE_NEW, said="a symbolic link"),
     Case("stranger: an output's .part is a link", "echo mine > kept; ln -s kept out.part",
          f"{TRANSLATE} --output out; grep -q mine kept", 0, None, writes=True),
     Case("text: a pipe", f"{PIPE} text/train.aa", PREPARE_NEW, said="a pipe"),

@@ -17,8 +17,7 @@ from nmt.evaluate.metrics import corpus_score
 from nmt.layout import RunDir
 from nmt.process import set_up
 from nmt.runs.folder import load_folder
-from nmt.share.engine import Engine, engine_translator
-from nmt.share.engine_check import compare_translations
+from nmt.share.engine import Engine, compare_translations, engine_translator
 from nmt.share.export import Request, export
 from nmt.text.lines import read_aligned
 from nmt.translate.translator import Translator

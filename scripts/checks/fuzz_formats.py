@@ -34,7 +34,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 
-from nmt.config import Source
+from nmt.config.source import Source, TrainFiles
 from nmt.errors import ConfigError, DataError
 from nmt.prepare.parts import cut_aligned, read_range
 from nmt.prepare.sources import open_source
@@ -115,7 +115,7 @@ def check_message(message: str, folder: Path) -> None:
 
 def check_ranges(source: Source, folder: Path, pairs: Pairs | None) -> None:
     """Raise FindingError unless aligned files, cut into ranges as `nmt prepare` does, give the same; None: an error."""
-    if source.files is None or any(name.endswith(tuple(COMPRESSIONS)) for name in source.files.values()):
+    if not isinstance(source, TrainFiles) or any(name.endswith(tuple(COMPRESSIONS)) for name in source.files.values()):
         return
     first, second = (folder / source.files[language] for language in LANGUAGES)
     try:

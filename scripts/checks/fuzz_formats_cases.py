@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from nmt.config import Source
+from nmt.config.source import Source, TrainFiles, TrainPath
 from nmt.prepare.pairs import parse_score
 from scripts.checks.fuzz_formats_files import ARCHIVES, COMPRESSIONS, FORMATS, LANGUAGES, archived, damage
 
@@ -58,7 +58,7 @@ def make_case(kind: str, number: int, seed: int, folder: Path) -> Case:
         settings["score"] = "score"
     if b'{"translation"' in good:
         settings["column"] = "translation"
-    source = Source.model_validate(settings)
+    source = TrainPath.model_validate(settings)
     expected = None if is_outside and outer == ".tar" else _expected(kind, inner, source)  # it has no checksums
     return Case(source, n_damages, kind == "moses" or (is_outside and outer != ".tar"), expected)
 
@@ -82,7 +82,7 @@ def _aligned_case(rng: random.Random, folder: Path, other: bytes, n_damages: int
     expected = None
     if len(lines[0]) == len(lines[1]):
         expected = [(_text(one), _text(two)) for one, two in zip(*lines, strict=True)]
-    return Case(Source(files=files), n_damages, expected=expected)
+    return Case(TrainFiles(files=files), n_damages, expected=expected)
 
 
 # --- what must be found -------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def _text(line: bytes) -> str:
     return line.decode(errors="replace")
 
 
-def _expected(kind: str, content: bytes, source: Source) -> Pairs | None:
+def _expected(kind: str, content: bytes, source: TrainPath) -> Pairs | None:
     """Return the pairs of a file that has records in lines, None if that is not known."""
     rows = [line for line in _lines(content) if line.strip()]
     if kind == "tsv" and rows and rows[0] == b"de\ten\tscore":

@@ -143,7 +143,7 @@ def matching(work: Path, pattern: str) -> list[Path]:
 
 def workers_of(driver: subprocess.Popen[bytes], work: Path) -> list[int]:
     """Return the processes that write now, by the names of their folders; none of an earlier driver's."""
-    folders = [path for path in matching(work, "*.part-*-*-*") if not path.name.endswith("-old")]
+    folders = [path for path in matching(work, "*.part-*-*-*") if not path.name.endswith(".old")]
     pids = {int(path.name.split("-")[-2]) for path in folders}
     return [pid for pid in sorted(pids) if pid != driver.pid and Path(f"/proc/{pid}").exists()]
 

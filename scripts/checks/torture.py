@@ -54,18 +54,19 @@ SETTINGS = {
     "plain": (),
     "all": (
         "training.init_from=before", "training.both_directions=true", "training.freeze=[cross_attention]",
-        "training.consistency=simcut", "training.src_bpe_dropout=0.1", "training.tgt_bpe_dropout=0.1",
+        "training.consistency=simcut", "training.bpe_dropout=0.1",
         "training.ema=0.95", "training.optimizer=adamw", "training.weight_decay=0.01",
     ),
     "rdrop": (
         "training.schedule=constant", "training.cooldown=0", "training.peak_lr=3e-3",
         "training.consistency=rdrop", "training.consistency_weight=5",
-        "training.tgt_bpe_dropout=0.2",
+        "training.bpe_dropout=0.2",
     ),
     "denoising": ("training.objective=denoising", "training.consistency=simcut", "training.ema=0.95"),
     "pretrain": (
-        "training.objective=masked", "training.pair_task=true", "training.mask_words=true", "model.kind=encoder",
-        "training.pair_negatives=[shuffled, cut, replaced, number, copied]", "model.segments=true",
+        "training.objective=masked", "training.masked.pair_task=true", "training.masked.mask_words=true",
+        "model.kind=encoder",
+        "training.masked.pair_negatives=[shuffled, cut, replaced, number, copied]", "model.segments=true",
         "training.max_tokens=600", "training.ema=0.95", "training.consistency=simcut",
     ),
 }  # fmt: skip

@@ -22,7 +22,7 @@ arm() {
     # SimCut for half an hour, with one thing changed
     brief) steps=1480 warmup=280 ;;
     brief-4k) pieces=4000 steps=1650 warmup=310 ;; # a smaller softmax: more updates in the same time
-    brief-bpe) steps=1480 warmup=280 more=(--set training.src_bpe_dropout=0.1 --set training.tgt_bpe_dropout=0.1) ;;
+    brief-bpe) steps=1480 warmup=280 more=(--set training.bpe_dropout=0.1) ;;
     brief-post) steps=1480 warmup=280 more=(--set model.norm=post) ;;
     *) echo "$0: no such arm: $1" >&2; exit 2 ;;
   esac

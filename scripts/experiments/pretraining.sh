@@ -8,7 +8,7 @@
 #   alone   1,000 of translation by a decoder alone, with as many parameters (docs/pretraining.md)
 #   pairs   500 of denoising both sides of the pairs, then 1,000 of translation
 #   mono    500 of denoising the pairs and the monolingual text, then 1,000 of translation
-#   span    as mono, but each line has one masked span, which alone is learned (training.noise: span)
+#   span    as mono, but each line has one masked span, which alone is learned (training.denoising.noise: span)
 #   masked  1,400 of masked language modelling of both languages, then 1,000 of translation with that encoder
 #   causal  1,100 of a language model of the target language, then 1,000 of translation with that decoder
 #   back    500 of translation en-de, then 850 of the pairs, twice, and the English text with its translations
@@ -87,7 +87,7 @@ for arm in "$@"; do
       run "$arm" --init-from "$runs/denoising-$arm-$seed" --set training.max_steps=1000
       ;;
     span)
-      learn denoising-span denoising translation 500 --set training.noise=span
+      learn denoising-span denoising translation 500 --set training.denoising.noise=span
       run span --init-from "$runs/denoising-span-$seed" --set training.max_steps=1000
       ;;
     masked)

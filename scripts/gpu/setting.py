@@ -160,7 +160,7 @@ class Check:
 
     def updates(self, update_tokens: int, pairs: Pairs | None = None) -> EpochUpdates:
         """The updates of an epoch of some pairs, by default of those for translation."""
-        return epoch_updates((pairs or self.pairs).lengths, BatchPlan(update_tokens, 30_000, 1), 0)
+        return epoch_updates((pairs or self.pairs).lengths, BatchPlan(update_tokens, 1), 0)
 
     def learned(self, config: Config) -> Pairs:
         """The pairs that a configuration learns from, before they are modified for an update."""

@@ -23,29 +23,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.config import DataConfig, Source
+from nmt.config import DataConfig
 from nmt.config.clean import CleanConfig
+from nmt.config.source import TrainFiles
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
-from nmt.prepare.cleaning.corpus_filters import SAMPLE_PAIRS, corpus_filters
+from nmt.prepare.cleaning.filters import SAMPLE_PAIRS, corpus_filters
 from nmt.prepare.cleaning.grouping import groupings
 from nmt.prepare.pairs import SentencePair
 from nmt.prepare.suspicions import Sample, suspicions
 
 NOISY = CleanConfig(
-    repair_encoding=True,
-    repair_entities=True,
-    repair_control=True,
-    unicode_form="NFC",
-    repair_spaces=True,
-    copied="normal",
-    broken=True,
+    repair=["encoding", "entities", "control", "spaces", "NFC"],
+    drop=["copied", "broken", "shouted", "links", "tags", "language"],
     max_words=150,
     max_word_chars=40,
-    shouted=True,
     min_script=0.5,
-    same_links=True,
-    same_tags=True,
-    language=True,
     max_ratio_spread=6,
     misaligned=0.03,
     near_duplicates=True,
@@ -254,7 +246,7 @@ def damaged_as_a_whole(pairs: Sequence[Pair], foreign: dict[str, list[str]]) -> 
 def whole_table(pairs: Sequence[Pair], foreign: dict[str, list[str]], languages: tuple[str, str]) -> Iterator[str]:
     """Yield for each kind of damage what is warned of."""
     signs = {"shifted": "shift", "at random": "pairs", "encoding": "encoding", "do not look like": "language"}
-    config = DataConfig(direction="-".join(languages), train=[Source(files=dict.fromkeys(languages, "train"))])
+    config = DataConfig(direction="-".join(languages), train=[TrainFiles(files=dict.fromkeys(languages, "train"))])
     held_out = Sample.of(pairs[::40])
     for name, made in damaged_as_a_whole(pairs, foreign).items():
         cleaner = Cleaner(config, "train.0", HeldOut.of([]))
@@ -289,7 +281,7 @@ def main() -> None:
         sys.modules["py3langid"] = None  # type: ignore[assignment]  # importing it fails
     first, second = languages = (min(options.src, options.tgt), max(options.src, options.tgt))
     clean = NOISY.model_copy(update=dict.fromkeys(options.without))
-    source = Source(files={first: "train", second: "train"})
+    source = TrainFiles(files={first: "train", second: "train"})
     config = DataConfig(direction=f"{first}-{second}", train=[source], clean=clean)
     foreign = {path.suffix[1:]: path.read_text(encoding="utf-8").split("\n")[:-1] for path in options.foreign}
     for folder in options.folder:

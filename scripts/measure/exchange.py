@@ -58,7 +58,7 @@ def settings(update_tokens: int) -> Config:
 def work(options: argparse.Namespace) -> None:
     """Make the updates of one rank; rank 0 prints the tables."""
     pairs, config = Pairs(Lines(), "de", "en"), settings(options.update_tokens)
-    updates = epoch_updates(pairs.lengths, BatchPlan(options.update_tokens, PAIRS, seed=1), epoch=0)
+    updates = epoch_updates(pairs.lengths, BatchPlan(options.update_tokens, seed=1, pool_pairs=PAIRS), epoch=0)
     with joined() as world:
         session = make_session(config, pairs, updates, options.precision, world, VOCABULARY)
         objective = Objective(session.model, config.training)

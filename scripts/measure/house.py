@@ -196,19 +196,25 @@ def print_settings() -> None:
 
     n = 0
     for role in ("train", "valid", "test", "mono"):
+        own = {name for one in _classes(DataConfig.model_fields[role].annotation)
+               if issubclass(one, BaseModel) for name in one.model_fields}  # fmt: skip
         for keys in SOURCES.values():
-            least = {key: SAMPLES[key] for key in keys}
-            if role == "mono":
-                least = {key: {"aa": "a"} if key == "files" else value for key, value in least.items()}
+            if keys[0] not in own:
+                continue  # no class has the key
+            samples = SAMPLES | ({"sha256": {"aa": "0" * 64, "bb": "0" * 64}} if "files" in keys else {})
+            if role == "mono":  # mappings name one language
+                samples |= {
+                    key: {"aa": value["aa"]} for key, value in samples.items() if isinstance(value, dict) and value
+                }
+            least = {key: samples[key] for key in keys}
             try:
                 source = data(role, least)
             except ValidationError:
                 n += 1  # the kind itself
                 continue
             for key in set(type(source).model_fields) - set(least):
-                value = {"aa": "0" * 64, "bb": "0" * 64} if key == "sha256" and "files" in least else SAMPLES[key]
                 try:
-                    data(role, {**least, key: value})
+                    data(role, {**least, key: samples[key]})
                 except ValidationError:
                     n += 1
     print(f"{len(settings):>8}  settings (distinct names)")

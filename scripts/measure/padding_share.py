@@ -16,7 +16,7 @@ from nmt.layout import DataDir
 
 def padding_share(pairs: Pairs, update_tokens: int) -> float:
     """Return the share of padding among all positions of an epoch's micro-batches."""
-    plan = BatchPlan(update_tokens, pool_pairs=30_000, seed=1)
+    plan = BatchPlan(update_tokens, seed=1)
     positions = 0
     for update in epoch_updates(pairs.lengths, plan, epoch=0):
         for rows in pairs.lengths.split(update.rows, 2 * update_tokens):

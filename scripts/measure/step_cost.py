@@ -144,7 +144,7 @@ def make_session(
 @cache  # one point is in both panels
 def measure(pairs: Pairs, precision: str, width: int, update_tokens: int, repeat: int, seconds: float) -> Point:
     """Time the steps of a point: `repeat` times, and again until `seconds` have passed or it is ten times as often."""
-    planned = epoch_updates(pairs.lengths, BatchPlan(update_tokens, PAIRS, seed=1), epoch=0)[:UPDATES]
+    planned = epoch_updates(pairs.lengths, BatchPlan(update_tokens, seed=1, pool_pairs=PAIRS), epoch=0)[:UPDATES]
     session, updates = make_session(settings(width, update_tokens), pairs, planned, precision), list(planned)
     with FlopCounterMode(display=False) as counter:
         go_through(session, updates)

@@ -34,7 +34,7 @@ def serve(data: Path | None, precision: str) -> None:
     from scripts.measure.step_cost import UPDATE_TOKENS, WIDTH, Lines, make_session, settings
 
     pairs = Pairs(Lines() if data is None else Corpus.open(DataDir(data)).split("train"), "de", "en")
-    updates = epoch_updates(pairs.lengths, BatchPlan(UPDATE_TOKENS, len(pairs), seed=1), epoch=0)
+    updates = epoch_updates(pairs.lengths, BatchPlan(UPDATE_TOKENS, seed=1, pool_pairs=len(pairs)), epoch=0)
     session = make_session(settings(WIDTH, UPDATE_TOKENS), pairs, updates, precision)
     for number, _ in enumerate(sys.stdin):
         update = updates[number % len(updates)]

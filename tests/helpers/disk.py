@@ -117,9 +117,9 @@ class Deaths:
             if path.is_file() and length < path.stat().st_size:
                 os.truncate(copy / path.relative_to(self.watched), length)
         for source, target, old in reversed(self._renamed):
-            now = copy / target.relative_to(self.watched)
-            if now.exists():
-                now.rename(copy / source.relative_to(self.watched))
+            before, now = (copy / path.relative_to(self.watched) for path in (source, target))
+            if now.exists() and not before.exists():  # else it was not renamed, as something was in the way
+                now.rename(before)
             if old is not None:
                 now.write_bytes(old)
 

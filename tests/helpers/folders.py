@@ -42,10 +42,13 @@ class Folder:
             tree.setdefault(section, {})[name] = value
         return check_config(tree, "test.yaml")
 
-    def prepare(self, tokenizer_from: Path | None = None, sizes: Sizes = SIZES, **changes: Any) -> str:
+    def prepare(
+        self, tokenizer_from: Path | None = None, sizes: Sizes = SIZES, force: bool = False, **changes: Any
+    ) -> str:
         """Run it; what it said."""
         self.said.clear()
-        prepare(self.config(**changes), self.data, tokenizer_from, echo=self.said.append, sizes=sizes)
+        config = self.config(**changes)
+        prepare(config, self.data, tokenizer_from, echo=self.said.append, sizes=sizes, force=force)
         return "\n".join(self.said)
 
     def corpus(self) -> Corpus:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from command import Result
 
@@ -34,3 +35,19 @@ def check(result: Result, statuses: tuple[int, ...] = (0, 2)) -> None:
     if result.status != 0:
         assert result.err.splitlines()[-1].startswith("nmt: "), result.err
     assert "Traceback" not in result.err
+
+
+def put_somewhere(tree: Any, value: object, choose: Callable[[list[Any]], Any]) -> None:
+    """Put a value into a place of nested lists and mappings that is chosen, or leave what is there out (None)."""
+    spots: list[tuple[Any, Any]] = []
+    nodes = [tree]
+    for node in nodes:
+        for key in node if isinstance(node, dict) else range(len(node)):
+            spots.append((node, key))
+            if isinstance(node[key], (dict, list)):
+                nodes.append(node[key])
+    node, key = choose(spots)
+    if value is None:
+        del node[key]
+    else:
+        node[key] = value

@@ -13,7 +13,6 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from loopback import serving
-from xet_server import XetStore
 
 Files = dict[str, bytes]
 
@@ -45,8 +44,6 @@ class Hub:
         """Part of a path -> the statuses with which the next requests for it are refused; 0 cuts the connection."""
         self.lost: dict[str, list[int]] = {}
         """The same, but the requests are carried out first, and only the answer is lost."""
-        self.xet: XetStore | None = None
-        """Where large files are uploaded to by Xet, which is what a client does that has it."""
 
     def add(self, repository: str, revision: str, files: Files) -> str:
         """Put files at a revision; returns the commit."""
@@ -116,10 +113,6 @@ class _Handler(BaseHTTPRequestHandler):
                 return
         lost = (statuses for part, statuses in self.hub.lost.items() if part in path and statuses)
         self._instead = next(lost, [0]).pop(0)
-        xet = self.hub.xet
-        if xet is not None and (answer := xet.answer(self.hub.endpoint, path, body, self._stored(path))):
-            self._send(*answer)
-            return
         if path.startswith("/api/repos/create") or "/preupload/" in path or "/commit/" in path or _LFS.fullmatch(path):
             self._write(path, body)
         elif path.startswith("/stored/"):
@@ -133,11 +126,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._api(match["repository"], match["what"], match["rest"], body)
         else:
             self._refuse("EntryNotFound", f"no such page: {path}")
-
-    def _stored(self, path: str) -> dict[str, bytes] | None:
-        """Where those who may write put large files; None for others."""
-        token = "for-xet" if path.startswith("/cas/") else self.hub.token
-        return self.hub.stored if self.headers.get("Authorization") == f"Bearer {token}" else None
 
     def _write(self, path: str, body: bytes) -> None:
         """Answer a request of those who may write."""

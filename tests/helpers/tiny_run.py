@@ -10,6 +10,7 @@ import torch
 
 from nmt.config import Config, SearchConfig
 from nmt.config.load import dump_config, load_config
+from nmt.config.training import MaskedConfig
 from nmt.layout import RUN_FORMAT, RunDir
 from nmt.model.stacks import EncoderModel
 from nmt.model.transformer import Model, Transformer
@@ -83,7 +84,9 @@ def write_run(path: Path, config: Config, tokenizer: Tokenizer, model: Model, st
 def write_classifier(path: Path, tokenizer: Tokenizer, direction: str = "de-en", seed: int = 5) -> Path:
     """A run of an untrained classifier of pairs."""
     config = tiny_config(kind="encoder")
-    training = config.training.model_copy(update={"objective": "masked", "pair_task": True, "max_tokens": 2048})
+    training = config.training.model_copy(
+        update={"objective": "masked", "masked": MaskedConfig(pair_task=True), "max_tokens": 2048}
+    )
     data = config.data.model_copy(update={"direction": direction})
     torch.manual_seed(seed)
     model = EncoderModel(config.model, len(tokenizer), n_classes=2)

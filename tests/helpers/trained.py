@@ -47,7 +47,7 @@ def session_of(tiny_data: Path, text: Path, run: Path, **training: object) -> Se
 
 def first_update(session: Session):
     settings = session.config.training
-    plan = BatchPlan(settings.update_tokens, settings.pool_pairs, settings.seed)
+    plan = BatchPlan(settings.update_tokens, settings.seed)
     return epoch_updates(session.pairs.lengths, plan, 0)[0]
 
 

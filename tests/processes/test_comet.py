@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -20,7 +19,6 @@ from nmt.errors import DataError
 from nmt.evaluate.comet import SegmentScores, find_comet, score_segments
 from nmt.evaluate.metrics import Reference
 from places import ROOT
-from screen import rows, terminal
 from waiting import until
 
 pytestmark = pytest.mark.usefixtures("no_coverage")
@@ -94,27 +92,6 @@ def test_a_missing_command_says_how_to_install_comet(tmp_path: Path) -> None:
         score_segments(find_comet(str(broken)), MODEL, SOURCES, REFS, SYSTEMS)
 
 
-def test_the_version_is_that_of_the_environment_of_the_script(tmp_path: Path) -> None:
-    script = tmp_path / "env" / "bin" / "comet-score"
-    script.parent.mkdir(parents=True)
-    script.write_text("#!/bin/sh\n", encoding="utf-8")
-    script.chmod(0o755)
-    assert find_comet(str(script)).version is None
-    packages = tmp_path / "env" / "lib" / "python3.11" / "site-packages"
-    (packages / "unbabel_comet-2.2.7.dist-info").mkdir(parents=True)
-    assert find_comet(f"{script} --gpus 2").version == "2.2.7"
-    linked = tmp_path / "bin" / "comet-score"
-    linked.parent.mkdir()
-    linked.symlink_to(script)
-    assert find_comet(str(linked)).version == "2.2.7", "as pipx links it"
-    other = script.with_name("uv")
-    script.rename(other)
-    assert find_comet(f"{other} run comet-score").version is None, "uv chooses the environment itself"
-    other.rename(script)
-    (tmp_path / "env" / "lib" / "python3.12" / "site-packages" / "unbabel_comet-2.2.6.dist-info").mkdir(parents=True)
-    assert find_comet(str(script)).version is None, "one of two"
-
-
 @pytest.fixture
 def files(tmp_path: Path) -> list[object]:
     for name, lines in (("hyp", BAD), ("ref", REFS), ("src", SOURCES)):
@@ -151,42 +128,8 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def test_a_terminal_shows_what_it_is_doing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("nmt.evaluate.comet._INTERVAL", 0.02)
-    screen, started = terminal(monkeypatch), tmp_path / "pids"
-    comet = find_comet(stand_in("hangs"))
-
-    def end() -> None:
-        until(lambda: len(pids(started)) == 2 and any("100%" in row for row in rows(screen)))
-        os.kill(pids(started)[0], signal.SIGTERM)
-
-    thread = threading.Thread(target=end)
-    thread.start()
-    with pytest.raises(DataError, match="SIGTERM"):
-        score_segments(comet, str(started), SOURCES, REFS, SYSTEMS)
-    thread.join()
-    os.kill(pids(started)[1], signal.SIGKILL)
-    assert f"{comet.name}: Loading the model: 100%" in rows(screen)
-
-
 def told(nmt: Command, *arguments: object) -> Result:
     return nmt("evaluate", *arguments, "--comet-command", stand_in("well"))
-
-
-def test_evaluate_shows_it_as_one_more_score(nmt: Command, files: list[object]) -> None:
-    ended = told(nmt, *files, "--comet", MODEL, "--comet", "Unbabel/wmt22-cometkiwi-da")
-    assert ended.status is None or ended.status == 0, ended.err
-    lines = ended.out.splitlines()
-    assert [re.split(" +", line)[0] for line in lines[:5]] == [
-        "BLEU", "chrF", "TER", "wmt22-comet-da", "wmt22-cometkiwi-da",
-    ]  # fmt: skip
-    assert lines[3] == f"wmt22-comet-da     0.4000  {SIGNATURE}"
-    assert "|license:CC-BY-NC-SA|" in lines[4]
-    scores = json.loads(told(nmt, *files, "--comet", MODEL, "--json").out)["scores"]
-    assert scores[3] == {
-        "metric": "wmt22-comet-da", "value": 0.4, "signature": SIGNATURE,
-        "higher_is_better": True,
-    }  # fmt: skip
 
 
 COMET = shutil.which(os.environ.get("COMET_SCORE", "comet-score"))
@@ -205,12 +148,3 @@ def test_comet_itself_scores_with_a_tiny_model(tmp_path: Path, kind: str) -> Non
     assert found["good"].values[0] != found["bad"].values[0]
     assert all(len(scores.values) == len(SOURCES) for scores in found.values())
     assert re.fullmatch(rf"COMET\|nrefs:1\|model:{model}\|version:2\.[0-9.]+", found["bad"].signature)
-
-
-@pytest.mark.skipif(COMET is None, reason=MISSING)
-def test_comet_itself_says_what_is_wrong(tmp_path: Path) -> None:
-    model = tmp_path / "checkpoints" / "model.ckpt"
-    model.parent.mkdir()
-    model.touch()
-    with pytest.raises(DataError, match=rf"^comet-score ended with status 1: Exception: hparams.yaml .*{tmp_path}!$"):
-        score_segments(find_comet(f"{COMET} --gpus 0"), str(model), SOURCES, REFS, SYSTEMS)

@@ -1,13 +1,11 @@
 """The four commands on a toy language: every word has one translation and the order stays."""
 
 import json
-import os
 import random
 import re
 import shutil
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -102,17 +100,6 @@ def test_it_learns(nmt: Command) -> None:
     assert scores["ter"] < 50
 
 
-def test_a_run_directory_holds_what_the_readme_says(toy: Path) -> None:
-    assert {path.name for path in RUN.iterdir()} >= {
-        "config.yaml", "run.json", "tokenizer", "checkpoints", "selected.json", "log.jsonl", "tensorboard", "dev",
-    }  # fmt: skip
-    assert (RUN / "checkpoints/step-00000200/weights.safetensors").is_file()
-    assert json.loads((RUN / "run.json").read_text())["precision"] == "float32"
-    assert list((RUN / "tensorboard").iterdir())
-    assert [record["step"] for record in records(RUN, "valid")][:2] == [100, 200]
-    assert not list(toy.rglob("*.part"))
-
-
 def test_translations_are_line_by_line_and_evaluate_agrees(nmt: Command) -> None:
     done(nmt("translate", "--run", RUN, "--input", "test.de", "--output", "hyp.en"))
     hyps = Path("hyp.en").read_text().splitlines()
@@ -155,39 +142,12 @@ def test_evaluate_records_scores_of_comet_or_nothing(nmt: Command) -> None:
     assert re.search(r"wmt22-comet-da +precision", done(nmt("evaluate", "--run", RUN, "--history")).out)
 
 
-def test_evaluate_writes_into_a_pipe_and_leaves_it_one(nmt: Command) -> None:
-    os.mkfifo("pipe")
-    lines: list[str] = []
-    reader = threading.Thread(target=lambda: lines.extend(Path("pipe").read_text().splitlines()))
-    reader.start()
-    done(nmt("evaluate", "--run", RUN, "--beam", "1", "--output", "pipe"))
-    reader.join(timeout=60)
-    assert len(lines) == 20
-    assert Path("pipe").is_fifo()
-
-
-def test_robustness_of_a_run_on_its_test_set(nmt: Command) -> None:
-    options = ("--changes", "typos,upper_case", "--rates", "50", "--beam", "1")
-    result = done(nmt("robustness", "--run", RUN, *options, "--json"))
-    report = json.loads(result.out)
-    assert (report["run"], report["split"], report["lines"]) == (str(RUN), "toy", 20)
-    original, in_capitals = report["rows"]
-    assert in_capitals["n_changed"] > 10 and in_capitals["consistency"] < 90 and in_capitals["chrf_kept"] < 90
-    n = in_capitals["n_changed"]
-    assert result.err.startswith(f"nmt: {20 + n} lines to translate: 20 as they are, {n} changed\n")
-    scores = json.loads(done(nmt("evaluate", "--run", RUN, "--beam", "1", "--json")).out)["scores"]
-    assert {"chrf": original["chrf"], "bleu": original["bleu"]}.items() <= {
-        score["metric"]: pytest.approx(score["value"]) for score in scores
-    }.items()
-    assert report["notes"] == ["left out, because no line has a place for it: typos"]  # words of three letters
-
-
 def test_evaluate_does_not_translate_for_a_tokenizer_there_is_not(
     nmt: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nmt.translate.translator.Translator.translate_lines", None)
     result = nmt("evaluate", "--run", RUN, "--tokenize", "moses")
-    assert (result.status, result.err) == (2, "nmt: tokenize: 'moses' is none of 13a, intl, zh, char, none\n")
+    assert (result.status, result.err) == (2, "nmt: tokenize: 'moses' is not one of 13a, intl, zh, char, none\n")
 
 
 def test_the_search_of_a_run_does_not_change_when_it_goes_on(nmt: Command) -> None:
@@ -269,13 +229,6 @@ def test_resume_finds_the_data_it_was_trained_on(nmt: Command) -> None:
     done(nmt("train", "--resume", "--data", "kept", "--set", "training.max_steps=202"))
 
 
-def test_resume_refuses_another_model(nmt: Command) -> None:
-    result = nmt("train", "--resume", "--run", RUN, "--set", "model.d_ff=32", "--set", "training.max_steps=210")
-    assert result.status == 2
-    assert result.err == "nmt: runs/de-en/config.yaml: model.d_ff cannot change when a run is resumed\n"
-    assert "max_steps: 200" in (RUN / "config.yaml").read_text()
-
-
 def test_the_other_direction_is_one_override(nmt: Command) -> None:
     before = sorted((path, path.stat().st_mtime_ns) for path in Path("prepared").rglob("*"))
     changes = ["--set", "data.direction=en-de", "--set", "training.max_steps=4"]
@@ -284,31 +237,6 @@ def test_the_other_direction_is_one_override(nmt: Command) -> None:
     report = json.loads(done(nmt("evaluate", "--run", "runs/en-de", "--json")).out)
     assert (report["run"], report["lines"]) == ("runs/en-de", 20)
     assert sorted((path, path.stat().st_mtime_ns) for path in Path("prepared").rglob("*")) == before
-
-
-def test_train_into_a_run_that_exists(nmt: Command) -> None:
-    result = nmt("train", "--config", "toy.yaml")
-    assert result.status == 2
-    assert result.err == "nmt: runs/de-en: exists already; --resume continues it, --run DIR starts another\n"
-
-
-def test_resume_without_a_run(nmt: Command) -> None:
-    for arguments in (["--run", "runs/none"], ["--config", "toy.yaml", "--run", "runs/none"]):
-        result = nmt("train", "--resume", *arguments)
-        assert (result.status, result.err) == (
-            2,
-            "nmt: runs/none: no run to resume; leave out --resume to start a new one\n",
-        )
-    assert not Path("runs/none").exists()
-
-
-def test_a_run_without_a_checkpoint(nmt: Command) -> None:
-    shutil.rmtree(RUN / "checkpoints")
-    for stage in ("translate", "evaluate"):
-        result = nmt(stage, "--run", RUN)
-        assert result.status == 2
-        assert result.err.startswith("nmt: runs/de-en: no checkpoint yet")
-        assert result.err.count("\n") == 1
 
 
 def test_data_of_another_pair_or_tokenizer(toy: Path, nmt: Command) -> None:
@@ -322,9 +250,9 @@ def test_data_of_another_pair_or_tokenizer(toy: Path, nmt: Command) -> None:
         ("train", "--config", "toy.yaml", "--run", "new", "--data", "other"):
             "other: holds en and fr, but data.direction = de-en needs de and en",
         ("evaluate", "--run", RUN, "--data", "other"):
-            f"other: holds en and fr, but {RUN} has learned de and en",
-        ("evaluate", "--run", RUN, "--data", "smaller"): f"smaller: its tokenizer is not that of {RUN}; "
-            f"nmt prepare --tokenizer-from {RUN} takes it over",
+            f"other: holds en and fr, but {RUN} was trained on de and en",
+        ("evaluate", "--run", RUN, "--data", "smaller"): f"smaller: its tokenizer differs from that of {RUN}; "
+            f"nmt prepare --tokenizer-from {RUN} reuses it",
         ("train", "--resume", "--run", RUN, "--data", "smaller", "--set", "training.max_steps=210"):
             f"smaller: its tokenizer is not the one that {RUN} was trained with",
     }  # fmt: skip
@@ -368,19 +296,13 @@ def test_where_several_translations_cannot_go(nmt: Command) -> None:
     sets = ("--run", RUN, "--split", "toy", "--split", "valid", "--split", "toy")
     for output, message in {
         "-": "--output - needs one split, found toy, valid; choose it with --split",
-        "test.de": "test.de: File exists; a directory is needed for several files",
-        "no/where": "no/where: No such file or directory; a directory is needed for several files",
+        "test.de": "test.de: cannot be written: File exists; a directory is needed for several files",
+        "no/where": "no/where: cannot be written: No such file or directory; a directory is needed for several files",
     }.items():
         result = nmt("evaluate", *sets, "--output", output)
         assert (result.status, result.out, result.err) == (2, "", f"nmt: {message}\n")
     result = nmt("evaluate", "--run", RUN, "--output", "no/where")
     assert (result.status, result.err) == (2, "nmt: no/where: the directory no does not exist\n")
-    result = nmt("evaluate", "--run", RUN, "--split", "toy", "--split", "nowhere")
-    assert (result.status, result.out, result.err.endswith("no split nowhere; there are train, valid, toy\n")) == (
-        2,
-        "",
-        True,
-    )
     assert not (RUN / "scores.jsonl").exists()
 
 
@@ -399,23 +321,9 @@ def test_without_a_test_set(nmt: Command) -> None:
     bare = CONFIG[: CONFIG.index("  test:")] + CONFIG[CONFIG.index("tokenizer:") :]
     Path("bare.yaml").write_text(bare)
     done(nmt("prepare", "--config", "bare.yaml", "--data", "bare", "--tokenizer-from", RUN))
-    result = nmt("evaluate", "--run", RUN, "--data", "bare")
-    assert result.status == 2
-    assert result.err.splitlines()[-1] == (
-        "nmt: bare: has no test set; --split valid takes the development set, on which the weights were chosen"
-    )
-    result = nmt("evaluate", "--run", RUN, "--data", "bare", "--split", "toy")
-    assert (result.status, result.err.splitlines()[-1]) == (2, "nmt: bare: no split toy; there are train, valid")
-
-
-@pytest.mark.parametrize(
-    ("value", "problem"),
-    [("nan", "must be a finite number, found nan"), ("1000", "must be at most 10, found 1000.0")],
-)
-def test_a_length_penalty_that_will_not_do(value: str, problem: str, nmt: Command) -> None:
-    result = nmt("translate", "--run", RUN, "--length-penalty", value, "--output", "out")
-    assert (result.status, result.err) == (2, f"nmt: command line: search.length_penalty: {problem}\n")
-    assert not Path("out").exists()
+    for split, problem in {(): "bare: has no test set", ("--split", "toy"): "bare: no split toy"}.items():
+        result = nmt("evaluate", "--run", RUN, "--data", "bare", *split)
+        assert (result.status, problem in result.err) == (2, True)
 
 
 def test_a_reader_that_leaves_early() -> None:

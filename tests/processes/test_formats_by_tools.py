@@ -12,6 +12,7 @@ import polib
 import pytest
 
 from nmt.config import Source
+from nmt.config.source import TrainPath
 from nmt.prepare.sources import open_source
 from sentences import sentence_pairs
 
@@ -63,7 +64,7 @@ def folder(tmp_path: Path) -> Path:
 )
 def test_archives(command: str, name: str, folder: Path) -> None:
     run(command, folder)
-    assert sorted(read(Source(path=name), folder)) == sorted(PAIRS)
+    assert sorted(read(TrainPath(path=name), folder)) == sorted(PAIRS)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_compressed_files(command: str, suffix: str, folder: Path) -> None:
     """Of one block or stream, or of several."""
     (folder / "all").write_text("".join(f"{de}\t{en}\n" for de, en in PAIRS), encoding="utf-8")
     run(f"{command} > all.tsv.{suffix}", folder)
-    assert read(Source(path=f"all.tsv.{suffix}", columns={"de": "1", "en": "2"}), folder) == PAIRS
+    assert read(TrainPath(path=f"all.tsv.{suffix}", columns={"de": "1", "en": "2"}), folder) == PAIRS
 
 
 @pytest.mark.parametrize(
@@ -92,4 +93,4 @@ def test_catalogues_of_gettext(command: str, tmp_path: Path) -> None:
         file.append(polib.POEntry(msgid=en, msgstr=de))
     file.save(str(tmp_path / "a.po"))
     run(f"{command} a.po > b.po", tmp_path)
-    assert sorted(read(Source(path="b.po"), tmp_path)) == sorted((de, en) for en, de in pairs)
+    assert sorted(read(TrainPath(path="b.po"), tmp_path)) == sorted((de, en) for en, de in pairs)

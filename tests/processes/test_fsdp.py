@@ -26,7 +26,6 @@ from nmt.training.parallel import World, full_tensor, shard
 from nmt.training.session import Session
 from nmt.training.setup import compiled
 from nmt.training.setup.choices import padded_tokens
-from nmt.training.setup.resume import restore
 from nmt.training.setup.start import start
 from several import NEW, NO_DROPOUT, close, ended, free_port, in_processes, the_other, torchrun
 from tiny_corpus import tiny_settings
@@ -44,7 +43,7 @@ def settings(folder: Path, **training: object) -> Config:
 
 
 def first_update(session: Session) -> Update:
-    plan = BatchPlan(300, 30_000, 1)
+    plan = BatchPlan(300, 1)
     return epoch_updates(session.pairs.lengths, plan, epoch=0)[0]
 
 
@@ -146,7 +145,7 @@ def test_sharded_run_stops_and_resumes(several, pair):
 def learn_with_all(world: World, folder: Path, parallel: str, run: Path, first: int, n: int) -> None:
     """A run with a second pass, a moving average and other pieces in every epoch, from update `first` to `n`."""
     config = settings(
-        folder, parallel=parallel, max_steps=n, ema=0.9, consistency="simcut", cut_rate=0.2, src_bpe_dropout=0.2,
+        folder, parallel=parallel, max_steps=n, ema=0.9, consistency="simcut", cut_rate=0.2, bpe_dropout=0.2,
         both_directions=True, eps=1e-4, warmup_steps=40, save_every_steps=3, average_last=1,
     )  # fmt: skip
     fit(config, folder / "data", run, resume=first > 0, world=world)
@@ -251,20 +250,6 @@ def test_model_sharded_over_one_process_equals_unsharded(tiny_data, tmp_path):
 
 
 @pytest.mark.usefixtures("group")
-def test_sharded_model_restores_unsharded_checkpoint(tiny_data, tmp_path):
-    config = settings(tiny_data.parent)
-    fit(config, tiny_data, tmp_path / "run")
-    session = divided(config, tiny_data, tmp_path / "other")
-    session.run = RunDir(tmp_path / "run")
-    restore(session)
-    assert session.state.step == session.saver.saved_step == 12
-    for found, load in ((session.weights(), load_weights), (session.moments(), load_optimizer)):
-        wanted = load(session.run.step(12))
-        assert found.keys() == wanted.keys()
-        assert all(torch.equal(found[name], wanted[name]) for name in wanted)
-
-
-@pytest.mark.usefixtures("group")
 def test_nonfinite_loss_changes_nothing_when_sharded(tiny_data, tmp_path, monkeypatch):
     session = divided(settings(tiny_data.parent), tiny_data, tmp_path / "run")
     train_step(session, first_update(session))
@@ -307,15 +292,6 @@ def test_passes_of_weight_0_add_nothing(tiny_data, tmp_path):
         session.optimizer.zero_grad()
     assert torch.equal(found[0][0], found[1][0])
     assert all(torch.equal(one, other) for one, other in zip(found[0][1], found[1][1], strict=True))
-
-
-def test_parallel_settings_have_no_effect_with_one_process(tiny_data, tmp_path, capsys):
-    config = settings(tiny_data.parent, parallel="fsdp", exchange_precision="bf16")
-    session = start(config, tiny_data, tmp_path / "run", resume=False)
-    assert not session.is_sharded and session.copy is None
-    err = capsys.readouterr().err
-    assert "training.parallel: fsdp has no effect: it shards a model over several" in err
-    assert "training.exchange_precision: bf16 has no effect: there is only one process" in err
 
 
 def test_auto_max_tokens_is_rejected_with_fsdp(tiny_data):

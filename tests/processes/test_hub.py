@@ -21,7 +21,7 @@ import pytest
 
 import labelled
 from hub_server import Files, Hub, serve
-from nmt.config import Source
+from nmt.config.source import TrainHub
 from nmt.data.corpus import Corpus
 from nmt.errors import DataError, HubError
 from nmt.layout import DataDir
@@ -313,7 +313,7 @@ def test_what_the_hub_does_not_have(hub: Hub, client: Client) -> None:
 def test_scores_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [{"de": "ja", "en": "yes", "s": 0.5}, {"de": "a", "en": "b", "s": None}, {"de": "c", "en": None, "s": "1"}]
     monkeypatch.setattr(hub_module, "_rows", lambda _: iter(rows))
-    part, units = Source(hub="a/b", paths=["c.jsonl"], score="s"), Units()
+    part, units = TrainHub(hub="a/b", paths=["c.jsonl"], score="s"), Units()
     assert list(read_hub(part, ("de", "en"), units)) == [("ja", "yes", 0.5), ("c", "", 1.0)]
     assert units.skipped == {"no number as score": 1}
     with pytest.raises(DataError, match=r"file c\.jsonl: no column t; there are de, en, s"):
@@ -327,7 +327,7 @@ def test_what_is_wrong_with_this_machine_is_not_laid_on_the_hub(number: int, mon
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", failing)
     with pytest.raises(OSError, match="trouble here") as caught:
-        _download(Source(hub="a/b", paths=["c.parquet"]), "c.parquet", "main")
+        _download(TrainHub(hub="a/b", paths=["c.parquet"]), "c.parquet", "main")
     assert not isinstance(caught.value, HubError)
 
 
@@ -337,4 +337,4 @@ def test_a_download_that_breaks_off_is_the_hubs(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", failing)
     with pytest.raises(HubError, match=r"a/b.*Connection reset by peer"):
-        _download(Source(hub="a/b", paths=["c.parquet"]), "c.parquet", "main")
+        _download(TrainHub(hub="a/b", paths=["c.parquet"]), "c.parquet", "main")

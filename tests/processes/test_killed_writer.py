@@ -7,25 +7,24 @@ import subprocess
 import sys
 from pathlib import Path
 
-from nmt.files.staging import staged_directory
+from nmt.files.write import staged
 
 
 def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
     final = tmp_path / "data"
     code = (
         "import os, sys, signal, pathlib\n"
-        "from nmt.files.staging import staged_directory\n"
-        "with staged_directory(pathlib.Path(sys.argv[1])) as staged:\n"
-        "    (staged / 'half').write_text('1')\n"
-        "    (staged / 'folder').mkdir()\n"
+        "from nmt.files.write import staged\n"
+        "with staged(pathlib.Path(sys.argv[1]), is_directory=True) as part:\n"
+        "    (part / 'half').write_text('1')\n"
+        "    (part / 'folder').mkdir()\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     killed = subprocess.run([sys.executable, "-c", code, str(final)], check=False)
     assert killed.returncode == -signal.SIGKILL
     assert not final.exists()
-    assert [path.name for path in tmp_path.iterdir()] == [".data.partial"]
-    with staged_directory(final) as staged:
-        assert list(staged.iterdir()) == []
-        (staged / "a").write_text("1")
+    assert [path.name for path in tmp_path.iterdir()] == ["data.part"]
+    with staged(final, is_directory=True) as part:
+        (part / "a").write_text("1")
     assert [path.name for path in final.iterdir()] == ["a"]
     assert list(tmp_path.iterdir()) == [final]

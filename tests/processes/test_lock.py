@@ -60,22 +60,6 @@ def test_a_lock_is_held_by_one_and_names_it(tmp_path):
     Lock(path, "trains").release()
 
 
-def test_a_lock_whose_holder_is_killed_is_free(tmp_path):
-    code = "import sys, time, pathlib as p, nmt.files.write as f; "
-    code += "f.Lock(p.Path(sys.argv[1]), 'trains'); print(flush=True); "
-    with subprocess.Popen(
-        [sys.executable, "-c", code.replace("f.Lock", "a = f.Lock") + "time.sleep(60)", str(tmp_path / "lock")],
-        stdout=subprocess.PIPE,
-    ) as process:
-        assert process.stdout is not None and process.stdout.readline() == b"\n"
-        holder = lock_holder(tmp_path / "lock")
-        assert holder is not None and holder["pid"] == process.pid
-        process.kill()
-        process.wait()
-    assert lock_holder(tmp_path / "lock") is None
-    Lock(tmp_path / "lock", "trains").release()
-
-
 def test_a_lock_waits_for_one_who_only_looks(tmp_path):
     (tmp_path / "lock").touch()
     looking = os.open(tmp_path / "lock", os.O_RDONLY)
@@ -208,16 +192,6 @@ def test_what_is_no_run_is_not_said_to_be_one(data, tmp_path):
         CheckpointError, match="run: exists already, but is not a run directory; name another directory with --run"
     ):
         fit(settings(data), data, tmp_path / "run")
-
-
-def test_a_run_that_trains_is_said_to_do_so_before_anything_else(data, tmp_path):
-    fit(settings(data, max_steps=2), data, tmp_path / "run")
-    lock = Lock(RunDir(tmp_path / "run").lock, "trains")
-    try:
-        with pytest.raises(LockedError, match="another process trains here"):
-            fit(settings(data), data, tmp_path / "run")
-    finally:
-        lock.release()
 
 
 def test_a_tokenizer_that_is_missing_is_taken_from_the_data_directory_again(data, tmp_path, capsys):

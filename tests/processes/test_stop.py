@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import re
 import signal
@@ -17,7 +16,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from kept_run import kept, settings
 from nmt.config import Config
@@ -91,7 +89,7 @@ POINTS = [
     ("training.loop.train_step", 6, 6),
     ("runs.checkpoint.write_file", 1, 2),
     ("runs.checkpoint.write_file", 2, 2),
-    ("runs.checkpoint.sync", 1, 2),
+    ("runs.checkpoint.state_text", 1, 2),
     ("training.saving.rotate", 2, 3),
     ("training.validate.cross_entropy", 1, 3),
     ("training.validate.cross_entropy", 2, 6),
@@ -135,24 +133,6 @@ def test_the_validation_of_the_average_is_left_and_made_up_for(data, whole, tmp_
     assert load_state(run.step(6)).last_check == 6 and not run.average.path.exists()
     live(config, data, run.path)
     assert kept(run.path) == kept(whole)
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_run_that_is_stopped_in_every_step(data, plain, tmp_path):
-    config, run = settings(data, average_last=1), tmp_path / "run"
-    for step in range(1, 7):
-        assert stop("training.loop.train_step", 1, config, data, run).startswith(f"stopped at step {step} ")
-    live(config, data, run)
-    assert at_the_end(run) == at_the_end(plain)
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_stop_changes_nothing_of_what_is_averaged(data, whole, tmp_path):
-    """Its checkpoint is one more than those that a run makes by itself."""
-    stop("training.loop.train_step", 1, settings(data), data, tmp_path / "run")
-    stop("training.loop.train_step", 4, settings(data), data, tmp_path / "run")
-    live(settings(data), data, tmp_path / "run")
-    assert kept(tmp_path / "run") == kept(whole)
 
 
 @pytest.mark.parametrize(
@@ -213,26 +193,6 @@ def test_a_process_that_gets_sigterm(data, tmp_path):
     resumed = config.model_copy(update={"training": config.training.model_copy(update={"max_steps": step + 1})})
     fit(resumed, data, run.path, resume=True)
     assert saved_steps(run)[-1] == step + 1
-
-
-def test_a_signal_without_a_screen_is_written_into_no_other_file(data, tmp_path):
-    """Whose number is that of the screen, if standard input, output and error were closed from the start."""
-    config = settings(data, max_steps=10**6)
-    (tmp_path / "config.yaml").write_text(dump_config(config), encoding="utf-8")
-    run = RunDir(tmp_path / "run")
-    command = f"exec {sys.executable} -m nmt train --config config.yaml --data {data} --run run <&- >&- 2>&-"
-    child = subprocess.Popen(["bash", "-c", command], cwd=tmp_path)
-    try:
-        while not saved_steps(run):
-            assert child.poll() is None
-            time.sleep(0.05)
-        child.send_signal(signal.SIGTERM)
-        assert child.wait(timeout=60) == 75
-    finally:
-        child.kill()
-    assert all(json.loads(line) for line in run.log.read_text(encoding="utf-8").splitlines())
-    files = [path for path in run.path.rglob("*") if path.is_file() and path.name != "config.yaml"]
-    assert [path.name for path in files if b"stopping after this update" in path.read_bytes()] == []
 
 
 @pytest.mark.parametrize("minutes", [0.0, 1.5])
@@ -299,30 +259,3 @@ def test_a_thread_that_may_not_handle_signals_trains(data, whole, tmp_path):
 
 
 # --- TensorBoard --------------------------------------------------------------------------------
-
-
-def scalars(run: Path) -> dict[str, list[tuple[int, float]]]:
-    board = EventAccumulator(str(run / "tensorboard")).Reload()
-    names = [name for name in board.Tags()["scalars"] if not name.endswith(("/minutes", "/tokens_per_second"))]
-    return {name: [(scalar.step, scalar.value) for scalar in board.Scalars(name)] for name in names}
-
-
-@pytest.mark.parametrize(
-    ("name", "number", "numbers"),
-    [
-        ("training.loop.train_step", 4, [signal.SIGTERM]),
-        ("training.validate.cross_entropy", 1, [signal.SIGTERM]),
-        ("training.saving.update_state", 1, [signal.SIGINT, signal.SIGINT]),
-        ("training.saving.average", 1, [signal.SIGTERM]),
-        ("training.saving.write_selected", 5, [signal.SIGINT, signal.SIGINT]),  # the average is logged already
-    ],
-)
-def test_tensorboard_shows_every_step_once(data, whole, tmp_path, name, number, numbers):
-    with pytest.MonkeyPatch.context() as patch, pytest.raises((StoppedError, KeyboardInterrupt)):
-        before_call(patch, name, number, lambda: send(*numbers))
-        fit(settings(data), data, tmp_path / "run")
-    now = int(time.time())
-    while int(time.time()) == now:  # TensorBoard orders its files by the second in which they were begun
-        time.sleep(0.05)
-    live(settings(data), data, tmp_path / "run")
-    assert scalars(tmp_path / "run") == scalars(whole)

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import IO
 
 import pytest
@@ -19,10 +18,9 @@ from hypothesis import strategies as st
 
 from nmt.errors import DataError
 from nmt.text.lines import BLOCK, windows
-from nmt.text.split import join, split
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate.translator import Translator
-from tiny_run import GREEDY, texts, tiny_model, words, write_run
+from tiny_run import tiny_model, write_run
 
 
 class Pipe:
@@ -135,14 +133,6 @@ def test_every_line_once_in_order(lines: list[str], ends: bool, size: int, most:
         assert len(window) <= size and sum(map(len, window[:-1])) < most
 
 
-def test_a_file_is_read_in_whole_windows(tmp_path: Path) -> None:
-    (tmp_path / "lines").write_bytes(b"".join(b"line %d\n" % i for i in range(20_000)))
-    with (tmp_path / "lines").open("rb") as file:
-        found = list(windows(file, "lines"))
-    assert [len(window) for window in found] == [4096, 4096, 4096, 4096, 3616]
-    assert [line for window in found for line in window] == [f"line {i}" for i in range(20_000)]
-
-
 def test_an_error_comes_after_the_lines_before_it() -> None:
     found = windows(io.BytesIO(b"eins\nzwei\ndrei\nvi\xffer\nf\n"), "standard input", size=2)
     assert next(found) == ["eins", "zwei"]
@@ -213,17 +203,6 @@ def test_a_process_answers_and_is_interrupted_while_it_waits() -> None:
         rescue.cancel()
 
 
-def test_a_process_ends_that_wants_no_more() -> None:
-    with started(SCRIPT.replace("flush=True)", "flush=True)\n    break")) as process:
-        rescue = threading.Timer(60, process.kill)
-        rescue.start()
-        stream(process.stdin).write(b"line\n")
-        stream(process.stdin).flush()
-        assert stream(process.stdout).read() == b"1\n"
-        assert process.wait() == 0  # while the pipe is open
-        rescue.cancel()
-
-
 # --- nmt translate --------------------------------------------------------------------------------
 
 
@@ -257,24 +236,3 @@ def test_lines_before_an_error_are_answered(command: list[str]) -> None:
     assert ended.returncode == 2
     assert ended.stdout.count(b"\n") == 2
     assert ended.stderr.startswith(b"nmt: standard input: not UTF-8 at line 3, byte 1 of the line (0xFF)")
-
-
-@pytest.mark.parametrize("mark", [".", ""])
-def test_a_paragraph_of_three_thousand_words_comes_back_whole(
-    translator: Translator, tokenizer: Tokenizer, mark: str
-) -> None:
-    sentences = [" ".join(words(15, seed)).capitalize() + mark for seed in range(200)]
-    paragraph = " ".join(sentences)
-    parts = split(paragraph, lambda texts: [len(ids) for ids in tokenizer.encode_all(texts)], 250)
-    assert len(parts) == 200 if mark else 20 < len(parts) < 100
-    lines = ["mali bore", paragraph, "ta go"]
-    found = [best for best, *_ in translator.translate_lines(lines, GREEDY)]
-    of_parts = texts(translator, [part for part, _ in parts])
-    assert [each.text for each in found] == [
-        texts(translator, lines[:1])[0],
-        join(parts, of_parts),
-        texts(translator, lines[2:])[0],
-    ]
-    assert not found[1].cut
-    assert [list(part.src_ids) for part in found[1].parts] == tokenizer.encode_all([part for part, _ in parts])
-    assert [tokenizer.decode(part.tgt_ids) for part in found[1].parts] == of_parts

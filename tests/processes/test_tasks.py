@@ -113,7 +113,7 @@ def test_a_killed_worker_is_replaced(engine: Processes, tmp_path: Path, capsys: 
     arguments = {"log": str(tmp_path / "log"), "lives": str(lives), "number": 1}
     todo = [*numbered(3, tmp_path / "log"), Task("dying", tasks.dying, arguments)]
     assert len(run_all(engine, tmp_path / "work", todo)) == 4
-    assert capsys.readouterr().err.count("dying: its process was killed (SIGKILL); it is done again\n") == 2
+    assert capsys.readouterr().err.count("dying: its process was killed (SIGKILL); retrying\n") == 2
     assert not list((tmp_path / "work").rglob("*.part*"))
 
 

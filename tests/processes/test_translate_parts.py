@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
+import shutil
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
 from command import Command
+from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.layout import RunDir
+from nmt.runs.listing import newest_run
 from nmt.tasks.engines import open_engine
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate import files
-from nmt.translate.files import translate_file
+from nmt.translate.files import Files, translate_file
 from nmt.translate.parts import Models, translate_in_parts
 from nmt.translate.translator import Translator, open_ensemble
-from tiny_run import GREEDY, PLAIN, write_run
+from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, texts, tiny_config, write_run
 from waiting import until
 
 
@@ -53,7 +61,7 @@ def test_a_worker_is_killed(
     killer.join()
     assert target.read_bytes() == source.with_name("whole").read_bytes()
     lost, _, rest = capsys.readouterr().err.partition("\n")
-    assert lost.endswith("its process was killed (SIGKILL); it is done again") and rest == told
+    assert lost.endswith("its process was killed (SIGKILL); retrying") and rest == told
     assert not target.with_name("out.work").exists()
 
 
@@ -90,3 +98,204 @@ def test_what_cannot_be_combined(
     result = nmt("translate", "--run", run, *options)
     assert (result.status, result.out, result.err.count("\n")) == (2, "", 1)
     assert problem in result.err
+
+
+# --- From file to file and from pipe to pipe; what is written appears whole or not at all; ru ---
+
+
+@pytest.fixture
+def run_dir(tokenizer: Tokenizer, translator: Translator, tmp_path: Path) -> Path:
+    return write_run(tmp_path / "runs" / "tiny", translator.config, tokenizer, translator.searcher.models[0])
+
+
+def test_files(translator: Translator, tmp_path: Path, capsysbinary) -> None:  # type: ignore[no-untyped-def]
+    lines = [*PLAIN, "", *(line for line in STRANGE if "\r" not in line and "\ufeff" not in line)]
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines).encode())
+    target.write_text("what was there before")
+    translate_file(translator, source, target, BEAM)
+    expected = "".join(f"{text}\n" for text in texts(translator, lines, BEAM))
+    assert target.read_bytes().decode() == expected
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.txt"]
+    translate_file(translator, source, "-", BEAM)
+    assert capsysbinary.readouterr().out.decode() == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("no/out", "the directory .*no does not exist"),
+        ("there", "a directory, where a file is to be written"),
+        ("file/out", "the directory .*file does not exist"),
+        ("/dev/full", "cannot be written: No space left on device"),
+        ("a" * 300, "cannot be written: File name too long"),
+    ],
+)
+def test_where_nothing_can_be_written(translator: Translator, tmp_path: Path, target: str, message: str) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "in").write_text(f"{PLAIN[0]}\n")
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(DataError, match=f"{target}: {message}"):
+        translate_file(translator, tmp_path / "in", tmp_path / target, GREEDY)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_disk_that_is_full_is_named(translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "in").write_text(f"{PLAIN[0]}\n")
+    with Path("/dev/full").open("wb", buffering=0) as full:
+        monkeypatch.setattr("sys.stdout", io.TextIOWrapper(full, write_through=True))
+        with pytest.raises(DataError, match="standard output: cannot be written: No space left on device"):
+            translate_file(translator, tmp_path / "in", "-", GREEDY)
+        sys.stdout.detach()  # type: ignore[union-attr]
+    monkeypatch.setattr("sys.stdout", None)
+    with pytest.raises(DataError, match="standard output is closed; name a file with --output"):
+        translate_file(translator, tmp_path / "in", "-", GREEDY)
+
+
+def test_n_best_in_columns(translator: Translator, tmp_path: Path) -> None:
+    source, target = tmp_path / "in", tmp_path / "out"
+    source.write_text(f"{PLAIN[0]}\n\n{PLAIN[1]}\n")
+    translate_file(translator, source, target, BEAM, n_best=2)
+    rows = [line.split("\t", 3) for line in target.read_text().split("\n")[:-1]]
+    assert [row[0] for row in rows] == ["1", "1", "2", "3", "3"]
+    assert rows[2] == ["2", "0.000000", "0.000000", ""]
+    best, second = next(translator.translate_lines([PLAIN[0]], BEAM, n_best=2))
+    assert (rows[0][3], float(rows[0][1])) == (best.text, pytest.approx(best.score, abs=1e-4))
+    assert float(rows[0][2]) == pytest.approx(best.log_prob, abs=1e-4)
+    assert rows[1][3] == second.text
+
+
+def test_an_error_leaves_nothing_half_written(translator: Translator, tmp_path: Path) -> None:
+    source, target = tmp_path / "in", tmp_path / "out"
+    target.write_text("before")
+    source.write_bytes(b"good line\n" * 3 + b"caf\xe9\n")
+    with pytest.raises(DataError, match=r"in: not UTF-8 at line 4, byte 4 of the line \(0xE9\)"):
+        translate_file(translator, source, target, GREEDY)
+    with pytest.raises(DataError, match=r"none: no such file$"):
+        translate_file(translator, tmp_path / "none", target, GREEDY)
+    with pytest.raises(ConfigError):
+        translate_file(translator, source, target, GREEDY, n_best=2)
+    assert target.read_text() == "before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
+
+
+def test_a_named_pipe_is_written_to_and_not_replaced(translator: Translator, tmp_path: Path) -> None:
+    source, pipe = tmp_path / "in", tmp_path / "pipe"
+    source.write_text("mali bore\n")
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    translate_file(translator, source, pipe, GREEDY)
+    assert os.read(reader, 10_000).decode() == texts(translator, ["mali bore"])[0] + "\n"
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
+def test_a_run_directory_translates_as_the_model_did(translator: Translator, run_dir: Path) -> None:
+    loaded = Translator.load(run_dir, device="cpu")
+    assert texts(loaded, PLAIN, BEAM) == texts(translator, PLAIN, BEAM)
+    assert loaded.origin is not None
+    assert (loaded.origin.run, loaded.origin.step, loaded.origin.weights) == (run_dir, 7, "raw")
+    assert (loaded.precision, loaded.searcher.models[0].training) == ("float32", False)
+    assert Translator.load(run_dir, checkpoint="7", weights="raw", device="cpu").origin is not None
+
+
+def test_what_is_no_run_directory_is_refused(
+    translator: Translator, tokenizer: Tokenizer, run_dir: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(CheckpointError, match=r"nowhere: not a run directory, it has no config\.yaml"):
+        Translator.load(tmp_path / "nowhere")
+    with pytest.raises(CheckpointError, match=r"no checkpoint 8; there are 7, best and last"):
+        Translator.load(run_dir, checkpoint="8")
+    info = json.loads(RunDir(run_dir).info.read_text())
+    RunDir(run_dir).info.write_text(json.dumps({**info, "tokenizer": "0" * 16}))
+    with pytest.raises(CheckpointError, match=r"tokenizer: not the tokenizer that this run was trained with"):
+        Translator.load(run_dir)
+    other = write_run(tmp_path / "other", tiny_config(d_ff=48), tokenizer, translator.searcher.models[0])
+    with pytest.raises(CheckpointError, match=r"has shape \(32, 16\), the model of config\.yaml needs \(48, 16\)"):
+        Translator.load(other)
+
+
+def test_half_precision_is_kept_only_where_it_is_fast(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = RunDir(run_dir)
+    run.info.write_text(run.info.read_text().replace("float32", "bf16"))
+    for fast in ("bf16", "float32"):
+        monkeypatch.setattr("nmt.runs.model.pick_precision", lambda *_, fast=fast: fast)
+        loaded = Translator.load(run_dir, device="cpu")
+        assert loaded.precision == fast
+        assert len(texts(loaded, PLAIN)) == len(PLAIN)
+
+
+def test_the_last_checkpoint_is_told_where_none_is_selected(
+    run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = RunDir(shutil.copytree(run_dir, tmp_path / "copy"))
+    run.selected.unlink(missing_ok=True)
+    Translator.load(run.path)
+    told = f"nmt: {run.path}: no validation has selected a checkpoint (selected.json); using the last, step "
+    assert capsys.readouterr().err.startswith(told)
+    Translator.load(run.path, checkpoint="last")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_text_that_is_read_is_not_written_over(translator: Translator, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("a\n")
+    with pytest.raises(DataError, match="text: is an input and would be overwritten"):
+        translate_file(translator, text, text)
+    with pytest.raises(DataError, match="out: would be written twice"):
+        translate_file(translator, text, tmp_path / "out", files=Files(alignments=tmp_path / "out"))
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["a\n"]
+
+
+def test_what_looks_like_another_format_is_translated_with_a_warning(
+    translator: Translator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = tmp_path / "text.tsv"
+    text.write_text("ein Hund\ta dog\n" * 12)
+    translate_file(translator, text, tmp_path / "out")
+    told = capsys.readouterr().err
+    assert f"nmt: warning: {text}: tab-separated text" in told and "its lines are translated as they are" in told
+    assert len((tmp_path / "out").read_text().splitlines()) == 12
+
+
+def command(run_dir: Path) -> list[str]:
+    script = "from pathlib import Path; from nmt.translate.files import *; "
+    script += "from nmt.translate.translator import Translator; "
+    script += f"r = Translator.load(Path({str(run_dir)!r})); "
+    return [sys.executable, "-c", script + "translate_file(r, '-', '-', r.config.search)"]
+
+
+def test_standard_input_is_read_from_where_it_stands(run_dir: Path, tmp_path: Path) -> None:
+    """What another program has read of it does not come back, and shift the lines."""
+    (tmp_path / "lines").write_bytes(b"mali bore\nta go\nri su\n")
+    with (tmp_path / "lines").open("rb", buffering=0) as file:
+        file.seek(len(b"mali bore\n"))
+        found = subprocess.run(command(run_dir), stdin=file, capture_output=True, check=True)
+    assert found.stdout.count(b"\n") == 2
+
+
+def test_standard_input_that_is_closed_or_not_text(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(DataError, match=r"standard input is closed; name a file with --input"):
+        translate_file(translator, "-", tmp_path / "out")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"mali\n\xff\n")))
+    with pytest.raises(DataError, match=r"standard input: not UTF-8 at line 2, byte 1 of the line \(0xFF\)"):
+        translate_file(translator, "-", tmp_path / "out")
+    subtitles = b"1\n00:00:01,000 --> 00:00:02,000\nmali\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(subtitles)))
+    with pytest.raises(DataError, match=r"standard input: subtitles"):
+        translate_file(translator, "-", tmp_path / "out")
+    assert list(tmp_path.glob("out*")) == []
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(subtitles)))
+    translate_file(translator, "-", tmp_path / "out", as_text=True)
+    assert (tmp_path / "out").read_bytes().count(b"\n") == 3
+
+
+def test_a_run_that_died_as_it_began_is_not_the_newest(tmp_path: Path) -> None:
+    for name in ("a", "b.part"):
+        RunDir(tmp_path / name).path.mkdir()
+        RunDir(tmp_path / name).config.touch()
+    assert newest_run(tmp_path).name == "a"

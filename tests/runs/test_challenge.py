@@ -27,8 +27,6 @@ def test_the_test_set_of_a_run_and_an_ensemble(nmt: Command, tmp_path: Path) -> 
     found = json.loads(result.out)
     assert (found["split"], found["lines"], found["step"]) == ("test", 10, 2)
     assert {entry["kind"]: entry["pairs"] for entry in found["kinds"]} == {"name": 0, "number": 9, "clause dropped": 0}
-    [note] = found["notes"]
-    assert note.startswith("no words of bb are known: ")
 
     other = tmp_path / "other"
     shutil.copytree(run, other)
@@ -38,8 +36,4 @@ def test_the_test_set_of_a_run_and_an_ensemble(nmt: Command, tmp_path: Path) -> 
     assert (both["seed"], both["run"]) == (2, None)
     assert both["kinds"][1]["margin"] != found["kinds"][1]["margin"], "other contrasts"
 
-    result = nmt("challenge", "--run", run, "--split", "valid")
-    assert (result.status, result.out) == (2, "")
-    assert result.err == (
-        "nmt: valid: no contrast could be made of its 12 lines (kinds: name, number, clause dropped)\n"
-    )
+    assert nmt("challenge", "--run", run, "--split", "valid").status == 2

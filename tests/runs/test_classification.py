@@ -21,11 +21,11 @@ from nmt.layout import DataDir, RunDir
 from nmt.model.stacks import make_model
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
-from nmt.runs.weights import choose_weights
+from nmt.runs.checkpoint import choose_weights
 from nmt.text.tokenizer import SEPARATOR, Tokenizers
 from nmt.training.loop import fit
 from nmt.training.setup.start import start
-from tiny_corpus import tiny_settings
+from trained import records
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -64,11 +64,6 @@ def trained(text: Path) -> Path:
     return text / "run"
 
 
-def records(run: Path, kind: str) -> list[dict[str, Any]]:
-    found = [json.loads(line) for line in RunDir(run).log.read_text().splitlines()]
-    return [record for record in found if record["kind"] == kind]
-
-
 def test_an_encoder_learns_the_labels(trained: Path, nmt: Command) -> None:
     best = max(record["accuracy"] for record in records(trained, "valid"))
     assert best > 0.95 and all(0 <= record["macro_f1"] <= 1 for record in records(trained, "valid"))
@@ -90,7 +85,7 @@ def test_an_encoder_learns_the_labels(trained: Path, nmt: Command) -> None:
 
 def test_a_decoder_learns_the_labels_beside_the_text(text: Path, tmp_path: Path, nmt: Command) -> None:
     """Here with a sigmoid."""
-    settings = config(text, "decoder", head="sigmoid", lm_weight=0.1)
+    settings = config(text, "decoder", head="sigmoid", classification={"lm_weight": 0.1})
     fit(settings, text / "data", tmp_path / "run")
     train, valid = records(tmp_path / "run", "train"), records(tmp_path / "run", "valid")
     assert max(record["accuracy"] for record in valid) > 0.95
@@ -117,7 +112,7 @@ def test_a_sigmoid_is_for_two_labels(text: Path) -> None:
 def test_a_killed_run_learns_the_same(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, weight: float
 ) -> None:
-    settings = config(text, kind, lm_weight=weight, **SHORT)
+    settings = config(text, kind, classification={"lm_weight": weight}, **SHORT)
     fit(settings, text / "data", tmp_path / "whole")
     with monkeypatch.context() as patch, pytest.raises(Died):
         die_before(5, patch)
@@ -148,48 +143,23 @@ def test_what_does_not_go_with_a_classifier(trained: Path, whole: Path, tmp_path
     for arguments, problem in (
         (
             ["translate", "--run", trained],
-            "has learned training.objective: classification, not to translate; see nmt classify, and nmt evaluate with",
+            "trained with training.objective: classification, which does not translate; see nmt classify",
         ),
         (["evaluate", "--run", trained, "--run", whole], "nmt evaluate with it alone"),
-        (["compare", trained, whole], f"{trained}: has learned training.objective: classification, not to translate"),
+        (
+            ["compare", trained, whole],
+            f"{trained}: trained with training.objective: classification, which does not translate",
+        ),
         (["evaluate", "--run", trained, "--beam", "2"], "is a classifier, for which only --split"),
-        (["export", "--run", trained, "--output", tmp_path / "out"], "not to translate"),
-        (["classify", "--run", whole], "translation, not labels; see nmt translate"),
+        (["export", "--run", trained, "--output", tmp_path / "out"], "which does not translate"),
+        (["classify", "--run", whole], "translation, which predicts no labels; see nmt translate"),
     ):
         done = nmt(*arguments)
         assert done.status == 2 and problem in done.err and "Traceback" not in done.err, done.err
 
 
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({"model": {"kind": "translation"}}, "needs model.kind: encoder or decoder"),
-        ({"model": {"kind": "decoder", "pooling": "first"}}, "model.pooling: first is not available"),
-        ({"training": {"lm_weight": 0.5}}, "lm_weight: only available with model.kind: decoder"),
-        ({"training": {"consistency": "rdrop"}}, "consistency: not available with objective: classification"),
-        ({"training": {"src_bpe_dropout": 0.1}}, "src_bpe_dropout: not available with objective: classification"),
-        ({"training": {"select_by": "bleu"}}, "select_by: bleu needs translations"),
-    ],
-)  # fmt: skip
-def test_settings_that_do_not_go_together(tmp_path: Path, changes: dict[str, dict[str, object]], problem: str) -> None:
-    training = {"objective": "classification", **changes.get("training", {})}
-    model = {"kind": "encoder", **changes.get("model", {})}
-    with pytest.raises(ConfigError) as error:
-        labelled_config(tmp_path, training=training, model=model)
-    assert problem in str(error.value)
-
-
-def test_labels_and_classification_need_each_other(text: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"classification needs data\.direction: aa-label, found aa-bb"):
-        tiny_settings(tmp_path, training={"objective": "classification"}, model={"kind": "encoder"})
-    with pytest.raises(ConfigError) as caught:
-        labelled_config(
-            text, data={"direction": "label-en"}, training={"objective": "classification"}, model={"kind": "encoder"}
-        )
-    assert caught.value.problems == ["made up: data.direction: labels must be the target: en-label, not label-en"]
-    with pytest.raises(ConfigError, match="lm_weight: only available with objective: classification"):
-        tiny_settings(tmp_path, training={"lm_weight": 0.5})
-    with pytest.raises(ConfigError, match="en-label has labels in place of translations"):
+def test_labels_cannot_be_translated(text: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="en-label has labels instead of translations"):
         start(labelled_config(text), text / "data", tmp_path / "run", resume=False)
 
 
@@ -217,14 +187,6 @@ def test_a_head_of_other_labels_is_not_taken(trained: Path, tmp_path: Path) -> N
     assert tokenizers.labels is not None and tokenizers.labels.names == ["neg", "pos"]
     theirs = choose_weights(RunDir(trained), settings.training).tensors
     found = dict(start(settings, tmp_path / "data", tmp_path / "run", False).model.named_parameters())
-    same = {name for name, tensor in theirs.items() if torch.equal(found[name], tensor)}
-    assert theirs.keys() - same == {"head.classes.weight", "head.classes.bias"}
-
-
-def test_a_head_with_other_outputs_is_not_taken(trained: Path, text: Path, tmp_path: Path) -> None:
-    settings = config(text, head="sigmoid", init_from=str(trained))
-    theirs = choose_weights(RunDir(trained), settings.training).tensors
-    found = dict(start(settings, text / "data", tmp_path / "run", False).model.named_parameters())
     same = {name for name, tensor in theirs.items() if torch.equal(found[name], tensor)}
     assert theirs.keys() - same == {"head.classes.weight", "head.classes.bias"}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch
 from torch.nn import functional
 
 from models import tiny_model
-from nmt.config import Config
+from nmt.config import Config, TrainingConfig
 from nmt.data.batching import Packing
 from nmt.errors import ConfigError, NmtError
 from nmt.layout import RunDir
@@ -19,10 +20,10 @@ from nmt.model import dropout
 from nmt.runs.info import read_info
 from nmt.training.loop import fit
 from nmt.training.loss import LossSums
-from nmt.training.objective import cross_entropy
+from nmt.training.objective import cross_entropy, objective
 from nmt.training.setup import compiled as module
 from nmt.training.setup.compiled import compiled, pick_compile, pick_layout
-from packed import pairs_of
+from packed import SRC, TGT, pairs_of
 from tiny_corpus import tiny_settings
 from trained import records
 
@@ -171,3 +172,72 @@ def test_what_is_asked_for_in_vain(monkeypatch):
     with pytest.raises(ConfigError, match=r"needs a C\+\+ compiler, and there is no g\+\+; use auto or off"):
         pick_compile(settings(compile="on"), CPU, is_sharded=False)
     assert pick_compile(settings(compile="off"), GPU, is_sharded=False) is False
+
+
+# --- How often the model is compiled: once for batches of all sizes, whatever the objective ---
+
+
+LENGTHS = [9] * 16 + [5] * 40 + [1, 30]
+BATCHES = [range(16), range(20, 50), [56], [57], [3, 56]]
+"""Also of a single sentence."""
+
+
+@pytest.mark.parametrize("is_packed", [False, True], ids=["padded", "packed"])
+def test_one_graph_for_all_sizes_before_and_after_simcut_begins(is_packed, monkeypatch):
+    n_compiled = 0
+
+    def backend(graph, _inputs):
+        nonlocal n_compiled
+        n_compiled += 1
+        return graph
+
+    monkeypatch.setattr(module, "BACKEND", backend)
+    torch._dynamo.reset()
+    pairs = pairs_of(LENGTHS, LENGTHS[::-1])
+    model = tiny_model(encoder_layers=1, decoder_layers=1).eval()
+    forward, settings = (
+        compiled(model, cuts=True),
+        TrainingConfig(consistency="simcut", consistency_start=1, cut_rate=0.3),
+    )
+    for rows in BATCHES:
+        batch = (Packing(pairs, 16) if is_packed else pairs).batch(np.array(rows))
+        for step in (0, 1):
+            losses = []
+            for way in (forward, None):
+                torch.manual_seed(1)
+                losses.append(objective(model, batch, settings, way, step).loss)
+            torch.testing.assert_close(*losses)
+    assert n_compiled == 1
+
+
+def test_the_compiler_does_not_fuse_by_size():
+    compiled(tiny_model())
+    assert torch._inductor.config.triton.mix_order_reduction_non_strict_mode
+
+
+# --- One compiled model serves both passes of R-Drop and SimCut ---
+
+
+ROWS = np.arange(len(SRC))
+
+
+def settings_of_two_passes(**changes: Any) -> TrainingConfig:
+    return TrainingConfig(**changes)
+
+
+@pytest.mark.parametrize("kind", ["none", "rdrop", "simcut"])
+def test_the_compiled_model_serves_both_passes(kind, monkeypatch):
+    """By PyTorch's compiler without a C++ compiler behind it, which would take a minute."""
+    monkeypatch.setattr("nmt.training.setup.compiled.BACKEND", "eager")
+    model, how = (
+        tiny_model(encoder_layers=1, decoder_layers=1),
+        settings_of_two_passes(consistency=kind, cut_rate=0.3),
+    )
+    forward = compiled(model)
+    for n in (6, 4):
+        batch = pairs_of(SRC, TGT).batch(np.arange(n))
+        losses = []
+        for each in (forward, None):
+            torch.manual_seed(3)
+            losses.append(objective(model, batch, how, each).loss)
+        torch.testing.assert_close(*losses)

@@ -6,17 +6,19 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from kept_run import Died, die_before, settings
-from nmt.config import Config
+from nmt.config import Config, TrainingConfig
 from nmt.layout import RunDir
 from nmt.runs.checkpoint import saved_steps
-from nmt.runs.info import read_selected
-from nmt.runs.state import load_state, read_seal, state_text
+from nmt.runs.state import TrainState, load_state, read_seal, state_text
 from nmt.training import loop
+from nmt.training.limits import FIRST_UPDATES, SLOW_UPDATES, cut_short, forecast, pace_is_known
 from nmt.training.loop import fit
+from nmt.training.validate import Validation, Validator
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -63,7 +65,7 @@ FALLING = {**dict.fromkeys(range(1, 16), 1.0), 16: 5 / 6, 17: 4 / 6, 18: 3 / 6, 
 
 
 @pytest.mark.parametrize("seconds", [0.1, 3.0, 100.0])
-def test_start_and_end_are_fixed_once(data, tmp_path, capsys, seconds):
+def test_cooldown_is_fixed_once_for_any_speed(data, tmp_path, capsys, seconds):
     run = RunDir(tmp_path / "run")
     config = cooled(data, max_steps=24)  # of which more is used at the end than of the time, on a faster machine
     train(config, data, run.path, 3.0, dies_before=17)
@@ -75,7 +77,6 @@ def test_start_and_end_are_fixed_once(data, tmp_path, capsys, seconds):
         "cool-down from step 15, as fixed by training.max_minutes = 1, complete after 20 steps"
         in capsys.readouterr().err
     )
-    assert read_selected(run).finished_by == "max_minutes"
     assert rates(run.path) == pytest.approx(FALLING)
     assert saved_steps(run) == [15, 20]
 
@@ -94,29 +95,28 @@ def test_a_cooldown_of_an_earlier_version_goes_on(data, tmp_path, capsys):
     )
 
 
-def test_a_slower_machine_before_the_cooldown_only_makes_it_earlier(data, tmp_path):
+def test_slower_machine_cools_down_earlier(data, tmp_path):
     train(cooled(data), data, tmp_path / "run", 5.0)
     assert rates(tmp_path / "run") == pytest.approx(
         {**dict.fromkeys(range(1, 10), 1.0), 10: 3 / 4, 11: 2 / 4, 12: 1 / 4}
     )
 
 
-def test_a_limit_that_is_raised_begins_the_cooldown_anew(data, tmp_path, capsys):
+def test_raised_limit_restarts_cooldown(data, tmp_path, capsys):
     run = tmp_path / "run"
     train(cooled(data), data, run, 3.0)
     train(cooled(data), data, run, 3.0)
     assert "limits" not in capsys.readouterr().err
     longer = cooled(data, max_minutes=2.0)
     train(longer, data, run, 3.0, dies_before=0)
-    said = "nmt: the run's limits have changed: its cool-down starts over, and the learning rate jumps up"
-    assert capsys.readouterr().err.count(said) == 1
+    assert "limits have changed" in capsys.readouterr().err
     again = {**FALLING, **dict.fromkeys(range(21, 31), 1.0), **{30 + i: (11 - i) / 11 for i in range(1, 11)}}
     assert rates(run) == pytest.approx(again)
     train(longer, data, run, 3.0)
     assert "limits" not in capsys.readouterr().err and max(rates(run)) == 40
 
 
-def test_with_steps_it_ends_exactly_there(data, tmp_path, capsys):
+def test_cooldown_by_max_steps_ends_there(data, tmp_path, capsys):
     config = cooled(data, max_minutes=None, max_steps=9, cooldown=0.5)
     train(config, data, tmp_path / "run", 1.0)
     assert (
@@ -125,3 +125,119 @@ def test_with_steps_it_ends_exactly_there(data, tmp_path, capsys):
     assert rates(tmp_path / "run") == pytest.approx({
         **dict.fromkeys(range(1, 6), 1.0), 6: 4 / 5, 7: 3 / 5, 8: 2 / 5, 9: 1 / 5,
     })  # fmt: skip
+
+
+# --- A run that ends before its warm-up or its schedule does says so; the time that it tells  ---
+
+
+WARM_UP = "the end of the warm-up (training.warmup_steps = 4000)"
+
+
+@pytest.mark.parametrize(
+    ("changes", "last", "found"),
+    [
+        ({}, 3999, [WARM_UP]),
+        ({}, 4000, []),
+        ({"schedule": "constant"}, 10, [WARM_UP]),
+        ({"schedule": "cosine", "max_steps": 10_000}, 8999, [
+            "the end of the cosine schedule (training.max_steps = 10000)",
+        ]),
+        ({"schedule": "linear", "max_steps": 10_000}, 9000, []),
+        ({"schedule": "linear", "max_steps": 10_000}, 100, [
+            WARM_UP, "the end of the linear schedule (training.max_steps = 10000)",
+        ]),
+        ({"consistency": "rdrop", "consistency_start": 5000}, 5000, [
+            "the start of rdrop (training.consistency_start = 5000)",
+        ]),
+        ({"consistency": "rdrop", "consistency_start": 5000}, 5001, []),
+        ({"consistency": "rdrop", "consistency_start": 5000, "consistency_weight": 0}, 5000, []),
+    ],
+)  # fmt: skip
+def test_cut_short_names_what_is_not_reached(changes: dict[str, Any], last: int, found: list[str]) -> None:
+    assert cut_short(TrainingConfig(**changes), last) == found
+
+
+def test_cut_short_by_cooldown_before_warm_up() -> None:
+    assert cut_short(TrainingConfig(cooldown=0.3), 5000, 3500) == [WARM_UP]
+    assert cut_short(TrainingConfig(cooldown=0.3), 5000, 4000) == []
+
+
+def said(update_seconds: float = 1.0, state: TrainState | None = None, **changes: Any) -> str | None:
+    """The forecast after 50 updates, the first ten of which took 30 seconds each, in an epoch of 100 updates."""
+    seconds = [30.0] * SLOW_UPDATES + [update_seconds] * (FIRST_UPDATES - SLOW_UPDATES)
+    state = state or TrainState(step=50, n_tokens=50_000, seconds=340.0)
+    return forecast(TrainingConfig(**changes), state, 100_000, seconds)
+
+
+def test_forecast_by_minutes_and_epochs() -> None:
+    allow = "; raise training.max_minutes or lower the other settings"
+    # 50 steps are done in 340 s, which leaves 260 s for 260 more
+    ends = "training.max_minutes = 10 ends training after about 310 steps at most"
+    assert said(max_minutes=10.0) == f"warning: {ends}, before {WARM_UP}{allow}"
+    assert said(max_minutes=10.0, warmup_steps=310, max_steps=600) is None
+    assert said(max_minutes=10.0, warmup_steps=310, max_steps=640) == f"{ends}, long before training.max_steps = 640"
+    cosine = {"schedule": "cosine", "warmup_steps": 100, "max_steps": 400}
+    end = "the end of the cosine schedule (training.max_steps = 400)"
+    assert said(max_minutes=10.0, **cosine) == f"warning: {ends}, before {end}{allow}"
+    assert said(0.5, max_minutes=10.0, **cosine) is None
+    assert said(max_minutes=10.0, schedule="constant", cooldown=0.5, warmup_steps=155, max_steps=500) is None
+    assert said(max_steps=5000) is None
+    allow = allow.replace("minutes", "epochs")
+    assert said(max_steps=1_000_000, max_epochs=3) == (
+        f"warning: training.max_epochs = 3 ends training after about 300 steps at most, before {WARM_UP}{allow}"
+    )
+    state = TrainState(step=50, seconds=9.0, cooldown_start=40, cooldown_end=60, cooldown_by="max_epochs")
+    assert said(state=state, max_epochs=1, cooldown=0.3, warmup_steps=41) == (
+        "warning: training.max_epochs = 1 ends training after about 60 steps at most, before the end of the warm-up "
+        f"(training.warmup_steps = 41){allow}"
+    )
+    assert said(state=TrainState(step=50, n_tokens=1, seconds=601.0), max_minutes=10.0) is None  # it ends by itself
+
+
+def test_pace_of_slow_machine_is_known_earlier() -> None:
+    settings, state = TrainingConfig(max_minutes=4.0), TrainState(step=6, n_tokens=6000, seconds=60.0)
+    assert pace_is_known(settings, state, 5) and not pace_is_known(settings, state, 4)
+    assert not pace_is_known(TrainingConfig(), state, 49) and pace_is_known(TrainingConfig(), state, 50)
+    line = forecast(settings, state, 100_000, [30.0, 30.0, 10.0, 10.0, 10.0])
+    assert line is not None and "ends training after about 24 steps at most" in line
+
+
+@pytest.mark.usefixtures("quick")
+def test_fit_forecasts_its_end_by_the_clock(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An update takes a second and a validation five, on a clock that nothing else moves."""
+    clock = SimpleNamespace(now=0.0)
+    real = loop.train_step
+
+    def train_step(session: loop.Session, update: loop.Update) -> loop.Outcome:
+        clock.now += 1.0
+        return real(session, update)
+
+    def validate(*_: object) -> Validation:
+        clock.now += 5.0
+        return Validation(1.0, 1.0, 2.0, 0.5, {"bleu": 10.0, "chrf": 20.0}, ["a", "b", "c"])
+
+    monkeypatch.setattr(loop, "train_step", train_step)
+    monkeypatch.setattr(Validator, "validate", validate)
+    monkeypatch.setattr("nmt.training.report.meter.time", SimpleNamespace(monotonic=lambda: clock.now))
+    for module in ("limits", "report.meter"):
+        monkeypatch.setattr(f"nmt.training.{module}.FIRST_UPDATES", 10)
+    monkeypatch.setattr("nmt.training.limits.SLOW_UPDATES", 2)
+    config = settings(
+        data, schedule="linear", warmup_steps=22, max_steps=25, max_minutes=0.4, validate_every_steps=8,
+        save_every_steps=8, log_every_steps=5,
+    )  # fmt: skip
+    run = RunDir(tmp_path / "run")
+    fit(config, data, run.path)
+    lines = capsys.readouterr().err.splitlines()
+    # ten updates and a validation have taken 15 of the 24 seconds
+    at = next(i for i, line in enumerate(lines) if "about 19 steps at most" in line)
+    assert lines[at + 1].startswith("step     10 train")
+    at = lines.index("training.max_minutes = 0.4 reached after 16 steps")
+    assert "the end of the linear schedule" in lines[at + 1] and "training.max_minutes=0.8" in lines[at + 1]
+    # 16 updates and three validations, the average's, too
+    assert lines[-1].endswith("(0:31 in all)")
+    last = json.loads(run.log.read_text().splitlines()[-1])
+    assert (last["kind"], last["minutes"]) == ("average", pytest.approx(31 / 60))
+    assert load_state(run.step(16)).seconds == 31.0

@@ -25,7 +25,7 @@ from safetensors.torch import save
 
 from command import Command, Result
 from export_run import write_run
-from fuzzed import check, no_hang
+from fuzzed import check, no_hang, put_somewhere
 from kept_run import quicken
 from nmt.errors import CheckpointError, DataError, UnsafeFileError
 from nmt.files.read import read_tensors
@@ -112,16 +112,10 @@ def in_numbers_of(kind: str, n_bits: int, data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(("kind", "n_bits"), BITS.items())
-def test_numbers_of_another_type_than_ours(kind: str, n_bits: int) -> None:
+def test_tensors_of_another_type_raise(kind: str, n_bits: int) -> None:
     data = in_numbers_of(kind, n_bits, save({"w": torch.ones(8), "none": torch.ones(0)}))
     with pytest.raises(CheckpointError, match=r"^weights\.safetensors: damaged: .*numbers of type \w+, not \w+$"):
         parse_tensors(data, WEIGHTS)
-
-
-def test_numbers_of_another_type_than_float32_are_damage() -> None:
-    for tensor in (torch.tensor(1.0, dtype=torch.float64), torch.tensor(3), torch.tensor(1j)):
-        with pytest.raises(CheckpointError, match=f"w holds numbers of type {str(tensor.dtype)[6:]}"):
-            parse_tensors(save({"w": tensor}), WEIGHTS)
 
 
 @pytest.mark.parametrize(
@@ -132,19 +126,19 @@ def test_numbers_of_another_type_than_float32_are_damage() -> None:
         file_of({"w": {"dtype": "F32", "shape": [2**62, 4], "data_offsets": [0, 0]}}),
     ],
 )  # fmt: skip
-def test_a_header_that_promises_what_is_not_there(data: bytes) -> None:
+def test_invalid_tensor_header_raises(data: bytes) -> None:
     with pytest.raises(CheckpointError, match=r"^weights\.safetensors: damaged: "):
         parse_tensors(data, WEIGHTS)
 
 
 @pytest.mark.parametrize("data", [b"\xff" * 5, b"\xff" * 8, b"\1", bytes(5), bytes(8)])
-def test_a_file_with_no_room_for_a_header(data: bytes, tmp_path: Path) -> None:
+def test_file_too_short_for_header_raises(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "w").write_bytes(data)
     with pytest.raises(UnsafeFileError, match=r"w: damaged: "):
         read_tensors(tmp_path / "w")
 
 
-def test_weights_of_another_type_in_a_run_and_an_export(run: RunDir, exported: Path, made: Path, nmt: Command) -> None:
+def test_weights_of_another_type_in_run_and_export(run: RunDir, exported: Path, made: Path, nmt: Command) -> None:
     saved = run.step(7)
     saved.weights.write_bytes(in_numbers_of("F4", 4, saved.weights.read_bytes()))
     seal(saved.state)
@@ -167,7 +161,7 @@ def put(key: str, value: object) -> Callable[[dict[str, Any]], object]:
 
 @pytest.mark.parametrize("value", ODD)
 @pytest.mark.parametrize("key", ["checksums", "state"])
-def test_a_seal_that_lacks_something(key: str, value: object, run: RunDir, made: Path, nmt: Command) -> None:
+def test_incomplete_seal_raises(key: str, value: object, run: RunDir, made: Path, nmt: Command) -> None:
     seal(run.step(7).state, put(key, value))
     refused(
         nmt("translate", "--run", run.path, "--input", made / "in"),
@@ -176,7 +170,7 @@ def test_a_seal_that_lacks_something(key: str, value: object, run: RunDir, made:
 
 
 @pytest.mark.parametrize("value", [*ODD, {"weights.safetensors": 3}, {}])
-def test_checksums_in_a_file_of_their_own(value: object, run: RunDir, made: Path, nmt: Command) -> None:
+def test_invalid_old_checksums_raise(value: object, run: RunDir, made: Path, nmt: Command) -> None:
     """As the format before this one had them."""
     run.step(7).old_checksums.write_text(json.dumps(value))
     for weights in ("raw", "ema"):
@@ -187,7 +181,7 @@ def test_checksums_in_a_file_of_their_own(value: object, run: RunDir, made: Path
 @pytest.mark.parametrize(
     "value", [*ODD, {}, {"weights.safetensors": 3}, {"tokenizer/\0": ""}, {"tokenizer/\ud800": ""}]
 )
-def test_an_export_without_its_checksums(value: object, exported: Path, made: Path, nmt: Command) -> None:
+def test_invalid_checksums_of_export_raise(value: object, exported: Path, made: Path, nmt: Command) -> None:
     seal(exported / "translator.json", put("checksums", value))
     refused(nmt("translate", "--model", exported, "--input", made / "in"), "damaged")
 
@@ -200,7 +194,7 @@ def test_an_export_without_its_checksums(value: object, exported: Path, made: Pa
         ("tally", {"n_updates": 1}), ("tally", {"loss": "x"}), ("scaler", 3), ("loss_is_high", 1), ("best_step", []),
     ],
 )  # fmt: skip
-def test_a_state_that_no_training_has(key: str, value: object, tmp_path: Path) -> None:
+def test_invalid_state_raises(key: str, value: object, tmp_path: Path) -> None:
     saved = CheckpointDir(tmp_path)
     saved.state.write_text(state_text({}, {}))
     assert load_state(saved) == TrainState()
@@ -214,19 +208,17 @@ def test_a_state_that_no_training_has(key: str, value: object, tmp_path: Path) -
     [
         ({"tally": {"n_updates": 0}}, "state.tally has an invalid value"),
         *(
-            (changes, "damaged: no window of the training text is where it stands")
+            (changes, "damaged: its position is not in the training text")
             for changes in ({"window": 1}, {"stage": 1}, {"drawn": [1, 2, 3]}, {"stage_pairs": 1 << 52})
         ),
     ],
 )
-def test_a_run_does_not_go_on_from_such_a_state(
-    changes: dict[str, object], said: str, trained: RunDir, nmt: Command
-) -> None:
+def test_resume_from_invalid_state_raises(changes: dict[str, object], said: str, trained: RunDir, nmt: Command) -> None:
     for file in trained.checkpoints.glob("*/state.json"):
         seal(file, lambda content: content["state"].update(changes))
     result = nmt("train", "--resume", "--run", trained.path)
     assert result.status == 2 and f"{said}; trying the previous one" in result.err
-    assert result.err.splitlines()[-1].startswith(f"nmt: {trained.path}: no checkpoint here is intact")
+    assert result.err.splitlines()[-1].startswith(f"nmt: {trained.path}: no intact checkpoint of this version")
 
 
 # --- tokenizers -----------------------------------------------------------------------------------
@@ -260,7 +252,7 @@ def replaced(*pairs: tuple[bytes, bytes]) -> bytes:
         [(rb"<0x50>", b"<0x5X>"), (rb"<0x51>", b"<0x50>"), (rb"<0x5X>", b"<0x51>")],  # bytes for each other
     ],
 )  # fmt: skip
-def test_pieces_that_nmt_never_gives(pairs: list[tuple[bytes, bytes]]) -> None:
+def test_tokenizer_of_other_pieces_raises(pairs: list[tuple[bytes, bytes]]) -> None:
     Tokenizer(replaced())
     with pytest.raises(DataError, match="a SentencePiece model"):
         Tokenizer(replaced(*pairs))
@@ -268,7 +260,7 @@ def test_pieces_that_nmt_never_gives(pairs: list[tuple[bytes, bytes]]) -> None:
 
 @hypothesis_settings(max_examples=40, phases=[Phase.explicit, Phase.generate])
 @given(places=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=4))
-def test_a_changed_tokenizer_is_refused_or_works(places: list[tuple[float, int]]) -> None:
+def test_changed_tokenizer_raises_or_works(places: list[tuple[float, int]]) -> None:
     model = bytearray(replaced())
     for place, value in places:
         model[int(place * len(model))] = value
@@ -291,24 +283,12 @@ VALUES = [None, True, -1, 0, 10**30, 0.5, float("nan"), "", "x", "a\0b", "\ud800
 
 def mutate(tree: Any, rng: random.Random) -> None:
     """Put another value in some place of a tree, or leave one out."""
-    spots: list[tuple[Any, Any]] = []
-    nodes = [tree]
-    for node in nodes:
-        for key in node if isinstance(node, dict) else range(len(node)):
-            spots.append((node, key))
-            if isinstance(node[key], (dict, list)):
-                nodes.append(node[key])
-    node, key = rng.choice(spots)
-    value = rng.choice(VALUES)
-    if value is None:
-        del node[key]
-    else:
-        node[key] = value
+    put_somewhere(tree, rng.choice(VALUES), rng.choice)
 
 
 @hypothesis_settings(max_examples=25, phases=[Phase.explicit, Phase.generate])
 @given(seed=st.integers(0, 2**32), what=st.sampled_from(["state", "run", "selected", "translator", "weights"]))
-def test_any_value_in_any_place(
+def test_any_value_anywhere_is_one_line(
     seed: int, what: str, made: Path, tmp_path_factory: pytest.TempPathFactory, nmt: Command
 ) -> None:
     rng = random.Random(seed)

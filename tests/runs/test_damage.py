@@ -22,8 +22,8 @@ from nmt.errors import CheckpointError
 from nmt.files.document import sealed_text
 from nmt.layout import CheckpointDir, RunDir
 from nmt.runs import checkpoint
+from nmt.runs.checkpoint import choose_weights
 from nmt.runs.state import load_state
-from nmt.runs.weights import choose_weights
 from nmt.training.loop import fit
 from nmt.training.setup import resume as restore_module
 
@@ -122,7 +122,7 @@ DAMAGE: list[tuple[Callable[[Path], None], str, str]] = [
     (empty, STATE, "state.json: damaged: "),
     *[(Path.unlink, name, f"{name}: missing") for name in FILES],
     (other_format, STATE, "step-00000004/state.json: written in format 99, this version of nmt reads 2"),
-    (other_names, WEIGHTS, "step-00000004: the weights are of another model than config.yaml describes"),
+    (other_names, WEIGHTS, "step-00000004: the weights do not match the model in config.yaml"),
     (other_shapes, WEIGHTS, "the model of config.yaml needs"),
     (other_names, OPTIMIZER, "belongs to the optimizer of another model"),
     (other_shapes, OPTIMIZER, "belongs to the optimizer of another model"),
@@ -151,7 +151,7 @@ def test_without_a_whole_checkpoint_nothing_is_changed(runs, run):
     before = content(run.path)
     with pytest.raises(CheckpointError) as caught:
         fit(settings(runs.data), runs.data, run.path, resume=True)
-    assert str(caught.value) == f"{run.path}: no checkpoint here is intact and of this version; start another run"
+    assert str(caught.value) == f"{run.path}: no intact checkpoint of this version; start another run"
     assert content(run.path) == before
 
 

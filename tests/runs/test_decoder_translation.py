@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from kept_run import Died, die_before, differences, kept, settings
+from kept_run import settings
 from nmt.config import Config
 from nmt.errors import ConfigError
 from nmt.layout import RunDir
@@ -20,6 +19,7 @@ from nmt.training.loop import fit
 from nmt.training.setup.start import start
 from nmt.translate.files import Files, translate_file
 from nmt.translate.translator import Translator
+from trained import records
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -35,11 +35,6 @@ def trained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
-def records(run: Path, kind: str) -> list[dict[str, Any]]:
-    lines = RunDir(run).log.read_text(encoding="utf-8").splitlines()
-    return [record for record in map(json.loads, lines) if record["kind"] == kind]
-
-
 def test_it_learns_and_translates(data: Path, trained: Path) -> None:
     first, last = records(trained, "valid")
     assert last["nll"] < first["nll"]
@@ -53,16 +48,6 @@ def test_it_learns_and_translates(data: Path, trained: Path) -> None:
         values = translator.forced_decoder(search).log_probs(pairs)
         assert [each.log_prob for each in found] == pytest.approx([sum(each) for each in values], abs=1e-3)
     assert len({each.text for each in found}) == len(lines), "samples"
-
-
-def test_it_is_in_an_ensemble_with_an_encoder_and_decoder(data: Path, trained: Path, whole: Path) -> None:
-    translator = Translator.load([trained, whole], precision="float32")
-    lines = (data.parent / "text" / "test.aa").read_text(encoding="utf-8").splitlines()
-    found = [best for best, *_ in translator.translate_lines(lines)]
-    values = translator.forced_decoder().log_probs(
-        [(part.src_ids, part.tgt_ids) for [part] in (x.parts for x in found)]
-    )
-    assert [each.log_prob for each in found] == pytest.approx([sum(each) for each in values], abs=1e-3)
 
 
 def test_it_starts_with_a_language_model(data: Path, tmp_path: Path) -> None:
@@ -83,31 +68,16 @@ def test_the_loss_is_of_the_target_alone(data: Path, tmp_path: Path) -> None:
     assert batch.n_tokens == update.n_tokens < int((batch.tgt_out != 0).sum())
 
 
-def test_a_killed_run_learns_the_same(
-    data: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = tmp_path / "run"
-    with monkeypatch.context() as patch, pytest.raises(Died):
-        die_before(5, patch)
-        fit(decoder(data), data, run)
-    fit(decoder(data), data, run, resume=True)
-    assert differences(kept(trained), kept(run)) == []
-
-
 def test_what_it_does_not_do_is_refused(data: Path, trained: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"a decoder alone \(model\.kind: decoder\) is neither exported nor"):
+    with pytest.raises(ConfigError, match=r"model\.kind: decoder"):
         export(Request(trained), tmp_path / "exported", "native")
     translator = Translator.load(trained)
-    with pytest.raises(ConfigError, match=r"search\.coverage_penalty: not available with model\.kind: decoder"):
+    with pytest.raises(ConfigError, match=r"search\.coverage_penalty"):
         translator.check(translator.search_settings({"coverage_penalty": 0.2}), 1)
-    with pytest.raises(ValueError, match=r"search\.coverage_penalty: not available with model\.kind: decoder"):
-        Config.model_validate(decoder(data).model_dump() | {"search": {"coverage_penalty": 0.2}})
     text = data.parent / "text" / "test.aa"
-    with pytest.raises(ConfigError, match=r"alignments and attention are those of an encoder and a decoder"):
+    with pytest.raises(ConfigError, match=r"alignments and attention need an encoder and a decoder"):
         translate_file(translator, text, tmp_path / "out", files=Files(alignments=tmp_path / "words"))
     assert not (tmp_path / "out").exists()
-    with pytest.raises(ConfigError, match=r"training\.modifiers: not available with model\.kind: decoder"):
-        decoder(data, modifiers={"typos": 0.1})
     with pytest.raises(ConfigError, match=r"layout: packed is not possible: its kernel cannot show a decoder"):
         start(decoder(data, layout="packed"), data, tmp_path / "packed", resume=False)
 

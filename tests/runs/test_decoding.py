@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from nmt.errors import ConfigError, DataError
 from nmt.search.step import Hypothesis
 from nmt.text.constraints import protected
 from nmt.text.tokenizer import Tokenizer
-from nmt.translate.files import Files, translate_file
 from nmt.translate.mbr import choose
 from nmt.translate.sentences import phrases_of
 from nmt.translate.types import BLANK, Line, Translation
@@ -75,7 +73,7 @@ def test_a_translation_starts_with_its_prefix(translator: Translator, search: Se
         )
 
 
-def test_the_prefix_and_terms_of_a_line_that_is_long(translator: Translator, tmp_path: Path) -> None:
+def test_prefix_applies_to_the_first_part_of_a_long_line(translator: Translator) -> None:
     config = translator.config
     short = config.model_copy(update={"data": config.data.model_copy(update={"max_pieces": 20})})
     strict = Translator(translator.searcher, translator.tokenizers, short)
@@ -85,16 +83,6 @@ def test_the_prefix_and_terms_of_a_line_that_is_long(translator: Translator, tmp
     assert best.text.startswith("mali")
     assert len(best.parts) == len(free.parts) > 1
     assert best.parts[1:] == free.parts[1:]
-    for name, content in (("in", f"{text}\n\n"), ("terms", "mali\nbore\n"), ("prefix", "\nmali\n")):
-        (tmp_path / name).write_text(content)
-    files = Files(tmp_path / "prefix", tmp_path / "terms")
-    with pytest.MonkeyPatch.context() as patch:
-        said = io.StringIO()
-        patch.setattr("sys.stderr", said)
-        translate_file(strict, tmp_path / "in", tmp_path / "out", BEAM, files=files)
-    assert "mali" in (tmp_path / "out").read_text()
-    assert "1 line not split, because of their terms" in said.getvalue()
-    assert "1 blank line had a prefix or terms, and stayed blank" in said.getvalue()
 
 
 def test_a_prefix_beyond_the_positions_is_an_error_unless_the_line_is_blank(tokenizer: Tokenizer) -> None:
@@ -105,13 +93,6 @@ def test_a_prefix_beyond_the_positions_is_an_error_unless_the_line_is_blank(toke
         list(translator.translate_lines([Line(PLAIN[0]), Line(PLAIN[0], long)], GREEDY))
 
 
-def test_a_blank_term_asks_for_nothing(translator: Translator) -> None:
-    lines = [Line(PLAIN[0], terms=("\x01", "")), *map(Line, PLAIN[1:])]
-    assert [best for [best] in translator.translate_lines(lines, BEAM)] == [
-        best for [best] in translator.translate_lines(PLAIN, BEAM)
-    ]
-
-
 def test_the_greatest_length_holds_for_prefixes_and_terms(translator: Translator) -> None:
     search = changed(BEAM, max_length=8)
     lines = [Line(PLAIN[0], "mali bore"), Line(PLAIN[1], terms=("ta",)), Line(PLAIN[2])]
@@ -119,17 +100,6 @@ def test_the_greatest_length_holds_for_prefixes_and_terms(translator: Translator
     assert all(len(best.parts[0].tgt_ids) <= 8 for best in found)
     assert found[0].text.startswith("mali bore")
     assert "ta" in found[1].text
-
-
-def test_batches_have_at_most_so_many_sentences(translator: Translator) -> None:
-    made = []
-    search_batch = translator.searcher.search_batch
-    with pytest.MonkeyPatch.context() as patch:
-        spy = lambda batch, *args: (made.append(len(batch)), search_batch(batch, *args))[1]  # noqa: E731
-        patch.setattr(translator.searcher, "search_batch", spy)
-        for settings in (changed(BEAM, batch_sentences=3), changed(BEAM, sample=True, batch_sentences=3)):
-            texts(translator, PLAIN * 2, settings)
-    assert max(made) == 3
 
 
 def test_a_gpu_takes_larger_batches_unless_the_settings_say_otherwise(translator: Translator) -> None:
@@ -218,6 +188,7 @@ def test_sentences_one_by_one(translator: Translator, search: SearchConfig) -> N
     always = changed(search, split="always")
     assert texts(translator, lines, always) == [f"{a} {b}" for a, b in zip(alone, reversed(alone), strict=True)]
     assert texts(translator, sentences, always) == alone
+    assert not any(best.whole for [best] in translator.translate_lines(sentences, always))
     for split in ("long", "never"):
         assert all(len(best.parts) == 1 for [best] in translator.translate_lines(lines, changed(search, split=split)))
     for found in translator.translate_lines(lines, changed(BEAM, split="always"), n_best=3):
@@ -244,17 +215,6 @@ def test_minimum_bayes_risk_takes_what_choose_takes(translator: Translator) -> N
         translator.translate_lines(PLAIN, changed(GREEDY, mbr="chrf"))
     with pytest.raises(ConfigError, match=r"n_best: search\.mbr chooses one translation, found n_best 2"):
         translator.translate_lines(PLAIN, changed(BEAM, mbr="chrf"), n_best=2)
-
-
-def test_samples_are_repeated_by_their_seed_in_whatever_batch(translator: Translator) -> None:
-    search = changed(GREEDY, sample=True)
-    found = texts(translator, PLAIN, search)
-    assert texts(translator, PLAIN, changed(search, batch_tokens=20)) == found
-    assert texts(translator, PLAIN, changed(search, seed=2)) != found
-    five = [[each.text for each in line] for line in translator.translate_lines(PLAIN, search, n_best=5)]
-    assert all(len(line) == 5 for line in five)
-    assert [line[0] for line in five] == found
-    assert len({text for line in five for text in line}) > 20
 
 
 def test_an_ensemble_of_a_run_with_itself_is_the_run(run_dir: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:

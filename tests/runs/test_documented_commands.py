@@ -50,7 +50,6 @@ NOT_RUN = {
     "max_steps=40000": "trains for hours (tests/runs/test_resume.py)",
     "--stop-after": "trains for hours (tests/runs/test_steering.py)",
     "max_steps=2000": "trains for minutes (tests/runs/test_denoising.py)",
-    "max_steps=5000": "trains for minutes (tests/runs/test_masked.py)",
     "decoder_layers=12": "trains for minutes (tests/runs/test_decoder_translation.py)",
     "weights.json": "needs tuned weights (tests/unit/cli/test_rerank.py)",
     "--workers": "starts processes (tests/processes/test_translate_parts.py)",
@@ -134,7 +133,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, nmt: Command) -> Path:
         ok(nmt(*train, "runs/denoising", "--set", "training.objective=denoising"))
         masked = ("--set", "model.kind=encoder", "--set", "training.objective=masked")
         ok(nmt(*train, "runs/masked", *masked))
-        ok(nmt(*train, "runs/pairs", *masked, "--set", "training.pair_task=true"))
+        ok(nmt(*train, "runs/pairs", *masked, "--set", "training.masked.pair_task=true"))
         copies = "sample-de-en a b plain simcut general-de-en de-en clean-de-en"
         for name in copies.split():
             shutil.copytree("runs/mine-de-en", f"runs/{name}")

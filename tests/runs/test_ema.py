@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,29 +9,22 @@ import pytest
 import torch
 
 from models import tiny_model
-from nmt.config.load import load_config
 from nmt.errors import CheckpointError
 from nmt.layout import RunDir
 from nmt.runs.checkpoint import Tensors, load_ema, load_weights, saved_steps
 from nmt.runs.info import read_selected
 from nmt.runs.model import open_saved
 from nmt.runs.state import load_state
-from nmt.runs.weights import choose_weights
 from nmt.training.loop import fit, train_step
 from nmt.training.objective import objective
 from nmt.training.optim import Ema
 from nmt.training.setup.start import start
 from tiny_corpus import tiny_settings
-from trained import assert_same_run, first_update, records, score, train_with_deaths
+from trained import first_update, records
 
 pytestmark = pytest.mark.usefixtures("quick")
 YES, NO = torch.tensor(1.0), torch.tensor(0.0)
 EVERY_STEP = {"ema": 0.9, "save_every_steps": 1, "validate_every_steps": 4, "keep_last": 20}
-
-
-@pytest.fixture(scope="module")
-def text(tiny_data: Path) -> Path:
-    return tiny_data.parent / "text"
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +35,7 @@ def run(tiny_data: Path, text: Path, tmp_path_factory: pytest.TempPathFactory) -
     return RunDir(path)
 
 
-def test_it_is_the_recurrence_with_a_shorter_memory_at_first():
+def test_ema_equals_recurrence():
     model = tiny_model()
     ema = Ema(model, 0.6)
     expected = {name: p.detach().double() for name, p in model.named_parameters()}
@@ -61,7 +52,7 @@ def test_it_is_the_recurrence_with_a_shorter_memory_at_first():
         torch.testing.assert_close(tensor.double(), expected[name], rtol=1e-5, atol=1e-5)
 
 
-def test_an_update_that_changed_nothing_is_not_taken_in():
+def test_ema_ignores_skipped_update():
     model = tiny_model()
     ema = Ema(model, 0.9)
     before = {name: tensor.clone() for name, tensor in ema.tensors.items()}
@@ -75,7 +66,7 @@ def test_an_update_that_changed_nothing_is_not_taken_in():
     )
 
 
-def test_nothing_is_taken_in_of_a_loss_that_is_not_finite(tiny_data, text, tmp_path, monkeypatch):
+def test_ema_ignores_nonfinite_loss(tiny_data, text, tmp_path, monkeypatch):
     session = start(tiny_settings(text, training={"ema": 0.5}), tiny_data, tmp_path / "run", resume=False)
     monkeypatch.setattr("nmt.training.objective.objective", lambda *given: _infinite(*given))
     assert session.ema is not None
@@ -89,7 +80,7 @@ def _infinite(*given: object) -> object:
     return replace(sums, loss=sums.loss * float("inf"))
 
 
-def test_every_checkpoint_has_it(run):
+def test_every_checkpoint_has_ema(run):
     steps = saved_steps(run)
     ema: Tensors = load_weights(run.step(1))
     for step in steps[1:]:
@@ -101,7 +92,7 @@ def test_every_checkpoint_has_it(run):
     assert steps == list(range(1, len(steps) + 1))
 
 
-def test_both_are_validated_and_the_better_one_is_selected(run):
+def test_better_of_raw_and_ema_is_selected(run):
     looks = [each for each in records(run.path) if each["kind"] in ("valid", "ema")]  # as they were made
     assert [each["kind"] for each in looks] == ["valid", "ema"] * (len(looks) // 2) and looks[0]["step"] == 4
     for step in {each["step"] for each in looks}:
@@ -114,53 +105,7 @@ def test_both_are_validated_and_the_better_one_is_selected(run):
     assert selected.best_step == best["step"] and selected.weights in (kind, "average")
 
 
-@pytest.mark.parametrize(
-    ("scores", "kind", "step"),
-    [
-        ((30.0, 20.0, 25.0, 26.0, 29.0), "ema", 6),  # moving average and raw of two validations, and the last average
-        ((20.0, 30.0, 25.0, 26.0, 29.0), "raw", 6),
-        ((20.0, 21.0, 30.0, 26.0, 29.0), "ema", 12),
-        ((20.0, 21.0, 22.0, 26.0, 29.0), "average", 12),
-    ],
-)
-def test_translate_takes_what_scored_best(tiny_data, text, tmp_path, monkeypatch, scores, kind, step):
-    score(monkeypatch, *scores)
-    config = tiny_settings(text, training={"ema": 0.9})
-    fit(config, tiny_data, tmp_path / "run")
-    run = RunDir(tmp_path / "run")
-    chosen = choose_weights(run, config.training)
-    assert (chosen.kind, chosen.step) == (kind, step)
-    if kind != "average":
-        expected = (load_ema if kind == "ema" else load_weights)(run.step(step))
-        assert all(torch.equal(chosen.tensors[name], expected[name]) for name in expected)
-
-
-def test_asking_for_it(run):
-    chosen = choose_weights(run, load_config(run.config).training, "8", "ema")
-    assert (chosen.step, chosen.kind) == (8, "ema")
-    expected = load_ema(run.step(8))
-    assert all(torch.equal(chosen.tensors[name], expected[name]) for name in expected)
-    assert open_saved(run.path, "last", "ema").weights.kind == "ema"
-    assert open_saved(run.path, "last", "raw").weights.kind == "raw"
-
-
-def test_the_selected_average_translates(run, tmp_path):
-    copy = RunDir(shutil.copytree(run.path, tmp_path / "run"))
-    copy.selected.write_text(json.dumps({"best_step": 8, "weights": "ema", "reason": "a test"}))
-    chosen = choose_weights(copy, load_config(run.config).training)
-    assert (chosen.step, chosen.kind, chosen.reason) == (8, "ema", "a test")
-    expected = load_ema(run.step(8))
-    assert all(torch.equal(chosen.tensors[name], expected[name]) for name in expected)
-
-
-def test_without_it_there_is_none_to_take(tiny_data, text, tmp_path):
+def test_ema_of_run_without_it_raises(tiny_data, text, tmp_path):
     fit(tiny_settings(text, training={"max_steps": 2}), tiny_data, tmp_path / "run")
     with pytest.raises(CheckpointError, match=r"step-00000002: trained without a moving average \(training\.ema\)"):
         open_saved(tmp_path / "run", "2", "ema")
-
-
-def test_resumed_equals_never_stopped(tiny_data, text, tmp_path, monkeypatch):
-    config = tiny_settings(text, training={"ema": 0.9, "save_every_steps": 2, "validate_every_steps": 4})
-    fit(config, tiny_data, tmp_path / "whole")
-    train_with_deaths(config, tiny_data, tmp_path / "parts", monkeypatch, [3, 7, 9])
-    assert_same_run(tmp_path / "whole", tmp_path / "parts")

@@ -18,42 +18,30 @@ from nmt.evaluate.metrics import corpus_score
 from nmt.evaluate.run import corpus_of, evaluate_run
 from nmt.layout import RunDir
 from nmt.runs.folder import load_folder
-from nmt.share.engine import Engine
-from nmt.share.engine_check import TOLERANCE
+from nmt.share.engine import TOLERANCE, Engine
 from nmt.share.export import Request, engine_folder, engine_for, export
 from nmt.translate.translator import Translator
 from screen import rows, terminal
-from scripts.checks import compare_engines
 
 
 def test_the_card_tells_what_the_run_knows(whole: Path, data: Path, tmp_path: Path) -> None:
     export(Request(whole), tmp_path / "out", "folder")
     matter, text = card_of(tmp_path / "out")
     assert matter["language"] == ["aa", "bb"]
-    assert matter["pipeline_tag"] == "translation"
-    assert matter["metrics"] == ["bleu", "chrf"]
     folder = load_folder(tmp_path / "out")
-    n_parameters = sum(tensor.numel() for tensor in folder.weights().tensors.values())
-    assert f"{n_parameters / 1e6:.2f} million (float32)" in text
-
+    assert f"{sum(tensor.numel() for tensor in folder.weights().tensors.values()) / 1e6:.2f} million" in text
     records = [json.loads(line) for line in RunDir(whole).log.read_text().splitlines()]
     kind = "average" if folder.info.weights == "average" else "valid"
     [record] = [each for each in records if each["kind"] == kind and each["step"] == folder.info.step]
     signature = corpus_score("bleu", ["x"], ["x"], "bb").signature.split("|version")[0]
     quality = section(text, "Quality")
     assert f"BLEU {record['bleu']:.2f} ({signature})" in quality
-    assert "development set, on which the weights were chosen" in quality
     assert "test" not in quality, "nobody measured it"
-
     manifest = json.loads((data / "manifest.json").read_text())
-    source = manifest["sources"]["train.0"]
     told = section(text, "Training data")
-    assert f"- training: train.aa, {source['read']:,} pairs read, {source['kept']:,} pairs kept" in told
-    assert manifest["fingerprint"] in told
+    assert manifest["fingerprint"] in told and f"{manifest['sources']['train.0']['kept']:,} pairs kept" in told
     recipe = yaml.safe_load(section(text, "Recipe").split("```yaml\n")[1].split("```")[0])
-    assert recipe["model"]["d_model"] == 32
-    assert recipe["search"] == {"beam": 1, "max_length": 5}
-    assert "norm" not in recipe["model"], "that is the default"
+    assert (recipe["model"]["d_model"], recipe["search"]) == (32, {"beam": 1, "max_length": 5})
     assert str(data.parent) not in text, "where things lie on one machine is nobody's business"
 
 
@@ -83,11 +71,8 @@ def test_test_sets_are_scored_only_if_asked_for(whole: Path, tmp_path: Path, mon
         [record] = found.scores
         assert [score.value for score in record.scores] == [score.value for score in wanted.scores]
         quality = section(card_of(tmp_path / kind)[1], "Quality")
-        values = " | ".join(f"{score.value:.2f}" for score in wanted.scores)
-        precision = "float32" if kind == "folder" else "float32, CTranslate2"
-        assert f"| test | {wanted.n_lines} | {values} | {wanted.subject.search} | {precision} | 20" in quality
-        for score in wanted.scores:
-            assert score.signature in quality
+        assert all(f" {score.value:.2f} " in quality and score.signature in quality for score in wanted.scores)
+        assert ("CTranslate2" in quality) == (kind == "ctranslate2")
 
 
 def test_weights_that_nobody_validated_have_no_score(whole: Path, tmp_path: Path) -> None:
@@ -108,19 +93,6 @@ def test_rounded_weights_differ_and_are_accepted(quantization: Any, whole: Path,
     sizes = [(tmp_path / name / "model.bin").stat().st_size for name in ("exact", "rounded")]
     assert sizes[1] < 0.7 * sizes[0]
     assert load_folder(tmp_path / "rounded").info.quantization == quantization
-
-
-def test_the_script_that_compares_whole_texts(whole: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = ["--src", str(data / "test.aa"), "--ref", str(data / "test.bb")]
-    compare_engines.main(["--run", str(whole), *files, "--set", "search.beam=3"])
-    native, *lines = capsys.readouterr().out.splitlines()
-    translator = Translator.load(whole, device="cpu", precision="float32")
-    found = translator.translate((data / "test.aa").read_text().splitlines(), beam=3)
-    bleu = corpus_score("bleu", found, (data / "test.bb").read_text().splitlines(), "bb")
-    assert native == f"native float32: {bleu.value:.2f} {bleu.signature}"
-    assert lines[0] == native.replace("native", "ctranslate2")
-    assert lines[1].startswith("ctranslate2 float32: 10 of 10 translations identical (100.0%), their scores differ by")
-    assert any(line.startswith("ctranslate2 int8: ") and "of 10 translations identical" in line for line in lines)
 
 
 def test_the_engine_s_model_is_made_once(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,7 +130,7 @@ def test_what_an_engine_has_no_choice_of(whole: Path, tmp_path: Path) -> None:
     made = tmp_path / "made"
     export(Request(whole), made, "ctranslate2")
     for problem, call in {
-        "several runs: CTranslate2 translates with one": lambda: engine_for([whole, whole]),
+        "several runs: CTranslate2 uses one only": lambda: engine_for([whole, whole]),
         "made: an exported folder has one set of weights": lambda: engine_for([made], checkpoint="last"),
         "made: has weights in float32, found --int8": lambda: engine_for([made], int8=True),
     }.items():
@@ -194,9 +166,7 @@ def test_what_is_wrong_is_one_line(whole: Path, tmp_path: Path, nmt: Command) ->
     }
     for arguments, message in cases.items():
         done = nmt("export", *arguments)
-        assert (done.status, done.out) == (2, "")
-        assert done.err.count("\n") == 1
-        assert message in done.err
+        assert (done.status, done.out, done.err.count("\n"), message in done.err) == (2, "", 1, True)
     assert not (tmp_path / "x").exists()
 
 
@@ -212,6 +182,3 @@ def test_a_package_that_is_not_installed_is_told(
     assert not (tmp_path / "x").exists()
     with pytest.raises(ConfigError, match="is not installed"):
         Engine(load_folder(tmp_path / "made"))
-    with pytest.raises(ConfigError, match="is not installed"):
-        engine_folder(whole, "float32")
-    assert not RunDir(whole).ctranslate2("float32").path.exists()

@@ -17,10 +17,8 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
 from nmt.prepare.prepare import prepare
-from nmt.runs.checkpoint import load_optimizer, load_weights
+from nmt.runs.checkpoint import choose_weights, load_optimizer, load_weights
 from nmt.runs.info import Selected, read_selected, write_selected
-from nmt.runs.log import read_log
-from nmt.runs.weights import choose_weights
 from nmt.share.export import Request, export
 from nmt.training.loop import fit
 from nmt.training.parallel import World
@@ -29,6 +27,7 @@ from nmt.training.setup.start import start
 from several import CLOSE, NO_DROPOUT, in_processes
 from tiny_corpus import tiny_settings
 from tiny_run import tiny_config, tiny_model, tiny_tokenizer, write_run
+from trained import records
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -65,7 +64,7 @@ def info(run: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["raw", "ema", "average"])
-def test_a_run_begins_with_the_weights_that_translate_takes(tiny_data, base, tmp_path, capsys, kind):
+def test_init_from_takes_selected_weights(tiny_data, base, tmp_path, capsys, kind):
     source = RunDir(tmp_path / "source")
     shutil.copytree(base, source.path)
     chosen = Selected(best_step=3, weights=kind, average_steps=[3, 6], reason=f"{kind} was best")
@@ -80,13 +79,13 @@ def test_a_run_begins_with_the_weights_that_translate_takes(tiny_data, base, tmp
     assert recorded == {"run": str(source.path), "step": 6 if kind == "average" else 3, "weights": kind}
 
 
-def test_an_exported_folder_begins_a_run_too(tiny_data, base, tmp_path):
+def test_init_from_exported_folder(tiny_data, base, tmp_path):
     export(Request(base, check_lines=0), tmp_path / "exported", "folder")
     session = start(settings(tiny_data, tmp_path / "exported"), tiny_data, tmp_path / "run", resume=False)
     assert equal(session.weights(), weights(base, 3))
 
 
-def test_the_option_sets_it(tiny_data, base, tmp_path, monkeypatch, nmt):
+def test_option_sets_init_from(tiny_data, base, tmp_path, monkeypatch, nmt):
     """Also where the name of the run would be a number in YAML."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(base, tmp_path / "1e5")
@@ -100,7 +99,7 @@ def test_the_option_sets_it(tiny_data, base, tmp_path, monkeypatch, nmt):
 # --- what must agree ----------------------------------------------------------------------------
 
 
-def test_every_mismatch_is_named_and_nothing_is_written(tiny_data, base, tmp_path):
+def test_mismatches_are_listed_and_nothing_is_written(tiny_data, base, tmp_path):
     other = settings(
         tiny_data, base, tokenizer={"vocab_size": 310},
         model={"d_model": 64, "n_heads": 4, "decoder_layers": 2, "norm": "post", "embedding_dropout": 0.5,
@@ -120,7 +119,7 @@ def test_every_mismatch_is_named_and_nothing_is_written(tiny_data, base, tmp_pat
     assert not (tmp_path / "run").exists()
 
 
-def test_what_the_messages_advise_helps(tiny_data, base, tmp_path):
+def test_advice_of_mismatches_works(tiny_data, base, tmp_path):
     """The tokenizer is taken over; dropout, and how many positions there could be, may be others."""
     other = settings(tiny_data, base, tokenizer={"vocab_size": 310},
                      model={"embedding_dropout": 0.5, "attention_dropout": 0.0, "max_positions": 50})  # fmt: skip
@@ -129,7 +128,7 @@ def test_what_the_messages_advise_helps(tiny_data, base, tmp_path):
     assert equal(session.weights(), weights(base, 3)) and session.model.encoder.embedding.dropout.p == 0.5
 
 
-def test_learned_positions_must_be_as_many(tiny_data, tmp_path):
+def test_other_number_of_learned_positions_raises(tiny_data, tmp_path):
     learned = {"positions": "learned", "max_positions": 110}
     fit(settings(tiny_data, model=learned, training={"max_steps": 1}), tiny_data, tmp_path / "base")
     other = settings(tiny_data, tmp_path / "base", model={**learned, "max_positions": 120})
@@ -137,20 +136,20 @@ def test_learned_positions_must_be_as_many(tiny_data, tmp_path):
         fit(other, tiny_data, tmp_path / "run")
 
 
-def test_other_languages_are_refused(tiny_data, tmp_path):
+def test_other_languages_raise(tiny_data, tmp_path):
     config, tokenizer = tiny_config(), tiny_tokenizer()
     base = write_run(tmp_path / "base", config, tokenizer, tiny_model(config, tokenizer))
     with pytest.raises(ConfigError, match="base: found the languages de and en, wanted aa and bb; start with a run of"):
         fit(settings(tiny_data, base), tiny_data, tmp_path / "run")
 
 
-def test_a_joint_vocabulary_can_be_turned_round(tiny_data, base, tmp_path):
+def test_init_from_other_direction_of_joint_vocabulary(tiny_data, base, tmp_path):
     config = settings(tiny_data, base, data={"direction": "bb-aa"})
     session = start(config, tiny_data, tmp_path / "run", resume=False)
     assert equal(session.weights(), weights(base, 3))
 
 
-def test_vocabularies_of_two_languages_cannot(tiny_data, tmp_path):
+def test_init_from_other_direction_of_separate_vocabularies_raises(tiny_data, tmp_path):
     two: dict[str, Any] = {"tokenizer": {"joint": False, "vocab_size": 310}, "model": {"tie_embeddings": "target"}}
     config = settings(tiny_data, **two, training={"max_steps": 1})
     prepare(config, tmp_path / "data", echo=lambda _: None)
@@ -172,7 +171,7 @@ def test_vocabularies_of_two_languages_cannot(tiny_data, tmp_path):
      ("text", "text: not a run directory, it has no config.yaml"),
      ("new", "new: no checkpoint yet")],
 )  # fmt: skip
-def test_a_place_without_weights_is_refused(tiny_data, base, tmp_path, what, said):
+def test_init_from_directory_without_weights_raises(tiny_data, base, tmp_path, what, said):
     (tmp_path / "text").mkdir()
     shutil.copytree(base, tmp_path / "new", ignore=lambda *_: {"checkpoints", "selected.json"})
     with pytest.raises(CheckpointError, match=said):
@@ -199,10 +198,6 @@ def die(config: Config, data: Path, run: Path, step: int) -> None:
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Died):
         die_before(step, patch)
         fit(config, data, run)
-
-
-def records(run: Path, kind: str) -> list[dict[str, Any]]:
-    return [record for record in read_log(RunDir(run).log) if record["kind"] == kind]
 
 
 def test_starting_weights_are_validated_first(base, tuned):
@@ -232,7 +227,7 @@ def test_continued_run_replaces_the_record_of_its_last_updates(tiny_data, tmp_pa
 
 
 @pytest.mark.parametrize("step", [2, 5])
-def test_a_resumed_run_is_the_run_that_was_never_stopped(tiny_data, base, tuned, tmp_path, step):
+def test_resumed_tuning_equals_never_stopped(tiny_data, base, tuned, tmp_path, step):
     """Before its first checkpoint it begins again; after it there is no need for what it began with."""
     source = tmp_path / "source"
     shutil.copytree(base, source)
@@ -245,17 +240,8 @@ def test_a_resumed_run_is_the_run_that_was_never_stopped(tiny_data, base, tuned,
     assert info(tmp_path / "run")["initial"] == {**info(tuned)["initial"], "run": str(source)}
 
 
-def test_from_elsewhere_it_begins_again_with_the_same_run(tiny_data, base, tuned, tmp_path, monkeypatch):
-    shutil.copytree(base, tmp_path / "source")
-    monkeypatch.chdir(tmp_path)
-    die(tuning(tiny_data, Path("source")), tiny_data, tmp_path / "run", 2)
-    monkeypatch.chdir("/")
-    fit(tuning(tiny_data, Path("source")), tiny_data, tmp_path / "run", resume=True)
-    assert equal(weights(tmp_path / "run", 6), weights(tuned, 6))
-
-
 @pytest.mark.parametrize("change", ["gone", "trained"])
-def test_it_does_not_begin_again_with_other_weights(tiny_data, base, tmp_path, change):
+def test_restart_with_other_weights_raises(tiny_data, base, tmp_path, change):
     source = tmp_path / "source"
     shutil.copytree(base, source)
     die(tuning(tiny_data, source), tiny_data, tmp_path / "run", 2)
@@ -271,7 +257,7 @@ def test_it_does_not_begin_again_with_other_weights(tiny_data, base, tmp_path, c
     assert differences(kept(tmp_path / "run"), before) == []
 
 
-def test_where_it_began_and_what_is_frozen_stays(tiny_data, base, tuned, tmp_path):
+def test_resume_with_other_init_from_or_freeze_raises(tiny_data, base, tuned, tmp_path):
     shutil.copytree(tuned, tmp_path / "run")
     for training in ({"freeze": []}, {"init_from": None}, {"init_from": "other"}, {"both_directions": True}):
         (key,) = training
@@ -287,7 +273,7 @@ def test_where_it_began_and_what_is_frozen_stays(tiny_data, base, tuned, tmp_pat
 @pytest.mark.parametrize(
     "model", [{}, {"norm": "post"}, {"tie_embeddings": "none"}, {"tie_embeddings": "target", "positions": "learned"}]
 )
-def test_every_parameter_is_of_the_embeddings_the_encoder_or_the_decoder(model):
+def test_freeze_parts_partition_parameters(model):
     of = {part: Transformer(tiny_config(**model).model, 300, 300) for part in PARTS}
     for part in PARTS:
         freeze(of[part], [part])
@@ -302,7 +288,7 @@ def test_every_parameter_is_of_the_embeddings_the_encoder_or_the_decoder(model):
 @pytest.mark.parametrize(
     ("parts", "n_frozen"), [(["embeddings"], 1), (["encoder", "cross_attention"], 20), (["decoder"], 20)]
 )
-def test_what_is_frozen_stays_bit_for_bit_and_the_rest_learns(tiny_data, base, tmp_path, parts, n_frozen):
+def test_frozen_parameters_do_not_change(tiny_data, base, tmp_path, parts, n_frozen):
     freezing = settings(tiny_data, base, training={"freeze": parts, "weight_decay": 0.1, "average_last": 1})
     fit(freezing, tiny_data, tmp_path / "run")
     model = Transformer(freezing.model, 330, 330)
@@ -315,10 +301,10 @@ def test_what_is_frozen_stays_bit_for_bit_and_the_rest_learns(tiny_data, base, t
     assert {name.rpartition("/")[0] for name in moments} == learned
 
 
-def test_something_is_left_to_learn(tiny_data, tmp_path):
+def test_freezing_everything_raises(tiny_data, tmp_path):
     config = settings(tiny_data, training={"freeze": ["embeddings", "encoder", "decoder"]})
     with pytest.raises(
-        ConfigError, match=r"training.freeze: embeddings, encoder, decoder freeze all weights, nothing is"
+        ConfigError, match=r"training.freeze: embeddings, encoder, decoder freeze all weights, so there"
     ):
         fit(config, tiny_data, tmp_path / "run")
 
@@ -338,7 +324,7 @@ def tune(world: World, data: Path, base: Path, folder: Path) -> None:
         fit(plain(data, base, parallel), data, folder / f"{parallel}-{world.size}", world=world)
 
 
-def test_several_processes_begin_with_the_same_weights(tiny_data, base, tmp_path):
+def test_init_from_in_several_processes(tiny_data, base, tmp_path):
     in_processes(2, tune, tiny_data, base, tmp_path)
     fit(plain(tiny_data, base, "ddp"), tiny_data, tmp_path / "alone")
     began, alone = weights(base, 3), weights(tmp_path / "alone", 6)

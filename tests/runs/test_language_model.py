@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -9,18 +11,21 @@ import numpy as np
 import pytest
 import torch
 
-from kept_run import Died, die_before, differences, kept, settings
-from nmt.config import Config
+from command import Command
+from kept_run import settings
+from nmt.config import Config, SearchConfig
 from nmt.data.batching import unpadded
-from nmt.errors import ConfigError
+from nmt.errors import CheckpointError, ConfigError
 from nmt.layout import RunDir
 from nmt.model.stacks import DecoderModel
 from nmt.recipes.directory import run_config
+from nmt.recipes.rerank import Candidate, fluency
+from nmt.runs.checkpoint import choose_weights
 from nmt.runs.listing import render_text, summarise
 from nmt.runs.log import learning_curve
-from nmt.runs.weights import choose_weights
 from nmt.training.loop import fit
 from nmt.training.setup.start import start
+from nmt.translate.language_model import LanguageModel
 from nmt.translate.translator import Translator
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -45,7 +50,7 @@ def test_it_learns_the_lines_of_the_target_language(data: Path, tmp_path: Path) 
     ids = unpadded(session.validator.pairs.batch(np.arange(len(session.validator.pairs))).tgt_out)
     lines = [session.validator.tokenizers[tgt].decode(line.tolist()) for line in ids]
     assert lines == (data / f"valid.{tgt}").read_text(encoding="utf-8").splitlines()
-    both = start(causal(data, languages=["aa", "bb"]), data, tmp_path / "both", resume=False)
+    both = start(causal(data, causal={"languages": ["aa", "bb"]}), data, tmp_path / "both", resume=False)
     assert len(both.pairs) == 2 * len(session.pairs)
 
 
@@ -59,29 +64,11 @@ def test_it_is_selected_by_its_loss_and_listed_with_its_perplexity(trained: Path
     assert not list(RunDir(trained).dev.iterdir())
 
 
-def test_a_killed_run_learns_the_same(data: Path, trained: Path, tmp_path: Path, monkeypatch: Any) -> None:
-    run = tmp_path / "run"
-    with monkeypatch.context() as patch, pytest.raises(Died):
-        die_before(5, patch)
-        fit(causal(data), data, run)
-    fit(causal(data), data, run, resume=True)
-    assert differences(kept(trained), kept(run)) == []
-
-
 def test_it_does_not_translate(trained: Path) -> None:
-    with pytest.raises(ConfigError, match=r"has learned training\.objective: causal, not to translate"):
+    with pytest.raises(ConfigError, match=r"training\.objective: causal"):
         Translator.load(trained)
-    with pytest.raises(ConfigError, match=r"has learned training\.objective: causal, not to translate"):
+    with pytest.raises(ConfigError, match=r"training\.objective: causal"):
         run_config(trained)  # of a teacher
-
-
-def test_kind_and_objective_go_together(data: Path) -> None:
-    with pytest.raises(ConfigError, match=r"objective: causal needs model\.kind: decoder"):
-        settings(data, objective="causal", select_by="auto")
-    with pytest.raises(ConfigError, match=r"languages: must name .*, found xx"):
-        causal(data, languages=["xx"])
-    with pytest.raises(ConfigError, match=r"select_by: chrf needs translations, but objective: causal"):
-        settings(data, kind="decoder", objective="causal", select_by="chrf")
 
 
 def weights_of(run: Path) -> dict[str, torch.Tensor]:
@@ -141,12 +128,140 @@ def test_the_output_layer_comes_with_its_stack(data: Path, tmp_path: Path) -> No
         begun(untied(causal(data, init_from=str(run))), data, tmp_path / "other")
 
 
-def test_layers_that_are_not_alike_are_refused(data: Path, trained: Path, tmp_path: Path) -> None:
-    config = settings(data, init_from=str(trained))
-    config = config.model_copy(update={"model": config.model.model_copy(update={"decoder_layers": 2, "n_heads": 4})})
-    with pytest.raises(ConfigError) as caught:
+# --- What a trained language model is used for: scores of lines, generated text, shallow fusi ---
+
+
+@pytest.fixture(scope="module")
+def lm(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("causal") / "lm"
+    fit(settings(data, kind="decoder", objective="causal", select_by="auto"), data, run)
+    return run
+
+
+def lines(data: Path, name: str) -> list[str]:
+    return (data.parent / "text" / name).read_text(encoding="utf-8").splitlines()
+
+
+def test_the_perplexity_of_lines_is_that_of_validation(data: Path, lm: Path, nmt: Command) -> None:
+    valid = data / "valid.bb"
+    done = nmt("score", "--run", lm, "--ref", valid, "--precision", "float32")
+    assert done.status == 0, done.err
+    log = [json.loads(line) for line in RunDir(lm).log.read_text(encoding="utf-8").splitlines()]
+    best = min(record["perplexity"] for record in log if record["kind"] in ("valid", "average"))
+    rows = [line.split("\t") for line in done.out.splitlines()]
+    assert len(rows) == len(valid.read_text(encoding="utf-8").splitlines())
+    log_prob = sum(float(row[2]) for row in rows)
+    n_pieces = round(sum(float(row[2]) / float(row[1]) for row in rows))  # by the default length penalty
+    assert math.exp(-log_prob / n_pieces) == pytest.approx(best, rel=1e-3)
+    assert f"per word ({len(rows)} lines, {n_pieces} pieces," in done.err
+
+
+def test_what_cannot_be_scored_is_said(lm: Path, whole: Path, nmt: Command, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("mali\n\nbo\n", encoding="utf-8")
+    done = nmt("score", "--run", lm, "--ref", text)
+    assert done.out.splitlines()[1] == "2\tnan\tnan\t" and "1 line blank, not scored: 2" in done.err
+    done = nmt("score", "--run", whole, "--ref", text)
+    assert (
+        done.status == 2
+        and "is not a language model (training.objective: causal), but was trained with translation; to" in (done.err)
+    )
+    assert nmt("score", "--run", whole, "--run", lm, "--ref", text).status == 2
+
+
+def test_generated_text_goes_on_from_its_beginning(lm: Path, nmt: Command, tmp_path: Path) -> None:
+    def generate(*options: object) -> list[str]:
+        done = nmt("generate", "--run", lm, "--set", "search.max_length=12", "--precision", "float32", *options)
+        assert done.status == 0, done.err
+        return done.out.splitlines()
+
+    samples = generate("--samples", 4)
+    assert len(samples) == 4 == len(set(samples))
+    assert generate("--samples", 4) == samples
+    assert generate("--samples", 4, "--seed", 7) != samples
+    assert len(set(generate("--samples", 4, "--top-k", 1, "--temperature", 0.5))) == 1
+    assert all(line.startswith("mali") for line in generate("--prefix", "mali", "--samples", 3))
+    beginnings = tmp_path / "beginnings"
+    beginnings.write_text("bo\n\nmali te \n", encoding="utf-8")
+    found = generate("--input", beginnings, "--beam", 2, "--samples", 2)
+    assert len(found) == 6
+    assert all(line.startswith("bo") for line in found[:2]) and all(line.startswith("mali te") for line in found[4:])
+    [best] = generate("--prefix", "bo", "--beam", 2)
+    assert best == found[0]
+
+
+def test_shallow_fusion(data: Path, lm: Path, whole: Path, nmt: Command) -> None:
+    text = data.parent / "text" / "test.aa"
+
+    def translate(*options: object) -> list[str]:
+        done = nmt("translate", "--run", whole, "--input", text, "--n-best", 2, "--beam", 2, *options)
+        assert done.status == 0, done.err
+        return done.out.splitlines()
+
+    options = ("--precision", "float32")
+    plain, fused = translate(*options), translate(*options, "--lm", lm, "--lm-weight", 0.7)
+    assert translate(*options, "--set", f"search.lm={lm}", "--set", "search.lm_weight=0") == plain != fused
+    done = nmt("translate", "--run", whole, "--input", text, "--lm-weight", 0.7)
+    assert (done.status, done.out) == (2, "") and "search.lm_weight: has no effect without a language model" in done.err
+    translator, language_model = (
+        Translator.load(whole, precision="float32"),
+        LanguageModel.load(lm, precision="float32"),
+    )
+    sources = lines(data, "test.aa")
+    search = translator.search_settings({"beam": 2, "lm": str(lm), "lm_weight": 0.7})
+    for [best, *_] in translator.translate_lines(sources, search):
+        ids = [(part.src_ids, part.tgt_ids) for part in best.parts]
+        [by_translator] = translator.forced_decoder().log_probs(ids)
+        [by_lm] = language_model.decoder(search).log_probs([((), tgt) for _, tgt in ids])
+        assert best.log_prob == pytest.approx(sum(by_translator) + 0.7 * sum(by_lm), abs=1e-3)
+
+
+def test_translations_end_where_the_language_model_has_no_position_left(
+    data: Path, whole: Path, tmp_path: Path
+) -> None:
+    config = settings(data, "decoder", objective="causal", select_by="auto", max_steps=1).model_dump()
+    config["model"] |= {"positions": "learned", "max_positions": 101}
+    fit(Config.model_validate(config), data, tmp_path / "lm")
+    translator = Translator.load(whole)
+    limits = {"max_length": 0, "min_length": 150, "max_length_ratio": 20.0, "beam": 1}
+
+    def n_pieces(lm: str | None) -> int:
+        [[best]] = translator.translate_lines(["mali te bo"], translator.search_settings({**limits, "lm": lm}))
+        return len(best.parts[0].tgt_ids)
+
+    assert n_pieces(None) >= 150
+    assert n_pieces(str(tmp_path / "lm")) == 100
+
+
+def test_another_language_or_tokenizer_is_refused(data: Path, lm: Path, whole: Path, tmp_path: Path) -> None:
+    translator = Translator.load(whole)
+
+    def check(run: Path) -> None:
+        translator.check(translator.search_settings({"lm": str(run)}), 1)
+
+    source = tmp_path / "source"
+    fit(
+        settings(data, "decoder", objective="causal", select_by="auto", causal={"languages": ["aa"]}, max_steps=1),
+        data,
+        source,
+    )
+    with pytest.raises(ConfigError, match=r"source is a language model of aa, translations are bb"):
+        check(source)
+    with pytest.raises(ConfigError, match=r"is not a language model \(training\.objective: causal\)"):
+        check(whole)
+    check(lm)
+
+
+def test_training_does_not_begin_without_the_language_model_of_its_validations(data: Path, tmp_path: Path) -> None:
+    config = settings(data)
+    config = config.model_copy(update={"search": config.search.model_copy(update={"lm": str(tmp_path / "none")})})
+    with pytest.raises(CheckpointError, match="none: not a run directory"):
         start(config, data, tmp_path / "run", resume=False)
-    assert caught.value.problems == [
-        f"{trained}: found model.n_heads = 2, wanted 4; --set model.n_heads=2 adopts it",
-        f"{trained}: found model.decoder_layers = 1, wanted 2; --set model.decoder_layers=1 adopts it",
-    ]
+
+
+def test_a_language_model_is_a_feature_of_reranking(lm: Path) -> None:
+    model = LanguageModel.load(lm, precision="float32")
+    pairs = [("x", Candidate("mali te", -1.0)), ("y", Candidate("bo", -1.0)), ("", Candidate("", 0.0))]
+    *values, blank = fluency("lm", model, SearchConfig()).values(pairs)
+    assert values == pytest.approx([each.log_prob / len(each.pieces) for each in model.score(["mali te", "bo"])])
+    assert math.isnan(blank)

@@ -11,28 +11,22 @@ import pytest
 import torch
 
 from kept_run import Died
+from kept_run import settings as settings_of
 from nmt.config import Config
 from nmt.data.updates import Update
 from nmt.errors import CheckpointError, DataError, StoppedError
 from nmt.layout import DataDir, RunDir
 from nmt.model.precision import threads
-from nmt.runs.checkpoint import saved_steps
+from nmt.runs.checkpoint import choose_weights, saved_steps
 from nmt.runs.state import load_state
-from nmt.runs.weights import choose_weights
 from nmt.training import loop
 from nmt.training.loop import fit, train_step
 from nmt.training.setup import choices
-from nmt.training.setup import resume as restore
 from nmt.training.setup.start import Session, start
 from tiny_corpus import tiny_settings
 from trained import assert_same_run, records, score, train_with_deaths
 
 pytestmark = pytest.mark.usefixtures("no_coverage", "quick")
-
-
-@pytest.fixture
-def text(tiny_data: Path) -> Path:
-    return tiny_data.parent / "text"
 
 
 @pytest.mark.parametrize(
@@ -46,13 +40,13 @@ def text(tiny_data: Path) -> Path:
         ({"schedule": "inverse_sqrt", "cooldown": 0.5, "peak_lr": 0.01, "warmup_steps": 2}, [5, 8, 10]),
         ({"schedule": "cosine", "peak_lr": 0.01, "warmup_steps": 2}, [4, 11]),
         ({"optimizer": "adamw", "weight_decay": 0.1, "precision": "fp16"}, [4, 11]),
+        ({"precision": "bf16"}, [8]),
         ({"max_epochs": 2, "max_steps": 50, "update_tokens": 700, "patience": 9, "average_last": 3}, [4, 7]),
         # whatever can be on together, over several epochs
         (
             {
                 "consistency": "simcut",
-                "src_bpe_dropout": 0.2,
-                "tgt_bpe_dropout": 0.1,
+                "bpe_dropout": 0.2,
                 "both_directions": True,
                 "ema": 0.9,
                 "freeze": ["cross_attention"],
@@ -66,8 +60,7 @@ def text(tiny_data: Path) -> Path:
         (
             {
                 "consistency": "rdrop",
-                "src_bpe_dropout": 0.2,
-                "tgt_bpe_dropout": 0.4,
+                "bpe_dropout": 0.2,
                 "update_tokens": 1200,
                 "max_tokens": 400,
                 "max_epochs": 3,
@@ -80,7 +73,7 @@ def text(tiny_data: Path) -> Path:
         (
             {
                 "modifiers": {"upper_case": 0.4, "typos": 0.3, "noise": 0.1, "tags": 0.1},
-                "src_bpe_dropout": 0.2,
+                "bpe_dropout": 0.2,
                 "both_directions": True,
                 "update_tokens": 2400,
                 "max_epochs": 3,
@@ -90,7 +83,7 @@ def text(tiny_data: Path) -> Path:
             [2, 5, 8],
         ),
     ],
-    ids=["log", "epochs", "cooldown", "cosine", "fp16", "max_epochs", "all", "rdrop", "modifiers"],
+    ids=["log", "epochs", "cooldown", "cosine", "fp16", "bf16", "max_epochs", "all", "rdrop", "modifiers"],
 )
 def test_resumed_equals_never_stopped(tiny_data, text, tmp_path, monkeypatch, settings, deaths):
     config = tiny_settings(text, training=settings)
@@ -99,7 +92,31 @@ def test_resumed_equals_never_stopped(tiny_data, text, tmp_path, monkeypatch, se
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
-def test_patience_goes_on_where_it_was(tiny_data, text, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "training"),
+    [
+        ("decoder", {"max_tokens": 300}),
+        ("decoder", {"objective": "causal"}),
+        ("translation", {"objective": "denoising"}),
+        ("translation", {"objective": "denoising", "denoising": {"noise": "span"}}),
+        (
+            "encoder",
+            {
+                "objective": "masked",
+                "masked": {"pair_task": True, "pair_negatives": ["shuffled", "cut", "replaced"]},
+                "max_tokens": 400,
+            },
+        ),
+    ],
+)
+def test_resumed_objective_equals_never_stopped(data, tmp_path, monkeypatch, kind, training):
+    config = settings_of(data, kind, **training)
+    fit(config, data, tmp_path / "whole")
+    train_with_deaths(config, data, tmp_path / "parts", monkeypatch, [5])
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_resume_keeps_patience(tiny_data, text, tmp_path, monkeypatch):
     settings = {"validate_every_steps": 2, "save_every_steps": 2, "patience": 3, "max_steps": 40, "average_last": 1}
     config = tiny_settings(text, training=settings)
     scores = (10.0, 30.0, 20.0, 19.0, 18.0)
@@ -113,7 +130,7 @@ def test_patience_goes_on_where_it_was(tiny_data, text, tmp_path, monkeypatch):
     assert load_state(RunDir(tmp_path / "parts").step(10)).checks_since_best == 3
 
 
-def test_a_validation_at_a_runs_end_counts_for_no_patience_if_it_goes_on(tiny_data, text, tmp_path, monkeypatch):
+def test_final_validation_does_not_count_for_patience_of_resumed_run(tiny_data, text, tmp_path, monkeypatch):
     score(monkeypatch, 30.0, 20.0, 10.0, 9.0)
     settings = {"validate_every_steps": 4, "average_last": 1, "patience": 2}
     fit(tiny_settings(text, training={**settings, "max_steps": 6}), tiny_data, tmp_path / "run")
@@ -125,7 +142,7 @@ def test_a_validation_at_a_runs_end_counts_for_no_patience_if_it_goes_on(tiny_da
 # --- elsewhere ----------------------------------------------------------------------------------
 
 
-def test_moved_directories(tiny_data, text, tmp_path, monkeypatch, capsys):
+def test_resume_finds_moved_directories(tiny_data, text, tmp_path, monkeypatch, capsys):
     config = tiny_settings(text)
     fit(config, tiny_data, tmp_path / "whole")
     data = tmp_path / "data"
@@ -154,18 +171,6 @@ def _dying_at(step: int):
     return after_step
 
 
-def test_a_data_directory_that_is_gone_is_named(tiny_data, text, tmp_path, monkeypatch, nmt):
-    data = tmp_path / "data"
-    shutil.copytree(tiny_data, data)
-    fit(tiny_settings(text), data, tmp_path / "run")
-    shutil.rmtree(data)
-    monkeypatch.chdir(tmp_path)
-    result = nmt("train", "--resume", "--run", tmp_path / "run")
-    assert (result.status, result.err) == (
-        2, f"nmt: {data}: the data directory of {tmp_path / 'run'} does not exist; name its new place with --data\n"
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("fact", "value", "said"),
     [
@@ -174,7 +179,7 @@ def test_a_data_directory_that_is_gone_is_named(tiny_data, text, tmp_path, monke
         ("processes", 4, "processes 1 instead of 4"),
     ],
 )
-def test_other_circumstances_are_told(tiny_data, text, tmp_path, capsys, fact, value, said):
+def test_changed_threads_torch_or_processes_are_noted(tiny_data, text, tmp_path, capsys, fact, value, said):
     config = tiny_settings(text, training={"max_steps": 3})
     fit(config, tiny_data, tmp_path / "run")
     info = RunDir(tmp_path / "run").info
@@ -183,13 +188,22 @@ def test_other_circumstances_are_told(tiny_data, text, tmp_path, capsys, fact, v
     config = tiny_settings(text, training={"max_steps": 4})
     start(config, tiny_data, tmp_path / "run", resume=True)
     told = capsys.readouterr().err
-    assert f"the run continues with {said}: the same data in the same order, but not the same bits" in told
+    assert f"the run continues with {said}: same data, same order, but results are not bit-identical" in told
     assert json.loads(info.read_text())[fact] != value
     start(config, tiny_data, tmp_path / "run", resume=True)
     assert "instead of" not in capsys.readouterr().err
 
 
-def test_on_another_processor_a_probe_chooses_again(tiny_data, text, tmp_path, monkeypatch, capsys):
+def test_run_of_an_earlier_version_is_not_resumed(tiny_data, text, tmp_path):
+    settings = tiny_settings(text, training={"max_steps": 1})
+    fit(settings, tiny_data, tmp_path / "run")
+    info = RunDir(tmp_path / "run").info
+    info.write_text(json.dumps({key: value for key, value in json.loads(info.read_text()).items() if key != "nmt"}))
+    with pytest.raises(CheckpointError, match=r"run: .* earlier version .* --init-from"):
+        fit(tiny_settings(text, training={"max_steps": 2}), tiny_data, tmp_path / "run", resume=True)
+
+
+def test_another_processor_probes_again(tiny_data, text, tmp_path, monkeypatch, capsys):
     config = tiny_settings(text, training={"max_steps": 3, "precision": "auto"})
     monkeypatch.setattr("nmt.training.setup.choices.pick_precision", lambda *_: "float32")
     fit(config, tiny_data, tmp_path / "run")
@@ -210,7 +224,7 @@ def two_threads(monkeypatch):
 
 
 @pytest.mark.usefixtures("two_threads")
-def test_a_resumed_run_keeps_the_threads_that_a_probe_chose(tiny_data, text, tmp_path, monkeypatch, capsys):
+def test_resume_keeps_probed_threads(tiny_data, text, tmp_path, monkeypatch, capsys):
     seen = []
     monkeypatch.setattr(choices, "pick_threads", lambda work, _: (work(), 1)[1])
     monkeypatch.setattr(loop, "train_step", lambda *args: (seen.append(torch.get_num_threads()), train_step(*args))[1])
@@ -223,14 +237,14 @@ def test_a_resumed_run_keeps_the_threads_that_a_probe_chose(tiny_data, text, tmp
 
 
 @pytest.mark.usefixtures("two_threads")
-def test_the_users_number_of_threads_is_kept(tiny_data, text, tmp_path, monkeypatch):
+def test_threads_of_environment_are_kept(tiny_data, text, tmp_path, monkeypatch):
     monkeypatch.setattr(choices, "pick_threads", lambda *_: pytest.fail("the user has chosen"))
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     assert start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False).threads == 2
 
 
 @pytest.mark.parametrize(("split", "kind"), [("train", "ids"), ("train", "ends"), ("valid", "ids"), ("valid", "text")])
-def test_damaged_data_is_not_learned_from(tiny_data, text, tmp_path, split, kind):
+def test_damaged_data_raises(tiny_data, text, tmp_path, split, kind):
     shutil.copytree(tiny_data, tmp_path / "data")
     path = getattr(DataDir(tmp_path / "data"), kind)(split, "bb")
     content = bytearray(path.read_bytes())
@@ -259,7 +273,7 @@ def stop_at(step: int, config: Config, data: Path, run: Path, resume: bool) -> N
 
 
 @pytest.mark.parametrize("stops", [[5, 6], [5, 6, 7, 9, 11], [4, 10]])
-def test_stops_leave_the_average_as_it_is(tiny_data, text, tmp_path, stops):
+def test_stops_do_not_change_average(tiny_data, text, tmp_path, stops):
     settings = {"save_every_steps": 4, "validate_every_steps": 4, "keep_last": 3, "average_last": 3}
     config = tiny_settings(text, training=settings)
     fit(config, tiny_data, tmp_path / "whole")
@@ -270,7 +284,7 @@ def test_stops_leave_the_average_as_it_is(tiny_data, text, tmp_path, stops):
     assert json.loads(RunDir(tmp_path / "parts").selected.read_text())["average_steps"] == [4, 8, 12]
 
 
-def test_a_stop_and_a_death_before_the_old_ones_are_removed(tiny_data, text, tmp_path, monkeypatch):
+def test_death_before_rotation_does_not_change_run(tiny_data, text, tmp_path, monkeypatch):
     config = tiny_settings(text, training={"save_every_steps": 4, "keep_last": 3, "average_last": 3})
     fit(config, tiny_data, tmp_path / "whole")
     stop_at(5, config, tiny_data, tmp_path / "parts", resume=False)
@@ -285,7 +299,7 @@ def _dying(*_: object) -> None:
     raise Died
 
 
-def test_a_run_that_is_over_stays_as_it_is(tiny_data, text, tmp_path, monkeypatch, capsys):
+def test_resume_of_finished_run_changes_nothing(tiny_data, text, tmp_path, monkeypatch, capsys):
     """Whatever its limit and the machine are now, and also if its checkpoints are gone, as with a disk that is not
     mounted."""
     config, run = tiny_settings(text), RunDir(tmp_path / "run")
@@ -301,23 +315,7 @@ def test_a_run_that_is_over_stays_as_it_is(tiny_data, text, tmp_path, monkeypatc
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_a_run_without_a_checkpoint_says_that_it_starts_over(tiny_data, text, tmp_path, capsys):
-    start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
-    start(tiny_settings(text), tiny_data, tmp_path / "run", resume=True)
-    assert "run has no checkpoint yet: it starts from the first update" in capsys.readouterr().err
-
-
-def test_a_best_average_that_is_gone_is_no_longer_the_best(tiny_data, text, tmp_path, capsys):
-    config = tiny_settings(text, training={"ema": 0.5, "max_steps": 6, "keep_last": 2, "save_every_steps": 1})
-    fit(config, tiny_data, tmp_path / "run")
-    session = start(config, tiny_data, tmp_path / "run", resume=True)
-    session.state.best_step, session.state.best_weights = 3, "ema"
-    restore._drop_stale(session, session.state)
-    assert (session.state.best_step, session.state.best_score, session.state.best_weights) == (None, None, "raw")
-    assert "step 3, is gone" in capsys.readouterr().err
-
-
-def test_a_best_that_is_gone_is_no_longer_the_best(tiny_data, text, tmp_path, monkeypatch, capsys):
+def test_missing_best_checkpoint_is_replaced(tiny_data, text, tmp_path, monkeypatch, capsys):
     settings = {"validate_every_steps": 3, "save_every_steps": 1, "keep_last": 2, "average_last": 1, "max_steps": 9}
     config, run = tiny_settings(text, training=settings), RunDir(tmp_path / "run")
     with monkeypatch.context() as patch:
@@ -329,7 +327,7 @@ def test_a_best_that_is_gone_is_no_longer_the_best(tiny_data, text, tmp_path, mo
     run.step(6).weights.write_bytes(b"")
     score(monkeypatch, 4.0, 5.0)
     fit(config, tiny_data, run.path, resume=True)
-    assert "the best checkpoint, step 3, is gone: the next validated one is the best" in capsys.readouterr().err
+    assert "the best checkpoint, step 3, is gone: the next validated one replaces it" in capsys.readouterr().err
     assert json.loads(run.selected.read_text())["best_step"] == 9
     assert choose_weights(run, config.training).step == 9
 
@@ -344,7 +342,7 @@ def test_a_best_that_is_gone_is_no_longer_the_best(tiny_data, text, tmp_path, mo
         ({"max_steps": 500, "max_minutes": 1e-3, "schedule": "constant", "cooldown": 0.3}, "training.max_minutes=0.0"),
     ],
 )
-def test_a_finished_run_tells_which_limit_to_raise(tiny_data, text, tmp_path, capsys, limits, advice):
+def test_finished_run_names_limit_to_raise(tiny_data, text, tmp_path, capsys, limits, advice):
     config = tiny_settings(text, training=limits)
     fit(config, tiny_data, tmp_path / "run")
     capsys.readouterr()
@@ -359,7 +357,7 @@ def test_a_finished_run_tells_which_limit_to_raise(tiny_data, text, tmp_path, ca
     assert saved_steps(RunDir(tmp_path / "run"))[-1] > step
 
 
-def test_numbers_still_on_their_way_are_in_the_record_of_a_stopped_run(tiny_data, text, tmp_path, monkeypatch):
+def test_stopped_run_logs_pending_numbers(tiny_data, text, tmp_path, monkeypatch):
     monkeypatch.setattr("nmt.training.report.meter.LAG", {"cpu": 3})
     config = tiny_settings(text, training={"log_every_steps": 6, "save_every_steps": 4})
     fit(config, tiny_data, tmp_path / "whole")
@@ -368,7 +366,7 @@ def test_numbers_still_on_their_way_are_in_the_record_of_a_stopped_run(tiny_data
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
-def test_a_best_score_is_a_number(tiny_data, text, tmp_path, monkeypatch):
+def test_nan_is_no_best_score(tiny_data, text, tmp_path, monkeypatch):
     score(monkeypatch, float("nan"), 3.0, float("nan"), 2.0)
     config = tiny_settings(text, training={"validate_every_steps": 3, "average_last": 1})
     fit(config, tiny_data, tmp_path / "run")
@@ -376,7 +374,7 @@ def test_a_best_score_is_a_number(tiny_data, text, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("free", "refused"), [(10_000, True), (10**9, False)])
-def test_the_disk_must_have_room_for_the_checkpoints(tiny_data, text, tmp_path, monkeypatch, capsys, free, refused):
+def test_too_little_disk_space_raises_or_warns(tiny_data, text, tmp_path, monkeypatch, capsys, free, refused):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 0, free))  # type: ignore[attr-defined]
     config = tiny_settings(text, training={"max_steps": 3})
     if refused:
@@ -392,7 +390,7 @@ def test_the_disk_must_have_room_for_the_checkpoints(tiny_data, text, tmp_path, 
 
 
 @pytest.mark.parametrize("damage", ["{", None])
-def test_a_selection_that_is_damaged_is_made_again(tiny_data, text, tmp_path, damage):
+def test_damaged_selection_is_repaired(tiny_data, text, tmp_path, damage):
     config, run = tiny_settings(text), RunDir(tmp_path / "run")
     fit(config, tiny_data, run.path)
     selected = run.selected.read_text()

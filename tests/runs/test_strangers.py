@@ -17,12 +17,11 @@ import pytest
 
 from command import Command
 from kept_run import kept, quicken
-from nmt.config import Source
 from nmt.config.load import dump_config
+from nmt.config.source import TrainFiles
 from nmt.data.corpus import Corpus
 from nmt.errors import CheckpointError, DataError, UnsafeFileError
-from nmt.files.staging import staged_directory
-from nmt.files.write import Lock, replace_file, write_file
+from nmt.files.write import Lock, replace_file, staged, work_directory, write_file
 from nmt.layout import DataDir, RunDir
 from nmt.prepare import prepare as prepare_module
 from nmt.prepare import sources
@@ -90,7 +89,7 @@ def test_a_link_in_place_of_what_is_changed_is_refused(nmt, data, run, tmp_path,
         (run.path / name).mkdir(exist_ok=True)
     link_away(run.path / name, tmp_path / "victim")
     before, others = content(tmp_path / "victim"), content(run.path)
-    fails(nmt, f"{run.path / name}: a symbolic link, and nothing is written through one", *go_on(run, data))
+    fails(nmt, f"{run.path / name}: a symbolic link, through which nothing is written", *go_on(run, data))
     assert (content(tmp_path / "victim"), content(run.path)) == (before, others)
 
 
@@ -115,18 +114,6 @@ def test_links_in_place_of_what_is_replaced_are_not_followed(nmt, data, run, tmp
     assert [content(victim) for victim in victims] == before
     assert {path.name for path in run.path.rglob("*") if path.is_symlink()} <= {"state.json"}  # which was only read
     assert kept(run.path).keys() >= {"checkpoints/step-00000007/weights.safetensors", "dev/step-00000007.bb"}
-
-
-def test_a_new_run_does_not_begin_among_links(nmt, data, tmp_path):
-    (tmp_path / "c.yaml").write_text("{}")
-    for name in ("lock", "dev"):
-        run = tmp_path / name
-        link_away(run / name, tmp_path / "victim")
-        before = content(tmp_path / "victim")
-        config = Corpus.open(DataDir(data)).directory.path.parent / "whole.yaml"
-        config.write_text(dump_config(tiny_config()))
-        fails(nmt, f"{run / name}: a symbolic link", "train", "--config", config, "--data", data, "--run", run)
-        assert content(tmp_path / "victim") == before
 
 
 def test_a_link_that_is_made_during_training_is_not_followed(run, tmp_path):
@@ -161,20 +148,19 @@ def test_a_data_directory_is_not_made_through_links(tmp_path):
     victim = tmp_path / "victim"
     (victim / "deep").mkdir(parents=True)
     (victim / "deep" / "file").write_bytes(SECRET)
-    (tmp_path / ".data.partial").symlink_to(victim)
-    with (
-        pytest.raises(DataError, match=r"\.data\.partial: a symbolic link"),
-        staged_directory(tmp_path / "data"),
-    ):
+    (tmp_path / "work").symlink_to(victim)
+    with pytest.raises(DataError, match="work: a symbolic link"), work_directory(tmp_path / "work", "works"):
         raise AssertionError("not reached")
-    (tmp_path / ".data.partial").unlink()
-    (tmp_path / ".data.old").symlink_to(victim)
-    (tmp_path / ".data.partial").mkdir()
-    (tmp_path / ".data.partial" / "remains").symlink_to(victim)  # of one who was killed
-    (tmp_path / "data").mkdir()
+    (tmp_path / "work").unlink()
+    (tmp_path / "data.part").symlink_to(victim)
+    with staged(tmp_path / "data", is_directory=True):
+        pass
+    (tmp_path / "data.part.old").symlink_to(victim)
+    (tmp_path / "data.part").mkdir()
+    (tmp_path / "data.part" / "remains").symlink_to(victim)  # of one who was killed
     (tmp_path / "data" / "old").symlink_to(victim)
-    with staged_directory(tmp_path / "data") as staged:
-        (staged / "new").touch()
+    with staged(tmp_path / "data", is_directory=True) as part:
+        (part / "new").touch()
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["new"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "victim"]
     assert content(victim) == {str(victim / "deep"): None, str(victim / "deep" / "file"): SECRET}
@@ -345,7 +331,7 @@ def test_ids_that_are_not_what_their_header_promises(prepared, change: Change):
 def test_a_source_that_is_no_file_is_refused(tmp_path, odd: Change, said: str):
     odd(tmp_path / "text")
     (tmp_path / "other").write_text("a\n")
-    source = Source(files={"aa": "text", "bb": "other"})
+    source = TrainFiles(files={"aa": "text", "bb": "other"})
     with pytest.raises(DataError, match=f"text: {said}, since it is read more than once; write the text into one"):
         sources.open_source(source, ("aa", "bb"), tmp_path)
 
@@ -406,7 +392,7 @@ def test_a_gzip_that_unpacks_without_bound_is_not_held(tmp_path, monkeypatch):
     lines = [(line, line) for line in text_lines.read_lines(tmp_path / "text.gz")]
     assert text_lines.bounded_list(lines, "text") == lines
     monkeypatch.setattr(text_lines, "MAX_TEXT_CHARACTERS", 100 * text_lines.LINE_OVERHEAD)
-    with pytest.raises(DataError, match=r"data\.valid: too much to hold in memory after 101 lines"):
+    with pytest.raises(DataError, match=r"data\.valid: does not fit into memory after 101 lines"):
         text_lines.bounded_list(lines, "data.valid")
 
 

@@ -20,7 +20,6 @@ from nmt.model.inference import InferenceModel
 from nmt.model.masks import AttentionMask
 from nmt.model.transformer import Transformer
 from nmt.search import beam, greedy, sample
-from nmt.search.constrained import Constraints
 from nmt.search.rules import Rules
 from nmt.search.sample import draw
 from nmt.search.step import TransformerStep
@@ -151,14 +150,3 @@ def test_attention_weights_need_no_look_at_the_mask():
     mask = torch.empty(2, 1, 1, 5, dtype=torch.bool, device="meta")
     bias, is_seen = AttentionMask(mask).bias(torch.empty(4, 3, 8, device="meta"), 2, 5)
     assert bias.shape == (4, 1, 5) and is_seen is not None
-
-
-def test_limits_known_here_are_not_asked_for_again():
-    limits = torch.tensor([4, 9, 6])
-    rules, constraints = Rules(torch.tensor([0]), limits), Constraints([[[5, 6]], [], []], limits)
-    with Waits() as waits:
-        kept, left = rules.keep(torch.tensor([0, 2])), constraints.keep(torch.tensor([0, 2]))
-        kept.apply(logits := torch.zeros(2, 1, 9), torch.zeros(2, 1, 5, dtype=torch.int64))
-    assert waits.found == [] and kept.longest == 9 and kept.limits.tolist() == [4, 6]
-    assert logits[1, 0].isfinite().nonzero().tolist() == [[3]]  # its sixth piece is the last
-    assert left._first_tight == 2

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
-import pytest
 
-from scripts.experiments import filtering
 from scripts.experiments.filtering import table
-from scripts.measure.damage import KINDS, Made
+from scripts.measure.damage import Made
 
 
 def test_precision_and_recall_by_hand() -> None:
@@ -26,32 +21,3 @@ def test_precision_and_recall_by_hand() -> None:
         "| recall of damaged pairs | 4 | | 0.0% | 75.0% |",
         "| precision | | | - | 75.0% |",
     ]
-
-
-def test_text_is_written_without_the_pairs_at_the_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = {language: [f"{language} {n} ä." for n in range(60)] for language in ("de", "en")}
-    for language, text in lines.items():
-        (tmp_path / f"train.{language}").write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
-    written = tmp_path / "written"
-    arguments = [str(tmp_path), "--write", str(written), "--skip", "10", "--pairs", "40"]
-    monkeypatch.setattr(sys, "argv", ["filtering", *arguments])
-    assert filtering.main() == 0
-    kinds = (written / "kinds").read_text().splitlines()
-    assert len(kinds) == 40
-    assert "good" in kinds and set(kinds) - {"good"} <= set(KINDS)
-    undamaged = set()
-    for language, text in lines.items():
-        original, damaged = (
-            (written / f"{name}.{language}").read_text(encoding="utf-8").split("\n")[:-1]
-            for name in ("original", "damaged")
-        )
-        assert original == text[10:50]
-        undamaged.add(tuple(one == other for one, other in zip(original, damaged, strict=True)))
-    assert [all(same) for same in zip(*undamaged, strict=True)] == [kind == "good" for kind in kinds]
-
-
-def test_needs_something_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for arguments in ([], ["--run", "runs/one"]):
-        monkeypatch.setattr(sys, "argv", ["filtering", str(tmp_path), *arguments])
-        with pytest.raises(SystemExit, match="2"):
-            filtering.main()

@@ -77,11 +77,6 @@ def test_printed_config_escapes_control_characters(tmp_path: Path, nmt: Command)
     assert load_config(tmp_path / "c.yaml").data.root == EVIL
 
 
-def test_control_characters_in_export_format(tmp_path: Path, nmt: Command) -> None:
-    (tmp_path / "translator.json").write_text(json.dumps({"format": EVIL}))
-    check(nmt("translate", "--model", tmp_path, "--input", os.devnull))
-
-
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

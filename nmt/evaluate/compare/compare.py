@@ -1,4 +1,4 @@
-"""Compare systems by all metrics: scores, differences to the baseline, and whether they are more than chance."""
+"""Comparison of systems by all metrics: scores, differences from the baseline, and their significance."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def compare(
 
 
 def _segment_scores(systems: Sequence[System], n_lines: int) -> Iterator[list[LineCounts]]:
-    """Yield the counts of each further metric that all systems have scores of."""
+    """Yield the counts of each further metric for which all systems have scores."""
     for name in systems[0].segment_scores:
         scores = [system.segment_scores[name] for system in systems if name in system.segment_scores]
         if len(scores) < len(systems):
@@ -157,7 +157,7 @@ def _difference(baseline: _Side, other: _Side, p_over_lines: float | None) -> Di
 
 
 def _notes(groups: Sequence[Group]) -> Iterator[str]:
-    """Yield what the comparison cannot show."""
+    """Yield notes on the limits of the comparison."""
     smallest = min(len(group.systems) for group in groups)
     if smallest == 1:
         yield (

@@ -1,4 +1,4 @@
-"""The page of a comparison: one HTML file, readable without its script and better with it."""
+"""The page of a comparison: one HTML file, readable without its script, which adds search and sorting."""
 
 from __future__ import annotations
 
@@ -161,14 +161,14 @@ def _controls(view: View, any_seen: bool) -> Iterator[str]:
 
 
 def _metrics(view: View) -> list[Result]:
-    """Return the results whose scores of lines mean something: chrF and those that consist of scores of lines."""
+    """Return the results with meaningful line scores: chrF, and metrics that average line scores."""
     return [view.by_line] + [
         result for result in view.comparison.results if result.metric.formula == "mean" and result is not view.by_line
     ]
 
 
 def _line(view: View, number: int, scores: Floats, is_seen: bool) -> str:
-    """Return a line as the script makes it. `scores`: (groups,), rounded."""
+    """Return the HTML of a line, the same that the script makes. `scores`: (groups,), rounded."""
     n = digits(view.by_line)
     reference, all_words = view.reference_words[number], [words[number] for words in view.translation_words]
     common = [common_words(reference, words) for words in all_words]
@@ -275,9 +275,9 @@ def by_lengths(view: View) -> Iterator[str]:
 
 
 def by_training_text(view: View, texts: dict[str, TrainingText]) -> Iterator[str]:
-    """Yield which lines of the test set the training texts hold, and how many rare words are translated.
+    """Yield a section on test lines that are in the training texts, and on the translation of rare words.
 
-    texts: by the names of the groups that were trained on them; that of the baseline comes first if it is there.
+    texts: by the names of the groups that were trained on them, the baseline's first if it is there.
     """
     if not texts:
         return
@@ -365,7 +365,7 @@ def _parts(view: View, title: str, parts: Sequence[Part], chart: bool = False) -
 
 
 def summary(view: View) -> Iterator[str]:
-    """Yield what was compared and what came out, in a few sentences."""
+    """Yield a summary of the comparison in a few sentences."""
     text = view.comparison.text
     languages = f", {escaped(text.languages[0])} to {escaped(text.languages[1])}" if text.languages else ""
     yield f'<p class="lead">{escaped(text.name)}{languages}, {len(text.references):,} lines.</p>'
@@ -498,7 +498,7 @@ def page(comparison: Comparison) -> str:
 
 
 def _training_texts(view: View, problems: list[str]) -> dict[str, TrainingText]:
-    """Read the training texts of the systems that are shown, each once; by the names of those trained on it."""
+    """Read each training text of the systems shown once; keys are the names of the systems trained on it."""
     comparison = view.comparison
     languages, sources = comparison.text.languages, comparison.text.sources
     if languages is None or sources is None:

@@ -1,4 +1,4 @@
-"""Runs as systems: each translates the same test set."""
+"""Runs as systems that translate the same test set."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _check_same_test(first: _Run, other: _Run) -> None:
     """Raise DataError unless both translate the same text in the same direction, against the same references."""
     one, another = first.config.data.direction, other.config.data.direction
     if one != another:
-        raise DataError(f"{first.path} translates {one}, {other.path} {another}: a comparison takes one direction")
+        raise DataError(f"{first.path} translates {one}, {other.path} {another}: all must have the same direction")
     if first.split != other.split:
         raise DataError(
             f"the only test set of {first.path} is {first.split}, that of {other.path} {other.split}: "
@@ -133,7 +133,7 @@ def _translate(run: _Run, how: Translating) -> System:
 
 
 def _notes_on_text(runs: Sequence[_Run]) -> Iterator[str]:
-    """Yield whether the models may know the text."""
+    """Yield notes on whether the test set may overlap with training text."""
     split = runs[0].split
     if split == "valid":
         yield "valid is the development set, by which the weights were chosen: a test set shows more"
@@ -158,7 +158,7 @@ def _notes_on_translating(systems: Sequence[System]) -> Iterator[str]:
 
 
 def _notes_on_group(name: str, runs: Sequence[_Run]) -> Iterator[str]:
-    """Yield in what the runs of a group differ, if it is not the seed alone."""
+    """Yield the differences between the runs of a group other than the seed."""
     seeds = [run.config.training.seed for run in runs]
     if len({*seeds}) < len(seeds):
         listed = ", ".join(f"{run.name} {seed}" for run, seed in zip(runs, seeds, strict=True))

@@ -20,7 +20,7 @@ SOURCE = "Kocmi et al., 2024, arXiv:2401.06760"
 
 
 class Threshold(NamedTuple):
-    """Differences from which on people agree with the metric in so many of a hundred pairs of systems."""
+    """Smallest differences at which people agree with the metric in 65 % and 80 % of pairs of systems."""
 
     for_65: float
     for_80: float
@@ -38,7 +38,7 @@ def threshold_of(metric: Metric) -> Threshold | None:
 
 
 def agreement(metric: Metric, difference: float) -> str | None:
-    """Return the share of pairs of systems with such a difference in which people agree; None if it is not known."""
+    """Return the share of pairs of systems with this difference on which people agree; None if unknown."""
     threshold = threshold_of(metric)
     if threshold is None:
         return None
@@ -160,7 +160,7 @@ def _errors(comparison: Comparison, result: Result) -> Iterator[str]:
 
 
 def verdicts(comparison: Comparison) -> Iterator[str]:
-    """Yield for each system, in a sentence, by which metrics it is better or worse than the baseline."""
+    """Yield a sentence for each system: by which metrics it is better or worse than the baseline."""
     baseline, is_open = comparison.groups[comparison.baseline].name, False
     for position, group in enumerate(comparison.groups):
         metrics: dict[str, list[str]] = {"better than": [], "worse than": [], "not significantly different from": []}

@@ -1,4 +1,4 @@
-"""The systems that are compared: their names, groups and scores, and what makes them comparable."""
+"""The compared systems: their names, groups and scores, and checks that they are comparable."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from glob import glob, has_magic
 from pathlib import Path
 
+from nmt.console import amount
 from nmt.errors import ConfigError, DataError
 from nmt.evaluate.comet import NeuralMetrics, SegmentScores
 from nmt.evaluate.line_statistics import LineCounts, Metric
@@ -67,7 +68,7 @@ class GroupScore:
 
 @dataclass(frozen=True)
 class Difference:
-    """A group's score less that of the baseline."""
+    """A group's score minus the baseline's."""
 
     value: float
     interval: Interval
@@ -134,7 +135,7 @@ Members = Mapping[str, Sequence[Path]]
 def single_members(paths: Sequence[Path]) -> dict[str, list[Path]]:
     """Return each run or file as a group of its own. Raises ConfigError unless there are two, all of them different."""
     if len(paths) < 2:
-        raise ConfigError([f"{' '.join(map(str, paths)) or 'nothing'}: a comparison takes at least two systems"])
+        raise ConfigError([f"{' '.join(map(str, paths)) or 'nothing'}: a comparison needs at least two systems"])
     _refuse_repeated(paths)
     return {name: [path] for name, path in zip(distinct_names(paths), paths, strict=True)}
 
@@ -150,10 +151,10 @@ def group_members(values: Sequence[str]) -> dict[str, list[Path]]:
         if not (equals and name and listed.strip(",")):
             raise ConfigError([f"--group {value}: write it as NAME=A,B,C"])
         if name in members:
-            raise ConfigError([f"--group {name} is given twice: name all that is in it once, {name}=A,B,C"])
+            raise ConfigError([f"--group {name} is given twice: list all its systems once, {name}=A,B,C"])
         members[name] = list(_listed(listed.split(",")))
         if not members[name]:
-            raise ConfigError([f"--group {value}: nothing is called so"])
+            raise ConfigError([f"--group {value}: matches no run or file"])
     check_groups(members)
     return members
 
@@ -163,11 +164,11 @@ def check_groups(members: Members) -> None:
     for name, paths in members.items():
         if len(paths) < 2:
             raise ConfigError([
-                f"group {name} has {paths[0]} alone: a group takes at least two that differ in their seed; compare "
+                f"group {name} has {paths[0]} only: a group needs at least two that differ in their seed; compare "
                 "single systems without groups"
             ])  # fmt: skip
     if len(members) < 2:
-        raise ConfigError([f"group {', '.join(members)}: a comparison takes at least two groups"])
+        raise ConfigError([f"group {', '.join(members)}: a comparison needs at least two groups"])
     _refuse_repeated([path for paths in members.values() for path in paths])
 
 
@@ -188,11 +189,11 @@ def _refuse_repeated(paths: Sequence[Path]) -> None:
     for path in paths:
         if (first := seen.setdefault(path.resolve(), path)) is not path:
             same = f"{path} is given twice" if first == path else f"{first} and {path} are the same"
-            raise ConfigError([f"{same}: a system differs from itself in nothing; name it once"])
+            raise ConfigError([f"{same}: a system cannot be compared with itself; name it once"])
 
 
 def distinct_names(paths: Sequence[Path]) -> list[str]:
-    """Return names that differ: of each path the last part, or as many parts as it takes."""
+    """Return distinct names: the last part of each path, or as many parts as necessary."""
     parts = [path.absolute().parts for path in paths]
     n = 1
     while len({part[-n:] for part in parts}) < len({*parts}):
@@ -210,7 +211,7 @@ def find_baseline(wanted: str | None, members: Members) -> int:
     for position, (name, paths) in enumerate(members.items()):
         if wanted == name or [path.resolve() for path in paths] == [Path(wanted).resolve()]:
             return position
-    raise ConfigError([f"--baseline {wanted}: is none of {', '.join(members)}"])
+    raise ConfigError([f"--baseline {wanted}: is not one of {', '.join(members)}"])
 
 
 def grouped(systems: Sequence[System], members: Members) -> tuple[Group, ...]:
@@ -231,7 +232,7 @@ def read_systems(
     for path, lines in others:
         if len(lines) != len(first[1]):
             raise DataError(
-                f"{path} has {len(lines):,} lines, {first[0]} {len(first[1]):,}: they must pair line by line"
+                f"{path} has {amount(len(lines), 'line')}, {first[0]} {len(first[1]):,}: they must pair line by line"
             )
     by_path = dict(read)
     references = tuple(zip(*(by_path[path] for path in refs), strict=True)) if len(refs) > 1 else tuple(first[1])
@@ -241,8 +242,6 @@ def read_systems(
 
 
 def _read(path: Path) -> list[str]:
-    if not path.exists():
-        raise DataError(f"{path}: no such file")
     if path.is_dir():
         raise DataError(f"{path}: is a directory; runs are compared without --ref, by the references of their test set")
     lines = bounded_list(read_lines(path), str(path))
@@ -252,7 +251,7 @@ def _read(path: Path) -> list[str]:
 
 
 def check_alike(text: TextToTranslate, systems: Sequence[System], lowercase: bool = False) -> TextToTranslate:
-    """Return the text with notes on its form.
+    """Return the text with notes on tokenised or lower-cased lines.
 
     Raises DataError if some files are tokenised and others are not, or, unless case is ignored, lower-cased. Of runs it
     is a note: what they translate into is a part of how good they are.

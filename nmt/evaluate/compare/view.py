@@ -46,12 +46,12 @@ find_words = re.compile(PATTERN).findall
 
 
 def join_words(words: Sequence[str]) -> str:
-    """Join words by spaces, but those of scripts that write none."""
+    """Join words with spaces, or without in scripts that have none."""
     return re.sub(rf"(?<=[{UNSPACED}]) (?=[{UNSPACED}])", "", " ".join(words))
 
 
 def common_words(first: Sequence[str], second: Sequence[str]) -> tuple[list[bool], list[bool]]:
-    """Return which words of each line are in a longest common subsequence; all, if the lines are too long for that."""
+    """Return which words of each line are in a longest common subsequence; all if the lines are too long."""
     n, m = len(first), len(second)
     if first == second or n * m > MOST_CELLS:
         return [True] * n, [True] * m
@@ -133,7 +133,7 @@ MOST = 15
 
 
 class NGram(NamedTuple):
-    """How often an n-gram is in the references, and in the translations of these lines: there at most as often."""
+    """How often an n-gram is in the references, and in the translations, clipped line by line to the reference."""
 
     words: Words
     n_reference: int
@@ -147,7 +147,7 @@ class NGram(NamedTuple):
 
     @property
     def gain(self) -> int:
-        """How much more often the other system has it than the baseline."""
+        """How much more often it occurs in the other system than in the baseline."""
         return self.n_other - self.n_baseline
 
 
@@ -178,7 +178,7 @@ def won_and_lost(
 
 
 def _distinct(n_grams: Iterable[NGram]) -> list[NGram]:
-    """Return the first n-grams of which none is part of another that has the same gain."""
+    """Return the first n-grams, without those that are part of another with the same gain."""
     chosen: list[NGram] = []
     for each in n_grams:
         if len(chosen) == MOST:
@@ -203,7 +203,7 @@ FREQUENCIES = (0, 1, 4, 19, 99, 999)
 
 @dataclass(frozen=True)
 class TrainingText:
-    """A training text, seen from a test set."""
+    """A training text, compared with a test set."""
 
     directory: DataDir
     n_lines: int
@@ -220,7 +220,7 @@ class TrainingText:
 def read_training_text(
     directory: DataDir, languages: tuple[str, str], sides: tuple[Sequence[str], Sequence[str]], words: Collection[str]
 ) -> TrainingText:
-    """Read the training text of a data directory, in full or, of a very large one, the first lines.
+    """Read the training text of a data directory, or its first lines if it is very large.
 
     Args:
         languages: source and target.
@@ -288,7 +288,7 @@ class WordClass:
 def by_frequency(
     training: TrainingText, references: Sequence[Sequence[str]], systems: Sequence[Sequence[Sequence[str]]]
 ) -> list[WordClass]:
-    """Count the words of the references that the systems' translations of their lines have.
+    """Count the reference words that also occur in the systems' translations of their lines.
 
     references: the words of each line; systems: the same of each system's translations.
     """
@@ -314,7 +314,7 @@ _OF_EVERY_RUN = {"training.run_dir"}  # differs between any two runs
 
 @dataclass(frozen=True)
 class Trainings:
-    """How the systems were trained, as far as that can be read."""
+    """How the systems were trained, as far as it is recorded."""
 
     differences: list[tuple[str, list[str]]]
     """Settings, with their values by group: ? if it cannot be read, several of one group separated by semicolons."""
@@ -371,7 +371,7 @@ def _value(value: object) -> str:
 
 
 def _curve(system: System, problems: list[str]) -> Sequence[list[tuple[float, float]]]:
-    """Return the learning curve of a system, if it has one: that of the best weights at each validation."""
+    """Return the learning curve of a system, if it has one, by the best weights at each validation."""
     if system.run is None:
         return []
     try:
@@ -387,7 +387,7 @@ Words = tuple[str, ...]
 
 @dataclass(frozen=True)
 class View:
-    """A comparison, and the system whose translations are shown of each group."""
+    """A comparison, and the system of each group whose translations are shown."""
 
     comparison: Comparison
     shown: tuple[int, ...]
@@ -415,18 +415,18 @@ class View:
 
     @cached_property
     def sources(self) -> list[str] | None:
-        """The source of each line, with escapes for characters that would control the page, as all text here."""
+        """The source of each line; like all text here, with control characters escaped."""
         sources = self.comparison.text.sources
         return None if sources is None else [*map(printable_sentence, sources)]
 
     @cached_property
     def unescaped_references(self) -> list[str]:
-        """The reference of each line; of several, the first."""
+        """The first reference of each line."""
         return [ref if isinstance(ref, str) else ref[0] for ref in self.comparison.text.references]
 
     @cached_property
     def references(self) -> list[str]:
-        """The same with escapes."""
+        """The first reference of each line, escaped."""
         return [*map(printable_sentence, self.unescaped_references)]
 
     @cached_property
@@ -455,7 +455,7 @@ class View:
         return [counts[n] for counts, n in zip(result.counts, self.shown, strict=True)]
 
     def line_scores(self, result: Result) -> Floats:
-        """Return the scores (groups, L) of each line alone."""
+        """Return the score of each single line, (groups, L)."""
         return np.stack([counts.line_scores() for counts in self.counts(result)])
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Contrasts of challenge sets: a true translation, and one that is wrong in a known way, made of any parallel text.
+"""Contrasts of challenge sets: a true translation, and one that is wrong in a known way, made from any parallel text.
 
-`contrasts.py` makes them; `rewriting.py` knows changes of any language, and `german.py` and the like those of one.
+`contrasts.py` makes them; `language.py` knows changes of any language, and `german.py` and the like those of one.
 """

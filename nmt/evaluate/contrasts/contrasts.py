@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from nmt.evaluate.contrasts.english import ENGLISH
 from nmt.evaluate.contrasts.french import FRENCH
 from nmt.evaluate.contrasts.german import GERMAN
-from nmt.evaluate.contrasts.language import Language
-from nmt.evaluate.contrasts.rewriting import names
+from nmt.evaluate.contrasts.language import Language, names
 from nmt.evaluate.contrasts.spanish import SPANISH
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """A true translation and wrong ones, of which the model should find each less probable."""
+    """A true translation and wrong ones, each of which the model should find less probable."""
 
     kind: str
     source: str
@@ -28,7 +27,7 @@ class Contrast:
 
 
 def language_of(code: str) -> Language:
-    """Return what is known of a language, by its code, such as de or de-CH."""
+    """Return the rules of a language by its code, such as de or de-CH."""
     match code.lower().replace("_", "-").split("-")[0]:
         case "de":
             return GERMAN
@@ -43,12 +42,12 @@ def language_of(code: str) -> Language:
 
 
 def kinds_of(language: Language) -> tuple[str, ...]:
-    """Return the kinds of contrasts that are made of lines of this language."""
+    """Return the kinds of contrasts that can be made in this language."""
     return "name", *language.changes()
 
 
 def make_contrasts(lines: Iterable[tuple[str, str]], name: str, language: Language, seed: int) -> Iterator[Contrast]:
-    """Yield for each line of source and reference, and each kind of change that it allows, one contrast.
+    """Yield one contrast for each line of source and reference and each kind of change that it allows.
 
     Which one of several is a function of the seed and the line, so that parts of a test set have the same contrasts as
     the whole. `name` is that of the test set, `language` that of the references.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from nmt.evaluate.contrasts.language import Language
-from nmt.evaluate.contrasts.rewriting import Edit, alternatives, exchanged, not_after, rule
+from nmt.evaluate.contrasts.language import Edit, Language, alternatives, exchanged, not_after, rule
 
 NUMBERS = alternatives(
     "two three four five six seven eight nine ten eleven twelve",
@@ -53,7 +52,7 @@ _EITHER_NUMBER = re.compile(  # both numbers are right after these, and after "i
 
 
 def break_verb(line: str) -> Iterator[Edit]:
-    """Yield edits to the other number of a verb."""
+    """Yield edits that change a verb between singular and plural."""
     if not _EITHER_NUMBER.search(line):
         yield from exchanged(line, VERBS)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from nmt.evaluate.contrasts.language import Language
-from nmt.evaluate.contrasts.rewriting import alternatives, not_after, rule
+from nmt.evaluate.contrasts.language import Language, alternatives, not_after, rule
 
 NUMBERS = alternatives(
     "deux trois quatre cinq six sept huit dix onze douze",  # "neuf" is "new", too

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from nmt.evaluate.contrasts.language import Language
-from nmt.evaluate.contrasts.rewriting import Edit, alternatives, exchanged, replaced, rule
+from nmt.evaluate.contrasts.language import Edit, Language, alternatives, exchanged, replaced, rule
 
 NUMBERS = alternatives(
     "zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
@@ -97,7 +96,7 @@ _EITHER_NUMBER = re.compile(
 
 
 def break_article(line: str) -> Iterator[Edit]:
-    """Yield edits to the other gender of an article."""
+    """Yield edits that change the gender of an article."""
     for match in _ARTICLE.finditer(line):
         if not _EITHER_GENDER.search(match["noun"]):
             for article in ARTICLES[match[0].lower()]:
@@ -105,7 +104,7 @@ def break_article(line: str) -> Iterator[Edit]:
 
 
 def break_verb(line: str) -> Iterator[Edit]:
-    """Yield edits to the other number of a verb."""
+    """Yield edits that change a verb between singular and plural."""
     if not _EITHER_NUMBER.search(line):
         yield from exchanged(line, VERBS)
 

@@ -9,24 +9,23 @@ overlap         the source occurs in a development or test set, and so does the 
 control         a side has a control character other than the tab, such as NUL or a form feed: mostly broken text
 long            a side has more than `data.max_chars` characters
 ratio           the sides differ in length by more than `data.max_ratio`
-copied          both sides are the same text
+copied          both sides are the same text, or the same letters (`clean.drop`)
 score           the score is below `clean.min_score`, or there is none
-broken          a side has characters that are no text (`clean.broken`)
+broken          a side has characters that are no text (`clean.drop`)
 words           a side has more than `clean.max_words` words
 word            a side has a word of more than `clean.max_word_chars` characters
-shouted         a side is all in capitals (`clean.shouted`)
+shouted         a side is all in capitals (`clean.drop`)
 script          few letters of a side are in a script of its language (`clean.min_script`)
 blocked         a side has a word or expression of `clean.block_lists`
-links           the sides do not have as many links (`clean.same_links`)
-tags            the sides do not have the same tags and placeholders (`clean.same_tags`)
-numbers         a number of one side is not on the other (`clean.same_numbers`)
-sentences       the sides do not have as many sentences (`clean.same_sentences`)
-truncated       one side ends with a final mark, the other with none (`clean.truncated`)
-language        a side is in another language (`clean.language`)
+links           the sides do not have as many links (`clean.drop`)
+tags            the sides do not have the same tags and placeholders (`clean.drop`)
+numbers         a number of one side is not on the other (`clean.drop`)
+sentences       the sides do not have as many sentences (`clean.drop`)
+truncated       one side ends with a final mark, the other with none (`clean.drop`)
+language        a side is in another language (`clean.drop`)
 duplicate       the same pair was kept before
 near_duplicate  a pair was kept that is the same in normal form (`data.clean.near_duplicates`)
 targets         `data.clean.max_targets` other targets of the source were kept
-sources         `data.clean.max_sources` other sources of the target were kept
 spread          the length ratio is unusual in this corpus (`clean.max_ratio_spread`)
 misaligned      the sides do not translate each other (`clean.misaligned`)
 valid           it was split off as the development set (a number in `data.valid`)
@@ -76,7 +75,7 @@ class HeldOut:
         return cls(frozenset(pair.src.strip() for pair in pairs), frozenset(pair.tgt.strip() for pair in pairs))
 
     def without(self, side: int) -> HeldOut:
-        """Return the lines of the other side alone."""
+        """Return only the lines of the other side."""
         return HeldOut(frozenset(), self.tgt) if side == 0 else HeldOut(self.src, frozenset())
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What cleaning counts: the reasons for which pairs are dropped, and the lengths of those that are kept."""
+"""Counts of cleaning: the reasons for which pairs are dropped, and the lengths of the kept pairs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ REASONS = {
     "duplicate": "duplicate",
     "near_duplicate": "near-duplicate",
     "targets": "too many targets of a source",
-    "sources": "too many sources of a target",
     "spread": "unusual length ratio",
     "misaligned": "misaligned",
     "valid": "split off for development",
@@ -62,7 +61,7 @@ HINTS = {
     "score": "clean.min_score is the limit; are greater scores better?",
     "script": "are the languages of the two sides swapped?",
     "language": "are the languages of the two sides swapped?",
-    "truncated": "does one side have no final marks? clean.truncated is not for such text",
+    "truncated": "does one side have no final marks? clean.drop: truncated is not for such text",
     "blocked": "do the block lists have a common word?",
     "overlap": "is data.train the development or test set?",
     "pieces": "data.max_pieces is the limit",
@@ -72,7 +71,8 @@ HINTS = {
 
 def counted(dropped: Mapping[str, int]) -> str:
     """Format the counts by reason, `duplicate 3, length ratio 1`; empty if nothing was dropped."""
-    return ", ".join(f"{name} {dropped[reason]:,}" for reason, name in REASONS.items() if reason in dropped)
+    reasons = [*REASONS, *sorted(dropped.keys() - REASONS.keys())]  # an earlier version may have had others
+    return ", ".join(f"{REASONS.get(reason, reason)} {dropped[reason]:,}" for reason in reasons if reason in dropped)
 
 
 CHARS = [*range(1, 8), *(2**k * quarters // 4 for k in range(3, 12) for quarters in range(4, 8)), 4096]

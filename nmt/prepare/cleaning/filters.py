@@ -1,17 +1,27 @@
-"""Filters that judge each pair on its own: tests of both sides together, or of each side in its language."""
+"""Filters that judge pairs: each on its own (tests of both sides together, or of each side in its language), or by what
+is usual in its corpus, or in all, which they learn from a sample first."""
 
 from __future__ import annotations
 
+import json
+import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
+from nmt.config import DataConfig
 from nmt.config.clean import CorpusClean
 from nmt.config.data import LABEL
 from nmt.errors import DataError
 from nmt.prepare.cleaning.grouping import normal_form
+from nmt.prepare.cleaning.misaligned import Misaligned
 from nmt.prepare.cleaning.repairs import is_broken, needs_extra
 from nmt.prepare.cleaning.script import in_other_script, is_spaced, scripts_of
 from nmt.text.lines import read_lines
@@ -37,7 +47,7 @@ _OTHER_FINAL = tuple(":;,-–—：；，،؛፤")
 
 
 def other_links(src: str, tgt: str) -> bool:
-    """Whether the sides do not have as many web and e-mail addresses."""
+    """Whether the sides have different numbers of web and e-mail addresses."""
     return _n_links(src) != _n_links(tgt)
 
 
@@ -187,12 +197,14 @@ def in_other_language(language: str, counts: dict[str, int]) -> Callable[[str], 
     try:
         from py3langid import classify, rank
     except ImportError as error:
-        raise needs_extra("language", "py3langid") from error
+        raise needs_extra("drop: language", "py3langid") from error
     code = language.split("_")[0].lower()
     known = dict(rank(""))
     own = {code}.union(*(codes for codes in _ALIKE if code in codes)) & known.keys()
     if not own:
-        raise DataError(f"clean.language needs a model of {language}, which py3langid does not have; set it to false")
+        raise DataError(
+            f"clean.drop: language needs a model of {language}, which py3langid does not have; leave it out"
+        )
 
     def test(text: str) -> bool:
         text = text[:_CHARS]
@@ -232,23 +244,18 @@ def filters(
         for reason, test in side_tests(clean, languages[side], root, mix):
             yield reason, _of_side(test, side)
         return
-    if clean.copied == "normal":
+    wanted = clean.drop or ()
+    if "copied" in wanted:
         yield "copied", same_letters
     first, second = (side_tests(clean, language, root, mix) for language in languages)
     either = {reason: _either(test, other) for (reason, test), (_, other) in zip(first, second, strict=True)}
     language = either.pop("language", None)
     yield from either.items()
-    if clean.same_links:
-        yield "links", other_links
-    if clean.same_tags:
-        yield "tags", other_tags
-    if clean.same_numbers:
-        yield "numbers", other_numbers
-    if clean.same_sentences:
-        yield "sentences", other_sentences
-    if clean.truncated:
+    both = {"links": other_links, "tags": other_tags, "numbers": other_numbers, "sentences": other_sentences}
+    yield from ((reason, test) for reason, test in both.items() if reason in wanted)
+    if "truncated" in wanted:
         if without := {"th", "lo"} & {language.split("_")[0].lower() for language in languages}:
-            raise DataError(f"clean.truncated: sentences have no final mark in {without.pop()}; set it to false")
+            raise DataError(f"clean.drop: truncated: sentences have no final mark in {without.pop()}; leave it out")
         yield "truncated", is_cut
     if language is not None:
         yield "language", language
@@ -258,20 +265,21 @@ def side_tests(
     clean: CorpusClean, language: str, root: Path, mix: dict[str, dict[str, int]]
 ) -> Iterator[tuple[str, SideTest]]:
     """Yield the tests of a side with their reasons, the same reasons for any language; otherwise as `filters`."""
-    if clean.broken:
+    wanted = clean.drop or ()
+    if "broken" in wanted:
         yield "broken", is_broken()
     if clean.max_words:
         yield "words", more_words(language, clean.max_words)
     if clean.max_word_chars:
         yield "word", longer_word(language, clean.max_word_chars)
-    if clean.shouted:
+    if "shouted" in wanted:
         yield "shouted", is_shouted
     if clean.min_script:
         yield "script", other_script(language, clean.min_script)
     if clean.block_lists:
         name = clean.block_lists.get(language)
         yield "blocked", block_list(root / name, language) if name is not None else _no
-    if clean.language:
+    if "language" in wanted:
         yield "language", in_other_language(language, mix.setdefault(language, {}))
 
 
@@ -289,7 +297,7 @@ def _no(text: str) -> bool:
 
 
 def same_letters(src: str, tgt: str) -> bool:
-    """Whether both sides are the same but for case, accents, digits, punctuation and white space."""
+    """Whether both sides are the same except for case, accents, digits, punctuation and white space."""
     return normal_form(src) == normal_form(tgt)
 
 
@@ -329,3 +337,78 @@ def other_script(language: str, least: float) -> SideTest:
             f"such as {language}_Latn"
         )
     return in_other_script(scripts, least)
+
+
+_OFFSET = 15  # added to both lengths, since short pairs differ more
+_LEAST_PAIRS = 100  # of fewer, nothing can be said
+_LEAST_SPREAD = 0.02  # below it, most pairs have exactly the same ratio
+
+
+@dataclass(frozen=True)
+class LengthRatio:
+    """Drops pairs whose length ratio is far from the median of their corpus."""
+
+    most: float
+    """Maximum distance, in median absolute deviations."""
+    reason: str = "spread"
+    per_corpus: bool = True
+
+    def learn(self, pairs: Sequence[tuple[str, str]]) -> bytes:
+        """Return the median of the logarithm of the ratio, and its median absolute deviation."""
+        if len(pairs) < _LEAST_PAIRS:
+            return json.dumps([0.0, math.inf]).encode()
+        ratios = _log_ratios(pairs)
+        median = np.median(ratios)
+        return json.dumps([float(median), float(np.median(np.abs(ratios - median)))]).encode()
+
+    def warning(self, learned: bytes) -> str | None:
+        """Return why nothing is dropped, if too little was there to learn from."""
+        return f"fewer than {_LEAST_PAIRS:,} pairs to learn from" if math.isinf(json.loads(learned)[1]) else None
+
+    def dropped(self, learned: bytes, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.bool_]:
+        """Return which of the pairs (N,) are to be dropped."""
+        median, spread = json.loads(learned)
+        far: npt.NDArray[np.bool_] = np.abs(_log_ratios(pairs) - median) > self.most * max(spread, _LEAST_SPREAD)
+        return far
+
+
+def _log_ratios(pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
+    lengths = np.array([(len(src), len(tgt)) for src, tgt in pairs], np.float64).reshape(-1, 2) + _OFFSET
+    ratios: npt.NDArray[np.float64] = np.log(lengths[:, 0] / lengths[:, 1])
+    return ratios
+
+
+SAMPLE_PAIRS = 500_000
+"""Maximum number of pairs that a filter learns from."""
+
+
+class CorpusFilter(Protocol):
+    """A filter that learns from a sample of the pairs that are left after all other cleaning, and is then applied."""
+
+    @property
+    def reason(self) -> str:
+        """One of `nmt.prepare.cleaning.counts.REASONS`."""
+
+    @property
+    def per_corpus(self) -> bool:
+        """Whether it learns from each corpus on its own, or from all of them together."""
+
+    def learn(self, pairs: Sequence[tuple[str, str]]) -> bytes:
+        """Learn from a sample, at most `SAMPLE_PAIRS` pairs. Returns what it learned, the same bytes each time."""
+
+    def warning(self, learned: bytes) -> str | None:
+        """Return why it drops nothing after what it learned, if so."""
+
+    def dropped(self, learned: bytes, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.bool_]:
+        """Return which of the pairs (N,) are to be dropped."""
+
+
+def corpus_filters(config: DataConfig, key: str) -> list[CorpusFilter]:
+    """Return the filters of a corpus, `train.0`, in the order in which they are applied."""
+    clean = config.clean_of(key)
+    filters: list[CorpusFilter] = []
+    if clean.max_ratio_spread:
+        filters.append(LengthRatio(clean.max_ratio_spread))
+    if clean.misaligned:
+        filters.append(Misaligned(clean.misaligned))
+    return filters

@@ -39,7 +39,7 @@ _fold_often = lru_cache(maxsize=1 << 12)(_fold)  # single letters with an accent
 
 @cache
 def _no_letters() -> re.Pattern[str]:
-    """Return a pattern for what is not in a normal form."""
+    """Return a pattern for characters that normal forms exclude."""
     removed = [re.escape(chr(code)) for code in range(1 << 16) if _is_removed(chr(code))]
     return re.compile(f"[{''.join(removed)}\U0001f000-\U0001faff]+")
 
@@ -70,8 +70,6 @@ def groupings(config: DataConfig) -> list[Grouping]:
     if clean.max_targets:
         text_side = 1 if label_side == 0 else 0
         rules.append(Grouping("targets", lambda *pair: _hash(pair[text_side]), clean.max_targets))
-    if clean.max_sources:
-        rules.append(Grouping("sources", lambda _, tgt: _hash(tgt), clean.max_sources))
     return rules
 
 
@@ -86,7 +84,7 @@ def normal_hash(src: str, tgt: str) -> bytes:
 
 
 def _labelled_hash(label_side: int) -> Callable[[str, str], bytes]:
-    """Return a hash of a text in its normal form and its label as it is: 1 and 2 are the same in normal form."""
+    """Return a hash of the normal form of a text and its unchanged label: normal forms of 1 and 2 are equal."""
     return lambda *pair: pair_hash(normal_form(pair[1 - label_side]), pair[label_side])
 
 

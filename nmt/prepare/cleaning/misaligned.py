@@ -65,7 +65,7 @@ class Tokens:
 
     @property
     def starts(self) -> Longs:
-        """Where each sentence starts."""
+        """The start of each sentence."""
         return np.concatenate((np.zeros(len(self.ends[:1]), np.int64), self.ends[:-1]))
 
     @property
@@ -451,7 +451,7 @@ class Misaligned:
     per_corpus: bool = True
 
     def learn(self, pairs: Pairs) -> bytes:
-        """Return what good pairs look like, the same bytes each time; nothing if it cannot be told from these pairs."""
+        """Return a model of good pairs, always the same bytes; empty if these pairs do not suffice."""
         if len(pairs) < MIN_PAIRS:
             return b""
         # how many can be dropped is seen in pairs that are unknown: a bad pair looks better to what has learned from it

@@ -31,7 +31,7 @@ def repair_encoding() -> Callable[[str], str]:
     try:
         from ftfy import fix_encoding
     except ImportError as error:
-        raise needs_extra("repair_encoding", "ftfy") from error
+        raise needs_extra("repair: encoding", "ftfy") from error
 
     def repair(text: str) -> str:
         return text if text.isascii() or not _SUSPECT.search(text) else fix_encoding(text)
@@ -40,14 +40,14 @@ def repair_encoding() -> Callable[[str], str]:
 
 
 def is_broken() -> Callable[[str], bool]:
-    """Return a test for what is not text: U+FFFD, private characters and text decoded with the wrong encoding.
+    """Return a test for broken text: U+FFFD, private characters and text decoded with the wrong encoding.
 
     Raises DataError without ftfy.
     """
     try:
         from ftfy.badness import is_bad
     except ImportError as error:
-        raise needs_extra("broken", "ftfy") from error
+        raise needs_extra("drop: broken", "ftfy") from error
 
     def broken(text: str) -> bool:
         if text.isascii():
@@ -66,15 +66,18 @@ _ZERO_WIDTH = re.compile("[\u00ad\u200b\u2060\ufeff]")  # not the joiners, which
 def repairs(clean: CorpusClean) -> list[tuple[str, Repair]]:
     """Return the repairs of a corpus by their names in `REPAIRS`, in the order in which they are made."""
     made: list[tuple[str, Repair]] = []
-    if clean.repair_encoding:
+    wanted = clean.repair or ()
+    if "encoding" in wanted:
         made.append(("encoding", repair_encoding()))
-    if clean.repair_entities:
+    if "entities" in wanted:
         made.append(("entities", decode_entities))
-    if clean.repair_control:
+    if "control" in wanted:
         made.append(("control", remove_control))
-    if clean.unicode_form in ("NFC", "NFKC"):
-        made.append(("unicode", partial(to_unicode_form, clean.unicode_form)))
-    if clean.repair_spaces:
+    if "NFC" in wanted:
+        made.append(("unicode", partial(to_unicode_form, "NFC")))
+    if "NFKC" in wanted:
+        made.append(("unicode", partial(to_unicode_form, "NFKC")))
+    if "spaces" in wanted:
         made.append(("spaces", plain_spaces))
     return made
 

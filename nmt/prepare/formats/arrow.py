@@ -199,5 +199,5 @@ def _seekable(file: Input) -> Iterator[IO[bytes]]:
                 copy.flush()
             except OSError as error:
                 problem = f"cannot be copied to a temporary file: {printable(error_text(error))}"
-                raise DataError(f"{file.name}: {problem}; TMPDIR is the folder for it") from error
+                raise DataError(f"{file.name}: {problem}; set TMPDIR to use another folder") from error
             yield copy

@@ -60,7 +60,7 @@ def side_of_source(source: str, target: str, layout: Layout, units: Units) -> in
 
 
 def limited(reason: str, otherwise: str, units: Units) -> str:
-    """Return `reason`, or `otherwise` where many reasons have been counted and this is a new one."""
+    """Return `reason`, or `otherwise` if it is new and many reasons have been counted already."""
     return reason if reason in units.skipped or len(units.skipped) < _MAX_REASONS else otherwise
 
 

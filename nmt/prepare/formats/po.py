@@ -55,7 +55,7 @@ def _side_of_msgid(name: str, headers: Mapping[str, str], layout: Layout, units:
     if not target:
         first, second = layout.languages
         raise DataError(
-            f"{name}: no Language in its header; say which side is in which language: columns: {{{first}: msgid, "
+            f"{name}: no Language in its header; name the side of each language: columns: {{{first}: msgid, "
             f"{second}: msgstr}} or the reverse"
         )
     return side_of_source(source, target, layout, units)

@@ -26,7 +26,7 @@ def is_label(value: object) -> bool:
 
 
 def label_text(value: object, names: Sequence[str] = ()) -> str | None:
-    """Return a label as text, None if it `is_label` no more than null.
+    """Return a label as text, None if it is missing.
 
     A whole number is that of one of the `names`, if there are some; below 0 it stands for no label, as in test sets
     whose labels are secret.
@@ -368,7 +368,7 @@ def _object(line: str, where: str) -> dict[str, object]:
         if isinstance(row, dict):
             return row
         raise DataError(f"{where}: {_kind(row)}, where JSON Lines has an object such as {{...}} per line")
-    raise DataError(f"{where}: not JSON: {problem}; JSON Lines has an object per line; jq -c '.[]' writes a list so")
+    raise DataError(f"{where}: not JSON: {problem}; JSON Lines has an object per line; jq -c '.[]' converts a list")
 
 
 def _text(row: dict[str, object], language: str, layout: Layout, where: str) -> str | None:
@@ -379,7 +379,7 @@ def _text(row: dict[str, object], language: str, layout: Layout, where: str) -> 
             return None
         if not isinstance(mapping, dict):
             raise DataError(
-                f"{where}: {layout.column} is {_kind(mapping)}, where an object from language to text is needed"
+                f"{where}: {layout.column} is {_kind(mapping)}, where an object that maps languages to text is needed"
             )
         row = mapping
     text = _side(row, language, layout, where)

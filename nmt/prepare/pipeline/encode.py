@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from nmt.config import DataConfig
 from nmt.config.data import LABEL
 from nmt.data.corpus import ShardRecord
-from nmt.files.read import check_regular
+from nmt.files.write import link
 from nmt.layout import DataDir, TokenizerDir
 from nmt.prepare.cleaning.counts import CleanReport
 from nmt.prepare.pipeline.read import Part
@@ -323,12 +323,3 @@ def link_files(done: Sequence[Done], target: Path) -> None:
         for path in folder.iterdir():
             if path.name != "record.json":
                 link(path, target / path.name)
-
-
-def link(path: Path, target: Path) -> None:
-    """Give a file a second name, or copy it where the file system cannot. Raises UnsafeFileError and OSError."""
-    check_regular(path)
-    try:
-        target.hardlink_to(path)
-    except OSError:
-        shutil.copyfile(path, target)

@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import BaseModel
 
 from nmt.config import DataConfig
-from nmt.prepare.cleaning.corpus_filters import SAMPLE_PAIRS, CorpusFilter, corpus_filters
 from nmt.prepare.cleaning.counts import REASONS
+from nmt.prepare.cleaning.filters import SAMPLE_PAIRS, CorpusFilter, corpus_filters
 from nmt.prepare.pipeline.clean import cleaning_settings
 from nmt.prepare.pipeline.read import Part
 from nmt.prepare.pipeline.work import SIDES, Drops, Work, part_folder, read_side
@@ -74,7 +74,7 @@ ALL = "all"
 
 
 def _scope(one: CorpusFilter, key: str) -> str:
-    """Return what a filter of a corpus learns from: that corpus, or all."""
+    """Return the scope from which a filter of a corpus learns: that corpus, or all."""
     return key if one.per_corpus else ALL
 
 

@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from pydantic import BaseModel
 
-from nmt.config import DataConfig, Source
+from nmt.config import DataConfig
+from nmt.config.source import AnyTrainSource
 from nmt.errors import DataError
 from nmt.layout import MONO, DataDir, TokenizerDir
 from nmt.prepare.cleaning.cleaner import LineCleaner, SeenLines
@@ -41,7 +42,7 @@ _SOURCE_BITS = 40  # a document's number has that of its source above these
 class _Cleaning(BaseModel):
     config: DataConfig
     language: str
-    sources: list[list[Source]]
+    sources: list[list[AnyTrainSource]]
     """The parts of each source, see `OpenSource.parts`."""
     held_out: str
     """The folder with the text of all development and test sets."""
@@ -199,7 +200,7 @@ def clean_language(folder: Path, arguments: Json) -> Json:
     return {"reports": reports}
 
 
-def _cleaned(task: _Cleaning, parts: Sequence[Source], cleaner: LineCleaner, document: int) -> Iterator[_Line]:
+def _cleaned(task: _Cleaning, parts: Sequence[AnyTrainSource], cleaner: LineCleaner, document: int) -> Iterator[_Line]:
     """Yield the lines that are kept of a source; `document`: the number of its first one."""
     root, twice = text_folder(task.config.root), (task.language, task.language)
     pairs = chain.from_iterable(read_part(part, twice, root, Units()) for part in parts)

@@ -1,4 +1,4 @@
-"""The stage `read`: what the training corpora consist of, as parts that are cleaned independently.
+"""The stage `read`: divides the training corpora into parts that are cleaned independently.
 
 Aligned files that are plain text are cut where they are. All others, which can only be read from front to back, are
 written as files of lines first.
@@ -11,11 +11,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import TypeGuard
 
 import numpy as np
 from pydantic import BaseModel
 
-from nmt.config import DataConfig, Source
+from nmt.config import DataConfig
+from nmt.config.source import AnyTrainSource, TrainFiles
 from nmt.console import COMPRESSED
 from nmt.prepare.pairs import OpenSource, SentencePair, Units
 from nmt.prepare.parts import Range, cut_aligned, read_range, read_range_scores
@@ -59,7 +61,7 @@ class Part(BaseModel, frozen=True):
 
 
 class _Arguments(BaseModel):
-    parts: list[Source]
+    parts: list[AnyTrainSource]
     languages: tuple[str, str]
     root: str
     part_pairs: int
@@ -137,23 +139,22 @@ def write_part(folder: Path, pairs: Sequence[SentencePair]) -> None:
         np.save(folder / _SCORES, np.array(scores, np.float64))
 
 
-def _batches(source: OpenSource) -> list[list[Source]]:
+def _batches(source: OpenSource) -> list[list[AnyTrainSource]]:
     """Return the parts of a source by the tasks that read them: a folder may have thousands of small files."""
     size = -(-len(source.parts) // _MOST_TASKS)
     return [list(source.parts[i : i + size]) for i in range(0, len(source.parts), size)]
 
 
-def _is_plain(part: Source) -> bool:
+def _is_plain(part: AnyTrainSource) -> TypeGuard[TrainFiles]:
     """Whether a part is aligned files that can be read from anywhere."""
-    if part.files is None:
+    if not isinstance(part, TrainFiles):
         return False
     return not any(name.lower().endswith(COMPRESSED) for name in (*part.files.values(), part.score or ""))
 
 
-def _cut(part: Source, data: DataConfig, root: Path, n: int) -> tuple[list[Range], list[int]]:
+def _cut(part: TrainFiles, data: DataConfig, root: Path, n: int) -> tuple[list[Range], list[int]]:
     """Return ranges of at most `n` lines of aligned files, and how many lines they have."""
-    files = part.files or {}
-    first, second = (root / files[language] for language in data.languages)
+    first, second = (root / part.files[language] for language in data.languages)
     scores = None if part.score is None else root / part.score
     ranges = cut_aligned(first, second, data.languages, n, scores)
     return ranges, [each.n_lines for each in ranges]

@@ -1,4 +1,4 @@
-"""The stage `settle`: what is left of each part after all drops and after the development set has been split off."""
+"""The stage `settle`: the pairs of each part that remain after all drops and without the development set."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def read_labels(work: Path, config: DataConfig, n_parts: int) -> tuple[Labels, l
 
 
 def _conflicts(work: Path, side: int, hashes: list[npt.NDArray[np.uint64]]) -> list[str]:
-    """Return a warning if a text has more than one label: pairs that are the same have been dropped before."""
+    """Return a warning if a text has more than one label; identical pairs have been dropped before."""
     values, counts = np.unique(np.concatenate(hashes), return_counts=True)
     if not (counts > 1).any():
         return []
@@ -131,7 +131,7 @@ class _Choice(BaseModel):
 def settle_parts(
     work: Work, cleaned: Sequence[Done], drops: Drops, is_split_off: bool, label_side: int | None = None
 ) -> list[Done]:
-    """Write what is left of all parts, without the development set if that `is_split_off`.
+    """Write the remaining pairs of all parts, without the development set if it `is_split_off`.
 
     label_side: which side has labels, if one has.
     """

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +17,8 @@ import numpy.typing as npt
 from pydantic import BaseModel
 
 from nmt.console import Progress
-from nmt.files.write import replace_file
+from nmt.files.write import replace_file, staged, work_directory, writing
+from nmt.layout import DataDir
 from nmt.process import return_freed_memory
 from nmt.tasks.perform import Done, Engine, Json, Task, run_all
 
@@ -45,7 +47,7 @@ def part_folder(work: str | Path, stage: str, number: int) -> Path:
 
 
 class Drops(BaseModel):
-    """Where the stages before have written which rows are dropped."""
+    """The files in which earlier stages have recorded the dropped rows."""
 
     work: str
     groups: list[tuple[str, str, int]] = []
@@ -74,7 +76,7 @@ class Drops(BaseModel):
         return dict(zip(parts.tolist(), rows, strict=False))  # an empty table is split into one empty part
 
     def left(self, part: int, n_rows: int) -> Rows:
-        """Return the rows of a part, of `n_rows`, that are left."""
+        """Return the remaining rows of a part of `n_rows`."""
         is_left = np.ones(n_rows, np.bool_)
         for rows in self.by_reason(part).values():
             is_left[rows] = False
@@ -182,6 +184,18 @@ class Work:
     def version(self, *stages: str) -> str:
         """Return what identifies the outcome of stages, for tasks that read their files."""
         return _digest([self.versions[name] for name in stages])
+
+
+@contextmanager
+def building(data_dir: Path) -> Iterator[tuple[Path, DataDir]]:
+    """Yield a folder for the work on a data directory, and the directory that replaces it if the block succeeds.
+
+    Both are beside it, hidden. Raises DataError if they cannot be written, LockedError if another process prepares it.
+    """
+    final = data_dir.resolve()
+    work, part = (final.with_name(f".{final.name}.{suffix}") for suffix in ("work", "partial"))
+    with writing(data_dir), work_directory(work, "prepares") as folder, staged(final, part, is_directory=True):
+        yield folder, DataDir(part)
 
 
 def _digest(parts: Sequence[str]) -> str:

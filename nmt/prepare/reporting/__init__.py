@@ -1,1 +1,1 @@
-"""What `nmt prepare` reports of a corpus: on the screen, as JSON and as a page."""
+"""Reports of `nmt prepare` on a corpus: on the screen, as JSON and as a page."""

@@ -42,7 +42,7 @@ async function translateFile(limit, { key, ...fields }, onProblem) {
   }
 }
 
-/** Offer to translate files of the formats that the server reads. `asked` returns the languages and the key. */
+/** Offer to translate files of the formats that the server reads. `asked` returns the languages, the terms and the key. */
 export function offerFiles({ file_formats: formats, limits: { file_bytes: limit } }, asked, onProblem) {
   const size = (limit / 2 ** 20).toLocaleString("en", { maximumFractionDigits: 1 });
   get("files").hidden = !formats.length;

@@ -117,8 +117,8 @@ function question() {
     text: filled.map((number) => sources[number]), source: from.value, target: to.value,
     n_best: 1 + info.features.alternatives, alignment: info.features.alignment,
   };
-  const terms = Object.fromEntries(termRows().filter(([source, target]) => source && target));
-  if (Object.keys(terms).length) body.terms = terms;
+  const terms = wantedTerms();
+  if (terms) body.terms = terms;
   return { sources, filled, body };
 }
 
@@ -223,6 +223,12 @@ function needKey(problem) {
 const termRows = () =>
   Array.from(get("term-rows").rows, (row) => Array.from(row.querySelectorAll("input"), (input) => input.value.trim()));
 
+/** Return the terms with their translations, undefined without any. */
+function wantedTerms() {
+  const pairs = termRows().filter(([source, target]) => source && target);
+  return pairs.length ? Object.fromEntries(pairs) : undefined;
+}
+
 function addTerm() {
   const number = get("term-rows").rows.length + 1;
   const [source, target] = ["in the text", "in the translation"].map((where) =>
@@ -289,7 +295,8 @@ async function start() {
   tries = 0;
   get("key-form").hidden = !info.key_required;
   get("terms").hidden = !info.features.terms;
-  offerFiles(info, () => ({ source: from.value, target: to.value, key: get("key").value }), needKey);
+  offerFiles(info, () => ({ source: from.value, target: to.value, terms: JSON.stringify(wantedTerms()),
+    key: get("key").value }), needKey);
   offerSources();
   changed(0);
   return text.focus();

@@ -1,1 +1,1 @@
-"""What is logged during training: log.jsonl, the screen, TensorBoard, alarms, a profile."""
+"""Reports during training: log.jsonl, screen, TensorBoard, alarms, profile."""

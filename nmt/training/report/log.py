@@ -19,8 +19,10 @@ from tqdm import tqdm
 
 from nmt.console import printable
 from nmt.errors import UnsafeFileError
-from nmt.files.read import DOCUMENT_BYTES, open_own, refuse_links
+from nmt.files.read import DOCUMENT_BYTES
+from nmt.files.write import open_own, refuse_links
 from nmt.layout import RunDir
+from nmt.plots.attention import any_script, draw_attention
 from nmt.runs.state import TrainState
 
 Record = Mapping[str, Any]
@@ -45,7 +47,7 @@ class TrainingLog:
         total_steps: int,
         waiting: Sequence[str] = (),
     ) -> None:
-        """Continue after `step` with the first `n_bytes` of log.jsonl and the lines `waiting` for free disk space.
+        """Continue after `step` with the first `n_bytes` of log.jsonl, and the lines `waiting` for disk space.
 
         A resumed run repeats what came after its checkpoint, and the validation of that step unless it `is_checked`.
         """
@@ -193,7 +195,7 @@ class Board:
     """Writes a TensorBoard log. If that fails, it warns, and tries again at the next save."""
 
     def __init__(self, path: Path, purge_step: int, say: Callable[[str], None]) -> None:
-        """From step `purge_step` on, what was written before the run was resumed is hidden."""
+        """Records written before the run was resumed are hidden from step `purge_step` on."""
         self._path, self._say = path, say
         self._purge_step: int | None = purge_step
         self._writer: SummaryWriter | None = None
@@ -225,10 +227,8 @@ class Board:
     def attention(
         self, step: int, weights: npt.NDArray[np.float32], src_pieces: Sequence[str], tgt_pieces: Sequence[str]
     ) -> None:
-        """Plot attention weights (T, S), a row for each target piece; of a long sentence only the start."""
+        """Plot attention weights (T, S), a row for each target piece; only the start of a long sentence."""
         import matplotlib  # not at the start of a run, which it would slow down
-
-        from nmt.plots.attention import any_script, draw_attention
 
         matplotlib.use("Agg")
         title = f"Attention, mean of the heads of the layer before the last, step {step}"
@@ -237,7 +237,7 @@ class Board:
             self._do(lambda writer: writer.add_figure("valid/attention", figure, step))
 
     def flush(self) -> None:
-        """Flush to disk; after a failure, start writing again from here."""
+        """Flush to disk; after a failure, writing can start again from here."""
         self._in_trouble = False
         self._do(lambda writer: writer.flush())
         if not self._in_trouble:

@@ -1,4 +1,4 @@
-"""Sums over the updates since the last record, and the time they took."""
+"""Sums over the updates since the last record, and their time."""
 
 from __future__ import annotations
 
@@ -63,8 +63,7 @@ class Meter:
 
     @property
     def _learned_tokens(self) -> float:
-        """How many target tokens the sums are of; of texts with classes, which stand on both sides, those
-        of the texts."""
+        """Number of target tokens in the sums; for classes, the tokens of the texts, which are on both sides."""
         of_texts = self._session.config.training.objective == "classification"
         return self._tally["n_real"] / 2 if of_texts else self._tally["n_tokens"]
 
@@ -83,7 +82,7 @@ class Meter:
             self._tick(training=False)
 
     def _forecast(self, seconds: float) -> None:
-        """Warn, once the pace of updates is known, if the run will end too early; `seconds` is what this one took."""
+        """Warn, once the pace of updates is known, if the run will end too early; `seconds`: duration of this one."""
         if self._is_forecast:
             return
         self._update_seconds.append(seconds)
@@ -134,7 +133,7 @@ class Meter:
         is_unexpected = not self._session.scaler.is_enabled() or state.skipped_in_a_row > OVERFLOWS_IN_A_ROW
         if is_unexpected and state.skipped_in_a_row.bit_count() == 1:  # the first, second, fourth … in a row
             self.log.say(
-                f"step {outcome.step}: loss or gradient is not finite, the update of {len(rows)} pairs changes nothing "
+                f"step {outcome.step}: loss or gradient is not finite, so the update of {len(rows)} pairs is skipped "
                 "(their rows are in log.jsonl)"
             )
         if state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
@@ -144,17 +143,17 @@ class Meter:
             )
 
     def _count_out_of_memory(self, n: int) -> None:
-        """Count, and warn when the count reaches a power of two: every record has the number."""
+        """Count, and warn if the count is a power of two; every record has the count."""
         state = self._session.state
         before, state.n_out_of_memory = state.n_out_of_memory, state.n_out_of_memory + n
         if before.bit_length() != state.n_out_of_memory.bit_length():
             self.log.say(
                 f"out of memory ({state.n_out_of_memory} so far): the update was repeated in smaller micro-batches, "
-                "which does not change what is learned; a lower training.max_tokens saves the time"
+                "which does not change what is learned; a lower training.max_tokens avoids the repetition"
             )
 
     def begin_window(self) -> None:
-        """Set the total of the progress bar from the updates of an epoch, and say what a stage mixes."""
+        """Set the total of the progress bar to the updates of an epoch, and print the mixture of a stage."""
         settings, state = self._session.config.training, self._session.state
         by_epochs = self._session.n_epoch_updates * (settings.max_epochs or settings.max_steps)
         self.log.total(state.cooldown_end or min(settings.max_steps, by_epochs))
@@ -164,7 +163,7 @@ class Meter:
                 self.log.say(line)
 
     def pause(self) -> None:
-        """Stop counting time as training: something else is about to be done."""
+        """Stop counting time as training."""
         self._tick(training=True)
         if self._profile is not None:
             self._profile.pause()
@@ -196,7 +195,7 @@ class Meter:
             "perplexity": math.exp(min(nll, 700.0)),
             "accuracy": tally["n_correct"] / tally["n_tokens"],
             **({"divergence": tally.get("divergence", 0.0) / tally["n_tokens"]} if self._has_divergence else {}),
-            **(_pair_scores(tally) if self._session.config.training.pair_task else {}),
+            **(_pair_scores(tally) if self._session.config.training.masked.pair_task else {}),
             "lr": self._learning_rate(),
             "gradient_norm": tally["norm"] / tally["n_updates"],
             "tokens_per_second": speed,
@@ -290,9 +289,9 @@ ADVICE = "start another run with a lower training.peak_lr or training.factor, or
 
 
 def loss_alarm(state: TrainState, loss: float, n_updates: int) -> str | None:
-    """Update the recent loss with the mean `loss` of the last `n_updates`.
+    """Update the recent loss in `state` with `loss`, the mean over the last `n_updates`.
 
-    Returns a warning once it is far above its minimum, one for each rise.
+    Returns a warning when the recent loss is far above its minimum, once for each rise.
     """
     weight = 1.0 - math.exp(-n_updates / MEMORY_STEPS)
     recent = loss if state.recent_loss is None else state.recent_loss + weight * (loss - state.recent_loss)
@@ -330,17 +329,15 @@ def _repeats(line: str) -> bool:
 
 
 def mixture(session: Session) -> Iterator[str]:
-    """Yield what the stage mixes, if the config asks for anything but each corpus by its size."""
+    """Yield the mixture of the stage, unless the corpora are mixed by size."""
     config, mix, state = session.config, session.windows.mix, session.state
     if not is_mixed(config):
         return
     stage, settings = mix.stages[state.stage], config.training
-    n_pairs, until = stage.n_pairs, "in this stage"
-    if n_pairs is None:
-        n_updates = stage.n_updates
-        if n_updates is None:
-            n_updates, until = settings.max_steps - state.stage_step, "until training.max_steps"
-        n_pairs = n_updates * mix.n_pairs // session.n_epoch_updates
+    n_updates, until = stage.n_updates, "in this stage"
+    if n_updates is None:
+        n_updates, until = settings.max_steps - state.stage_step, "until training.max_steps"
+    n_pairs = n_updates * mix.n_pairs // session.n_epoch_updates
     if len(mix.stages) > 1:
         yield f"stage {state.stage + 1} of {len(mix.stages)} mixes the training corpora, from step {state.stage_step}:"
     for corpus, share in zip(mix.corpora, stage.shares, strict=True):
@@ -370,7 +367,7 @@ def reporting(session: Session, profile: bool) -> Iterator[Meter]:
 
 
 def announce(session: Session, log: TrainingLog) -> None:
-    """Say what is about to be trained, on what, and where it is written."""
+    """Print the model, data and run directory of the training that begins."""
     n_parameters = sum(parameter.numel() for parameter in session.model.parameters())
     n_learned = sum(parameter.numel() for parameter in session.model.parameters() if parameter.requires_grad)
     pairs = "lines" if session.config.learns_lines else "pairs"
@@ -384,7 +381,7 @@ def announce(session: Session, log: TrainingLog) -> None:
         announce_modifiers(session, session.modifiers, log)
     if looks_tokenized(session.validator.references):
         log.say(
-            "the development set looks tokenised: its BLEU here is of text that is tokenised once more; "
+            "the development set looks tokenised: its BLEU here is computed on text that is tokenised again; "
             "nmt evaluate --tokenize none scores it as it stands"
         )
     if session.forward is not None:
@@ -394,13 +391,13 @@ def announce(session: Session, log: TrainingLog) -> None:
 
 
 def announce_modifiers(session: Session, modifiers: Modifiers, log: TrainingLog) -> None:
-    """Say which modifiers are on, and log an example of each; say which have no effect."""
+    """Print which modifiers are on, with an example of each in the log, and which have no effect."""
     rates = ", ".join(f"{name} {rate:g}" for name, rate in modifiers.rates.items())
     log.say(f"modifiers: {rates} (shares of the pairs; log.jsonl has an example of each)")
     n_tried = min(len(session.pairs), N_TRIED)
     for name, example in modifiers.examples(session.pairs).items():
         if example is None:
-            log.say(f"warning: training.modifiers.{name} has no effect on any of {n_tried} pairs that were tried")
+            log.say(f"warning: training.modifiers.{name} has no effect on any of {n_tried} tried pairs")
         elif session.state.step == 0:
             record = {"kind": "modifier", "step": 0, "minutes": 0.0, "modifier": name}
             log.log({**record, "src": example[0], "tgt": example[1]})

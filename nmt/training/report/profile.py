@@ -25,8 +25,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from nmt.config import TrainingConfig
 from nmt.errors import StoppedError, UnsafeFileError
-from nmt.files.read import refuse_links
-from nmt.files.write import replace_file
+from nmt.files.write import refuse_links, replace_file
 from nmt.training.report.log import TrainingLog
 from nmt.training.session import Outcome
 
@@ -80,7 +79,7 @@ def cpu_time(events: Iterable[FunctionEvent]) -> dict[str, float]:
 
 
 def gpu_time(events: Iterable[FunctionEvent], total: float) -> dict[str, float]:
-    """Return microseconds by kind that GPU kernels took.
+    """Return the microseconds of GPU kernels by kind.
 
     The rest of `total`, when the GPU was idle, is attributed to the making of batches and to Python and launches.
     """
@@ -121,7 +120,7 @@ def _with_parents(event: FunctionEvent) -> tuple[str, ...]:
 
 
 def _idle(spans: Sequence[Interval], kernels: Sequence[Interval]) -> float:
-    """Return how much of the time of `spans` passes without a kernel running (microseconds)."""
+    """Return how long no kernel runs during `spans` (microseconds)."""
     edges = [(at, change) for kernel in kernels for at, change in ((kernel.start, 1), (kernel.end, -1))]
     marks = [(at, change) for span in spans for at, change in ((span.start, 1), (span.end, -1))]
     idle, before, n_running, n_spans = 0.0, 0.0, 0, 0
@@ -133,7 +132,7 @@ def _idle(spans: Sequence[Interval], kernels: Sequence[Interval]) -> float:
 
 
 def first_quiet(step: int, n: int, intervals: Iterable[int]) -> int:
-    """Return the first step from `step` on such that none of it and the next `n - 1` is a multiple of an interval.
+    """Return the first step from `step` on that starts `n` steps without a multiple of an interval.
 
     Every interval is longer than `n`.
     """
@@ -146,7 +145,7 @@ class Profile:
     """Times and traces steps on rank 0, as described in the module, then logs a table and writes the trace."""
 
     def __init__(self, settings: TrainingConfig, device: torch.device, step: int, path: Path, log: TrainingLog) -> None:
-        """`step`: the last one before this process; `path`: where the trace goes."""
+        """`step`: the last step before this process; `path`: of the trace."""
         self._device, self._step, self._path, self._log = device, step, path, log
         self._intervals = (settings.save_every_steps, settings.validate_every_steps)
         self._n = min(N_STEPS, (min(self._intervals) - 1) // 2)
@@ -237,7 +236,7 @@ class Profile:
         return sum(outcome.update.n_tokens for outcome in self._outcomes)
 
     def _finish(self) -> None:
-        """Log where the time went, and write the trace."""
+        """Log the table of times, and write the trace."""
         assert self._profiler is not None
         n_tokens, seconds, n = self._tokens(), self._seconds(), len(self._outcomes)
         self._stop()
@@ -248,7 +247,7 @@ class Profile:
         for line in (f"profile of {steps}: ms per step, and share", *table(sums, n)):
             self._log.say(line)
         self._log.say(
-            f"  padding {self._padding():.1%}; {n_tokens / seconds:,.0f} target tokens/s, just before without profiler "
+            f"  padding {self._padding():.1%}; {n_tokens / seconds:,.0f} target tokens/s, before profiling "
             f"{self._untraced_speed:,.0f}"
         )
         try:
@@ -258,9 +257,7 @@ class Profile:
         except UnsafeFileError as error:
             self._log.say(f"warning: {error}; training continues")
         else:
-            self._log.say(
-                f"trace: {path}; look at it with https://ui.perfetto.dev or chrome://tracing; training continues"
-            )
+            self._log.say(f"trace: {path}; open it in https://ui.perfetto.dev or chrome://tracing; training continues")
         self._is_done = True
         self._wait()
 

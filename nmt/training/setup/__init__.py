@@ -1,1 +1,1 @@
-"""Everything before the first update: checks, model, weights to begin with, resuming."""
+"""Everything before the first update: checks, model, initial weights, resuming."""

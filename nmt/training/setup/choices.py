@@ -46,7 +46,7 @@ class Choices:
 
 
 def choose(config: Config, before: RunInfo | None, inputs: Inputs, world: World) -> Choices:
-    """Choose what the settings leave to `auto`, by probes where that takes one.
+    """Resolve the settings that are `auto`, by probes if necessary.
 
     `before` is the run.json of a resumed run, which keeps its choices unless it has moved to another device. There, and
     with other software or other numbers of threads and processes, results are as good but not the same bits: a message
@@ -96,7 +96,7 @@ def _nmt_version() -> str:
 def _pick_threads(
     config: Config, kept: RunInfo | None, inputs: Inputs, world: World, precision: str, max_tokens: int
 ) -> int:
-    """Return the CPU threads of this process: as the user has set them, as before, or as a micro-batch is fastest."""
+    """Return the CPU threads of this process: those set by the user, those of the resumed run, or the fastest."""
     n_threads, model = torch.get_num_threads(), inputs.model
     is_chosen = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & {*os.environ}
     if n_threads == 1 or is_chosen or world.size > 1 or inputs.device.type != "cpu":
@@ -115,7 +115,7 @@ def _pick_threads(
 
 
 def _sample(config: Config, inputs: Inputs) -> Pairs:
-    """Return pairs among which are the longest, as long as they are learned."""
+    """Return a sample of pairs that includes the longest, at the length at which they are learned."""
     pairs = inputs.windows.sample()
     if config.joins_sides and inputs.modifiers is not None:
         return inputs.modifiers.modified(pairs, pairs.lengths.longest(max(PROBE_TOKENS)), epoch=0)
@@ -123,7 +123,7 @@ def _sample(config: Config, inputs: Inputs) -> Pairs:
 
 
 def _report_changes(before: RunInfo, choices: Choices) -> None:
-    """Say with which other choices and environment a run is resumed."""
+    """Print the choices and the environment that differ from those before the run was resumed."""
     was = before.model_dump(exclude_unset=True)
     changes = [
         f"{key} {value} instead of {was[key]}"
@@ -131,7 +131,7 @@ def _report_changes(before: RunInfo, choices: Choices) -> None:
         if key != "max_tokens" and value is not None and was.get(key, value) != value
     ]
     if changes:
-        say(f"the run continues with {', '.join(changes)}: the same data in the same order, but not the same bits")
+        say(f"the run continues with {', '.join(changes)}: same data, same order, but results are not bit-identical")
 
 
 SAFE_SHARE = {"cpu": 0.5, "cuda": 0.85}  # of free memory; a CPU's is shared with everything else

@@ -65,7 +65,7 @@ def _no_compiler(device: torch.device) -> str | None:
 
 
 def compiled(model: Model, mode: str | None = None, cuts: bool = False) -> Forward:
-    """Return the model's forward pass, compiled once, at its first call, for any batch size; `mode` of torch.compile.
+    """Return the model's forward pass, compiled once for all batch sizes, at its first call; `mode`: of torch.compile.
 
     With `cuts`, passes without cut tokens (see `Embedding`) share the graph of those with. The first call raises
     NmtError if the model cannot be compiled. If a later recompilation fails, or there are too many, the model runs
@@ -116,7 +116,7 @@ def compiled(model: Model, mode: str | None = None, cuts: bool = False) -> Forwa
 
 
 def _twice(part: Tensor | Layout | None) -> Tensor | Layout | None:
-    """Return a part of a padded batch of one sentence with that sentence twice."""
+    """Return a tensor of a padded batch of one sentence with the sentence repeated."""
     if isinstance(part, Padded):
         return replace(part, mask=part.mask.repeat(2, 1))
     return part.repeat(2, 1) if isinstance(part, Tensor) else None

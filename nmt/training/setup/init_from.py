@@ -39,7 +39,7 @@ _MAY_DIFFER = {"kind", "encoder_layers", "decoder_layers", "tie_embeddings", "ma
 
 
 def stacks_of(saved: Saved, config: Config, stack: str | None) -> dict[str, str]:
-    """Return which stack of a saved model fills which of ours: `stack`, or if it is None each of the same name.
+    """Return which stack of a saved model initialises which of ours: `stack`, or all of the same name if it is None.
 
     A model with another stack alone fills `stack` with that: an encoder of masked lines can start a decoder.
     """
@@ -50,7 +50,7 @@ def stacks_of(saved: Saved, config: Config, stack: str | None) -> dict[str, str]
 
 
 def taken(saved: Saved, model: nn.Module, stacks: Mapping[str, str], takes_all: bool) -> dict[str, Tensor]:
-    """Return the weights of a saved model for ours, by our names. Raises CheckpointError if a shape does not fit.
+    """Return the weights of a saved model under the names of ours. Raises CheckpointError if a shape does not fit.
 
     `stacks`: which of theirs is taken for which of ours, the last one with its output layer; with `takes_all` also the
     head.
@@ -77,7 +77,7 @@ def taken(saved: Saved, model: nn.Module, stacks: Mapping[str, str], takes_all: 
 
 
 def described(names: set[str], model: nn.Module) -> str:
-    """Say which parts of a model these parameters are, and which are left."""
+    """Describe which parts of a model these parameters are, and which parts are left."""
     there: dict[str, list[str]] = {}
     for name, _ in model.named_parameters():
         part = next(part for part in reversed(PARTS) if re.match(PARTS[part], name))  # cross_attention first
@@ -118,7 +118,7 @@ def mismatches(saved: Saved, config: Config, corpus: Corpus, stacks: Mapping[str
 
 
 def _other_texts(saved: Saved, config: Config, corpus: Corpus) -> Iterator[str]:
-    """Yield a message if saved weights are not of the language and the vocabulary of our texts with labels."""
+    """Yield a message if saved weights have another language or vocabulary than the labelled texts."""
     language, theirs = config.data.src, saved.tokenizers.by_language
     if language not in theirs:
         yield f"{saved.path}: found the languages {' and '.join(theirs)}, wanted {language}; start with a run of that"
@@ -130,7 +130,7 @@ def _other_texts(saved: Saved, config: Config, corpus: Corpus) -> Iterator[str]:
 
 
 def _other_vocabularies(saved: Saved, ours: Config, stacks: Mapping[str, str]) -> Iterator[str]:
-    """Yield a message if an embedding of theirs is of another language than ours, with a vocabulary for each."""
+    """Yield a message if, with separate vocabularies, a saved embedding has another language than ours."""
 
     def language(config: Config, stack: str) -> str:
         if config.model.kind == "translation":
@@ -154,7 +154,7 @@ def freeze(model: nn.Module, parts: Sequence[str]) -> None:
         if any(re.match(PARTS[part], name) for part in parts):
             parameter.requires_grad_(False)
     if not any(parameter.requires_grad for parameter in model.parameters()):
-        raise ConfigError([f"training.freeze: {', '.join(parts)} freeze all weights, nothing is left to learn"])
+        raise ConfigError([f"training.freeze: {', '.join(parts)} freeze all weights, so there is nothing to train"])
 
 
 Source = str | Mapping[Literal["encoder", "decoder"], str]
@@ -163,7 +163,7 @@ Source = str | Mapping[Literal["encoder", "decoder"], str]
 
 @dataclass(frozen=True)
 class StartWeights:
-    """The weights that a new run starts with, on rank 0 until `load_initial`, and what run.json says of them."""
+    """The weights that a new run starts with, on rank 0 until `load_initial`, and their entry in run.json."""
 
     tensors: Tensors
     origin: InitialWeights | None
@@ -211,7 +211,7 @@ def load_initial(model: Model, tensors: Tensors, world: World) -> None:
 
 
 def _read_weights(source: Source, config: Config, corpus: Corpus, model: Model) -> StartWeights:
-    """Read the weights of a run, or of a run for each stack; what they lack stays as it is in the model."""
+    """Read the weights of a run, or of a run for each stack; weights that they lack stay as they are."""
     runs: dict[str | None, str] = {None: source} if isinstance(source, str) else dict(source.items())
     opened = {stack: _opened(Path(path)) for stack, path in runs.items()}
     stacks = {stack: stacks_of(saved, config, stack) for stack, saved in opened.items()}
@@ -241,7 +241,7 @@ def _read_weights(source: Source, config: Config, corpus: Corpus, model: Model) 
 
 
 def _has_labels_of(saved: Saved, corpus: Corpus) -> bool:
-    """Whether the classes of a saved model are those of the corpus, if there are some."""
+    """Whether a saved model has the classes of the corpus, if there are any."""
     both = (saved.tokenizers.labels, corpus.tokenizers.labels)
     theirs, ours = (None if labels is None else labels.fingerprint for labels in both)
     return theirs == ours

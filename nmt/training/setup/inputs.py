@@ -1,4 +1,4 @@
-"""The inputs of a run, which each rank reads for itself, and what is checked before a run starts."""
+"""The inputs of a run, which each rank reads for itself, and checks before a run starts."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def read_inputs(config: Config, data: DataDir, world: World) -> Inputs:
     if config.data.has_labels and config.training.writes_text:
         raise ConfigError(
             [
-                f"data.direction: {config.data.direction} has labels in place of translations, from which "
-                f"training.objective: {config.training.objective} does not learn; take classification"
+                f"data.direction: {config.data.direction} has labels instead of translations, which "
+                f"training.objective: {config.training.objective} cannot learn; use classification"
             ]
         )
     corpus = _read_corpus(config, data)
@@ -103,7 +103,7 @@ def _read_corpus(config: Config, data: DataDir) -> Corpus:
 
 
 def check_sentences(config: Config, max_tokens: int, sets: dict[str, int]) -> None:
-    """Raise ConfigError for sentences longer than the settings allow, rather than fail hours later at the first one.
+    """Raise ConfigError for sentences longer than the settings allow, which would otherwise fail hours later.
 
     `sets`: the length of the longest one of each set, end of sentence counted.
     """
@@ -122,7 +122,7 @@ def check_sentences(config: Config, max_tokens: int, sets: dict[str, int]) -> No
 
 
 def check_disk(run: RunDir, n_parameters: int, settings: TrainingConfig, resume: bool) -> str | None:
-    """Return a message on the disk space that the checkpoints will take, if there is one to show.
+    """Return a message on the disk space for checkpoints; None for a resumed run that has enough.
 
     Raises CheckpointError if a new run needs more than is free.
     """
@@ -139,7 +139,7 @@ def check_disk(run: RunDir, n_parameters: int, settings: TrainingConfig, resume:
 
 
 def warn_of_unused(config: Config, corpus: Corpus) -> None:
-    """Say where the config differs from what the data was prepared with, and which learning rate has no effect."""
+    """Warn if the config differs from the one that the data was prepared with, or a learning rate has no effect."""
     if message := unlike(corpus.directory, corpus.manifest, config):
         say(message)
     settings, unused = config.training, config.training.idle_rate

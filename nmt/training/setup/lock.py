@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from nmt.errors import CheckpointError
-from nmt.files.read import refuse_links, remove_tree
-from nmt.files.write import Lock, lock_holder, locked_error
+from nmt.files.write import Lock, lock_holder, locked_error, refuse_links, remove
 from nmt.layout import RunDir
 
 
@@ -19,11 +18,9 @@ def locked(run: RunDir, resume: bool, on_rank0: Callable[[Callable[[], None]], N
     Raises CheckpointError if there is no run to resume, if a new directory is not empty, or if it is locked. A new
     directory that holds no run in the end is removed again.
     """
-    lock: Lock | None = None
     created = [path for path in (run.path, *run.path.parents) if not path.exists()]
 
     def take() -> None:
-        nonlocal lock
         refuse_links(_written_in_place(run))
         if resume and not run.info.exists() and _is_vacant(run):
             raise CheckpointError(f"{run.path}: no run to resume; leave out --resume to start a new one")
@@ -36,18 +33,14 @@ def locked(run: RunDir, resume: bool, on_rank0: Callable[[Callable[[], None]], N
                 raise locked_error(run.lock, "trains")
             check_vacant(run)
             run.path.mkdir(parents=True, exist_ok=True)
-        lock = Lock(run.lock, "trains")
-        if not resume:  # another process may have been faster
-            check_vacant(run)
+        held.enter_context(Lock(run.lock, "trains"))
+        if not resume:
+            held.callback(_remove_leftovers, run, created)
+            check_vacant(run)  # another process may have been faster
 
-    try:
+    with ExitStack() as held:
         on_rank0(take)
         yield
-    finally:
-        if lock is not None:
-            if not (resume or run.info.exists() or run.log.exists()):
-                _remove_leftovers(run, created)
-            lock.release()
 
 
 def check_vacant(run: RunDir) -> None:
@@ -65,7 +58,7 @@ def check_vacant(run: RunDir) -> None:
 
 
 def _is_vacant(run: RunDir) -> bool:
-    """Whether there is nothing, or only files that are written under the lock before run.json makes it a run."""
+    """Whether the directory has no files but those that are written under the lock before run.json makes it a run."""
     if not run.path.exists() or (run.path.is_dir() and not any(run.path.iterdir())):
         return True
     known = {*_small_files(run), run.tokenizer.path, *_folders(run)}
@@ -91,11 +84,11 @@ def _folders(run: RunDir) -> list[Path]:
 
 
 def _remove_leftovers(run: RunDir, created: Sequence[Path]) -> None:
-    """Remove the files of a run that was never written, and the directories created for it."""
-    for path in _small_files(run):
-        path.unlink(missing_ok=True)
-    if run.tokenizer.path.exists():
-        remove_tree(run.tokenizer.path)
+    """Remove the files of a run without run.json or log, and the directories created for it."""
+    if run.info.exists() or run.log.exists():
+        return
+    for path in (*_small_files(run), run.tokenizer.path):
+        remove(path)
     for path in (*_folders(run), *created):
         with suppress(OSError):  # missing, or something else was put into it
             path.rmdir()

@@ -1,4 +1,4 @@
-"""Resuming: what may not change, and the newest intact checkpoint, which rank 0 reads and shares with all."""
+"""Resuming: checks of what must not change, and the newest intact checkpoint, which rank 0 reads for all ranks."""
 
 from __future__ import annotations
 
@@ -44,6 +44,12 @@ def check_resume(config: Config, run: RunDir, inputs: Inputs) -> RunInfo:
 
     Raises ConfigError, DataError or CheckpointError.
     """
+    info = read_info(run)
+    if info.nmt is None:  # its updates and gradients were computed in another way
+        raise CheckpointError(
+            f"{run.path}: was started by an earlier version of nmt and cannot be resumed; start another run with "
+            f"--init-from {run.path}"
+        )
     before, corpus = load_config(run.config), inputs.corpus
     was, now = before.without_licenses(), config.without_licenses()
     changed = [
@@ -62,20 +68,21 @@ def check_resume(config: Config, run: RunDir, inputs: Inputs) -> RunInfo:
             f"the {config.training.schedule} schedule now falls to 0 at training.max_steps = "
             f"{config.training.max_steps}: the learning rate jumps from the old curve to the new one"
         )
-    info = read_info(run)
     if info.tokenizer != corpus.tokenizers.fingerprint:
         raise DataError(f"{corpus.directory.path}: its tokenizer is not the one that {run.path} was trained with")
     if info.corpus != corpus.fingerprint:
         raise DataError(f"{corpus.directory.path}: its text is not the one that {run.path} was trained on")
     if isinstance(inputs.modifiers, Modifiers) and info.glossary != inputs.modifiers.glossary:
-        raise DataError(f"{config.training.modifiers.glossary}: its terms are not those that {run.path} has learned")
+        raise DataError(
+            f"{config.training.modifiers.glossary}: its terms are not those that {run.path} was trained with"
+        )
     if info.data_dir != str(corpus.directory.path.resolve()):
         say(f"the data directory was {info.data_dir}: it has moved, but nothing in it has changed")
     return info
 
 
 def restore(session: Session) -> None:
-    """Load the newest intact checkpoint into the sessions of all ranks; without one they stay as they are."""
+    """Load the newest intact checkpoint into the sessions of all ranks; without one, they are unchanged."""
     read: list[Tensors] = [{}, {}, {}]  # on rank 0: weights, optimizer state, moving average if there is one
 
     def newest() -> tuple[TrainState, list[list[Shape]]] | None:
@@ -116,7 +123,7 @@ def _newest(session: Session) -> tuple[TrainState, Tensors, Tensors, Tensors] | 
         try:
             state = load_state(saved)
             if not session.windows.mix.has(position_of(state)):
-                raise CheckpointError(f"{saved.state}: damaged: no window of the training text is where it stands")
+                raise CheckpointError(f"{saved.state}: damaged: its position is not in the training text")
             weights, moments, ema = load_weights(saved), load_optimizer(saved), {}
             check_fit(session.model, weights, where)
             if session.ema is not None:
@@ -127,16 +134,16 @@ def _newest(session: Session) -> tuple[TrainState, Tensors, Tensors, Tensors] | 
             continue
         return state, weights, moments, ema
     if steps:
-        raise CheckpointError(f"{run.path}: no checkpoint here is intact and of this version; start another run")
+        raise CheckpointError(f"{run.path}: no intact checkpoint of this version; start another run")
     say(f"{run.path} has no checkpoint yet: it starts from the first update")
     return None
 
 
 def _drop_stale(session: Session, state: TrainState) -> None:
-    """Remove from a state what no longer holds: a best checkpoint that is gone, the cool-down of other limits."""
+    """Remove outdated entries from a state: a best checkpoint that is gone, the cool-down of other limits."""
     state.is_extra = False
     if state.best_step is not None and state.best_step not in saved_steps(session.run):
-        say(f"the best checkpoint, step {state.best_step}, is gone: the next validated one is the best")
+        say(f"the best checkpoint, step {state.best_step}, is gone: the next validated one replaces it")
         state.best_step = state.best_score = None
         state.best_weights = "raw"
     limits = [getattr(session.config.training, name) for name in LIMITS]

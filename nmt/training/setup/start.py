@@ -1,4 +1,4 @@
-"""The start of a training: check the inputs, choose what is left to `auto`, build the session, write the run."""
+"""The start of a training: check the inputs, resolve `auto` settings, build the session, write the run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from nmt.training.validate import ClassValidator, TextValidator, Validator
 
 
 def write_run(session: Session, corpus: Corpus, choices: Choices, initial: InitialWeights | None, resume: bool) -> None:
-    """Make the run directory, or update that of a resumed run. run.json comes last: it makes the directory a run.
+    """Make the run directory, or update a resumed one. run.json is written last: it makes the directory a run.
 
     Raises CheckpointError if a new run's checkpoints do not fit on the disk, OSError if writing fails.
     """
@@ -60,7 +60,7 @@ def write_run(session: Session, corpus: Corpus, choices: Choices, initial: Initi
 
 
 def _has_tokenizer(run: RunDir, corpus: Corpus) -> bool:
-    """Whether the run's own copy of the tokenizer is complete; if not, say so."""
+    """Whether the run's own copy of the tokenizer is complete; if not, print a message."""
     try:
         if Tokenizers.load(run.tokenizer, corpus.languages).fingerprint == corpus.tokenizers.fingerprint:
             return True

@@ -25,7 +25,12 @@ SETTINGS = {"device": "cuda", "compile": "off", "warmup_steps": 5, "max_steps": 
 
 OBJECTIVES = {
     "denoising": ["training.objective=denoising"],
-    "masked": ["training.objective=masked", "model.kind=encoder", "training.pair_task=true", "model.segments=true"],
+    "masked": [
+        "training.objective=masked",
+        "model.kind=encoder",
+        "training.masked.pair_task=true",
+        "model.segments=true",
+    ],
     "causal": ["training.objective=causal", "model.kind=decoder"],
     "decoder": ["model.kind=decoder"],
 }
@@ -62,7 +67,7 @@ def everything() -> int:
                 [*train, "--data", others["labelled"], "--run", others[name], *labels, *_set(of)]
                 for name, of in (
                     ("classes", ["model.kind=encoder"]),
-                    ("lm-classes", ["model.kind=decoder", "training.lm_weight=0.5"]),
+                    ("lm-classes", ["model.kind=decoder", "training.classification.lm_weight=0.5"]),
                 )
             ),
             ["classify", "--run", others["lm-classes"], "--input", text],

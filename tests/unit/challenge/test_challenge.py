@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,10 +19,11 @@ from nmt.evaluate.challenge import (
     by_kind,
     contrasts_json,
     of_lines,
+    read_contrastive,
     read_published,
-    render_json,
     render_text,
     score_contrasts,
+    without_equal,
 )
 from nmt.evaluate.contrasts.contrasts import Contrast
 from nmt.evaluate.report import Subject
@@ -108,26 +108,6 @@ def test_table_lists_all_kinds_and_the_text_scored() -> None:
     ]
     assert lines[5] == "lines 7, run runs/de-en, split test, step 400, weights raw, precision float32, seed 1"
     assert lines[-1] == "note: a note"
-
-
-def test_json_matches_table() -> None:
-    found = json.loads(render_json(report()))
-    assert found["kinds"][0]["share"] == 0.5
-    assert found["kinds"][3] == {
-        "kind": "article", "pairs": 0, "right": 0, "right_per_piece": 0,
-        "share": None, "interval": None, "share_per_piece": None, "margin": None,
-    }  # fmt: skip
-    assert (found["run"], found["lines"], found["seed"], found["notes"]) == ("runs/de-en", 7, 1, [])
-
-
-def test_failures_are_sorted_by_margin() -> None:
-    outcomes, _ = score_contrasts([Contrast("order", "s", "fair line", ("good line",), "test.0"), *CONTRASTS], fake)
-    assert list(replace(report(), outcomes=tuple(outcomes)).failures(1)) == [
-        "order, test.2, margin -3.00", "  source     s", "  reference  bad line", "  changed    good line",
-        "length, test.3, margin -3.00", "  source     s", "  reference  bad line here", "  changed    good word",
-        "pronoun, test.4, margin -1.00", "  source     s", "  reference  fair", "  changed    good",
-    ]  # fmt: skip
-    assert list(report().failures(0)) == []
 
 
 def test_written_pairs_can_be_read(tmp_path: Path) -> None:
@@ -230,3 +210,83 @@ def test_invalid_options_raise(nmt: Command, run_dir: Path, options: tuple[str, 
     Path("plain").write_text("ta go\n", encoding="utf-8")
     result = nmt("challenge", "--run", run_dir, *options)
     assert (result.status, result.out, result.err) == (2, "", f"nmt: {message}\n")
+
+
+# --- Sets of contrasts that others have made, and what is wrong with files that are none ---
+
+
+LINGEVAL = [
+    {
+        "source": "The dog barks",
+        "reference": "Der Hund bellt",
+        "origin": "newstest2009.1",
+        "errors": [
+            {"type": "np_agreement", "contrastive": "Die Hund bellt", "distance": 1, "frequency": 2020},
+            {"type": "polarity_particle_nicht_ins", "contrastive": "Der Hund bellt nicht"},
+        ],
+    },
+    {"source": "Hello", "reference": "Hallo", "origin": "newstest2009.2", "errors": []},
+]
+CONTRAPRO = [
+    {
+        "document id": "1.xml", "segment id": 3, "ante distance": 1, "intrasegmental": False,
+        "src segment": "It barks.", "ref segment": "Er bellt.", "src pronoun": "It", "ref pronoun": "Er",
+        "errors": [
+            {"contrastive": "Sie bellt.", "type": "pronominal coreference", "replacement": "sie"},
+            {"contrastive": "Es bellt.", "type": "pronominal coreference", "replacement": "es"},
+        ],
+    }
+]  # fmt: skip
+
+
+def write(path: Path, content: object) -> Path:
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return path
+
+
+def test_lingeval97_has_one_contrast_per_error(tmp_path: Path) -> None:
+    contrasts, n_entries = read_published(write(tmp_path / "lingeval97.json", LINGEVAL))
+    assert n_entries == 2
+    assert contrasts == [
+        Contrast("np_agreement", "The dog barks", "Der Hund bellt", ("Die Hund bellt",), "newstest2009.1"),
+        Contrast(
+            "polarity_particle_nicht_ins", "The dog barks", "Der Hund bellt", ("Der Hund bellt nicht",),
+            "newstest2009.1",
+        ),
+    ]  # fmt: skip
+
+
+def test_contrapro_has_one_contrast_per_line(tmp_path: Path) -> None:
+    contrasts, n_entries = read_published(write(tmp_path / "contrapro.json", CONTRAPRO))
+    assert n_entries == 1
+    assert contrasts == [Contrast("it:er", "It barks.", "Er bellt.", ("Sie bellt.", "Es bellt."), "contrapro.json.1")]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[1, 2", "the document: invalid json: eof while parsing a list at line 1 column 5; it must be"),
+        ('[{"source": "\\ud800", "reference": "", "errors": []}]', "the document: invalid json: "),
+        ("{}", "the document: input should be a valid array; it must be the JSON of LingEval97 or ContraPro"),
+        ([*LINGEVAL, {"source": "a"}], "entry 3, reference: field required; it must be"),
+        ([{**LINGEVAL[0], "errors": [{"type": "x"}]}], "entry 1, errors.0.contrastive: field required; it must be"),
+        ([{**LINGEVAL[0], "source": 1}], "entry 1, source: input should be a valid string; it must be"),
+    ],
+)
+def test_malformed_files_raise(tmp_path: Path, content: object, message: str) -> None:
+    path = write(tmp_path / "pairs.json", content)
+    with pytest.raises(DataError) as error:
+        read_published(path)
+    assert str(error.value).startswith(f"{path}: {message}")
+
+
+def test_aligned_files_pair_line_by_line(tmp_path: Path) -> None:
+    source, reference = write(tmp_path / "src", "a\nb\n"), write(tmp_path / "ref", "c\nd\n")
+    contrasts = read_contrastive(source, reference, write(tmp_path / "wrong", "x\nd\n"))
+    assert contrasts == [
+        Contrast("contrastive", "a", "c", ("x",), "ref.1"),
+        Contrast("contrastive", "b", "d", ("d",), "ref.2"),
+    ]
+    assert without_equal(contrasts) == (contrasts[:1], 1)
+    with pytest.raises(DataError, match=r"src has 2 lines, short 1: they must pair line by line"):
+        read_contrastive(source, reference, write(tmp_path / "short", "x\n"))

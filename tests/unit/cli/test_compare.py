@@ -110,7 +110,7 @@ def test_compare_writes_html_page(nmt: Command, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--hyp", "a.en", "--ref", "ref.en"], "a.en: a comparison takes at least two systems"),
+        (["--hyp", "a.en", "--ref", "ref.en"], "a.en: a comparison needs at least two systems"),
         (["--hyp", "a.en", "tok.en", "--ref", "ref.en"], "tok.en looks tokenised, a.en does not: detokenise it"),
         (["--hyp", "a.en", "b.en"], "--hyp and --src need the references: --ref F"),
         (["runs/r-0", "runs/r-1", "--src", "c.en"], "--hyp and --src need the references"),
@@ -118,8 +118,8 @@ def test_compare_writes_html_page(nmt: Command, tmp_path: Path) -> None:
         (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--beam", "2"], TOGETHER),
         (["runs/r-0", "runs/r-1", "--ref", "ref.en"], TOGETHER),
         (["runs/r-0", "--hyp", "a.en", "--ref", "ref.en"], "RUN, --hyp and --group cannot be combined"),
-        (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--baseline", "z"], "--baseline z: is none of a.en, b.en"),
-        (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--tokenize", "x"], "tokenize: 'x' is none of 13a,"),
+        (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--baseline", "z"], "--baseline z: is not one of a.en, b.en"),
+        (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--tokenize", "x"], "tokenize: 'x' is not one of 13a,"),
         (["--hyp", "--ref", "ref.en"], "--hyp needs a value"),
     ],
 )
@@ -214,15 +214,15 @@ def test_comparison_notes_overlap_with_training_text(nmt: Command, data: Path, t
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "nothing: a comparison takes at least two systems"),
+        ([], "nothing: a comparison needs at least two systems"),
         (["runs/r-0", "./runs/r-0"], "runs/r-0 is given twice"),
         (["runs/r-0", "runs/none"], "runs/none: not a run directory"),
         (["runs/r-0", "a.en"], "a.en: is a file, not a run; files of translations are compared by --hyp A B --ref F"),
         (["runs/r-0", "runs/r-1", "--split", "test2"], "runs/r-0: its data directory "),
-        (["runs/r-0", "runs/back"], "runs/r-0 translates aa-bb, runs/back bb-aa: a comparison takes one direction"),
+        (["runs/r-0", "runs/back"], "runs/r-0 translates aa-bb, runs/back bb-aa: all must have the same direction"),
         (["runs/r-0", "runs/r-1", "--checkpoint", "9"], "runs/r-0: "),
         (["runs/r-0", "runs/r-1", "--set", "training.seed=3"], "--set training.seed=3: only search.*"),
-        (["--group", "x=runs/r-0", "y=runs/r-1"], "group x has runs/r-0 alone"),
+        (["--group", "x=runs/r-0", "y=runs/r-1"], "group x has runs/r-0 only"),
         (["--group", "runs/r-0", "runs/r-1"], "--group runs/r-0: write it as NAME=A,B,C"),
     ],
 )

@@ -12,6 +12,7 @@ import pytest
 from command import Command
 from nmt.config import Config, Source
 from nmt.config.load import load_config
+from nmt.config.source import TrainFiles
 from nmt.config.yaml12 import parse_yaml
 from nmt.data.corpus import SourceRecord
 from nmt.prepare import named
@@ -78,7 +79,7 @@ def test_get_corpus_of_opus(version: str | None, nmt: Command, opus: Opus, tmp_p
     assert isinstance(settings, dict)
     [source] = Config.model_validate({"data": {"direction": "en-de", **settings["data"]}}).data.train
     where = "a/b" if version else "data"
-    assert source == Source(
+    assert source == TrainFiles(
         files={"de": f"{where}/Talks.de", "en": f"{where}/Talks.en"}, name=f"Talks-{version or 'v2'}"
     )
     assert len(opus.site.requests) == 2
@@ -88,7 +89,7 @@ def test_damaged_download_keeps_existing_files(nmt: Command, opus: Opus, tmp_pat
     nmt("data", "get", "Talks", "de-en")
     opus.add("Talks", "v3", moses("Talks", "eins\n", "one\ntwo\n"))
     result = nmt("data", "get", "Talks", "de-en", "--version", "v3")
-    assert result.status == 2 and "Talks.de-en.de has 1 lines, Talks.de-en.en 2: they must pair" in result.err
+    assert result.status == 2 and "Talks.de-en.de has 1 line, Talks.de-en.en 2: they must pair" in result.err
     assert (tmp_path / "data" / "Talks.en").read_text() == "one\ntwo\n"
     assert not list((tmp_path / "data").glob("*.part"))
 

@@ -9,10 +9,10 @@ from typer.main import get_command
 
 from command import Command
 from nmt.cli import app
-from nmt.cli.hints import OTHER_COMMANDS, OTHER_OPTIONS
-from nmt.config.fields import field_paths
+from nmt.cli.command import OTHER_COMMANDS, OTHER_OPTIONS
 from nmt.config.foreign import NO_SETTING, OTHER_NAMES
 from nmt.config.load import dump_config, load_config
+from nmt.config.messages import field_paths
 from nmt.config.yaml12 import parse_yaml
 
 COMMANDS = get_command(app).commands  # type: ignore[attr-defined]
@@ -43,17 +43,25 @@ def message(nmt: Command, *arguments: str) -> str:
         (["a.fr", "a.en"], "x", {"direction": "fr-en", "train": [{"files": {"fr": "a.fr", "en": "a.en"}}]}),
     ],
 )  # fmt: skip
-def test_prepare_with_corpus_instead_of_config_prints_config(
+def test_corpus_instead_of_config_prints_config(
     nmt: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, names: list[str], start: str, expected: object
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path(names[0]).write_text(start, encoding="utf-8")
-    for arguments in (names, ["--config", names[0]])[: 3 - len(names)]:
-        result = nmt("prepare", *arguments)
+    by_option = [["prepare", "--config", *names], ["train", "--config", *names]] if len(names) == 1 else []
+    for command in (["prepare", *names], *by_option):
+        result = nmt(*command)
         assert (result.status, result.err.count("\n")) == (2, 1) and names[0] in result.err
         assert parse_yaml(result.out, "shown") == {"data": expected} and result.out.count("\n") == 4
         Path("shown.yaml").write_text(result.out, encoding="utf-8")
         load_config("shown.yaml")
+
+
+def test_config_that_ends_in_yml_is_read(nmt: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("c.yml").write_text("x: 1\n", encoding="utf-8")
+    result = nmt("prepare", "--config", "c.yml")
+    assert (result.status, result.out) == (2, "") and "c.yml: x: " in result.err
 
 
 @pytest.mark.parametrize(
@@ -199,6 +207,16 @@ def test_extra_words_suggest_command_line(
     Path("here").write_text("a\n")
     Path("there").mkdir()
     assert message(nmt, *arguments).endswith(expected)
+
+
+@pytest.mark.parametrize(("arguments", "word"), [(["film.srt"], "subtitles"), (["--model", "x"], "nmt export")])
+def test_document_or_what_is_no_model_is_refused_for_what_it_is(
+    nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], word: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("film.srt").write_text("1\n00:00:01,000 --> 00:00:02,000\nHallo.\n")
+    told = message(nmt, "translate", *arguments)
+    assert arguments[-1] in told and word in told
 
 
 @pytest.mark.parametrize("line", ["translate --help foo", "evaluate -h --bogus", "train x --lr 1 --help"])

@@ -65,7 +65,7 @@ def test_rerank_chooses_highest_sum_of_scores(nmt: Command) -> None:
         expected.append(texts[sums.index(max(sums))])
         n_changed += sums.index(max(sums)) > 0
     assert read("out.en") == expected and n_changed > 2
-    counts = f"lines 9, of which {n_changed} have another translation than the first candidate"
+    counts = f"lines 9, {n_changed} of them with another translation than the first candidate"
     assert done.err.splitlines()[-1] == f"nmt: {counts}"
     assert not Path("out.en.part").exists()
 
@@ -142,7 +142,10 @@ TO_TUNE = "--tune needs --src F, --ref F and --weights-file F, and does not take
             (*RUNS, "--rescore", "runs/back"),
             "--rescore runs/back: translates en-de, beside this --run it must be de-en",
         ),
-        ((*RUNS, *OTHER, *OTHER), "--rescore runs/other: its weight is named other, as that of another --rescore"),
+        (
+            (*RUNS, *OTHER, *OTHER),
+            "--rescore runs/other: its weight has the same name as that of another --rescore",
+        ),
         ((*RUNS, "--weights-file", "nowhere"), "nowhere: no such file; --tune writes it"),
         ((*RUNS, "--weights-file", "short"), "short: damaged: "),
         (

@@ -63,16 +63,24 @@ def test_sampled_lines_as_json(nmt: Command) -> None:
     [
         (("--src", "in.de"), "--src F and --ref F must be given together"),
         ((*FILES, "--split", "test"), "--split and --data cannot be combined with --src and --ref"),
-        ((*FILES, "--changes", "typos,x"), "--changes typos,x: 'x' is not one of typos, upper_case, lower_case, "),
+        ((*FILES, "--changes", "typos,x"), "--changes typos,x: there is no change 'x'; there are typos, upper_case, "),
+        ((*FILES, "--changes", "typo"), "--changes typo: there is no change 'typo'; did you mean typos?\n"),
         ((*FILES, "--rates", "5,101"), "--rates 5,101: must be percentages above 0 and at most 100, such as 1,5,10"),
         ((*FILES, "--rates", "nan"), "--rates nan: must be percentages"),
         ((*FILES, "--rates", "a"), "--rates a: must be percentages"),
         (("--run", "runs/tiny", "--src", "nowhere", "--ref", "ref.en"), "nowhere: no such file"),
         (("--run", "runs/tiny", "--src", "empty", "--ref", "empty"), "empty: is empty"),
         (("--run", "runs/tiny", "--src", "in.de", "--ref", "short"), "in.de has 8 lines"),
-        ((*FILES, "--changes", "accents"), "ref.en: accents would change nothing in 8 lines"),
-        ((*FILES, "--output", "short"), "short: File exists; a directory is needed for several files"),
-        ((*FILES, "--set", "training.seed=2"), "--set training.seed=2: only search.* settings can be changed here"),
+        ((*FILES, "--changes", "accents"), "ref.en: accents would change none of 8 lines"),
+        (
+            (*FILES, "--output", "short"),
+            "short: cannot be written: File exists; a directory is needed",
+        ),
+        ((*FILES, "--set", "training.seed=2"), "--set training.seed=2: only search.* settings can be changed here\n"),
+        (
+            (*FILES, "--set", "beam=2"),
+            "--set beam=2: only search.* settings can be changed here; did you mean search.beam?",
+        ),
     ],
 )
 def test_invalid_robustness_options(nmt: Command, options: tuple[str, ...], message: str) -> None:

@@ -105,21 +105,6 @@ def test_groups_of_two_have_no_p() -> None:
     assert len(comparison.notes) == 1 and comparison.notes[0].startswith("groups of 2 are too few")
 
 
-def test_a_group_and_a_single_system_have_no_p() -> None:
-    for result in compare(TEXT, [group("plain", 0.3, 3), *alone(GOOD)], trials=9).results:
-        difference = result.differences[1]
-        assert difference is not None
-        assert difference.p is difference.seed_error is None
-
-
-def test_equal_systems_do_not_differ() -> None:
-    comparison = compare(TEXT, alone(FAIR, replace(FAIR, name="twin")), trials=TRIALS)
-    for result in comparison.results:
-        difference = result.differences[1]
-        assert difference is not None
-        assert (difference.value, difference.interval, difference.p) == (0.0, (0.0, 0.0), 1.0)
-
-
 def scored(system: System, *values: float, signature: str = "comet|1") -> System:
     return replace(system, segment_scores={"comet": SegmentScores(values, signature, higher_is_better=False)})
 

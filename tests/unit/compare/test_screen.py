@@ -68,18 +68,6 @@ def test_table_and_verdicts() -> None:
     assert told[-3:] == ["BLEU|nrefs:1", "chrF2|nrefs:1", "TER|nrefs:1"]
 
 
-def test_verdicts_use_corrected_p() -> None:
-    text = render_text(
-        of([(BLEU, [difference(-3.0, 0.03, 0.06), None, difference(2.5, 0.001, 0.002)])], ("a", "b", "c"), 1)
-    )
-    assert "compared with b" in text
-    assert "a is not significantly different from b by BLEU." in text
-    assert "c is better than b by BLEU." in text
-    assert "0.0600" in text and "0.0300" not in text
-    assert "corrected for 2 comparisons (Holm)" in " ".join(text.split())
-    assert text.count("over 80 %") == 2
-
-
 def test_groups_show_errors_and_advice() -> None:
     comparison = of([(BLEU, [None, difference(1.0, 0.2)])], ("plain", "better"))
     groups = tuple(Group(each.name, each.systems * 3) for each in comparison.groups)

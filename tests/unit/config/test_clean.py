@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from nmt.config import Config, DataConfig, Source
+from nmt.config import Config, DataConfig
 from nmt.config.clean import CleanConfig, CorpusClean
 from nmt.config.load import changed_config, dump_config, load_config
+from nmt.config.source import TrainFiles
 from nmt.errors import ConfigError
 from nmt.prepare.recipe import changes, recipe
 
@@ -18,9 +19,9 @@ def loaded(*overrides: str) -> Config:
 
 
 def test_clean_of_corpus_overrides_data_clean() -> None:
-    config = loaded("data.clean={shouted: true, max_words: 9, copied: normal}", "data.train.0.clean={shouted: false}")
+    config = loaded("data.clean={drop: [shouted], max_words: 9}", "data.train.0.clean={drop: []}")
     clean = config.data.clean_of("train.0")
-    assert (clean.shouted, clean.max_words, clean.copied, clean.broken) == (False, 9, "normal", None)
+    assert (clean.drop, clean.max_words, clean.repair) == ([], 9, None)
     assert (clean.max_chars, clean.max_ratio, clean.min_score) == (1000, 4.0, None)
     config = loaded(
         "data.train.0.score=a", "data.train.0.clean={max_chars: 50, max_ratio: 2.0, min_score: 0, max_words: 0}"
@@ -31,21 +32,21 @@ def test_clean_of_corpus_overrides_data_clean() -> None:
 
 def test_dump_and_load_keep_cleaning(tmp_path: Path) -> None:
     given = [
-        "data.clean={shouted: true, block_lists: {en: bad.en}}",
-        "data.train.0.clean={shouted: false, max_words: 0}",
+        "data.clean={drop: [shouted], block_lists: {en: bad.en}}",
+        "data.train.0.clean={drop: [], max_words: 0}",
     ]
     for config in (loaded(), loaded(*given)):
         (tmp_path / "config.yaml").write_text(dump_config(config, comments=True), encoding="utf-8")
         assert load_config(tmp_path / "config.yaml") == changed_config(config, []) == config
-        assert "shouted: null" not in dump_config(config)
-    assert "#   same_numbers: Whether" in dump_config(loaded(), comments=True)
+        assert "drop: null" not in dump_config(config)
+    assert "#   drop: Reasons" in dump_config(loaded(), comments=True)
 
 
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("data.valid.clean={shouted: true}", "data.valid.clean: only available for training corpora"),
-        ("data.test.test.clean={shouted: true}", "data.test.test.clean: only available for training corpora"),
+        ("data.valid.clean={drop: [shouted]}", "data.valid.clean: only available for training corpora"),
+        ("data.test.test.clean={drop: [shouted]}", "data.test.test.clean: only available for training corpora"),
         ("data.clean.block_lists={fr: a}", "data.clean.block_lists: must name de or en, found fr"),
         ("data.train.0.clean.block_lists={fr: a}", "data.train.0.clean.block_lists: must name de or en, found fr"),
         ("data.clean.min_score=0.5", "data.clean.min_score: no such setting"),
@@ -59,10 +60,11 @@ def test_dump_and_load_keep_cleaning(tmp_path: Path) -> None:
             "data.train.0.clean.min_classifier_score=0.5",
             "data.train.0.clean.min_classifier_score: this setting has been removed",
         ),
-        ("data.clean.copied=near", "data.clean.copied: must be exact or normal"),
+        ("data.clean.drop=[near]", "data.clean.drop.0: must be copied, broken"),
         ("data.clean.min_script=1.5", "data.clean.min_script: must be at most 1"),
         ("data.clean.max_words=-1", "data.clean.max_words: must be at least 0"),
-        ("data.clean.shoutd=true", "data.clean.shoutd: no such setting; did you mean data.clean.shouted?"),
+        ("data.clean.drops=[shouted]", "data.clean.drops: no such setting; did you mean data.clean.drop?"),
+        ("data.clean.shouted=true", "data.clean.shouted: this setting is now an entry of data.clean.drop: ['shouted']"),
     ],
 )
 def test_invalid_cleaning_is_rejected(override: str, message: str) -> None:
@@ -75,22 +77,22 @@ def test_recipe_omits_default_cleaning() -> None:
     # A data directory of an earlier version must count as up to date.
     old = recipe(loaded())
     assert "clean" not in repr(old) and "block_lists" not in old
-    assert recipe(loaded("data.clean={shouted: null}", "data.train.0.clean={shouted: null}")) == old
+    assert recipe(loaded("data.clean={drop: null}", "data.train.0.clean={drop: null}")) == old
 
 
 def test_recipe_changes_name_settings() -> None:
-    old, new = recipe(loaded()), recipe(loaded("data.clean={shouted: true, max_words: 9}"))
+    old, new = recipe(loaded()), recipe(loaded("data.clean={drop: [shouted], max_words: 9}"))
     assert list(changes(old, new)) == [
+        "data.clean.drop was nothing, is ['shouted']",
         "data.clean.max_words was nothing, is 9",
-        "data.clean.shouted was nothing, is true",
     ]
     assert list(changes(new, new)) == list(changes(old, old)) == []
-    own = recipe(loaded("data.clean={shouted: true, max_words: 9}", "data.train.0.clean={shouted: false}"))
-    assert list(changes(new, own)) == ["data.train.0.clean was nothing, is {'shouted': false}"]
+    own = recipe(loaded("data.clean={drop: [shouted], max_words: 9}", "data.train.0.clean={drop: []}"))
+    assert list(changes(new, own)) == ["data.train.0.clean was nothing, is {drop: []}"]
 
 
 def test_recipe_changes_with_content_of_block_list(tmp_path: Path) -> None:
-    files = Source(files={"de": "a", "en": "b"}, clean=CorpusClean(block_lists={"de": "bad.de"}))
+    files = TrainFiles(files={"de": "a", "en": "b"}, clean=CorpusClean(block_lists={"de": "bad.de"}))
     clean = CleanConfig(block_lists={"en": "bad.en"})
     config = Config(data=DataConfig(direction="de-en", root=str(tmp_path), train=[files], clean=clean))
     without = recipe(config)

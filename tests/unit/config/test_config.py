@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.config import Config, Section, Source
-from nmt.config.fields import field_paths
+from nmt.config import Config, Section
 from nmt.config.load import dump_config, load_config
+from nmt.config.messages import field_paths
+from nmt.config.source import KINDS, TrainFiles, TrainHub, TrainPath
+from nmt.config.yaml12 import parse_yaml
 from nmt.errors import ConfigError, DivergedError, HubError, StoppedError, UnsafeFileError
 from untraced import untraced
 
@@ -67,6 +69,7 @@ def problems(text: str | bytes, *overrides: str) -> list[str]:
             "training: {max_tokens: 1}",
             "training.max_tokens: must be at least 2 or auto, found 1",
         ),
+        ("search: {protect: yes}", "search.protect: must be placeholders or true or false, found 'yes'"),
         ("tokenizer: {joint: yes}", "tokenizer.joint: must be true or false, found 'yes'"),
         (
             "training: {precision: float16}",
@@ -113,6 +116,19 @@ def problems(text: str | bytes, *overrides: str) -> list[str]:
 )
 def test_invalid_value_is_one_line(text: str, expected: str) -> None:
     assert problems(BASE + text + "\n") == [f"c.yaml: {expected}"]
+
+
+def test_near_match_stands_in_place_of_all_choices() -> None:
+    with pytest.raises(ConfigError, match=r"^sampel\.yaml: .*did you mean sample\.yaml\?$"):
+        load_config("sampel.yaml")
+    [problem] = problems(BASE, "data.train=[{path: a, format: ts}]")
+    assert problem == "--set data.train.0.format: found 'ts'; did you mean tsv?"
+
+
+def test_whole_number_with_exponent_is_whole() -> None:
+    read = parse_yaml("[1e3, 2E+2, 1e-3, 1.0e3, 1e30]", "text")
+    assert isinstance(read, list)
+    assert [*map(repr, read)] == ["1000", "200", "0.001", "1000.0", "1e+30"]
 
 
 DROPOUTS = "model.embedding_dropout, model.residual_dropout, model.attention_dropout or model.activation_dropout"
@@ -169,18 +185,17 @@ def test_all_problems_are_reported_at_once() -> None:
         ("data.direction=de,fr-en", ["direction: 'de,fr-en' is not of the form de-en: a model has one source"]),
         ("data.direction=pt-BR-en", ["direction: 'pt-BR-en' is not of the form de-en; a region is written"]),
         ("data.direction=de-de", ["direction: 'de-de'"]),
-        ("data.valid={}", ["valid: give exactly one of files, path, opus and hub"]),
-        ("data.valid=1e3", ["valid: must be a whole number of lines, such as 300, or a share below 1"]),
+        ("data.valid={}", ["valid: must be a mapping with exactly one of files, path, opus and hub, found {}"]),
+        ("data.valid=300.0", ["valid: must be a whole number of lines, such as 300, or a share below 1"]),
         ("data.valid=300.5", ["valid: must be a whole number of lines, such as 300, or a share below 1"]),
         ("data.valid='300'", ["valid: must be a number without quotes: write 300, not '300'"]),
-        ("data.valid={hub: a/b}", ["valid: hub needs paths"]),
+        ("data.valid={hub: a/b}", ["valid.paths: must be given"]),
         (
             "data.valid={hub: a/b, paths: [x.csv, y.jsonl], stream: true}",
             ["valid: paths must all have the same suffix", "valid: stream needs .parquet or .jsonl"],
         ),
         ("data.valid={hub: a/b, paths: [x.jsonl], column: t, columns: {de: a, en: b}}", ["valid: give column or"]),
-        ("data.valid={files: {de: a, en: b}, column: t}", ["valid: column and columns"]),
-        ("data.valid={file: {de: a, en: b}}", ["valid.file: no such setting; did you mean data.valid.files?"]),
+        ("data.valid={files: {de: a, en: b}, column: t}", ["valid.column: only available with path and hub"]),
         ("data.train.0.file=x", ["train.0.file: no such setting; did you mean data.train.0.files?"]),
         ("data.train=[]", ["train: must have at least one entry, found []"]),
         ("data.test={dev/2: {files: {de: a, en: b}}}", ["test: 'dev/2' is not a valid name"]),
@@ -255,7 +270,7 @@ def test_overrides_replace_nested_values() -> None:
     assert config.training.peak_lr == 3e-4
     assert config.training.max_minutes is None
     assert config.data.directory == Path("a=b/de-en")
-    assert config.data.train[0] == Source(files={"de": "b.de", "en": "b.en"}, name="first")
+    assert config.data.train[0] == TrainFiles(files={"de": "b.de", "en": "b.en"}, name="first")
     assert list(config.data.test) == ["new", "other"]
     assert config.model.tie_embeddings == "none"
     assert config.search.beam == 2  # the last one counts
@@ -361,10 +376,10 @@ def test_direction_in_directory_names() -> None:
 
 
 def test_source_label() -> None:
-    assert Source(files={"de": "some/where.de", "en": "b"}).label == "where.de"
-    assert Source(path="https://a.example/x.tsv?sig=secret").label == "x.tsv", "a query may be a password"
-    assert Source(hub="a/b", paths=["x.jsonl"]).label == "a/b"
-    assert Source(hub="a/b", paths=["x.jsonl"], name="mine").label == "mine"
+    assert TrainFiles(files={"de": "some/where.de", "en": "b"}).label == "where.de"
+    assert TrainPath(path="https://a.example/x.tsv?sig=secret").label == "x.tsv", "a query may be a password"
+    assert TrainHub(hub="a/b", paths=["x.jsonl"]).label == "a/b"
+    assert TrainHub(hub="a/b", paths=["x.jsonl"], name="mine").label == "mine"
 
 
 def test_config_is_frozen() -> None:
@@ -453,7 +468,7 @@ def test_dump_and_load_round_trip(tree: dict[str, object], comments: bool) -> No
 
 def test_dump_with_comments_describes_every_field() -> None:
     text = " ".join(dump_config(load(BASE), comments=True).replace("#", " ").split())
-    sections: list[type[Section]] = [Source, *(type(section) for _, section in load(BASE))]
+    sections: list[type[Section]] = [*KINDS.values(), *(type(section) for _, section in load(BASE))]
     for section in sections:
         for name, field in section.model_fields.items():
             assert field.description, f"{section.__name__}.{name} has no description"

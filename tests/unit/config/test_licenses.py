@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.config import Source
 from nmt.config.load import load_config
-from nmt.config.source import joint_license
+from nmt.config.source import TrainPath, joint_license
 from nmt.errors import ConfigError
 from nmt.prepare.pipeline.clean import cleaning_settings
 from nmt.prepare.recipe import recipe
@@ -16,7 +15,7 @@ def test_licences_do_not_affect_preparation() -> None:
     stated, not_stated = load_config("sample.yaml"), load_config("sample.yaml").without_licenses()
     assert [source.license for _, source in stated.data.sources()] == ["MIT"] * 3
     assert [source.license for _, source in not_stated.data.sources()] == [None] * 3
-    mono = {"de": [Source(path="de.txt", license="CC0")]}
+    mono = {"de": [TrainPath(path="de.txt", license="CC0")]}
     data = stated.data.model_copy(update={"valid": 9, "mono": mono}).without_licenses()
     assert (data.valid, data.mono["de"][0].license) == (9, None)
     assert recipe(stated) == recipe(not_stated)

@@ -21,32 +21,32 @@ def config(mono: object, **data: object) -> Config:
     [
         ({"fr": [{"files": {"fr": "a"}}]}, "data.mono: must name de or en, found fr"),
         ({"en": []}, "data.mono.en: must have at least one entry, found []"),
-        ({"en": ENGLISH}, "data.mono.en: must be a list, found {'files': {'en': 'news.en.gz'}}"),
-        ({"en": [{"files": {"de": "a"}}]}, "data.mono.en.0.files: must name only en, found de"),
+        ({"en": ENGLISH}, "data.mono.en: must be a list, found {files: {en: 'news.en.gz'}}"),
+        ({"en": [{"files": {"de": "a"}}]}, "data.mono.en.0.files: must name en, found de"),
         (
             {"en": [ENGLISH, {"files": {"de": "a", "en": "b"}}]},
-            "data.mono.en.1.files: must name only en, found de, en",
+            "data.mono.en.1.files: must name en, found de, en",
         ),
-        ({"en": [{"path": "a.tsv"}]}, "data.mono.en.0: monolingual text needs files, such as files: {en: NAME}"),
-        ({"en": [{"opus": "Talks"}]}, "data.mono.en.0: monolingual text needs files, such as files: {en: NAME}"),
+        ({"en": [{"path": "a.tsv"}]}, "data.mono.en.0: must be a mapping with either files or hub"),
+        ({"en": [{"opus": "Talks"}]}, "data.mono.en.0: must be a mapping with either files or hub"),
         (
             {"en": [{"hub": "a/b", "paths": ["a.csv"]}]},
             "data.mono.en.0.paths: monolingual text from the Hub must be in .parquet or .jsonl files",
         ),
         (
             {"en": [{"hub": "a/b", "paths": ["a.jsonl"], "columns": {"de": "text"}}]},
-            "data.mono.en.0.columns: must name only en, found de",
+            "data.mono.en.0.columns: must name en, found de",
         ),
-        ({"en": [ENGLISH | {"sha256": {"de": "0" * 64}}]}, "data.mono.en.0.sha256: must name only en, found de"),
-        (
-            {"en": [ENGLISH | {"sha256": "0" * 64}]},
-            "data.mono.en.0: sha256 must be text for path and opus, and a mapping",
-        ),
+        ({"en": [ENGLISH | {"sha256": {"de": "0" * 64}}]}, "data.mono.en.0.sha256: must name en, found de"),
+        ({"en": [ENGLISH | {"sha256": "0" * 64}]}, "data.mono.en.0.sha256: must be a mapping, found '000"),
         ({"en": [ENGLISH | {"repeat": 2}]}, "data.mono.en.0.repeat: only available for training corpora"),
         ({"en": [ENGLISH | {"weight": 1.0}]}, "data.mono.en.0.weight: only available for training corpora"),
         ({"en": [ENGLISH | {"score": "s"}]}, "data.mono.en.0.score: only available for training corpora"),
-        ({"en": [ENGLISH | {"clean": {"shouted": True}}]}, "data.mono.en.0.clean: only available for training corpora"),
-        ({"en": [{"file": {"en": "a"}}]}, "data.mono.en.0.file: no such setting; did you mean data.mono.en.0.files?"),
+        (
+            {"en": [ENGLISH | {"clean": {"drop": ["shouted"]}}]},
+            "data.mono.en.0.clean: only available for training corpora",
+        ),
+        ({"en": [ENGLISH | {"fils": 1}]}, "data.mono.en.0.fils: no such setting; did you mean data.mono.en.0.files?"),
     ],
 )
 def test_invalid_mono_is_rejected(mono: object, problem: str) -> None:

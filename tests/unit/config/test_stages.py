@@ -29,8 +29,8 @@ def problems(
 
 def test_valid_mixtures() -> None:
     assert problems((1.0, 0.5)) == problems(temperature=5.0) == []
-    assert problems(stages=({"weights": {"a": 1, "b": 0}, "epochs": 2.0, "of": "a"}, {})) == []
-    assert problems((1.0, 2.0), stages=({"temperature": 2.0, "steps": 5}, {"share": 0.5}, END)) == []
+    assert problems(stages=({"weights": {"a": 1, "b": 0}, "steps": 2}, {})) == []
+    assert problems((1.0, 2.0), stages=({"temperature": 2.0, "steps": 5}, {"steps": 7}, END)) == []
 
 
 @pytest.mark.parametrize(
@@ -42,17 +42,12 @@ def test_valid_mixtures() -> None:
         ({"temperature": 0.5}, "data.temperature: must be at least 1"),
         ({"valid": {**FILES, "weight": 1.0}}, "data.valid.weight: only available for training corpora"),
         ({"stages": ({"weights": {"a": 1}, "temperature": 2.0, "steps": 1}, {})}, "give weights or temperature"),
-        ({"stages": ({"steps": 1, "share": 0.5}, {})}, "found steps and share"),
-        ({"stages": ({"epochs": 1.0}, {})}, "epochs and of must be given together"),
-        ({"stages": ({"of": "a", "steps": 1}, {})}, "epochs and of must be given together"),
-        ({"stages": ({"weights": {"a": 1}, "epochs": 1.0, "of": "b"}, {})}, "of: b is not used in this stage"),
+        ({"stages": ({"share": 0.5}, {})}, "training.stages.0.share: this setting has been removed"),
         ({"stages": ({"weights": {"a": 0}},)}, "weights: at least one must be above 0"),
         ({"stages": ({"weights": {"a": -1, "b": 2}},)}, "weights.a: must be at least 0, found -1"),
-        ({"stages": ({}, {})}, "training.stages.0: needs one of steps, share and epochs because it is not the last"),
+        ({"stages": ({}, {})}, "training.stages.0.steps: must be given because this is not the last"),
         ({"stages": ({"steps": 3},)}, "training.stages.0.steps: not available in the last stage"),
         ({"stages": ({"weights": {"c": 1}},)}, "training.stages.0: c is not a training corpus: a, b"),
-        ({"stages": ({"epochs": 1.0, "of": "c"}, {})}, "training.stages.0: c is not a training corpus: a, b"),
-        ({"stages": ({"share": 0.5}, {"share": 0.5}, {})}, "training.stages: the shares add up to 1"),
         ({"weights": (1.0, 2.0), "stages": (END,)}, "training.stages: every stage has its own mixture"),
     ],
 )  # fmt: skip

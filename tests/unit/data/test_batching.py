@@ -1,8 +1,9 @@
 """Updates partition the epoch, batches keep to their budget, and a batch is what the model must see."""
 
+from __future__ import annotations
+
 import itertools
 import tracemalloc
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,12 +11,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nmt.config import ModelConfig
 from nmt.data.batching import PairLengths, Pairs, even_batches
 from nmt.data.corpus import Corpus, Joined, Lines
-from nmt.data.cutting import cut
+from nmt.data.examples import OneSequence
 from nmt.data.updates import BatchPlan, epoch_updates
 from nmt.layout import DataDir
-from nmt.text.tokenizer import BOS, EOS, PAD
+from nmt.model.masks import Padded
+from nmt.model.stacks import DecoderModel
+from nmt.text.tokenizer import BOS, EOS, PAD, SEPARATOR
 
 
 def lengths_of(src: list[int], tgt: list[int]) -> PairLengths:
@@ -23,7 +27,7 @@ def lengths_of(src: list[int], tgt: list[int]) -> PairLengths:
 
 
 def plan(update_tokens: int = 60, pool_pairs: int = 30_000, seed: int = 1) -> BatchPlan:
-    return BatchPlan(update_tokens, pool_pairs, seed)
+    return BatchPlan(update_tokens, seed, pool_pairs)
 
 
 def rows_of(updates) -> list[list[int]]:
@@ -34,7 +38,7 @@ some_pairs = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_siz
 
 
 @given(some_pairs, st.integers(1, 200), st.integers(5, 50))
-def test_every_pair_once_and_about_as_many_tokens_as_asked(pairs, update_tokens, pool_pairs):
+def test_updates_partition_pairs_near_update_tokens(pairs, update_tokens, pool_pairs):
     lengths = lengths_of(*map(list, zip(*pairs, strict=True)))
     updates = epoch_updates(lengths, plan(update_tokens, pool_pairs), epoch=0)
     assert sorted(row for rows in rows_of(updates) for row in rows) == list(range(len(pairs)))
@@ -44,7 +48,7 @@ def test_every_pair_once_and_about_as_many_tokens_as_asked(pairs, update_tokens,
 
 
 @given(some_pairs, st.integers(1, 100))
-def test_micro_batches_are_the_rows_in_their_order_within_the_budget(pairs, max_tokens):
+def test_split_keeps_order_and_budget(pairs, max_tokens):
     lengths = lengths_of(*map(list, zip(*pairs, strict=True)))
     rows = np.random.default_rng(0).permutation(len(pairs))
     batches = list(lengths.split(rows, max_tokens))
@@ -57,7 +61,7 @@ def test_micro_batches_are_the_rows_in_their_order_within_the_budget(pairs, max_
 
 
 @given(some_pairs, st.integers(1, 100))
-def test_micro_batches_by_length_hold_every_row_within_the_budget(pairs, max_tokens):
+def test_split_by_length_keeps_budget(pairs, max_tokens):
     lengths = lengths_of(*map(list, zip(*pairs, strict=True)))
     batches = list(lengths.split_by_length(np.arange(len(pairs)), max_tokens))
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(pairs)))
@@ -66,7 +70,7 @@ def test_micro_batches_by_length_hold_every_row_within_the_budget(pairs, max_tok
         assert len(batch) == 1 or len(batch) * max(sides[row] for row in batch) <= max_tokens
 
 
-def test_a_few_long_pairs_do_not_pad_the_others():
+def test_split_by_length_separates_long_pairs():
     src = [40 if row % 15 == 0 else 10 for row in range(150)]
     lengths = lengths_of(src, src)
     short, long = lengths.split_by_length(np.arange(150), 100_000)
@@ -76,7 +80,7 @@ def test_a_few_long_pairs_do_not_pad_the_others():
 
 
 @given(some_pairs, st.integers(1, 200), st.integers(1, 9))
-def test_the_shares_of_all_processes_are_the_update(pairs, update_tokens, size):
+def test_shares_partition_update(pairs, update_tokens, size):
     lengths = lengths_of(*map(list, zip(*pairs, strict=True)))
     for update in epoch_updates(lengths, plan(update_tokens), epoch=0):
         shares = [update.share(rank, size) for rank in range(size)]
@@ -87,7 +91,7 @@ def test_the_shares_of_all_processes_are_the_update(pairs, update_tokens, size):
 
 
 @pytest.mark.parametrize("size", [2, 4, 8])
-def test_shares_are_alike_in_tokens(size):
+def test_shares_have_similar_tokens(size):
     lengths = varied_lengths(40_000)
     for update in epoch_updates(lengths, plan(update_tokens=4096), epoch=0):
         tokens = [int(lengths.tgt[update.share(rank, size)].sum()) for rank in range(size)]
@@ -136,20 +140,20 @@ def plain_updates(lengths: PairLengths, plan: BatchPlan, epoch: int) -> list[lis
 
 
 @given(some_pairs, st.integers(1, 200), st.integers(5, 50), st.integers(0, 5))
-def test_the_updates_are_those_of_the_definition(pairs, update_tokens, pool_pairs, epoch):
+def test_updates_equal_definition(pairs, update_tokens, pool_pairs, epoch):
     lengths = lengths_of(*map(list, zip(*pairs, strict=True)))
     asked = plan(update_tokens, pool_pairs)
     assert rows_of(epoch_updates(lengths, asked, epoch)) == plain_updates(lengths, asked, epoch)
 
 
 @pytest.mark.parametrize(("n", "longest"), [(255, 254), (256, 255), (300, 256), (70_000, 200)])
-def test_the_updates_are_those_of_the_definition_whatever_the_integers(n, longest):
+def test_updates_equal_definition_for_all_integer_sizes(n, longest):
     """Rows and lengths are held in one, two or four bytes."""
     lengths = varied_lengths(n, longest)
     assert rows_of(epoch_updates(lengths, plan(4096), 1)) == plain_updates(lengths, plan(4096), 1)
 
 
-def test_an_epoch_can_be_entered_anywhere():
+def test_updates_can_be_sliced():
     updates = epoch_updates(random_lengths(500), plan(), epoch=0)
     assert rows_of(updates[7:]) == rows_of(updates)[7:]
     assert rows_of([updates[-1]]) == rows_of(updates)[-1:]
@@ -157,7 +161,7 @@ def test_an_epoch_can_be_entered_anywhere():
     assert list(updates[len(updates) :]) == []
 
 
-def test_an_epoch_takes_a_few_bytes_a_pair():
+def test_epoch_takes_few_bytes_per_pair():
     def peak(n: int) -> int:
         lengths = varied_lengths(n)
         tracemalloc.start()
@@ -180,7 +184,7 @@ def test_lengths_do_not_overflow():
     assert len(lengths) == 3
 
 
-def test_the_longest_pairs(monkeypatch):
+def test_longest_equals_sort(monkeypatch):
     lengths = varied_lengths(1000)
     sides = np.maximum(lengths.src[:], lengths.tgt[:])
     expected = sorted(range(1000), key=lambda row: (-sides[row], row))
@@ -190,32 +194,7 @@ def test_the_longest_pairs(monkeypatch):
     assert lengths.longest(5000).tolist() == expected
 
 
-def test_the_order_is_a_function_of_seed_and_epoch():
-    lengths = random_lengths(500)
-    first = rows_of(epoch_updates(lengths, plan(), epoch=0))
-    assert first == rows_of(epoch_updates(lengths, plan(), epoch=0))
-    assert first != rows_of(epoch_updates(lengths, plan(), epoch=1))
-    assert first != rows_of(epoch_updates(lengths, plan(seed=2), epoch=0))
-
-
-def test_updates_are_shuffled_and_not_sorted_by_length():
-    lengths = random_lengths(2000)
-    means = [lengths.tgt[rows].mean() for rows in rows_of(epoch_updates(lengths, plan(), epoch=0))]
-    assert abs(np.corrcoef(np.arange(len(means)), means)[0, 1]) < 0.3
-
-
-def test_pools_are_no_smaller_than_asked():
-    """With 2.5 pools' worth of pairs there are two pools: an update never mixes pairs of both."""
-    lengths = random_lengths(250)
-    one = {frozenset(rows) for rows in rows_of(epoch_updates(lengths, plan(pool_pairs=251), epoch=0))}
-    two = {frozenset(rows) for rows in rows_of(epoch_updates(lengths, plan(pool_pairs=100), epoch=0))}
-    assert one != two
-    order = np.random.default_rng([1, 0]).permutation(250)
-    first_pool = set(order[:125].tolist())
-    assert all(rows <= first_pool or not rows & first_pool for rows in two)
-
-
-def test_padding_of_a_pool_stays_small():
+def test_padding_of_pool_is_small():
     lengths = random_lengths(30_000)
     updates = epoch_updates(lengths, plan(update_tokens=4096), epoch=0)
     slots = sum(len(u.rows) * int(lengths.src[u.rows].max() + lengths.tgt[u.rows].max()) for u in updates)
@@ -224,7 +203,7 @@ def test_padding_of_a_pool_stays_small():
 
 
 @given(some_pairs, st.integers(1, 60))
-def test_validation_batches_hold_every_pair_even_too_long_ones(pairs, max_tokens):
+def test_even_batches_partition_pairs(pairs, max_tokens):
     lengths = lengths_of(*map(list, zip(*pairs, strict=True)))
     batches = even_batches(lengths, max_tokens)
     assert sorted(int(row) for rows in batches for row in rows) == list(range(len(pairs)))
@@ -234,7 +213,7 @@ def test_validation_batches_hold_every_pair_even_too_long_ones(pairs, max_tokens
     )
 
 
-def test_a_batch_holds_the_sentences_with_their_special_ids(tiny_data):
+def test_batch_adds_special_ids(tiny_data):
     corpus = Corpus.open(DataDir(tiny_data))
     pairs = Pairs(corpus.split("train"), "bb", "aa")
     texts = {language: corpus.split("train").text(language) for language in ("aa", "bb")}
@@ -251,15 +230,7 @@ def test_a_batch_holds_the_sentences_with_their_special_ids(tiny_data):
     assert batch.index.tolist() == rows.tolist()
 
 
-def test_either_direction_of_one_corpus(tiny_data):
-    split = Corpus.open(DataDir(tiny_data)).split("train")
-    there, back = Pairs(split, "aa", "bb"), Pairs(split, "bb", "aa")
-    rows = np.arange(5)
-    assert there.batch(rows).src.tolist() == back.batch(rows).tgt_out.tolist()
-    assert there.lengths.src[:].tolist() == back.lengths.tgt[:].tolist() == (split.lengths("aa") + 1).tolist()
-
-
-def test_both_directions_of_one_corpus(tiny_data):
+def test_both_directions_double_pairs(tiny_data):
     """Row P + i is row i the other way round; a batch may mix them, in any order."""
     split = Corpus.open(DataDir(tiny_data)).split("train")
     there, back = Pairs(split, "aa", "bb"), Pairs(split, "bb", "aa")
@@ -283,25 +254,40 @@ def test_both_directions_of_one_corpus(tiny_data):
         assert torch.equal(both.batch(rows).src, alone.src) and torch.equal(both.batch(rows).tgt_in, alone.tgt_in)
 
 
-def test_both_directions_copy_no_ids():
-    n = 2000
-    ids = {side: np.random.default_rng(0).integers(20, 300, 500 * n).astype(np.uint16) for side in ("x", "y")}
-    split = SimpleNamespace(n=n, ids=ids.__getitem__, ends=lambda _: np.arange(500, 500 * n + 1, 500))
-    tracemalloc.start()
-    one, other = (Lines(split.ids(side), split.ends(side)) for side in ("x", "y"))
-    pairs = Pairs.of_sides(Joined(one, other), Joined(other, one))
-    batch = pairs.batch(np.array([0, n]))
-    _, highest = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert highest < ids["x"].nbytes / 4
-    assert batch.src[:, :-1].tolist() == [ids["x"][:500].tolist(), ids["y"][:500].tolist()]
+# --- Decoder-only translation: the sequences that are learned from, and what each token of th ---
 
 
-@pytest.mark.parametrize("n_parts", [1, 2, 3, 7, 50])
-def test_cutting_gives_about_equal_parts(n_parts):
-    lengths = random_lengths(1000)
-    parts = cut(lengths.src[:], lengths.tgt[:], n_parts)
-    assert len(parts) == n_parts
-    assert sorted(np.concatenate(parts)) == list(range(1000))
-    tokens = [int(lengths.tgt[part].sum()) for part in parts]
-    assert max(tokens) - min(tokens) < 200
+SRC = Lines.of([np.array(ids) for ids in ([20, 21], [22, 23, 24], [25])])
+TGT = Lines.of([np.array(ids) for ids in ([30], [31, 32], [33, 34, 35])])
+
+
+def test_by_hand() -> None:
+    pairs = OneSequence().modified(Pairs.of_sides(SRC, TGT), np.array([2, 0]), 5)
+    batch = pairs.batch(np.array([0, 1]))
+    assert batch.index.tolist() == [0, 1]
+    assert batch.src.tolist() == [[25, EOS, PAD], [20, 21, EOS]]
+    assert batch.tgt_in.tolist() == [[BOS, 25, SEPARATOR, 33, 34, 35], [BOS, 20, 21, SEPARATOR, 30, PAD]]
+    assert batch.tgt_out.tolist() == [[25, SEPARATOR, 33, 34, 35, EOS], [20, 21, SEPARATOR, 30, EOS, PAD]]
+    assert batch.tgt_out.flatten()[batch.token_indices].tolist() == [33, 34, 35, EOS, 30, EOS]
+    assert (batch.n_tokens, pairs.n_scored) == (6, 6)
+    assert pairs.corpus_rows(np.array([0, 1])).tolist() == [2, 0]
+
+
+def test_what_each_token_attends_to() -> None:
+    """The source and the separator to each other, the target to these and to what stands before it."""
+    batch = OneSequence().modified(Pairs.of_sides(SRC, TGT), np.arange(3), 0).batch(np.array([0]))
+    torch.manual_seed(0)
+    model = DecoderModel(ModelConfig(d_model=16, n_heads=2, d_ff=16, decoder_layers=1), 40, sees_source=True).eval()
+
+    def hidden(tgt_in: torch.Tensor) -> torch.Tensor:
+        states: torch.Tensor = model(batch.src, Padded(batch.src_mask), tgt_in, Padded(batch.tgt_mask))
+        return states[0]
+
+    before = hidden(batch.tgt_in)
+    attends = []
+    for place in range(batch.tgt_in.size(1)):
+        changed = batch.tgt_in.clone()
+        changed[0, place] = 39
+        attends.append((hidden(changed) != before).any(-1).long().tolist())
+    # a row for each token that is changed: <s> 20 21 SEPARATOR 30
+    assert attends == [[1, 1, 1, 1, 1]] * 4 + [[0, 0, 0, 0, 1]]

@@ -13,7 +13,7 @@ from nmt.errors import DataError
 from nmt.layout import DataDir
 from nmt.prepare.pipeline.encode import write_side
 from nmt.prepare.records import content_fingerprint, file_facts
-from nmt.text.block_encoder import BlockEncoder, id_dtype
+from nmt.text.block_encoder import BlockEncoder
 from nmt.text.tokenizer import Tokenizers, train_tokenizer
 
 LINES = [["eins  zwei", "", "drei\u2028vier"], ["one\ttwo", "x", ""]]
@@ -116,7 +116,7 @@ def test_a_manifest_with_another_number_of_pairs(directory: DataDir) -> None:
     manifest["splits"]["train"]["pairs"] = 4
     directory.manifest.write_text(json.dumps(manifest))
     corpus = Corpus.open(directory)
-    with pytest.raises(DataError, match=r"manifest\.json: damaged: train has another number of lines"):
+    with pytest.raises(DataError, match=r"manifest\.json: damaged: train has a different number of lines"):
         corpus.verify("train")
 
 
@@ -151,8 +151,3 @@ def test_the_fingerprint_changes_with_every_file(directory: DataDir) -> None:
         seen.add(content_fingerprint(file_facts(directory.path)))
         path.write_bytes(data)
     assert len(seen) == 1 + len(list(directory.path.rglob("*.*")))
-
-
-def test_the_type_of_ids() -> None:
-    assert id_dtype(65_536) is np.uint16
-    assert id_dtype(65_537) is np.uint32

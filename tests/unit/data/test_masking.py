@@ -8,15 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-import torch
 
-from nmt.config import TrainingConfig
-from nmt.config.training import PairNegative
+from nmt.config.training import MaskedConfig, PairNegative
 from nmt.data.batching import Pairs, unpadded
 from nmt.data.corpus import Lines
-from nmt.data.corruptions import PairExamples
 from nmt.data.masking import Masking
-from nmt.data.pair_sequences import PairSequences, divided, joined
+from nmt.data.pair_sequences import PairExamples, PairSequences, divided, joined
 from nmt.data.random_numbers import hashed, key_of
 from nmt.text.tokenizer import EOS, FIRST_LEARNED, MASK, N_SPECIAL, SEPARATOR, Tokenizer, train_tokenizer
 from sentences import sentence_pairs
@@ -41,7 +38,7 @@ def encoded(tokenizer: Tokenizer, lines: Any) -> list[Ids]:
 
 
 def masking(tokenizer: Tokenizer, seed: int = 1, **settings: Any) -> Masking:
-    return Masking(TrainingConfig(objective="masked", **settings), tokenizer, 250, seed)
+    return Masking(MaskedConfig(**settings), tokenizer, 250, seed)
 
 
 def made(masking: Masking, pairs: Pairs, rows: Ids, epoch: int = 1) -> list[tuple[list[int], list[int], list[bool]]]:
@@ -137,18 +134,6 @@ def test_pairs_are_one_sequence_with_a_label(tokenizer: Tokenizer, pairs: Pairs)
     # another order of the update gives the same pairs
     turned = masks.modified(pairs, rows[::-1].copy(), 3).batch(np.arange(len(rows)))
     assert (turned.src.flip(0) == batch.src).all()
-
-
-def test_the_sequences_of_pairs_are_gathered_as_they_are_joined(tokenizer: Tokenizer) -> None:
-    src, tgt = (encoded(tokenizer, side[:20]) for side in zip(*PAIRS, strict=True))
-    side = PairSequences(Lines.of(src), Lines.of(tgt))
-    assert len(side) == 20 and side.n_ids().tolist() == [len(a) + 1 + len(b) for a, b in zip(src, tgt, strict=True)]
-    rows = np.array([3, 19, 0, 3])
-    gathered = side.gather(rows, EOS)
-    assert gathered.shape[1] == 1 + side.n_ids()[rows].max()
-    assert [ids.tolist() for ids in unpadded(torch.from_numpy(gathered))] == [
-        [*src[row].tolist(), SEPARATOR, *tgt[row].tolist()] for row in rows
-    ]
 
 
 def wrong_lines(tokenizer: Tokenizer, kind: PairNegative, n: int = 160) -> list[tuple[int, list[int], list[int], Any]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +15,7 @@ from nmt.config import Config
 from nmt.config.load import check_config
 from nmt.data import mixing
 from nmt.data.corpus import Manifest
-from nmt.data.mixing import Mix, Position, Run, StagePlan, TrainCorpus, make_mix, train_corpora
+from nmt.data.mixing import Mix, Position, Run, Segments, StagePlan, Stream, TrainCorpus, make_mix, train_corpora
 from nmt.errors import ConfigError
 
 weights = st.lists(st.integers(1, 1000), min_size=1, max_size=5)
@@ -90,20 +92,6 @@ def test_by_size_an_epoch_is_one_pass_over_each_corpus(sizes: list[int], n_windo
 # --- stages -------------------------------------------------------------------------------------
 
 
-@given(weights, st.integers(1, 7), st.integers(1, 3000))
-def test_a_stage_of_pairs_ends_there_and_every_corpus_goes_on(sizes: list[int], n_windows: int, n_pairs: int) -> None:
-    mix = mix_of(sizes, [Fraction(1, len(sizes))] * len(sizes), min(n_windows, sum(sizes)), n_pairs=n_pairs)
-    total, before, at = 0, [0] * len(sizes), Position()
-    for _ in range(2 * mix.n_windows + n_pairs * mix.n_windows // mix.n_pairs):
-        start, stop = mix.span(at)
-        assert start == total < stop and (at.stage == 0) == (total < n_pairs)
-        assert [first for first, _ in mix.takes(at)] == before
-        before, total, at = [last for _, last in mix.takes(at)], stop, mix.after(at)
-        if at.stage and at.stage_pairs == total:
-            assert total == n_pairs and before == [n_pairs // len(sizes)] * len(sizes)
-    assert at.stage == 1
-
-
 def test_a_stage_of_updates_leaves_the_window_where_it_stands() -> None:
     mix = mix_of([600, 400], [Fraction(1, 4), Fraction(3, 4)], n_windows=2, n_updates=30)
     at = mix.after(Position(), step=20)
@@ -143,12 +131,6 @@ def test_a_directory_that_does_not_tell_its_corpora_apart_is_one() -> None:
         make_mix(config_of(1.0), manifest_of([10, 7], [1, 3], True))
 
 
-def test_weights_are_those_that_were_written() -> None:
-    mix = make_mix(config_of(0.57, 0.43), manifest_of([100, 50], [1, 1], True))
-    assert mix.stages[0].shares == (Fraction(57, 100), Fraction(43, 100))
-    assert [corpus.name for corpus in mix.corpora] == ["a", "b"]
-
-
 @pytest.mark.parametrize(("temperature", "share"), [(1.0, 0.9), (2.0, 0.75), (1e9, 0.5)])
 def test_temperature_evens_the_shares(temperature: float, share: float) -> None:
     mix = make_mix(config_of(None, None, temperature=temperature), manifest_of([900, 100], [1, 1], True))
@@ -157,14 +139,12 @@ def test_temperature_evens_the_shares(temperature: float, share: float) -> None:
 
 def test_stages_of_a_config() -> None:
     stages = [
-        {"weights": {"a": 3, "b": 1}, "epochs": 1.5, "of": "b"}, {"temperature": 2, "share": 0.25},
+        {"weights": {"a": 3, "b": 1}, "steps": 5}, {"temperature": 2, "steps": 6},
         {"weights": {"b": 1}, "steps": 7}, {},
     ]  # fmt: skip
     mix = make_mix(config_of(None, None, stages=stages, max_steps=1000), manifest_of([900, 100], [1, 1], True))
     assert [stage.shares[0] for stage in mix.stages] == [Fraction(3, 4), Fraction(3, 4), 0, Fraction(9, 10)]
-    assert [(stage.n_updates, stage.n_pairs) for stage in mix.stages] == [
-        (None, 600), (250, None), (7, None), (None, None)
-    ]  # fmt: skip
+    assert [stage.n_updates for stage in mix.stages] == [5, 6, 7, None]
 
 
 def test_a_large_epoch_has_several_windows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,3 +153,67 @@ def test_a_large_epoch_has_several_windows(monkeypatch: pytest.MonkeyPatch) -> N
     assert make_mix(config_of(1.0), manifest_of([100], [1], False)).n_windows == 10
     assert make_mix(config_of(None), manifest_of([101], [1], False)).n_windows == 1
     assert make_mix(config_of(None), manifest_of([2], [1], True)).n_windows == 1
+
+
+# --- The stream of a corpus: every pair once in a pass, wherever it is cut ---
+
+
+sizes = st.lists(st.integers(1, 40), min_size=1, max_size=5)
+
+
+def runs_of(sizes: list[int], first: int = 0) -> tuple[Run, ...]:
+    """Runs one after the other."""
+    starts = first + np.cumsum([0, *sizes])
+    return tuple(Run(int(start), n) for start, n in zip(starts, sizes, strict=False))
+
+
+def rows_of(stream: Stream, start: int, stop: int) -> list[int]:
+    """The rows of a part of a stream, one by one."""
+    return [
+        row
+        for firsts, ns in stream.take(start, stop)
+        for a, n in zip(firsts, ns, strict=True)
+        for row in range(a, a + n)
+    ]
+
+
+@given(sizes, st.integers(1, 9), st.lists(st.integers(0, 200), min_size=2, max_size=6))
+def test_a_pass_has_every_pair_once_however_it_is_cut(sizes: list[int], block: int, cuts: list[int]) -> None:
+    stream, n = Stream(runs_of(sizes, first=7), (3, 0), block), sum(sizes)
+    cuts = sorted([0, *cuts, 5 * n])
+    parts = [rows_of(stream, start, stop) for start, stop in itertools.pairwise(cuts) if stop <= 5 * n]
+    rows = [row for part in parts for row in part]
+    passes = [rows[start : start + n] for start in range(0, len(rows) - n + 1, n)]
+    assert passes and all(sorted(one) == list(range(7, 7 + n)) for one in passes)
+
+
+def test_passes_seeds_and_corpora_have_other_orders() -> None:
+    runs = runs_of([30, 30])
+    orders = [rows_of(Stream(runs, key, 1), start, start + 60) for key in ((1, 0), (2, 0), (1, 1)) for start in (0, 60)]
+    assert len({tuple(order) for order in orders}) == 6
+
+
+def test_the_rows_of_a_block_stay_together_and_its_place_is_drawn() -> None:
+    stream = Stream(runs_of([20, 18]), (1, 0), 4)
+    rows = rows_of(stream, 0, 38)
+    blocks = [sorted(rows).index(row) for row in rows if row in (0, 4, 8, 12, 16, 20, 24, 28, 32, 36)]
+    assert all(rows[rows.index(start) + 1] == start + 1 for start in (0, 4, 8, 12, 16, 20, 24, 28, 32, 36))
+    assert blocks != sorted(blocks)
+    assert {row < 20 for row in rows[:18]} in ({True}, {False})  # one shard after the other
+
+
+def test_the_shards_of_each_pass_come_in_another_order() -> None:
+    stream = Stream(runs_of([1] * 20), (1, 0))
+    one, two = rows_of(stream, 0, 20), rows_of(stream, 20, 40)
+    assert one != two and sorted(one) == sorted(two) and sorted(one) not in (one, two)
+
+
+@given(sizes, st.integers(1, 9))
+def test_segments_name_the_rows_of_a_window(sizes: list[int], block: int) -> None:
+    stream, n = Stream(runs_of(sizes), (3, 0), block), sum(sizes)
+    segments = Segments(list(stream.take(n // 3, n // 3 + 2 * n)), n)
+    assert len(segments) == 2 * n
+    order = np.random.default_rng(0).permutation(2 * n)
+    expected = np.array(rows_of(stream, n // 3, n // 3 + 2 * n))
+    assert segments.rows(order).tolist() == expected[order].tolist()
+    assert len(Segments([], 5)) == 0

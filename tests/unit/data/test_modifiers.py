@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from random import Random
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,7 +17,6 @@ from nmt.data.mixing import Segments
 from nmt.data.modifiers import Modifiers
 from nmt.errors import DataError
 from nmt.text.inline import marked
-from nmt.text.modifiers import typos
 from nmt.text.tokenizer import EOS, PAD, Tokenizer, Tokenizers, train_tokenizer
 from sentences import sentence_pairs
 
@@ -120,15 +118,6 @@ def test_a_pair_that_would_be_too_long_keeps_its_form(tokenizer: Tokenizer, pair
         assert new == (old if max(map(len, shouted)) > longest else shouted)
 
 
-def test_a_side_that_stays_the_same_keeps_its_pieces(tokenizer: Tokenizer) -> None:
-    letters = [[i for letter in text for i in tokenizer.encode_inner(letter)] for text in ENGLISH]
-    spelled = Lines(np.array([i for line in letters for i in line]), np.cumsum([*map(len, letters)]))
-    pairs = Pairs.of_sides(lines(tokenizer, GERMAN), spelled)
-    found = ids_of(make(tokenizer, config_of(typos=1.0)).modified(pairs, ALL, 0))
-    assert [tgt for _, tgt in found] == letters
-    assert sum(src != tokenizer.encode(text) for (src, _), text in zip(found, GERMAN, strict=True)) > 0.9 * N
-
-
 def test_in_the_other_direction_the_source_is_the_other_side(tokenizer: Tokenizer, tmp_path: Path) -> None:
     de, en = lines(tokenizer, GERMAN), lines(tokenizer, ENGLISH)
     pairs = Pairs.of_sides(Joined(de, en), Joined(en, de))
@@ -156,16 +145,3 @@ def test_terms_are_marked_in_the_source(tokenizer: Tokenizer, pairs: Pairs, tmp_
     (tmp_path / "g.tsv").write_text(f"{word} {translation}\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"g\.tsv, line 1: a term and its translation, separated by a tab, are needed"):
         make(tokenizer, config_of(terms=1.0, glossary=tmp_path / "g.tsv"))
-
-
-def test_examples_tell_what_has_no_effect(tokenizer: Tokenizer, pairs: Pairs) -> None:
-    chinese = Pairs.of_sides(lines(tokenizer, ["我喜欢"] * 3), lines(tokenizer, ["i like it."] * 3))
-    modifiers = make(tokenizer, config_of(upper_case=0.1, typos=0.1, noise=0.1), n=3)
-    found = modifiers.examples(chinese)
-    assert list(found) == ["upper_case", "typos", "noise"]
-    assert found["upper_case"] is None and found["typos"] is None and found["noise"] is not None
-    found = make(tokenizer, config_of(upper_case=0.1, typos=0.1)).examples(pairs)
-    assert found == {
-        "upper_case": (GERMAN[0].upper(), ENGLISH[0].upper()),
-        "typos": typos(GERMAN[0], ENGLISH[0], Random(0)),
-    }

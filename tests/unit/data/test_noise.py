@@ -14,16 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models import VOCAB, tiny_model
-from nmt.config import TrainingConfig
+from nmt.config.training import DenoisingConfig
 from nmt.data.batching import Packing, Pairs, unpadded
-from nmt.data.corpus import Joined, Lines
-from nmt.data.noise import Infilling, OneSpan, infill, mask_one_span
+from nmt.data.corpus import Lines
+from nmt.data.masking import Infilling, OneSpan, infill, mask_one_span
 from nmt.model.masks import Padded
 from nmt.text.tokenizer import BOS, EOS, FIRST_LEARNED, MASK, N_SPECIAL, PAD
 from nmt.training.objective import cross_entropy
 
-SETTINGS = TrainingConfig(objective="denoising")
-ONE_SPAN = TrainingConfig(objective="denoising", noise="span")
+SETTINGS = DenoisingConfig()
+ONE_SPAN = DenoisingConfig(noise="span")
 N_PIECES = FIRST_LEARNED + 40
 
 
@@ -77,12 +77,6 @@ def test_one_span_is_masked_piece_by_piece(ids: list[int], share: float, seed: i
     assert end - start >= min(1, len(ids)) and (end - start == 1 or abs(end - start - share * len(ids)) < 1)
 
 
-def test_the_usual_shares() -> None:
-    masked = TrainingConfig(objective="masked")
-    assert [settings.masked_share for settings in (ONE_SPAN, SETTINGS, masked)] == [0.5, 0.35, 0.15]
-    assert TrainingConfig(objective="denoising", noise="span", mask_share=0.2).masked_share == 0.2
-
-
 def test_the_pieces_and_the_places_of_one_span() -> None:
     rng, ids = np.random.default_rng(1), np.arange(N_SPECIAL, N_SPECIAL + 21)
     spans = [mask_one_span(ids, 0.5, N_PIECES, rng) for _ in range(4000)]
@@ -129,7 +123,7 @@ def test_the_target_is_the_line_itself() -> None:
 def test_the_decoder_learns_the_span_and_reads_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     side = Lines.of([np.arange(20, 28), np.arange(30, 34)])
     drawn = iter([(np.full(8, MASK), 2, 6), (np.full(4, MASK), 0, 2)])
-    monkeypatch.setattr("nmt.data.noise.mask_one_span", lambda *_: next(drawn))
+    monkeypatch.setattr("nmt.data.masking.mask_one_span", lambda *_: next(drawn))
     modified = noise_of("span", 1).modified(Pairs.of_sides(side, side), np.array([0, 1]), 0)
     batch = modified.batch(np.arange(2))
     assert batch.tgt_in.tolist() == [[BOS, MASK, MASK, 22, 23, 24, 25], [BOS, 30, 31, *[PAD] * 4]]
@@ -145,7 +139,7 @@ def test_one_span_padded_packed_and_single_is_learned_the_same(
     calls: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And as in the paper, where the decoder goes through the whole line."""
-    monkeypatch.setattr("nmt.data.noise.FIRST_LEARNED", N_SPECIAL)
+    monkeypatch.setattr("nmt.data.masking.FIRST_LEARNED", N_SPECIAL)
     model, rng = tiny_model(), np.random.default_rng(4)
     side = Lines.of([rng.integers(N_SPECIAL, VOCAB, n) for n in (9, 1, 4, 12, 2)])
     modified = OneSpan(ONE_SPAN, VOCAB, 3).modified(Pairs.of_sides(side, side), rows := np.arange(5), 2)
@@ -179,15 +173,3 @@ def test_one_span_padded_packed_and_single_is_learned_the_same(
             logits = model(source, layout, read, Padded(batch.tgt_mask))[0, places] @ model.output_weight.T
             expected += float(F.cross_entropy(logits, batch.tgt_out[0, places], label_smoothing=0.1, reduction="sum"))
     assert padded == pytest.approx(expected, rel=1e-5)
-
-
-def test_joined_sides_are_as_one() -> None:
-    parts = [lines(n) for n in (3, 1, 5)]
-    joined = Joined(*parts)
-    ids = [part.gather(np.array([row]), 0)[0, :n].tolist() for part in parts for row, n in enumerate(part.n_ids())]
-    assert len(joined) == 9 and joined.n_ids().tolist() == [len(line) for line in ids]
-    rows = np.array([8, 0, 3, 4, 2, 3])
-    gathered = joined.gather(rows, 1)
-    for row, line in zip(rows, gathered.tolist(), strict=True):
-        assert line[: len(ids[row]) + 1] == [*ids[row], 1] and not any(line[len(ids[row]) + 1 :])
-    assert gathered.shape[1] == 1 + max(len(ids[row]) for row in rows)

@@ -38,15 +38,6 @@ def assert_equal(found, expected, tolerance: float = 1e-5) -> None:
         torch.testing.assert_close(found[1][name], expected[1][name], atol=tolerance, rtol=tolerance)
 
 
-def test_the_example_of_the_module():
-    batch = Packing(pairs_of([2, 1], [4, 0]), step=4).batch(np.arange(2))
-    assert batch.src_bounds.tolist() == [0, 3, 5, 8]
-    assert batch.src_positions.tolist() == [0, 1, 2, 0, 1, 0, 1, 2]
-    assert batch.tgt_bounds.tolist() == [0, 5, 6, 8]
-    assert batch.tgt_positions.tolist() == [0, 1, 2, 3, 4, 0, 0, 1]
-    assert batch.src_bounds.dtype == torch.int32 and batch.max_len == 5 and batch.n_tokens == 6
-
-
 @pytest.mark.parametrize("step", [1, 4, 64])
 def test_a_packed_batch_holds_the_tokens_of_the_padded_one(step):
     pairs = pairs_of(SRC, TGT)
@@ -162,9 +153,3 @@ def test_what_keeps_sentences_from_being_packed(monkeypatch, where, reason):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (7, 5))
     found = attention.packing_obstacle(*where)
     assert (found is None) == (reason is None) and (reason or "") in (found or "")
-
-
-def test_a_newer_gpu_packs(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
-    monkeypatch.setattr(torch.backends.cuda, "is_flash_attention_available", lambda: True)
-    assert attention.packing_obstacle(torch.device("cuda"), "bf16", 128, 0.0) is None

@@ -113,6 +113,23 @@ def test_spans_stay_whatever_the_alignment(text: str, alignment: list[tuple[tupl
     assert taken.translated_text([Translated(text, alignment)]) == wanted
 
 
+@pytest.mark.parametrize("alignment", [None, [], [((0, 8), (0, 10)), ((0, 8), (11, 18))], [((9, 16), (0, 10))]])
+@pytest.mark.parametrize(
+    ("fragment", "text", "wanted"),
+    [
+        ("wichtig, <b>{name}</b>.", "important, {name}.", "important, <b>{name}</b>."),
+        ("Öffne <b>%s</b> jetzt", "Now open %s", "Now open <b>%s</b>"),
+        ("Hallo, du (<b>{{ user name }}</b>)", "Hi ({{ user name }})", "Hi (<b>{{ user name }}</b>)"),
+        ("<i>7</i>. See <b>https://example.org/x</b>.", "In https://example.org/x.",
+         "<i>In</i> <b>https://example.org/x</b>."),
+    ],
+)  # fmt: skip
+def test_placeholder_keeps_its_tag_whatever_the_alignment(
+    fragment: str, text: str, wanted: str, alignment: list[tuple[tuple[int, int], tuple[int, int]]] | None
+) -> None:
+    assert html_fragment(fragment).translated_text([Translated(text, alignment)]) == wanted
+
+
 @pytest.mark.parametrize(
     ("fragment", "text", "alignment", "wanted"),
     [

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from command import Command
 from documents import reversed_upper, same
-from nmt.documents import Translated, open_document, refuse_document
+from nmt.documents import FORMATS, Translated, open_document, refuse_document
 from nmt.errors import DataError
 from places import ROOT
 
@@ -77,7 +77,7 @@ msgstr "fertig"
 #| msgid "one old file"
 msgid "one file"
 msgid_plural "many files"
-msgstr[0] "alt"
+msgstr[0] ""
 msgstr[1] ""
 msgstr[2] ""
 
@@ -93,9 +93,10 @@ msgstr "x"
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 @pytest.mark.parametrize(("name", "content"), [("a.txt", LINES), ("a.srt", SRT), ("a.vtt", VTT), ("a.srt", SRT * 2),
                                                ("a.txt", ""), ("b.srt", SRT.replace("\n", "\r\n"))])  # fmt: skip
-def test_what_is_its_own_translation_is_the_same_bytes(name: str, content: str, encoding: str) -> None:
+def test_document_translated_to_itself_is_unchanged_in_bytes(name: str, content: str, encoding: str) -> None:
     raw = content.encode(encoding)
-    assert same(open_document(name, raw)) == raw
+    document = open_document(Path(name), raw)
+    assert same(document) == document.translated(document.texts) == raw
 
 
 def test_text_keeps_its_lines() -> None:
@@ -161,7 +162,7 @@ def test_web_subtitles_keep_notes_styles_and_names() -> None:
 
 def test_messages_without_a_translation_get_one() -> None:
     document = open_document("a.po", PO.encode())
-    assert document.texts == ['Open "%s"', "and close", "one file", "many files", "wrong"]
+    assert document.texts == ['Open "%s"', "and close", "one file", "many files"]
     catalogue = polib.pofile(document.translated([reversed_upper(text) for text in document.texts]).decode())
     before = polib.pofile(PO)
     assert [entry.msgid for entry in catalogue] == [entry.msgid for entry in before]
@@ -171,16 +172,15 @@ def test_messages_without_a_translation_get_one() -> None:
         and menu.flags == ["c-format", "fuzzy"]
         and menu.msgctxt == "menu"
     )
-    assert done.msgstr == "fertig" and wrong.msgstr == "WRONG" and wrong.flags == []
+    assert done.msgstr == "fertig" and wrong.msgstr == "x" and wrong.flags == ["fuzzy"]
     assert files.msgstr_plural == {0: "FILE ONE", 1: "FILES MANY", 2: "FILES MANY"}
-    assert files.flags == ["c-format"] and files.previous_msgid is None
+    assert files.flags == ["fuzzy", "c-format"] and files.previous_msgid == "one old file"
     assert gone.obsolete and gone.msgstr == "" and catalogue.header == before.header
     assert catalogue.metadata == before.metadata and menu.occurrences == [("file.c", "1")]
 
 
 def test_message_is_fuzzy_where_its_translation_has_other_placeholders() -> None:
-    po = """#, fuzzy, c-format
-#| msgid "x"
+    po = """#, c-format
 msgid "In %s: {name} of <b>7</b>, see https://a.org/b."
 msgstr ""
 
@@ -192,13 +192,36 @@ msgstr[0] ""
 msgstr[1] ""
 """
     document = open_document("a.po", po.encode())
-    kept = ["{name}: 8, cf. https://a.org/b (%s)", "%d F.", "F. (%d)"]
+    kept = ["{name}: 7, cf. https://a.org/b (%s)", "%d F.", "F. (%d)"]
     lost = [("{name} in %s https://a.org", 0), ("name in %s, https://a.org/b", 0), ("F.", 1), ("%d %d", 2), ("%s", 2)]
     for translation, place in [("", None), *lost]:
         texts = [translation if i == place else text for i, text in enumerate(kept)]
         new = polib.pofile(document.translated([*map(Translated, texts)]).decode())
         assert [entry.fuzzy for entry in new] == [place == 0, place in (1, 2)], translation
-        assert all("c-format" in entry.flags and entry.previous_msgid is None for entry in new)
+        assert all("c-format" in entry.flags for entry in new)
+
+
+@pytest.mark.parametrize(
+    ("text", "translation", "is_fuzzy"),
+    [
+        ("1,000 of 24 h on 3/4", "Am 3.4. 1.000 von 24 Std.", False),
+        ("two of 24", "2 von 24", False),
+        ("page 3 of 24", "Seite 3", True),
+        ("in 2019", "2091", True),
+        ("Save &As…", "Speichern &unter …", False),
+        ("E&xit", "Beenden", True),
+        ("_Open", "Öffnen", True),
+        ("R & D", "F und E", False),
+        ("100%% of it", "100 %% davon", False),
+        ("100%% of it", "100 % davon", True),
+    ],
+)
+def test_message_is_fuzzy_where_its_translation_lost_a_number_or_a_sign(
+    text: str, translation: str, is_fuzzy: bool
+) -> None:
+    document = open_document("a.po", f'msgid "{text}"\nmsgstr ""\n'.encode())
+    [entry] = polib.pofile(document.translated([Translated(translation)]).decode())
+    assert entry.fuzzy is is_fuzzy
 
 
 def test_placeholder_alone_is_no_text() -> None:
@@ -233,12 +256,15 @@ def test_a_catalogue_is_in_its_charset_or_in_utf_8_where_that_lacks_a_letter() -
         ("a.txt", "ab".encode("utf-32"), "UTF-32"),
         ("a.srt", b"x\ny\n", "no time such as"),
         ("a.srt", b"\xff\xfex", "not utf-16-le"),
+        ("a.srt", SRT.replace("3,000 -->", "3,000 ->").encode(), "a.srt: line 7: 00:00:03,000 -> 00:00:04,000; "),
+        ("a.vtt", b"WEBVTT\n\n00:01 000 --> 00:02.000\nx\n", "a.vtt: line 3: 00:01 000 --> 00:02.000; "),
+        ("a.srt", "text", "must be bytes, found str"),
         ("a.po", b'msgid "x', "neither a quoted text"),
         ("a.po", b'msgid "x"\n', "cut off"),
         ("a.po", b"\x1f\x8b\x08\0\0\0\0\0", "compressed with gzip"),
     ],
 )
-def test_what_cannot_be_opened_says_why_in_one_line(name: str, content: bytes, why: str) -> None:
+def test_documents_that_cannot_be_opened_raise_one_line_errors(name: str, content: bytes, why: str) -> None:
     with pytest.raises(DataError) as caught:
         open_document(name, content)
     assert why in str(caught.value) and "\n" not in str(caught.value)
@@ -247,7 +273,7 @@ def test_what_cannot_be_opened_says_why_in_one_line(name: str, content: bytes, w
 @pytest.mark.parametrize(
     ("name", "content"),
     [("a.srt", b""), ("a.po.gz", gzip.compress(b"", mtime=0)), ("a", PO.encode()), ("A.HTM", b"x"), ("b.odt", b"x"),
-     ("a.txt", b"<?xml version='1.0'?>\n<xliff version='1.2'>"), ("a.de", SRT.encode("utf-16")),
+     ("a.xlf", b"<?xml version='1.0'?>\n<xliff version='1.2'>"), ("a.de", SRT.encode("utf-16")),
      ("a.de", b"%PDF-1.4\n")],
 )  # fmt: skip
 def test_document_is_refused_where_lines_are_translated(
@@ -259,6 +285,8 @@ def test_document_is_refused_where_lines_are_translated(
     found = nmt("translate", "--run", tmp_path / "none", "--input", tmp_path / name, "--workers", "2")
     assert (found.status, found.err.count("\n")) == (2, 1)
     assert f"nmt: {tmp_path / name}: " in found.err and "nmt serve" in found.err and "--as-text" in found.err
+    is_known = any(suffix in name.lower() for suffix in FORMATS)
+    assert ("convert it" in found.err) is not is_known
     taken = nmt("translate", "--run", tmp_path / "none", "--input", tmp_path / name, "--as-text")
     assert "--as-text" not in taken.err and str(tmp_path / "none") in taken.err
 

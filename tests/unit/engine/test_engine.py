@@ -10,14 +10,12 @@ import pytest
 import torch
 
 from engines import GREEDY, Pair, check_equal, ids, translations
-from export_run import LINES, both, write_run
+from export_run import LINES, both
 from nmt.config import SearchConfig
-from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.runs.folder import load_folder
+from nmt.errors import ConfigError, DataError
 from nmt.search.rules import SearchStopped
 from nmt.search.step import length_penalty
-from nmt.share.engine import Engine, _options, check_supported, load_ctranslate2
-from nmt.share.export import Request, export
+from nmt.share.engine import check_supported
 from nmt.text.constraints import Glossary
 from nmt.text.inline import marked
 from nmt.text.tokenizer import N_SPECIAL
@@ -70,14 +68,6 @@ def test_a_model_may_have_more_layers_on_one_side(tmp_path: Path) -> None:
 def test_beam_search_finds_the_same_n_best(quiet: Pair, search: dict[str, object], n_best: int) -> None:
     found = check_equal(quiet, LINES, n_best, **search)
     assert all(len(of_line) == n_best for of_line in found)
-
-
-def test_what_is_found_does_not_depend_on_batches(quiet: Pair) -> None:
-    translator = quiet[1]
-    wanted = ids(translations(translator, LINES, 2, beam=3))
-    assert ids(translations(translator, LINES, 2, beam=3, batch_sentences=1)) == wanted
-    assert ids(translations(translator, LINES, 2, beam=3, batch_tokens=20)) == wanted
-    assert ids(translations(translator, LINES[::-1], 2, beam=3)) == wanted[::-1]
 
 
 def test_it_is_stopped_before_its_next_batch(plain: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,13 +123,6 @@ def test_each_line_has_its_own_limit_and_scores_are_forced_ones(plain: Pair) -> 
             [values] = forced.log_probs([(source, each.ids)])
             assert each.log_prob == pytest.approx(math.fsum(values), abs=1e-3)
             assert each.score == pytest.approx(each.log_prob / length_penalty(len(each.ids) + 1, search))
-
-
-def test_without_a_length_penalty_it_ends_by_the_same_rule() -> None:
-    """CTranslate2 has another for an exponent of 0, which shows in one line of a hundred of a trained model."""
-    exponent = _options(SearchConfig(length_penalty=0.0), n_best=1)["length_penalty"]
-    assert exponent != 0
-    assert math.pow(1000, exponent) == 1
 
 
 def test_minimum_length_and_no_repeated_ngram(quiet: Pair) -> None:
@@ -265,20 +248,3 @@ def test_a_long_source_is_read_to_its_end(quiet: Pair) -> None:
     found = check_equal(quiet, lines, beam=1, max_length=60, split="never")
     assert any(of_line[0].finished for of_line in found)  # and its score is that of the search
     assert min(len(of_line[0].parts[0].src_ids) for of_line in found) > 400
-
-
-def test_a_damaged_model_is_told(tmp_path: Path) -> None:
-    both(tmp_path)
-    path = tmp_path / "exported" / "model.bin"
-    data = bytearray(path.read_bytes())
-    data[-2000] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(CheckpointError, match=r"model\.bin: damaged, its checksum is not what was written$"):
-        load_ctranslate2(path.parent)
-
-
-def test_an_engine_needs_a_model_of_its_own(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run")
-    export(Request(run), tmp_path / "folder", "folder")
-    with pytest.raises(CheckpointError, match="holds no CTranslate2 model; nmt export --format ctranslate2 makes one"):
-        Engine(load_folder(tmp_path / "folder"))

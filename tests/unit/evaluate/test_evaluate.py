@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from nmt.data.corpus import Corpus
 from nmt.errors import DataError
-from nmt.evaluate.metrics import METRICS, corpus_score
-from nmt.evaluate.report import Member, Subject, evaluate, evaluate_files, render_json, render_text
+from nmt.evaluate.metrics import METRICS, Score, class_scores, corpus_score
+from nmt.evaluate.report import (
+    History,
+    Report,
+    Subject,
+    evaluate,
+    evaluate_files,
+    record_scores,
+    render_json,
+    render_table,
+    render_text,
+)
+from nmt.layout import DataDir, RunDir
+from nmt.runs.info import EnsembleMember, read_scores
+from nmt.runs.model import Origin
+from nmt.text.tokenizer import Tokenizer
+from scored_run import record
+from tiny_run import make, tiny_config
 
 HYPS = ["Ein Hund läuft durch den Schnee.", "Zwei Frauen sitzen auf einer Bank."]
 REFS = ["Ein Hund rennt durch den Schnee.", "Zwei Frauen sitzen auf der Bank."]
@@ -33,20 +53,6 @@ def test_report_lists_scores_and_text() -> None:
         assert re.split(" +", line)[:3] == [name, f"{score.value:.2f}", score.signature]
     assert text[2].endswith("(lower is better)")
     assert text[3:] == ["lines 2, run runs/de-en, split test, step 4000, weights average, search beam 5"]
-
-
-def test_json_matches_report() -> None:
-    report = evaluate(HYPS, REFS, RUN)
-    told = json.loads(render_json(report))
-    assert [score["metric"] for score in told["scores"]] == ["bleu", "chrf", "ter"]
-    assert [score["value"] for score in told["scores"]] == [score.value for score in report.scores]
-    assert [score["signature"] for score in told["scores"]] == [score.signature for score in report.scores]
-    assert [score["higher_is_better"] for score in told["scores"]] == [True, True, False]
-    facts = {name: told[name] for name in ("lines", "run", "split", "step", "weights", "hyp", "ref", "notes")}
-    assert facts == {
-        "lines": 2, "run": "runs/de-en", "split": "test", "step": 4000, "weights": "average",
-        "hyp": None, "ref": None, "notes": [],
-    }  # fmt: skip
 
 
 def test_tokenized_text_warns_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -97,15 +103,6 @@ def test_line_with_several_references(tmp_path: Path) -> None:
     assert evaluate_files(hyp, refs[0]).scores[0].value < 90
 
 
-def test_report_names_each_run_of_ensemble() -> None:
-    members = Member("runs/a", 400, "raw"), Member("runs/b", 800, "ema")
-    report = evaluate(HYPS, REFS, Subject(ensemble=members, split="test"))
-    assert "lines 2, split test, ensemble runs/a step 400 raw + runs/b step 800 ema" in render_text(report)
-    found = json.loads(render_json(report))
-    assert found["run"] is None
-    assert found["ensemble"][1] == {"run": "runs/b", "step": 800, "weights": "ema"}
-
-
 def test_files_of_unequal_length_raise(tmp_path: Path) -> None:
     hyp, ref = write(tmp_path / "hyp", b"a\nb\nc\n"), write(tmp_path / "ref", b"a\nb\nc\nd\n")
     with pytest.raises(DataError, match=r"hyp has 3 lines, .*ref 4: they must pair line by line"):
@@ -126,8 +123,225 @@ def test_blank_files_raise(tmp_path: Path) -> None:
         evaluate_files(write(tmp_path / "latin", b"a\ncaf\xe9\n"), write(tmp_path / "two", b"a\nb\n"))
 
 
-def test_zero_bleu_is_noted() -> None:
-    assert [note.split(":")[0] for note in evaluate(["eins zwei drei vier"], ["one two three four"], RUN).notes] == [
-        "BLEU 0.00"
+# --- What is recorded of an evaluation: the weights, the text, and strings of any kind ---
+
+
+def report(split: str) -> Report:
+    subject = Subject(split=split, search="beam 5", precision="bf16")
+    return evaluate(["a b c d"], ["a b c d"], subject, lowercase=True)
+
+
+def test_record_identifies_weights_and_text(tokenizer: Tokenizer, tiny_data: Path, tmp_path: Path) -> None:
+    translator, corpus = make(tokenizer, tiny_config()), Corpus.open(DataDir(tiny_data))
+    translator.origin = Origin(tmp_path, 30, "average", "the best", (10, 20, 30))
+    recorded = [record_scores(report(split), translator, corpus) for split in ("test", "valid")]
+    assert read_scores(RunDir(tmp_path)) == recorded
+    first, second = recorded
+    assert (first.step, first.weights, first.averaged, first.ensemble) == (30, "average", [10, 20, 30], [])
+    assert (first.split, first.lines, first.search, first.precision) == ("test", 1, "beam 5", "bf16")
+    assert first.notes == ["lowercased: not comparable with cased scores"]
+    assert [score.metric for score in first.scores] == ["bleu", "chrf", "ter"]
+    assert (first.data, first.corpus) == (str(tiny_data), corpus.fingerprint)
+    assert first.text != second.text
+
+
+def test_text_fingerprint_covers_both_languages(tokenizer: Tokenizer, tiny_data: Path, tmp_path: Path) -> None:
+    translator, corpus = make(tokenizer, tiny_config()), Corpus.open(DataDir(tiny_data))
+    translator.origin = Origin(tmp_path, 30, "raw", "the best")
+    found = {record_scores(report("test"), translator, corpus).text}
+    for name in ("test.aa", "test.bb"):
+        changed = corpus.manifest.files | {name: corpus.manifest.files["train.aa"]}
+        other = replace(corpus, manifest=corpus.manifest.model_copy(update={"files": changed}))
+        found.add(record_scores(report("test"), translator, other).text)
+    assert len(found) == 3
+    changed = corpus.manifest.files | {"valid.aa": corpus.manifest.files["train.aa"]}
+    grown = replace(corpus, manifest=corpus.manifest.model_copy(update={"files": changed, "fingerprint": "x"}))
+    record = record_scores(report("test"), translator, grown)
+    assert record.corpus == "x" and record.text in found
+
+
+def test_record_with_names_that_are_not_utf8(tokenizer: Tokenizer, tiny_data: Path, tmp_path: Path) -> None:
+    strange = os.fsdecode(b"caf\xe9")
+    translator, corpus = make(tokenizer, tiny_config()), Corpus.open(DataDir(tiny_data))
+    origin = Origin(Path(tmp_path / strange), 30, "raw", "the best")
+    translator.origin, translator.others = origin, [replace(origin, step=7)]
+    origin.run.mkdir()
+    whole = report("test")
+    scores = tuple(replace(score, signature=strange) for score in whole.scores)
+    [record] = [record_scores(replace(whole, scores=scores), translator, corpus)]
+    assert read_scores(RunDir(origin.run)) == [record]
+    assert [member.run for member in record.ensemble] == [f"{tmp_path}/caf\\udce9"] * 2
+    assert [member.step for member in record.ensemble] == [30, 7]
+    assert (record.step, record.weights, record.scores[0].signature) == (None, None, "caf\\udce9")
+
+
+# --- Scores of classes, against values computed by hand ---
+
+
+LABELS = np.array([0, 0, 0, 1, 1, 2])
+PROBABILITIES = np.array([
+    [0.9, 0.1, 0.0, 0.0],
+    [0.6, 0.4, 0.0, 0.0],
+    [0.2, 0.7, 0.1, 0.0],  # wrong
+    [0.1, 0.9, 0.0, 0.0],
+    [0.0, 1.0, 0.0, 0.0],
+    [0.5, 0.3, 0.2, 0.0],  # wrong
+])  # fmt: skip
+
+
+def test_metrics_by_hand() -> None:
+    scores = class_scores(PROBABILITIES, LABELS)
+    assert scores.accuracy == pytest.approx(4 / 6)
+    assert scores.confusion.tolist() == [[2, 1, 0, 0], [0, 2, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
+    # F1 = 2 right / (of the class + predicted): 2·2/(3+3), 2·2/(2+3), 0; the fourth class has no part
+    assert scores.macro_f1 == pytest.approx((4 / 6 + 4 / 5 + 0) / 3)
+    # bins of 1/15: two texts of 0.9 in one, all others on their own; 1.0 is right with certainty
+    gaps = (2 - 1.8, 1 - 0.6, 0.7 - 0, 1 - 1.0, 0.5 - 0)
+    assert scores.calibration_error == pytest.approx(sum(gaps) / 6)
+
+
+def test_calibrated_classifier_has_zero_calibration_error() -> None:
+    probabilities = np.tile([0.75, 0.25], (4, 1))
+    assert class_scores(probabilities, np.array([0, 0, 0, 1])).calibration_error == pytest.approx(0)
+    assert class_scores(probabilities, np.array([1, 1, 1, 0])).calibration_error == pytest.approx(0.5)
+
+
+# --- What sacrebleu lets pass in silence must not pass ---
+
+
+HYPS_METRICS = ["The cat sits on the mat .", "He doesn't know it.", "", "Two dogs run in the Park"]
+REFS_METRICS = ["The cat sat on the mat.", "He does not know it.", "An empty line", "Two dogs run in the park"]
+
+
+def test_scores_are_cased_by_default() -> None:
+    for metric in METRICS:
+        perfect = 0.0 if metric == "ter" else 100.0
+        hyps, refs = [line.lower() for line in REFS_METRICS], REFS_METRICS
+        assert corpus_score(metric, hyps, refs).value != perfect
+        assert "case:mixed" in corpus_score(metric, hyps, refs).signature
+        lowercased = corpus_score(metric, hyps, refs, lowercase=True)
+        assert lowercased.value == pytest.approx(perfect)
+        assert "case:lc" in lowercased.signature
+
+
+@pytest.mark.parametrize(
+    ("tgt_lang", "tok"),
+    [("de", "13a"), (None, "13a"), ("zh", "zh"), ("zh_TW", "zh"), ("ja", "char"), ("ko", "char"), ("th", "char")],
+)
+def test_tokenizer_by_target_language(tgt_lang: str | None, tok: str) -> None:
+    assert f"|tok:{tok}|" in corpus_score("bleu", HYPS_METRICS, REFS_METRICS, tgt_lang=tgt_lang).signature
+    assert (
+        "|tok:intl|" in corpus_score("bleu", HYPS_METRICS, REFS_METRICS, tgt_lang=tgt_lang, tokenize="intl").signature
+    )
+
+
+def test_ter_of_language_without_spaces() -> None:
+    hyps, refs = ["猫在垫子上睡觉"], ["猫在垫子上坐着"]
+    assert corpus_score("ter", hyps, refs).value == 100.0  # one word, and it is wrong
+    assert corpus_score("ter", hyps, refs, tgt_lang="zh").value == pytest.approx(200 / 7)
+    assert corpus_score("bleu", hyps, refs, tgt_lang="zh").value > 50
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_unequal_line_counts_raise(metric: str) -> None:
+    # sacrebleu itself cuts the longer one, or stops with another message
+    with pytest.raises(DataError, match=r"^3 hypotheses, 4 references: they must pair line by line$"):
+        corpus_score(metric, HYPS_METRICS[:3], REFS_METRICS)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match=r"^no hypotheses and no references: there is nothing to score$"):
+        corpus_score(metric, [], [])  # type: ignore[arg-type]
+
+
+def test_unknown_tokenizer_raises() -> None:
+    with pytest.raises(DataError, match=r"^tokenize: 'moses' is not one of 13a, intl, zh, char, none$"):
+        corpus_score("bleu", HYPS_METRICS, REFS_METRICS, tokenize="moses")
+
+
+# --- Several test sets as one table, and what a run's earlier scores can be compared with ---
+
+
+REFS_TABLE = ["Ein Hund läuft durch den Schnee.", "Zwei Frauen sitzen auf einer Bank."]
+
+
+def report_of_split(split: str, n: int = 1, **options: bool) -> Report:
+    subject = Subject(run="runs/\x1ba", split=split, step=4000, weights="average", search="beam 5", precision="bf16")
+    return evaluate(REFS_TABLE * n, REFS_TABLE * n, subject, "de", **options)
+
+
+def test_table_has_one_row_per_split() -> None:
+    lines = render_table([report_of_split("a"), report_of_split("a_longer_\x1bname", 600)]).splitlines()
+    assert lines[:3] == [
+        "split                BLEU    chrF   TER  lines",
+        "a                  100.00  100.00  0.00      2",
+        "a_longer_\\x1bname  100.00  100.00  0.00  1,200",
     ]
-    assert evaluate(["one two three four"], ["one two three four"], RUN).notes == ()
+    assert [line.split("|")[0] for line in lines[3:6]] == ["BLEU: BLEU", "chrF: chrF2", "TER: TER"]
+    assert lines[5].endswith("  (lower is better)")
+    assert lines[6:] == ["run runs/\\x1ba, step 4000, weights average, search beam 5, precision bf16"]
+
+
+def test_notes_of_some_splits_name_them() -> None:
+    first, second = report_of_split("a", lowercase=True), report_of_split("b")
+    more = Score("bleu", 3.0, "another|version:1", higher_is_better=True)
+    second = replace(second, scores=(*second.scores[1:], replace(more, metric="co\x1bmet")))
+    text = render_table([first, second])
+    header, row, other = (line.split() for line in text.splitlines()[:3])
+    assert header == ["split", "BLEU", "chrF", "TER", "co\\x1bmet", "lines"]
+    assert (row[4], other[1], other[4]) == ("-", "-", "3.0000")
+    assert "co\\x1bmet: another|version:1 (b)" in text
+    assert "case:lc" in text and "case:mixed" in text
+    assert "note: lowercased: not comparable with cased scores (a)" in text
+
+
+def test_json_of_one_or_several_splits() -> None:
+    first, second = report_of_split("a"), report_of_split("b")
+    assert json.loads(render_json(first, second)) == [json.loads(render_json(each)) for each in (first, second)]
+    assert json.loads(render_json(first))["split"] == "a"
+    assert render_text(first).count("\n") == 3
+
+
+# --- history --------------------------------------------------------------------------------------
+
+
+def marks(history: History) -> list[list[bool]]:
+    return [[score["comparable"] for score in each["scores"]] for each in json.loads(history.json())]
+
+
+def test_scores_comparable_with_newest_of_split() -> None:
+    history = History([
+        record("a", version="2.5.0"), record("b", version="2.5.0"), record("a", text="other"), record("a"),
+        record("a", bleu=40.0, step=None, weights=None, ensemble=[EnsembleMember(run="x", step=1, weights="raw")] * 2),
+    ])  # fmt: skip
+    assert marks(history) == [[False] * 3, [True] * 3, [False] * 3, [True] * 3, [True] * 3]
+    odd, old = record("a", notes=["lowercased"], version="lc"), record("a", version="2.5.0")
+    assert marks(History([old, record("a"), odd])) == [[False] * 3, [True] * 3, [False] * 3]
+    assert marks(History([record("a", version="2.5.0", notes=["tokenize"]), odd])) == [[False] * 3, [True] * 3]
+    one = record("a").scores
+    assert marks(History([record(version="2.5.0"), record(scores=one[:1])])) == [[False, True, True], [True]]
+
+
+def test_history_marks_incomparable_scores() -> None:
+    old = record("test_a", bleu=9.5, version="2.5.0", lines=12_345, search="beam 1\x1b", step=12_000)
+    member = EnsembleMember(run="x", step=1, weights="raw")
+    both = record("test_a", step=None, weights=None, ensemble=[member, member], scores=record().scores[:2])
+    lines = History([old, record("test_a"), both]).text().splitlines()
+    assert lines[:4] == [
+        "date (UTC)        split    lines    step  weights         BLEU    chrF     TER   precision  search",
+        "2026-03-04 05:06  test_a  12,345  12,000  raw             9.50*  19.00*  90.50*  bf16       beam 1\\x1b",
+        "2026-03-04 05:06  test_a   1,000     400  raw            31.25   62.50   68.75   bf16       beam 5, length "
+        "penalty power 1",
+        "2026-03-04 05:06  test_a   1,000       -  ensemble of 2  31.25   62.50       -   bf16       beam 5, length "
+        "penalty power 1",
+    ]
+    assert lines[4:] == [
+        "BLEU: BLEU|nrefs:1|case:mixed|version:2.6.0",
+        "chrF: chrF2|nrefs:1|case:mixed|version:2.6.0",
+        "TER: TER|nrefs:1|case:mixed|version:2.6.0  (lower is better)",
+        "* not comparable with the other scores of the split: another signature, or another text",
+        "* BLEU: BLEU|nrefs:1|case:mixed|version:2.5.0",
+        "* chrF: chrF2|nrefs:1|case:mixed|version:2.5.0",
+        "* TER: TER|nrefs:1|case:mixed|version:2.5.0  (lower is better)",
+    ]
+    assert "*" not in History([record(), record("b")]).text()
+    text = History([record(text="before"), record(), record("b", version="2.5.0")]).text()
+    assert text.count("*") == 3 + 1 + 3, "scores, explanation, signatures"
+    assert "BLEU: BLEU|nrefs:1|case:mixed|version:2.5.0 (b)" in text

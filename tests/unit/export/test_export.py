@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import yaml
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
+from huggingface_hub.repocard_data import eval_results_to_model_index
 
-from export_run import LINES, card_of, section, tokenizer, write_run
+from command import Command
+from export_run import LINES, card_of, section, tokenizer, with_search, write_run
 from nmt.config import SearchConfig
 from nmt.config.load import changed_config, dump_config, load_config
-from nmt.errors import CheckpointError, DataError
+from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.evaluate.metrics import corpus_score
 from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
-from nmt.runs.folder import load_folder
+from nmt.runs.folder import Kind, load_folder, verify_export
 from nmt.runs.info import add_scores
+from nmt.runs.state import TrainState, update_state
 from nmt.share import export as stage
-from nmt.share.engine import Engine, save_ctranslate2
-from nmt.share.engine_check import Comparison, check_tolerance, compare, made_up_lines, search_for_check
+from nmt.share.card import TrainingCost, training_cost
+from nmt.share.engine import (
+    Comparison,
+    Engine,
+    check_tolerance,
+    compare,
+    made_up_lines,
+    save_ctranslate2,
+    search_for_check,
+)
 from nmt.share.export import Request, export
+from nmt.share.transformers import not_carried
 from nmt.translate.translator import Translator
+from places import ROOT
 from scored_run import record
 from screen import rows, terminal
 
@@ -40,16 +57,6 @@ def test_without_its_data_directory_a_run_is_exported_all_the_same(tmp_path: Pat
     assert "pairs" not in section(text, "Training data")
     with pytest.raises(DataError, match=r"^nowhere: "):
         export(Request(tmp_path / "run", evaluate=True), tmp_path / "other", "folder")
-
-
-def test_a_development_set_that_was_split_off_is_told(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run") / "config.yaml"
-    config = changed_config(load_config(run), ["data.valid=300"])
-    run.write_text(dump_config(config), encoding="utf-8")
-    export(Request(tmp_path / "run"), tmp_path / "out", "folder")
-    training_data = section(card_of(tmp_path / "out")[1], "Training data")
-    assert training_data.count("development set") == 1
-    assert "- development set: split off the training text" in training_data
 
 
 def test_the_scores_of_exactly_these_weights_are_in_the_card(tmp_path: Path) -> None:
@@ -112,7 +119,7 @@ CHANGES: dict[str, Callable[[Transformer], Any]] = {
 def test_a_model_that_is_not_the_run_s_is_an_error(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = write_run(tmp_path / "run")
     monkeypatch.setattr(stage, "save_ctranslate2", spoil(CHANGES[name]))
-    with pytest.raises(CheckpointError, match=r"the exported model is not that of the run: .* should differ by less"):
+    with pytest.raises(CheckpointError, match=r"the exported model does not match the run: .* should differ by less"):
         export(Request(run, check_lines=5), tmp_path / "out", "ctranslate2")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
     monkeypatch.setattr(stage, "save_ctranslate2", spoil(lambda _: None))
@@ -165,3 +172,239 @@ def test_lines_of_a_file(tmp_path: Path) -> None:
         export(Request(run, check=tmp_path / "lines", check_lines=1), tmp_path / "b", "ctranslate2")
     with pytest.raises(DataError, match=r"none: no such file$"):
         export(Request(run, check=tmp_path / "none"), tmp_path / "b", "ctranslate2")
+
+
+# --- The model card: licences, what the training took, and the metadata that the hub reads ---
+
+
+SOURCES = (
+    "data.train=[{files: {de: a.de, en: a.en}, license: CC BY 4.0}, {hub: some/texts, paths: [x.parquet]}]",
+    'data.test={news: {hub: some/news, paths: [x.parquet], license: "for research\\a"}, more: {path: m.tmx}}',
+    "data.mono={de: [{files: {de: mono.de}, license: CC0}]}",
+)
+
+
+def changed(run: Path, *changes: str) -> Path:
+    path = run / "config.yaml"
+    path.write_text(dump_config(changed_config(load_config(path), changes)), encoding="utf-8")
+    return run
+
+
+def trained(run: Path, **facts: object) -> Path:
+    """What a run records of its training: 1.5 hours on a GPU."""
+    update_state(RunDir(run).step(7), TrainState(step=7, seconds=5400.0, n_tokens=1_234_567, n_skipped=2))
+    info = RunDir(run).info
+    machine = {"device": "cuda", "device_name": "Some GPU", "processes": 2, "torch": "2.13.0"}
+    info.write_text(json.dumps(json.loads(info.read_text()) | machine | facts), encoding="utf-8")
+    return run
+
+
+def test_the_data_are_told_with_their_licences(tmp_path: Path) -> None:
+    export(Request(changed(write_run(tmp_path / "run"), *SOURCES)), tmp_path / "out", "folder")
+    matter, text = card_of(tmp_path / "out")
+    assert section(text, "Training data").strip().splitlines() == [
+        "- training: a.de, licence: CC BY 4.0",
+        "- training: some/texts, licence: not stated",
+        "- development set: dev.de, licence: MIT",
+        "- test set news: some/news, licence: for research\\x07",
+        "- test set more: m.tmx, licence: not stated",
+        "- monolingual, de: mono.de, licence: CC0",
+    ]
+    assert matter["datasets"] == ["some/texts", "some/news"]
+    assert "license" not in matter
+    assert "- licence of the model: not stated\n" in text
+
+
+@pytest.mark.parametrize("kind", ["folder", "ctranslate2", "transformers"])
+def test_the_licence_of_the_model_is_in_every_card(kind: str, tmp_path: Path, nmt: Command) -> None:
+    run = write_run(tmp_path / "run")
+    check = ("--check-lines", "2") if kind == "ctranslate2" else ()
+    out = tmp_path / "out"
+    done = nmt("export", "--run", run, "--format", kind, "--license", "cc-by-4.0", "--output", out, *check)
+    assert done.status == 0, done.err
+    matter, text = card_of(out)
+    assert matter["license"] == "cc-by-4.0"
+    assert "- licence of the model: cc-by-4.0\n" in text
+
+
+@pytest.mark.parametrize("kind", ["folder", "transformers"])
+def test_no_directory_of_this_machine_is_exported(kind: Kind, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "terms.tsv").write_text("Hund\tdog\n", encoding="utf-8")
+    run = changed(
+        write_run(tmp_path / "run"), f"data.train=[{{files: {{de: {secret}/a.de, en: {secret}/a.en}}}}]",
+        f"training.init_from={secret}/first", f"training.modifiers.glossary={secret}/terms.tsv",
+        "training.modifiers.terms=0.1", f"search.lm={secret}/lm", "search.protect_patterns=[/a/b+]",
+    )  # fmt: skip
+    export(Request(run), tmp_path / "out", kind)
+    for path in filter(Path.is_file, (tmp_path / "out").rglob("*")):
+        assert str(secret).encode() not in path.read_bytes(), path
+    if kind == "folder":
+        exported = load_config(tmp_path / "out" / "config.yaml")
+        assert (exported.search.lm, exported.search.protect_patterns) == ("lm", ["/a/b+"])
+        assert (exported.training.init_from, exported.training.modifiers.glossary) == (None, "terms.tsv")
+
+
+@pytest.mark.parametrize("name", ["CC-BY-4.0", "cc by", "", "-x", "a\nb"])
+def test_what_is_no_licence_of_the_hub_is_refused_at_once(name: str, tmp_path: Path, nmt: Command) -> None:
+    with pytest.raises(ConfigError, match="must be a Hub identifier"):
+        Request(tmp_path, license=name)
+    (tmp_path / "none").mkdir()
+    shutil.copy(ROOT / "configs" / "sample.yaml", tmp_path / "none" / "config.yaml")
+    done = nmt("export", "--run", tmp_path / "none", "--license", name, "--output", tmp_path / "out")
+    assert (done.status, done.err.count("\n"), "--license" in done.err) == (2, 1, True)
+
+
+def test_what_the_training_took_is_told_as_far_as_it_is_recorded(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    assert training_cost(RunDir(run)) is None, "an empty state"
+    export(Request(run), tmp_path / "none", "folder")
+    assert "## Training\n" not in card_of(tmp_path / "none")[1]
+
+    initial = {"step": 9, "weights": "ema", "tensors": "0", "run": "encoder /data/me/my, own/a, decoder /data/me/b"}
+    export(Request(trained(run, initial=initial)), tmp_path / "out", "folder")
+    text = card_of(tmp_path / "out")[1]
+    assert section(text, "Training").strip().splitlines() == [
+        "- updates: 7, 2 of them skipped",
+        "- target tokens: 1.23 million",
+        "- hours: 1.50, validation included",
+        "- device: Some GPU, 2 processes, float32, PyTorch 2.13.0",
+        "- started from: encoder a, decoder b, moving average at step 9; its training is not counted",
+    ]
+    assert "/data" not in text
+
+    trained(run, device="cpu", device_name="Some CPU", processes=1, threads=4, torch=None)
+    export(Request(run), tmp_path / "cpu", "folder")
+    assert "- device: Some CPU, 4 threads, float32\n" in card_of(tmp_path / "cpu")[1]
+
+
+def test_without_a_state_the_log_tells_what_the_training_took(tmp_path: Path) -> None:
+    run = RunDir(write_run(tmp_path / "run"))
+    lines = [{"kind": "train", "step": 5 + n, "minutes": 60.0 + 30 * n} for n in (0, 1)] + [{"kind": "x"}]
+    run.log.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert training_cost(run) == TrainingCost(updates=6, skipped=None, hours=1.5, target_tokens=None)
+    update_state(run.step(7), TrainState(step=7, seconds=7200.0, n_tokens=9))
+    assert training_cost(run) == TrainingCost(updates=7, skipped=0, hours=2.0, target_tokens=9)
+
+
+def test_the_hub_s_own_classes_read_the_metadata(tmp_path: Path) -> None:
+    run = changed(write_run(tmp_path / "run"), *SOURCES)
+    for name, bleu in (("news", 10.0), ("more", 20.0), ("news", 30.0)):
+        add_scores(RunDir(run), record(name, bleu=bleu, step=7))
+    export(Request(run, license="cc-by-4.0"), tmp_path / "out", "folder")
+    written = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    results = [
+        result(name, dataset, metric, shown, value)
+        for name, dataset, bleu in (("news", "some/news", 30.0), ("more", "more", 20.0))
+        for metric, shown, value in (("bleu", "BLEU", bleu), ("chrf", "chrF", 2 * bleu), ("ter", "TER", 100 - bleu))
+    ]
+    wanted = ModelCardData(
+        language=["de", "en"], license="cc-by-4.0", library_name="nmt", pipeline_tag="translation",
+        tags=["translation", "transformer"], datasets=["some/texts", "some/news"], metrics=["bleu", "chrf"],
+        model_name="de-en", eval_results=results,
+    )  # fmt: skip
+    card = ModelCard(written)  # raises for metadata that it does not understand
+    assert card.data.eval_results == results
+    assert card.data.to_dict() == wanted.to_dict() == yaml.safe_load(written.split("---\n")[1])
+    assert card.data.to_dict()["model-index"] == eval_results_to_model_index("de-en", results)
+    assert card.text.startswith("\n# Translation from de to en\n")
+
+
+def result(split: str, dataset: str, metric: str, shown: str, value: float) -> EvalResult:
+    names = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
+    arguments: dict[str, Any] = {"signature": f"{names[metric]}|nrefs:1|case:mixed|version:2.6.0"}
+    return EvalResult(
+        task_type="translation", task_name="Translation de-en", dataset_type=dataset, dataset_name=split,
+        metric_type=metric, metric_name=shown, metric_value=value, metric_args=arguments,
+    )  # fmt: skip
+
+
+# --- What `nmt export --format transformers` writes and refuses; runs/test_transformers.py ha ---
+
+
+def generation(tmp_path: Path, *changes: str) -> dict[str, Any]:
+    run = with_search(write_run(tmp_path / "run"), *changes)
+    export(Request(run), tmp_path / "out", "transformers")
+    found: dict[str, Any] = json.loads((tmp_path / "out" / "generation_config.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_settings_of_search_are_carried_over(tmp_path: Path) -> None:
+    found = generation(tmp_path, "beam=4", "length_penalty=0.6", "min_length=2", "max_length=30", "no_repeat_ngram=3")
+    wanted = {
+        "num_beams": 4, "length_penalty": 0.6, "min_length": 3, "max_length": 32, "no_repeat_ngram_size": 3,
+        "decoder_start_token_id": 2, "forced_eos_token_id": 3, "suppress_tokens": [0, 1, 2, *range(4, 20)],
+    }  # fmt: skip
+    assert found | wanted == found
+    assert "do_sample" not in found
+
+
+def test_sampling_is_carried_over(tmp_path: Path) -> None:
+    found = generation(tmp_path, "sample=true", "temperature=0.7", "top_k=9", "top_p=0.9")
+    wanted = {"num_beams": 1, "do_sample": True, "temperature": 0.7, "top_k": 9, "top_p": 0.9}
+    assert found | wanted == found
+    assert "early_stopping" not in found
+
+
+def test_settings_that_are_not_carried_over_are_named(tmp_path: Path, nmt: Command) -> None:
+    assert not_carried(SearchConfig()) == []
+    assert not_carried(SearchConfig(length_penalty=0.0, length_penalty_kind="gnmt")) == []
+    run = with_search(write_run(tmp_path / "run"), "length_penalty_kind=gnmt", "protect=true", "split=always")
+    done = nmt("export", "--run", run, "--output", tmp_path / "out", "--format", "transformers")
+    assert (done.status, done.err) == (0, "")
+    told, written = done.out.splitlines()
+    assert told.endswith("no such settings: search.length_penalty_kind, search.protect, search.split")
+    assert written == f"{tmp_path / 'out'}: written"
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {
+        "README.md", "config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
+        "tokenizer_config.json", "translator.json",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model", "problem"),
+    [
+        ({"norm": "post", "positions": "learned"}, "no model with model.norm: post and model.positions: learned"),
+        ({"tie_embeddings": "target"}, "model.tie_embeddings: target, but"),
+        ({"tie_embeddings": "none", "joint": False}, "model.tie_embeddings: none, but"),
+    ],
+)
+def test_what_no_class_holds_is_refused(model: dict[str, Any], problem: str, tmp_path: Path, nmt: Command) -> None:
+    run = write_run(tmp_path / "run", **model)
+    done = nmt("export", "--run", run, "--output", tmp_path / "out", "--format", "transformers")
+    assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
+    assert problem in done.err
+    assert "use --format folder or ctranslate2" in done.err
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_an_export_is_verified_and_not_loaded(tmp_path: Path, nmt: Command) -> None:
+    out = tmp_path / "out"
+    export(Request(write_run(tmp_path / "run")), out, "transformers")
+    assert (info := verify_export(out)).kind == "transformers" and info.direction == "de-en"
+    for command in (["--model", out], ["--model", out, "--engine", "ctranslate2"]):
+        done = nmt("translate", *command, "--input", tmp_path / "none")
+        assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
+        assert "out: holds a model for Hugging Face transformers" in done.err
+    weights = bytearray((out / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (out / "model.safetensors").write_bytes(weights)
+    with pytest.raises(CheckpointError, match=r"model.safetensors: damaged"):
+        verify_export(out)
+
+
+def test_learned_positions_bound_source_and_translation(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", positions="learned", max_positions=300)
+    export(Request(run), tmp_path / "out", "transformers")
+    generation, config, tokenizer = (
+        json.loads((tmp_path / "out" / f"{name}.json").read_text(encoding="utf-8"))
+        for name in ("generation_config", "config", "tokenizer_config")
+    )
+    assert (generation["max_length"], config["max_position_embeddings"], tokenizer["model_max_length"]) == (
+        301,
+        300,
+        300,
+    )
+    assert config["encoder_no_repeat_ngram_size"] == generation["encoder_no_repeat_ngram_size"] == 0

@@ -50,7 +50,7 @@ def read(packed: bytes, name: str) -> bytes:
 
 @each
 @pytest.mark.parametrize("data", [b"", b"a", TEXT, TEXT * 20, os.urandom(100_000)], ids=len)
-def test_what_was_compressed_is_read(suffix: str, data: bytes) -> None:
+def test_compressed_files_are_read(suffix: str, data: bytes) -> None:
     assert read(PACK[suffix](data), f"a{suffix}") == data
     assert read(PACK[suffix](data), f"A{suffix.upper()}") == data
 
@@ -89,11 +89,11 @@ def test_a_changed_byte_is_noticed_or_changes_nothing(suffix: str) -> None:
 
 
 @each
-def test_what_follows_the_end_is_not_dropped_in_silence(suffix: str) -> None:
+def test_data_after_the_end_is_an_error(suffix: str) -> None:
     second = bytearray(PACK[suffix](TEXT))
     second[0] ^= 1
     for rest in (b"x", TEXT, bytes(second)):
-        with pytest.raises(DamagedError, match="after its end there is something else"):
+        with pytest.raises(DamagedError, match="there is other data after its end"):
             read(PACK[suffix](TEXT) + rest, f"a{suffix}")
 
 
@@ -135,9 +135,7 @@ def test_a_damaged_file_names_the_last_line_that_was_read(tmp_path: Path, suffix
 
 
 @each
-def test_what_expands_without_bound_takes_little_memory(
-    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_decompression_bombs_take_little_memory(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / f"a{suffix}"
     path.write_bytes(PACK[suffix](bytes(1 << 24)))
     monkeypatch.setattr(lines, "LINE_BYTES", 1 << 20)

@@ -32,7 +32,7 @@ def written(path: Path, content: object) -> Path:
     return path
 
 
-def test_what_was_written_is_read_in_the_same_order(tmp_path: Path) -> None:
+def test_written_documents_are_read_in_the_same_order(tmp_path: Path) -> None:
     note = Note(format=1, text="é", inner=Inner(n=3))
     path = written(tmp_path / "note.json", document_text(note))
     assert json.loads(path.read_text()) == {"format": 1, "text": "é", "inner": {"n": 3}}

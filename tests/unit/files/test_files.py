@@ -11,27 +11,26 @@ from typing import Any
 import pytest
 
 from disk import hook
-from nmt.errors import DataError
+from nmt.errors import DataError, LockedError
 from nmt.files import write as files
-from nmt.files.staging import staged_directory
-from nmt.files.write import refuse_overwriting, replace_file, write_file
+from nmt.files.write import refuse_overwriting, replace_file, staged, work_directory, write_file, writing
 
 
-def test_it_takes_its_place_at_the_end(tmp_path: Path) -> None:
+def test_written_file_appears_only_at_the_end(tmp_path: Path) -> None:
     final = tmp_path / "deep" / "data"
-    with staged_directory(final) as staged:
-        (staged / "sub").mkdir()
-        (staged / "sub" / "a").write_text("1")
+    with staged(final, is_directory=True) as part:
+        (part / "sub").mkdir()
+        (part / "sub" / "a").write_text("1")
         assert not final.exists()
     assert (final / "sub" / "a").read_text() == "1"
     assert list(final.parent.iterdir()) == [final]
 
 
-def test_it_replaces_what_was_there(tmp_path: Path) -> None:
+def test_written_file_replaces_the_old_one(tmp_path: Path) -> None:
     final = tmp_path / "data"
     for text in ("1", "2"):
-        with staged_directory(final) as staged:
-            (staged / text).write_text(text)
+        with staged(final, is_directory=True) as part:
+            (part / text).write_text(text)
     assert [path.name for path in final.iterdir()] == ["2"]
     assert list(tmp_path.iterdir()) == [final]
 
@@ -39,31 +38,57 @@ def test_it_replaces_what_was_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
 def test_an_error_leaves_what_was_there(tmp_path: Path, error: type[BaseException]) -> None:
     final = tmp_path / "data"
-    with staged_directory(final) as staged:
-        (staged / "a").write_text("1")
-    with pytest.raises(error), staged_directory(final) as staged:
-        (staged / "b").write_text("2")
+    final.mkdir()
+    (final / "a").write_text("1")
+    with pytest.raises(error), staged(final, is_directory=True) as part:
+        (part / "b").write_text("2")
         raise error
     assert [path.name for path in final.iterdir()] == ["a"]
     assert list(tmp_path.iterdir()) == [final]
 
 
-def test_two_writers_at_a_time_are_refused(tmp_path: Path) -> None:
-    final = tmp_path / "data"
-    with staged_directory(final) as staged:
-        (staged / "a").write_text("1")
-        busy = pytest.raises(DataError, match="another prepare is writing here; wait for it to end")
-        with busy, staged_directory(final):
+def test_work_directory_refuses_a_second_process(tmp_path: Path) -> None:
+    with work_directory(tmp_path / "work", "works") as work:
+        (work / "a").write_text("1")
+        with pytest.raises(LockedError), work_directory(work, "works"):
             raise AssertionError("not reached")
-    assert (final / "a").read_text() == "1"
+        assert (work / "a").read_text() == "1"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_work_directory_keeps_what_an_interrupted_process_left(tmp_path: Path) -> None:
+    for name in ("lock", "a"):
+        (tmp_path / "work").mkdir(exist_ok=True)
+        (tmp_path / "work" / name).touch()
+    with pytest.raises(ZeroDivisionError), work_directory(tmp_path / "work", "works"):
+        assert 1 / 0
+    assert (tmp_path / "work" / "a").exists()
+
+
+def test_staged_puts_back_what_it_cannot_replace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    final, real = tmp_path / "data", Path.rename
+    final.mkdir()
+    (final / "a").write_text("1")
+
+    def full_at_the_second(path: Path, target: Path) -> Path:
+        return real(path, target) if target != final or final.exists() else full()
+
+    full_disk = pytest.raises(OSError, match="No space left")
+    with monkeypatch.context() as patch, full_disk, staged(final, is_directory=True):
+        patch.setattr(Path, "rename", full_at_the_second)
+    assert [path.name for path in tmp_path.iterdir()] == ["data.part.old"]
+    with pytest.raises(ZeroDivisionError), staged(final, is_directory=True):
+        assert 1 / 0
+    assert [path.name for path in tmp_path.iterdir()] == ["data"] and (final / "a").read_text() == "1"
 
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="file: cannot be written: "), staged_directory(tmp_path / "file" / "data"):
-        raise AssertionError("not reached")
-    with pytest.raises(DataError, match="data: cannot be written: No space left"), staged_directory(tmp_path / "data"):
-        raise OSError(28, os.strerror(28))
+    with pytest.raises(DataError, match="data: cannot be written: "), writing(tmp_path / "file" / "data"):
+        (tmp_path / "file" / "data").mkdir()
+    with pytest.raises(OSError, match="No space left") as caught, staged(tmp_path / "data"):
+        raise OSError(28, os.strerror(28), str(tmp_path / "data.part" / "a"))
+    assert caught.value.filename == str(tmp_path / "data" / "a")
 
 
 def full(*_: object, **__: object) -> Any:
@@ -96,13 +121,21 @@ def test_a_file_is_written_in_as_many_goes_as_it_takes(tmp_path, monkeypatch):
 
 def test_a_file_is_on_the_disk_before_it_gets_its_name_and_then_its_name_is(tmp_path, monkeypatch):
     assert steps_of(monkeypatch, lambda: replace_file(tmp_path / "f", "text")) == [
-        f"open {tmp_path.name}", "open f.part", "write f.part", "fsync f.part", "replace f.part f",
+        "open f.part", "write f.part", "open f.part", "fsync f.part", "rename f.part f", f"open {tmp_path.name}",
         f"fsync {tmp_path.name}", "unlink f.part",
     ]  # fmt: skip
     assert (tmp_path / "f").read_text() == "text"
 
 
-@pytest.mark.parametrize("function", ["write", "fsync", "replace"])
+def test_replace_file_leaves_a_directory_of_its_temporary_name(tmp_path: Path) -> None:
+    (tmp_path / "f.part").mkdir()
+    (tmp_path / "f.part" / "mine").touch()
+    with pytest.raises(OSError, match="directory"):
+        replace_file(tmp_path / "f", "text")
+    assert (tmp_path / "f.part" / "mine").exists()
+
+
+@pytest.mark.parametrize("function", ["write", "fsync", "rename"])
 def test_a_small_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch, function):
     (tmp_path / "f").write_text("before")
     with monkeypatch.context() as patch:
@@ -113,7 +146,7 @@ def test_a_small_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch, func
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("f", "before")]
 
 
-def test_what_is_read_is_not_written_over(tmp_path: Path) -> None:
+def test_inputs_are_not_overwritten(tmp_path: Path) -> None:
     read, other, link = tmp_path / "read", tmp_path / "other", tmp_path / "link"
     read.write_text("a\n")
     link.symlink_to(read)

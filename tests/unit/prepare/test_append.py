@@ -11,7 +11,7 @@ import pytest
 
 from folders import TEST, TRAIN, VALID, Folder, files
 from nmt.errors import DataError
-from nmt.files import staging
+from nmt.files import write
 from nmt.prepare.append import append
 from nmt.prepare.pipeline.work import Sizes
 
@@ -49,7 +49,7 @@ def add(place: Folder, **changes: Any) -> list[str]:
     return place.said
 
 
-def test_what_is_new_is_added_and_all_else_stays(place: Folder) -> None:
+def test_new_corpora_are_appended_and_the_rest_is_unchanged(place: Folder) -> None:
     before, manifest = place.content(), place.manifest()
     assert add(place)[0] == "train.1 more.de: 70 of 93 pairs added"
     assert pairs(place) == Counter([*FIRST, *NEW])
@@ -82,7 +82,7 @@ def test_an_addition_that_is_stopped_goes_on(place: Folder, monkeypatch: pytest.
     expected.prepare(sizes=SIZES)
     add(expected)
     before = place.content()
-    monkeypatch.setattr(staging, "KEPT_AFTER", 0.0)
+    monkeypatch.setattr(write, "KEPT_AFTER", 0.0)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("nmt.prepare.append.encode_text", interrupt)
         add(place)
@@ -114,13 +114,13 @@ def test_a_development_set_that_was_split_off_stays(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"data__train": [files("train")]}, "has all 1 corpora of data.train; put new ones at its end"),
+        ({"data__train": [files("train")]}, "no new corpora; append them to the end of data.train"),
         ({"data__train": [files("more"), files("train")]}, "nothing else may change: data.train.0.files.de was"),
         ({"data__max_chars": 50}, "nothing else may change: data.max_chars was 1000, is 50"),
         ({"tokenizer__vocab_size": 300}, "nothing else may change: tokenizer.vocab_size was 400, is 300"),
     ],
 )
-def test_what_cannot_be_added(place: Folder, changes: dict[str, Any], message: str) -> None:
+def test_invalid_appends_are_rejected(place: Folder, changes: dict[str, Any], message: str) -> None:
     before = place.content()
     with pytest.raises(DataError) as caught:
         add(place, **changes)

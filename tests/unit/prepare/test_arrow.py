@@ -183,7 +183,7 @@ def test_files_are_copied_only_if_needed_and_closed(tmp_path: Path, monkeypatch:
 def test_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmt.prepare.formats.arrow.tempfile.TemporaryFile", lambda: Path("/dev/full").open("w+b", 0))  # noqa: SIM115
     assert problem(read_parquet, b"x" * 10) == (
-        "f: cannot be copied to a temporary file: [Errno 28] No space left on device; TMPDIR is the folder for it"
+        "f: cannot be copied to a temporary file: [Errno 28] No space left on device; set TMPDIR to use another folder"
     )
 
 

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.config import DataConfig, Source
+from nmt.config import DataConfig
+from nmt.config.source import TrainFiles
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.counts import CHARS, RATIOS, CleanReport, Lengths
 from nmt.prepare.pairs import SentencePair
 
-FILES = Source(files={"de": "a.de", "en": "a.en"})
+FILES = TrainFiles(files={"de": "a.de", "en": "a.en"})
 CONFIG = DataConfig(direction="de-en", train=[FILES], valid=FILES, max_chars=12, max_ratio=2.0)
 TEXTS = st.text(st.sampled_from("ab \x00ß"), max_size=14)
 PAIRS = st.lists(st.tuples(TEXTS, TEXTS), max_size=60)

@@ -16,7 +16,7 @@ from nmt.errors import DataError
 from nmt.files.write import Lock
 from nmt.prepare import download as http
 from nmt.prepare import download as module
-from nmt.prepare.download import cache_folder, cached, download
+from nmt.prepare.download import cache_folder, cached, fetch
 
 TEXT = b"".join(b"line %d\n" % number for number in range(2000))
 SHA = hashlib.sha256(TEXT).hexdigest()
@@ -33,8 +33,13 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
         yield site
 
 
+def download(url: str, to: Path, sha256: str | None = None) -> Path:
+    fetch(url, to, sha256)
+    return to
+
+
 def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if path.suffix != ".lock")
+    return sorted(path.name for path in folder.iterdir())
 
 
 def test_a_file_is_downloaded(site: Site, tmp_path: Path) -> None:
@@ -104,7 +109,7 @@ def test_a_file_that_was_changed_meanwhile_starts_again(keeps_promises: bool, si
 
 
 @pytest.mark.parametrize("changes", [{"url": "http://other/a.txt"}, {"total": "many"}, {"validator": None}])
-def test_what_is_of_another_file_is_not_continued(changes: dict[str, object], site: Site, tmp_path: Path) -> None:
+def test_part_of_another_file_is_not_continued(changes: dict[str, object], site: Site, tmp_path: Path) -> None:
     left(tmp_path, site, TEXT[:50], **changes)
     assert download(f"{site.url}/a.txt", tmp_path / "a").read_bytes() == TEXT
     assert site.requests == ["/a.txt"]
@@ -139,7 +144,7 @@ def test_a_wrong_checksum_is_refused(site: Site, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", [400, 403, 404, 410])
-def test_what_cannot_succeed_is_not_tried_again(code: int, site: Site, tmp_path: Path) -> None:
+def test_permanent_failures_are_not_retried(code: int, site: Site, tmp_path: Path) -> None:
     site.troubles = [Status(code)]
     with pytest.raises(DataError, match=rf"^{site.url}/a.txt: the server answers {code} [A-Z]"):
         download(f"{site.url}/a.txt", tmp_path / "a")
@@ -147,7 +152,7 @@ def test_what_cannot_succeed_is_not_tried_again(code: int, site: Site, tmp_path:
 
 
 @pytest.mark.parametrize("code", [429, 500, 502, 503, 504])
-def test_what_may_succeed_is_tried_again(
+def test_temporary_failures_are_retried(
     code: int, site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     site.troubles = [Status(code), Status(code, {"Retry-After": "0"})]
@@ -255,7 +260,7 @@ def test_a_url_may_have_other_letters(site: Site, tmp_path: Path) -> None:
 def test_a_host_that_does_not_answer(tmp_path: Path) -> None:
     with serve_files() as gone:
         pass
-    with pytest.raises(DataError, match=r"cannot be reached: connection refused$"):
+    with pytest.raises(DataError, match="cannot be reached: Connection refused; "):
         download(f"{gone.url}/a.txt", tmp_path / "a")
 
 
@@ -269,21 +274,18 @@ def test_a_full_disk_is_one_line(site: Site, tmp_path: Path, monkeypatch: pytest
     assert len(site.requests) == 1
 
 
-def test_two_at_once_take_turns(
-    site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(module, "_WAIT", 0.01)
+def test_two_at_once_take_turns(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     path = cached(f"{site.url}/a.txt").path
     path.unlink()
-    lock = Lock(path.with_name("a.txt.lock"), "downloads")
+    lock = Lock(path.parent, "downloads")
     timer = threading.Timer(0.6, lock.release)
     timer.start()
     assert cached(f"{site.url}/a.txt").path.read_bytes() == TEXT
     timer.join()
-    assert capsys.readouterr().err.count("a.txt: waiting; ") == 1
+    assert capsys.readouterr().err.count("waiting; ") == 1
 
 
-def test_what_is_in_the_cache_is_not_fetched_again(site: Site, tmp_path: Path) -> None:
+def test_cached_files_are_not_downloaded_again(site: Site, tmp_path: Path) -> None:
     first = cached(f"{site.url}/a.txt", SHA)
     assert first.path.read_bytes() == TEXT and first.sha256 == SHA and first.path.is_relative_to(tmp_path / "cache")
     assert cached(f"{site.url}/a.txt") == cached(f"{site.url}/a.txt", SHA.upper()) == first

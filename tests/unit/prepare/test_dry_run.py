@@ -43,7 +43,7 @@ def run(place: Folder, sample: int | None = None, **changes: Any) -> tuple[dict[
     return dict(report), said
 
 
-def test_it_tells_what_prepare_does(place: Folder) -> None:
+def test_dry_run_reports_what_prepare_does(place: Folder) -> None:
     changes = {"data__train": [files("train"), files("more")], "data__max_ratio": 2.0}
     dry, said = run(place)
     assert place.left() == set()
@@ -163,7 +163,7 @@ def test_a_corpus_that_splits_off_its_development_set(place: Folder) -> None:
     assert said[-2].endswith("not judged: pairs with too many pieces, and splitting off a development set")
 
 
-def test_what_would_stop_prepare_stops_it_too(place: Folder) -> None:
+def test_errors_of_prepare_stop_a_dry_run(place: Folder) -> None:
     place.write(valid=[])
     with pytest.raises(DataError, match=r"data\.valid: valid\.de is empty"):
         run(place)

@@ -39,7 +39,7 @@ def test_a_sample_is_bounded_and_spread_over_the_whole() -> None:
         assert all(len(tgt) == 300 for _, tgt in pairs)
 
 
-def test_corpora_the_right_way_round_are_not_told() -> None:
+def test_corpora_in_the_right_order_get_no_warning() -> None:
     assert told(train_0=TRAIN, valid=VALID, test_a=TEST) == []
     assert told(train_0=TRAIN, train_1=sentence_pairs(300, seed=9)) == []
     assert told(train_0=TRAIN) == []
@@ -48,7 +48,7 @@ def test_corpora_the_right_way_round_are_not_told() -> None:
     assert told(train_0=[(a, a + "!") for a, _ in TRAIN], valid=[(a, a + "?") for a, _ in VALID]) == []
 
 
-def test_what_has_hardly_any_words_is_not_told() -> None:
+def test_corpora_with_hardly_any_words_get_no_warning() -> None:
     """Of addresses the two sides differ by a word, and which one that is says little."""
     urls = [(f"https://example.org/page{n}", f"https://example.org/de/seite{n}") for n in range(50)]
     real = [(f"Sie sieht {n} Hunde und die große Seite", f"She sees {n} dogs and the large page") for n in range(50)]
@@ -56,7 +56,7 @@ def test_what_has_hardly_any_words_is_not_told() -> None:
     assert len(told(valid=real, train_0=other_way_round(real))) == 1
 
 
-def test_a_swapped_corpus_is_told_with_what_it_was_held_against() -> None:
+def test_warning_of_a_swapped_corpus_names_what_it_was_compared_with() -> None:
     (warning,) = told(train_0=TRAIN, train_1=other_way_round(TRAIN), valid=VALID, test_a=TEST)
     assert warning == (
         "data.train.1 (train.1.txt): de and en look swapped: 100% of its pairs fit data.valid (valid.txt) better the "
@@ -73,12 +73,12 @@ def test_where_most_say_so_the_development_set_is_what_is_swapped() -> None:
     assert warning.startswith("data.valid (valid.txt): de and en look swapped: 100% of its pairs fit data.train.0 ")
 
 
-def test_of_a_few_pairs_nothing_is_said() -> None:
+def test_a_few_pairs_get_no_warning() -> None:
     assert told(train_0=other_way_round(TRAIN[:19]), valid=VALID) == []
     assert len(told(train_0=other_way_round(TRAIN[:20]), valid=VALID)) == 1
 
 
-def test_a_side_in_another_script_is_told() -> None:
+def test_a_side_in_another_script_gets_a_warning() -> None:
     (warning,) = told(train_0=TRAIN, train_1=RUSSIAN, valid=VALID)
     assert warning == (
         "data.train.1 (train.1.txt): most letters of the de side are Cyrillic, where Latin is expected; check its files"
@@ -92,7 +92,7 @@ def test_a_side_in_another_script_is_told() -> None:
     assert told(("aa", "bb"), train_0=GREEK, train_1=RUSSIAN) == []  # nobody knows which is right
 
 
-def test_kana_and_wide_letters_are_of_their_scripts() -> None:
+def test_kana_and_wide_letters_belong_to_their_scripts() -> None:
     katakana = [(f"Server number {n}", "サーバーのデータベースｻｰﾊﾞｰ人々") for n in range(40)]
     assert told(("en", "ja"), train_0=katakana) == []
     (warning,) = told(("en", "ja"), train_0=other_way_round(katakana))

@@ -42,7 +42,7 @@ def test_both_orders_of_the_pair_are_asked_for(opus: Opus) -> None:
     assert len(find_corpora(PAIR)) == 2
 
 
-def test_what_is_of_another_kind_is_left_out(opus: Opus) -> None:
+def test_files_of_another_kind_are_left_out(opus: Opus) -> None:
     good = opus.entries[1]
     others = ({"preprocessing": "xml"}, {"target": ""}, {"source": "en"}, {"target": "fr"})
     bare = {key: good[key] for key in ("corpus", "version", "url")}
@@ -176,7 +176,7 @@ def test_damaged_archives(tmp_path: Path) -> None:
         path.write_bytes(damaged)
         assert refused(path).startswith("not readable as zip: ")
     path.write_bytes(whole[:2000] + b"xxxxxxxx" + whole[2008:])
-    assert refused(path).startswith("not readable as zip: ")
+    assert "a.zip/a.de: not readable as zip" in refused(path)
     encrypted = bytearray(whole)
     for place in (whole.find(b"PK\x01\x02") + 8, 6):
         encrypted[place] |= 1
@@ -186,8 +186,8 @@ def test_damaged_archives(tmp_path: Path) -> None:
 
 
 def test_bombs_are_not_read(tmp_path: Path) -> None:
-    path = written(tmp_path, {"a.de": "\n" * 3_000_000, "a.en": "\n"})
-    assert "a.de expands from 2," in refused(path) and refused(path).endswith("to 3,000,000 bytes, as no text does")
+    path = written(tmp_path, {"a.de": "\n" * 30_000_000, "a.en": "\n"})
+    assert "that unpack to 30,000,001" in refused(path)
 
 
 def test_the_site_is_not_asked_without_need(opus: Opus) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from nmt.config import Config, Source
+from nmt.config import Config
 from nmt.config.load import check_config
+from nmt.config.source import TrainFiles, TrainPath
 from nmt.errors import ConfigError, DataError
 from nmt.prepare.pairs import Units
 from nmt.prepare.prepare import prepare
@@ -93,15 +94,15 @@ def test_a_file_that_changes_or_comes_is_noticed(folder: Path) -> None:
 
 
 def test_a_development_set_has_its_skipped_units_counted_too(folder: Path) -> None:
-    tree = config(folder).data.model_copy(update={"valid": Source(path="memories/a.tmx")})
+    tree = config(folder).data.model_copy(update={"valid": TrainPath(path="memories/a.tmx")})
     prepare(config(folder).model_copy(update={"data": tree}), folder / "data", echo=lambda _: None)
     manifest = json.loads((folder / "data" / "manifest.json").read_bytes())
     assert manifest["sources"]["valid"]["skipped"] == {"no text in en": 1}
     assert manifest["sources"]["valid"]["read"] == 90
 
 
-def test_what_is_read_twice_is_counted_once(folder: Path) -> None:
-    source = open_source(Source(path="memories/a.tmx"), ("de", "en"), folder)
+def test_files_read_twice_are_counted_once(folder: Path) -> None:
+    source = open_source(TrainPath(path="memories/a.tmx"), ("de", "en"), folder)
     assert list(source.pairs()) == list(source.pairs())
     assert source.units.skipped == {"no text in en": 1}
 
@@ -116,8 +117,8 @@ def test_parts_are_read_independently(folder: Path) -> None:
         ({"path": ".", "members": "*.tmx"}, 1),
         ({"path": "table.tsv.gz", "columns": {"de": "2", "en": "1"}}, 1),
     ):
-        source = open_source(Source(**settings), ("de", "en"), folder)  # type: ignore[arg-type]
-        parts = [Source.model_validate(json.loads(part.model_dump_json())) for part in source.parts]
+        source = open_source(TrainPath(**settings), ("de", "en"), folder)  # type: ignore[arg-type]
+        parts = [TrainPath.model_validate(json.loads(part.model_dump_json())) for part in source.parts]
         units = Units()
         pairs = [pair for part in parts for pair in read_part(part, ("de", "en"), folder, units)]
         assert len(parts) == n_parts and len(pairs) >= 60
@@ -126,18 +127,18 @@ def test_parts_are_read_independently(folder: Path) -> None:
 
 
 def test_a_recipe_in_another_folder_finds_the_files(folder: Path) -> None:
-    moved = config(folder).data.model_copy(update={"valid": Source(path="memories/a.tmx")})
+    moved = config(folder).data.model_copy(update={"valid": TrainPath(path="memories/a.tmx")})
     paths = [source.path for source in rooted(config(folder).model_copy(update={"data": moved})).data.train]
     assert paths == [str(folder / name) for name in ("memories/*.tmx", "agency.zip", "table.tsv.gz", "rows.jsonl")]
-    files = Source(files={"de": "a.de", "en": "https://host/a.en"}, score="a.scores")
-    others = [files, Source(path="https://host/a.tmx"), Source(path="a.tsv", score="bicleaner")]
-    moved = config(folder).data.model_copy(update={"valid": Source(path="memories/a.tmx"), "train": others})
+    files = TrainFiles(files={"de": "a.de", "en": "https://host/a.en"}, score="a.scores")
+    others = [files, TrainPath(path="https://host/a.tmx"), TrainPath(path="a.tsv", score="bicleaner")]
+    moved = config(folder).data.model_copy(update={"valid": TrainPath(path="memories/a.tmx"), "train": others})
     first, second, third = rooted(config(folder).model_copy(update={"data": moved})).data.train
     assert first.files == {"de": str(folder / "a.de"), "en": "https://host/a.en"}
     assert (first.score, second.path, third.score) == (str(folder / "a.scores"), "https://host/a.tmx", "bicleaner")
 
 
-def test_what_cannot_be_read_leaves_nothing(folder: Path) -> None:
+def test_unreadable_sources_leave_nothing_behind(folder: Path) -> None:
     (folder / "memories" / "a.tmx").write_text(tmx(PAIRS)[:-300], encoding="utf-8")
     with pytest.raises(DataError, match=r"a\.tmx: tu \d+ \(line \d+\): broken XML"):
         prepare(config(folder), folder / "data", echo=lambda _: None)
@@ -149,11 +150,9 @@ def test_what_cannot_be_read_leaves_nothing(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"files": {"de": "a", "en": "b"}}, "give exactly one of files, path, opus and hub"),
-        ({"paths": ["a.parquet"]}, "paths and stream are only available with hub"),
+        ({"files": {"de": "a", "en": "b"}}, "exactly one of files, path, opus and hub"),
+        ({"paths": ["a.parquet"]}, "paths: only available with hub"),
         ({"column": "x", "columns": {"de": "a", "en": "b"}}, "give column or columns, not both"),
-        ({"path": None, "files": {"de": "a", "en": "b"}, "members": "*.tmx"}, "format and members"),
-        ({"path": None, "files": {"de": "a", "en": "b"}, "column": "x"}, "column and columns"),
         ({"format": "docx"}, "format: must be"),
     ],
 )

@@ -14,14 +14,14 @@ import pytest
 
 from folders import TRAIN, Folder, files
 from nmt.errors import DataError
-from nmt.files import staging
+from nmt.files import write
 from nmt.prepare.pipeline.work import SIZES, Sizes
 from nmt.prepare.prepare import prepare
 from nmt.tasks.perform import Done, Task
 from nmt.tasks.processes import InProcess
 
 MORE = [(f"{src} Ja.", tgt) for src, tgt in TRAIN[:60]] + [(src.lower(), tgt) for src, tgt in TRAIN[:20]] + TRAIN[:30]
-CLEAN: dict[str, Any] = {"near_duplicates": True, "max_sources": 1, "max_ratio_spread": 3.0, "repair_spaces": True}
+CLEAN: dict[str, Any] = {"near_duplicates": True, "max_ratio_spread": 3.0, "repair": ["spaces"]}
 SETTINGS: dict[str, Any] = {
     "data__train": [files("train"), {**files("more"), "repeat": 2}, {"path": "third.tsv"}],
     "data__valid": 10,
@@ -70,7 +70,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     """Stopped when all was done but the encoding."""
     with pytest.MonkeyPatch.context() as patch:
         place = place_in(tmp_path_factory.mktemp("stopped"), patch)
-        patch.setattr(staging, "KEPT_AFTER", 0.0)
+        patch.setattr(write, "KEPT_AFTER", 0.0)
         patch.setattr("nmt.prepare.pipeline.run.encode_parts", interrupt)
         with pytest.raises(KeyboardInterrupt):
             place.prepare(sizes=SMALL, **SETTINGS)
@@ -90,7 +90,7 @@ def pairs_of(place: Folder, split: str) -> list[tuple[str, str]]:
 def test_the_division_of_the_work_does_not_show(place: Folder, whole: Folder, sizes: Sizes) -> None:
     said, dropped = "\n".join(whole.said), whole.manifest()["splits"]["train"]["clean"]["dropped"]
     assert "warning: data.train.2: no pair is dropped as unusual length ratio: fewer than 100 pairs" in said
-    assert {"duplicate", "near_duplicate", "sources", "spread", "valid"} <= dropped.keys()
+    assert {"duplicate", "near_duplicate", "spread", "valid"} <= dropped.keys()
     assert place.prepare(sizes=sizes, **SETTINGS).replace(str(place.data), str(whole.data)) == said
     assert place.content() == whole.content()
     assert place.left() == whole.left() == {"data"}
@@ -154,7 +154,7 @@ def test_a_preparation_that_is_stopped_goes_on(place: Folder, monkeypatch: pytes
     everything = Stopping(10**6)
     prepare(place.config(**SETTINGS), place.data, echo=place.said.append, engine=everything, sizes=sizes)
     content = place.content()
-    monkeypatch.setattr(staging, "KEPT_AFTER", 0.0)
+    monkeypatch.setattr(write, "KEPT_AFTER", 0.0)
     place.data = place.folder / "stopped"
     begun: list[str] = []
     for _ in range(1000):
@@ -195,8 +195,8 @@ def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_what_was_done_with_other_files_or_settings_is_not_used(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "KEPT_AFTER", 0.0)
+def test_results_of_other_files_or_settings_are_not_reused(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write, "KEPT_AFTER", 0.0)
     for stop in (3, 25):
         with pytest.raises(KeyboardInterrupt):
             prepare(place.config(**SETTINGS), place.data, echo=place.said.append, engine=Stopping(stop), sizes=SMALL)
@@ -226,8 +226,8 @@ class Counting:
             self.stages.add(tasks[0].name.partition("/")[0])
 
 
-def test_what_cleaning_does_not_read_does_not_repeat_it(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "KEPT_AFTER", 0.0)
+def test_settings_unrelated_to_cleaning_do_not_repeat_it(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write, "KEPT_AFTER", 0.0)
     with monkeypatch.context() as patch:
         patch.setattr("nmt.prepare.pipeline.run.encode_parts", interrupt)
         with pytest.raises(KeyboardInterrupt):

@@ -83,7 +83,7 @@ def test_languages() -> None:
         assert read_bytes(read_po, header + text, columns=named) == expected
     for header in ("", HEADER.replace("Language: de", "Language: ")):
         assert error_of(read_po, header + text) == (
-            "F: no Language in its header; say which side is in which language: columns: {de: msgid, en: msgstr} or "
+            "F: no Language in its header; name the side of each language: columns: {de: msgid, en: msgstr} or "
             "the reverse"
         )
     assert "columns must be msgid and msgstr" in error_of(read_po, text, {"de": "0", "en": "1"})
@@ -129,7 +129,7 @@ _words = st.lists(st.sampled_from([*"abü日 \n\t\"\\#~[]'%", "word ", "msgid ",
 
 
 @given(st.lists(st.tuples(_words, _words, st.sampled_from(["", "fuzzy", "c-format"]), st.booleans()), max_size=5))
-def test_what_polib_writes(entries: list[tuple[str, str, str, bool]]) -> None:
+def test_files_written_by_polib_are_read(entries: list[tuple[str, str, str, bool]]) -> None:
     file = polib.POFile()
     file.metadata = {"Language": "de", "Content-Type": "text/plain; charset=UTF-8"}
     for source, target, flag, is_obsolete in entries:
@@ -165,7 +165,7 @@ def test_what_polib_writes(entries: list[tuple[str, str, str, bool]]) -> None:
         ('msgid "a"\nmsgstr "\udcff"\n', "line 8: not UTF-8, its charset"),
     ],
 )
-def test_what_is_no_message(text: str, problem: str) -> None:
+def test_invalid_messages_are_rejected(text: str, problem: str) -> None:
     assert problem in error_of(read_po, (HEADER + "#\n" + text).encode("utf-8", "surrogateescape"))
 
 

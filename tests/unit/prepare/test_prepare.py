@@ -153,7 +153,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     assert place.left() == set()
 
 
-def test_a_held_out_set_whose_sides_are_identical_is_told(place: Folder) -> None:
+def test_held_out_set_with_identical_sides_gets_a_warning(place: Folder) -> None:
     same = [("eins", "eins"), ("zwei", "zwei")]
     place.write(valid=same, test=same)
     said = place.prepare()
@@ -162,6 +162,13 @@ def test_a_held_out_set_whose_sides_are_identical_is_told(place: Folder) -> None
         "data.test.test (test.de): both sides are identical: is this one file with both languages?",
     ):
         assert f"warning: {warning}" in said and warning in place.manifest()["warnings"]
+
+
+@pytest.mark.parametrize("valid", [10, 0.1])
+def test_all_pairs_dropped_before_a_development_set_is_split_off(place: Folder, valid: float) -> None:
+    place.write(train=[("a", "")])
+    with pytest.raises(DataError, match="all 1 training pairs were dropped: empty side 1"):
+        place.prepare(data__valid=valid)
 
 
 def test_all_pairs_dropped_for_their_pieces(place: Folder) -> None:
@@ -210,7 +217,7 @@ def test_several_sources_each_with_its_counts(place: Folder) -> None:
         "train.1 more.de 152 140 12 duplicate 10, too long (pieces) 2",
         "train.2 last.de 2 1 1 duplicate 1",
     ]
-    assert f"samples of what was dropped, with corpus and line: splits.train.clean.samples in {place.data}/man" in said
+    assert f"examples of dropped pairs, with corpus and line: splits.train.clean.samples in {place.data}/man" in said
     assert place.corpus().split("train").n == 241
     assert place.corpus().split("train").text("de")[-1] == "eins"
     assert place.corpus().split("train").lengths("de").max() <= 60

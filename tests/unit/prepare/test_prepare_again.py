@@ -16,6 +16,7 @@ from nmt.errors import DataError
 from nmt.layout import DataDir, RunDir
 from nmt.prepare import prepare as module
 from nmt.prepare.recipe import check_replaceable
+from nmt.runs.info import RunInfo, write_info
 
 
 @pytest.fixture
@@ -63,10 +64,29 @@ def test_a_changed_config_is_named_and_prepared_again(place: Folder, changes: di
     assert place.left() == {"data"}
 
 
+@pytest.mark.parametrize("is_needed", [True, False])
+def test_directory_of_other_languages_or_of_a_run_is_replaced_only_by_force(place: Folder, is_needed: bool) -> None:
+    place.prepare()
+    before = place.content()
+    french = {"files": {"de": "train.de", "fr": "train.en"}}
+    changes: dict[str, Any] = {"direction": "de-fr", "data__train": [french], "data__valid": 0.1, "data__test": {}}
+    if is_needed:
+        run = RunDir(place.folder / "runs" / "trained")
+        run.path.mkdir(parents=True)
+        info = RunInfo(format=1, data_dir="", corpus=place.corpus().fingerprint, tokenizer="", precision="float32")
+        write_info(run, info)
+        changes = {"data__max_chars": 40}
+    changes["training__run_dir"] = str(place.folder / "runs" / "mine")
+    with pytest.raises(DataError, match=r"240 training pairs of de and en.*--force"):
+        place.prepare(**changes)
+    assert place.content() == before
+    assert "again: " in place.prepare(force=True, **changes)
+
+
 def test_a_setting_that_a_manifest_does_not_know_had_its_default(place: Folder) -> None:
     place.prepare()
     manifest = json.loads((place.data / "manifest.json").read_bytes())
-    del manifest["config"]["data"]["max_ratio"], manifest["config"]["data"]["valid"]["columns"]
+    del manifest["config"]["data"]["max_ratio"], manifest["config"]["data"]["valid"]["name"]
     (place.data / "manifest.json").write_text(json.dumps(manifest))
     assert "nothing to do" in place.prepare()
     assert "again: data.max_ratio was 4.0, is 3.0\n" in place.prepare(data__max_ratio=3.0)
@@ -127,7 +147,7 @@ def test_directory_that_holds_more_than_data_is_refused(
     check_replaceable(DataDir(Path("data")))
 
 
-def test_what_prepare_did_not_write_is_not_replaced(place: Folder) -> None:
+def test_files_that_prepare_did_not_write_are_not_replaced(place: Folder) -> None:
     place.data.mkdir()
     (place.data / "thesis.txt").write_text("years of work")
     with pytest.raises(

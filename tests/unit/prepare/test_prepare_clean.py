@@ -19,7 +19,7 @@ NOISE = [
 ]
 FAR = ("ein Hund und eine Katze und ein Pferd stehen im Garten", "a dog")
 CLEAN = {
-    "repair_encoding": True, "repair_entities": True, "repair_spaces": True, "same_numbers": True,
+    "repair": ["encoding", "entities", "spaces"], "drop": ["numbers"],
     "near_duplicates": True, "max_targets": 2, "max_ratio_spread": 6.0, "block_lists": {"de": "bad.de"},
 }  # fmt: skip
 
@@ -32,8 +32,8 @@ def place(tmp_path: Path) -> Folder:
     return place
 
 
-def test_what_is_dropped_and_repaired_is_counted_by_corpus(place: Folder) -> None:
-    train = [files("train"), files("noise") | {"name": "noise", "clean": {"same_numbers": False}}]
+def test_drops_and_repairs_are_counted_by_corpus(place: Folder) -> None:
+    train = [files("train"), files("noise") | {"name": "noise", "clean": {"drop": []}}]
     said = place.prepare(data__train=train, data__clean=CLEAN)
     first, second = (place.manifest()["sources"][f"train.{i}"] for i in range(2))
     assert first["dropped"] == {"spread": 1} and "repaired" not in first

@@ -22,7 +22,7 @@ from nmt.prepare.records import PreparedSplit
 from nmt.text.labels import Labels
 from tiny_corpus import tiny_settings, tiny_text
 
-PAIR_TASK: dict[str, object] = {"objective": "masked", "pair_task": True}
+PAIR_TASK: dict[str, object] = {"objective": "masked", "masked": {"pair_task": True}}
 
 
 @pytest.fixture
@@ -75,13 +75,13 @@ def split_record(folder: Path, name: str) -> dict[str, object]:
     return record
 
 
-def test_what_is_dropped(folder: Path) -> None:
+def test_texts_dropped_by_cleaning(folder: Path) -> None:
     """Identical pairs, and texts of the development and test sets, whatever their label; not what shares a label."""
     (text, label), other = TRAIN[0], {"neg": "pos", "pos": "neg"}
     (held_out, its), (tested, _) = VALID[0], TEST[0]
     odd = [(text, label), (text, other[label]), (held_out, other[its]), (tested, " pos "), ("pos", "pos"), ("x", "")]
     write_reviews(folder, "train", [*TRAIN, *odd, ("an  &amp; b", "a  &amp; b"), ("words " * 200, "pos")])
-    changes: dict[str, object] = {"clean": {"repair_entities": True, "repair_spaces": True}}
+    changes: dict[str, object] = {"clean": {"repair": ["entities", "spaces"]}}
     corpus, said = prepared(labelled_config(folder, data=changes))
     split = corpus.split("train")
     kept = [*TRAIN, odd[1], odd[4], ("an & b", "a  &amp; b")]
@@ -91,7 +91,7 @@ def test_what_is_dropped(folder: Path) -> None:
     assert "more than one label" not in prepared(labelled_config(folder, data={"clean": {"max_targets": 1}}))[1]
 
 
-def test_a_split_off_development_set_shares_texts_alone(folder: Path) -> None:
+def test_split_off_development_set_shares_no_texts_with_training(folder: Path) -> None:
     text, label = TRAIN[0]
     write_reviews(folder, "train", [*TRAIN, *((text, other) for other in ("neg", "pos") if other != label)])
     corpus, said = prepared(labelled_config(folder, data={"valid": 0.5}))
@@ -126,7 +126,7 @@ def test_files_with_numbers_and_names(folder: Path) -> None:
         prepared(labelled_config(folder, data={"train": [{"path": "plain.jsonl"}]}))
 
 
-def test_what_is_no_set_of_labels(folder: Path) -> None:
+def test_invalid_sets_of_labels_are_rejected(folder: Path) -> None:
     write_reviews(folder, "train", [(text, "pos") for text, _ in TRAIN])
     with pytest.raises(DataError, match=r"data\.train: only the label 'pos'"):
         prepared(labelled_config(folder))
@@ -159,15 +159,13 @@ def test_the_vocabulary_of_a_translation_corpus(folder: Path) -> None:
     ("section", "changes", "problem"),
     [
         ("data", {"direction": "label-en"}, "direction: labels must be the target: en-label, not label-en"),
-        ("data", {"clean": {"same_numbers": True}}, "clean.same_numbers: not available with en-label"),
-        ("data", {"clean": {"max_sources": 2}}, "clean.max_sources: not available with en-label"),
+        ("data", {"clean": {"drop": ["numbers"]}}, "clean.drop: numbers is not available with en-label"),
         ("data", {"max_ratio": 3.0}, "max_ratio: not available with en-label"),
         ("data", {"clean": {"block_lists": {"label": "x"}}}, "clean.block_lists: label is not text"),
         ("data", {"mono": {"label": [{"files": {"label": "x"}}]}}, "mono: label is not a language"),
         ("data", {"train": [{"opus": "Europarl"}]}, "train.0: opus contains translations, not labels"),
         ("training", {"both_directions": True}, "training.both_directions: not available with data.direction"),
-        ("training", PAIR_TASK, "training.pair_task: not available with data.direction: en-label"),
-        ("training", {"tgt_bpe_dropout": 0.1}, "training.tgt_bpe_dropout: not available with data.direction: en-label"),
+        ("training", PAIR_TASK, "training.masked.pair_task: not available with data.direction: en-label"),
         ("training", {"modifiers": {"typos": 0.1}}, "training.modifiers: not available with data.direction: en-label"),
     ],
 )
@@ -184,7 +182,7 @@ def test_settings_of_the_text_alone(folder: Path) -> None:
     """Are applied to it alone: labels are short, in capitals and of no script."""
     pairs = [(text, label.upper() * 5) for text, label in TRAIN]
     write_reviews(folder, "train", [*pairs, ("LOUD AND LOUDER STILL", "POS" * 5), ("совсем другое дело", "NEG" * 5)])
-    clean = {"shouted": True, "min_script": 0.5, "near_duplicates": True}
+    clean = {"drop": ["shouted"], "min_script": 0.5, "near_duplicates": True}
     corpus, said = prepared(labelled_config(folder, data={"clean": clean, "valid": 20, "test": {}}))
     assert corpus.split("train").n + corpus.split("valid").n == 240
     assert "all in capitals 1" in said and "script 1" in said

@@ -14,7 +14,7 @@ import pytest
 
 from folders import PAIRS, TEST, TRAIN, VALID, Folder, files
 from nmt.errors import DataError
-from nmt.files import staging
+from nmt.files import write as writing
 from nmt.prepare.append import append
 from nmt.prepare.dry_run import dry_run
 from nmt.prepare.pipeline import mono as stage
@@ -61,7 +61,7 @@ def test_text_ids_and_documents(place: Folder) -> None:
         corpus.mono("de")
 
 
-def test_what_is_reported(place: Folder) -> None:
+def test_report_of_monolingual_text(place: Folder) -> None:
     said = place.prepare(**MONO)
     assert [" ".join(line.split()) for line in said.split("\n")[1:7]] == [
         "train 240 240 0",
@@ -91,7 +91,7 @@ def test_what_is_reported(place: Folder) -> None:
     assert "Monolingual text" in page and "duplicate (2), line 23" in page
 
 
-def test_without_it_nothing_tells_of_it(place: Folder) -> None:
+def test_no_monolingual_text_leaves_no_trace_in_the_output(place: Folder) -> None:
     """All files are those of before there was `data.mono`."""
     place.prepare()
     assert [name for name, data in place.content().items() if b"mono" in data.replace(b"monospace", b"")] == []
@@ -241,12 +241,12 @@ def test_another_number_of_lines_in_the_manifest(place: Folder) -> None:
     manifest = place.manifest()
     manifest["mono"]["en"]["lines"] += 1
     (place.data / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    with pytest.raises(DataError, match="mono has another number of lines"):
+    with pytest.raises(DataError, match="mono has a different number of lines"):
         place.corpus().verify_mono("en")
 
 
-def test_what_was_done_is_not_done_again(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "KEPT_AFTER", 0.0)
+def test_finished_work_is_not_repeated(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "KEPT_AFTER", 0.0)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("nmt.prepare.prepare.encode_mono", interrupt)
         place.prepare(**MONO)
@@ -259,7 +259,7 @@ def test_what_was_done_is_not_done_again(place: Folder, monkeypatch: pytest.Monk
 
 
 def test_after_a_stop_another_text_is_learned_from(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "KEPT_AFTER", 0.0)
+    monkeypatch.setattr(writing, "KEPT_AFTER", 0.0)
     changes: dict[str, Any] = {"tokenizer__vocab_size": 600, "data__mono": {"en": [{"files": {"en": "one.txt"}}]}}
     write(place, "one.txt", [f"xylophone {n}" for n in range(30)])
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
@@ -298,7 +298,7 @@ def test_append_keeps_it_and_adds_none(place: Folder) -> None:
 def test_a_dry_run_leaves_it_out_and_says_so(place: Folder) -> None:
     said: list[str] = []
     dry_run(place.config(**MONO), echo=said.append)
-    assert said[-1] == "data.mono was not read: a dry run judges the training pairs alone"
+    assert said[-1] == "data.mono was not read: a dry run covers only the training pairs"
     dry_run(place.config(), echo=said.append)
     assert not said[-1].startswith("data.mono")
 

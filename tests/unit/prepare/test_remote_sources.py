@@ -90,7 +90,7 @@ def test_prepared_once_the_network_is_not_needed(
     assert "is up to date with 180 training pairs" in said.out  # to pin it changes nothing
     for sum_ in pin["sha256"].values() if isinstance(pin["sha256"], dict) else [pin["sha256"]]:
         assert f"{sum_}" in said.err
-    assert "to refuse any other content from now on, add " in said.err
+    assert "to reject any other content from now on, add " in said.err
     site.files.clear()
     shutil.rmtree(tmp_path / "data")
     n = len(site.requests)
@@ -99,7 +99,7 @@ def test_prepared_once_the_network_is_not_needed(
     assert recorded(tmp_path) == record
     assert not any(request.startswith("/api") for request in site.requests[n:]) or "opus" in kind
     assert len(site.requests) - n <= 2
-    assert "to refuse any other content" not in capsys.readouterr().err
+    assert "to reject any other content" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -134,17 +134,14 @@ def test_local_files_are_pinned_too(tmp_path: Path) -> None:
     [
         ({"path": "ftp://host/a.tmx"}, "ftp://host/a.tmx: only https:// and http:// URLs are supported"),
         ({"path": "https://me:secret@host/a.tmx"}, "host: the URL contains a password"),
-        (
-            {"path": "a.tmx", "sha256": "abc"},
-            "sha256: must be 64 hexadecimal digits, by language for files; found 'abc'",
-        ),
-        ({"path": "a.tmx", "sha256": {"de": "0" * 64}}, "sha256 must be text for path and opus"),
-        ({"files": {"de": "a", "en": "b"}, "sha256": "0" * 64}, "sha256 must be text for path and opus"),
+        ({"path": "a.tmx", "sha256": "abc"}, "sha256: must be 64 hexadecimal digits, found 'abc'"),
+        ({"path": "a.tmx", "sha256": {"de": "0" * 64}}, "sha256: must be text"),
+        ({"files": {"de": "a", "en": "b"}, "sha256": "0" * 64}, "sha256: must be a mapping"),
         ({"files": {"de": "a", "en": "b"}, "sha256": {"fr": "0" * 64}}, "sha256: must name de and en, found fr"),
         ({"opus": "Talks/v1/x"}, "opus: must be a corpus, optionally with its version, such as Europarl/v8; found"),
-        ({"opus": "Talks", "hub": "a/b", "paths": ["a.jsonl"]}, "give exactly one of files, path, opus and hub"),
-        ({"opus": "Talks", "column": "translation"}, "column and columns are only available with path and hub"),
-        ({"path": "a.tmx", "stream": True}, "paths and stream are only available with hub"),
+        ({"opus": "Talks", "hub": "a/b", "paths": ["a.jsonl"]}, "exactly one of files, path, opus and hub"),
+        ({"opus": "Talks", "column": "translation"}, "column: only available with path and hub"),
+        ({"path": "a.tmx", "stream": True}, "stream: only available with hub"),
         ({"path": "a.tmx", "pairs": 0}, "pairs: must be at least 1"),
     ],
 )

@@ -49,7 +49,7 @@ def report(text: str = "ein Satz", *, n_corpora: int = 2, **changes: object) -> 
 
 
 @pytest.mark.parametrize("n_corpora", [1, 2])
-def test_what_the_page_says(n_corpora: int) -> None:
+def test_content_of_the_page(n_corpora: int) -> None:
     page = ParsedPage(report_page(report(n_corpora=n_corpora)))
     read, kept = 12_345 * n_corpora, 9 * n_corpora
     for text in (
@@ -65,7 +65,7 @@ def test_what_the_page_says(n_corpora: int) -> None:
     assert len(charts) == (3 if n_corpora == 1 else 9)
 
 
-def test_what_a_dry_run_cannot_tell_is_said() -> None:
+def test_page_of_a_dry_run_names_its_limits() -> None:
     page = ParsedPage(report_page(report(kind="dry run", sample=1000, tokenizer=None, warnings=[])))
     assert "no data directory was written" in page.text
     assert "at most 1,000 pairs of each corpus" in page.text and "most duplicates are not seen" in page.text

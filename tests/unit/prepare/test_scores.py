@@ -15,6 +15,7 @@ import pytest
 from folders import TRAIN, Folder
 from nmt.config import Source
 from nmt.config.load import check_config
+from nmt.config.source import TrainFiles, TrainPath
 from nmt.errors import ConfigError, DataError
 from nmt.prepare.pairs import SentencePair
 from nmt.prepare.sources import open_source
@@ -110,7 +111,7 @@ def test_columns_that_are_not_there(name: str, score: str, problem: str, tmp_pat
 def test_formats_without_scores(tmp_path: Path) -> None:
     (tmp_path / "a.po").write_text('msgid ""\nmsgstr "Language: de"\n', encoding="utf-8")
     with pytest.raises(DataError, match=r"a\.po: PO has no scores; leave score out"):
-        list(open_source(Source(path="a.po", score="x"), ("de", "en"), tmp_path).pairs())
+        list(open_source(TrainPath(path="a.po", score="x"), ("de", "en"), tmp_path).pairs())
     with pytest.raises(ConfigError, match=r"valid\.score: only available for training corpora"):
         pair = {"files": {"de": "a", "en": "b"}}
         check_config({"data": {"direction": "de-en", "train": [pair], "valid": {**pair, "score": "c"}}}, "test")
@@ -123,12 +124,12 @@ def aligned(folder: Path, scores: bytes, kind: str) -> Source:
         with zipfile.ZipFile(folder / "a.zip", "w") as archive:
             for ending, text in {**texts, "scores": scores}.items():
                 archive.writestr(f"C.de-en.{ending}", text)
-        return Source(path="a.zip", format="moses", score="scores", name="c")
+        return TrainPath(path="a.zip", format="moses", score="scores", name="c")
     for language, text in texts.items():
         (folder / f"a.{language}").write_text(text, encoding="utf-8")
     name = "a.scores.gz" if kind == "gz" else "a.scores"
     (folder / name).write_bytes(gzip.compress(scores) if kind == "gz" else scores)
-    return Source(files={"de": "a.de", "en": "a.en"}, score=name, name="c")
+    return TrainFiles(files={"de": "a.de", "en": "a.en"}, score=name, name="c")
 
 
 @pytest.mark.parametrize("kind", ["plain", "gz", "moses"])
@@ -137,7 +138,7 @@ def test_a_file_of_scores(kind: str, tmp_path: Path) -> None:
     assert [pair.score for pair in opened.pairs()] == [1, 2, 3, -4, 5]
     assert ("score" in opened.record.files) == (kind != "moses")
     for scores, problem in (
-        (b"1\n2\nthree\n4\n5\n", "line 3: 'three', where a score, a number, is needed"),
+        (b"1\n2\nthree\n4\n5\n", "line 3: 'three', where a number is needed as score"),
         (b"1\n2\n3\n4\n", "has 5 lines, "),
         (b"1\n2\n3\n4\n5\n6\n", "scores 6: they must pair line by line"),
     ):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.config import Source
+from nmt.config.source import TrainFiles
 from nmt.errors import DataError
 from nmt.files.read import checksum
 from nmt.prepare.pairs import SentencePair
@@ -44,7 +44,7 @@ def aligned(folder: Path) -> list[tuple[str, str]]:
         (b"\n\n \n", ["", "", " "]),
     ],
 )
-def test_what_a_line_is(tmp_path: Path, data: bytes, lines: list[str]) -> None:
+def test_lines_end_at_line_feeds_only(tmp_path: Path, data: bytes, lines: list[str]) -> None:
     (tmp_path / "a.de").write_bytes(data)
     assert list(read_lines(tmp_path / "a.de")) == lines
 
@@ -69,12 +69,12 @@ def test_compressed_files_are_read(tmp_path: Path) -> None:
     assert list(read_lines(tmp_path / "a.de.gz")) == ["eins", "zwei"]
 
 
-@pytest.mark.parametrize(("n_de", "n_en"), [(3, 2), (2, 3), (0, 2), (2, 0), (1, 5000)])
+@pytest.mark.parametrize(("n_de", "n_en"), [(3, 2), (2, 3), (0, 2), (2, 0), (2, 5000)])
 def test_unequal_numbers_of_lines(tmp_path: Path, n_de: int, n_en: int) -> None:
     write(tmp_path, a_de=b"x\n" * n_de, a_en=b"x\n" * n_en)
     with pytest.raises(DataError) as caught:
         aligned(tmp_path)
-    assert str(caught.value) == f"a.de has {n_de} lines, a.en {n_en}: they must pair line by line (in {tmp_path})"
+    assert str(caught.value) == f"a.de has {n_de} lines, a.en {n_en:,}: they must pair line by line (in {tmp_path})"
 
 
 def test_unequal_files_of_two_folders_are_named_in_full(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_unequal_files_of_two_folders_are_named_in_full(tmp_path: Path) -> None:
     (tmp_path / "en" / "t").write_bytes(b"")
     with pytest.raises(DataError) as caught:
         list(read_aligned(tmp_path / "de" / "t", tmp_path / "en" / "t"))
-    assert str(caught.value) == f"{tmp_path}/de/t has 1 lines, {tmp_path}/en/t 0: they must pair line by line"
+    assert str(caught.value) == f"{tmp_path}/de/t has 1 line, {tmp_path}/en/t 0: they must pair line by line"
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_files_that_are_no_text(tmp_path: Path, data: bytes, message: str) -> No
 
 def test_missing_files_directories_and_broken_archives(tmp_path: Path) -> None:
     for read in (checksum, lambda path: list(read_lines(path))):
-        with pytest.raises(DataError, match=r"absent: no such file; check data\.root and files in the config"):
+        with pytest.raises(DataError, match=r"absent: no such file"):
             read(tmp_path / "absent")
         with pytest.raises(DataError, match="a directory, where a text file is needed"):
             read(tmp_path)
@@ -115,7 +115,7 @@ def test_missing_files_directories_and_broken_archives(tmp_path: Path) -> None:
         list(read_lines(tmp_path / "a.gz"))
     write(tmp_path, b_de=b"x")
     with pytest.raises(DataError, match=r"a\.gz: its name ends in \.gz, but it is not compressed with gzip; if "):
-        list(open_source(Source(files={"de": "b.de", "en": "a.gz"}), ("de", "en"), tmp_path).pairs())
+        list(open_source(TrainFiles(files={"de": "b.de", "en": "a.gz"}), ("de", "en"), tmp_path).pairs())
     (tmp_path / "cut.gz").write_bytes(gzip.compress(b"a\n" * 10_000)[:-9])
     with pytest.raises(DataError, match=r"cut\.gz: not readable as gzip after line \d+: it is cut off"):
         list(read_lines(tmp_path / "cut.gz"))
@@ -123,7 +123,7 @@ def test_missing_files_directories_and_broken_archives(tmp_path: Path) -> None:
 
 def test_a_source_of_files_can_be_read_twice_and_has_no_direction(tmp_path: Path) -> None:
     write(tmp_path, t_de=b"eins\nzwei\n", t_en=b"one\ntwo\n")
-    source = Source(files={"en": "t.en", "de": "t.de"}, name="numbers")
+    source = TrainFiles(files={"en": "t.en", "de": "t.de"}, name="numbers")
     opened = open_source(source, ("de", "en"), tmp_path)
     assert list(opened.pairs()) == [SentencePair("eins", "one", "numbers"), SentencePair("zwei", "two", "numbers")]
     assert list(opened.pairs()) == list(opened.pairs())

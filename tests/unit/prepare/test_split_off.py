@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from folders import PAIRS, TEST, TRAIN, Folder, files
-from nmt.config.fields import field_paths
 from nmt.config.load import changed_config, dump_config, load_config
+from nmt.config.messages import field_paths
 from nmt.errors import ConfigError, DataError
 from nmt.prepare import held_out as split_off
 from nmt.prepare.cleaning.grouping import pair_hash
@@ -63,7 +63,7 @@ def test_a_number_of_lines_is_at_most_a_tenth() -> None:
 
 
 def test_a_share_that_is_too_small_or_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(DataError, match=r"^data\.valid: none of 5 pairs is in a share of 1e-05 of them; take a larger"):
+    with pytest.raises(DataError, match=r"^data\.valid: a share of 1e-05 of 5 pairs is less than one pair"):
         drawn(1e-5, MANY[:5])
     monkeypatch.setattr(split_off, "MOST_LINES", 100)
     with pytest.raises(DataError, match=r"^data\.valid: a share of 0\.5 is more than 100 pairs of this text"):
@@ -118,7 +118,7 @@ def test_by_default_a_thousand_lines_but_at_most_a_tenth(place: Folder) -> None:
     assert "nothing to do" in place.prepare(data__valid=1000)
     assert "nothing to do" in place.prepare(direction="en-de", data__valid=1000)
     assert "again: data.valid was 1000, is 20" in place.prepare(data__valid=20)
-    assert "again: data.valid was 20, is {'files': {'de': 'valid.de'" in place.prepare()
+    assert "again: data.valid was 20, is {files: {de: 'valid.de'" in place.prepare()
     assert "again: data.valid was {" in place.prepare(data__valid=0.2)
 
 
@@ -163,7 +163,7 @@ def test_what_the_config_says_otherwise(override: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("valid", ["300", "0.01"])
-def test_it_is_dumped_and_loaded(tmp_path: Path, valid: str) -> None:
+def test_split_off_setting_survives_dump_and_load(tmp_path: Path, valid: str) -> None:
     config = load_config("sample.yaml", [f"data.valid={valid}"])
     path = tmp_path / "c.yaml"
     for comments in (False, True):

@@ -59,7 +59,7 @@ def test_good_text_is_not_suspected() -> None:
 def test_side_in_another_language_is_found(share: int) -> None:
     foreign = [CZECH[n % len(CZECH)] if n % share == 0 else de for n, (de, _) in enumerate(GOOD)]
     warning = next(each for each in found(lines_of(GOOD, foreign)) if "German" in each)
-    assert warning.startswith("data.train.0 (x.de), de: ") and "data.clean.language" in warning
+    assert warning.startswith("data.train.0 (x.de), de: ") and "data.clean.drop: [language]" in warning
     assert (f"{CZECH[0]!r}" in warning) and "line 1:" in warning
     if sys.modules.get("py3langid"):
         assert "Czech" in warning
@@ -93,7 +93,7 @@ def test_text_read_with_the_wrong_encoding_is_found(encoding: str, share: int) -
     umlauts = [f"Straße {n}: schön, größer und „gut“" for n in range(len(GOOD))]
     misread = [line.encode().decode(encoding, "ignore") if n % share == 0 else line for n, line in enumerate(umlauts)]
     (warning,) = [each for each in found(lines_of(GOOD, misread)) if "encoding" in each]
-    assert warning.startswith("data.train.0 (x.de), de: ") and "data.clean.repair_encoding" in warning
+    assert warning.startswith("data.train.0 (x.de), de: ") and "data.clean.repair: [encoding]" in warning
     assert not [each for each in found(lines_of(GOOD, umlauts)) if "encoding" in each]
 
 

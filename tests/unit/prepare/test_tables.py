@@ -193,7 +193,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r
 
 @settings(max_examples=30)
 @given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=10), st.sampled_from(",;|\t"))
-def test_what_is_written_is_read(rows: list[tuple[str, str]], delimiter: str) -> None:
+def test_written_tables_are_read_back(rows: list[tuple[str, str]], delimiter: str) -> None:
     wanted = [(a.strip(), b.strip()) for a, b in rows]
     file = StringIO()
     csv.writer(file, delimiter=delimiter, quoting=csv.QUOTE_ALL).writerows([("de", "en"), *rows])
@@ -247,7 +247,7 @@ def test_objects_without_text_are_skipped() -> None:
         (b'{"a": ' * 200_000, NAMED, "f: line 1: not JSON: nested too deeply; "),
         (b'{"a": ' + b"1" * 5000 + b"}", NAMED, "f: line 1: not JSON: Exceeds the limit"),
         (b'{"de-AT": "x", "de-DE": "x"}', NAMED, "f: line 1: 2 keys for de, de-AT, de-DE; write columns: {de: KEY, "),
-        (b'{"translation": "x"}', MAPPING, "f: line 1: translation is text, where an object from language to text"),
+        (b'{"translation": "x"}', MAPPING, "f: line 1: translation is text, where an object that maps"),
         (b'{"\\ud800\\n": "x"}\n{"b": 1}', NAMED, "f: no key for de in any of 2 objects; the first has the keys "
          "\\ud800; write columns: {de: KEY, en: KEY}, or column: KEY if that maps languages to text"),
         (b'{"de": "x"}', columns("de", "de.en"), "f: no key for en in any of 1 objects; the first has the keys de; "),

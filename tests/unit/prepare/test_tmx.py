@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import io
-import tracemalloc
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
 from nmt.errors import DataError
 from nmt.prepare.formats import xml
-from nmt.prepare.formats.xml import read_tmx
+from nmt.prepare.formats.xml import read_tmx, read_units
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import Layout, Units
 from reading import check_damaged, error_of, read_bytes
@@ -121,9 +121,7 @@ def test_encodings(encoding: str, is_declared: bool) -> None:
     if is_declared:
         data = data.replace("?>", f' encoding="{encoding.removesuffix("-sig")}"?>', 1)
     elif encoding in ("iso-8859-1", "cp1252"):
-        assert "tu 1 (line 4): broken XML (not well-formed (invalid token))" in error_of(
-            read_tmx, data.encode(encoding)
-        )
+        assert "tu 1 (line 4): broken XML (" in error_of(read_tmx, data.encode(encoding))
         return
     assert read_bytes(read_tmx, data.encode(encoding))[0] == [("größer", "x")]
 
@@ -168,41 +166,46 @@ def test_a_document_type_is_accepted_and_not_fetched() -> None:
 @pytest.mark.parametrize(
     ("doctype", "text", "message"),
     [
-        (
-            '[<!ENTITY a "x"><!ENTITY b "&a;&a;">]',
-            "&b;",
-            "before the first unit (line 2): its DOCTYPE defines the entity a",
-        ),
-        ('[<!ENTITY a SYSTEM "file:///etc/passwd">]', "&a;", "defines the entity a, which is refused as unsafe"),
-        ('[<!ENTITY % a SYSTEM "http://localhost/x"> %a;]', "", "defines the entity a"),
-        ('SYSTEM "tmx14.dtd"', "a&nbsp;b", "tu 1 (line 4): the entity &nbsp; is not defined"),
-        ("[" + "<!ELEMENT a ANY>" * 5000 + "]", "", "a DOCTYPE of more than 64 kB; remove it"),
+        ('[<!ENTITY a "x"><!ENTITY b "&a;&a;">]', "&b;", "its DOCTYPE defines entities"),
+        ('[<!ENTITY a SYSTEM "file:///etc/passwd">]', "&a;", "its DOCTYPE defines entities"),
+        ('[<!ENTITY % a SYSTEM "http://localhost/x"> %a;]', "", "its DOCTYPE defines entities"),
+        ('[<!-- ] --><!ENTITY a "x">]', "&a;", "its DOCTYPE defines entities"),
+        ('SYSTEM ">" [<!ENTITY a "x">]', "&a;", "before the first unit (line 2): broken XML"),
+        ('SYSTEM "tmx14.dtd"', "a&nbsp;b", "tu 1 (line 4): broken XML (Entity 'nbsp' not defined)"),
+        ("[" + "<!ELEMENT a ANY>" * 5000 + "]", "", "its DOCTYPE defines entities"),
     ],
 )
-def test_entities_are_refused(doctype: str, text: str, message: str) -> None:
-    data = memory(unit(("de", text), ("en", "x"))).replace("<tmx", f"<!DOCTYPE tmx {doctype}><tmx", 1)
-    assert message in error_of(read_tmx, data)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("before", ["", "<?a ?><!-- <tmx> -->"])
+def test_entities_are_refused(doctype: str, text: str, message: str, encoding: str, before: str) -> None:
+    data = memory(unit(("de", text), ("en", "x"))).replace("<tmx", f"{before}<!DOCTYPE tmx {doctype}><tmx", 1)
+    assert message in error_of(read_tmx, data.encode(encoding))
+
+
+def test_a_document_type_in_a_text_is_kept() -> None:
+    assert read_bytes(read_tmx, memory(unit(("de", "<![CDATA[<!DOCTYPE html>]]>"), ("en", "x"))))[0] == [
+        ("<!DOCTYPE html>", "x")
+    ]
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ("", "before the first unit (line 1): broken XML (no element found)"),
-        (
-            START + unit(("de", "a")) + unit(("de", "&#1;"), ("en", "")),
-            "tu 2 (line 5): broken XML (reference to invalid character number)",
-        ),
-        (START + unit(("de", "a")) + unit(("de", "a</hi>")), "tu 2 (line 5): broken XML (mismatched tag)"),
-        (START + unit(("de", "a")), "after tu 1 (line 5): broken XML (no element found)"),
-        (memory(unit(("de", "&uuml;"))), "tu 1 (line 4): broken XML (undefined entity)"),
-        (
-            "<html><body/></html>",
-            "before the first unit (line 1): its outermost element is <html>, where <tmx> is needed",
-        ),
-        (memory(unit(("de", "<a>" * 200))), "tu 1 (line 4): more than 100 elements inside each other"),
-        (START + "<a>" * 200, "more than 100 elements inside each other"),
-        (memory(unit(("de", "<ph/>" * 70_000))), "tu 1 (line 4): more than 65,536 elements in one"),
-        (memory(*[f"<a{i}/>" for i in range(20_000)]), "more than 16,384 different names"),
+        ("", "before the first unit (line 1): broken XML ("),
+        (" \n", "before the first unit (line 1): its outermost element is not <tmx>"),
+        (START + unit(("de", "a")) + unit(("de", "&#1;"), ("en", "")), "tu 2 (line 5): broken XML ("),
+        (START + unit(("de", "a")) + unit(("de", "a</hi>")), "tu 2 (line 5): broken XML ("),
+        (START + unit(("de", "a")), "after tu 1 (line 5): broken XML ("),
+        (START + unit(("de", "a")) + "<tu>\n<tuv>", "tu 2 (line 6): broken XML ("),
+        (memory(unit(("de", "a"))) + "<a/>", "after tu 1 (line 5): broken XML ("),
+        (memory(unit(("de", "&uuml;"))), "tu 1 (line 4): broken XML (Entity 'uuml' not defined)"),
+        (memory("<tu x:y='z'/>"), "broken XML (Namespace prefix x"),
+        ("<html><body/></html>", "before the first unit (line 1): its outermost element is not <tmx>"),
+        ("<tmx xmlns='a}b'><tu>", "tu 1 (line 1): broken XML ("),
+        ("<html><tmx><tu/></tmx></html>", "its outermost element is not <tmx>"),
+        (memory(unit(("de", "<a>" * 3000))), "tu 1 (line 4): broken XML ("),
+        (START + "<a>" * 3000, "before the first unit (line 4): broken XML ("),
+        (memory(unit(("de", "<ph/>" * 1_100_000))), "tu 1 (line 4): more than 32 MB or 1,048,576 tags"),
         (START.replace("?>", ' encoding="UTF-7"?>'), "the encoding utf-7 in its first line is not supported"),
         (START.replace("?>", ' encoding="punycode"?>'), "the encoding punycode in its first line is not supported"),
     ],
@@ -214,15 +217,12 @@ def test_broken_files(data: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("before", "repeated", "message"),
     [
-        (START + "<tu><tuv><seg>", b"long text\n", r"tu 1 \(line \d+\): a tu of more than 32 MB"),
-        (START + "<tu><tuv><seg a='", b"long text\n", r"tu 1 \(line \d+\): a tag or comment of more than 4 MB"),
-        (START + "<a b='", b"long text ", r"before the first unit \(line 4\): a tag or comment of more than 4 MB"),
-        (
-            START + unit(("de", "a")) + "<!--",
-            b"long text ",
-            r"after tu 1 \(line 5\): a tag or comment of more",
-        ),
-        ("<!DOCTYPE a [", b"<!ELEMENT b ANY>", r"before the first unit \(line 1\): a DOCTYPE of more than 64 kB"),
+        (START + "<tu><tuv><seg>", b"long text\n", r"tu 1 \(line 4\): more than 32 MB"),
+        (START + "<tu><tuv><seg a='", b"long text\n", r"tu 1 \(line 4\): more than 32 MB"),
+        (START + "<a b='", b"long text ", r"before the first unit \(line 1\): more than 32 MB"),
+        (START + unit(("de", "a")) + "<!--", b"long text ", r"after tu 1 \(line 4\): more than 32 MB"),
+        (START, b"<prop>a</prop>", r"before the first unit \(line 1\): .* 1,048,576 tags"),
+        ("<!DOCTYPE a [", b"<!ELEMENT b ANY>", r"before the first unit \(line 1\): its DOCTYPE"),
     ],
 )
 def test_text_without_end_is_given_up_in_bounded_memory(before: str, repeated: bytes, message: str) -> None:
@@ -241,20 +241,27 @@ def test_text_without_end_is_given_up_in_bounded_memory(before: str, repeated: b
     reading = read_tmx(Input("F", "tmx", lambda: nullcontext(stream)), Layout(("de", "en"), {}, None), Units())
     with pytest.raises(DataError, match=message):
         list(reading)
-    assert stream.left > (100 if "32 MB" in message else 230)
+    assert stream.left > 100
 
 
-def test_the_memory_does_not_grow_with_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xml, "_CHUNK_BYTES", 1 << 12)
-    peaks = []
-    for n in (200, 2000):
-        data = memory(*[unit(("de", f"Satz {i}"), ("en", f"sentence {i}")) for i in range(n)]).encode()
-        file = Input("F", "tmx", lambda data=data: nullcontext(io.BytesIO(data)))
-        tracemalloc.start()
-        assert sum(1 for _ in read_tmx(file, Layout(("de", "en"), {}, None), Units())) == n
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert peaks[1] < 1.5 * peaks[0]
+def test_the_memory_does_not_grow_with_the_file() -> None:
+    class Long(io.RawIOBase):
+        """Units in groups of their own, beside elements that are no units: 10 MB."""
+
+        left = 40
+
+        def read(self, size: int = -1) -> bytes:
+            self.left -= 1
+            if self.left == 39:
+                return START.encode()
+            return b"<group><note>a</note><tu><a/><b>text</b></tu></group>" * (size // 53) if self.left > 0 else b""
+
+    sizes = []
+    with pytest.raises(DataError, match="broken XML"):
+        for n, _ in enumerate(read_units(Input("F", "tmx", lambda: nullcontext(Long())), "tmx", frozenset({"tu"}))):
+            if n % 5000 == 0:
+                sizes.append(int(Path("/proc/self/statm").read_text().split()[1]) >> 8)  # MB
+    assert n > 150_000 and sizes[-1] < sizes[10] + 10
 
 
 def test_damaged_files_give_an_error_or_pairs_of_one_unit() -> None:

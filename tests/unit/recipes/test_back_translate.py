@@ -9,8 +9,8 @@ import pytest
 
 from command import Command
 from nmt import Translator
-from nmt.config import Source
 from nmt.config.load import dump_config, load_config
+from nmt.config.source import TrainFiles
 from nmt.data.corpus import read_manifest
 from nmt.layout import DataDir
 from nmt.recipes import directory
@@ -133,7 +133,7 @@ def test_input_that_does_not_fit_is_refused(folder: Path, nmt: Command) -> None:
     assert nmt("back-translate", *back, "out", "--how", "greedy").status == 0
     assert "search.sample was False, is True" in message(*back, "out")
     config = load_config(run / "config.yaml", ["data.direction=bb-aa"])
-    more = {"training": Source(files={lang: str(folder / "text" / f"train.{lang}") for lang in ("aa", "bb")})}
+    more = {"training": TrainFiles(files={lang: str(folder / "text" / f"train.{lang}") for lang in ("aa", "bb")})}
     changed = config.model_copy(update={"data": config.data.model_copy(update={"test": more})})
     Path("more.yaml").write_text(dump_config(changed), encoding="utf-8")
     another_test_set = message(*back, "out", "--how", "greedy", "--config", "more.yaml")

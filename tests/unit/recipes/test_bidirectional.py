@@ -74,7 +74,7 @@ def test_a_licence_that_is_stated_later_repeats_no_training(monkeypatch: pytest.
     assert both.is_finished()
 
 
-def test_what_stops_the_first_training_stops_the_command(nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupting_the_first_training_stops_the_command(nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     statuses, called = [75], list[list[str]]()
 
     def run_nmt(arguments: list[str]) -> int:

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 import sacrebleu
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from nmt.errors import DataError
 from nmt.evaluate.report import Subject
 from nmt.evaluate.robustness import (
+    CHANGES,
     COLUMNS,
     SAMPLES,
     Plan,
     Report,
     Signs,
     Text,
+    changed_line,
+    count_signs,
+    default_changes,
     make_variants,
     measure,
     render_json,
     render_text,
 )
+from nmt.text.constraints import protected
 
 SOURCES = ["Der Hund läuft.", "Die Katze schläft.", "Der Hund läuft.", "Zwei Hunde bellen laut.", "Ja"]
 REFERENCES = ["The dog runs.", "The cat sleeps.", "A dog is running.", "Two dogs bark loudly.", "Yes"]
@@ -112,15 +120,8 @@ def test_change_without_effect_is_skipped_and_noted() -> None:
     assert [variant.change for variant in variants] == [None, "upper_case"]  # of no effect at 5 %, but it has places
     report = Report(Subject(), 1, 1, plan, measure(text, variants, Translating()))
     assert report.notes == ("left out, because no line has a place for it: accents, typos",)
-    with pytest.raises(DataError, match=r"^test: typos, accents would change nothing in 1 lines$"):
+    with pytest.raises(DataError, match=r"^test: typos, accents would change none of 1 lines$"):
         make_variants(text, Plan(["typos", "accents"], [5], 1))
-
-
-def test_sample_is_spread_evenly() -> None:
-    sampled = TEXT.sampled(2)
-    assert (sampled.sources, sampled.references) == ([SOURCES[0], SOURCES[2]], [REFERENCES[0], REFERENCES[2]])
-    assert list(sampled.numbers) == [1, 3]
-    assert list(TEXT.sampled(9).numbers) == [1, 2, 3, 4, 5]
 
 
 def test_table_and_json() -> None:
@@ -145,3 +146,184 @@ def test_table_and_json() -> None:
         "chrf_kept_interval": [pytest.approx(100)] * 2, "bleu": told["rows"][0]["bleu"],
         "consistency": pytest.approx(100), "empty": 0, "copied": 0, "repeated": 0, "length": 0,
     }  # fmt: skip
+
+
+# --- Signs of translations that went wrong ---
+
+
+def signs(source: str, translation: str, reference: str, languages: tuple[str, str] = ("de", "en")) -> Signs:
+    return count_signs([source], [translation], [reference], languages)
+
+
+NOTHING = Signs(0, 0, 0, 0)
+LONG = "one two three four five six seven eight"
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "reference", "expected"),
+    [
+        ("Guten Tag", "Good day", "Good day", NOTHING),
+        ("Guten Tag", " ", "Good day", Signs(1, 0, 0, 0)),
+        ("Guten Tag", "Guten Tag ", "Good day", Signs(0, 1, 0, 0)),
+        ("Berlin", "Berlin", "Berlin", NOTHING),
+        ("Hallo", "no no no no no", "no no no no no", NOTHING),
+        ("Hallo", "no no no no no no", "no no no no no", Signs(0, 0, 1, 0)),
+        ("nein nein nein nein", "no no no no no no", "no no no no no", Signs(0, 0, 1, 0)),
+        ("nein nein nein nein nein", "no no no no no no", "no no no no no", NOTHING),
+        ("Hallo", " ".join([LONG] * 3), " ".join([LONG] * 3), Signs(0, 0, 1, 0)),
+        ("Hallo", " ".join([LONG] * 2), " ".join([LONG] * 2), NOTHING),
+        ("abc", "x" * 10, "y" * 20, NOTHING),
+        ("abc", "x" * 9, "y" * 20, Signs(0, 0, 0, 1)),
+        ("abc", "x" * 40, "y" * 20, NOTHING),
+        ("abc", "x" * 41, "y" * 20, Signs(0, 0, 0, 1)),
+        ("", "", "", NOTHING),
+        ("abc", "abc", "", NOTHING),
+        ("", "x", "y" * 9, NOTHING),
+    ],
+)
+def test_signs_of_one_translation(source: str, translation: str, reference: str, expected: Signs) -> None:
+    assert signs(source, translation, reference) == expected
+
+
+def test_repetition_counts_characters_without_spaces() -> None:
+    repeated = "我喜欢茶" * 3
+    assert signs("Ich mag Tee", repeated, repeated, ("de", "zh")).repeated == 1
+    assert signs("Ich mag Tee", repeated, repeated, ("de", "en")).repeated == 0
+    assert signs("我喜欢茶", "tea " * 6, "tea " * 6, ("zh", "en")).repeated == 1
+    assert signs(repeated, "tea " * 6, "tea " * 6, ("zh", "en")).repeated == 0
+
+
+def test_signs_are_summed_over_lines() -> None:
+    counted = count_signs(["a", "b", "c", "d"], ["", "b", "", "x"], ["w", "x", "y", "z"], ("de", "en"))
+    assert counted == Signs(empty=2, copied=1, repeated=0, length=0)
+
+
+# --- Changes of source lines: where they have a place, what they leave alone, and how the rat ---
+
+
+LINE = "Der Hund „Rex“ läuft schnell - sehr SCHNELL - über 3,50 m, don't you? www.ex.de/Über"
+
+
+def everywhere(change: str, line: str, language: str = "de", seed: int = 1) -> str:
+    """The line, changed at all places."""
+    return changed_line(line, language, change, [1.0], seed)[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ("upper_case", "DER HUND „REX“ LÄUFT SCHNELL - SEHR SCHNELL - ÜBER 3,50 M, DON'T YOU? www.ex.de/Über"),
+        ("lower_case", "der hund „rex“ läuft schnell - sehr schnell - über 3,50 m, don't you? www.ex.de/Über"),
+        ("title_case", "Der Hund „Rex“ Läuft Schnell - Sehr SCHNELL - Über 3,50 M, Don't You? www.ex.de/Über"),
+        ("punctuation_removed", "Der Hund Rex läuft schnell sehr SCHNELL über 3,50 m don't you www.ex.de/Über"),
+        ("umlauts", "Der Hund „Rex“ laeuft schnell - sehr SCHNELL - ueber 3,50 m, don't you? www.ex.de/Über"),
+        ("accents", "Der Hund „Rex“ lauft schnell - sehr SCHNELL - uber 3,50 m, don't you? www.ex.de/Über"),
+    ],
+)
+def test_change_at_full_rate(change: str, expected: str) -> None:
+    assert everywhere(change, LINE) == expected
+
+
+def test_punctuation_changes_to_an_alternative() -> None:
+    seen = {everywhere("punctuation_changed", "„Ja“, e-mail - gut. Was?", seed=seed) for seed in range(60)}
+    for start, middle in zip("„“,-.", ("Ja", "", " e-mail ", " gut", " Was?"), strict=True):
+        assert start and all(middle in line for line in seen)
+    assert not any(mark in line for line in seen for mark in ("„Ja", "Ja“", ", e", " - ", "gut."))
+    assert {line[-8:-5] for line in seen} == {"ut!", "ut…"}
+    assert everywhere("punctuation_changed", "你好，世界。", "zh") in {
+        f"你好{a}世界{b}" for a in "、；：" for b in "！…"
+    }
+    assert everywhere("punctuation_changed", "Wait... what?!") == "Wait... what?…"
+
+
+@pytest.mark.parametrize(
+    ("change", "language", "line", "expected"),
+    [
+        ("umlauts", "de", "ÄPFEL Äpfel STRAẞE Maß Ö", "AEPFEL Aepfel STRASSE Mass Oe"),
+        ("umlauts", "de", "u\u0308ber", "ueber"),
+        ("accents", "fr", "ŒUVRE cœur Été naïve ÇA", "OEUVRE coeur Ete naive CA"),
+        ("accents", "pl", "łódź Đà", "lodz Da"),
+        ("accents", "el", "καλημέρα", "καλημερα"),
+        ("accents", "ru", "мой ёж, мои\u0306", "мой ёж, мои\u0306"),
+        ("accents", "ko", "한국어", "한국어"),
+        ("upper_case", "tr", "iyi ılık", "İYİ ILIK"),
+        ("upper_case", "zh", "我喜欢 abc 茶", "我喜欢 ABC 茶"),
+        ("lower_case", "ka", "თბილისი", "თბილისი"),
+        ("punctuation_removed", "fr", "Quoi ? L'eau, « oui » !", "Quoi L'eau « oui »".replace("« oui »", "oui")),
+        ("punctuation_removed", "zh", "你好，世界。", "你好世界"),
+        ("punctuation_removed", "en", "...", ""),
+        ("typos", "ja", "これはペンです。", "これはペンです。"),
+        ("typos", "en", "The cat is 1000 m up.", "The cat is 1000 m up."),
+    ],
+)
+def test_change_by_language_and_corner_cases(change: str, language: str, line: str, expected: str) -> None:
+    assert everywhere(change, line, language) == expected
+
+
+def test_typos_are_inside_words() -> None:
+    for seed in range(200):
+        wrong = changed_line("Katzen mögen einen Fisch", "de", "typos", [0.5], seed)[0]
+        assert [word[0] for word in wrong.split(" ")] == ["K", "m", "e", "F"]
+    # one of ten letters inside words, over many lines
+    lines = [f"Wanderer {i} bewundern Landschaften" for i in range(400)]
+    n_inside = sum(len(word) - 2 for word in ("Wanderer", "bewundern", "Landschaften")) * len(lines)
+    changed = [changed_line(line, "de", "typos", [0.1], 1)[0] for line in lines]
+    n_edits = sum(
+        sum(tag != "equal" for tag, *_ in difflib.SequenceMatcher(None, *pair, autojunk=False).get_opcodes())
+        for pair in zip(lines, changed, strict=True)
+    )
+    assert 0.07 < n_edits / n_inside < 0.14  # a swap may count as two, two in a row as one
+
+
+def test_rate_is_share_of_places() -> None:
+    lines = [f"eins {i} zwei drei vier" for i in range(1000)]
+    rates = [0.01, 0.05, 0.5]
+    variants = zip(*(changed_line(line, "de", "upper_case", rates, 7) for line in lines), strict=True)
+    for rate, changed in zip(rates, variants, strict=True):
+        n_changed = sum(word.isupper() for line in changed for word in line.split())
+        assert n_changed / 4000 == pytest.approx(rate, rel=0.25)
+
+
+WORDS_CHANGES = [
+    *LINE.split(),
+    "Straße",
+    "{name}",
+    "<b>",
+    "</b>",
+    "你好，",
+    "мой",
+    "école",
+    "İI",
+    "e\u0301",
+    "...",
+    "(",
+    "\u0301",
+]
+LINES = st.one_of(st.lists(st.sampled_from(WORDS_CHANGES), max_size=9).map(" ".join), st.text(max_size=30))
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@settings(max_examples=25, deadline=None)
+@given(line=LINES, seed=st.integers(0, 99))
+def test_change_depends_on_seed_and_line_and_grows_with_rate(change: str, line: str, seed: int) -> None:
+    rates = [0.0, 0.1, 0.3, 1.0]
+    changed = changed_line(line, "de", change, rates, seed)
+    assert changed[0] == line
+    assert changed == changed_line(line, "de", change, rates, seed)
+    assert changed[1:3] == changed_line(line, "de", change, rates[1:3], seed)
+    if changed[3] == line:
+        assert changed == [line] * 4
+    if change != "punctuation_removed" and "<" not in line:  # marks around a number may belong to it
+        assert all(protected(each) == protected(line) for each in changed) or not protected(line)
+
+
+def test_chosen_places_are_stable_across_versions() -> None:
+    assert changed_line("Zwei kleine Katzen schlafen auf dem warmen Sofa.", "de", "typos", [0.05, 0.2], 1) == [
+        "Zwei kleine Katzen schladen auf dem warmen Sofa.",
+        "Zwei klleine Kaatzrn schladen auf dem wramen Sofa.",
+    ]
+
+
+def test_default_changes_by_language() -> None:
+    assert set(CHANGES) - set(default_changes("de")) == {"accents"} == set(CHANGES) - set(default_changes("de_AT"))
+    assert set(CHANGES) - set(default_changes("den")) == {"umlauts"} == set(CHANGES) - set(default_changes("fr"))

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
 from command import Command
 from tiny_run import make, tiny_config, tiny_tokenizer, write_run
-
-SCRIPT = Path(sys.executable).with_name("nmt")
 
 
 @pytest.fixture
@@ -43,12 +40,3 @@ def test_a_value_of_another_kind(run: Path, name: str, changes: dict[str, object
     result = nmt("translate", "--run", run, "--input", run / "in")
     assert (result.status, result.err.count("\n"), result.out) == (2, 1, "")
     assert result.err.startswith(f"nmt: {path}: damaged: ")
-
-
-@pytest.mark.parametrize("name", ["run.json", "selected.json", "checkpoints/step-00000007/state.json"])
-def test_brackets_without_end(run: Path, name: str, nmt: Command) -> None:
-    (run / name).write_text("[" * 100_000)
-    (run / "in").write_text("mali\n")
-    result = nmt("translate", "--run", run, "--input", run / "in")
-    assert (result.status, result.err.count("\n"), result.out) == (2, 1, "")
-    assert f"{run / name}: " in result.err

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from command import Command
-from logged_run import GOLDEN, make_run, train, valid
+from logged_run import make_run, train, valid
 from nmt.errors import CheckpointError
 from nmt.files.write import Lock
 from nmt.runs.info import EnsembleMember, add_scores
-from nmt.runs.listing import Summary, newest_run, render_text, summarise, summarise_all
+from nmt.runs.listing import newest_run, render_text, summarise, summarise_all
 from nmt.runs.log import number, read_log
 from nmt.runs.state import state_text
 from scored_run import record
@@ -92,16 +92,6 @@ def test_whatever_is_written_is_activity(name: str, runs: Path) -> None:
     assert 100 <= time.time() - summarise(run).last_written < 200
 
 
-def test_columns_stand_under_each_other(runs: Path) -> None:
-    make_run(runs / "a", [train(7)])
-    make_run(runs / "a much longer name", [train(12_345), valid(12_345, 9.0)])
-    make_run(runs / "中文", [train(100)])
-    lines = render_text(summarise_all(runs)).splitlines()
-    ends = {line.index(" / 400") - line.count("中文") * -2 for line in lines[1:]}
-    assert len(ends) == 1
-    assert all(line == line.rstrip() for line in lines)
-
-
 def test_json_has_everything(nmt: Command, runs: Path) -> None:
     run = make_run(runs / "a", [train(100), valid(100, 12.5)], steps=[100], finished=100)
     os.utime(run.path, (0, 0))
@@ -134,22 +124,6 @@ def test_the_newest_score_of_a_test_set_is_shown(nmt: Command, runs: Path) -> No
     assert max(map(len, render_text([running]).splitlines())) <= 100
     (found,) = [each for each in json.loads(nmt("runs", "--json").out) if each["name"] != "b"]
     assert (found["test"]["split"], found["test"]["scores"][0]["value"]) == ("test_2016_flickr", 40.04)
-
-    add_scores(first, record("intl", notes=["lowercased"], scores=record().scores[1:]))
-    first.scores.write_bytes(first.scores.read_bytes() + b"damage\n")
-    result = nmt("runs")
-    assert "intl -" in result.out and "broken" not in result.out
-    assert result.err == f"nmt: {first.scores}: line 6 is skipped: damaged, or of another program or version\n"
-    add_scores(first, record(notes=["lowercased"]))
-    assert " test 31.2*  " in nmt("runs").out
-    first.scores.unlink()
-    first.scores.mkdir()
-    assert table(nmt("runs").out)["multi30k-de-en"][-1] == "scores.jsonl: cannot be read: Is a directory"
-
-
-def test_the_golden_run(nmt: Command) -> None:
-    result = nmt("runs", GOLDEN.path.parent)
-    assert table(result.out)["run"][:4] == ["finished", "400 / 400", "-", "-"]
 
 
 def test_a_running_one_names_its_holder(nmt: Command, runs: Path) -> None:
@@ -304,7 +278,7 @@ def test_what_is_no_number(value: object) -> None:
         (["runs/file"], "runs/file: no such directory; nmt train makes run directories, by default in runs/"),
         ([], "runs: no run directory here; make one with nmt train"),
         (["--json"], "runs: no run directory here; make one with nmt train"),
-        (["one"], "one: a run directory itself; name the directory that holds it"),
+        (["one"], "one: is a run directory; name the directory that contains it"),
     ],
 )
 def test_no_runs_is_one_line(arguments: list[str], message: str, nmt: Command, runs: Path) -> None:
@@ -345,23 +319,7 @@ def test_a_name_that_is_no_utf8(nmt: Command, runs: Path) -> None:
     assert json.loads(nmt("runs", "--json").out)[0]["name"] == os.fsdecode(b"caf\xe9")
 
 
-def test_a_clock_that_is_ahead(runs: Path) -> None:
-    run = make_run(runs / "a")
-    written(run.path, -1000)
-    assert render_text([summarise(run)]).endswith(" 0 s")
-
-
 # --- speed --------------------------------------------------------------------------------------
-
-
-def test_of_a_long_log_few_lines_are_parsed(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = make_run(runs / "a", [record for i in range(1, 501) for record in (train(i), valid(i, i / 10))][:-100])
-    parsed = []
-    loads = json.loads
-    monkeypatch.setattr("nmt.runs.log.json.loads", lambda text: parsed.append(text) or loads(text))
-    found = summarise(run)
-    assert isinstance(found, Summary) and (found.step, found.best_bleu) == (450, 45.0)
-    assert len(parsed) < 460  # run.json, the validations and the last line
 
 
 def test_the_time_of_a_run_is_that_of_its_last_checkpoint_if_that_is_later(runs: Path) -> None:
@@ -382,3 +340,45 @@ def test_the_newest_run_has_the_newest_checkpoint_not_the_newest_log_or_lock(run
     assert newest_run(runs) == runs / "new"
     os.utime(runs / "old" / "checkpoints")
     assert newest_run(runs) == runs / "old"
+
+
+# --- The learning curve of a run ---
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_row_per_validation_with_every_kind_of_weights(nmt: Command) -> None:
+    records = [
+        valid(100, 9.0, perplexity=9.0), valid(100, 8.0, "ema"), train(150),
+        valid(200, 9.0), valid(200, 9.5, "average", perplexity=9.5), {"kind": "valid", "step": 300, "bleu": "damaged"},
+    ]  # fmt: skip
+    make_run(Path("run"), records)
+    done = nmt("runs", "--curve", "run")
+    assert done.status == 0, done.err
+    assert done.out.splitlines() == [
+        "| minutes | steps | BLEU raw | moving average | mean of the last | chrF | perplexity |",
+        "|---|---|---|---|---|---|---|",
+        "| 1.0 | 100 | 9.0 | 8.0 |  | 18.0 | 9.00 |",
+        "| 2.0 | 200 | 9.0 |  | 9.5 | 19.0 | 9.50 |",
+    ]
+    first, last = json.loads(nmt("runs", "--curve", "run", "--json").out)
+    of_best = {"chrf": 18.0, "perplexity": 9.0, "accuracy": None}
+    assert first == {"step": 100, "minutes": 1.0, "bleu": {"raw": 9.0, "ema": 8.0}, **of_best}
+    assert last["bleu"] == {"raw": 9.0, "average": 9.5}
+
+
+def test_what_is_not_in_the_log_is_left_out(nmt: Command) -> None:
+    make_run(Path("run"), [{"kind": "valid", "step": 100, "bleu": 3}])
+    assert nmt("runs", "--curve", "run").out.splitlines()[2:] == ["|  | 100 | 3.0 |  |  |  |  |"]
+
+
+def test_runs_without_a_curve(nmt: Command) -> None:
+    make_run(Path("run"), [train(100)])
+    for run in ("none", "run"):
+        done = nmt("runs", "--curve", run)
+        assert (done.status, done.err) == (2, f"nmt: {run}: no run with a validation; nmt train makes one\n")
+    done = nmt("runs", "elsewhere", "--curve", "run")
+    assert done.status == 2 and "elsewhere and --curve run" in done.err

@@ -12,9 +12,8 @@ from models import tiny_model
 from nmt.config import TrainingConfig
 from nmt.errors import CheckpointError
 from nmt.layout import RunDir
-from nmt.runs.checkpoint import save_checkpoint
+from nmt.runs.checkpoint import average, choose_weights, save_checkpoint
 from nmt.runs.info import Selected, write_selected
-from nmt.runs.weights import average, choose_weights
 from nmt.training.saving import rotate
 
 SETTINGS = TrainingConfig(keep_last=4, average_last=3)

@@ -6,11 +6,10 @@ import itertools
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import fields
 
 import pytest
 import torch
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -146,20 +145,6 @@ def test_every_phrase_stands_in_every_hypothesis(seed: int, has_parts: bool, bea
             assert hypothesis.log_prob == pytest.approx(log_prob, abs=1e-4)
 
 
-@pytest.mark.parametrize("beam", [1, 4])
-def test_phrases_longer_than_what_the_model_would_say_are_said_all_the_same(beam: int) -> None:
-    def short(_: int, __: Prefix) -> Tensor:
-        logits = torch.zeros(10)
-        logits[9] += 10.0
-        logits[EOS] += 30.0
-        return logits
-
-    phrases = [(6, 7, 8, 6, 7, 8, 8), (5, 5, 5), (5, 5, 5), (6, 7, 4)]
-    [[tight]] = run(short, [phrases], SearchConfig(beam=beam), [1 + total_length(phrases)])
-    assert sorted(tight.ids) == sorted(itertools.chain(*phrases)), "no room for anything else"
-    assert holds(tight.ids, phrases)
-
-
 @pytest.mark.parametrize(("spare", "allowed"), [(0, {6}), (1, {1, 2, 4, 5, 6, 8}), (2, {1, 2, 4, 5, 6, 7, 8})])
 def test_a_phrase_is_not_undone_unless_there_is_room_to_say_it_again(spare: int, allowed: set[int]) -> None:
     phrases = [(4, 5, 6), (6, 7)]  # 7 goes on with the word that 6 ends
@@ -276,16 +261,6 @@ def test_an_order_yields_to_prefixes_and_to_other_phrases() -> None:
     assert max(places(second.ids, (5, 6))) > places(second.ids, (4,))[0]
 
 
-def test_results_with_an_order_do_not_depend_on_the_batch() -> None:
-    table, config = random_table(12, vocab=10), SearchConfig(beam=3)
-    phrases: list[Phrases] = [[(4, 5), (6, 5), (7,)], [(7,), (8, 9)], [], [(6,), (4, 5), (6,), (4, 5)]]
-    n_ordered, limits = [2, 0, 0, 4], [14, 9, 6, 12]
-    together = run(table, phrases, config, limits, n_best=3, n_ordered=n_ordered)
-    for i in range(4):
-        alone = run(table, [phrases[i]], config, [limits[i]], sentences=[i], n_best=3, n_ordered=[n_ordered[i]])
-        assert alone == [together[i]]
-
-
 def test_no_continuation_is_taken_twice() -> None:
     phrases: list[Phrases] = [[(A,), (B, A), (B, B)]]
     hypotheses = run(random_table(2), phrases, SearchConfig(beam=30), [8], n_best=30)[0]
@@ -317,57 +292,6 @@ def test_phrases_go_where_they_fit(n_phrases: int) -> None:
     config = SearchConfig(beam=beam_for(phrases, 5))
     [[found], _] = run(table, [phrases, []], config, [30 + total_length(phrases)] * 2)
     assert found.ids == expected
-
-
-@given(st.lists(st.sampled_from([A, B]), min_size=1, max_size=30), st.lists(st.sampled_from([A, B]), max_size=40))
-@example([A, A, A, B], [A, A, A, A, B])
-def test_the_state_is_the_longest_beginning_of_the_phrase_that_a_text_ends_in(
-    phrase: list[int], text: list[int]
-) -> None:
-    assume(phrase != [A])  # equal phrases are one
-    constraints = Constraints([[phrase, [A]]], torch.tensor([100]))
-    rows, state, expected = constraints._rows, torch.zeros(1, 1, 2, dtype=torch.int64), 0
-    for token in text:
-        ids, after = rows.chains(state, constraints._depth)
-        state = rows.advanced(state, torch.tensor([[token]]), constraints._depth)
-        ending = [*phrase[:expected], token]
-        expected = max(
-            n for n in range(len(phrase) + 1) if phrase[:n] == ending[len(ending) - n :] and n <= len(ending)
-        )
-        assert state[0, 0, 0] == expected
-        assert max((n for i, n in zip(ids[0, 0, 0], after[0, 0, 0], strict=True) if i == token), default=0) == expected
-        state[state == torch.tensor([len(phrase), 1])] = 0  # as after an occurrence that counts
-        expected %= len(phrase)
-
-
-def test_a_phrase_of_many_ids_takes_memory_for_its_ids_only() -> None:
-    phrase = [A, B, A, A, B] * 4000
-    constraints = Constraints([[phrase]], torch.tensor([len(phrase) + 1]))
-    rows = constraints._rows
-    assert sum(getattr(rows, field.name).numel() for field in fields(rows)) < 3 * len(phrase)
-    logits = torch.zeros(1, 1, 6)
-    logits[..., PAD] = -math.inf
-    constraints.apply(logits, 1)
-    assert (logits[0, 0] > -math.inf).nonzero().tolist() == [[A]]  # there is room for nothing else
-    assert constraints._depth <= 24  # log(20,000) to the base of the golden ratio, and some
-
-
-def test_room_and_width() -> None:
-    assert total_length([]) == 0
-    assert beam_for([], 5) == 5
-    phrases = [(4, 5), (6,), (6,)]
-    assert total_length(phrases) == 4
-    assert beam_for(phrases, 5) == 10
-    assert beam_for(phrases, 1) == 5
-
-
-def test_settings_with_phrases() -> None:
-    config = SearchConfig(beam=5, patience=2.0, length_penalty=1.0, coverage_penalty=0.1)
-    changed = with_phrases(config, beam_for([(4, 5), (6,)], 5))
-    assert changed.beam == 10
-    assert changed.beam * changed.patience == config.beam * config.patience
-    assert 0 < changed.length_penalty < config.length_penalty
-    assert changed.coverage_penalty == config.coverage_penalty
 
 
 def test_padding_does_not_make_up_for_an_unlikely_phrase() -> None:

@@ -112,28 +112,6 @@ def find(
     return search(step, rules, config, range(len(SOURCES)), n_best)
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        SearchConfig(beam=1),
-        SearchConfig(beam=4),
-        SearchConfig(sample=True),
-        SearchConfig(beam=4, diversity_groups=2),
-    ],
-    ids=["greedy", "beam", "sample", "diverse"],
-)
-@pytest.mark.parametrize("n_models", [1, 2])
-def test_what_search_found_has_the_log_probability_that_search_said(
-    config: SearchConfig, n_models: int, sees_source: bool
-) -> None:
-    models = [decoder_model(sees_source, seed) for seed in range(n_models)]
-    n_best = 1 if config.beam == 1 else 3
-    for src, hypotheses in zip(SOURCES, find(models, config, n_best), strict=True):
-        scored = log_probs(models, [(src, each.ids) for each in hypotheses])
-        for hypothesis, values in zip(hypotheses, scored, strict=True):
-            assert hypothesis.log_prob == pytest.approx(sum(values), abs=1e-4)
-
-
 def log_probs(models: Sequence[DecoderModel], pairs: Sequence[Pair], max_tokens: int = 1000) -> list[list[float]]:
     return ForcedDecoder(models, torch.device("cpu"), "float32", max_tokens).log_probs(pairs)
 

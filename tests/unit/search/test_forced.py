@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from models import VOCAB, model_config, sentences, tiny_model
-from nmt.config import SearchConfig
 from nmt.data.batching import Pairs, even_batches
 from nmt.data.corpus import Corpus
 from nmt.errors import CheckpointError
 from nmt.layout import DataDir
-from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded
 from nmt.model.transformer import Transformer
 from nmt.search import forced as module
 from nmt.search.forced import ForcedDecoder, Pair
-from nmt.search.rules import Rules
-from nmt.search.search import search
-from nmt.search.step import Ensemble, Hypothesis, StepModel, TransformerStep, length_penalty
-from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD
+from nmt.text.tokenizer import BOS, EOS
 from nmt.training.objective import cross_entropy
 
 CPU = torch.device("cpu")
@@ -92,42 +85,6 @@ def test_an_ensemble_has_the_mean_probability() -> None:
         assert [math.exp(value) for value in both[row]] == pytest.approx(mean, rel=1e-4)
 
 
-@torch.inference_mode()
-def searched(models: Sequence[Transformer], config: SearchConfig, n_best: int) -> list[list[Hypothesis]]:
-    src = pad_sequence([torch.tensor([*src, EOS]) for src, _ in PAIRS], batch_first=True, padding_value=PAD)
-    mask = src != PAD
-    steps: list[StepModel] = [TransformerStep(InferenceModel(each, "float32"), src, mask) for each in models]
-    rules = Rules(torch.tensor([i for i in range(N_SPECIAL) if i != EOS]), torch.tensor([15] * len(PAIRS)))
-    step = steps[0] if len(steps) == 1 else Ensemble(steps)
-    return search(step, rules, config, range(len(PAIRS)), n_best)
-
-
-@pytest.mark.parametrize("n_models", [1, 2])
-@pytest.mark.parametrize(
-    ("config", "n_best"),
-    [
-        (SearchConfig(beam=1), 1),
-        (SearchConfig(beam=4, length_penalty=0.7), 4),
-        (SearchConfig(beam=4, length_penalty_kind="gnmt"), 1),
-        (SearchConfig(sample=True), 3),
-    ],
-    ids=["greedy", "n-best", "beam", "sample"],
-)
-def test_what_search_found_has_the_log_probability_that_search_said(
-    config: SearchConfig, n_best: int, n_models: int
-) -> None:
-    models = [tiny_model(seed).eval() for seed in range(n_models)]
-    for (src, _), hypotheses in zip(PAIRS, searched(models, config, n_best), strict=True):
-        assert len(hypotheses) == n_best
-        for hypothesis, values in zip(
-            hypotheses, decoder(*models).log_probs([(src, each.ids) for each in hypotheses]), strict=True
-        ):
-            assert hypothesis.log_prob == pytest.approx(sum(values), abs=1e-4)
-            if not config.sample:
-                score = sum(values) / length_penalty(len(values), config)
-                assert hypothesis.score == pytest.approx(score, abs=1e-4)
-
-
 def test_the_sum_over_a_corpus_is_the_loss_of_training(tiny_data: Path) -> None:
     """As validation adds it up, in other batches."""
     corpus = Corpus.open(DataDir(tiny_data))
@@ -142,18 +99,6 @@ def test_the_sum_over_a_corpus_is_the_loss_of_training(tiny_data: Path) -> None:
     found = decoder(model, max_tokens=4000).log_probs(list(texts))
     assert sum(map(len, found)) == n_tokens > 1000
     assert -math.fsum(math.fsum(values) for values in found) == pytest.approx(nll, rel=1e-5)
-
-
-def test_models_are_asked_without_dropout_and_train_on() -> None:
-    dropped = tiny_model(residual_dropout=0.5, embedding_dropout=0.5)
-    expected = decoder(dropped.eval()).log_probs(PAIRS)
-    assert not dropped.training
-    dropped.train()
-    assert decoder(dropped).log_probs(PAIRS) == expected
-    assert dropped.training
-    with pytest.raises(IndexError):
-        decoder(dropped).log_probs([([VOCAB + 1], [20])])
-    assert dropped.training
 
 
 def test_a_model_of_no_numbers_is_refused() -> None:

@@ -281,11 +281,6 @@ def test_how_many_rows_are_drawn_together_does_not_matter(kind: str, monkeypatch
     assert torch.equal(draw(logits, numbers, SearchConfig(**KINDS[kind])), drawn)
 
 
-def test_pieces_that_have_the_probability_exactly_are_enough() -> None:
-    numbers = torch.from_numpy(uniform(1, [1], 100, 1))[0, 0]
-    assert len(set(draw(torch.zeros(100, 4), numbers, SearchConfig(top_p=0.5)).tolist())) == 2
-
-
 @torch.inference_mode()
 def test_samples_of_a_transformer_have_the_probability_of_teacher_forcing() -> None:
     model = tiny_model(seed=2).eval()

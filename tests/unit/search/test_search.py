@@ -15,9 +15,9 @@ from nmt.errors import CheckpointError
 from nmt.search import beam as beam_module
 from nmt.search.beam import beam_search
 from nmt.search.greedy import greedy_search
-from nmt.search.rules import Rules
+from nmt.search.rules import Rules, SearchStopped, Stoppable, largest
 from nmt.search.search import search
-from nmt.search.step import Ensemble, Hypothesis, length_penalty
+from nmt.search.step import Ensemble, Fusion, Hypothesis, StepModel, length_penalty
 from nmt.text.tokenizer import BOS, EOS, PAD, UNK
 from tables import BANNED, A, B, Prefix, Table, TableModel, attention, forced_log_prob, random_table, waiting
 
@@ -61,7 +61,7 @@ PENALTIES = [(kind, a) for kind in ("power", "gnmt") for a in (0.0, 0.6, 1.0, 2.
 @pytest.mark.parametrize("coverage", [0.0, 0.4])
 @pytest.mark.parametrize(("kind", "a"), PENALTIES)
 @pytest.mark.parametrize("seed", range(8))
-def test_a_beam_as_wide_as_all_outputs_is_exhaustive(seed: int, kind: str, a: float, coverage: float) -> None:
+def test_wide_beam_equals_enumeration(seed: int, kind: str, a: float, coverage: float) -> None:
     table = random_table(seed, sharpness=(0.5, 3.0)[seed % 2])
     limits = [4, 1, 5, 2]
     config = SearchConfig(beam=32, length_penalty=a, length_penalty_kind=kind, coverage_penalty=coverage)
@@ -71,7 +71,7 @@ def test_a_beam_as_wide_as_all_outputs_is_exhaustive(seed: int, kind: str, a: fl
 
 
 @pytest.mark.parametrize("kind", ["power", "gnmt"])
-def test_a_beam_wider_than_all_candidates_works(kind: str) -> None:
+def test_beam_wider_than_candidates(kind: str) -> None:
     table = random_table(1)
     config = SearchConfig(beam=1000, length_penalty_kind=kind)
     same(run(table, [0], [4], config, n_best=1000)[0], every_output(table, 0, (A, B), 4, config))
@@ -87,33 +87,6 @@ def from_probabilities(tables: dict[Prefix, dict[int, float]]) -> Table:
         return logits
 
     return table
-
-
-BY_HAND = from_probabilities(  # the greedy choice is wrong
-    {
-        (): {A: 0.6, B: 0.4},
-        (A,): {A: 0.3, B: 0.3, EOS: 0.4},
-        (B,): {A: 0.05, B: 0.05, EOS: 0.9},
-    }
-)
-
-
-def test_products_of_a_table_written_by_hand() -> None:
-    plain = SearchConfig(beam=2, length_penalty=0.0)
-    [[best, second]] = run(BY_HAND, [0], [6], plain, n_best=2)
-    assert (best.ids, second.ids) == ([B], [A])
-    assert math.exp(best.log_prob) == pytest.approx(0.4 * 0.9)
-    assert math.exp(second.log_prob) == pytest.approx(0.6 * 0.4)
-    assert best.score == best.log_prob
-
-    [[greedy]] = run(BY_HAND, [0], [6], SearchConfig(beam=1))
-    assert greedy.ids == [A]
-    assert greedy.score == pytest.approx(math.log(0.24) / 2)
-
-    # with a reward of length the three pieces of A A </s> (0.18) outdo B </s>: ln 0.18 / 9 > ln 0.36 / 4
-    [[rewarded]] = run(BY_HAND, [0], [6], SearchConfig(beam=4, length_penalty=2.0))
-    assert rewarded.ids == [A, A]
-    assert rewarded.score == pytest.approx(math.log(0.18) / 9)
 
 
 LOWER_HALF = {
@@ -132,7 +105,7 @@ LOWER_HALF = {
 
 
 @pytest.mark.parametrize("case", LOWER_HALF)
-def test_an_end_that_is_not_among_the_best_k_does_not_finish(case: str) -> None:
+def test_end_outside_best_k_does_not_finish(case: str) -> None:
     probabilities, ended = LOWER_HALF[case]
     table = from_probabilities(probabilities)
     for beam, is_found in ((2, False), (4, True)):
@@ -140,15 +113,8 @@ def test_an_end_that_is_not_among_the_best_k_does_not_finish(case: str) -> None:
         assert (ended in [hypothesis.ids for hypothesis in found]) is is_found
 
 
-def test_a_finished_hypothesis_is_not_continued() -> None:
-    found = run(random_table(3), range(5), [6] * 5, SearchConfig(beam=4), n_best=4)
-    for hypotheses in found:
-        assert len({tuple(hypothesis.ids) for hypothesis in hypotheses}) == len(hypotheses) == 4
-        assert all(EOS not in hypothesis.ids for hypothesis in hypotheses)
-
-
 @pytest.mark.parametrize("seed", range(20))
-def test_a_beam_of_one_is_greedy(seed: int) -> None:
+def test_beam_of_one_equals_greedy(seed: int) -> None:
     table, limits = random_table(seed, vocab=9), rules([1, 5, 8, 3, 8])
     config = SearchConfig(beam=1, length_penalty=0.7, patience=1.0)
     greedy = greedy_search(TableModel(table, range(5)), limits, config)
@@ -168,7 +134,7 @@ def flat(_: int, __: Prefix) -> Tensor:
     return torch.zeros(40)
 
 
-def test_ties_are_broken_alike_in_every_batch() -> None:
+def test_ties_are_independent_of_batch() -> None:
     [[greedy]] = run(flat, [0], [4], SearchConfig(beam=1))
     assert greedy.ids == [], "greedy search takes the lowest id"
     for beam in (7, 37):
@@ -179,7 +145,7 @@ def test_ties_are_broken_alike_in_every_batch() -> None:
 
 
 @pytest.mark.parametrize(("kind", "a"), PENALTIES)
-def test_stopping_early_misses_nothing(kind: str, a: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_early_stop_finds_the_same(kind: str, a: float, monkeypatch: pytest.MonkeyPatch) -> None:
     def when_nothing_lives(rows: beam_module._Rows, *_: object) -> Tensor:
         return rows.log_prob.amax(1) == -math.inf
 
@@ -197,7 +163,7 @@ def test_stopping_early_misses_nothing(kind: str, a: float, monkeypatch: pytest.
     assert steps[True] < steps[False] or a > 2, "a strong reward of length leaves little to stop"
 
 
-def test_patience_is_how_many_must_end() -> None:
+def test_patience_sets_finished_hypotheses() -> None:
     def table(_: int, prefix: Prefix) -> Tensor:  # the end becomes likelier step by step
         logits = torch.zeros(6)
         logits[EOS] = len(prefix) - 2.0
@@ -211,7 +177,7 @@ def test_patience_is_how_many_must_end() -> None:
     assert lengths[0.5] < lengths[1.0] < lengths[2.0] < lengths[0.0]
 
 
-def test_finished_sentences_leave_the_batch() -> None:
+def test_finished_sentences_leave_batch() -> None:
     def short_and_long(sentence: int, prefix: Prefix) -> Tensor:
         logits = torch.zeros(6)
         logits[EOS] = 20.0 if len(prefix) >= sentence else -20.0
@@ -225,9 +191,7 @@ def test_finished_sentences_leave_the_batch() -> None:
 
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("coverage", [0.0, 0.3])
-def test_sentences_that_wait_to_leave_find_nothing_more(
-    groups: int, coverage: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_late_leaving_finds_the_same(groups: int, coverage: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a GPU they wait until the next look."""
     config = SearchConfig(beam=4, diversity_groups=groups, coverage_penalty=coverage)
     limits = [8, 2, 5, 9, 1, 7, 12, 12]
@@ -237,7 +201,7 @@ def test_sentences_that_wait_to_leave_find_nothing_more(
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_results_do_not_depend_on_the_batch(beam: int) -> None:
+def test_results_are_independent_of_batch(beam: int) -> None:
     table, config = random_table(7, vocab=12), SearchConfig(beam=beam)
     limits = [8, 2, 5, 9, 1, 7]
     together = run(table, range(6), limits, config, n_best=beam)
@@ -247,37 +211,7 @@ def test_results_do_not_depend_on_the_batch(beam: int) -> None:
     assert [run(table, [i], [limits[i]], config, n_best=beam)[0] for i in range(6)] == together
 
 
-@pytest.mark.parametrize("beam", [1, 5])
-def test_the_score_is_that_of_the_output(beam: int) -> None:
-    table, config = random_table(9, vocab=15), SearchConfig(beam=beam, length_penalty=0.8, length_penalty_kind="gnmt")
-    for sentence, hypotheses in enumerate(run(table, range(6), [7] * 6, config, n_best=beam)):
-        assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
-        for hypothesis in hypotheses:
-            log_prob = forced_log_prob(table, sentence, tuple(hypothesis.ids))
-            assert hypothesis.log_prob == pytest.approx(log_prob, abs=1e-5)
-            assert hypothesis.score == pytest.approx(
-                log_prob / length_penalty(len(hypothesis.ids) + 1, config), abs=1e-5
-            )
-
-
-@pytest.mark.parametrize("beam", [1, 3])
-def test_the_greatest_length_counts_the_end_and_is_marked(beam: int) -> None:
-    table = random_table(2)
-
-    def endless(sentence: int, prefix: Prefix) -> Tensor:
-        logits = table(sentence, prefix)
-        logits[EOS] = -30.0
-        return logits
-
-    limits = [1, 2, 6]
-    found = run(endless, range(3), limits, SearchConfig(beam=beam), n_best=1)
-    for limit, [hypothesis] in zip(limits, found, strict=True):
-        assert len(hypothesis.ids) == limit - 1
-        assert not hypothesis.finished
-        assert hypothesis.log_prob < -30.0, "the end that was forced counts"
-
-
-def test_banned_ids_are_never_taken_and_keep_their_probability() -> None:
+def test_banned_ids_keep_their_probability() -> None:
     def tempting(_: int, __: Prefix) -> Tensor:
         logits = torch.zeros(6)
         logits[[PAD, UNK, BOS]] = 3.0
@@ -293,7 +227,7 @@ def test_banned_ids_are_never_taken_and_keep_their_probability() -> None:
 
 @pytest.mark.parametrize("beam", [1, 3])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_scores_that_are_no_numbers_are_an_error(beam: int, value: float) -> None:
+def test_nonfinite_scores_raise(beam: int, value: float) -> None:
     def broken(sentence: int, _: Prefix) -> Tensor:
         logits = torch.zeros(6)
         return torch.full_like(logits, value) if sentence == 1 else logits
@@ -323,13 +257,13 @@ def diverse(seed: int, groups: int, diversity: float, beam: int = 6, n_best: int
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_diversity_0_is_plain_beam_search_of_one_group(seed: int) -> None:
+def test_diversity_0_equals_plain_beam(seed: int) -> None:
     plain = run(random_table(seed, vocab=12), range(5), [7, 3, 8, 8, 5], SearchConfig(beam=2), n_best=2)
     assert diverse(seed, groups=3, diversity=0.0) == plain
     assert diverse(seed, groups=1, diversity=9.0, beam=2, n_best=2) == plain
 
 
-def test_groups_differ_more_the_more_it_costs() -> None:
+def test_groups_differ_more_with_diversity() -> None:
     distinct = []
     for diversity in (0.0, 0.5, 3.0):
         found = [hypotheses for seed in range(6) for hypotheses in diverse(seed, 3, diversity)]
@@ -340,13 +274,7 @@ def test_groups_differ_more_the_more_it_costs() -> None:
     assert distinct[0] < distinct[1] < distinct[2]
 
 
-def test_the_first_pieces_of_the_groups_differ() -> None:
-    for hypotheses in diverse(3, groups=6, diversity=100.0):
-        first = [(*hypothesis.ids, EOS)[0] for hypothesis in hypotheses]
-        assert len(set(first)) == 6
-
-
-def test_what_diverse_search_finds_has_its_own_probability() -> None:
+def test_diverse_hypotheses_have_own_log_prob() -> None:
     for sentence, hypotheses in enumerate(diverse(2, groups=3, diversity=2.0)):
         for hypothesis in hypotheses:
             log_prob = forced_log_prob(random_table(2, vocab=12), sentence, tuple(hypothesis.ids))
@@ -357,7 +285,7 @@ def test_what_diverse_search_finds_has_its_own_probability() -> None:
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_an_ensemble_of_a_model_with_itself_is_the_model(beam: int) -> None:
+def test_ensemble_of_equal_models_equals_model(beam: int) -> None:
     table, config = random_table(5, vocab=10), SearchConfig(beam=beam)
     alone = run(table, range(4), [6] * 4, config, n_best=beam)
     ensemble = Ensemble([TableModel(table, range(4)) for _ in range(3)])
@@ -365,10 +293,114 @@ def test_an_ensemble_of_a_model_with_itself_is_the_model(beam: int) -> None:
         same(found, expected)
 
 
-def test_an_ensemble_averages_probabilities() -> None:
+def test_ensemble_averages_probabilities() -> None:
     tables = [from_probabilities({(): {A: 0.9, B: 0.1}}), from_probabilities({(): {A: 0.2, B: 0.8}})]
     [[best, second]] = search(
         Ensemble([TableModel(table, [0]) for table in tables]), rules([5]), SearchConfig(beam=2), [0], 2
     )
     assert (best.ids, second.ids) == ([A], [B])
     assert (math.exp(best.log_prob), math.exp(second.log_prob)) == pytest.approx((0.55, 0.45))
+
+
+# --- A search that nobody waits for ends at its next step ---
+
+
+CONFIGS = [
+    SearchConfig(beam=1),
+    SearchConfig(beam=3),
+    SearchConfig(beam=3, coverage_penalty=0.4),
+    SearchConfig(sample=True),
+]
+IDS = ["greedy", "beam", "coverage", "sample"]
+SENTENCES, TABLE = [0, 1, 2], random_table(1)
+
+
+class Counted(TableModel):
+    steps = 0
+
+    def step(self, tokens):  # type: ignore[no-untyped-def]
+        self.steps += 1
+        return super().step(tokens)
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=IDS)
+def test_searches_stop_before_next_step(config: SearchConfig) -> None:
+    model = Counted(TABLE, SENTENCES)
+    rules = Rules(BANNED, torch.tensor([6] * len(SENTENCES)), 4)  # no sentence ends within the first steps
+    with pytest.raises(SearchStopped):
+        search(Stoppable(model, lambda: model.steps == 2), rules, config, SENTENCES)
+    assert model.steps == 2
+
+
+# --- The largest few, found by columns and a few rows at a time, are those that `topk` finds ---
+
+
+@pytest.mark.parametrize("k", [1, 2, 6, 31, 200])
+@pytest.mark.parametrize("n", [300, 2047, 2048, 8000, 8003, 8015])
+def test_largest_equal_topk(n: int, k: int) -> None:
+    torch.manual_seed(n + k)
+    x = torch.stack([torch.randperm(n) for _ in range(2 * 45)]).view(2, 45, n).float()
+    x[0, :, : n // 2] = -float("inf")
+    x[1, 0, -1] = 2.0 * n  # the last of those that fill no column
+    values, ids = largest(x, k)
+    torch.testing.assert_close(values, x.topk(k).values, rtol=0, atol=0)
+    torch.testing.assert_close(x.gather(-1, ids), values, rtol=0, atol=0)
+    assert all(len(set(row)) == k for row in ids.flatten(0, 1).tolist())
+
+
+def test_first_of_equals_is_largest() -> None:
+    assert largest(torch.zeros(2, 3, 5000), 1)[1].tolist() == [[[0]] * 3] * 2
+
+
+# --- Shallow fusion on tables: what is added can be worked out by hand ---
+
+
+SENTENCES_FUSION = [0, 1, 2]
+TRANSLATOR, LANGUAGE_MODEL = random_table(1), random_table(2)
+
+
+def fused(weight: float) -> Fusion:
+    return Fusion(TableModel(TRANSLATOR, SENTENCES_FUSION), TableModel(LANGUAGE_MODEL, SENTENCES_FUSION), weight)
+
+
+def find(model: StepModel, config: SearchConfig, n_best: int = 1) -> list[list[Hypothesis]]:
+    return search(model, Rules(BANNED, torch.tensor([6] * len(SENTENCES_FUSION))), config, SENTENCES_FUSION, n_best)
+
+
+CONFIGS_FUSION = [SearchConfig(beam=1), SearchConfig(beam=3), SearchConfig(beam=3, coverage_penalty=0.4)]
+IDS_FUSION = ["greedy", "beam", "coverage"]
+
+
+@pytest.mark.parametrize("config", CONFIGS_FUSION, ids=IDS_FUSION)
+def test_fused_score_is_weighted_sum(config: SearchConfig) -> None:
+    n_best = config.beam
+    differ = 0
+    for sentence, hypotheses in enumerate(find(fused(0.5), config, n_best)):
+        assert len(hypotheses) == n_best
+        for hypothesis in hypotheses:
+            ids = tuple(hypothesis.ids)
+            total = forced_log_prob(TRANSLATOR, sentence, ids) + 0.5 * forced_log_prob(LANGUAGE_MODEL, sentence, ids)
+            assert hypothesis.log_prob == pytest.approx(total, abs=1e-4)
+    for one, other in zip(find(fused(3.0), config), find(fused(0.0), config), strict=True):
+        differ += one[0].ids != other[0].ids
+    assert differ, "a heavy language model changes nothing"
+
+
+@pytest.mark.parametrize("config", [*CONFIGS_FUSION, SearchConfig(sample=True)], ids=[*IDS_FUSION, "sample"])
+def test_fusion_weight_0_changes_nothing(config: SearchConfig) -> None:
+    assert find(fused(0.0), config) == find(TableModel(TRANSLATOR, SENTENCES_FUSION), config)
+
+
+def test_fused_models_follow_select() -> None:
+    model, alone = fused(1.0), TableModel(TRANSLATOR, SENTENCES_FUSION)
+    for each in (model, alone):
+        list(each.step(torch.full((3, 1), BOS)))
+        each.select(torch.tensor([0, 2]), torch.zeros(2, 2, dtype=torch.int64))
+        list(each.step(torch.tensor([[A, B], [B, A]])))
+        each.select(torch.tensor([1]), torch.tensor([[1, 0]]))
+    [(logits, log_z)] = model.step(torch.tensor([[A, B]]))
+    list(alone.step(torch.tensor([[A, B]])))
+    for beam, past in enumerate([(A, A), (B, B)]):
+        expected = sum(table(2, past).log_softmax(-1) for table in (TRANSLATOR, LANGUAGE_MODEL))
+        torch.testing.assert_close(logits[0, beam] - log_z[0, beam], expected)
+    assert torch.equal(model.attention(), alone.attention())

@@ -104,21 +104,6 @@ def test_half_precision_is_close(model: Transformer, precision: str, monkeypatch
         assert not torch.equal(found, wanted)
 
 
-@pytest.mark.parametrize("shift", [0.0, 60.0, 200.0, -200.0])
-@torch.inference_mode()
-def test_probabilities_sum_to_one_however_large_the_logits(
-    model: Transformer, shift: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    step = started(model, SOURCES)
-    logits = InferenceModel.logits
-    monkeypatch.setattr(InferenceModel, "logits", lambda self, hidden: logits(self, hidden) + shift)
-    monkeypatch.setattr("nmt.search.step.PART", 2 * VOCAB)  # two sentences in a part
-    parts = [(part.clone(), log_z) for part, log_z in step.step(torch.full((len(SOURCES), 1), BOS))]
-    assert [len(part) for part, _ in parts] == [2, 2, 2, 1]
-    for part, log_z in parts:
-        torch.testing.assert_close(log_z, part.logsumexp(-1), atol=2e-5, rtol=0)
-
-
 @torch.inference_mode()
 def test_hypotheses_keep_their_own_past(model: Transformer) -> None:
     step = started(model, SOURCES[:2])
@@ -146,19 +131,6 @@ def test_the_score_is_what_teacher_forcing_gives(model: Transformer, beam: int) 
             length = len(hypothesis.ids) + 1
             assert hypothesis.score == pytest.approx(total / length_penalty(length, config), abs=1e-4)
             assert not {PAD, UNK, BOS, EOS, *range(4, N_SPECIAL)} & set(hypothesis.ids)
-
-
-@pytest.mark.parametrize("beam", [1, 4])
-def test_batched_is_one_by_one(model: Transformer, beam: int) -> None:
-    config = SearchConfig(beam=beam)
-    together = find(model, SOURCES, config, n_best=beam)
-    alone = [find(model, [source], config, n_best=beam)[0] for source in SOURCES]
-    backwards = find(model, SOURCES[::-1], config, n_best=beam)[::-1]
-    for expected, *others in zip(together, alone, backwards, strict=True):
-        for other in others:
-            assert [hypothesis.ids for hypothesis in other] == [hypothesis.ids for hypothesis in expected]
-            scores = [hypothesis.score for hypothesis in other]
-            assert scores == pytest.approx([hypothesis.score for hypothesis in expected], abs=1e-4)
 
 
 @pytest.mark.parametrize("groups", [2, 4])

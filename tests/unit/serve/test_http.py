@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from nmt.serve import server, v1
+from nmt.serve import app, server, v1
 from nmt.serve.app import make_app
 from nmt.serve.limits import Keys, Limits, Rate, new_key
 from nmt.serve.models import Models
@@ -92,7 +92,7 @@ def test_the_language_is_detected(client: Client) -> None:
     assert client.ask("/detect", form={"q": text}).json[0]["language"] == "de"
 
 
-def test_what_nothing_is_translated_into_is_no_target() -> None:
+def test_languages_without_a_direction_are_not_targets() -> None:
     with serving(Service(Models([MadeUp("de", "en")]))) as client:
         answer = translate(client, q="Hallo", source="auto", target="de")
         assert answer.json == {"error": "German (de) is not available as a target language"}
@@ -140,7 +140,7 @@ def test_errors_are_those_of_libretranslate(client: Client, fields: dict[str, ob
     assert (answer.status, answer.json) == (status, {"error": said})
 
 
-def test_settings_are_told(client: Client) -> None:
+def test_settings_are_reported(client: Client) -> None:
     settings = client.ask("/frontend/settings").json
     assert settings["charLimit"] == 200 and settings["suggestions"] is settings["keyRequired"] is False
     assert ".txt" in settings["supportedFilesFormat"] and set(settings["language"]) == {"source", "target"}
@@ -154,10 +154,14 @@ def test_a_file_is_translated_and_fetched(client: Client) -> None:
         ('name="file"; filename="Brief ä.txt"', b"eins\nzwei\n"),
     ]
     answer = client.ask("/translate_file", raw=multipart(*parts), content_type=FORM)
-    path = answer.json["translatedFileUrl"].removeprefix(f"http://127.0.0.1:{client.port}")
+    found_at = f"http://127.0.0.1:{client.port}"
+    path = answer.json["translatedFileUrl"].removeprefix(found_at)
     found = client.ask(path)
     assert found.body == b"de>en: eins\nde>en: zwei\n" and path.endswith(".txt")
     assert found.headers["content-disposition"] == "attachment; filename*=UTF-8''Brief%20%C3%A4.en.txt"
+    terms = ('name="terms"', b'{"zwei": "two"}')
+    answer = client.ask("/translate_file", raw=multipart(*parts, terms), content_type=FORM)
+    assert client.ask(answer.json["translatedFileUrl"][len(found_at) :]).body == b"de>en: eins\nde>en: two\n"
     assert client.ask(path[:-8]).status == client.ask("/download_file/..%2f..%2fetc").status == 404
 
 
@@ -169,6 +173,12 @@ def test_a_file_is_translated_and_fetched(client: Client) -> None:
         ('name="file"', b"x", 400, "missing file"),
         ('name="file"; filename="a.txt"', b"\n" * 1001, 400, "more than 1000 lines"),
         ('name="file"; filename="a.txt"', b"\xff\xfe\xff", 400, "a.txt"),
+        (
+            'name="file"; filename="a.txt"\r\n\r\nx\r\n--XX\r\nContent-Disposition: form-data; name="terms"',
+            b'{"x": 1}',
+            400,
+            "terms must be a JSON object",
+        ),
     ],
 )
 def test_files_are_refused(
@@ -230,14 +240,14 @@ def test_the_source_may_be_detected_here_too(client: Client) -> None:
         ({"text": "a", "n_best": True}, "n_best: "),
         ({"text": "a", "prefix": "b\nc"}, "prefix: must be one line"),
         ({"text": "a", "terms": {"": "x"}}, "neither may be blank"),
-        ({"text": "a", "terms": {"a": "x"}, "target": "fr"}, "terms need a direct translator"),
+        ({"text": "a", "terms": {"a": "x"}, "target": "fr"}, "terms need a direct translation"),
         ({"text": "a", "terms": {"a": "x"}, "source": "en", "target": "fr"}, "terms are not available from en to fr"),
         ({"text": "a", "terms": {"a": "x" * 200}}, "exceeds text limit"),
         ({"text": "a " * 11, "terms": {"a": "x"}}, "occur too often; at most 10 times in a line"),
         ({"text": "a", "terms": {str(i): "x" for i in range(6)}}, "exceeds batch limit"),
         (
             {"text": "a", "search": {"lm": "/etc"}},
-            "search.lm: may not be changed on this server; settings that may: beam",
+            "search.lm: cannot be changed on this server; allowed settings: beam",
         ),
         ({"text": "a", "search": {"beam": 9}}, "search.beam: at most 8"),
         ({"text": "a", "search": {"beam": "9"}}, "search.beam: at most 8"),
@@ -245,7 +255,7 @@ def test_the_source_may_be_detected_here_too(client: Client) -> None:
         ({"text": "a", "search": {"beam": 2}, "n_best": 3}, "3 translations of a beam of 2"),
     ],
 )
-def test_what_is_wrong_is_said_without_quoting_it(client: Client, fields: dict[str, object], said: str) -> None:
+def test_errors_do_not_quote_the_text(client: Client, fields: dict[str, object], said: str) -> None:
     answer = own(client, **fields)
     assert answer.status == 400 and said in answer.json["error"], answer.body
     assert "secret" not in answer.json["error"]
@@ -257,7 +267,7 @@ def test_allowed_settings_change_the_search(client: Client, directions: list[Mad
     assert directions[0].batches[-2:] == [["set"], ["set"]]  # not one from the cache of the other
 
 
-def test_an_allowed_beam_has_as_many_translations(client: Client, directions: list[MadeUp]) -> None:
+def test_allowed_beam_limits_the_number_of_translations(client: Client, directions: list[MadeUp]) -> None:
     assert len(own(client, text="many", n_best=8).json["translations"][0]["alternatives"]) == 7
     assert directions[0].hows[-1].search.beam == 8
     assert len(translate(client, q="more", alternatives=6).json["alternatives"]) == 6
@@ -297,7 +307,7 @@ def test_info_is_what_a_page_must_know(client: Client) -> None:
 # --- around it ----------------------------------------------------------------------------------
 
 
-def test_what_was_translated_is_not_translated_again(client: Client, directions: list[MadeUp]) -> None:
+def test_cached_lines_are_not_translated_again(client: Client, directions: list[MadeUp]) -> None:
     n = len(directions[0].batches)
     for _ in range(2):
         assert translate(client, q="once\nonce\ntwice").status == 200
@@ -307,6 +317,10 @@ def test_what_was_translated_is_not_translated_again(client: Client, directions:
 def test_the_interface_is_described(client: Client) -> None:
     described = client.ask("/spec").json
     assert described["openapi"].startswith("3.1")
+    defined = {f"#/components/{kind}/{name}" for kind, all_ in described["components"].items() for name in all_}
+    assert {*re.findall(r"'(#/components/[^']+)'", str(described))} <= defined
+    routes = re.findall(r'Route\("([^"]+)"', Path(app.__file__).read_text(encoding="utf-8"))
+    assert {*routes} - {"/spec", "/docs", "/docs.css"} == described["paths"].keys()
     page = client.ask("/docs")
     assert page.headers["content-type"].startswith("text/html")
     for path, item in described["paths"].items():
@@ -470,7 +484,7 @@ def test_a_translation_that_takes_too_long_is_given_up(directions: list[MadeUp],
         assert translate(client, q="after").status == 200
 
 
-def test_a_full_queue_is_said(directions: list[MadeUp], gate: threading.Event) -> None:
+def test_full_queue_is_reported(directions: list[MadeUp], gate: threading.Event) -> None:
     gate.set()
     with serving(Service(Models(directions), queue=1)) as client:
         gate.clear()
@@ -557,7 +571,7 @@ def test_answers_are_sent_without_a_delay() -> None:
         assert listening.proto == socket.IPPROTO_TCP  # for asyncio to set TCP_NODELAY
 
 
-def test_a_client_that_leaves_in_its_body_is_no_failure_of_the_server(client: Client) -> None:
+def test_client_that_disconnects_in_its_body_is_not_a_server_failure(client: Client) -> None:
     left = 'endpoint="/detect",status="499"'
     with socket.create_connection(("127.0.0.1", client.port)) as connection:
         head = "POST /detect HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"

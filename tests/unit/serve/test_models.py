@@ -73,10 +73,18 @@ def test_locale_codes_find_the_language_of_a_model() -> None:
 
 def test_the_text_is_that_of_nmt_translate_with_the_same_engine(run: Path, ask: Ask) -> None:
     translator = engine_for([run])
-    expected = translator.translate(LINES, beam=3, max_length_ratio=1.0, n_best=2)
+    expected = translator.translate(LINES, beam=3, max_length_ratio=1.0, split="always", n_best=2)
     assert [[each.text for each in found] for found in ask(LINES, n_best=2)] == expected
     [[joined]] = ask(["\n".join(LINES)])
     assert joined.text.split("\n") == [best for best, *_ in expected]
+
+
+def test_sentences_of_a_line_are_translated_one_by_one(ask: Ask, direction: Direction, run: Path) -> None:
+    sentences = [f"{line.rstrip('.').capitalize()}." for line in LINES[:3]]
+    [[joined]] = ask([" ".join(sentences)])
+    assert joined.text == " ".join(best.text for [best] in ask(sentences))
+    kept = load_direction(run, "native", False, (*SEARCH, "search.split=long")).search.split
+    assert (direction.search.split, kept) == ("always", "long")
 
 
 def test_terms_and_prefixes_are_translated_by_pytorch(ask: Ask, native: Translator) -> None:
@@ -154,7 +162,7 @@ def test_words_are_aligned_without_another_translation(ask: Ask) -> None:
     assert any(source[0] > len(LINES[1]) for source, _ in aligned.alignment)
 
 
-def test_what_one_client_asks_wrongly_is_its_own_error(ask: Ask) -> None:
+def test_invalid_request_does_not_fail_others(ask: Ask) -> None:
     with pytest.raises(Refusal, match="n_best: at most 3") as refused:
         ask(["a"], n_best=4)
     assert refused.value.status == 400
@@ -240,7 +248,7 @@ def test_the_engine_is_chosen_by_what_it_can(run: Path, capsys: pytest.CaptureFi
     assert exported.engine == alone.engine and not exported.has_native
 
 
-def test_wrong_starts_are_one_line(run: Path, tmp_path: Path, direction: Direction) -> None:
+def test_invalid_startup_options_give_one_line_errors(run: Path, tmp_path: Path, direction: Direction) -> None:
     with pytest.raises(ConfigError, match="both translate de-en; name one"):
         Models([direction, direction])
     with pytest.raises(ConfigError, match="are the same"):
@@ -253,7 +261,7 @@ def test_wrong_starts_are_one_line(run: Path, tmp_path: Path, direction: Directi
         load_direction(tmp_path / "none", "auto", False, ())
 
 
-def test_directions_are_told(direction: Direction) -> None:
+def test_directions_are_listed(direction: Direction) -> None:
     [line] = described(Models([direction]))
     assert line == f"de-en: {direction.name} (float32, CTranslate2)"
 

@@ -107,7 +107,7 @@ def test_metrics_have_documented_names_and_labels() -> None:
 # --- keys ---------------------------------------------------------------------------------------
 
 
-def test_a_new_key_is_known_by_its_hash_alone(tmp_path: Path) -> None:
+def test_only_the_hash_of_a_new_key_is_stored(tmp_path: Path) -> None:
     path = tmp_path / "keys.txt"
     key, other = new_key(path, "Anna"), new_key(path, "Bert")
     text = path.read_text(encoding="utf-8")
@@ -347,6 +347,6 @@ def test_damaged_forms_are_refused(body: bytes) -> None:
         parse_fields(FORM, body)
 
 
-def test_a_text_in_a_form_is_not_as_large_as_a_file() -> None:
+def test_texts_in_forms_have_a_smaller_limit_than_files() -> None:
     with pytest.raises(Refusal, match="too large"):
         parse_fields(FORM, multipart(('name="q"', b"x" * 70_000)))

@@ -13,10 +13,9 @@ import pytest
 
 from nmt.serve import app
 from nmt.serve import service as service_module
-from nmt.serve.aside import AT_ONCE, SMALL, Aside
 from nmt.serve.limits import Refusal, busy
 from nmt.serve.models import Candidate, How, Models
-from nmt.serve.service import Cache, Rendered, Service, Wish, memory
+from nmt.serve.service import AT_ONCE, SMALL, Aside, Cache, Rendered, Service, Wish, memory
 from nmt.translate.types import Line
 from served import MadeUp
 
@@ -102,7 +101,7 @@ def test_alignments_and_prefixes_count(service: Service, direction: MadeUp) -> N
         ({"beam": 10.0, "sample": None}, {"sample": True}, 9, 5),  # samples need no beam
     ],
 )
-def test_as_many_translations_as_the_beam_that_is_allowed(
+def test_number_of_translations_is_limited_by_the_allowed_beam(
     direction: MadeUp, allowed: dict[str, float | None], search: dict[str, object], n_best: int, beam: int
 ) -> None:
     service = Service(Models([direction]), allowed=allowed)
@@ -167,7 +166,7 @@ def test_an_exception_there_is_the_answer(service: Service, n: int) -> None:
         translate(service, "a" * n, terms={"a": " "})
 
 
-def test_what_a_client_that_left_has_not_begun_is_left_out() -> None:
+def test_work_of_disconnected_clients_is_cancelled() -> None:
     aside, gate, begun = Aside(), threading.Event(), []
 
     def work(number: int) -> None:
@@ -228,4 +227,4 @@ def test_another_refusal_ends_warming_up(
     monkeypatch.setattr(service._worker, "submit", broken)
     monkeypatch.setattr(app.asyncio, "sleep", None)  # it is not tried again
     asyncio.run(app._warm_up(service))
-    assert not service.is_ready and "not ready: the translation to warm up failed: broken" in capsys.readouterr().err
+    assert not service.is_ready and "not ready: the warm-up translation failed: broken" in capsys.readouterr().err

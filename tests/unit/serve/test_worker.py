@@ -72,7 +72,7 @@ def test_all_that_waits_is_one_batch(stage: Stage) -> None:
     assert "nmt_queue_requests 0" in stage.metrics.text() and "nmt_queue_seconds_count 21" in stage.metrics.text()
 
 
-def test_different_settings_are_different_batches_and_samples_are_alone(stage: Stage) -> None:
+def test_jobs_with_different_settings_and_samples_are_not_merged(stage: Stage) -> None:
     stage.hold()
     jobs = [stage.job("a"), stage.job("b", n_best=2), stage.job("c"), *(stage.job(x, sample=True) for x in "de")]
     for job in jobs:
@@ -128,9 +128,7 @@ def test_rounds_are_as_large_as_the_last_ones_were_fast(
 
 
 @pytest.mark.parametrize("name", ["ZeroDivisionError", "SystemExit", "MemoryError"])
-def test_an_exception_is_the_answer_to_its_request_alone(
-    stage: Stage, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_exceptions_fail_only_their_own_request(stage: Stage, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     stage.hold()
     jobs = [stage.job("a"), stage.job("b", name, "c"), stage.job("d"), stage.job("z" * 99)]  # the last is tried again
     for job in jobs:
@@ -195,7 +193,7 @@ def test_closing_translates_what_waits(stage: Stage) -> None:
     assert all(job.future.done() for job in jobs) and not closing.is_alive()
 
 
-def test_what_is_done_does_not_fill_the_queue() -> None:
+def test_finished_jobs_do_not_fill_the_queue() -> None:
     worker = Worker(Metrics(), 1)  # not started: no round ends
     stage = Stage()
     job = stage.job("a")
@@ -299,7 +297,7 @@ def test_nothing_is_taken_after_closing(stage: Stage) -> None:
     assert isinstance(job.future.exception(0), Refusal)
 
 
-def test_what_fails_says_nothing_of_the_speed(stage: Stage) -> None:
+def test_failed_jobs_do_not_affect_the_estimated_speed(stage: Stage) -> None:
     stage.worker.submit(job := stage.job("MemoryError"))
     assert isinstance(job.future.exception(30), Refusal)
     stage.worker.close()

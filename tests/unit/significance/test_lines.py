@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sacrebleu.metrics.lib_ter import translation_edit_rate
 
 from nmt.errors import DataError
-from nmt.evaluate.line_statistics import corpus_scores, count_lines, of_line_scores
+from nmt.evaluate import line_statistics as module
+from nmt.evaluate import line_statistics as ter
+from nmt.evaluate.line_statistics import corpus_scores, count_edits, count_lines, count_matches, number_characters
 from nmt.evaluate.metrics import METRICS, MetricName, Reference, corpus_score, make_scorer
 
 
@@ -103,31 +107,11 @@ def test_scores_agree_on_any_text(data: st.DataObject):
         assert counted.score() == pytest.approx(corpus_score(metric, hyps, refs).value, abs=1e-9)
 
 
-def test_counts_by_hand():
-    hyps, refs = ["a b c d", "x"], ["a b c e f", "x y"]
-    (bleu,) = count_lines("bleu", [hyps], refs)
-    assert bleu.counts.tolist() == [[4, 5, 3, 2, 1, 0, 4, 3, 2, 1], [1, 2, 1, 0, 0, 0, 1, 0, 0, 0]]
-    (chrf,) = count_lines("chrf", [["abc"]], ["abd"])
-    assert chrf.counts.tolist() == [[3, 3, 2, 2, 2, 1, 1, 1, 0, *[0] * 9]]
-    (ter,) = count_lines("ter", [hyps], list(zip(refs, ["a b c", "y"], strict=True)))
-    assert ter.counts.tolist() == [[1, 4], [1, 1.5]]  # the fewest edits, the mean length
-
-
 def test_count_lines_of_several_systems():
     systems = [HYPS, [*reversed(HYPS)], REFS]
     for metric in METRICS:
         scores = [counted.score() for counted in count_lines(metric, systems, REFS)]
         assert scores == pytest.approx([corpus_score(metric, hyps, REFS).value for hyps in systems])
-
-
-def test_corpus_score_of_line_scores_is_their_mean():
-    counted = of_line_scores("comet", [0.25, 0.5, 1.5], "comet|model")
-    assert counted.score() == pytest.approx(0.75)
-    assert counted.line_scores().tolist() == [0.25, 0.5, 1.5]
-    assert counted.scores(np.array([[2.0, 4.0]])).tolist() == [0.5]
-    assert (counted.metric.name, counted.metric.signature, counted.metric.higher_is_better) == (
-        "comet", "comet|model", True,
-    )  # fmt: skip
 
 
 def test_zero_totals_score_zero_without_warning():
@@ -152,3 +136,115 @@ def test_unequal_line_counts_raise():
         count_lines("bleu", [[]], [])
     with pytest.raises(DataError, match="tokenize"):
         count_lines("bleu", [["a"]], ["a"], tokenize="spaces")
+
+
+# --- N-grams that lines have in common ---
+
+
+LINES = st.lists(st.text("abé狗\U0001f415\ud800", max_size=9), min_size=1, max_size=7)
+
+
+def in_common(reference: str, line: str, order: int) -> int:
+    one, other = (Counter(text[i : i + order] for i in range(len(text) - order + 1)) for text in (reference, line))
+    return (one & other).total()
+
+
+@pytest.mark.parametrize(("lines_at_once", "largest"), [(1000, 1 << 62), (2, 1 << 62), (3, 100)])
+@settings(max_examples=20)
+@given(st.data())
+def test_count_matches_by_line(lines_at_once: int, largest: int, data: st.DataObject) -> None:
+    texts = [data.draw(LINES)]
+    texts += [[data.draw(st.sampled_from([line, line[::-1], line[1:] + line])) for line in texts[0]] for _ in range(2)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_LINES", lines_at_once)
+        patch.setattr(module, "_LARGEST", largest)  # 100: n-grams are numbered anew at every order
+        reference, *others = number_characters(texts)
+        counted = count_matches(reference, others, 5)
+    for lines, matches in zip(texts[1:], counted, strict=True):
+        assert matches.tolist() == [
+            [in_common(ref, line, order) for order in range(1, 6)] for ref, line in zip(texts[0], lines, strict=True)
+        ]
+
+
+def test_count_matches_of_blank_lines() -> None:
+    reference, other = number_characters([["", ""], ["", "a"]])
+    assert not np.any(count_matches(reference, [other], 2))
+    assert count_matches(other, [reference], 2)[0].shape == (2, 2)
+    assert not np.any(count_matches(reference, [reference], 2))
+
+
+# --- The edits of TER are those that sacrebleu counts ---
+
+
+ALPHABET = [chr(code) for code in range(ord("a"), ord("z") + 1)]
+
+
+def expected(words: list[str], reference: list[str]) -> int:
+    edits: int = translation_edit_rate(words, reference)[0]
+    return edits
+
+
+def damaged(rng: random.Random, reference: list[str], vocabulary: list[str], rate: float) -> list[str]:
+    """The words with phrases at other places, and with words replaced, dropped and repeated."""
+    words = [*reference]
+    for _ in range(rng.randint(0, 4)):
+        start = rng.randint(0, len(words))
+        phrase = words[start : start + rng.randint(1, 12)]
+        del words[start : start + len(phrase)]
+        to = rng.randint(0, len(words))
+        words[to:to] = phrase
+    changed = []
+    for word in words:
+        changed += rng.choice([[], [word, word], [rng.choice(vocabulary)]]) if rng.random() < rate else [word]
+    return changed
+
+
+@pytest.mark.parametrize(("n_words", "longest"), [(1, 12), (2, 14), (4, 16), (12, 35), (1000, 60)])
+def test_edits_equal_sacrebleu(n_words: int, longest: int) -> None:
+    rng, shifted = random.Random(n_words), 0
+    vocabulary = [str(number) for number in range(n_words)]
+    for _ in range(25):
+        reference = [rng.choice(vocabulary) for _ in range(rng.randint(0, longest))]
+        words = damaged(rng, reference, vocabulary, rng.choice([0, 0.1, 0.4, 1]))
+        assert count_edits(words, reference) == expected(words, reference), (words, reference)
+        shifted += 0 < expected(words, reference) < len(reference) and sorted(words) == sorted(reference)
+    assert shifted or n_words == 1, "some lines differ by shifts alone"
+
+
+@settings(max_examples=60)
+@given(*[st.lists(st.sampled_from("abcd"), max_size=11)] * 2)
+def test_edits_equal_sacrebleu_on_any_lines(words: list[str], reference: list[str]) -> None:
+    assert count_edits(words, reference) == expected(words, reference)
+
+
+def test_phrases_longer_than_ten_words_are_shifted_in_parts() -> None:
+    reference = [str(number) for number in range(36)]
+    words = reference[24:] + reference[:24]  # twelve words
+    assert count_edits(words, reference) == expected(words, reference) == 2
+
+
+@pytest.mark.parametrize("distance", [50, 51])
+def test_words_farther_than_fifty_are_not_shifted(distance: int) -> None:
+    reference = [str(number) for number in range(60)]
+    words = reference[1 : distance + 1] + reference[:1] + reference[distance + 1 :]
+    assert count_edits(words, reference) == expected(words, reference) == (1 if distance == 50 else 2)
+
+
+def test_at_most_a_thousand_shifts_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(9)
+    words, reference = rng.choices("ab", k=26), rng.choices("ab", k=26)
+    assert count_edits(words, reference) == expected(words, reference) == 6
+    monkeypatch.setattr(ter, "_MOST_SHIFTS", 100_000)
+    assert count_edits(words, reference) == 5, "the limit has an effect on this line"
+
+
+def test_long_lines_use_sacrebleu_beam(monkeypatch: pytest.MonkeyPatch) -> None:
+    # 104 edits are enough, but their alignment is outside of the beam
+    common = [f"c{number}" for number in range(60)]
+    words, reference = common + ["x"] * 52, ["y"] * 52 + common
+    assert count_edits(words, reference) == expected(words, reference) == 112
+    # what is surely inside of it is counted here
+    monkeypatch.setattr(ter, "translation_edit_rate", pytest.fail)
+    words = [*ALPHABET, *(f"x{number}" for number in range(45)), *ALPHABET]
+    reference = [*ALPHABET, *(f"y{number}" for number in range(45)), *ALPHABET]
+    assert count_edits(words, reference) == expected(words, reference) == 45

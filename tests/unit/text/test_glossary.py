@@ -7,20 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from command import Command
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError, DataError
 from nmt.text.constraints import Applied, Glossary, constraint_spans
-from nmt.text.tokenizer import Tokenizer
+from nmt.text.inline import encode_marked, mark_terms, marked, shown, without_translations
+from nmt.text.tokenizer import CONTROL, Tokenizer
 from nmt.text.words import is_boundary
+from nmt.translate.align import src_word_shares
 from nmt.translate.files import Files, translate_file
 from nmt.translate.sentences import phrases_of
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line
-from tiny_run import BEAM, PLAIN, texts, tiny_config, write_run
+from tiny_run import BEAM, PLAIN, texts, tiny_config, tiny_tokenizer, write_run
 
 OFF, ON = SearchConfig(), SearchConfig(protect=True)
 
@@ -58,6 +60,10 @@ def test_a_file_of_terms(tmp_path: Path) -> None:
         ("g.csv", 'No,Source term,Target term,Comment\n1,Hund,"hound, dog",x\n2,"a ""b""",c,\n'),
         ("g.csv", 'en;Kommentar;de\nhound, dog;;Hund\nc;x;"a ""b"""\n'),
         ("g.csv", 'English;German\nhound, dog;Hund\nc;"a ""b"""\n'),
+        ("g.csv", 'Quellbegriff;Zielbegriff\nHund;"hound, dog"\n"a ""b""";c\n'),
+        ("g.csv", 'Übersetzung;Ausgangstext\n"hound, dog";Hund\nc;"a ""b"""\n'),
+        ("g.csv", 'Begriff (Englisch);Begriff (Deutsch)\n"hound, dog";Hund\nc;"a ""b"""\n'),
+        ("g.tsv", 'Nr\tTerme source\tTerme cible\n1\tHund\thound, dog\n2\ta "b"\tc\n'),
         ("g.tsv", 'Hund\thound, dog\na "b"\tc\n'),
     ],
 )
@@ -68,13 +74,32 @@ def test_table_of_terms_is_read_with_or_without_header(tmp_path: Path, name: str
     assert [span.wanted for span in constraint_spans('a "b" Hund', OFF, glossary)] == ["c", "hound, dog"]
 
 
+@pytest.mark.parametrize(
+    ("text", "is_noted"),
+    [
+        ("Forrás;Cél\nHund;dog\nKatze;cat\nMaus;mouse\n", True),
+        ("Quellbegriff;Cél\nHund;Dog\n", True),
+        ("Hund;dog\nRom;Rome\nKatze;cat\nMaus;mouse\n", False),
+        ("Quelle;source\nHund;dog\n", False),
+        ("Deutsch;German\nHund;dog\n", False),
+    ],
+)
+def test_first_row_that_may_be_a_header_is_noted_as_a_term(tmp_path: Path, text: str, is_noted: bool) -> None:
+    (tmp_path / "g.csv").write_text(text, encoding="utf-8")
+    glossary = Glossary.read(tmp_path / "g.csv", target="en")
+    assert len(glossary) == text.count("\n")
+    assert (len([*Applied(glossary).lines()]) > 1) is is_noted
+
+
 def test_glossary_header_with_other_languages_is_refused(tmp_path: Path) -> None:
     (tmp_path / "g.csv").write_text("de;fr\nHund;chien\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"g\.csv, line 1: .*de and fr"):
         Glossary.read(tmp_path / "g.csv", target="en")
 
 
-@pytest.mark.parametrize(("text", "line"), [("a,b\nc\n", 2), ('a,b\n"c\nd",e,f\n', 3), ('a,"b" x\n', 1)])
+@pytest.mark.parametrize(
+    ("text", "line"), [("a,b\nc\n", 2), ('a,b\n"c\nd",e,f\n', 2), ('a,"b" x\n', 1), ('a,b\nc,"d\ne,f\n', 2)]
+)
 def test_broken_csv_of_terms_is_refused_with_its_line(tmp_path: Path, text: str, line: int) -> None:
     (tmp_path / "g.csv").write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=f"g.csv, line {line}: "):
@@ -97,11 +122,6 @@ def test_broken_csv_of_terms_is_refused_with_its_line(tmp_path: Path, text: str,
 def test_a_file_that_is_no_glossary(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         read(tmp_path, text)
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such file"):
-        Glossary.read(tmp_path / "none")
 
 
 @pytest.mark.parametrize(
@@ -163,7 +183,7 @@ def test_no_term_stands_within_what_is_no_word(search: SearchConfig) -> None:
         ("www.x.org/a neue Katze", "a neue Katze", "www.x.org/a"), ("{Katze} kommt", "Katze} kommt", "{Katze}"),
     ],
 )  # fmt: skip
-def test_a_term_that_cuts_a_number_is_none(text: str, term: str, number: str) -> None:
+def test_terms_do_not_match_within_numbers(text: str, term: str, number: str) -> None:
     assert applied(text, {term: "x"}) == []
     assert applied(text, {term: "x"}, ON) == [number]
 
@@ -204,20 +224,6 @@ def test_translations_hold_the_terms(translator: Translator) -> None:
     assert unasked and [found[2 + i] for i in unasked] == [free[i] for i in unasked]
 
 
-@pytest.mark.parametrize("metric", ["chrf", "bleu"])
-def test_least_risk_is_among_hypotheses_that_hold_the_terms(translator: Translator, metric: str) -> None:
-    lines = [Line(line, terms=("Ünrú 7",), glossary=Glossary({line.split()[0]: "Zürich"})) for line in PLAIN]
-    asked = [("Ünrú 7", *applied(line.text, {line.text.split()[0]: "Zürich"})) for line in lines]
-    found = list(translator.translate_lines(lines, BEAM, n_best=BEAM.beam))
-    assert all(len(of_line) == BEAM.beam for of_line in found)
-    least = list(translator.translate_lines(lines, BEAM.model_copy(update={"mbr": metric})))
-    assert any(chosen.text != of_line[0].text for of_line, [chosen] in zip(found, least, strict=True))
-    for of_line, [chosen], terms in zip(found, least, asked, strict=True):
-        texts_of_line = [each.text for each in of_line]
-        assert all(text.count(term) >= terms.count(term) for text in texts_of_line for term in terms)
-        assert chosen.text in texts_of_line
-
-
 def test_a_term_of_the_line_too_stands_once(translator: Translator) -> None:
     line = Line(PLAIN[0], terms=("kolo", "rita", "rita"), glossary=Glossary({PLAIN[0]: "kolo"}))
     tokenizer = translator.tokenizers["en"]
@@ -247,21 +253,7 @@ def test_a_translation_within_another_stands_once_more(
     assert sorted(tokenizer.decode(ids) for ids in phrases) == sorted(expected)
 
 
-def test_what_the_line_is_given_may_stand_within_another(tokenizer: Tokenizer) -> None:
-    line = Line("7 ab", terms=("7 bore",), glossary=Glossary({"ab": "bore"}))
-    phrases, _ = phrases_of(line, line.text, ON, tokenizer)
-    assert [tokenizer.decode(ids) for ids in phrases] == ["7 bore", "7", "bore"]
-
-
-def test_a_line_that_is_split_keeps_its_terms(translator: Translator) -> None:
-    always = BEAM.model_copy(update={"split": "always"})
-    line = Line("Mali bore. Tago ri.", glossary=Glossary({"bore": "Ünrú", "Tago": "[x]"}))
-    [[best]] = translator.translate_lines([line], always)
-    assert len(best.parts) == 2
-    assert best.text.index("Ünrú") < best.text.index("[x]")
-
-
-def test_a_term_across_a_split_is_told(
+def test_terms_across_a_split_are_reported(
     translator: Translator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     always = BEAM.model_copy(update={"split": "always"})
@@ -275,7 +267,7 @@ def test_a_term_across_a_split_is_told(
     assert "glossary: 1 term was not translated as given, in line 2\n" in told
 
 
-def test_what_finds_no_terms_refuses_them(translator: Translator) -> None:
+def test_searches_without_support_for_terms_reject_them(translator: Translator) -> None:
     for setting in ({"sample": True}, {"diversity_groups": 3}, {"no_repeat_ngram": 2}):
         with pytest.raises(ConfigError, match="terms need plain beam search"):
             translator.translate(PLAIN, glossary={"x": "y"}, **{**BEAM.model_dump(), **setting})
@@ -283,7 +275,7 @@ def test_what_finds_no_terms_refuses_them(translator: Translator) -> None:
         translator.translate(PLAIN, glossary="nowhere.tsv")
 
 
-def test_what_was_applied_is_counted() -> None:
+def test_applied_terms_are_counted() -> None:
     glossary = Glossary({"a": "x", "b": "y z"})
     counts = Applied(glossary)
     assert list(counts.lines()) == ["glossary: no line has any of its 2 terms"]
@@ -344,3 +336,70 @@ def test_the_command(nmt: Command, tokenizer: Tokenizer, translator: Translator,
     refused = nmt(*command, "--glossary", tmp_path / "g.tsv", "--set", "search.sample=true")
     assert (refused.status, refused.err.count("\n"), refused.out) == (2, 1, "")
     assert "terms need plain beam search" in refused.err
+
+
+# --- Terms inline: marks in text and in ids ---
+
+
+OFF_INLINE = SearchConfig()
+GLOSSARY = Glossary({"Hund": "dog", "rote Katze": "red cat", "我": "\x01I"})
+
+PARTS = ["Hund", "rote Katze", "我", " ", "a", ".", "\u2581", "é", "\x02"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return tiny_tokenizer()
+
+
+def of(text: str) -> str:
+    return mark_terms(text, constraint_spans(text, OFF_INLINE, GLOSSARY))
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Hund", "\x01Hund\x02 dog\x03"),
+        ("Der Hund.", "Der\x01 Hund\x02 dog\x03."),
+        ("(Hund) rote Katze", "(\x01Hund\x02 dog\x03)\x01 rote Katze\x02 red cat\x03"),
+        ("\x01a\x02 Hund\x03", " a \x01 Hund\x02 dog\x03 "),
+        ("不我不", "不\x01我\x02  I\x03不"),
+        ("Katze", "Katze"),
+    ],
+)
+def test_marks_are_around_terms(text: str, wanted: str) -> None:
+    assert of(text) == wanted
+
+
+@pytest.mark.parametrize("text", ["ta bore.", "bore, ta?", "(bore)"])
+def test_words_have_the_pieces_that_they_have_in_other_lines(tokenizer: Tokenizer, text: str) -> None:
+    ids = encode_marked(tokenizer, mark_terms(text, Glossary({"bore": "dog"}).spans(text)))
+    [(_, translation)] = marked(ids)
+    assert [i for i in without_translations(ids) if i not in (4, 6)] == tokenizer.encode(text)
+    assert [*ids[translation]] == [5, *tokenizer.encode("dog")]
+
+
+def test_marks_can_be_shown() -> None:
+    assert shown(of("Der Hund.")) == "Der <reserved_0> Hund <reserved_1> dog <reserved_2>."
+    assert shown(of("Hund")) == "<reserved_0>Hund <reserved_1> dog <reserved_2>"
+
+
+def test_truncated_output_is_still_a_translation() -> None:
+    assert marked([4, 30, 31, 5, 32, 33]) == [(slice(0, 3), slice(3, 6))]
+    assert marked([20, 4, 30]) == []
+    assert without_translations([20, 4, 30, 5, 31, 6, 21, 4, 32, 5, 33]) == [20, 4, 30, 6, 21, 4, 32]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from(PARTS), max_size=8).map("".join))
+def test_ids_are_those_of_the_line_with_translations_between_marks(tokenizer: Tokenizer, text: str) -> None:
+    ids = encode_marked(tokenizer, of(text))
+    plain = CONTROL.sub(" ", text)
+    assert tokenizer.decode(without_translations(ids)) == plain
+    places = marked(ids)
+    assert len(places) == len(list(constraint_spans(text, OFF_INLINE, GLOSSARY)))
+    for term, translation in places:
+        assert tokenizer.decode(ids[term]).strip() + "=" + tokenizer.decode(ids[translation]).strip() in (
+            "Hund=dog", "rote Katze=red cat", "我=I",
+        )  # fmt: skip
+    assert len(src_word_shares(tokenizer, ids)) == len(plain.split())

@@ -25,12 +25,12 @@ def said_of(monkeypatch: pytest.MonkeyPatch, lines: list[str], profiles: Profile
     return said
 
 
-def test_text_in_the_target_language_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_in_the_target_language_gets_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     (warning,) = said_of(monkeypatch, ENGLISH)
     assert "looks like English, not German" in warning
 
 
-def test_text_in_a_third_language_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_in_a_third_language_gets_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     (warning,) = said_of(monkeypatch, CZECH * 2)
     assert "does not look like German" in warning and "English" not in warning
 
@@ -48,7 +48,7 @@ def test_text_in_a_third_language_is_told(monkeypatch: pytest.MonkeyPatch) -> No
     ],
     ids=["own", "empty", "blank", "short", "sentence", "numbers", "code"],
 )
-def test_text_in_the_language_or_without_evidence_is_not_told(
+def test_text_in_the_language_or_without_evidence_gets_no_warning(
     lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert said_of(monkeypatch, lines) == []
@@ -66,7 +66,7 @@ def test_text_without_spaces_is_judged_by_characters() -> None:
     assert profiles.other(trigrams(["the dog sleeps"]), "zh") == "looks like English, not Chinese"
 
 
-def test_profiles_are_read_as_written_and_small(tmp_path: Path) -> None:
+def test_profiles_survive_a_round_trip_and_are_small(tmp_path: Path) -> None:
     path = tmp_path / "profiles.json"
     assert Profiles.load(path) is None
     PROFILES.save(path)

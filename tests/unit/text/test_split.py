@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.text.split import CountPieces, join, split
-from sentences import sentence_pairs
 from tiny_run import tiny_tokenizer
 
 TOKENIZER = tiny_tokenizer()
@@ -145,19 +144,6 @@ def test_a_word_without_end_is_cut_between_characters() -> None:
         assert not any(part.endswith("\u200d") for part in parts)
     stacked = "e" + "\u0301" * 400  # one character
     assert parts_of(f"ab{stacked}cd", by_character, 3) == ["ab", stacked, "cd"]
-
-
-def test_a_paragraph_of_three_thousand_words() -> None:
-    sentences = [german for german, _ in sentence_pairs(500)]
-    text = " ".join(sentences)
-    assert len(text.split()) > 3000
-    assert split(text, by_tokenizer, 250) == [*((sentence, " ") for sentence in sentences[:-1]), (sentences[-1], "")]
-    without_ends = text.replace(".", "")
-    parts = parts_of(without_ends, by_tokenizer, 250)
-    assert " ".join(parts) == without_ends
-    lengths = by_tokenizer(parts)
-    assert max(lengths) <= 250
-    assert min(lengths[:-1]) > 250 - max(by_tokenizer(without_ends.split()))
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import unicodedata
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 import sentencepiece
 from hypothesis import given
@@ -15,8 +17,14 @@ from hypothesis import strategies as st
 from fragments import parts
 from nmt.errors import DataError
 from nmt.layout import TokenizerDir
+from nmt.text import block_encoder
+from nmt.text import block_encoder as word_cache
 from nmt.text import tokenizer as module
+from nmt.text import words as alphabet
+from nmt.text.block_encoder import BlockEncoder, Encoded, id_dtype
+from nmt.text.labels import Labels
 from nmt.text.tokenizer import BOS, EOS, N_RESERVED, N_SPECIAL, PAD, UNK, Tokenizer, Tokenizers, train_tokenizer
+from nmt.text.words import count_characters
 from sentences import sentence_pairs
 
 LINES = [line for pair in sentence_pairs(300) for line in pair]
@@ -44,7 +52,7 @@ def test_any_line_without_control_characters_comes_back(tokenizer: Tokenizer, li
     ["", " ", "  ", " a", "a ", "a  b", "\t", "a\tb\t", "\u00a0a\u00a0", "\ufeffa", "a\u2028b", "e\u0301", "Ⅷ ﬁ … Ａ",
      SPACE_SIGN, f" {SPACE_SIGN}", f"{SPACE_SIGN} ", f"a{SPACE_SIGN}{SPACE_SIGN}b", "<s> </s> <pad> <0x41>", "👩‍👩‍👧"],
 )  # fmt: skip
-def test_these_lines_come_back(tokenizer: Tokenizer, line: str) -> None:
+def test_unusual_lines_survive_encoding_and_decoding(tokenizer: Tokenizer, line: str) -> None:
     assert tokenizer.decode(tokenizer.encode(line)) == line
 
 
@@ -78,12 +86,6 @@ def test_special_ids(tokenizer: Tokenizer) -> None:
     assert tokenizer.pieces([4, 19]) == ["<reserved_0>", "<reserved_15>"]
     assert tokenizer.pieces([20, 275]) == ["<0x00>", "<0xFF>"]
     assert len(tokenizer) == 500
-
-
-def test_a_word_has_the_same_pieces_at_the_start_and_within_a_line(tokenizer: Tokenizer) -> None:
-    ids = tokenizer.encode("Hund")
-    assert tokenizer.encode("Hund Hund") == ids + ids
-    assert tokenizer.pieces(tokenizer.encode("Der")) == [f"{SPACE_SIGN}Der"]
 
 
 def test_many_lines_at_once_are_the_same_as_one_by_one(tokenizer: Tokenizer) -> None:
@@ -149,7 +151,7 @@ def test_loading(tokenizer: Tokenizer, tmp_path: Path) -> None:
     assert loaded.encode_all(LINES) == tokenizer.encode_all(LINES)
 
 
-def test_what_is_no_tokenizer_of_ours_is_refused(
+def test_tokenizers_not_trained_by_nmt_are_rejected(
     tokenizer: Tokenizer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(DataError, match=r"absent\.model: the tokenizer cannot be read: No such file"):
@@ -201,3 +203,155 @@ def test_separate_tokenizers(tokenizer: Tokenizer, tmp_path: Path) -> None:
         Tokenizers.load(TokenizerDir(tmp_path), ("en", "fr"))
     with pytest.raises(DataError, match="absent: no tokenizer here"):
         Tokenizers.load(TokenizerDir(tmp_path / "absent"), ("en", "fr"))
+
+
+# --- Counting characters: as one by one ---
+
+
+@given(st.lists(st.lists(parts, max_size=9).map("".join), max_size=5))
+def test_any_lines(lines: list[str]) -> None:
+    assert count_characters(lines) == Counter("".join(lines))
+
+
+def test_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alphabet, "_CHARACTERS", 3)
+    lines = ["ab", "", "ÄÄ\U0010ffff a", "b\n\x00"]
+    assert count_characters(lines) == Counter("".join(lines))
+
+
+# --- Labels: their ids, their file, and what is no set of labels ---
+
+
+def test_ids_are_those_of_the_sorted_labels(tmp_path: Path) -> None:
+    labels = Labels(["pos", "neg", "so so", "neg"])
+    assert labels.names == ["neg", "pos", "so so"] and len(labels) == 3
+    assert labels.encode_all(["pos", " so so ", "neg"]) == [[1], [2], [0]]
+    assert [labels.decode([i]) for i in range(3)] == labels.names
+    assert " pos" in labels and "Pos" not in labels
+    labels.save(tmp_path / "labels.json")
+    loaded = Labels.load(tmp_path / "labels.json")
+    assert loaded.names == labels.names
+    assert loaded.fingerprint == labels.fingerprint != Labels(["neg", "pos"]).fingerprint
+
+
+def test_invalid_sets_of_labels_are_rejected() -> None:
+    with pytest.raises(DataError, match="only the label 'pos', where at least two are needed"):
+        Labels(["pos", "pos"])
+    with pytest.raises(DataError, match=r"1,001 different labels, such as '0', '1', '10', .*: this looks like text"):
+        Labels(map(str, range(1001)))
+    assert len(Labels(map(str, range(1000)))) == 1000
+    with pytest.raises(DataError, match="label 'meh' is not in the training text, which has neg, pos"):
+        Labels(["neg", "pos"]).encode_all(["pos", "meh"])
+    assert Labels(["a" * 100, "b"]).shown() == f"{'a' * 40}, b"
+
+
+@pytest.mark.parametrize("text", ['{"labels": ["b", "a"]}', '{"labels": ["a"]}', '{"labels": ["a", ""]}', "{}", "["])
+def test_a_damaged_file(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "labels.json"
+    with pytest.raises(DataError, match="the labels are missing"):
+        Labels.load(path)
+    path.write_text(text)
+    with pytest.raises(DataError, match=r"labels\.json"):
+        Labels.load(path)
+
+
+# --- Encoding through a cache of words: the same ids and counts as line by line, whatever the ---
+
+
+WORDS = ["x" * n for n in (7, 8, 9, 15, 16, 17, 23, 24, 25, 60)] + [
+    "x" * 24 + "é",
+    "xxxxxxxx\u2581",
+    "\u0085",
+    "\x1c",
+    "\x00",
+]
+LINE = st.lists(st.one_of(parts, st.sampled_from([" ", " ", "  ", *WORDS])), max_size=20).map("".join)
+
+
+@pytest.fixture(scope="module")
+def encoder(tokenizer: Tokenizer) -> BlockEncoder:
+    return BlockEncoder(tokenizer)
+
+
+def check(encoded: Encoded, lines: list[str], tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode_all(lines)
+    assert encoded.ids.dtype == id_dtype(len(tokenizer))
+    assert encoded.ids.tolist() == [i for line in ids for i in line]
+    assert encoded.lengths.tolist() == [len(line) for line in ids]
+    assert encoded.words.tolist() == [len(line.split()) for line in lines]
+    assert encoded.characters.tolist() == [sum(map(len, line.split())) for line in lines]
+
+
+@given(st.lists(LINE, max_size=8))
+def test_blocks_of_any_lines_equal_encode(encoder: BlockEncoder, tokenizer: Tokenizer, lines: list[str]) -> None:
+    check(encoder.encode(lines), lines, tokenizer)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [[], [""], ["", ""], [" "], ["", " ", ""], ["a", "", "b"], [" a"], ["a "], ["a  b"], ["a\tb \u00a0"], ["\u2581"],
+     ["a\u2581 b"], ["a\nb"], ["a\x00b", "\x85"], ["\n"], ["\x7f a"], ["x" * 100_000], ["字" * 1000, "字 字"]],
+)  # fmt: skip
+def test_these_lines(encoder: BlockEncoder, tokenizer: Tokenizer, lines: list[str]) -> None:
+    check(encoder.encode(lines), lines, tokenizer)
+
+
+def test_several_blocks(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_encoder, "_LINES", 7)
+    check(BlockEncoder(tokenizer).encode(LINES), LINES, tokenizer)
+
+
+def test_long_words_with_the_same_beginning(tokenizer: Tokenizer) -> None:
+    encoder = BlockEncoder(tokenizer)
+    for n in (24, 25, 60, 24, 25, 60):
+        check(encoder.encode(["x" * n]), ["x" * n], tokenizer)
+
+
+def test_words_that_share_a_slot(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(word_cache, "_SLOT_BITS", 2)
+    encoder = BlockEncoder(tokenizer)
+    for start in range(0, len(LINES), 10):
+        lines = LINES[start : start + 10]
+        check(encoder.encode(lines), lines, tokenizer)
+
+
+def test_a_full_cache_is_emptied(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(word_cache, "_CACHED_BYTES", 1000)
+    monkeypatch.setattr(block_encoder, "_LINES", 1)
+    monkeypatch.setattr(word_cache, "_SLOT_BITS", 6)
+    encoded: list[str] = []
+    encode_words = Tokenizer.encode_words
+
+    def recording(self: Tokenizer, words: Sequence[str]) -> list[list[int]]:
+        encoded.extend(words)
+        return encode_words(self, words)
+
+    monkeypatch.setattr(Tokenizer, "encode_words", recording)
+    lines = [f"a {i}" for i in range(20)]
+    check(BlockEncoder(tokenizer).encode(lines), lines, tokenizer)
+    assert encoded.count("a") == 5  # 5 words have more than 1000 bytes
+
+
+def test_pieces_that_span_a_space_are_found_and_heeded() -> None:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(f" {line}" for line in LINES), model_writer=model, model_type="bpe", vocab_size=500,
+        hard_vocab_limit=False, pad_id=0, unk_id=1, bos_id=2, eos_id=3, byte_fallback=True, split_by_whitespace=False,
+        control_symbols=[f"<reserved_{i}>" for i in range(N_RESERVED)], normalization_rule_name="identity",
+        remove_extra_whitespaces=False, add_dummy_prefix=False, minloglevel=2,
+    )  # fmt: skip
+    tokenizer = Tokenizer(model.getvalue())
+    assert not tokenizer.splits_at_spaces
+    check(BlockEncoder(tokenizer).encode(LINES), LINES, tokenizer)
+
+
+def test_lines_are_taken(encoder: BlockEncoder, tokenizer: Tokenizer) -> None:
+    encoded = encoder.encode(LINES)
+    rows = np.array([5, 3, 3, 0, len(LINES) - 1])
+    check(encoded.take(rows), [LINES[row] for row in rows], tokenizer)
+    check(encoded.take(rows[:0]), [], tokenizer)
+
+
+def test_a_large_vocabulary_has_four_bytes_an_id() -> None:
+    assert id_dtype(65_536) is np.uint16
+    assert id_dtype(65_537) is np.uint32

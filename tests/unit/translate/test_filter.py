@@ -7,7 +7,6 @@ import math
 import os
 import re
 import shutil
-from array import array
 from collections.abc import Iterable, Iterator
 from io import BytesIO
 from pathlib import Path
@@ -27,7 +26,6 @@ from nmt.text.tokenizer import EOS, SEPARATOR, Tokenizer
 from nmt.translate.filter import (
     PairClassifier,
     PairScore,
-    PairScores,
     at_least,
     best,
     collect_scores,
@@ -36,7 +34,7 @@ from nmt.translate.filter import (
     kept_message,
     odds_score,
 )
-from nmt.translate.score import BLANK, Numbers, Scored
+from nmt.translate.score import BLANK, Scored
 from nmt.translate.translator import Translator
 from tiny_run import PLAIN, tiny_config, tiny_model, words, write_classifier, write_run
 
@@ -93,29 +91,6 @@ def test_blank_and_cut_pairs_are_told_apart() -> None:
     assert said[:2] == ["3 of 6 pairs scored", "3 pairs with a blank side, score 0: 1, 2, 3"]
     assert said[2].startswith("2 pairs with more pieces on a side than the model takes") and said[2].endswith(": 4, 5")
     assert said[3] == "quantiles of the score: 5 % 0.368, 25 % 0.368, 50 % 0.368, 75 % 0.368, 95 % 0.368"
-
-
-def test_pairs_are_read_as_far_as_a_window() -> None:
-    read = []
-
-    def pairs() -> Iterator[tuple[str, str]]:
-        for number in range(20):
-            read.append(number)
-            yield "a", "b"
-
-    found = fake_scores(pairs())
-    next(found)
-    assert len(read) == 3
-    assert len(list(found)) == 19
-
-
-def test_quantiles_are_of_the_pairs_that_are_scored() -> None:
-    scores = PairScores(array("d", [0.0, *(n / 100 for n in range(101)), 0.0]), Numbers(2, "1, 103"))
-    assert list(scores.lines())[-1] == "quantiles of the score: 5 % 0.05, 25 % 0.25, 50 % 0.5, 75 % 0.75, 95 % 0.95"
-    assert list(PairScores(array("d", [0.0]), Numbers(1, "1")).lines()) == [
-        "0 of 1 pairs scored",
-        "1 pair with a blank side, score 0: 1",
-    ]
 
 
 # --- the best -----------------------------------------------------------------------------------
@@ -292,8 +267,8 @@ def test_runs_that_do_not_go_with_a_classifier(nmt: Command, runs: Path, classif
     write("a.en", ["y"])
     back = ("--run", runs / "en-de", "--reverse", runs / "de-en")
     for chosen, problem in (
-        ((*back, "--classifier", classifier), f"--classifier {classifier}: has learned pairs of de-en, --run en-de"),
-        (("--classifier", runs / "de-en"), f"{runs}/de-en: is no classifier of pairs: name a run with training.pair_t"),
+        ((*back, "--classifier", classifier), f"--classifier {classifier}: was trained on pairs of de-en"),
+        (("--classifier", runs / "de-en"), f"{runs}/de-en: not a classifier of pairs"),
     ):
         result = nmt("filter", *chosen, *TEXTS, *SCORES)
         assert (result.status, result.out, result.err.count("\n")) == (2, "", 1), result.err

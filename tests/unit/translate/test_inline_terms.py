@@ -59,13 +59,6 @@ def test_each_part_of_a_line_has_its_terms(translator: Translator) -> None:
     assert [len(marked(part.src_ids)) for part in best.parts] == [1, 1]
 
 
-def test_kinds_of_search_that_cannot_require_terms_take_them(translator: Translator) -> None:
-    settings = {**INLINE.model_dump(), "sample": True}
-    assert len(translator.translate(PLAIN, glossary={WORD: "Zürich"}, **settings)) == len(PLAIN)
-    with pytest.raises(ConfigError, match="terms need plain beam search"):
-        translator.translate(PLAIN, glossary={WORD: "Zürich"}, **{**settings, "inline_terms": False})
-
-
 def test_a_model_that_was_not_trained_for_it_is_refused() -> None:
     translator = make(tiny_tokenizer(), tiny_config())
     with pytest.raises(ConfigError, match=r"search\.inline_terms: the model was not trained with"):

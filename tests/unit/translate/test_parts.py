@@ -10,6 +10,7 @@ import pytest
 
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError, DataError, LockedError
+from nmt.files import write
 from nmt.files.write import Lock
 from nmt.tasks.perform import Done, Task
 from nmt.tasks.processes import InProcess
@@ -99,7 +100,10 @@ class StoppedAfter:
             yield index, done
 
 
-def test_what_is_translated_is_not_translated_again(run: Path, source: Path, n_windows: list[int]) -> None:
+def test_what_is_translated_is_not_translated_again(
+    run: Path, source: Path, n_windows: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write, "KEPT_AFTER", 0.0)
     target, whole = source.with_name("out"), source.with_name("whole")
     with pytest.raises(Stopped):
         translate_in_parts(StoppedAfter(2), models(run), source, target, GREEDY)
@@ -154,7 +158,7 @@ def test_a_folder_of_the_same_name_is_not_touched(run: Path, source: Path) -> No
     mine = source.with_name("out.work") / "mine"
     mine.parent.mkdir()
     mine.touch()
-    with pytest.raises(DataError, match=r"out\.work: is in the way of a folder for the parts"):
+    with pytest.raises(DataError, match=r"out\.work: blocks the folder for unfinished work"):
         translate_in_parts(InProcess(), models(run), source, source.with_name("out"), GREEDY)
     assert mine.exists()
 
@@ -164,31 +168,20 @@ def test_a_model_that_has_changed(run: Path, source: Path, tokenizer: Tokenizer,
     other = Translator.load(run)
     changed = write_run(tmp_path / "other", other.config, tokenizer, tiny_model(other.config, tokenizer, seed=4))
     there = before.model_copy(update={"paths": (str(changed),)})
-    with pytest.raises(DataError, match=r"other: has other weights than a moment ago; start again"):
+    with pytest.raises(DataError, match=r"other: its weights have changed since the start; run the command again"):
         translate_in_parts(InProcess(), there, source, source.with_name("out"), GREEDY)
 
 
 def test_a_part_that_is_damaged_as_it_is_joined(run: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def damaged(target: Path, results: Sequence[Done]) -> files.Warnings:
+    def damaged(results: Sequence[Done], target: Path) -> None:
         (results[1].folder / "text").write_bytes(b"one line\n")
-        return join(target, results)
+        join(results, target)
 
-    join = parts._join
-    monkeypatch.setattr(parts, "_join", damaged)
-    with pytest.raises(DataError, match=r"translated/000001: damaged while it was used"):
+    join = parts.join
+    monkeypatch.setattr(parts, "join", damaged)
+    with pytest.raises(DataError, match=r"translated/000001: damaged while in use"):
         translate_in_parts(InProcess(), models(run), source, source.with_name("out"), GREEDY)
-    monkeypatch.setattr(parts, "_join", join)
+    monkeypatch.setattr(parts, "join", join)
     translate_in_parts(InProcess(), models(run), source, source.with_name("out"), GREEDY)
     translate_file(Translator.load(run), source, source.with_name("whole"), GREEDY)
     assert source.with_name("out").read_bytes() == source.with_name("whole").read_bytes()
-
-
-def test_warnings_add_up() -> None:
-    warnings = files.Warnings(n_cut=9, cut=[*range(9)], n_split=2)
-    warnings.merge(files.Warnings(1, 2, 3, 4, 5, [20, 21]))
-    assert warnings == files.Warnings(1, 4, 3, 4, 14, [*range(9), 20])
-
-
-def test_a_run_on_a_gpu_is_not_gone_on_with_without(run: Path) -> None:
-    with pytest.raises(ConfigError, match="there is no GPU, but it was begun with one"):
-        parts._translator(models(run), "cuda", "float32")

@@ -8,11 +8,8 @@ from pathlib import Path
 import pytest
 
 from folders import Folder
-from nmt.cli.score import score
 from nmt.console import Progress, n_lines
-from nmt.layout import RunDir
 from nmt.prepare.pipeline.work import Sizes
-from nmt.training.report.log import TrainingLog
 from nmt.translate.files import translate_file
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line
@@ -46,14 +43,6 @@ def test_nothing_is_shown_of_what_is_quickly_done(monkeypatch: pytest.MonkeyPatc
     with Progress("translating", 3) as progress:
         assert list(progress.track("abc")) == ["a", "b", "c"]
     assert screen.getvalue() == ""
-
-
-def test_a_text_in_place_of_numbers_is_shown_at_once_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = terminal(monkeypatch, delay=100.0)
-    with Progress("learning") as progress:
-        progress.say("learning {de}")
-    assert rows(screen) == ["learning {de}"]
-    assert screen.getvalue().endswith("\r")
 
 
 def test_without_a_terminal_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,29 +82,6 @@ def test_prepare_shows_its_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert any("100% encoding: " in row for row in shown)
 
 
-def test_checksums_and_splitting_off_show_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, screen = Folder(tmp_path), terminal(monkeypatch)
-    folder.prepare(data__valid=20)
-    shown = rows(screen)
-    assert any("100% splitting off: 240 of" in row for row in shown)
-    before, _, after = "\n".join(shown).partition("cleaning: ")
-    assert "checksum of " in before and "checksum of manifest" not in after and "100% checksum of train" in after
-
-
-def test_a_validation_is_shown_below_the_training_and_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = terminal(monkeypatch)
-    with TrainingLog(RunDir(tmp_path), 0, 0, True, 6000) as log:
-        log.progress(1740, 2.51, 123.4, 7e-4, 12345.6, 3725)
-        with Progress("validating", 1000) as progress:
-            progress.add(500)
-        before = len(screen.getvalue())
-        log.progress(1800, 2.51, 123.4, 7e-4, 12345.6, 3700)
-    below = screen.getvalue()[:before].split("\n")
-    assert any("left, 50% validating: 500" in row for row in below)
-    assert screen.getvalue()[:before].count("\n") == screen.getvalue()[:before].count("\x1b[A")  # and up again
-    assert "validating" not in screen.getvalue()[before:] and "30% 1800/6000" in screen.getvalue()[before:]
-
-
 def test_searching_tells_of_all_lines(translator: Translator) -> None:
     class Counted(Progress):
         n = 0.0
@@ -128,17 +94,6 @@ def test_searching_tells_of_all_lines(translator: Translator) -> None:
     found = list(translator.translate_lines(lines, search, progress=counted))
     assert len(found) == 22 and counted.n == pytest.approx(22)
     assert list(translator.translate_window([Line("")], search, 1, 0, counted)) and counted.n == pytest.approx(22)
-
-
-def test_scoring_into_a_file_shows_progress(
-    translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Translator, "load", lambda *_, **__: translator)
-    (tmp_path / "text").write_text("abc.\n" * 69 + "\n")
-    for output, is_shown in ((tmp_path / "out", True), ("-", False)):
-        screen = terminal(monkeypatch)
-        score(tmp_path / "text", tmp_path / "text", run=[tmp_path], output=str(output))
-        assert any("100% scoring: 70 of" in row for row in rows(screen)) == is_shown
 
 
 def test_translating_into_a_file_shows_progress(
@@ -158,4 +113,4 @@ def test_at_a_terminal_translate_says_that_it_waits(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(file))
     screen = terminal(monkeypatch)
     translate_file(translator, "-", tmp_path / "out")
-    assert screen.getvalue() == "nmt: waiting for lines to translate; Ctrl-D on an empty line ends\n"
+    assert screen.getvalue() == "nmt: waiting for lines to translate; end with Ctrl-D on an empty line\n"

@@ -84,20 +84,6 @@ def test_a_blank_side_is_not_scored_and_the_model_not_asked(
     assert list(score(translator, [])) == []
 
 
-def test_pairs_are_read_as_far_as_a_window(translator: Translator) -> None:
-    read = []
-
-    def pairs() -> Iterator[tuple[str, str]]:
-        for pair in zip(PLAIN, REFS, strict=True):
-            read.append(pair)
-            yield pair
-
-    found = score(translator, pairs(), window=3)
-    next(found)
-    assert len(read) == 3
-    assert len(list(found)) == len(PLAIN) - 1
-
-
 def test_what_is_too_long_is_scored_as_far_as_it_is_read(translator: Translator, tokenizer: Tokenizer) -> None:
     long = " ".join(words(40, seed=3))
     start = tokenizer.decode(tokenizer.encode(long)[:20])
@@ -121,22 +107,11 @@ def test_learned_positions_are_enough_for_the_longest_line(tokenizer: Tokenizer)
     assert found.cut and len(found.pieces) == 19
 
 
-def test_totals() -> None:
+def test_totals_count_cut_pairs() -> None:
     totals = Totals()
-    totals.add(1, Scored(("a", "b", "</s>"), (-1.0, -2.0, -3.0), -2.0, 2))
-    totals.add(2, Scored((), (), math.nan, 0))
     totals.add(3, Scored(("a",), (-2.0,), -2.0, 1, cut=True))
-    for number in range(4, 16):
-        totals.add(number, Scored((), (), math.nan, 0))
-    per_piece, per_word = math.exp(8 / 4), math.exp(8 / 3)
-    assert list(totals.lines()) == [
-        "13 pairs with a blank side, not scored: 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, …",
-        "1 pair with more pieces on a side than the model takes (model.max_positions, or a multiple of "
-        "data.max_pieces), scored as far as that: 3",
-        f"log-probability -8.00, perplexity {per_piece:.4g} per piece, {per_word:.4g} per word (2 pairs, 4 pieces, "
-        "3 words, ends of sentence counted)",
-    ]
-    assert list(Totals().lines()) == ["no pair was scored"]
+    first, _ = totals.lines()
+    assert first.startswith("1 pair ") and first.endswith(": 3")
 
 
 # --- the command --------------------------------------------------------------------------------

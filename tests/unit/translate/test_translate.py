@@ -11,13 +11,17 @@ import pytest
 import torch
 
 from nmt.config import SearchConfig
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError
 from nmt.model.inference import DecoderState, InferenceModel
 from nmt.model.masks import Padded
+from nmt.model.stacks import DecoderModel
+from nmt.runs.model import Origin
 from nmt.search.rules import SearchStopped
 from nmt.text.profile import Profiles
 from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer
 from nmt.translate.files import Warnings, translate_file
+from nmt.translate.generate import Generator, generate_file
+from nmt.translate.language_model import LanguageModel
 from nmt.translate.parts import Models, _write_parts
 from nmt.translate.searcher import THREAD_NAME
 from nmt.translate.sentences import longest_translation
@@ -74,19 +78,6 @@ def test_batches_keep_to_the_budget(translator: Translator, monkeypatch: pytest.
     assert sum(rows for rows, _ in shapes) == 61
     assert sum(longest > 100 for _, longest in shapes) == 1, "the line beyond the budget is alone, and is translated"
     assert len(shapes) < 20
-
-
-def test_the_first_line_is_given_out_after_one_batch(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # several would begin several batches
-    batches = []
-    search_batch = translator.searcher.search_batch
-    monkeypatch.setattr(translator.searcher, "search_batch", lambda *args: (batches.append(1), search_batch(*args))[1])
-    lines = sorted(PLAIN, key=len, reverse=True)
-    found = translator.translate_lines(["", *lines], GREEDY.model_copy(update={"batch_tokens": 1}))
-    assert next(found) == [BLANK]
-    assert len(batches) == 0
-    next(found)
-    assert len(batches) == 1
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
@@ -242,8 +233,67 @@ def test_source_in_the_target_language_is_warned_of_and_translated(
             models = Models(
                 paths=(str(tmp_path),), checkpoint="", weights="", precision="", fingerprints=(), language="de"
             )
-            assert sum(part.n_lines for part in _write_parts(tmp_path / str(side), source, models)) == 30
+            assert len(_write_parts(tmp_path / str(side), source, models, {})) == 1
         else:
             translate_file(translator, source, target, GREEDY)
             assert target.read_text(encoding="utf-8").count("\n") == 30
         assert capsys.readouterr().err.count("looks like English, not German") == n_warnings
+
+
+# --- Text from an untrained language model: what is read of a beginning, and where lines end ---
+
+
+SAMPLES = SearchConfig(sample=True, max_length=9)
+
+
+@pytest.fixture(scope="module")
+def language_model(tokenizer: Tokenizer) -> LanguageModel:
+    config = tiny_config(kind="decoder", positions="learned", max_positions=60)
+    torch.manual_seed(3)
+    model = DecoderModel(config.model, len(tokenizer)).eval()
+    return LanguageModel(model, tokenizer, config, torch.device("cpu"), "float32", Origin(Path("run"), 1, "raw", ""))
+
+
+def test_samples_depend_on_the_number_of_the_line_alone(language_model: LanguageModel) -> None:
+    beginnings = ["mali", "", "  ", *PLAIN, "mali"]
+    together = list(Generator(language_model, SAMPLES, 3).lines(beginnings))
+    assert [len(lines) for lines in together] == [3] * len(beginnings)
+    for beginning, lines in zip(beginnings, together, strict=True):
+        assert all(line.startswith(beginning.strip()) for line in lines)
+    assert together[0] != together[-1]
+    tight = SAMPLES.model_copy(update={"batch_sentences": 2})
+    assert list(Generator(language_model, tight, 3).lines(beginnings)) == together
+    assert [lines[:1] for lines in together] == list(Generator(language_model, SAMPLES, 1).lines(beginnings))
+
+
+def test_lines_end_at_the_maximum_length(
+    language_model: LanguageModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    generator = Generator(language_model, SAMPLES, 40)
+    generate_file(generator, None, tmp_path / "out", prefix="mali")
+    assert (tmp_path / "out").read_text(encoding="utf-8").count("\n") == 40
+    assert capsys.readouterr().err == "nmt: 40 lines were cut off at the maximum length (search.max_length)\n"
+    longer = Generator(language_model, SAMPLES.model_copy(update={"max_length": 55}), 40)
+    list(longer.lines([""]))
+    assert 0 < longer.n_unfinished < 40 == generator.n_unfinished
+
+
+def test_a_beginning_must_leave_positions(language_model: LanguageModel) -> None:
+    with pytest.raises(DataError, match=r"line 2: has \d+ pieces, more than the model has positions for .* = 60\)"):
+        list(Generator(language_model, SAMPLES, 1).lines(["bo", " ".join(PLAIN * 5)]))
+
+
+@pytest.mark.parametrize(
+    ("search", "problem"),
+    [
+        (SearchConfig(lm="runs/lm"), r"search\.lm: applies to translations"),
+        (SearchConfig(protect=True), r"search\.protect: applies to translations"),
+        (SearchConfig(coverage_penalty=0.2), r"coverage_penalty: model\.kind: decoder has no cross-attention"),
+        (SearchConfig(beam=2), r"n_best: 3 needs a beam of at least 3"),
+    ],
+)
+def test_settings_of_translations_are_refused(
+    language_model: LanguageModel, search: SearchConfig, problem: str
+) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        Generator(language_model, search, 3)

@@ -9,10 +9,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from nmt.search.search import search as search_best
-from nmt.translate import searcher
-from nmt.translate import searcher as workers
-from nmt.translate.searcher import SMALL_STEP, THREAD_NAME, run_all, threads_for
+from nmt.translate.searcher import THREAD_NAME, run_all
 from tiny_run import BEAM, PLAIN, make, texts, tiny_config, tiny_tokenizer
 
 CPU = torch.device("cpu")
@@ -49,17 +46,6 @@ def test_a_single_job_has_all_threads() -> None:
     assert list(run_all(lambda _: None, [], CPU)) == []
 
 
-def test_small_steps_run_on_one_thread() -> None:
-    with threads_for(SMALL_STEP - 1):
-        assert torch.get_num_threads() == 1
-    assert torch.get_num_threads() == 4
-    with threads_for(SMALL_STEP):
-        assert torch.get_num_threads() == 4
-    with pytest.raises(ValueError, match="in a step"), threads_for(1):
-        raise ValueError("in a step")
-    assert torch.get_num_threads() == 4
-
-
 def test_an_error_is_raised_where_the_results_are_taken() -> None:
     def work(job: int) -> int:
         if job == 5:
@@ -94,22 +80,6 @@ def test_inference_mode_is_left_between_lines(n_threads: int) -> None:
     torch.set_num_threads(n_threads)
     for _ in make(tiny_tokenizer(), tiny_config()).translate_lines(PLAIN, BEAM.model_copy(update={"batch_tokens": 20})):
         assert not torch.is_inference_mode_enabled()
-
-
-def test_a_single_line_is_translated_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = []
-
-    def search(*arguments: object) -> object:
-        found.append(torch.get_num_threads())
-        return search_best(*arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(searcher, "search_best", search)
-    translator = make(tiny_tokenizer(), tiny_config())
-    for small_step in (SMALL_STEP, 1):
-        monkeypatch.setattr(workers, "SMALL_STEP", small_step)
-        texts(translator, PLAIN[:1], BEAM)
-    assert found == [1, 4]
-    assert torch.get_num_threads() == 4
 
 
 def test_translations_do_not_depend_on_the_number_of_threads() -> None:

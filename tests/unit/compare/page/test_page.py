@@ -40,13 +40,7 @@ def test_page_content() -> None:
         assert result.metric.signature in parsed.text
         for score in result.scores:
             assert f"{score.value:.2f}" in parsed.text
-    for text in (
-        "b, c against a", "news, de to en, 60 lines.", "Scores", "TER (lower is better)", "baseline", "chrF of a line",
-        "Words of the source", "Words of the reference", "N-grams won and lost", "b has more often",
-        "c has less often", "b is better than a by BLEU", "Kocmi", "lines in which the systems differ most",
-    ):  # fmt: skip
-        assert text in parsed.text, text
-    assert "Training" not in parsed.text and "The training text" not in parsed.text
+    assert "b is better than a by BLEU" in parsed.text and "The training text" not in parsed.text
     charts = [attributes for tag, attributes in parsed.seen if tag == "svg" and attributes.get("aria-label")]
     assert len(charts) == 1 + 2 + 2, "a histogram, a scatter plot of each other system, and scores by two lengths"
     assert all(note in parsed.text for note in found.notes)
@@ -129,12 +123,6 @@ def test_text_is_escaped() -> None:
     assert data_of(text)["references"][-1] == EVIL.replace("\u202e", "\\u202e").replace("\u2028", "\\u2028")
 
 
-def test_page_of_one_line_with_several_references() -> None:
-    text = TextToTranslate("t", (("a b", "a c"),), ("x",), ("de", "zh"))
-    parsed = ParsedPage(page(compare(text, [group_of("a", ["a b"]), group_of("b", ["a c"])], trials=10)))
-    assert "1 lines" in parsed.text and "None." in parsed.text
-
-
 def test_page_of_blank_lines() -> None:
     ParsedPage(page(compare(text_of([("", ""), ("", "")]), systems(["", ""]), trials=10)))
 
@@ -163,11 +151,3 @@ def test_page_of_runs_and_groups(tmp_path: Path) -> None:
     data = data_of(text)
     assert data["translations"] == [median, median] and data["seen"] == [3, 5]
     assert 'id="seen"' in text
-
-
-def test_unreadable_run_is_noted(tmp_path: Path) -> None:
-    pairs = sentence_pairs(5)
-    run = make_run(tmp_path / "run", [valid(100, 20.0)])
-    groups = [group_of("plain", [pair[1] for pair in pairs], runs=[run.path]), *systems([p[1] for p in pairs], 1)]
-    parsed = ParsedPage(page(compare(text_of(pairs), groups, trials=10)))
-    assert "plain: the training text cannot be read: somewhere/data: no such data directory" in parsed.text

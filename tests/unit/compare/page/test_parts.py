@@ -26,10 +26,6 @@ def test_parts_by_length_partition_lines(lengths: list[int]) -> None:
     assert len(parts) <= 6
 
 
-def test_parts_have_similar_sizes() -> None:
-    assert [len(part.rows) for part in by_length([*range(600)])] == [100] * 6
-
-
 def test_part_score_equals_score_of_its_lines() -> None:
     view = make_view(comparison())
     rows = np.arange(3, 60, 5)

@@ -42,11 +42,6 @@ def test_differing_settings(tmp_path: Path) -> None:
     assert trainings.curves == [(number, [(100.0, 21.5), (200.0, 25.0)]) for number in (0, 0, 1, 1)]
 
 
-def test_equal_runs_have_no_differences(tmp_path: Path) -> None:
-    trainings = read(group_of("a", LINES, runs=[run(tmp_path / "1")]), group_of("b", LINES, runs=[run(tmp_path / "2")]))
-    assert trainings.differences == [] and trainings.n_runs == 2
-
-
 def test_files_have_no_settings() -> None:
     assert read(group_of("a", LINES), group_of("b", LINES)) == Trainings([], [], [], 0)
 

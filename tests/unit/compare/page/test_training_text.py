@@ -41,12 +41,6 @@ def test_long_training_text_is_sampled(tmp_path: Path, monkeypatch: pytest.Monke
     assert text.all_lines == 3
 
 
-def test_training_text_with_invalid_utf8(tmp_path: Path) -> None:
-    directory = training_text(tmp_path / "data", TRAIN, languages=("de", "aa"))
-    directory.text("train", "aa").write_bytes(b"a dog \xff\na\nb\n")
-    assert read(directory).frequencies == {"a": 2, "dog": 1}
-
-
 def test_unreadable_training_text_is_noted(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such data directory"):
         read(DataDir(tmp_path / "none"))
@@ -65,10 +59,3 @@ def test_recall_of_rare_words(tmp_path: Path) -> None:
     assert by_frequency(text, references, systems) == [
         WordClass("0", 2, [1, 0]), WordClass("2–4", 3, [2, 1]),
     ]  # fmt: skip
-
-
-def test_frequency_classes(tmp_path: Path) -> None:
-    text = read(training_text(tmp_path / "data", TRAIN, languages=("de", "aa")))
-    text.frequencies.update({"one": 1, "most": 1000, "many": 999})
-    rows = by_frequency(text, [("one", "most", "many")], [])
-    assert [row.name for row in rows] == ["1", "100–999", "1,000 and more"]

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from nmt.config import DataConfig, Source
+from nmt.config import DataConfig
+from nmt.config.source import TrainFiles
 from nmt.prepare.cleaning import cleaner as cleaner_module
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.counts import REASONS, counted
@@ -14,7 +15,7 @@ from nmt.prepare.cleaning.grouping import pair_hash
 from nmt.prepare.pairs import SentencePair
 from places import ROOT
 
-FILES = Source(files={"de": "a.de", "en": "a.en"})
+FILES = TrainFiles(files={"de": "a.de", "en": "a.en"})
 CONFIG = DataConfig(direction="de-en", train=[FILES], valid=FILES, max_chars=50, max_ratio=2.0)
 HELD_OUT = HeldOut.of([SentencePair("Guten Tag. ", "Good day.", ""), SentencePair("Ja.", " Yes.", "")])
 

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.config import DataConfig, Source
+from nmt.config import DataConfig
 from nmt.config.clean import CleanConfig
+from nmt.config.source import TrainFiles
 from nmt.prepare.cleaning.grouping import groupings, normal_form, normal_hash
 
-FILES = Source(files={"de": "a.de", "en": "a.en"})
+FILES = TrainFiles(files={"de": "a.de", "en": "a.en"})
 
 
 def config(clean: CleanConfig) -> DataConfig:
@@ -72,9 +73,8 @@ def test_the_rules_of_a_config() -> None:
         return [(grouping.reason, grouping.most) for grouping in groupings(config(clean))]
 
     assert rules(CleanConfig()) == [("duplicate", 1)]
-    every = CleanConfig(near_duplicates=True, max_targets=3, max_sources=2)
-    assert rules(every) == [("duplicate", 1), ("near_duplicate", 1), ("targets", 3), ("sources", 2)]
-    exact, near, targets, sources = (grouping.key for grouping in groupings(config(every)))
+    every = CleanConfig(near_duplicates=True, max_targets=3)
+    assert rules(every) == [("duplicate", 1), ("near_duplicate", 1), ("targets", 3)]
+    exact, near, targets = (grouping.key for grouping in groupings(config(every)))
     assert exact("a", "b") != exact("a", "B") and near("a", "b") == near("a", "B")
     assert targets("a", "b") == targets("a", "c") != targets("b", "b")
-    assert sources("a", "b") == sources("c", "b") != sources("a", "c")

@@ -31,14 +31,14 @@ SHORT = [
 
 
 @pytest.mark.parametrize("language", LINES)
-def test_a_sentence_is_in_its_language_alone(language: str) -> None:
+def test_sentences_are_recognised_only_in_their_language(language: str) -> None:
     counts: dict[str, int] = {}
     test = in_other_language(language, counts)
     assert [other for other, line in LINES.items() if not test(line)] == [language]
     assert counts == dict.fromkeys(LINES, 1)
 
 
-def test_what_has_no_clear_language_is_kept() -> None:
+def test_text_without_a_clear_language_is_kept() -> None:
     for language in ("de", "en", "fr"):
         counts: dict[str, int] = {}
         test = in_other_language(language, counts)
@@ -46,7 +46,7 @@ def test_what_has_no_clear_language_is_kept() -> None:
         assert set(counts) <= {language, "unclear"} and sum(counts.values()) == len(SHORT)
 
 
-def test_related_languages_are_not_told_apart() -> None:
+def test_related_languages_are_not_distinguished() -> None:
     assert not in_other_language("nb", {})("Barna leker i hagen bak huset om ettermiddagen.")
     assert not in_other_language("pt_BR", {})("As crianças brincam no jardim atrás da casa à tarde.")
 

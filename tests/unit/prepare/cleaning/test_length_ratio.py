@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.config import DataConfig, Source
+from nmt.config import DataConfig
 from nmt.config.clean import CleanConfig, CorpusClean
-from nmt.prepare.cleaning.corpus_filters import LengthRatio, corpus_filters
+from nmt.config.source import TrainFiles
 from nmt.prepare.cleaning.counts import REASONS
+from nmt.prepare.cleaning.filters import LengthRatio, corpus_filters
 
 FILES = {"de": "a.de", "en": "a.en"}
 
@@ -37,7 +38,7 @@ def test_a_corpus_without_spread_or_with_few_pairs_does_not_lose_all_others(usua
 
 
 def test_the_setting() -> None:
-    train = [Source(files=FILES), Source(files=FILES, clean=CorpusClean(max_ratio_spread=0.0))]
+    train = [TrainFiles(files=FILES), TrainFiles(files=FILES, clean=CorpusClean(max_ratio_spread=0.0))]
     data = DataConfig(direction="de-en", train=train, clean=CleanConfig(max_ratio_spread=5.0))
     assert corpus_filters(data, "train.0") == [LengthRatio(5.0)]
     assert corpus_filters(data, "train.1") == []

@@ -9,15 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.config import DataConfig, Source
+from nmt.config import DataConfig
 from nmt.config.clean import CleanConfig
+from nmt.config.source import TrainFiles
 from nmt.prepare.cleaning.cleaner import LineCleaner, SeenLines
 
 HELD_OUT = ["Good day, world.", " Oil. "]
 
 
 def cleaner(clean: CleanConfig | None = None, language: str = "en") -> LineCleaner:
-    files = Source(files={"de": "a", "en": "a"})
+    files = TrainFiles(files={"de": "a", "en": "a"})
     data = DataConfig(direction="de-en", train=[files], max_chars=30, clean=clean or CleanConfig())
     return LineCleaner(data, language, HELD_OUT)
 
@@ -32,16 +33,16 @@ def cleaner(clean: CleanConfig | None = None, language: str = "en") -> LineClean
         ("good day world 2", "overlap", CleanConfig(overlap="normal")),
         ("Oil.", "overlap", None),
         ("a\x00b", "control", None),
-        ("a\x00b", None, CleanConfig(repair_control=True)),
-        ("\x00", "blank", CleanConfig(repair_control=True)),
+        ("a\x00b", None, CleanConfig(repair=["control"])),
+        ("\x00", "blank", CleanConfig(repair=["control"])),
         ("x" * 30, None, None),
         ("x" * 31, "long", None),
         ("one two three", "words", CleanConfig(max_words=2)),
         ("one antidisestablish", "word", CleanConfig(max_word_chars=9)),
-        ("ALL THESE ARE CAPITALS", "shouted", CleanConfig(shouted=True)),
+        ("ALL THESE ARE CAPITALS", "shouted", CleanConfig(drop=["shouted"])),
         ("вгдежзийкл", "script", CleanConfig(min_script=0.5)),
-        ("www.a.example 77 <b>", None, CleanConfig(same_links=True, same_numbers=True, same_tags=True, truncated=True)),
-        ("same", None, CleanConfig(copied="normal", max_ratio_spread=1.0)),
+        ("www.a.example 77 <b>", None, CleanConfig(drop=["links", "tags", "numbers", "truncated"])),
+        ("same", None, CleanConfig(drop=["copied"], max_ratio_spread=1.0)),
     ],
 )
 def test_reasons(line: str, reason: str | None, clean: CleanConfig | None) -> None:
@@ -59,7 +60,7 @@ def test_the_language_is_that_of_the_lines() -> None:
 
 
 def test_repairs_are_counted_with_their_samples() -> None:
-    lines = cleaner(CleanConfig(repair_entities=True, repair_spaces=True))
+    lines = cleaner(CleanConfig(repair=["entities", "spaces"]))
     assert lines.clean(" fish &amp;  chips") == "fish & chips"
     assert lines.clean("chips") == "chips"
     assert lines.report.repaired == {"entities": 1, "spaces": 1}

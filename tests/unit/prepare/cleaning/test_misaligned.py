@@ -7,9 +7,10 @@ import random
 import numpy as np
 import pytest
 
-from nmt.config import DataConfig, Source
+from nmt.config import DataConfig
 from nmt.config.clean import CleanConfig, CorpusClean
-from nmt.prepare.cleaning.corpus_filters import corpus_filters
+from nmt.config.source import TrainFiles
+from nmt.prepare.cleaning.filters import corpus_filters
 from nmt.prepare.cleaning.misaligned import (
     MIN_PAIRS,
     Cells,
@@ -68,7 +69,7 @@ def test_a_part_is_judged_as_the_whole_is(corpus: list[tuple[str, str]], learned
     assert Misaligned(0.03).warning(learned) is None
 
 
-def test_what_cannot_be_judged_is_kept(learned: bytes, corpus: list[tuple[str, str]]) -> None:
+def test_pairs_that_cannot_be_judged_are_kept(learned: bytes, corpus: list[tuple[str, str]]) -> None:
     short, unknown = (corpus[0][0].split()[0], corpus[1][1].split()[0]), ("Quux Corge 1987", "Grault Garply 12 Fred")
     odd = [short, unknown, ("", ""), ("?!", "…"), ("你好世界", "สวัสดี"), ("\udcff", "x")]
     assert not Misaligned(0.03).dropped(learned, odd).any()
@@ -121,7 +122,7 @@ def test_the_lexicon_knows_which_words_translate_each_other() -> None:
 
 def test_the_setting_switches_it_on_for_all_or_off_for_one() -> None:
     files = {"de": "a", "en": "a"}
-    train = [Source(files=files), Source(files=files, clean=CorpusClean(misaligned=0))]
+    train = [TrainFiles(files=files), TrainFiles(files=files, clean=CorpusClean(misaligned=0))]
     config = DataConfig(direction="de-en", train=train, clean=CleanConfig(misaligned=0.02))
     assert corpus_filters(config, "train.0") == [Misaligned(0.02)]
     assert corpus_filters(config, "train.1") == []

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.config import DataConfig, Source
+from nmt.config import DataConfig
 from nmt.config.clean import CleanConfig
+from nmt.config.source import TrainFiles
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.counts import REPAIRS, CleanReport, total
 from nmt.prepare.pairs import SentencePair
 
-FILES = Source(files={"de": "a.de", "en": "a.en"})
-ALL = CleanConfig(
-    repair_encoding=True, repair_entities=True, repair_control=True, unicode_form="NFC", repair_spaces=True
-)  # fmt: skip
+FILES = TrainFiles(files={"de": "a.de", "en": "a.en"})
+ALL = CleanConfig(repair=["encoding", "entities", "control", "spaces", "NFC"])  # fmt: skip
 
 
 def cleaner_of(clean: CleanConfig) -> Cleaner:
@@ -31,21 +30,21 @@ def repaired(text: str, clean: CleanConfig) -> tuple[str, list[str]]:
 @pytest.mark.parametrize(
     ("kind", "clean", "text", "expected"),
     [
-        ("encoding", CleanConfig(repair_encoding=True), "schÃ¶ne GrÃ¼ÃŸe", "schöne Grüße"),
-        ("encoding", CleanConfig(repair_encoding=True), "Ð¿Ñ€Ð¸Ð²ÐµÑ‚ Ð¼Ð¸Ñ€", "привет мир"),
-        ("encoding", CleanConfig(repair_encoding=True), "â€œgoodâ€\x9d", "“good”"),
-        ("encoding", CleanConfig(repair_encoding=True), "voilÃ  tout", "voilà tout"),
-        ("encoding", CleanConfig(repair_encoding=True), "“quotes” &amp; ﬁ … １２ schöne Grüße é\u0301", None),
-        ("encoding", CleanConfig(repair_encoding=True), "中文 العربية हिन्दी русский Ελληνικά", None),
-        ("entities", CleanConfig(repair_entities=True), "a &amp; b &lt; &#228; &#xe4; &nbsp;d", "a & b < ä ä \u00a0d"),
-        ("entities", CleanConfig(repair_entities=True), "a &amp;amp;amp;lt; b", "a < b"),
-        ("entities", CleanConfig(repair_entities=True), "AT&T; R&D &unknown; &amp b & c;", None),
-        ("control", CleanConfig(repair_control=True), "a\x00b\x0cc\u0085d\te", "ab c d\te"),
-        ("unicode", CleanConfig(unicode_form="NFC"), "scho\u0308n ﬁ", "schön ﬁ"),
-        ("unicode", CleanConfig(unicode_form="NFKC"), "ﬁ １２", "fi 12"),
-        ("unicode", CleanConfig(unicode_form="none"), "scho\u0308n", None),
-        ("spaces", CleanConfig(repair_spaces=True), "a  b\u00a0c\u2009\td\u200b\ufeff e\u00adf", "a b c d ef"),
-        ("spaces", CleanConfig(repair_spaces=True), "می\u200cخواهم क्\u200dष a\u200eb", None),
+        ("encoding", CleanConfig(repair=["encoding"]), "schÃ¶ne GrÃ¼ÃŸe", "schöne Grüße"),
+        ("encoding", CleanConfig(repair=["encoding"]), "Ð¿Ñ€Ð¸Ð²ÐµÑ‚ Ð¼Ð¸Ñ€", "привет мир"),
+        ("encoding", CleanConfig(repair=["encoding"]), "â€œgoodâ€\x9d", "“good”"),
+        ("encoding", CleanConfig(repair=["encoding"]), "voilÃ  tout", "voilà tout"),
+        ("encoding", CleanConfig(repair=["encoding"]), "“quotes” &amp; ﬁ … １２ schöne Grüße é\u0301", None),
+        ("encoding", CleanConfig(repair=["encoding"]), "中文 العربية हिन्दी русский Ελληνικά", None),
+        ("entities", CleanConfig(repair=["entities"]), "a &amp; b &lt; &#228; &#xe4; &nbsp;d", "a & b < ä ä \u00a0d"),
+        ("entities", CleanConfig(repair=["entities"]), "a &amp;amp;amp;lt; b", "a < b"),
+        ("entities", CleanConfig(repair=["entities"]), "AT&T; R&D &unknown; &amp b & c;", None),
+        ("control", CleanConfig(repair=["control"]), "a\x00b\x0cc\u0085d\te", "ab c d\te"),
+        ("unicode", CleanConfig(repair=["NFC"]), "scho\u0308n ﬁ", "schön ﬁ"),
+        ("unicode", CleanConfig(repair=["NFKC"]), "ﬁ １２", "fi 12"),
+        ("unicode", CleanConfig(), "scho\u0308n", None),
+        ("spaces", CleanConfig(repair=["spaces"]), "a  b\u00a0c\u2009\td\u200b\ufeff e\u00adf", "a b c d ef"),
+        ("spaces", CleanConfig(repair=["spaces"]), "می\u200cخواهم क्\u200dष a\u200eb", None),
     ],
 )  # fmt: skip
 def test_each_repair(kind: str, clean: CleanConfig, text: str, expected: str | None) -> None:
@@ -63,7 +62,7 @@ def test_repairs_are_made_in_order_and_before_pairs_are_judged() -> None:
 
 
 def test_pairs_are_counted_by_kind_with_samples() -> None:
-    cleaner = cleaner_of(CleanConfig(repair_entities=True, repair_spaces=True))
+    cleaner = cleaner_of(CleanConfig(repair=["entities", "spaces"]))
     far = "x" * 200
     for pair in [
         ("a", "b"),

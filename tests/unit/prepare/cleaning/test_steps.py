@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from nmt.config import DataConfig, Source
+from nmt.config import DataConfig
 from nmt.config.clean import CleanConfig, CorpusClean
+from nmt.config.source import TrainFiles
 from nmt.errors import DataError
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.counts import REASONS
@@ -19,7 +20,9 @@ HELD_OUT = HeldOut.of([SentencePair("Guten Tag, Welt.", "Good day, world.", ""),
 
 def config(clean: CleanConfig, languages: str = "de-en", own: CorpusClean | None = None) -> DataConfig:
     files = dict.fromkeys(languages.split("-"), "a")
-    return DataConfig(direction=languages, train=[Source(files=files), Source(files=files, clean=own)], clean=clean)
+    return DataConfig(
+        direction=languages, train=[TrainFiles(files=files), TrainFiles(files=files, clean=own)], clean=clean
+    )
 
 
 def reason(src: str, tgt: str, clean: CleanConfig, languages: str = "de-en") -> str | None:
@@ -54,14 +57,14 @@ def test_overlap_with_held_out_sets(src: str, tgt: str, clean: CleanConfig, expe
 @pytest.mark.parametrize(
     ("clean", "src", "tgt", "expected"),
     [
-        (CleanConfig(copied="normal"), "Hôtel 3!", "HOTEL", "copied"),
-        (CleanConfig(copied="normal"), "Hotels", "HOTEL", None),
-        (CleanConfig(copied="exact"), "Hôtel 3!", "HOTEL", None),
-        (CleanConfig(copied="normal"), "12 + 3", "12 + 4", None),
-        (CleanConfig(broken=True), "Preis: \ufffd 5", "price: 5", "broken"),
-        (CleanConfig(broken=True), "Preis: 5", "price: \ue001 5", "broken"),
-        (CleanConfig(broken=True), "schÃ¶ne GrÃ¼ÃŸe", "kind regards", "broken"),
-        (CleanConfig(broken=True), "schöne Grüße – „ja“", "kind regards", None),
+        (CleanConfig(drop=["copied"]), "Hôtel 3!", "HOTEL", "copied"),
+        (CleanConfig(drop=["copied"]), "Hotels", "HOTEL", None),
+        (CleanConfig(), "Hôtel 3!", "HOTEL", None),
+        (CleanConfig(drop=["copied"]), "12 + 3", "12 + 4", None),
+        (CleanConfig(drop=["broken"]), "Preis: \ufffd 5", "price: 5", "broken"),
+        (CleanConfig(drop=["broken"]), "Preis: 5", "price: \ue001 5", "broken"),
+        (CleanConfig(drop=["broken"]), "schÃ¶ne GrÃ¼ÃŸe", "kind regards", "broken"),
+        (CleanConfig(drop=["broken"]), "schöne Grüße – „ja“", "kind regards", None),
         (CleanConfig(max_words=3), "eins zwei drei", "one two three", None),
         (CleanConfig(max_words=3), "eins zwei drei", "one two three four", "words"),
         (CleanConfig(max_words=3), "eins  zwei  drei", "one two three", None),
@@ -70,49 +73,49 @@ def test_overlap_with_held_out_sets(src: str, tgt: str, clean: CleanConfig, expe
         (CleanConfig(max_word_chars=9), "abcdefghi ja", "abcdefghi j", None),
         (CleanConfig(max_word_chars=9), "abcdefghij ja", "abcdefghi j", "word"),
         (CleanConfig(max_word_chars=9), "auf https://a.example/bcd", "abcdefghi j", None),
-        (CleanConfig(shouted=True), "DAS IST ALLES GUT", "this is all good", "shouted"),
-        (CleanConfig(shouted=True), "das ist alles gut", "THIS IS ALL GOOD!", "shouted"),
-        (CleanConfig(shouted=True), "UNESCO UND NATO", "UNESCO and NATO", "shouted"),
-        (CleanConfig(shouted=True), "ABCDEFGHIJKL", "abc def ghi jkl", None),
-        (CleanConfig(shouted=True), "ABCDEFGHIJKLM", "abc def ghi jkl", "shouted"),
-        (CleanConfig(shouted=True), "DAS IST ALLEs GUT", "this is all good", None),
+        (CleanConfig(drop=["shouted"]), "DAS IST ALLES GUT", "this is all good", "shouted"),
+        (CleanConfig(drop=["shouted"]), "das ist alles gut", "THIS IS ALL GOOD!", "shouted"),
+        (CleanConfig(drop=["shouted"]), "UNESCO UND NATO", "UNESCO and NATO", "shouted"),
+        (CleanConfig(drop=["shouted"]), "ABCDEFGHIJKL", "abc def ghi jkl", None),
+        (CleanConfig(drop=["shouted"]), "ABCDEFGHIJKLM", "abc def ghi jkl", "shouted"),
+        (CleanConfig(drop=["shouted"]), "DAS IST ALLEs GUT", "this is all good", None),
         (CleanConfig(min_script=0.5), "ab вг", "ab", None),
         (CleanConfig(min_script=0.5), "ab вгд", "ab", "script"),
         (CleanConfig(min_script=0.5), "ab", "ab вгд", "script"),
         (CleanConfig(min_script=0.5), "12 – 34", "12 - 34", None),
-        (CleanConfig(same_links=True), "siehe www.a.example", "see http://b.example/c", None),
-        (CleanConfig(same_links=True), "siehe www.a.example", "see there", "links"),
-        (CleanConfig(same_links=True), "an a@b.example", "to a@b.example and c@d.example", "links"),
-        (CleanConfig(same_links=True), "3 @ 4", "three @ four", None),
-        (CleanConfig(same_tags=True), '<a href="x">ja</a>', '<a href="y">yes</a>', None),
-        (CleanConfig(same_tags=True), "<b>ja</b>", "<b>yes<b>", "tags"),
-        (CleanConfig(same_tags=True), "3 < 4 und 5 > 4", "3 < 4 and five", None),
-        (CleanConfig(same_tags=True), "%s von {0}", "{0} of %s", None),
-        (CleanConfig(same_tags=True), "%s von %d", "%2$d of %1$s", None),
-        (CleanConfig(same_tags=True), "%s von {0}", "%s of {1}", "tags"),
-        (CleanConfig(same_tags=True), "5% des Ganzen, 3%ig", "5% of the whole", None),
-        (CleanConfig(same_tags=True), "100 % sicher", "100 % certain", None),
-        (CleanConfig(same_tags=True), "$[name] und ${x}", "$[nam] and ${x}", "tags"),
-        (CleanConfig(same_tags=True), "50 $", "$50", None),
-        (CleanConfig(same_numbers=True), "1.234,50 Euro", "1,234.50 euros", None),
-        (CleanConfig(same_numbers=True), "1 234 567", "1,234,567 in all", None),
-        (CleanConfig(same_numbers=True), "im Jahr 1990", "in the year 1991", "numbers"),
-        (CleanConfig(same_numbers=True), "im Jahr", "in 1991", "numbers"),
-        (CleanConfig(same_numbers=True), "12 Hunde", "twelve dogs", None),
-        (CleanConfig(same_numbers=True), "13 Hunde", "thirteen dogs", "numbers"),
-        (CleanConfig(same_numbers=True), "007 und 012", "7 and twelve", None),
-        (CleanConfig(same_numbers=True), "Seite 21", "page 12", "numbers"),
-        (CleanConfig(same_numbers=True), "9" * 500, "9" * 499 + "8", "numbers"),
-        (CleanConfig(same_sentences=True), "Ja. Nein.", "Yes. No.", None),
-        (CleanConfig(same_sentences=True), "Ja. Nein.", "Yes, no.", "sentences"),
-        (CleanConfig(same_sentences=True), "Dr. Ott kommt z. B. heute.", "Dr. Ott comes today.", None),
-        (CleanConfig(truncated=True), "Das ist gut.", "This is", "truncated"),
-        (CleanConfig(truncated=True), "Das ist", "This is good!", "truncated"),
-        (CleanConfig(truncated=True), "Das ist gut", "This is good", None),
-        (CleanConfig(truncated=True), "Das ist gut.", "This is good?", None),
-        (CleanConfig(truncated=True), "Das ist so:", "This is how.", None),
-        (CleanConfig(truncated=True), "Das ist so.", "This is how:", None),
-        (CleanConfig(truncated=True), "„Das ist gut.“", 'This is "good".', None),
+        (CleanConfig(drop=["links"]), "siehe www.a.example", "see http://b.example/c", None),
+        (CleanConfig(drop=["links"]), "siehe www.a.example", "see there", "links"),
+        (CleanConfig(drop=["links"]), "an a@b.example", "to a@b.example and c@d.example", "links"),
+        (CleanConfig(drop=["links"]), "3 @ 4", "three @ four", None),
+        (CleanConfig(drop=["tags"]), '<a href="x">ja</a>', '<a href="y">yes</a>', None),
+        (CleanConfig(drop=["tags"]), "<b>ja</b>", "<b>yes<b>", "tags"),
+        (CleanConfig(drop=["tags"]), "3 < 4 und 5 > 4", "3 < 4 and five", None),
+        (CleanConfig(drop=["tags"]), "%s von {0}", "{0} of %s", None),
+        (CleanConfig(drop=["tags"]), "%s von %d", "%2$d of %1$s", None),
+        (CleanConfig(drop=["tags"]), "%s von {0}", "%s of {1}", "tags"),
+        (CleanConfig(drop=["tags"]), "5% des Ganzen, 3%ig", "5% of the whole", None),
+        (CleanConfig(drop=["tags"]), "100 % sicher", "100 % certain", None),
+        (CleanConfig(drop=["tags"]), "$[name] und ${x}", "$[nam] and ${x}", "tags"),
+        (CleanConfig(drop=["tags"]), "50 $", "$50", None),
+        (CleanConfig(drop=["numbers"]), "1.234,50 Euro", "1,234.50 euros", None),
+        (CleanConfig(drop=["numbers"]), "1 234 567", "1,234,567 in all", None),
+        (CleanConfig(drop=["numbers"]), "im Jahr 1990", "in the year 1991", "numbers"),
+        (CleanConfig(drop=["numbers"]), "im Jahr", "in 1991", "numbers"),
+        (CleanConfig(drop=["numbers"]), "12 Hunde", "twelve dogs", None),
+        (CleanConfig(drop=["numbers"]), "13 Hunde", "thirteen dogs", "numbers"),
+        (CleanConfig(drop=["numbers"]), "007 und 012", "7 and twelve", None),
+        (CleanConfig(drop=["numbers"]), "Seite 21", "page 12", "numbers"),
+        (CleanConfig(drop=["numbers"]), "9" * 500, "9" * 499 + "8", "numbers"),
+        (CleanConfig(drop=["sentences"]), "Ja. Nein.", "Yes. No.", None),
+        (CleanConfig(drop=["sentences"]), "Ja. Nein.", "Yes, no.", "sentences"),
+        (CleanConfig(drop=["sentences"]), "Dr. Ott kommt z. B. heute.", "Dr. Ott comes today.", None),
+        (CleanConfig(drop=["truncated"]), "Das ist gut.", "This is", "truncated"),
+        (CleanConfig(drop=["truncated"]), "Das ist", "This is good!", "truncated"),
+        (CleanConfig(drop=["truncated"]), "Das ist gut", "This is good", None),
+        (CleanConfig(drop=["truncated"]), "Das ist gut.", "This is good?", None),
+        (CleanConfig(drop=["truncated"]), "Das ist so:", "This is how.", None),
+        (CleanConfig(drop=["truncated"]), "Das ist so.", "This is how:", None),
+        (CleanConfig(drop=["truncated"]), "„Das ist gut.“", 'This is "good".', None),
     ],
 )  # fmt: skip
 def test_each_filter_at_its_boundary(clean: CleanConfig, src: str, tgt: str, expected: str | None) -> None:
@@ -125,26 +128,26 @@ def test_each_filter_at_its_boundary(clean: CleanConfig, src: str, tgt: str, exp
         ("en-zh", CleanConfig(max_word_chars=9), "this is long", "这是一个没有空格的句子", None),
         (
             "en-zh",
-            CleanConfig(shouted=True),
+            CleanConfig(drop=["shouted"]),
             "the IBM company grew",
             "他们和MICROSOFTSAPS合作开发了很多新的技术",
             None,
         ),
-        ("en-zh", CleanConfig(truncated=True), "This is good.", "这很好。", None),
-        ("en-zh", CleanConfig(truncated=True), "This is good.", "这很", "truncated"),
+        ("en-zh", CleanConfig(drop=["truncated"]), "This is good.", "这很好。", None),
+        ("en-zh", CleanConfig(drop=["truncated"]), "This is good.", "这很", "truncated"),
         ("en-zh", CleanConfig(min_script=0.6), "this is good", "これはペンです", None),
         ("en-zh", CleanConfig(min_script=0.6), "this is good", "this is good too", "script"),
-        ("en-zh", CleanConfig(same_sentences=True), "Good. Fine.", "好。很好。", None),
-        ("ar-en", CleanConfig(same_numbers=True), "في عام ١٩٩٠", "in the year 1990", None),
-        ("ar-en", CleanConfig(same_numbers=True), "في عام ١٩٩١", "in the year 1990", "numbers"),
-        ("ar-en", CleanConfig(truncated=True), "هل هذا جيد؟", "is this good", "truncated"),
+        ("en-zh", CleanConfig(drop=["sentences"]), "Good. Fine.", "好。很好。", None),
+        ("ar-en", CleanConfig(drop=["numbers"]), "في عام ١٩٩٠", "in the year 1990", None),
+        ("ar-en", CleanConfig(drop=["numbers"]), "في عام ١٩٩١", "in the year 1990", "numbers"),
+        ("ar-en", CleanConfig(drop=["truncated"]), "هل هذا جيد؟", "is this good", "truncated"),
         ("ar-en", CleanConfig(min_script=0.6), "هذا جيد", "this is good", None),
-        ("ar-en", CleanConfig(shouted=True), "هذه جملة عربية طويلة", "an Arabic sentence", None),
-        ("en-hi", CleanConfig(same_numbers=True), "in the year 1990", "वर्ष १९९० में", None),
-        ("en-hi", CleanConfig(truncated=True), "This is good.", "यह अच्छा है।", None),
+        ("ar-en", CleanConfig(drop=["shouted"]), "هذه جملة عربية طويلة", "an Arabic sentence", None),
+        ("en-hi", CleanConfig(drop=["numbers"]), "in the year 1990", "वर्ष १९९० में", None),
+        ("en-hi", CleanConfig(drop=["truncated"]), "This is good.", "यह अच्छा है।", None),
         ("en-hi", CleanConfig(min_script=0.6), "this is good", "यह अच्छा है", None),
         ("en-hi", CleanConfig(min_script=0.6), "this is good", "это хорошо", "script"),
-        ("en-ru", CleanConfig(shouted=True), "this is all good", "ЭТО ОЧЕНЬ ХОРОШО", "shouted"),
+        ("en-ru", CleanConfig(drop=["shouted"]), "this is all good", "ЭТО ОЧЕНЬ ХОРОШО", "shouted"),
         ("en-sr_Latn", CleanConfig(min_script=0.6), "this is good", "ово је добро", "script"),
         ("en-sr", CleanConfig(min_script=0.6), "this is good", "ово је dobro", None),
     ],
@@ -156,9 +159,12 @@ def test_filters_in_several_scripts(
 
 
 ALL = CleanConfig(
-    repair_control=False, overlap="exact", copied="normal", broken=True, max_words=9, max_word_chars=20, shouted=True,
-    min_script=0.5, same_links=True, same_tags=True, same_numbers=True, same_sentences=True, truncated=True,
-)  # fmt: skip
+    drop=["copied", "broken", "shouted", "links", "tags", "numbers", "sentences", "truncated"],
+    overlap="exact",
+    max_words=9,
+    max_word_chars=20,
+    min_script=0.5,
+)
 
 
 def test_a_pair_is_counted_under_the_first_reason_of_the_list() -> None:
@@ -185,7 +191,7 @@ def test_a_pair_is_counted_under_the_first_reason_of_the_list() -> None:
 
 
 def test_scores() -> None:
-    scored = Source(files=dict.fromkeys(("de", "en"), "a"), score="a.scores", clean=CorpusClean(min_score=-0.5))
+    scored = TrainFiles(files=dict.fromkeys(("de", "en"), "a"), score="a.scores", clean=CorpusClean(min_score=-0.5))
     data = config(CleanConfig())
     data = data.model_copy(update={"train": [*data.train[:1], scored]})
     cleaner, other = Cleaner(data, "train.1", HELD_OUT), Cleaner(data, "train.0", HELD_OUT)
@@ -197,8 +203,8 @@ def test_scores() -> None:
 
 
 def test_a_corpus_has_its_own_steps() -> None:
-    clean = CleanConfig(shouted=True, same_numbers=True, max_words=3)
-    own = CorpusClean(shouted=False, max_words=0, truncated=True, max_chars=40, max_ratio=1.5)
+    clean = CleanConfig(drop=["shouted", "numbers"], max_words=3)
+    own = CorpusClean(drop=["truncated", "numbers"], max_words=0, max_chars=40, max_ratio=1.5)
     data = config(clean, own=own)
     pairs = [("DAS IST ALLES GUT", "all good"), ("1990", "1991"), ("Ja.", "yes"), ("x" * 41, "y" * 41)]
     pairs.append(("a" * 16, "b" * 6))
@@ -215,7 +221,7 @@ def test_a_corpus_has_its_own_steps() -> None:
 
 def test_the_languages_of_the_lines_are_counted() -> None:
     english = "The children play in the garden behind the house."
-    cleaner = Cleaner(config(CleanConfig(language=True)), "train.0", HELD_OUT)
+    cleaner = Cleaner(config(CleanConfig(drop=["language"])), "train.0", HELD_OUT)
     assert cleaner.clean(SentencePair("Die Kinder spielen im Garten.", english, "")) is not None
     assert cleaner.clean(SentencePair("Les enfants jouent dans le jardin derrière la maison.", english, "")) is None
     assert cleaner.clean(SentencePair("12", "14", "")) is not None
@@ -225,10 +231,10 @@ def test_the_languages_of_the_lines_are_counted() -> None:
 
 def test_sentences_without_final_marks_are_not_judged_by_them() -> None:
     with pytest.raises(DataError, match="no final mark in th"):
-        Cleaner(config(CleanConfig(truncated=True), "en-th"), "train.0", HELD_OUT)
+        Cleaner(config(CleanConfig(drop=["truncated"]), "en-th"), "train.0", HELD_OUT)
 
 
-@pytest.mark.parametrize("clean", [CleanConfig(min_script=0.5), CleanConfig(language=True)])
+@pytest.mark.parametrize("clean", [CleanConfig(min_script=0.5), CleanConfig(drop=["language"])])
 def test_a_language_that_is_not_known_is_an_error(clean: CleanConfig) -> None:
     with pytest.raises(DataError, match="xx"):
         Cleaner(config(clean, "de-xx"), "train.0", HELD_OUT)
@@ -237,9 +243,9 @@ def test_a_language_that_is_not_known_is_an_error(clean: CleanConfig) -> None:
 @pytest.mark.parametrize(
     ("clean", "package"),
     [
-        (CleanConfig(repair_encoding=True), "ftfy"),
-        (CleanConfig(broken=True), "ftfy"),
-        (CleanConfig(language=True), "py3langid"),
+        (CleanConfig(repair=["encoding"]), "ftfy"),
+        (CleanConfig(drop=["broken"]), "ftfy"),
+        (CleanConfig(drop=["language"]), "py3langid"),
     ],
 )
 def test_a_missing_package_is_named(clean: CleanConfig, package: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,208 @@
+"""Train a translation model and translate with it: the plain case, built from the parts that `nmt train` uses.
+
+    nmt prepare --config sample.yaml
+    python docs/minimal.py
+
+In about a minute, a small model learns to translate most of the simple German sentences that come with `nmt`. Read this
+file from top to bottom: ids, batches, model, loss, updates, search. The heading of each section names the files that
+define the parts it uses.
+
+`nmt train` makes the same updates with the same settings: a test compares the losses. The end of this file lists what
+else it does.
+
+Legend: B sentences, S source and T target length, N target tokens of a batch, D width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import count, islice
+
+import torch
+
+from nmt.cli.exits import user_errors
+from nmt.config import Config
+from nmt.config.load import load_config
+from nmt.data.batching import Batch, PairLengths, Pairs
+from nmt.data.corpus import Corpus
+from nmt.data.updates import BatchPlan, Update, epoch_updates
+from nmt.layout import DataDir
+from nmt.model.inference import InferenceModel
+from nmt.model.masks import Padded
+from nmt.model.transformer import Transformer
+from nmt.search.greedy import greedy_search
+from nmt.search.rules import Rules
+from nmt.search.step import TransformerStep, padded
+from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizers
+from nmt.training.loss import LossSums, label_smoothed_cross_entropy
+from nmt.training.optim import learning_rate, make_optimizer
+from nmt.translate.sentences import longest_translation
+
+CONFIG = "sample.yaml"
+OVERRIDES = [
+    "model.encoder_layers=1", "model.decoder_layers=1",
+    "training.update_tokens=1024", "training.peak_lr=6e-3", "training.max_steps=800",
+]  # fmt: skip
+"""A smaller model than the three layers of `make demo`, in shorter updates. For other text, prepare it with a
+configuration of your own and name that here."""
+
+
+# --- ids: nmt/data/corpus.py --------------------------------------------------------------------
+#
+# `nmt prepare` has cleaned the text, learned a vocabulary of pieces from it (byte-pair encoding, one vocabulary for
+# both languages) and stored each line as the ids of its pieces. Training never sees text again.
+
+
+def show_pair(corpus: Corpus, config: Config) -> None:
+    """Print the first training pair, as text and as pieces."""
+    split = corpus.split("train")
+    for language in (config.data.src, config.data.tgt):
+        ids = split.ids(language)[: split.ends(language)[0]].tolist()  # the ids of all lines are one array
+        print(f"{language}      {split.text(language)[0]}")
+        print(f"pieces  {' '.join(corpus.tokenizers[language].pieces(ids))}")
+        print(f"ids     {' '.join(map(str, ids))}")
+
+
+# --- batches: nmt/data/batching.py, nmt/data/updates.py ------------------------------------------
+#
+# An update, one step of the optimizer, learns from about `update_tokens` target tokens, however many sentences that
+# takes: so the gradient is about equally noisy with long and with short ones. Its sentences are of similar length,
+# because shorter ones are padded to the longest. With the ids 0 for padding, 2 for the start of a sentence (<s>) and
+# 3 for its end (</s>), the pairs (5 6 7 -> 8 9) and (5 -> 9 8 7) make this batch:
+#
+#     src  5 6 7 3      tgt_in  2 8 9 0      tgt_out  8 9 3 0
+#          5 3 0 0              2 9 8 7               9 8 7 3
+#
+# At each position the decoder reads the reference translation so far (`tgt_in`) and predicts the next token
+# (`tgt_out`). As it does not depend on its own predictions, all positions are computed at once (teacher forcing).
+
+
+def all_updates(lengths: PairLengths, config: Config) -> Iterator[Update]:
+    """Yield the rows of each update, epoch after epoch, without end.
+
+    The order depends on the seed and the epoch only, so that a stopped run can continue where it was.
+    """
+    plan = BatchPlan(config.training.update_tokens, config.training.seed)
+    for epoch in count():
+        yield from epoch_updates(lengths, plan, epoch)
+
+
+# --- model: nmt/model/transformer.py, nmt/model/masks.py, nmt/model/attention.py -----------------
+#
+# The encoder computes a vector for each source token; together they are the memory. The decoder attends to it and to
+# the translation so far, and computes a hidden state for each target position. Masks hide the padding, and from the
+# decoder all positions to the right, where it would find the answer.
+
+
+def make_model(corpus: Corpus, config: Config) -> Transformer:
+    """Return a model with random weights, which depend on the seed."""
+    torch.manual_seed(config.training.seed)
+    sizes = corpus.tokenizers.sizes
+    return Transformer(config.model, sizes[config.data.src], sizes[config.data.tgt])
+
+
+# --- loss: nmt/training/loss.py -----------------------------------------------------------------
+#
+# The product of a hidden state and the output weights is a logit for each piece of the vocabulary; the softmax turns
+# these into the probabilities of the next piece. The loss is the cross-entropy with the reference. Label smoothing
+# reserves some probability for all other pieces, so that the model does not become overconfident.
+
+
+def loss_of(model: Transformer, batch: Batch, smoothing: float) -> LossSums:
+    """Return the loss of a batch and how many tokens were predicted right, as sums over its target tokens."""
+    hidden = model(batch.src, Padded(batch.src_mask), batch.tgt_in, Padded(batch.tgt_mask))  # (B, T, D)
+    # padding has no part in the loss, and leaving it out here saves its logits
+    hidden = hidden.flatten(0, 1)[batch.token_indices]  # (N, D)
+    targets = batch.tgt_out.flatten()[batch.token_indices]  # (N,)
+    # `plain_cross_entropy` in the same file is the formula. This function computes the same for a block of tokens at a
+    # time, since the logits of all, (N, V), would be by far the largest tensor.
+    return label_smoothed_cross_entropy(hidden, model.output_weight, targets, smoothing)
+
+
+# --- updates: nmt/training/optim.py -------------------------------------------------------------
+#
+# Forward, backward, clip, step. The loss is a sum and is divided once, by the target tokens of the whole update, so
+# that `nmt train` can split an update into micro-batches, or over GPUs, and add up the gradients.
+
+
+def train(model: Transformer, pairs: Pairs, config: Config) -> Iterator[LossSums]:
+    """Train the model; yields the loss of each update after it is made."""
+    settings = config.training
+    optimizer = make_optimizer(model, settings)
+    model.train()  # with dropout
+    updates = islice(all_updates(pairs.lengths, config), settings.max_steps)
+    for step, update in enumerate(updates, start=1):
+        # Dropout, too, depends on nothing but the seed and the number of updates made so far.
+        torch.manual_seed((settings.seed << 32) + step - 1)
+        sums = loss_of(model, pairs.batch(update.rows), settings.label_smoothing)
+        (sums.loss / update.n_tokens).backward()  # type: ignore[no-untyped-call]
+        # A few batches have a gradient so large that it would undo what was learned; clipping keeps its direction.
+        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm or math.inf)
+        # The rate rises at first, while Adam has seen few gradients and misjudges their size, and then falls.
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(step, settings, config.model.d_model)
+        optimizer.step()
+        optimizer.zero_grad()
+        yield sums
+
+
+# --- search: nmt/search/step.py, nmt/search/greedy.py --------------------------------------------
+#
+# Now there is no reference: the decoder reads its own translation. Greedy search appends the most probable token, step
+# by step, until that is </s>. `InferenceModel` computes the same function as the model above for one position at a
+# time, and keeps the keys and values of earlier positions, so that nothing is computed twice.
+
+
+@torch.inference_mode()
+def translate(model: Transformer, lines: Sequence[str], tokenizers: Tokenizers, config: Config) -> list[str]:
+    """Translate lines greedily, as one batch."""
+    encoded = tokenizers[config.data.src].encode_all(lines)
+    src = padded([[*ids, EOS] for ids in encoded])  # (B, S)
+    step_model = TransformerStep(InferenceModel(model, "float32"), src, src != PAD)
+    rules = Rules(
+        # a translation has no special pieces, such as padding
+        banned=torch.tensor([i for i in range(N_SPECIAL) if i != EOS]),
+        # a model that has learned little may never predict the end
+        limits=torch.tensor([longest_translation(ids, 0, config.search, model.max_positions) for ids in encoded]),
+    )
+    hypotheses = greedy_search(step_model, rules, config.search)
+    return [tokenizers[config.data.tgt].decode(hypothesis.ids) for hypothesis in hypotheses]
+
+
+# --- all of it ----------------------------------------------------------------------------------
+
+
+def main(config: Config) -> None:
+    """Train on the data directory of a configuration, and translate three lines."""
+    torch.set_num_threads(1)  # the operations of a small model are too short to share
+    corpus = Corpus.open(DataDir(config.data.directory))
+    show_pair(corpus, config)
+
+    pairs = Pairs(corpus.split("train"), config.data.src, config.data.tgt)
+    model = make_model(corpus, config)
+    n_parameters = sum(parameter.numel() for parameter in model.parameters())
+    print(f"\n{len(pairs):,} pairs, {n_parameters:,} parameters, {config.training.max_steps} updates")
+
+    for step, sums in enumerate(train(model, pairs, config), start=1):
+        if step == 1 or step % 25 == 0:
+            print(f"update {step:4}  loss {sums.loss_per_token:.3f}  {sums.accuracy:4.0%} of the tokens right")
+
+    held_out = corpus.split("valid")  # `prepare` keeps these pairs apart from the training set
+    lines, references = (held_out.text(language)[:3] for language in (config.data.src, config.data.tgt))
+    translations = translate(model, lines, corpus.tokenizers, config)
+    for line, translation, reference in zip(lines, translations, references, strict=True):
+        print(f"\nsource       {line}\ntranslation  {translation}\nreference    {reference}")
+
+
+# --- what else `nmt train` does: nmt/training/loop.py -------------------------------------------
+#
+# Around these updates, `nmt train` saves checkpoints, from which a stopped run continues as if nothing had happened. It
+# translates the development set now and then and keeps the best weights, halves the micro-batches when memory runs out,
+# skips updates whose gradient is not finite, sums gradients over several processes, and computes in half precision
+# where that is faster. Settings change the loss (R-Drop, SimCut), the text (BPE-dropout, modifiers) and the objective
+# (denoising, language models, classification). `nmt translate` uses beam search.
+
+if __name__ == "__main__":
+    with user_errors():
+        main(load_config(CONFIG, OVERRIDES))

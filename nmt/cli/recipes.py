@@ -1,0 +1,439 @@
+"""The commands of `nmt/recipes/`: `nmt sweep`, `rerank`, `distil`, `back-translate` and `bidirectional`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from nmt.cli.app import app
+from nmt.cli.options import (
+    BeamOption,
+    ConfigOption,
+    FollowOption,
+    PenaltyOption,
+    PrecisionOption,
+    RecipeOutput,
+    ReverseOption,
+    RunsOption,
+    SearchOption,
+    SetOption,
+    TranslatingOption,
+    configs,
+    runs,
+)
+from nmt.errors import ConfigError
+
+FAILED = 1  # exit status if a run failed
+
+
+@app.command()
+def sweep(
+    config: Annotated[str, typer.Argument(metavar="CONFIG", help="Path, name in configs/, or shipped config.")],
+    grid: Annotated[
+        list[str],
+        typer.Option("--grid", metavar="KEY=A,B", help="Setting and its values; may be repeated.", show_default=False),
+    ],
+    overrides: SetOption = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: the config's data.dir]")
+    ] = None,
+    directory: Annotated[
+        Path | None, typer.Option("--dir", metavar="DIR", help="Directory of the runs.  [default: runs/sweep-CONFIG]")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", metavar="N", min=1, help="Number of runs at a time.  [default: 1]")
+    ] = None,
+    devices: Annotated[
+        str | None, typer.Option("--devices", metavar="0,1", help="GPUs to use, one run at a time on each.")
+    ] = None,
+    include_shorter: Annotated[
+        bool, typer.Option("--include-shorter", help="Include runs ended early by max_minutes in the means.")
+    ] = False,
+) -> None:
+    """Train all combinations of settings and compare the runs.
+
+    Each combination is trained by `nmt train` in its own process and run directory, named after its values, such as
+    runs/sweep-sample/seed=2,peak_lr=3e-4. The output is in logs/. Values are YAML, as for --set; a value with a comma
+    needs quotes or brackets. All combinations are checked before training starts.
+
+    The same command continues a sweep: finished runs are kept, stopped runs are resumed, and the others are started. On
+    Ctrl-C and SIGTERM, each run finishes its update and saves, and the exit status is 75. If a run fails, the others
+    continue, and the exit status is 1.
+
+    The config's data directory is prepared if it does not exist. If the grid changes the text or the tokenizer (data.…,
+    tokenizer.…), each combination of these settings has its own data directory in the directory of the sweep.
+
+    The table shows, best run first, the best score on the development set and the weights that nmt translate would use.
+    The score is BLEU, or accuracy for classifiers, or perplexity (lower is better) for runs that write no text. With
+    several values of training.seed, means and standard deviations over the seeds are shown. A run that
+    training.max_minutes ended with less than 95 % of the steps of the longest run with the same settings is named and,
+    unless --include-shorter is given, left out of the means. Test sets are not used, so that they remain unbiased:
+    evaluate only the winner on them. sweep.tsv contains the same table.
+
+    With --jobs N, the cores are divided among the runs (OMP_NUM_THREADS, unless it is set).
+
+    \b
+    Examples:
+      nmt sweep sample.yaml --grid training.peak_lr=3e-4,7e-4 --grid training.seed=1,2,3
+      nmt sweep multi30k.yaml --set training.max_steps=4000 --grid tokenizer.vocab_size=4000,8000 --jobs 2
+      nmt sweep mine.yaml --grid model.norm=pre,post --devices 0,1 --dir runs/norms
+    """
+    if jobs is not None and devices is not None:
+        raise ConfigError(["--jobs and --devices cannot be combined"])
+    names = [] if devices is None else [name.strip() for name in devices.split(",")]
+    if not all(names):
+        raise ConfigError([f"--devices {devices}: must be numbers of GPUs, such as 0,1"])
+    from nmt.recipes.sweep import sweep as run_stage
+    from nmt.recipes.sweep_plan import Request
+
+    rows = run_stage(Request(config, grid, overrides or (), data, directory, jobs or 1, names, include_shorter))
+    if any(row.state == "failed" for row in rows):
+        raise typer.Exit(FAILED)
+
+
+N_BEST = 20
+"""Default number of candidates per line."""
+
+
+@app.command()
+def rerank(
+    reverse: Annotated[
+        list[Path],
+        typer.Option(
+            "--reverse",
+            metavar="DIR",
+            help="Run of the opposite direction; repeat for an ensemble.",
+            show_default=False,
+            autocompletion=runs,
+        ),
+    ],
+    source: Annotated[Path, typer.Option("--src", metavar="F", help="Source text.", show_default=False)],
+    run: RunsOption = None,
+    rescore: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--rescore",
+            metavar="DIR",
+            help="Also use the scores of this run of the same direction; may be repeated.",
+            autocompletion=runs,
+        ),
+    ] = None,
+    lm: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--lm",
+            metavar="DIR",
+            help="Also use the scores of this target language model; may be repeated.",
+            autocompletion=runs,
+        ),
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", metavar="F|-", help="File to write.  [default: standard output]")
+    ] = None,
+    weights_file: Annotated[
+        Path | None, typer.Option("--weights-file", metavar="F", help="Tuned weights to read, or to write with --tune.")
+    ] = None,
+    tune: Annotated[bool, typer.Option("--tune", help="Tune the weights on --src and --ref.")] = False,
+    reference: Annotated[
+        Path | None, typer.Option("--ref", metavar="F", help="With --tune: translations of --src, line by line.")
+    ] = None,
+    metric: Annotated[
+        Literal["bleu", "chrf"] | None,
+        typer.Option("--metric", help="With --tune: metric to maximize.  [default: bleu]"),
+    ] = None,
+    n_best: Annotated[
+        int | None,
+        typer.Option(
+            "--n-best", metavar="N", min=1, help=f"Candidates per line; at most the beam size.  [default: {N_BEST}]"
+        ),
+    ] = None,
+    n_best_file: Annotated[
+        Path | None,
+        typer.Option("--n-best-file", metavar="F", help="Candidates written by nmt translate --n-best."),
+    ] = None,
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
+    overrides: SearchOption = None,
+    precision: PrecisionOption = "auto",
+) -> None:
+    """Translate with noisy-channel reranking.
+
+    Each line is translated into N candidates, and the candidate with the highest weighted sum of these features is
+    written (Yee et al., 2019). Blank lines stay blank.
+
+    \b
+      direct   score of the search; its weight is always 1
+      channel  log-probability of the source given the candidate, by --reverse
+      NAME     log-probability of the candidate, by --rescore DIR/NAME or --lm DIR/NAME
+      length   number of pieces of the candidate
+
+    Log-probabilities are divided by the length penalty, like scores of the search; by default they are means per piece.
+    All weights are 1, except that of length, which is 0, unless --weights-file contains tuned weights.
+
+    --tune tunes the weights on a development set, --src and --ref: it tries random weights, improves the best of them
+    one weight at a time, and writes those with the highest BLEU or chrF to --weights-file. The same command finds the
+    same weights. For comparison, it also shows the scores of the ranking of the search and of the best possible choice
+    of candidates (the oracle).
+
+    The beam size is at least N unless --beam is given. --n-best-file F reads candidates written by nmt translate
+    --n-best; --length-penalty must then be the one used for F.
+
+    \b
+    Examples:
+      nmt rerank --run runs/de-en --reverse runs/en-de --tune --src dev.de --ref dev.en --weights-file weights.json
+      nmt rerank --run runs/de-en --reverse runs/en-de --src test.de --weights-file weights.json --output test.en
+      nmt rerank --run runs/de-en --reverse runs/en-de --rescore runs/de-en-2 --src test.de --n-best 50
+      nmt rerank --run runs/de-en --reverse runs/en-de --lm runs/lm-en --src test.de --n-best 50
+    """
+    if tune and (reference is None or weights_file is None or output is not None):
+        raise ConfigError(["--tune needs --src F, --ref F and --weights-file F, and does not take --output"])
+    if not tune and (reference is not None or metric is not None):
+        raise ConfigError(["--ref and --metric need --tune; to score the output, use nmt evaluate --hyp F --ref F"])
+    if n_best_file is not None and (n_best is not None or beam is not None):
+        raise ConfigError(["--n-best-file cannot be combined with --n-best and --beam"])
+
+    from nmt.cli.defaults import resolve_models, search_settings
+    from nmt.console import say, show
+    from nmt.files.document import document_text
+    from nmt.files.write import open_output, refuse_overwriting
+    from nmt.recipes.rerank import Request, Runs, read_weights, rerank_file, screen, tune_weights
+
+    inputs = [source, reference, n_best_file]
+    refuse_overwriting(*(([weights_file], inputs) if tune else ([output], [*inputs, weights_file])))
+    loaded = Runs.load(resolve_models(run, None), reverse, rescore or (), lm or (), precision)
+    config = loaded.direct.config
+    search = search_settings(config, beam, length_penalty, overrides or ())
+    n_candidates = None if n_best_file is not None else n_best or N_BEST
+    if n_candidates is not None and beam is None and search.beam == config.search.beam:
+        search = search.model_copy(update={"beam": max(search.beam, n_candidates)})
+    request = Request(loaded, search, source, n_candidates, n_best_file)
+    if tune and reference is not None and weights_file is not None:
+        with open_output(weights_file) as file:
+            tuned = tune_weights(request, reference, metric or "bleu")
+            file.write(document_text(tuned).encode())
+        show(*screen(tuned))
+        say(f"{weights_file}: written")
+        return
+    features = loaded.features(search)
+    defaults = tuple(feature.default for feature in features)
+    rerank_file(request, defaults if weights_file is None else read_weights(weights_file, features), output or "-")
+
+
+@app.command()
+def distil(
+    teacher: Annotated[
+        list[Path],
+        typer.Option(
+            "--teacher",
+            metavar="RUN",
+            help="Run that translates; repeat for an ensemble.",
+            show_default=False,
+            autocompletion=runs,
+        ),
+    ],
+    output: RecipeOutput,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="DIR", help="Data directory to translate.  [default: the teacher's]"),
+    ] = None,
+    n_best: Annotated[
+        int,
+        typer.Option(
+            "--n-best", metavar="K", min=1, help="Use the best of K translations by similarity to the reference."
+        ),
+    ] = 1,
+    nearest: Annotated[
+        Literal["chrf", "bleu"], typer.Option("--nearest", help="Sentence-level similarity metric for --n-best.")
+    ] = "chrf",
+    with_originals: Annotated[
+        bool, typer.Option("--with-originals", help="Also train the student on the references.")
+    ] = False,
+    beam: Annotated[
+        int | None,
+        typer.Option("--beam", metavar="N", min=1, help="Beam size of the teacher.  [default: its config's]"),
+    ] = None,
+    search: TranslatingOption = None,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="Model, training and search settings of the student.  [default: the teacher's]",
+            autocompletion=configs,
+        ),
+    ] = None,
+    overrides: SetOption = None,
+    train: FollowOption = False,
+) -> None:
+    """Translate the training text with a teacher model.
+
+    Sequence-level knowledge distillation (Kim and Rush, 2016): a teacher (a run or an ensemble) translates the training
+    text of its data directory, and a student is trained on the translations. Because its translations are more regular
+    than human ones, a smaller or faster student can learn them well. --n-best K uses, of the teacher's K best
+    translations, the one that is most similar to the reference (sequence-level interpolation).
+
+    Writes to --output the translations (distilled.LANG), statistics (report.json) and the student's configuration
+    (config.yaml), which is that of the teacher with the changes of --config and --set. The development and test sets
+    stay the same. Prints the commands that follow and, with --train, runs them: prepare (with the teacher's tokenizer),
+    train and evaluate.
+
+    If interrupted, the same command continues with the current chunk of 4,096 lines. If interrupted while training, the
+    exit status is 75, and the same command resumes the training.
+
+    \b
+    Examples:
+      nmt distil --teacher runs/big-de-en --output data/distilled/small --set model.decoder_layers=2
+      nmt distil --teacher runs/a --teacher runs/b --n-best 5 --with-originals --output data/distilled/ab --train
+      nmt distil --teacher runs/big-de-en --beam 8 --config small.yaml --output data/distilled/small
+    """
+    from nmt.cli.defaults import search_settings
+    from nmt.recipes.directory import run_config
+    from nmt.recipes.distil import Distillation
+    from nmt.recipes.distil import distil as run_recipe
+
+    changes = [f"search.{setting}" for setting in search or ()]
+    request = Distillation(
+        teachers=teacher,
+        output=output,
+        search=search_settings(run_config(teacher[0]), beam, None, changes),
+        data=data,
+        n_best=n_best,
+        nearest=nearest,
+        with_originals=with_originals,
+        student=config,
+        overrides=overrides or (),
+        run_commands=train,
+    )
+    raise typer.Exit(run_recipe(request))
+
+
+@app.command("back-translate")
+def back_translate(
+    reverse: ReverseOption,
+    mono: Annotated[
+        Path,
+        typer.Option(
+            "--mono",
+            metavar="FILE",
+            help="Text in the target language, one sentence per line; .gz, .bz2, .xz and .zst are decompressed.",
+            show_default=False,
+        ),
+    ],
+    output: RecipeOutput,
+    how: Annotated[
+        Literal["sample", "beam", "greedy"], typer.Option("--how", help="How to translate, see above.")
+    ] = "sample",
+    search: TranslatingOption = None,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="Config with the authentic corpora.  [default: that of --reverse, in the opposite direction]",
+            autocompletion=configs,
+        ),
+    ] = None,
+    overrides: SetOption = None,
+    upsample: Annotated[
+        int, typer.Option("--upsample", metavar="N", min=1, help="Repeat authentic pairs N times in the training text.")
+    ] = 1,
+    train: FollowOption = False,
+) -> None:
+    """Create synthetic training pairs from monolingual text.
+
+    Back-translation (Sennrich et al., 2016): a run of the opposite direction translates target text, and the next model
+    is trained on the resulting pairs in addition to the authentic ones.
+
+    --how sample samples translations from the model. With a good reverse run, the greater variety of sources improves
+    the result (Edunov et al., 2018). With little authentic text, samples contain too many errors, and beam or greedy
+    search is better; greedy search is faster.
+
+    Line n of the synthetic source is the translation of line n of the text. Lines that are blank, too long
+    (data.max_chars), contain control characters, or occur in a development or test set are left blank and counted, as
+    are translations that occur in a development or test set. Translations that nmt prepare will drop for other reasons
+    except duplication, such as the length ratio, are counted as well. If the development set was held out of the
+    training text (a number in data.valid), the authentic pairs are those of the prepared text, which has no side in
+    common with it.
+
+    Authentic and synthetic pairs have the same weight. Start with as many lines as there are authentic pairs (head -n,
+    shuf -n), or balance more lines with --upsample (data.train.N.repeat).
+
+    Writes to --output the translations (synthetic.LANG), statistics (report.json) and a configuration with all corpora
+    (config.yaml). Prints the commands that follow and, with --train, runs them: prepare (with the reverse run's
+    tokenizer), train and evaluate.
+
+    If interrupted, the same command continues with the current chunk of 4,096 lines. If interrupted while training, the
+    exit status is 75, and the same command resumes the training.
+
+    \b
+    Examples:
+      nmt train --config mine.yaml --set data.direction=en-de
+      nmt back-translate --reverse runs/mine-en-de --mono news.en --config mine.yaml --output data/back/news
+      nmt back-translate --reverse runs/mine-en-de --mono news.en --how greedy --upsample 2 --output data/back/n --train
+    """
+    from nmt.cli.defaults import search_settings
+    from nmt.recipes.back_translate import SEARCHES, BackTranslation
+    from nmt.recipes.back_translate import back_translate as run_recipe
+    from nmt.recipes.directory import run_config
+
+    changes = [*SEARCHES[how], *(f"search.{setting}" for setting in search or ())]
+    request = BackTranslation(
+        reverse=reverse,
+        mono=mono,
+        output=output,
+        search=search_settings(run_config(reverse), None, None, changes),
+        config=config,
+        overrides=overrides or (),
+        upsample=upsample,
+        run_commands=train,
+    )
+    raise typer.Exit(run_recipe(request))
+
+
+@app.command()
+def bidirectional(
+    both: Annotated[
+        str,
+        typer.Option(
+            "--both",
+            metavar="LENGTH",
+            help="Length of the training in both directions, in steps (6000) or minutes (30m).",
+            show_default=False,
+        ),
+    ],
+    one: Annotated[
+        str,
+        typer.Option("--one", metavar="LENGTH", help="Length of the training in one direction.", show_default=False),
+    ],
+    config: ConfigOption = "base.yaml",
+    overrides: SetOption = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Name of the runs.  [default: the config's]")
+    ] = None,
+) -> None:
+    """Train in both directions, then continue in one.
+
+    Bidirectional pre-training (Bi-SimCut; Gao et al., 2022): one model is trained on a corpus in both directions, which
+    doubles the text, and then only in the direction of the config, with a new learning rate schedule. The data
+    directory must exist and have a joint vocabulary.
+
+    The runs are runs/NAME-both and runs/NAME-both-DIRECTION, where NAME is by default that of the config. Both are
+    trained as by nmt train, and --set applies to both. With a length in minutes, training also ends at the config's
+    training.max_steps. Linear and cosine schedules need a length in steps, because minutes would cut them short.
+
+    If interrupted, the same command continues: it skips a finished stage and resumes a stopped one. With --set
+    data.direction=en-de after de-en, the existing run in both directions is reused. Ctrl-C and SIGTERM are handled as
+    by nmt train, with exit status 75.
+
+    \b
+    Examples:
+      nmt bidirectional --config multi30k.yaml --both 8000 --one 8000
+      nmt bidirectional --config multi30k.yaml --both 8000 --one 8000 --set data.direction=en-de
+      nmt bidirectional --config mine.yaml --both 60m --one 30m --set training.seed=2 --name mine-2
+    """
+    from nmt.recipes.bidirectional import Bidirectional
+    from nmt.recipes.bidirectional import bidirectional as run_recipe
+
+    raise typer.Exit(run_recipe(Bidirectional(config, both, one, overrides or (), name)))

@@ -1,0 +1,13 @@
+"""What the tests of runs share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def text(tiny_data: Path) -> Path:
+    """The text of `tiny_data`."""
+    return tiny_data.parent / "text"

@@ -1,0 +1,45 @@
+"""docs/minimal.py, the tutorial: the losses and translations are those of `nmt train` and `nmt translate`."""
+
+from __future__ import annotations
+
+import runpy
+
+from nmt.data.batching import Pairs
+from nmt.data.corpus import Corpus
+from nmt.layout import DataDir
+from nmt.text.tokenizer import Tokenizers
+from nmt.training.loop import fit
+from places import ROOT
+from tiny_corpus import tiny_settings
+from tiny_run import GREEDY, PLAIN, make, texts, tiny_config, tiny_model
+from trained import records
+
+MINIMAL = runpy.run_path(str(ROOT / "docs" / "minimal.py"))
+
+
+def test_the_losses_of_the_tutorial_are_those_of_nmt_train(tiny_data, tmp_path, monkeypatch, capsys, quick):  # noqa: ARG001
+    # whole updates, and no rows filled up for the other library
+    training = {"max_tokens": 8192, "max_steps": 20, "validate_every_steps": 20, "save_every_steps": 20}
+    config = tiny_settings(tiny_data.parent / "text", data={"dir": str(tiny_data)}, training=training)
+    monkeypatch.setattr("nmt.training.setup.choices.pick_float32_library", lambda *_: "mkl")
+    fit(config, tiny_data, tmp_path / "run")
+    expected = records(tmp_path / "run", "train")
+    corpus = Corpus.open(DataDir(tiny_data))
+    model, pairs = MINIMAL["make_model"](corpus, config), Pairs(corpus.split("train"), "aa", "bb")
+    losses = [sums.loss_per_token for sums in MINIMAL["train"](model, pairs, config)]
+    assert losses == [record["loss"] for record in expected]
+    assert expected[-1]["epoch"] == 1
+
+    capsys.readouterr()
+    MINIMAL["main"](config)
+    printed = capsys.readouterr().out
+    assert f"loss {losses[0]:.3f}" in printed and printed.count("\ntranslation ") == 3
+
+
+def test_greedy_translations_of_the_tutorial_are_those_of_the_translator(tokenizer):
+    config = tiny_config()
+    config = config.model_copy(update={"search": GREEDY})
+    tokenizers = Tokenizers(dict.fromkeys(config.data.languages, tokenizer), joint=True)
+    found = MINIMAL["translate"](tiny_model(config, tokenizer), PLAIN, tokenizers, config)
+    assert found == texts(make(tokenizer, config), PLAIN)
+    assert len({*found}) == len(PLAIN)

@@ -1,0 +1,65 @@
+"""Settings of objectives and of kinds of models: contradictory ones are rejected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labelled import labelled_config
+from nmt.errors import ConfigError
+from tiny_corpus import tiny_settings
+
+CAUSAL = {"objective": "causal", "select_by": "auto"}
+PAIRS = {"objective": "masked", "masked": {"pair_task": True}}
+SPAN = {"objective": "denoising", "denoising": {"noise": "span"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "training", "problem"),
+    [
+        ("translation", {"masked": {"pair_task": True}}, "training.masked: .* found translation"),
+        ("encoder", {**PAIRS, "masked": {"pair_task": True, "languages": ["aa"]}}, "languages: .* pair_task"),
+        ("encoder", {**PAIRS, "max_tokens": 201}, "training.max_tokens: 201"),
+        ("translation", CAUSAL, "causal needs model.kind: decoder"),
+        ("decoder", {**CAUSAL, "causal": {"languages": ["xx"]}}, "languages: .*, found xx"),
+        ("decoder", {**CAUSAL, "select_by": "chrf"}, "training.select_by: chrf"),
+        ("translation", {**SPAN, "objective": "translation"}, "training.denoising: .* found translation"),
+        ("translation", {**SPAN, "denoising": {"noise": "span", "mask_span": 2.0}}, "denoising.mask_span"),
+        ("translation", {**SPAN, "select_by": "bleu"}, "training.select_by: bleu"),
+        ("translation", {**SPAN, "both_directions": True}, "training.both_directions: .* denoising"),
+        ("translation", {**SPAN, "bpe_dropout": 0.1}, "training.bpe_dropout: .* denoising"),
+        ("translation", {**SPAN, "modifiers": {"typos": 0.1}}, "training.modifiers: .* denoising"),
+        ("encoder", {"objective": "classification"}, "aa-label, found aa-bb"),
+        ("translation", {"classification": {"lm_weight": 0.5}}, "training.classification: "),
+    ],
+)
+def test_settings_that_contradict_the_objective_are_rejected(kind: str, training: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        tiny_settings(Path("text"), training=training, model={"kind": kind})
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"model": {"kind": "translation"}}, "model.kind: encoder or decoder"),
+        ({"model": {"kind": "decoder", "pooling": "first"}}, "model.pooling: first"),
+        ({"training": {"classification": {"lm_weight": 0.5}}}, "lm_weight: .* decoder"),
+        ({"training": {"consistency": "rdrop"}}, "training.consistency: .* classification"),
+        ({"training": {"bpe_dropout": 0.1}}, "training.bpe_dropout: .* classification"),
+        ({"training": {"select_by": "bleu"}}, "training.select_by: bleu"),
+        ({"data": {"direction": "label-en"}}, "data.direction: .* en-label, not label-en"),
+    ],
+)
+def test_settings_that_contradict_classification_are_rejected(changes: dict[str, Any], problem: str) -> None:
+    training = {"objective": "classification", **changes.get("training", {})}
+    model = {"kind": "encoder", **changes.get("model", {})}
+    with pytest.raises(ConfigError, match=problem):
+        labelled_config(Path("text"), training=training, model=model, data=changes.get("data", {}))
+
+
+def test_joint_vocabulary_is_needed_for_both_languages() -> None:
+    separate = {"tokenizer": {"joint": False}, "model": {"tie_embeddings": "none", "kind": "encoder"}}
+    with pytest.raises(ConfigError, match=r"tokenizer\.joint"):
+        tiny_settings(Path("text"), training=PAIRS, **separate)
