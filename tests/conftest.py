@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import gc
 import logging
 import os
@@ -44,14 +43,14 @@ def nmt() -> Command:
 
 @pytest.fixture(scope="session", autouse=True)
 def one_library() -> Iterator[None]:
-    """What multiplies float32 is chosen once: on a busy machine two runs that are compared might choose otherwise."""
+    """Float32 matrices are multiplied by one library: a probe would choose by the machine and by what else it does, and
+    two runs that are compared might differ. `test_precision.py` has the probe itself."""
     from nmt.runs import model
     from nmt.training.setup import choices
 
-    pick = functools.cache(choices.pick_float32_library)
     with pytest.MonkeyPatch.context() as patch:
         for module in (choices, model):
-            patch.setattr(module, "pick_float32_library", pick)
+            patch.setattr(module, "pick_float32_library", lambda *_: "mkl")
         yield
 
 
@@ -119,13 +118,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def whole(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of `kept_run` that nothing happened to."""
-    from kept_run import quicken, settings
+    from kept_run import settings
     from nmt.training.loop import fit
 
     run = tmp_path_factory.mktemp("whole") / "run"
-    with pytest.MonkeyPatch.context() as patch:
-        quicken(patch)  # as the runs that are compared with it
-        fit(settings(data), data, run)
+    fit(settings(data), data, run)
     return run
 
 

@@ -17,11 +17,10 @@ from trained import records
 MINIMAL = runpy.run_path(str(ROOT / "docs" / "minimal.py"))
 
 
-def test_the_losses_of_the_tutorial_are_those_of_nmt_train(tiny_data, tmp_path, monkeypatch, capsys, quick):  # noqa: ARG001
-    # whole updates, and no rows filled up for the other library
+def test_the_losses_of_the_tutorial_are_those_of_nmt_train(tiny_data, tmp_path, capsys, quick):  # noqa: ARG001
+    # whole updates
     training = {"max_tokens": 8192, "max_steps": 20, "validate_every_steps": 20, "save_every_steps": 20}
     config = tiny_settings(tiny_data.parent / "text", data={"dir": str(tiny_data)}, training=training)
-    monkeypatch.setattr("nmt.training.setup.choices.pick_float32_library", lambda *_: "mkl")
     fit(config, tiny_data, tmp_path / "run")
     expected = records(tmp_path / "run", "train")
     corpus = Corpus.open(DataDir(tiny_data))
