@@ -330,7 +330,7 @@ def generate(
     lines of --input. --samples N writes N lines per start, one after the other. The same seed produces the same lines.
 
     --beam K searches for the N most probable lines instead, where K must be at least N. A line has at most
-    search.max_length pieces, by default data.max_pieces of the run.
+    data.max_pieces pieces; with search.max_length_ratio=0, at most search.max_length_offset.
 
     \b
     Examples:

@@ -98,12 +98,11 @@ OTHER_NAMES = {
     "search.diversity_groups": "diverse_beam_groups num_beam_groups",
     "search.diversity": "diverse_beam_strength diversity_penalty diversity_strength",
     "search.min_length": "min_len min_output_length min_new_tokens min_decoding_length",
-    "search.max_length": "max_len max_output_length max_new_tokens max_decoding_length",
     "search.max_length_ratio": "max_len_a max_output_length_factor max_length_factor",
-    "search.max_length_offset": "max_len_b",
+    "search.max_length_offset": "max_len_b max_length max_len max_output_length max_new_tokens max_decoding_length",
     "search.no_repeat_ngram": "no_repeat_ngram_size block_ngram_repeat ngram_blocking",
-    "search.batch_sentences": "batch_size eval_batch_size per_device_eval_batch_size mini_batch max_batch_size",
-    "search.batch_tokens": "max_tokens max_batch_tokens",
+    "search.batch_tokens": "max_tokens max_batch_tokens batch_size eval_batch_size per_device_eval_batch_size "
+    "mini_batch max_batch_size",
 }
 """For each setting, names of the same or similar settings in other toolkits."""
 
@@ -152,6 +151,7 @@ _NOTES = {name: note for names, note in NO_SETTING.items() for name in names.spl
 
 BESIDES = {
     "training.update_tokens": "in target tokens",
+    "search.batch_tokens": "in source tokens",
     "training.peak_lr": "with the schedule noam, training.factor",
 }
 """Remarks on a suggested setting: its unit, if other toolkits use another, or the setting that applies instead."""

@@ -20,6 +20,10 @@ GONE: dict[str, tuple[object, str]] = {
     "training.src_bpe_dropout": (0.0, _BPE_DROPOUT),
     "training.tgt_bpe_dropout": (0.0, _BPE_DROPOUT),
     **{f"training.stages.*.{name}": (None, _STAGE) for name in ("share", "epochs", "of")},
+    "search.max_length": (0, "write max_length_ratio: 0 and, one greater, max_length_offset"),
+    "search.mbr_candidates": (16, "there are as many candidates as search.beam says"),
+    "search.protect_patterns": ([], "write them in search.protect, a list that may also have placeholders and numbers"),
+    "search.batch_sentences": ("auto", "write search.batch_tokens"),
 }
 """Removed setting -> its value without effect, and what to use instead. `*` stands for any list index."""
 _GONE_VALUES: dict[tuple[str, str], tuple[object, str]] = {
@@ -52,6 +56,7 @@ def without_old(tree: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
     effect."""
     kept = deepcopy(dict(tree))
     lines = [*_listed(kept), *_moved(kept)]
+    _translate_search(kept)
     has_lengths = any(section.get("share") or section.get("epochs") for section in _sections(kept, "training.stages.*"))
     for key, (neutral, advice) in GONE.items():
         for where, section, name in _places(kept, key.split(".")):
@@ -95,6 +100,18 @@ def _moved(tree: dict[str, Any]) -> Iterator[str]:
             if value is not None and isinstance(own := training.setdefault(section, {}), dict):
                 own[name] = value
             yield f"training.{name}: this setting is now training.{section}.{name}"
+
+
+def _translate_search(tree: dict[str, Any]) -> None:
+    """Add to the settings of search, in place, what has the effect of removed ones."""
+    for search in _sections(tree, "search"):
+        if isinstance(longest := search.get("max_length"), int) and longest > 0:
+            search |= {"max_length_ratio": 0.0, "max_length_offset": longest + 1}
+        if isinstance(patterns := search.get("protect_patterns"), list) and patterns:
+            known = {True: ["placeholders", "numbers"], "placeholders": ["placeholders"]}
+            search["protect"] = known.get(search.get("protect", False), []) + patterns
+        if search.get("sample") is True and search.get("mbr", "none") != "none" and "mbr_candidates" in search:
+            search["beam"] = search["mbr_candidates"]
 
 
 def _sections(tree: dict[str, Any], key: str) -> list[dict[str, Any]]:

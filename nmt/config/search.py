@@ -59,10 +59,8 @@ class SearchConfig(Section):
     """Random seed of sampling. The samples of line n depend only on the seed and n (with CTranslate2 also on nearby
     lines)."""
     mbr: Literal["none", "chrf", "bleu"] = "none"
-    """Minimum Bayes risk decoding: from mbr_candidates translations (the best of the beam, or samples), choose the one
-    that is most similar to the others by this metric."""
-    mbr_candidates: int = Field(16, ge=1)
-    """Number of candidates of mbr; with beam search at most the beam size."""
+    """Minimum Bayes risk decoding: of as many translations as the beam size (the best of the beam, or samples), choose
+    the one that is most similar to the others by this metric."""
     lm: str | None = None
     """Run of a language model of the target language with the same tokenizer. Its log-probabilities are added to those
     of the translation model at every step (shallow fusion; Gulcehre et al., 2015)."""
@@ -71,12 +69,10 @@ class SearchConfig(Section):
     min_length: int = Field(0, ge=0)
     """Minimum length of a translation in pieces, excluding the end of sentence. In lines that are split it applies to
     each part."""
-    max_length: int = Field(0, ge=0)
-    """Maximum length of a translation in pieces, excluding the end of sentence. 0: limited only by max_length_ratio and
-    max_length_offset."""
     max_length_ratio: float = Field(2.0, ge=0.0)
-    """A translation has at most max_length_ratio * source length + max_length_offset pieces. The ratio is at most 1 if
-    the pieces of a source occur 8 times each on average, because models tend to repeat repetitive text endlessly."""
+    """A translation has at most max_length_ratio * source length + max_length_offset pieces, including the end of
+    sentence; with ratio 0, all have the same limit. The ratio is at most 1 if the pieces of a source occur 8 times each
+    on average, because models tend to repeat repetitive text endlessly."""
     max_length_offset: int = Field(10, ge=1)
     """Constant term of the maximum length, in pieces; see max_length_ratio."""
     no_repeat_ngram: int = Field(0, ge=0)
@@ -85,24 +81,20 @@ class SearchConfig(Section):
     """When to translate the sentences of a line separately and join the translations. long: lines longer than
     data.max_pieces. always: all lines, for models trained on single sentences, which tend to omit text if a line has
     several. never: no lines. A sentence that is still too long is split further."""
-    protect: Literal["placeholders"] | bool = False
+    protect: Literal["placeholders"] | bool | list[str] = False
     """Copy these from the source to the translation unchanged, as constraints of the search: URLs (https://example.org,
     www.example.org), e-mail addresses, XML and HTML tags (<b>, </b>, <br/>, in the order of the source) and entities
     (&amp;), placeholders ({name}, {0:.2f}, {{name}}, ${name}, $NAME, %s, %1$d, %(name)s, %%, __NAME__) and numbers (7,
     3.5, 1,000, 12:30, 2026-11-20, -5, 50%). Numbers are copied even if the target language writes them differently;
-    `placeholders` protects everything except numbers."""
-    protect_patterns: list[str] = Field([])
-    """Regular expressions (Python's re module, case-sensitive) whose matches in the source are copied to the
-    translation, with or without protect, such as '[A-Z]{2,}-[0-9]+' for AB-123. The longest of overlapping matches is
-    used. There is no time limit: a pattern with catastrophic backtracking, such as (a+)+b, may not terminate on some
-    lines; use possessive quantifiers instead, such as a++b."""
+    `placeholders` protects everything except numbers. A list has regular expressions (Python's re module,
+    case-sensitive) whose matches are copied, such as '[A-Z]{2,}-[0-9]+' for AB-123; the entries `placeholders` and
+    `numbers` stand for the above. The longest of overlapping matches is used. There is no time limit: a pattern with
+    catastrophic backtracking, such as (a+)+b, may not terminate on some lines; use possessive quantifiers instead, such
+    as a++b."""
     inline_terms: bool = False
     """Insert the translations of glossary terms into the source instead of constraining the search, for models trained
     with training.modifiers.terms. The model may inflect terms, or ignore some. Search is as fast as without a glossary
     and supports all other settings."""
-    batch_sentences: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
-    """Maximum number of sentences in a batch. auto: 512 on a GPU; 320 divided by the beam size, at most 128, on a
-    CPU."""
     batch_tokens: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
     """Maximum number of source tokens in a batch including padding (rows x longest row). auto: 16,384 on a GPU, 4,096
     on a CPU. Lower it if memory runs out."""
@@ -116,10 +108,14 @@ class SearchConfig(Section):
         """Return the maximum size of a batch on a device ("cpu", "cuda")."""
         auto = AUTO[device]
         sentences = min(auto.sentences, max(1, CPU_HYPOTHESES // self.beam)) if device == "cpu" else auto.sentences
-        return BatchSize(
-            sentences if self.batch_sentences == "auto" else self.batch_sentences,
-            auto.tokens if self.batch_tokens == "auto" else self.batch_tokens,
-        )
+        return BatchSize(sentences, auto.tokens if self.batch_tokens == "auto" else self.batch_tokens)
+
+    @property
+    def protected(self) -> list[str]:
+        """`protect` as a list."""
+        if isinstance(self.protect, list):
+            return self.protect
+        return ["placeholders", "numbers"][: {False: 0, "placeholders": 1, True: 2}[self.protect]]
 
     @model_validator(mode="after")
     def _check(self) -> SearchConfig:
@@ -128,13 +124,11 @@ class SearchConfig(Section):
             problems.append(
                 f"diversity_groups: a beam of {self.beam} cannot be divided into {self.diversity_groups} equal groups"
             )
-        if self.max_length and self.min_length > self.max_length:
-            problems.append(f"min_length: {self.min_length} is more than max_length, {self.max_length}")
         if self.sample and (self.diversity_groups > 1 or self.coverage_penalty):
             problems.append("sample: diversity_groups and coverage_penalty are not available with sampling")
-        for i, pattern in enumerate(self.protect_patterns):
+        for i, pattern in enumerate(self.protected):
             if problem := _pattern_problem(pattern):
-                problems.append(f"protect_patterns.{i}: {problem}, found {pattern!r}")
+                problems.append(f"protect.{i}: {problem}, found {pattern!r}")
         raise_together(problems)
         return self
 

@@ -204,7 +204,7 @@ def translate_text(
 
 def describe_search(search: SearchConfig) -> str:
     """Describe a search: beam and length penalty, and settings that differ from the defaults."""
-    exclude = {"beam", "length_penalty", "length_penalty_kind", "batch_sentences", "batch_tokens"}
+    exclude = {"beam", "length_penalty", "length_penalty_kind", "batch_tokens"}
     changed = search.model_dump(exclude_defaults=True, exclude=exclude)
     penalty = f"length penalty {search.length_penalty_kind} {search.length_penalty:g}"
     return ", ".join([f"beam {search.beam}", penalty, *(f"{name} {value}" for name, value in changed.items())])

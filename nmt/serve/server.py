@@ -27,7 +27,7 @@ from nmt.errors import ConfigError
 from nmt.serve.limits import Keys, Limits, Rate, Room, client_of
 from nmt.serve.models import EngineName, Models, load_models
 
-NEVER = ("lm", "lm_weight", "protect_patterns", "batch_sentences", "batch_tokens", "inline_terms")
+NEVER = ("lm", "lm_weight", "batch_tokens", "inline_terms")
 """Settings of search that no client may change: they name files, or take any time or memory."""
 
 

@@ -330,6 +330,8 @@ class Service:
             raise Refusal(400, f"terms are not available from {last.source} to {last.target}")
         for name, value in wish.search.items():
             most = self._most(name)
+            if name == "protect" and isinstance(value, list):  # expressions may take any time
+                raise Refusal(400, "search.protect: only true, false or placeholders on this server")
             if most is not None and not (isinstance(value, (int, float)) and value <= most):
                 raise Refusal(400, f"search.{name}: at most {most:g} on this server")
         search = _settings(last, wish.search)

@@ -243,8 +243,7 @@ def check_supported(config: SearchConfig) -> None:
         "diversity_groups": config.diversity_groups > 1,
         "patience": config.patience == 0,
         "lm": config.lm is not None,
-        "protect": config.protect,
-        "protect_patterns": bool(config.protect_patterns),
+        "protect": bool(config.protect),
     }
     values = config.model_dump()
     problems = [

@@ -331,21 +331,22 @@ def constraint_spans(text: str, search: SearchConfig, glossary: Glossary | None 
     Of overlapping spans the longest is taken; of equally long ones first a term of the glossary, last a pattern of the
     user. No term begins or ends within a URL, e-mail address, number, tag or placeholder, protected or not.
     """
-    if glossary is None and not search.protect and not search.protect_patterns:
+    protect = search.protected
+    if glossary is None and not protect:
         return []
     known = list(spans(text))
     inside = {i for span in known for i in range(span.start + 1, span.end)}
     occurrences = [] if glossary is None else glossary.spans(text)
     terms = [span for span in occurrences if span.start not in inside and span.end not in inside]
-    copied = [span for span in known if search.protect is True or (search.protect and span.kind != "number")]
-    return _longest([*terms, *_matches(text, search.protect_patterns), *copied])
-
-
-def _matches(text: str, patterns: Sequence[str]) -> Iterator[Span]:
-    for pattern in patterns:
-        for match in re.finditer(pattern, text):
-            if match[0]:
-                yield Span(match.start(), match.end(), "pattern", match[0])
+    copied = [span for span in known if ("numbers" if span.kind == "number" else "placeholders") in protect]
+    matched = [
+        Span(*match.span(), "pattern", match[0])
+        for pattern in protect
+        if pattern not in ("placeholders", "numbers")
+        for match in re.finditer(pattern, text)
+        if match[0]
+    ]
+    return _longest([*terms, *matched, *copied])
 
 
 def _longest(spans: Iterable[Span]) -> list[Span]:

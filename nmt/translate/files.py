@@ -212,7 +212,7 @@ class Warnings:
         if self.n_unfinished:
             lines.append(
                 f"{_count(self.n_unfinished, 'translation')} {'was' if self.n_unfinished == 1 else 'were'} cut off at "
-                "the length limit (search.max_length, max_length_ratio, max_length_offset)"
+                "the length limit (search.max_length_ratio, max_length_offset)"
             )
         if self.n_split:
             lines.append(f"{_count(self.n_split, 'line')} split and translated in parts (search.split)")

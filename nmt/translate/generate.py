@@ -29,7 +29,8 @@ class Generator:
             raise ConfigError([f"search.{name}: applies to translations, not to generated text" for name in unused])
         self._tokenizer = language_model.tokenizer
         self._search, self._n = search, n
-        self._max_pieces = search.max_length or language_model.config.data.max_pieces
+        is_fixed = search.max_length_ratio == 0
+        self._longest = search.max_length_offset if is_fixed else language_model.config.data.max_pieces + 1
         self._searcher = NativeSearcher(
             [language_model.model], self._tokenizer, language_model.device, language_model.precision
         )
@@ -64,7 +65,7 @@ class Generator:
         limit = self._searcher.max_positions
         sentences = []
         for number, (text, ids) in enumerate(zip(beginnings, encoded, strict=True), start=first):
-            longest = max(self._max_pieces, len(ids)) + 1
+            longest = max(self._longest, len(ids) + 1)
             if limit is not None:
                 longest = min(longest, limit)
                 if len(ids) >= limit:
@@ -98,4 +99,4 @@ def generate_file(
             out.writelines(f"{line}\n".encode() for line in lines)
             out.flush()
     if n := generator.n_unfinished:
-        say(f"{n:,} {'line was' if n == 1 else 'lines were'} cut off at the maximum length (search.max_length)")
+        say(f"{n:,} {'line was' if n == 1 else 'lines were'} cut off at the maximum length (search.max_length_offset)")

@@ -154,15 +154,12 @@ def longest_translation(
     ratio = min(search.max_length_ratio, 1.0) if repeats else search.max_length_ratio
     limit = int(ratio * len(src_ids) + search.max_length_offset)
     limit = max(limit + n_required, search.min_length + 1)
-    if search.max_length:
-        limit = max(min(limit, search.max_length + 1), n_required + 1)
     return limit if max_positions is None else min(limit, max_positions)
 
 
 def n_candidates(search: SearchConfig, n_best: int) -> int:
     """Return the number of hypotheses of each sentence that `Segmenter.join_hypotheses` needs."""
-    n = n_best if search.mbr == "none" else search.mbr_candidates
-    return n if search.sample else min(n, search.beam)
+    return n_best if search.mbr == "none" else search.beam
 
 
 def phrases_of(

@@ -100,11 +100,10 @@ def check_search(search: SearchConfig, n_best: int) -> None:
         problems.append(f"n_best: {n_best} needs a beam of at least {n_best}, found search.beam {search.beam}")
     if search.mbr != "none" and n_best > 1:
         problems.append(f"n_best: search.mbr chooses one translation, found n_best {n_best}")
-    if search.mbr != "none" and not search.sample and min(search.beam, search.mbr_candidates) == 1:
-        problems.append(f"search.mbr: {search.mbr} chooses among several translations; take search.sample or a beam")
-    for name in ("protect", "protect_patterns"):
-        if getattr(search, name) and not takes_terms(search):
-            problems.append(f"search.{name}: {NO_TERMS}")
+    if search.mbr != "none" and search.beam == 1:
+        problems.append(f"search.mbr: {search.mbr} chooses among several translations; take a beam above 1")
+    if search.protect and not takes_terms(search):
+        problems.append(f"search.protect: {NO_TERMS}")
     if problems:
         raise ConfigError(problems)
 

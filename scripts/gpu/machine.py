@@ -225,7 +225,7 @@ def waits(check: Check) -> Found:
         wrong = {}
         with noted(check.device) as places:
             try:
-                decode(check, model, rows, SearchConfig(max_length=20, **settings))
+                decode(check, model, rows, SearchConfig(max_length_ratio=0, max_length_offset=20, **settings))
             except Exception as error:  # the next may go
                 wrong = {"error": " ".join(f"{type(error).__name__}: {error}".split())[:200]}
         is_good = not wrong and all(place[:2] in INHERENT for place in places)

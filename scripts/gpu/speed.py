@@ -150,7 +150,7 @@ def decode(check: Check, model: Model, rows: Indices, settings: SearchConfig) ->
         prepared = InferenceModel(model, check.precision)
     banned = sent(torch.tensor([i for i in range(N_SPECIAL) if i != EOS]), check.device)
     batch = check.pairs.batch(rows).to(check.device)
-    longest = settings.max_length or 1000
+    longest = 1000 if settings.max_length_ratio else settings.max_length_offset
     limits = torch.from_numpy(check.pairs.lengths.src[rows].clip(max=longest))
     with torch.inference_mode():
         step = TransformerStep(prepared, batch.src, batch.src_mask, keep_attention=settings.coverage_penalty > 0)

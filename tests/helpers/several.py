@@ -46,7 +46,8 @@ NEW = ("--config", "config.yaml", "--data", "data", "--run")
 def make_folder(folder: Path) -> Path:
     """A data directory and a configuration."""
     tiny_text(folder / "text")
-    config = tiny_settings(folder / "text", model=NO_DROPOUT, search={"beam": 4, "max_length": 0}, training={
+    search = {"beam": 4, "max_length_ratio": 2.0, "max_length_offset": 10}
+    config = tiny_settings(folder / "text", model=NO_DROPOUT, search=search, training={
         "max_steps": 20, "validate_every_steps": 10, "save_every_steps": 5, "eps": 1e-4, "select_by": "loss",
         "average_last": 1, "warmup_steps": 40,
     })  # fmt: skip

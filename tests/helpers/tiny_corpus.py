@@ -19,7 +19,8 @@ SETTINGS: dict[str, dict[str, object]] = {
         "log_every_steps": 1, "max_steps": 12, "validate_every_steps": 6, "save_every_steps": 3,
         "keep_last": 3, "average_last": 2,
     },
-    "search": {"beam": 2, "max_length": 5},  # what has not learned to end its sentences takes long to translate
+    # what has not learned to end its sentences takes long to translate
+    "search": {"beam": 2, "max_length_ratio": 0.0, "max_length_offset": 6},
 }  # fmt: skip
 
 

@@ -119,7 +119,7 @@ def test_worker_killed_in_validation_resumes_with_equal_bits(several, pair):
 def test_patience_ends_all_processes(several, parallel):
     run = several / f"patience-{parallel}"
     options = ("patience=1", "validate_every_steps=2", "peak_lr=1e-12", "schedule=constant", f"parallel={parallel}")
-    settings = [*(f"--set=training.{each}" for each in options), "--set=search.max_length=5"]
+    settings = [*(f"--set=training.{each}" for each in options), "--set=search.max_length_offset=6"]
     process = torchrun(several, *NEW, run.name, *settings)
     err = ended(process)
     assert process.returncode == 0, err

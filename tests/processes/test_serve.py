@@ -55,14 +55,16 @@ class Running:
 
 @pytest.fixture
 def running(run: Path) -> Iterator[Running]:
-    running = Running("--run", run, "--engine", "native", "--set", "search.max_length=8")
+    running = Running(
+        "--run", run, "--engine", "native", "--set", "search.max_length_ratio=0", "--set", "search.max_length_offset=9"
+    )
     yield running
     running.process.kill()
     running.process.communicate()
 
 
 def test_clients_that_others_wrote_are_answered_until_the_end(running: Running, run: Path) -> None:
-    expected = Translator.load(run).translate(LINES, max_length=8)
+    expected = Translator.load(run).translate(LINES, max_length_ratio=0.0, max_length_offset=9)
     api = LibreTranslateAPI(f"http://127.0.0.1:{running.client.port}")
     assert [api.translate(line, "de", "en") for line in LINES[:3]] == expected[:3]
     assert api.languages() == [
@@ -89,7 +91,7 @@ def test_clients_that_others_wrote_are_answered_until_the_end(running: Running, 
     translator = Translator.load(run)
     for number in answers:
         texts = [f"{LINES[number]} {i} {number}" for i in range(40)]
-        assert answers[number] == translator.translate(texts, max_length=8)
+        assert answers[number] == translator.translate(texts, max_length_ratio=0.0, max_length_offset=9)
     assert answers and not any("Traceback" in line or LINES[0] in line for line in running.said)
 
 

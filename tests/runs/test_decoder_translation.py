@@ -41,7 +41,7 @@ def test_it_learns_and_translates(data: Path, trained: Path) -> None:
     assert {"bleu", "chrf"} <= last.keys()
     translator = Translator.load(trained, precision="float32")
     lines = (data.parent / "text" / "test.aa").read_text(encoding="utf-8").splitlines()
-    for changes in ({"beam": 3}, {"sample": True, "max_length": 15}):
+    for changes in ({"beam": 3}, {"sample": True, "max_length_offset": 16}):
         search = translator.search_settings(changes)
         found = [best for best, *_ in translator.translate_lines(lines, search)]
         pairs = [(part.src_ids, part.tgt_ids) for each in found for part in each.parts]
@@ -94,6 +94,7 @@ def test_learned_positions_are_those_of_both_sides(data: Path, tmp_path: Path) -
         learned(201)
     fit(learned(202), data, tmp_path / "run")
     translator = Translator.load(tmp_path / "run")
-    [line] = translator.translate_lines(["te " * 400], translator.search_settings({"max_length": 0, "split": "never"}))
+    search = translator.search_settings({"max_length_ratio": 2.0, "max_length_offset": 10, "split": "never"})
+    [line] = translator.translate_lines(["te " * 400], search)
     [part] = line[0].parts
     assert line[0].cut and len(part.src_ids) == 100 and len(part.tgt_ids) <= 100

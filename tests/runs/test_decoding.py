@@ -50,9 +50,10 @@ def test_lengths_and_repeats_of_a_thousand_sentences(translator: Translator, sea
     assert any(repeats(ids, 2) for ids in free)
     assert not any(repeats(ids, 2) for ids in ids_of(translator, LINES, changed(search, no_repeat_ngram=2)))
     assert not all(4 <= len(ids) <= 6 for ids in free)
-    held = ids_of(translator, LINES, changed(search, min_length=4, max_length=6))
+    short, long = ({"max_length_ratio": 0.0, "max_length_offset": n} for n in (7, 16))
+    held = ids_of(translator, LINES, changed(search, min_length=4, **short))
     assert all(4 <= len(ids) <= 6 for ids in held)
-    assert all(len(ids) == 15 for ids in ids_of(translator, LINES[:50], changed(search, min_length=15, max_length=15)))
+    assert all(len(ids) == 15 for ids in ids_of(translator, LINES[:50], changed(search, min_length=15, **long)))
 
 
 @pytest.mark.parametrize("search", [GREEDY, BEAM, changed(GREEDY, sample=True)], ids=["greedy", "beam", "sample"])
@@ -93,15 +94,6 @@ def test_a_prefix_beyond_the_positions_is_an_error_unless_the_line_is_blank(toke
         list(translator.translate_lines([Line(PLAIN[0]), Line(PLAIN[0], long)], GREEDY))
 
 
-def test_the_greatest_length_holds_for_prefixes_and_terms(translator: Translator) -> None:
-    search = changed(BEAM, max_length=8)
-    lines = [Line(PLAIN[0], "mali bore"), Line(PLAIN[1], terms=("ta",)), Line(PLAIN[2])]
-    found = [best for [best] in translator.translate_lines(lines, search)]
-    assert all(len(best.parts[0].tgt_ids) <= 8 for best in found)
-    assert found[0].text.startswith("mali bore")
-    assert "ta" in found[1].text
-
-
 def test_a_gpu_takes_larger_batches_unless_the_settings_say_otherwise(translator: Translator) -> None:
     def sizes(device: str, settings: SearchConfig) -> list[int]:
         made = []
@@ -116,7 +108,6 @@ def test_a_gpu_takes_larger_batches_unless_the_settings_say_otherwise(translator
         assert sizes("cpu", GREEDY) == [*[128] * 4, 88]
         assert sizes("cpu", SearchConfig(beam=5))[:2] == [64, 64]
         assert sizes("cuda", GREEDY) == [512, 88]
-        assert sizes("cuda", changed(GREEDY, batch_sentences=64)) == [*[64] * 9, 24]
         assert sizes("cuda", changed(GREEDY, batch_tokens=4096))[0] < 512
         assert translator.forced_decoder(GREEDY).max_tokens == 16384
 
@@ -166,7 +157,7 @@ def test_tags_keep_their_order(translator: Translator) -> None:
 
 @pytest.mark.parametrize("pattern", ["<[^>]+>", "<g[^>]*>", "x"])
 def test_patterns_leave_tags_their_order(tokenizer: Tokenizer, pattern: str) -> None:
-    search = changed(BEAM, protect=True, protect_patterns=[pattern])
+    search = changed(BEAM, protect=["placeholders", "numbers", pattern])
     text = "<g>a</g> 7"
     phrases, n_ordered = phrases_of(Line(text), text, search, tokenizer)
     assert [tokenizer.decode(ids) for ids in phrases] == ["<g>", "</g>", "7"]
@@ -174,9 +165,9 @@ def test_patterns_leave_tags_their_order(tokenizer: Tokenizer, pattern: str) -> 
 
 
 def test_patterns_of_ones_own(translator: Translator) -> None:
-    own = changed(BEAM, protect_patterns=["Ü[A-Z]+-[0-9]+"])
+    own = changed(BEAM, protect=["Ü[A-Z]+-[0-9]+"])
     assert "ÜB-12" in texts(translator, [f"{PLAIN[0]} ÜB-12"], own)[0]
-    with pytest.raises(ConfigError, match=r"search\.protect_patterns: terms need plain beam search"):
+    with pytest.raises(ConfigError, match=r"search\.protect: terms need plain beam search"):
         translator.translate_lines(PLAIN, changed(own, sample=True))
 
 
@@ -209,7 +200,7 @@ def test_minimum_bayes_risk_takes_what_choose_takes(translator: Translator) -> N
             expected = [
                 [each.text for each in sorted(candidates, key=lambda each: -each.score)] for candidates in found
             ]
-            risk = changed(search, mbr=metric, mbr_candidates=n)
+            risk = changed(search, mbr=metric, beam=n)
             assert texts(translator, PLAIN, risk) == [each[choose(each, metric, tgt_lang="en")] for each in expected]
     with pytest.raises(ConfigError, match=r"search\.mbr: chrf chooses among several translations"):
         translator.translate_lines(PLAIN, changed(GREEDY, mbr="chrf"))

@@ -41,7 +41,10 @@ def test_the_card_tells_what_the_run_knows(whole: Path, data: Path, tmp_path: Pa
     told = section(text, "Training data")
     assert manifest["fingerprint"] in told and f"{manifest['sources']['train.0']['kept']:,} pairs kept" in told
     recipe = yaml.safe_load(section(text, "Recipe").split("```yaml\n")[1].split("```")[0])
-    assert (recipe["model"]["d_model"], recipe["search"]) == (32, {"beam": 1, "max_length": 5})
+    assert (recipe["model"]["d_model"], recipe["search"]) == (
+        32,
+        {"beam": 1, "max_length_ratio": 0.0, "max_length_offset": 6},
+    )
     assert str(data.parent) not in text, "where things lie on one machine is nobody's business"
 
 

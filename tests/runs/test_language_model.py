@@ -171,7 +171,7 @@ def test_what_cannot_be_scored_is_said(lm: Path, whole: Path, nmt: Command, tmp_
 
 def test_generated_text_goes_on_from_its_beginning(lm: Path, nmt: Command, tmp_path: Path) -> None:
     def generate(*options: object) -> list[str]:
-        done = nmt("generate", "--run", lm, "--set", "search.max_length=12", "--precision", "float32", *options)
+        done = nmt("generate", "--run", lm, "--set", "search.max_length_offset=13", "--precision", "float32", *options)
         assert done.status == 0, done.err
         return done.out.splitlines()
 
@@ -223,7 +223,7 @@ def test_translations_end_where_the_language_model_has_no_position_left(
     config["model"] |= {"positions": "learned", "max_positions": 101}
     fit(Config.model_validate(config), data, tmp_path / "lm")
     translator = Translator.load(whole)
-    limits = {"max_length": 0, "min_length": 150, "max_length_ratio": 20.0, "beam": 1}
+    limits = {"max_length_offset": 10, "min_length": 150, "max_length_ratio": 20.0, "beam": 1}
 
     def n_pieces(lm: str | None) -> int:
         [[best]] = translator.translate_lines(["mali te bo"], translator.search_settings({**limits, "lm": lm}))

@@ -236,7 +236,7 @@ def test_resume_with_changed_settings_raises(tiny_data, text, tmp_path):
     assert len(caught.value.problems) == 2
     assert "model.d_ff cannot change when a run is resumed" in caught.value.problems[0]
     assert "training.seed cannot change when a run is resumed" in caught.value.problems[1]
-    search = {"batch_sentences": 7, "batch_tokens": 100}  # changes no result
+    search = {"batch_tokens": 100}  # changes no result
     settings = licensed(tiny_settings(text, training={"max_steps": 4}, search=search))
     fit(settings, tiny_data, tmp_path / "run", resume=True)
     assert load_config(tmp_path / "run" / "config.yaml").data.train == settings.data.train, "as it is stated now"

@@ -80,7 +80,7 @@ def both(run: Path, path: Path) -> Both:
 def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Both:
     folder = tmp_path_factory.mktemp("exported")
     run = write_run(folder / "run", encoder_layers=2, **KINDS[request.param])
-    found = both(with_search(run, "max_length=8", "beam=1"), folder / "out")
+    found = both(with_search(run, "max_length_ratio=0", "max_length_offset=9", "beam=1"), folder / "out")
     assert type(found.model).__name__ == request.param
     return found
 
@@ -147,7 +147,7 @@ def test_a_trained_model_translates_as_in_nmt(whole: Path, data: Path, tmp_path:
 
 @pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # of the hub's client itself
 def test_what_was_pushed_is_loaded_by_its_name(tmp_path: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = with_search(write_run(tmp_path / "run"), "max_length=8", "beam=1")
+    run = with_search(write_run(tmp_path / "run"), "max_length_ratio=0", "max_length_offset=9", "beam=1")
     with serve(Hub()) as hub:
         use_hub(hub, tmp_path / "home", monkeypatch)
         pushed = nmt("push", "--format", "transformers", run, "me/tiny")

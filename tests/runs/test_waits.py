@@ -109,7 +109,7 @@ def test_an_update_waits_for_nothing(check, way):
 @pytest.mark.usefixtures("as_on_a_gpu")
 @pytest.mark.parametrize("name", machine.SEARCHES)
 def test_a_search_waits_only_to_see_who_is_done_and_what_was_found(check, name, monkeypatch):
-    settings = SearchConfig(max_length=6, **machine.SEARCHES[name])
+    settings = SearchConfig(max_length_ratio=0.0, max_length_offset=7, **machine.SEARCHES[name])
     monkeypatch.setattr(Rules, "leaving", unseen(Rules.leaving))
     monkeypatch.setattr(beam, "_results", unseen(beam._results))
     monkeypatch.setattr(beam, "_none_ends", lambda _: False)

@@ -59,7 +59,7 @@ def check_resume(config: Config, run: RunDir, inputs: Inputs) -> RunInfo:
         if value != getattr(getattr(now, section), field)
         and (section, field) not in {("data", "dir"), ("data", "root")}
         and not (section == "training" and field in MAY_CHANGE)
-        and (section, field) not in {("search", "batch_sentences"), ("search", "batch_tokens")}
+        and (section, field) != ("search", "batch_tokens")
     ]
     if changed:
         raise ConfigError([f"{run.config}: {key} cannot change when a run is resumed" for key in changed])

@@ -113,10 +113,8 @@ def ready(translator: Any, search: Search, note: str = "") -> Loaded:
 
     settings = SearchConfig(
         beam=search.beam,
-        batch_sentences=search.batch,
         batch_tokens=search.batch * task.MAX_PIECES,
         min_length=search.pieces,
-        max_length=search.longest,
         max_length_ratio=0.0,
         max_length_offset=search.longest,
     )

@@ -35,7 +35,7 @@ def count(check: Check, name: str) -> dict[str, Any]:
     model = check.session(Mode("padded")).model.eval()
     rows = check.pairs.lengths.sort(np.arange(2048))
     rows = list(check.pairs.lengths.split(rows, 4096))[4]
-    settings = SearchConfig(max_length=MAX_LENGTH, **SEARCHES[name])
+    settings = SearchConfig(max_length_ratio=0, max_length_offset=MAX_LENGTH, **SEARCHES[name])
     decode(check, model, rows, settings)
     with noted(check.device) as places:
         decode(check, model, rows, settings)

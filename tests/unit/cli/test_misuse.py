@@ -136,7 +136,7 @@ def test_repeated_set_warns_and_last_value_wins(nmt: Command) -> None:
         ("translate --tgt x", "nmt score --src F --ref F scores given translations"),
         ("translate --beam-size 1", "write --beam"),
         ("translate -beam 1", "write --beam"),
-        ("translate --batch-size 1", "write --set search.batch_sentences=VALUE"),
+        ("translate --batch-size 1", "write --set search.batch_tokens=VALUE, in source tokens"),
         ("score --tgt x", "write --ref"),
         ("filter --ref x", "write --tgt"),
         ("evaluate -i x", "write --hyp or --src"),

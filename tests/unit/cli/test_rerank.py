@@ -24,7 +24,9 @@ N_BEST = 6
 def folder(tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     forward, backward = (
-        changed_config(tiny_config(), [f"data.direction={direction}", "search.max_length=6"])
+        changed_config(
+            tiny_config(), [f"data.direction={direction}", "search.max_length_ratio=0", "search.max_length_offset=7"]
+        )
         for direction in ("de-en", "en-de")
     )
     for name, config, seed in (("there", forward, 3), ("back", backward, 4), ("other", forward, 5)):

@@ -24,7 +24,7 @@ def folder(tokenizer: Tokenizer, translator: Translator, tmp_path: Path, monkeyp
 
 
 FILES = ("--run", "runs/tiny", "--src", "in.de", "--ref", "ref.en")
-QUICK = ("--beam", "1", "--set", "search.max_length=6")
+QUICK = ("--beam", "1", "--set", "search.max_length_ratio=0", "--set", "search.max_length_offset=7")
 
 
 def test_robustness_table_and_output_files(nmt: Command) -> None:

@@ -46,3 +46,22 @@ def test_removed_key_is_rejected_unless_it_had_no_effect(
     assert all("write latter" in line for line in lines)
     assert "former" in str(tree)  # it is left as it was
     assert check_config(tree, "run", is_saved=True).training.seed == 2
+
+
+@pytest.mark.parametrize(
+    ("removed", "effective"),
+    [
+        ({"max_length": 60}, {"max_length_ratio": 0.0, "max_length_offset": 61}),
+        ({"protect_patterns": ["a"]}, {"protect": ["a"]}),
+        ({"protect_patterns": ["a"], "protect": True}, {"protect": ["placeholders", "numbers", "a"]}),
+        ({"mbr_candidates": 7, "mbr": "chrf", "sample": True}, {"beam": 7, "mbr": "chrf", "sample": True}),
+        ({"batch_sentences": 7}, {}),
+    ],
+)
+def test_removed_search_setting_of_a_run_keeps_its_effect(
+    removed: dict[str, object], effective: dict[str, object]
+) -> None:
+    read = check_config({**TREE, "search": removed}, "run", is_saved=True)
+    assert read == check_config({**TREE, "search": effective}, "run")
+    with pytest.raises(ConfigError, match=f"search.{next(iter(removed))}: this setting has been removed"):
+        check_config({**TREE, "search": removed}, "x")

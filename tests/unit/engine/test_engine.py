@@ -23,6 +23,11 @@ from nmt.translate.types import Line
 from tiny_run import words
 
 
+def at_most(n: int) -> dict[str, object]:
+    """Settings that limit translations to `n` pieces, the end of sentence included."""
+    return {"max_length_ratio": 0.0, "max_length_offset": n}
+
+
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     """A model to which special pieces are as likely as all others."""
@@ -83,12 +88,12 @@ def test_it_is_stopped_before_its_next_batch(plain: Pair, monkeypatch: pytest.Mo
     monkeypatch.setattr(
         engine, "_model", SimpleNamespace(translate_batch=translate_batch, score_batch=real.score_batch)
     )
-    search = SearchConfig(beam=2, max_length=3, batch_sentences=2)  # at the limit each batch is translated again
+    search = SearchConfig(beam=2, **at_most(4), batch_tokens=1)  # at the limit each batch is translated again
     for most in (1, 2, 3):
         calls.clear()
         with pytest.raises(SearchStopped):
             list(other.translate_window(LINES[:6], search, should_stop=lambda most=most: len(calls) >= most))
-        assert calls == [2] * most
+        assert calls == [1] * most
     found = other.translate_window(LINES[:6], search, should_stop=lambda: False)
     assert list(found) == list(other.translate_window(LINES[:6], search))
 
@@ -96,12 +101,12 @@ def test_it_is_stopped_before_its_next_batch(plain: Pair, monkeypatch: pytest.Mo
 def test_special_pieces_are_not_taken(eager: Pair) -> None:
     found = check_equal(eager, LINES, beam=1)
     assert {of_line[0].finished for of_line in found} == {True, False}
-    for of_line in ids(translations(eager[1], LINES, 3, beam=3, max_length=9)):
+    for of_line in ids(translations(eager[1], LINES, 3, beam=3, **at_most(10))):
         assert len(of_line) == 3
         assert all(i >= N_SPECIAL for each in of_line for i in each)
 
 
-@pytest.mark.parametrize("search", [{"max_length": 3}, {"max_length_ratio": 0.0, "max_length_offset": 1}])
+@pytest.mark.parametrize("search", [at_most(4), at_most(1)])
 def test_at_the_limit_only_the_end_may_follow(plain: Pair, search: dict[str, object]) -> None:
     found = check_equal(plain, LINES, beam=1, **search)
     assert not all(of_line[0].finished for of_line in found)
@@ -126,11 +131,11 @@ def test_each_line_has_its_own_limit_and_scores_are_forced_ones(plain: Pair) -> 
 
 
 def test_minimum_length_and_no_repeated_ngram(quiet: Pair) -> None:
-    found = check_equal(quiet, LINES, beam=1, min_length=12, max_length=16)
+    found = check_equal(quiet, LINES, beam=1, min_length=12, **at_most(17))
     assert all(len(of_line[0]) >= 12 for of_line in ids(found))
-    found = check_equal(quiet, LINES, beam=1, no_repeat_ngram=1, max_length=16)
+    found = check_equal(quiet, LINES, beam=1, no_repeat_ngram=1, **at_most(17))
     assert all(len(set(of_line[0])) == len(of_line[0]) for of_line in ids(found))
-    assert ids(found) != ids(check_equal(quiet, LINES, beam=1, max_length=16)), "there was something to forbid"
+    assert ids(found) != ids(check_equal(quiet, LINES, beam=1, **at_most(17))), "there was something to forbid"
 
 
 def test_a_translation_starts_with_its_prefix(quiet: Pair) -> None:
@@ -145,7 +150,7 @@ def test_a_translation_starts_with_its_prefix(quiet: Pair) -> None:
 @pytest.mark.parametrize("kind", ["quiet", "eager"])
 def test_samples_repeat_by_seed_and_have_the_model_s_probabilities(kind: str, request: pytest.FixtureRequest) -> None:
     native, translator = request.getfixturevalue(kind)
-    sample = {"sample": True, "temperature": 1.3, "max_length": 40}
+    sample = {"sample": True, "temperature": 1.3, **at_most(41)}
     first = translations(translator, LINES, 4, **sample, seed=5)
     assert all(len(of_line) == 4 for of_line in first)
     assert len({str(each) for each in ids(first)[3:6]}) == 3
@@ -157,7 +162,7 @@ def test_samples_repeat_by_seed_and_have_the_model_s_probabilities(kind: str, re
     values = native.forced_decoder().log_probs([(each.parts[0].src_ids, each.parts[0].tgt_ids) for each in samples])
     assert [each.log_prob for each in samples] == pytest.approx([math.fsum(each) for each in values], abs=1e-3)
     # of one piece, or of those that make up the least probability, there is nothing to draw
-    greedy = ids(translations(translator, LINES, beam=1, max_length=40))
+    greedy = ids(translations(translator, LINES, beam=1, **at_most(41)))
     assert ids(translations(translator, LINES, **sample, top_k=1)) == greedy
     assert ids(translations(translator, LINES, **sample, top_p=1e-4)) == greedy
     assert [len(of_line) for of_line in translations(translator, LINES, 3, **sample, top_k=1)] == [3] * len(LINES)
@@ -174,7 +179,7 @@ def test_forced_scores_are_those_of_the_model(plain: Pair) -> None:
 
 
 def test_minimum_bayes_risk_chooses_among_its_translations(quiet: Pair) -> None:
-    check_equal(quiet, LINES, beam=4, mbr="chrf", mbr_candidates=4)
+    check_equal(quiet, LINES, beam=4, mbr="chrf")
 
 
 def test_it_reads_terms_in_the_source(quiet: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +215,6 @@ def test_terms_and_attention_are_for_the_native_engine(quiet: Pair) -> None:
         {"patience": 0.0},
         {"lm": "runs/lm"},
         {"protect": True},
-        {"protect_patterns": ["x"]},
     ],
     ids=lambda setting: next(iter(setting)),
 )
@@ -240,11 +244,11 @@ def test_a_source_beyond_its_positions_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"^a line of 260 pieces is too long: .*exported takes 259$"):
         engine.search([[30] * 260], [9], SearchConfig())
     long = " ".join(["mali"] * 400)
-    check_equal(pair, [long], beam=1, max_length=20, split="never")
+    check_equal(pair, [long], beam=1, **at_most(21), split="never")
 
 
 def test_a_long_source_is_read_to_its_end(quiet: Pair) -> None:
     lines = [" ".join(words(250, seed)) for seed in range(6, 12)]  # one of them ends before its limit
-    found = check_equal(quiet, lines, beam=1, max_length=60, split="never")
+    found = check_equal(quiet, lines, beam=1, **at_most(61), split="never")
     assert any(of_line[0].finished for of_line in found)  # and its score is that of the search
     assert min(len(of_line[0].parts[0].src_ids) for of_line in found) > 400

@@ -235,14 +235,14 @@ def test_no_directory_of_this_machine_is_exported(kind: Kind, tmp_path: Path) ->
     run = changed(
         write_run(tmp_path / "run"), f"data.train=[{{files: {{de: {secret}/a.de, en: {secret}/a.en}}}}]",
         f"training.init_from={secret}/first", f"training.modifiers.glossary={secret}/terms.tsv",
-        "training.modifiers.terms=0.1", f"search.lm={secret}/lm", "search.protect_patterns=[/a/b+]",
+        "training.modifiers.terms=0.1", f"search.lm={secret}/lm", "search.protect=[/a/b+]",
     )  # fmt: skip
     export(Request(run), tmp_path / "out", kind)
     for path in filter(Path.is_file, (tmp_path / "out").rglob("*")):
         assert str(secret).encode() not in path.read_bytes(), path
     if kind == "folder":
         exported = load_config(tmp_path / "out" / "config.yaml")
-        assert (exported.search.lm, exported.search.protect_patterns) == ("lm", ["/a/b+"])
+        assert (exported.search.lm, exported.search.protect) == ("lm", ["/a/b+"])
         assert (exported.training.init_from, exported.training.modifiers.glossary) == (None, "terms.tsv")
 
 
@@ -330,8 +330,11 @@ def generation(tmp_path: Path, *changes: str) -> dict[str, Any]:
     return found
 
 
+LIMIT = ("max_length_ratio=0", "max_length_offset=31")
+
+
 def test_settings_of_search_are_carried_over(tmp_path: Path) -> None:
-    found = generation(tmp_path, "beam=4", "length_penalty=0.6", "min_length=2", "max_length=30", "no_repeat_ngram=3")
+    found = generation(tmp_path, "beam=4", "length_penalty=0.6", "min_length=2", "no_repeat_ngram=3", *LIMIT)
     wanted = {
         "num_beams": 4, "length_penalty": 0.6, "min_length": 3, "max_length": 32, "no_repeat_ngram_size": 3,
         "decoder_start_token_id": 2, "forced_eos_token_id": 3, "suppress_tokens": [0, 1, 2, *range(4, 20)],

@@ -34,7 +34,7 @@ def directions() -> list[MadeUp]:
 
 @pytest.fixture(scope="module")
 def service(directions: list[MadeUp]) -> Service:
-    return Service(Models(directions), LIMITS, allowed={"beam": 8.0, "length_penalty": None})
+    return Service(Models(directions), LIMITS, allowed={"beam": 8.0, "length_penalty": None, "protect": None})
 
 
 @pytest.fixture(scope="module")
@@ -251,6 +251,7 @@ def test_the_source_may_be_detected_here_too(client: Client) -> None:
         ),
         ({"text": "a", "search": {"beam": 9}}, "search.beam: at most 8"),
         ({"text": "a", "search": {"beam": "9"}}, "search.beam: at most 8"),
+        ({"text": "a", "search": {"protect": ["(a+)+b"]}}, "search.protect: only true, false or placeholders"),
         ({"text": "a", "search": {"beam": 0}}, "search.beam"),
         ({"text": "a", "search": {"beam": 2}, "n_best": 3}, "3 translations of a beam of 2"),
     ],
@@ -299,7 +300,7 @@ def test_info_is_what_a_page_must_know(client: Client) -> None:
     assert {"source": "en", "target": "fr", "via": []} in info["directions"]
     assert info["limits"] == {"characters": 200, "items": 5, "bytes": 2000, "file_bytes": 3000, "n_best": 8}
     assert info["features"] == {
-        "alignment": False, "terms": False, "alternatives": 4, "search": ["beam", "length_penalty"],
+        "alignment": False, "terms": False, "alternatives": 4, "search": ["beam", "length_penalty", "protect"],
     }  # fmt: skip
     assert info["key_required"] is False and {"code": "fr", "name": "French"} in info["languages"]
 

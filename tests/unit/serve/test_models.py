@@ -129,7 +129,7 @@ def test_lines_with_placeholders_are_translated_by_pytorch_and_keep_them(
     assert "%s" not in lost[1] and lost[:1] + lost[2:] == kept[:1] + kept[2:]
     assert [is_engine for is_engine, _ in windows] == [True]
     for other, search in (
-        (direction, direction.search_settings({"sample": True, "max_length": 3})),
+        (direction, direction.search_settings({"sample": True, "max_length_ratio": 0.0, "max_length_offset": 4})),
         (load_direction(run, "ctranslate2", False, SEARCH), direction.search),  # which cannot protect
     ):
         translate(other, search)
@@ -276,13 +276,17 @@ def test_a_run_in_the_order_against_the_alphabet(run: Path, tmp_path: Path) -> N
 
 
 def test_samples_of_a_text_are_those_of_nmt_translate(run: Path, native: Translator) -> None:
-    sampled = load_direction(run, "native", False, ("search.sample=true", "search.max_length=5"))
+    sampled = load_direction(
+        run, "native", False, ("search.sample=true", "search.max_length_ratio=0", "search.max_length_offset=6")
+    )
     service = Service(Models([sampled]))
     service.start()
     lines = [LINES[0], LINES[0], LINES[1]]
     found = asyncio.run(service.translate(["\n".join(lines)], "de", "en", Wish(), 60))
     service.close()
-    assert found[0][0].text.split("\n") == native.translate(lines, sample=True, max_length=5)
+    assert found[0][0].text.split("\n") == native.translate(
+        lines, sample=True, max_length_ratio=0.0, max_length_offset=6
+    )
 
 
 def test_the_beginning_of_a_text_tells_its_language() -> None:

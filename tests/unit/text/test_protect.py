@@ -68,11 +68,11 @@ def asked(text: str, **search: object) -> list[str]:
 def test_patterns_of_ones_own_with_and_without_the_others() -> None:
     text = "AB-12 kostet 5 €, siehe https://x.org/AB-13 (AB-14.5)"
     patterns = ["[A-Z]{2}-[0-9]+", "€", "(?i)KOSTET"]
-    assert asked(text, protect_patterns=patterns) == ["AB-12", "kostet", "€", "AB-13", "AB-14"]
-    found = asked(text, protect=True, protect_patterns=patterns)
+    assert asked(text, protect=patterns) == ["AB-12", "kostet", "€", "AB-13", "AB-14"]
+    found = asked(text, protect=["placeholders", "numbers", *patterns])
     assert found == ["AB-12", "kostet", "5", "€", "https://x.org/AB-13", "AB-14"]
     assert asked(text, protect=True) == ["12", "5", "https://x.org/AB-13", "14.5"]
-    assert asked("aaa bb", protect_patterns=["a", "aa", "(?=b)"]) == ["aa", "a"], "the longest is taken"
+    assert asked("aaa bb", protect=["a", "aa", "(?=b)"]) == ["aa", "a"], "the longest is taken"
     assert asked(text) == []
 
 
@@ -90,11 +90,11 @@ def test_patterns_of_ones_own_with_and_without_the_others() -> None:
     ids=lambda text: text[:10],
 )
 def test_a_pattern_that_is_none_is_refused_with_the_configuration(pattern: str, problem: str) -> None:
-    override = f"search.protect_patterns={json.dumps(['b', pattern])}"
+    override = f"search.protect={json.dumps(['b', pattern])}"
     with pytest.raises(ConfigError) as caught:
         load_config("sample.yaml", [override])
     [line] = caught.value.problems
-    assert line.startswith(f"--set search.protect_patterns.1: {problem}")
+    assert line.startswith(f"--set search.protect.1: {problem}")
 
 
 @given(st.text(st.sampled_from("ab1.,:/-%${}()<>_@&; #wht\u00e9你"), max_size=60))

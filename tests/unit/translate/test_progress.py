@@ -90,7 +90,7 @@ def test_searching_tells_of_all_lines(translator: Translator) -> None:
             self.n += n
 
     lines = ["abc. " * (1 + i % 5) for i in range(20)] + ["", " "]
-    counted, search = Counted("translating"), translator.config.search.model_copy(update={"batch_sentences": 3})
+    counted, search = Counted("translating"), translator.config.search.model_copy(update={"batch_tokens": 30})
     found = list(translator.translate_lines(lines, search, progress=counted))
     assert len(found) == 22 and counted.n == pytest.approx(22)
     assert list(translator.translate_window([Line("")], search, 1, 0, counted)) and counted.n == pytest.approx(22)

@@ -87,7 +87,7 @@ def test_a_window_is_stopped_within_a_batch(
     monkeypatch.setattr(torch, "get_num_threads", lambda: n_threads)
     monkeypatch.setattr(torch, "set_num_threads", lambda _: None)
     asked = []
-    search = BEAM.model_copy(update={"min_length": 9, "batch_sentences": (len(PLAIN) + 1) // 2})  # two batches
+    search = BEAM.model_copy(update={"min_length": 9, "batch_tokens": 100})
 
     def should_stop() -> bool:
         asked.append(1)
@@ -155,7 +155,7 @@ def test_the_translation_of_a_text_that_repeats_itself_may_not_be_longer() -> No
 
 
 def test_a_line_of_five_thousand_words(translator: Translator) -> None:
-    search = GREEDY.model_copy(update={"max_length_ratio": 0.0, "max_length_offset": 12})
+    search = GREEDY.model_copy(update={"max_length_offset": 12})
     lines = [PLAIN[0], " ".join(words(5000)), PLAIN[1]]
     found = texts(translator, lines, search)
     assert found[0] == texts(translator, PLAIN[:1], search)[0]
@@ -201,7 +201,7 @@ def test_translations_that_reach_the_greatest_length_are_counted(
     translate_file(translator, tmp_path / "in", tmp_path / "out", endless)
     assert capsys.readouterr().err == (
         f"nmt: {n_unfinished} translations were cut off at the length limit "
-        "(search.max_length, max_length_ratio, max_length_offset)\n"
+        "(search.max_length_ratio, max_length_offset)\n"
     )
     assert Warnings().lines() == []
 
@@ -243,7 +243,7 @@ def test_source_in_the_target_language_is_warned_of_and_translated(
 # --- Text from an untrained language model: what is read of a beginning, and where lines end ---
 
 
-SAMPLES = SearchConfig(sample=True, max_length=9)
+SAMPLES = SearchConfig(sample=True, max_length_ratio=0.0, max_length_offset=10)
 
 
 @pytest.fixture(scope="module")
@@ -261,7 +261,7 @@ def test_samples_depend_on_the_number_of_the_line_alone(language_model: Language
     for beginning, lines in zip(beginnings, together, strict=True):
         assert all(line.startswith(beginning.strip()) for line in lines)
     assert together[0] != together[-1]
-    tight = SAMPLES.model_copy(update={"batch_sentences": 2})
+    tight = SAMPLES.model_copy(update={"batch_tokens": 20})
     assert list(Generator(language_model, tight, 3).lines(beginnings)) == together
     assert [lines[:1] for lines in together] == list(Generator(language_model, SAMPLES, 1).lines(beginnings))
 
@@ -272,8 +272,8 @@ def test_lines_end_at_the_maximum_length(
     generator = Generator(language_model, SAMPLES, 40)
     generate_file(generator, None, tmp_path / "out", prefix="mali")
     assert (tmp_path / "out").read_text(encoding="utf-8").count("\n") == 40
-    assert capsys.readouterr().err == "nmt: 40 lines were cut off at the maximum length (search.max_length)\n"
-    longer = Generator(language_model, SAMPLES.model_copy(update={"max_length": 55}), 40)
+    assert capsys.readouterr().err == "nmt: 40 lines were cut off at the maximum length (search.max_length_offset)\n"
+    longer = Generator(language_model, SAMPLES.model_copy(update={"max_length_offset": 56}), 40)
     list(longer.lines([""]))
     assert 0 < longer.n_unfinished < 40 == generator.n_unfinished
 
