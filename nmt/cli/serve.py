@@ -126,14 +126,13 @@ def serve(
         return
     from nmt.cli.defaults import run_or_newest
     from nmt.serve.limits import Limits
-    from nmt.serve.server import Settings, start
+    from nmt.serve.server import start
     from nmt.share.hub import local_model
 
     paths = [*(run or ()), *map(local_model, model or ())] or [run_or_newest(None)]
     limits = Limits(max_characters, max_items, max_bytes, max_file_bytes, timeout, 10 * timeout)
-    settings = Settings(
-        paths=paths, host=host, port=port, engine=engine, int8=int8, overrides=overrides or [], threads=threads,
-        keys=keys, rate=rate, origins=origin or [], allowed=allow or [], limits=limits, queue=queue, grace=grace,
+    start(
+        paths, say, host=host, port=port, engine=engine, int8=int8, overrides=overrides or (), threads=threads,
+        keys=keys, rate=rate, origins=origin or (), allow=allow or (), limits=limits, queue=queue, grace=grace,
         cache=cache,
     )  # fmt: skip
-    start(settings, say)

@@ -19,9 +19,10 @@ from starlette.responses import Response, StreamingResponse
 from nmt.documents import FORMATS as FORMATS
 from nmt.documents import Translated, html_fragment, open_document
 from nmt.errors import DataError
-from nmt.serve.edge import hold
+from nmt.serve.bodies import Upload
 from nmt.serve.limits import Refusal
-from nmt.serve.service import Rendered, Service, Wish
+from nmt.serve.models import Candidate
+from nmt.serve.service import Service, Wish, of_rank
 
 SECONDS = 1800.0
 BYTES = 64 << 20
@@ -93,42 +94,30 @@ async def translated_html(
     for fragment in fragments:
         by_part = [next(rendered) for _ in fragment.texts]
         n_ranks = max(map(len, by_part), default=1)
-        results.append([fragment.translated_text(_of_rank(by_part, rank)) for rank in range(n_ranks)])
+        results.append([fragment.translated_text(_chosen(by_part, rank)) for rank in range(n_ranks)])
     return results
 
 
 async def translated_file(
-    service: Service, name: str, content: bytes, source: str, target: str, wish: Wish, seconds: float
+    service: Service, file: Upload, source: str, target: str, wish: Wish, seconds: float, hold: Callable[[int], None]
 ) -> bytes:
-    """Return a translated document, in its own format. `source` may be auto. Raises Refusal."""
+    """Return a translated document, in its own format. `source` may be auto; `hold` takes memory. Raises Refusal."""
+    content = file.content
     _check_lines(max(content.count(b"\n"), content.count(b"\r"), content.count(b"<") // 2))
     over = threading.Event()
     try:
-        return await _translated(service, name, content, source, target, wish, seconds, over.is_set)
+        document = await _parsed(service.parsing, open_document, file.name, content, over.is_set)
+        _check_lines(len(document.texts))  # of a compressed one
+        n, most = sum(map(len, document.texts)), service.limits.file_bytes
+        if n > most:
+            raise Refusal(400, f"Invalid request: the text of the file ({n}) exceeds its limit ({most})")
+        hold(n)
+        source, target, _ = service.languages(source, target, document.texts[:100])
+        wish = replace(wish, align=PurePath(file.name).suffix.lower() not in UNMARKED)
+        rendered = await service.translate(document.texts, source, target, wish, seconds)
+        return await _parsed(service.parsing, document.translated, _chosen(rendered, 0))
     finally:
-        over.set()  # the client may have left, or it is late: what is still being parsed ends
-
-
-async def _translated(
-    service: Service,
-    name: str,
-    content: bytes,
-    source: str,
-    target: str,
-    wish: Wish,
-    seconds: float,
-    is_over: Callable[[], bool],
-) -> bytes:
-    document = await _parsed(service.parsing, open_document, name, content, is_over)
-    _check_lines(len(document.texts))  # of a compressed one
-    n, most = sum(map(len, document.texts)), service.limits.file_bytes
-    if n > most:
-        raise Refusal(400, f"Invalid request: the text of the file ({n}) exceeds its limit ({most})")
-    hold(n)
-    source, target, _ = service.languages(source, target, document.texts[:100])
-    wish = replace(wish, align=PurePath(name).suffix.lower() not in UNMARKED)
-    rendered = await service.translate(document.texts, source, target, wish, seconds)
-    return await _parsed(service.parsing, document.translated, _of_rank(rendered, 0))
+        over.set()  # the client may have left, or it is late: what is still being parsed or written ends
 
 
 def _check_lines(n: int) -> None:
@@ -142,9 +131,9 @@ def check_format(name: str) -> None:
         raise Refusal(400, f"Invalid request: file format not supported; supported are {', '.join(FORMATS)}")
 
 
-def _of_rank(rendered: Sequence[Sequence[Rendered]], rank: int) -> list[Translated]:
-    chosen = [candidates[min(rank, len(candidates) - 1)] for candidates in rendered]
-    return [Translated(each.text, each.alignment) for each in chosen]
+def _chosen(by_text: Sequence[Sequence[Candidate]], rank: int) -> list[Translated]:
+    best = [of_rank(candidates, rank) for candidates in by_text]
+    return [Translated(each.text, each.alignment) for each in best]
 
 
 async def _parsed(at_once: asyncio.Semaphore, work: Callable[..., Result], *arguments: object) -> Result:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Collection
-from contextvars import ContextVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -22,37 +21,8 @@ from nmt.serve.worker import failure
 
 HELD_BYTES = 64 << 20
 """Of all requests together."""
-RETRY_SECONDS = 5.0
-"""After which a client may try again for which there is no memory."""
 
 Handler = Callable[[Request], Awaitable[Response]]
-
-
-class Held:
-    """The memory that a request holds until it is answered: its body, and the extracted text of a file."""
-
-    def __init__(self, room: Room, client: str) -> None:
-        self._room, self._client, self.bytes = room, client, 0
-
-    def add(self, n: int) -> None:
-        """Hold `n` more bytes. Raises Refusal if there is no room for them."""
-        if not self._room.take(self._client, n):
-            raise busy(RETRY_SECONDS, "Too much is being translated; try again later")
-        self.bytes += n
-
-    def release(self) -> None:
-        """Release all memory."""
-        self._room.give_back(self._client, self.bytes)
-        self.bytes = 0
-
-
-_held: ContextVar[Held] = ContextVar("held")
-"""Of the request that is being answered."""
-
-
-def hold(n: int) -> None:
-    """Add `n` bytes to the memory held by the current request. Raises Refusal if there is no room for them."""
-    _held.get().add(n)
 
 
 class Gate:
@@ -66,36 +36,41 @@ class Gate:
     def __call__(self, handler: Handler, form_bytes: int = 0) -> Handler:
         """Return a handler that refuses as many requests as possible before their bodies arrive.
 
+        It adds `state.hold` to a request, which takes memory until the request is answered, or raises Refusal.
         form_bytes: the most of a form with a file, if its key is not in its body.
         """
 
         async def admitted(request: Request) -> Response:
-            service = self._service
-            most = service.limits.bytes
-            if service.keys is None or key_in_head(request):
-                admit(service, request)
-                most = form_bytes or most
-            else:
-                service.rate.charge(address_of(request))
-            hint = "; for a larger file, send the API key in a header" if form_bytes > most else ""
+            service, key, client = self._service, key_in_head(request), address_of(request)
+            most, hint = service.limits.bytes, ""
+            if service.keys is None or key:
+                admit(service, request, key)
+                client, most = request.state.client, form_bytes or most
+            elif form_bytes:
+                hint = "; for a larger file, send the API key in a header"
             too_large = Refusal(413, f"The request is too large: at most {most} bytes{hint}")
             if int(request.headers.get("content-length", 0)) > most:
                 raise too_large
-            held = Held(self._room, getattr(request.state, "client", address_of(request)))
+            held = 0
+
+            def hold(n: int) -> None:
+                nonlocal held
+                if not self._room.take(client, n):
+                    raise busy("Too much is being translated; try again later")
+                held += n
 
             async def receive() -> Message:
                 message = await request.receive()
-                if body := message.get("body"):
-                    held.add(len(body))
-                    if held.bytes > most:
-                        raise too_large
+                hold(len(message.get("body", b"")))
+                if held > most:
+                    raise too_large
                 return message
 
-            _held.set(held)
+            request.state.hold = hold
             try:
                 return await handler(Request(request.scope, receive))
             finally:
-                held.release()
+                self._room.give_back(client, held)
 
         return admitted
 
@@ -163,10 +138,6 @@ class Edge:
 
     def _refusal(self, scope: Scope) -> Refusal | None:
         headers = MutableHeaders(scope=scope)
-        if (absolute := scope["path"]).startswith(("http://", "https://")):  # the form that proxies get
-            _, _, headers["host"], *path = absolute.split("/", 3)
-            scope["path"] = "/" + "".join(path)
-            scope["raw_path"] = quote(scope["path"]).encode()
         host, origin = host_of(f"//{headers.get('host', '')}"), headers.get("origin", "")
         if self._hosts is not None and host not in self._hosts:
             return Refusal(421, "Misdirected request: not a name of this server; nmt serve --origin adds one")

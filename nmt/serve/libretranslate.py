@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from nmt.serve import documents
-from nmt.serve.access import admit, before_leaving
-from nmt.serve.bodies import Fields, Upload, parse_fields, parse_json, read_body
+from nmt.serve.access import before_leaving
+from nmt.serve.bodies import Fields, Upload, parse_json, read_fields
 from nmt.serve.documents import Downloads, file_answer
 from nmt.serve.limits import Refusal, missing
 from nmt.serve.service import AUTO, TERMS_OF_FILE, Detected, Service, Wish
@@ -28,7 +28,7 @@ class LibreTranslate:
 
     async def translate(self, request: Request) -> Response:
         """POST /translate: `q`, a text or a list of texts, from `source` into `target`."""
-        fields = await self._fields(request)
+        fields = await read_fields(self._service, request)
         texts, is_list = _texts(fields)
         service = self._service
         source, target = _field(fields, "source"), _field(fields, "target")
@@ -40,7 +40,7 @@ class LibreTranslate:
         source, target, detected = service.languages(source, target, texts)
         seconds = service.limits.seconds
         work = self._results(texts, source, target, Wish(n + 1), kind == "html")
-        by_text = await before_leaving(request, seconds, work)
+        by_text = await before_leaving(service, request, seconds, work)
         answer: dict[str, object] = {"translatedText": _one_or_all([best for best, *_ in by_text], is_list)}
         if n:
             others = [_unique(others, best) for best, *others in by_text]
@@ -60,7 +60,7 @@ class LibreTranslate:
 
     async def detect(self, request: Request) -> Response:
         """POST /detect: the languages that `q` may be in."""
-        fields = await self._fields(request)
+        fields = await read_fields(self._service, request)
         texts, _ = _texts(fields)
         self._service.limits.check(texts)
         found = self._service.detector.detect("\n".join(texts))
@@ -97,7 +97,7 @@ class LibreTranslate:
     async def translate_file(self, request: Request) -> Response:
         """POST /translate_file: a form with a `file`; gives the address of the translated one."""
         service = self._service
-        fields = await self._fields(request)
+        fields = await read_fields(self._service, request)
         file = fields.get("file")
         if not isinstance(file, Upload):
             raise missing("file")
@@ -109,8 +109,8 @@ class LibreTranslate:
         service.limits.check([*terms, *terms.values()], items=len(terms))
         wish = Wish(terms=terms, most_terms=TERMS_OF_FILE)
         seconds = service.limits.file_seconds
-        work = documents.translated_file(service, file.name, file.content, source, target, wish, seconds)
-        content = await before_leaving(request, seconds, work)
+        work = documents.translated_file(service, file, source, target, wish, seconds, request.state.hold)
+        content = await before_leaving(service, request, seconds, work)
         name = PurePath(file.name)
         number = self._downloads.add(f"{name.stem}.{target}{name.suffix}", content)
         return JSONResponse({"translatedFileUrl": f"{request.base_url}download_file/{number}{name.suffix.lower()}"})
@@ -125,14 +125,6 @@ class LibreTranslate:
     async def suggest(self, request: Request) -> Response:  # noqa: ARG002 (Starlette's)
         """POST /suggest: not offered."""
         raise Refusal(403, SUGGESTIONS)
-
-    async def _fields(self, request: Request) -> Fields:
-        service = self._service
-        body = await read_body(request, service.limits.body_seconds)
-        content_type = request.headers.get("content-type", "")
-        fields = await service.aside.run(len(body), parse_fields, content_type, body)
-        admit(service, request, fields)
-        return fields
 
 
 def _texts(fields: Fields) -> tuple[list[str], bool]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 import ipaddress
 import os
 import re
@@ -27,9 +26,9 @@ class Refusal(HTTPException):
         self.status, self.message = status, message
 
 
-def busy(seconds: float, message: str = "Too many requests wait; try again later") -> Refusal:
-    """Return the refusal of a request for which there is no room, with the time after which to retry."""
-    return Refusal(503, message, {"Retry-After": str(max(1, round(seconds)))})
+def busy(message: str = "Too many requests wait; try again later") -> Refusal:
+    """Return the refusal of a request for which there is no room."""
+    return Refusal(503, message, {"Retry-After": "5"})
 
 
 def missing(name: str) -> Refusal:
@@ -76,47 +75,29 @@ class Limits:
 # --- keys -----------------------------------------------------------------------------------------
 
 
-class Keys:
-    """The API keys in a file, which stores only their hashes.
+def read_keys(path: Path) -> frozenset[str]:
+    """Return the SHA-256 of each key in a file with a SHA-256 and a name per line.
 
-    A key has 256 random bits, so that a plain SHA-256 of it cannot be inverted.
+    A key has 256 random bits, so that a plain SHA-256 of it cannot be inverted. Blank lines and those that begin with
+    `#` are skipped. Raises ConfigError for another line, a file that cannot be read, or one without a key.
     """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise ConfigError([f"{path}: {reason}; nmt serve --keys {path} --new-key NAME makes a key"]) from error
+    digests = {n: line.split()[0] for n, line in enumerate(lines, start=1) if line.strip() and line[0] != "#"}
+    for number, digest in digests.items():
+        if not re.fullmatch("[0-9a-f]{64}", digest):
+            raise ConfigError([f"{path}, line {number}: not a SHA-256 and a name; --new-key NAME adds such a line"])
+    if not digests:
+        raise ConfigError([f"{path}: has no key; add one with nmt serve --keys {path} --new-key NAME"])
+    return frozenset(digests.values())
 
-    def __init__(self, hashes: dict[str, str]) -> None:
-        """hashes: the name of each key by its SHA-256."""
-        self._hashes = hashes
 
-    @classmethod
-    def read(cls, path: Path) -> Keys:
-        """Read a file with a SHA-256 and a name per line; blank lines and those that begin with `#` are skipped.
-
-        Raises ConfigError for another line, a file that cannot be read, or one without a key.
-        """
-        try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-            raise ConfigError([f"{path}: {reason}; nmt serve --keys {path} --new-key NAME makes a key"]) from error
-        hashes = {}
-        for number, line in enumerate(lines, start=1):
-            if not line.strip() or line.startswith("#"):
-                continue
-            digest, _, name = line.strip().partition(" ")
-            if not re.fullmatch("[0-9a-f]{64}", digest):
-                raise ConfigError([f"{path}, line {number}: not a SHA-256 and a name; --new-key NAME adds such a line"])
-            hashes[digest] = name.strip()
-        if not hashes:
-            raise ConfigError([f"{path}: has no key; add one with nmt serve --keys {path} --new-key NAME"])
-        return cls(hashes)
-
-    def find(self, key: str) -> str | None:
-        """Return the hash of a key that is known, else None. Takes equally long for all keys."""
-        digest = hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
-        found = None
-        for known in self._hashes:
-            if hmac.compare_digest(digest, known):
-                found = known
-        return found
+def digest_of(key: str) -> str:
+    """Return the SHA-256 of a key, in hexadecimal."""
+    return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
 
 
 def new_key(path: Path, name: str) -> str:
@@ -124,7 +105,7 @@ def new_key(path: Path, name: str) -> str:
     if not name.strip() or not name.isprintable():
         raise ConfigError([f"--new-key: the name of a key must be one line of text, found {name!r}"])
     key = secrets.token_urlsafe(32)
-    line = f"{hashlib.sha256(key.encode()).hexdigest()} {name.strip()}\n"
+    line = f"{digest_of(key)} {name.strip()}\n"
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -138,31 +119,21 @@ def new_key(path: Path, name: str) -> str:
 
 
 class Room:
-    """A limited resource, such as memory, divided among clients.
+    """A limited resource, such as memory, of which one client gets nine tenths at most."""
 
-    A client may have up to `times` as much of it as is free: a single client gets most of it, several get equal parts,
-    and some is left for a client that has none yet (Choudhury and Hahne, 1998, "Dynamic queue length thresholds for
-    shared-memory packet switches").
-    """
-
-    def __init__(self, most: int, times: int = 1) -> None:
-        self._most, self._times = most, times
+    def __init__(self, most: int) -> None:
+        self._most, self._share = most, max(1, most * 9 // 10)
         self._taken: Counter[str] = Counter()
-        self._total = 0
 
     def take(self, client: str, n: int = 1) -> bool:
         """Take `n` for a client if it may have that much more; returns whether it may."""
-        kept = self._most // 10 if self._taken[client] else 0  # for those that have nothing yet
-        free_but_one = self._most - kept - self._total - n + 1  # what the last of the n finds
-        if n and self._taken[client] + n > self._times * free_but_one:
+        if self._taken.total() + n > self._most or self._taken[client] + n > self._share:
             return False
         self._taken[client] += n
-        self._total += n
         return True
 
     def give_back(self, client: str, n: int = 1) -> None:
         """Give back what was taken."""
-        self._total -= n
         self._taken[client] -= n
         if not self._taken[client]:
             del self._taken[client]
@@ -179,22 +150,20 @@ class Rate:
         self._per_minute, self._clock = per_minute, clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def charge(self, client: str, n: int = 1) -> None:
-        """Count a request of a client; -1 takes one back. Raises Refusal if it is one too many."""
+    def charge(self, client: str) -> None:
+        """Count a request of a client. Raises Refusal if it is one too many."""
         if not self._per_minute:
             return
         now = self._clock()
         tokens, since = self._buckets.pop(client, (float(self._per_minute), now))
         tokens = min(tokens + (now - since) * self._per_minute / 60, self._per_minute)
-        allowed = tokens >= n
-        self._buckets[client] = tokens - allowed * n, now
+        self._buckets[client] = tokens - (tokens >= 1), now
         if len(self._buckets) > BUCKETS:
             self._buckets.popitem(last=False)
-        if not allowed:
+        if tokens < 1:
             seconds = (1 - tokens) * 60 / self._per_minute
-            raise Refusal(
-                429, f"Slowdown: {self._per_minute} per 1 minute", {"Retry-After": str(max(1, round(seconds + 0.5)))}
-            )
+            after = {"Retry-After": str(max(1, round(seconds + 0.5)))}
+            raise Refusal(429, f"Slowdown: {self._per_minute} per 1 minute", after)
 
 
 def client_of(host: str | None) -> str:
@@ -203,8 +172,7 @@ def client_of(host: str | None) -> str:
         address = ipaddress.ip_address(host or "")
     except ValueError:
         return ""
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return str(address.ipv4_mapped)
-        return str(ipaddress.ip_network((address, 64), strict=False).network_address)
-    return str(address)
+    address = getattr(address, "ipv4_mapped", None) or address
+    if address.version == 4:
+        return str(address)
+    return str(ipaddress.ip_network((address, 64), strict=False).network_address)

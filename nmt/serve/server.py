@@ -9,86 +9,87 @@ import ipaddress
 import math
 import os
 import re
+import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
-from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError
-from nmt.serve.limits import Keys, Limits, Rate, Room, client_of
+from nmt.serve.limits import Limits, Rate, read_keys
 from nmt.serve.models import EngineName, Models, load_models
 
 NEVER = ("lm", "lm_weight", "batch_tokens", "inline_terms")
 """Settings of search that no client may change: they name files, or take any time or memory."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The settings of a server."""
-
-    paths: Sequence[Path]
-    host: str = "127.0.0.1"
-    port: int = 5000
-    engine: EngineName = "auto"
-    int8: bool = False
-    overrides: Sequence[str] = ()
-    threads: int | None = None
-    keys: Path | None = None
-    rate: int = 0
-    origins: Sequence[str] = ()
-    allowed: Sequence[str] = ()
-    limits: Limits = field(default_factory=Limits)
-    queue: int = 256
-    grace: int = 30
-    cache: int = 16 << 20
-
-
-def start(settings: Settings, echo: Callable[[str], None]) -> None:
+def start(
+    paths: Sequence[Path],
+    echo: Callable[[str], None],
+    host: str = "127.0.0.1",
+    port: int = 5000,
+    engine: EngineName = "auto",
+    int8: bool = False,
+    overrides: Sequence[str] = (),
+    threads: int | None = None,
+    keys: Path | None = None,
+    rate: int = 0,
+    origins: Sequence[str] = (),
+    allow: Sequence[str] = (),
+    limits: Limits = Limits(),  # noqa: B008  (immutable)
+    queue: int = 256,
+    grace: int = 30,
+    cache: int = 16 << 20,
+) -> None:
     """Load the models and serve until SIGTERM or SIGINT, then answer the requests that wait and return.
 
-    echo: gets messages for the operator. Raises ConfigError, CheckpointError or DataError before anything is served.
+    The options are those of `nmt serve`; echo gets messages for the operator.
+    Raises ConfigError, CheckpointError or DataError before anything is served.
     """
     check_installed()
     from nmt.serve.app import make_app
     from nmt.serve.service import Service
 
-    allowed, origins = parse_allowed(settings.allowed), parse_origins(settings.origins)
-    keys = Keys.read(settings.keys) if settings.keys is not None else None
-    with listen(settings.host, settings.port) as listening:
-        if settings.threads is not None:
+    allowed = parse_allowed(allow)
+    check_origins(origins)
+    digests = read_keys(keys) if keys is not None else None
+    with listen(host, port) as listening:
+        if threads is not None:
             import torch
 
-            torch.set_num_threads(settings.threads)
-        models = load_models(settings.paths, settings.engine, settings.int8, settings.overrides)
-        service = Service(
-            models, settings.limits, keys, Rate(settings.rate), allowed, settings.cache, settings.queue,
-            settings.threads,
-        )  # fmt: skip
-        hosts = hosts_of(settings.host, listening)
+            torch.set_num_threads(threads)
+        models = load_models(paths, engine, int8, overrides)
+        service = Service(models, limits, digests, Rate(rate), allowed, cache, queue, threads)
+        hosts = hosts_of(host, listening)
         if keys is None and hosts is None:
-            echo(f"warning: whoever reaches {settings.host} can translate; to require an API key, use --keys")
+            echo(f"warning: whoever reaches {host} can translate; to require an API key, use --keys")
         for line in described(models):
             echo(line)
         echo(f"serving at {addresses_of(listening)}")
-        make_server(make_app(service, origins, hosts), settings.grace).run(listening)
+        serve(make_server(make_app(service, origins, hosts), grace), listening)
+
+
+def serve(server: uvicorn.Server, listening: list[socket.socket]) -> None:
+    """Run a server until SIGTERM or SIGINT, which uvicorn raises again when it has ended: that is a normal end."""
+
+    def end(*_: object) -> None:
+        server.should_exit = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    server.run(listening)
 
 
 def check_installed() -> None:
     """Raise ConfigError unless the packages of the extra `serve` are installed."""
-    needed = {
-        "prometheus_client": "prometheus-client", "python_multipart": "python-multipart", "starlette": "starlette",
-        "uvicorn": "uvicorn",
-    }  # fmt: skip
-    absent = [name for module, name in needed.items() if importlib.util.find_spec(module) is None]
+    needed = ("prometheus_client", "py3langid", "python_multipart", "starlette", "uvicorn")
+    absent = [name.replace("_", "-") for name in needed if importlib.util.find_spec(name) is None]
     if absent:
         both = " and ".join(absent)
         raise ConfigError([f"{both} must be installed to serve: pip install {' '.join(absent)}, or nmt's extra serve"])
@@ -105,18 +106,17 @@ def parse_allowed(options: Sequence[str]) -> dict[str, float | None]:
         try:
             allowed[name] = float(most) if equals else None
         except ValueError:
-            raise ConfigError([f"--allow {option}: the largest value must be a number"]) from None
-        if equals and not math.isfinite(float(most)):
+            allowed[name] = math.nan
+        if equals and not math.isfinite(allowed[name] or 0):
             raise ConfigError([f"--allow {option}: the largest value must be a number"])
     return allowed
 
 
-def parse_origins(origins: Sequence[str]) -> list[str]:
-    """Return the origins. Raises ConfigError for anything else, such as `*`."""
+def check_origins(origins: Sequence[str]) -> None:
+    """Raise ConfigError for anything else than an origin, such as `*`."""
     for origin in origins:
         if not re.fullmatch(r"https?://[^/*\s]+", origin):
             raise ConfigError([f"--origin {origin}: must be a scheme and a host, such as https://example.org"])
-    return [*origins]
 
 
 def described(models: Models) -> list[str]:
@@ -140,48 +140,25 @@ ANSWER_SECONDS = 900.0
 """For an answer to be taken, from the beginning of its request."""
 PROXIES = "127.0.0.1,::1,::ffff:127.0.0.1"
 """This machine. Their `X-Forwarded-For` is believed, unless the variable FORWARDED_ALLOW_IPS names others."""
-_TOO_MANY = b'{"error":"Too many connections; try again later"}'
-TOO_MANY = (
-    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 5\r\n"
-    b"Connection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(_TOO_MANY), _TOO_MANY)
-)
-_ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
-"""Errors of binding to an address that this machine does not have."""
 
 
 class PatientProtocol(H11Protocol):
-    """A connection that is closed if its client sends no complete header, reads no answer, or has too many connections.
+    """A connection that is closed if its client sends no complete header, or reads no answer.
 
-    uvicorn limits none of these.
+    uvicorn limits neither.
     """
 
-    def __init__(self, *arguments: Any, room: Room, is_proxy: Callable[[str], bool], **named: Any) -> None:
-        """room: for connections, shared among clients; is_proxy: whether many clients have the same address."""
-        super().__init__(*arguments, **named)
-        self._room, self._is_proxy = room, is_proxy
-        self._counted: str | None = None
-
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start watching the connection, or refuse it."""
+        """Start watching the connection."""
         transport.max_size = READ_BYTES  # type: ignore[attr-defined]  # of asyncio's transports of sockets
         super().connection_made(transport)
         self._watched: object = None
         self._seconds = 0.0
         self._watch = self.loop.call_later(PATIENCE_SECONDS, self._look)
-        host = self.client[0] if self.client else ""
-        if self._is_proxy(host):
-            return
-        if self._room.take(client_of(host)):
-            self._counted = client_of(host)
-        else:
-            transport.write(TOO_MANY)
-            transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop watching the connection."""
         self._watch.cancel()
-        if self._counted is not None:
-            self._room.give_back(self._counted)
         super().connection_lost(exc)
 
     def _look(self) -> None:
@@ -197,19 +174,6 @@ class PatientProtocol(H11Protocol):
         self._watch = self.loop.call_later(PATIENCE_SECONDS, self._look)
 
 
-class Server(uvicorn.Server):
-    """uvicorn's server, which ends normally after SIGTERM and SIGINT; by default it raises them again."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Turn the signals into requests to stop."""
-        with super().capture_signals():
-            try:
-                yield
-            finally:
-                self._captured_signals.clear()
-
-
 @contextmanager
 def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
     """Listen on all addresses of this machine that a name resolves to, such as 127.0.0.1 and ::1 for localhost.
@@ -220,14 +184,15 @@ def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
         try:
             listening = _listening(host, port, stack)
         except OSError as error:
-            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error.strerror)
-            raise ConfigError([f"--host {host} --port {port}: {reason}; name another with --port or --host"]) from error
+            raise ConfigError(
+                [f"--host {host} --port {port}: {error.strerror}; name another with --port or --host"]
+            ) from error
         yield listening
 
 
 def _listening(host: str, port: int, stack: ExitStack) -> list[socket.socket]:
     """Return listening sockets, which the stack closes. Raises OSError."""
-    listening, absent = [], OSError(errno.EADDRNOTAVAIL, "")
+    listening, absent = [], None
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE)
     for family, kind, protocol, _, (address, _, *rest) in dict.fromkeys(found):
         try:
@@ -235,15 +200,15 @@ def _listening(host: str, port: int, stack: ExitStack) -> list[socket.socket]:
             one = stack.enter_context(socket.socket(family, kind, protocol))
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             one.bind((address, port, *rest))
-            one.listen(BACKLOG)
         except OSError as error:
-            if error.errno not in _ABSENT:
+            if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
                 raise
-            absent = error
-        else:
-            port = one.getsockname()[1]  # if it was 0: the same for all
-            listening.append(one)
-    if not listening:
+            absent = error  # not an address of this machine
+            continue
+        one.listen(BACKLOG)
+        port = one.getsockname()[1]  # if it was 0: the same for all
+        listening.append(one)
+    if absent and not listening:
         raise absent
     return listening
 
@@ -265,13 +230,11 @@ def hosts_of(host: str, listening: Sequence[socket.socket]) -> list[str] | None:
     return [host.lower(), "localhost", "127.0.0.1", "::1", *addresses]
 
 
-def make_server(app: Starlette, grace: int) -> Server:
+def make_server(app: Starlette, grace: int) -> uvicorn.Server:
     """Return a server of the application. grace: seconds for answers after a signal to stop."""
-    proxies = os.environ.get("FORWARDED_ALLOW_IPS", PROXIES)
-    trusted = ProxyHeadersMiddleware(app, proxies).trusted_hosts  # type: ignore[arg-type]  # of ASGI's types
     settings: dict[str, Any] = {
-        "http": partial(PatientProtocol, room=Room(CONNECTIONS), is_proxy=trusted.__contains__),
-        "forwarded_allow_ips": proxies,
+        "http": PatientProtocol,
+        "forwarded_allow_ips": os.environ.get("FORWARDED_ALLOW_IPS", PROXIES),
         "ws": "none",
         "loop": "asyncio",
         "lifespan": "on",
@@ -283,4 +246,4 @@ def make_server(app: Starlette, grace: int) -> Server:
         "timeout_graceful_shutdown": grace,
         "h11_max_incomplete_event_size": 32 << 10,
     }
-    return Server(uvicorn.Config(app, **settings))
+    return uvicorn.Server(uvicorn.Config(app, **settings))

@@ -9,16 +9,16 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Generic, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError, DataError
-from nmt.serve.limits import Keys, Limits, Rate, Refusal
+from nmt.serve.limits import Limits, Rate, Refusal, Room
 from nmt.serve.metrics import Metrics
-from nmt.serve.models import Alignment, Candidate, Direction, How, Models
+from nmt.serve.models import Candidate, Direction, How, Models
 from nmt.serve.worker import Job, Worker, invalid
 from nmt.text.constraints import Glossary
 from nmt.text.language_names import language_name, normalized
@@ -88,18 +88,6 @@ class Wish:
     """Occurrences of terms beyond which it is refused."""
 
 
-@dataclass(frozen=True)
-class Rendered:
-    """A translation of a text."""
-
-    text: str
-    score: float
-    """Of a text of several lines the mean of theirs."""
-    log_prob: float
-    """Of a text of several lines the sum of theirs."""
-    alignment: Alignment | None
-
-
 def lines_of(texts: Sequence[str], wish: Wish) -> list[Line]:
     """Return the lines of all texts. Lines end at a line feed; a carriage return before it is not part of them."""
     glossary = Glossary(wish.terms, "terms") if wish.terms else None
@@ -110,39 +98,43 @@ def lines_of(texts: Sequence[str], wish: Wish) -> list[Line]:
     ]
 
 
-def joined(texts: Sequence[str], by_line: Sequence[Sequence[Candidate]]) -> list[list[Rendered]]:
+def joined(texts: Sequence[str], by_line: Sequence[Sequence[Candidate]]) -> list[list[Candidate]]:
     """Return the translations of each text, best first, given those of all `lines_of` the texts.
 
-    The second best of a text has the second best translation of each line, if it has one.
+    The second best of a text has the second best translation of each line, if it has one. The score of a text of
+    several lines is the mean of theirs, the log-probability their sum.
     """
-    rendered, end = [], 0
-    for text in texts:
-        lines = text.split("\n")
-        start, end = end, end + len(lines)
-        rendered.append(_renderings(lines, by_line[start:end]))
-    return rendered
+    rest = iter(by_line)
+    of_texts = [[(line, next(rest)) for line in text.split("\n")] for text in texts]
+    return [
+        [
+            _joined([(line, of_rank(candidates, rank)) for line, candidates in lines])
+            for rank in range(max(len(candidates) for _, candidates in lines))
+        ]
+        for lines in of_texts
+    ]
 
 
-def _renderings(lines: Sequence[str], by_line: Sequence[Sequence[Candidate]]) -> list[Rendered]:
-    n_ranks = max(map(len, by_line))
-    ranks = [[candidates[min(rank, len(candidates) - 1)] for candidates in by_line] for rank in range(n_ranks)]
-    return [_rendered(lines, candidates) for candidates in ranks]
+def of_rank(candidates: Sequence[Candidate], rank: int) -> Candidate:
+    """Return the translation of this rank, or the last one."""
+    return candidates[min(rank, len(candidates) - 1)]
 
 
-def _rendered(lines: Sequence[str], candidates: Sequence[Candidate]) -> Rendered:
+def _joined(lines: Sequence[tuple[str, Candidate]]) -> Candidate:
     texts, pairs = [], []
     source = target = 0
-    for line, candidate in zip(lines, candidates, strict=True):
+    for line, candidate in lines:
         texts.append(candidate.text + ("\r" if line.endswith("\r") else ""))
         for (start, stop), (to_start, to_stop) in candidate.alignment or ():
             pairs.append(((source + start, source + stop), (target + to_start, target + to_stop)))
         source += len(line) + 1
         target += len(texts[-1]) + 1
-    translated = [candidate for candidate in candidates if candidate.text]
-    return Rendered(
+    candidates = [candidate for _, candidate in lines]
+    n = sum(bool(candidate.text) for candidate in candidates)
+    return Candidate(
         text="\n".join(texts),
-        score=math.fsum(candidate.score for candidate in translated) / max(len(translated), 1),
-        log_prob=math.fsum(candidate.log_prob for candidate in translated),
+        score=math.fsum(candidate.score for candidate in candidates if candidate.text) / max(n, 1),
+        log_prob=math.fsum(candidate.log_prob for candidate in candidates if candidate.text),
         alignment=None if any(candidate.alignment is None for candidate in candidates) else tuple(pairs),
     )
 
@@ -182,13 +174,7 @@ class Detector:
     """
 
     def __init__(self, languages: Sequence[str]) -> None:
-        """languages: the codes to choose from. Raises ConfigError without py3langid."""
-        try:
-            import py3langid  # noqa: F401  (an extra)
-        except ImportError as error:
-            raise ConfigError(
-                ["py3langid is not installed; pip install py3langid installs it, and so does nmt's extra serve"]
-            ) from error
+        """languages: the codes to choose from."""
         self._languages = languages
         self._by_code: dict[str, list[str]] = {}
         for code in languages:
@@ -212,30 +198,28 @@ AUTO = "auto"
 
 
 class Service:
-    """Translates texts of clients. For use in one event loop; the worker has a thread of its own."""
+    """Translates texts of clients. For use in one event loop; the worker has threads of its own."""
 
     def __init__(
         self,
         models: Models,
         limits: Limits = Limits(),  # noqa: B008  (immutable)
-        keys: Keys | None = None,
+        keys: Collection[str] | None = None,
         rate: Rate | None = None,
         allowed: Mapping[str, float | None] | None = None,
         cache: int = 16 << 20,
         queue: int = 256,
         threads: int | None = None,
     ) -> None:
-        """allowed: settings of search that clients may change, and their largest values; cache: its bytes; queue:
-        requests that may wait; threads: of PyTorch.
-
-        Raises ConfigError for settings that no client may change.
+        """keys: SHA-256 of each API key; allowed: settings of search that clients may change, and their largest values;
+        cache: its bytes; queue: requests that may wait; threads: of PyTorch.
         """
         self.models, self.limits, self.keys, self.rate = models, limits, keys, rate or Rate(0)
         self.allowed = dict(allowed or {})
         self.metrics = Metrics()
         self.detector = Detector(models.languages)
-        self.queue = queue
-        self._worker = Worker(self.metrics, queue, threads)
+        self.queue = Room(queue)
+        self._worker = Worker(self.metrics, threads)
         self._cache: Cache[list[Candidate]] = Cache(cache)
         self.aside = Aside()
         self.parsing = asyncio.Semaphore(PARSED_AT_ONCE)
@@ -250,13 +234,11 @@ class Service:
 
     async def warm_up(self) -> None:
         """Translate a word in each direction, so that no client waits for what is made at first use."""
-        await asyncio.gather(asyncio.to_thread(identifier), self._translate_a_word())
-        self.is_ready = True
-
-    async def _translate_a_word(self) -> None:
+        await asyncio.to_thread(identifier)
         for direction in self.models.directions.values():
             deadline = time.monotonic() + self.limits.file_seconds
             await self._one_way(direction, [Line("a")], How(direction.search), deadline, 1)
+        self.is_ready = True
 
     def close(self) -> None:
         """Translate the jobs that wait, and end."""
@@ -294,22 +276,22 @@ class Service:
 
     async def translate(
         self, texts: Sequence[str], source: str, target: str, wish: Wish, seconds: float
-    ) -> list[list[Rendered]]:
+    ) -> list[list[Candidate]]:
         """Return for each text up to `wish.n_best` translations, best first.
 
         seconds: until this is refused. Texts in the language that is wanted stay as they are. Raises Refusal.
         """
         if source == target:
-            return [[Rendered(text, 0.0, 0.0, None)] for text in texts]
+            return [[Candidate(text, 0.0, 0.0, None)] for text in texts]
         route = self.route(source, target)
         how = self._how(route, wish)
         deadline = time.monotonic() + seconds
         size = sum(map(len, texts)) + len(texts) + sum(map(len, wish.terms))
         lines = await self.aside.run(size, _checked_lines, texts, wish)
-        for direction in route[:-1]:
-            plain = await self.aside.run(size, _plain, lines)
+        for direction in route[:-1]:  # prefix and terms are for the last one
+            plain = [replace(line, prefix="", glossary=None) for line in lines]
             found = await self._one_way(direction, plain, How(direction.search), deadline, size)
-            lines = await self.aside.run(size, _translated, lines, found)
+            lines = [replace(line, text=best.text) for line, (best, *_) in zip(lines, found, strict=True)]
         found = await self._one_way(route[-1], lines, how, deadline, size)
         return await self.aside.run(size * wish.n_best, joined, texts, found)
 
@@ -363,57 +345,46 @@ class Service:
 
         size: of all lines; see `Aside.run`.
         """
-        found = await self.aside.run(size, self._look_up, direction, lines, how)
-        self.metrics.cached.labels("yes").inc(found.n_known)
-        self.metrics.cached.labels("no").inc(len(found.unknown))
-        by_line: list[list[Candidate]] = []
-        if found.unknown:
+        keys, found, unknown = await self.aside.run(size, self._look_up, direction, lines, how)
+        if unknown:
             try:
-                job = await self.aside.run(size, Job, direction, how, [*found.unknown.values()], deadline)
+                job = await self.aside.run(size, Job, direction, how, [*unknown.values()], deadline)
             except (ConfigError, DataError) as error:
                 raise invalid(error) from error
             by_line = await asyncio.wrap_future(self._worker.submit(job))
-            self.metrics.characters.labels(f"{direction.source}-{direction.target}").inc(found.n_characters)
-        return await self.aside.run(size, self._keep, found, by_line)
+            found |= await self.aside.run(size, self._keep, direction, unknown, by_line)
+        return [found[key] for key in keys]
 
-    def _look_up(self, direction: Direction, lines: Sequence[Line], how: How) -> _Found:
-        found = _Found([_key(direction, line, how, i) for i, line in enumerate(lines)])
-        for key, line in zip(found.keys, lines, strict=True):
-            if is_blank(line.text):
-                found.known[key] = BLANK
-            elif key not in found.known and key not in found.unknown:
-                cached = None if how.search.sample else self._cache.get(key)
-                if cached is None:
-                    found.unknown[key] = line
-                else:
-                    found.known[key] = cached
-        found.n_known = sum(key not in found.unknown for key in found.keys)
-        found.n_characters = sum(len(line.text) for line in found.unknown.values())
-        return found
+    def _look_up(
+        self, direction: Direction, lines: Sequence[Line], how: How
+    ) -> tuple[list[_Key], dict[_Key, list[Candidate]], dict[_Key, Line]]:
+        """Return the keys of lines, the translations of those that are blank or in the cache, and the other lines."""
+        keys = [_key(direction, line, how, i) for i, line in enumerate(lines)]
+        found: dict[_Key, list[Candidate]] = {}
+        unknown: dict[_Key, Line] = {}
+        for key, line in zip(keys, lines, strict=True):
+            known = BLANK if is_blank(line.text) else None if how.search.sample else self._cache.get(key)
+            if known is None:
+                unknown[key] = line
+            else:
+                found[key] = known
+        self.metrics.cached.labels("yes").inc(sum(key in found for key in keys))
+        self.metrics.cached.labels("no").inc(len(unknown))
+        return keys, found, unknown
 
-    def _keep(self, found: _Found, by_line: Sequence[list[Candidate]]) -> list[list[Candidate]]:
-        """Cache the new translations, and return those of all lines."""
-        for key, candidates in zip(found.unknown, by_line, strict=True):
-            found.known[key] = candidates
+    def _keep(
+        self, direction: Direction, lines: Mapping[_Key, Line], by_line: Sequence[list[Candidate]]
+    ) -> dict[_Key, list[Candidate]]:
+        """Cache new translations, and return them by key."""
+        n_characters = sum(len(line.text) for line in lines.values())
+        self.metrics.characters.labels(f"{direction.source}-{direction.target}").inc(n_characters)
+        new = dict(zip(lines, by_line, strict=True))
+        for key, candidates in new.items():
             self._cache.put(key, candidates, memory(key, candidates))
-        return [found.known[key] for key in found.keys]
+        return new
 
 
 _Key = tuple[str, str, str, str, str, str, int]
-
-
-@dataclass
-class _Found:
-    """The lines of a request: those found in the cache, and those still to be translated."""
-
-    keys: list[_Key]
-    known: dict[_Key, list[Candidate]] = field(default_factory=dict)
-    unknown: dict[_Key, Line] = field(default_factory=dict)
-
-    n_known: int = 0
-    """Lines that need not be translated."""
-    n_characters: int = 0
-    """Characters that must be."""
 
 
 def _settings(direction: Direction, changes: Mapping[str, object]) -> SearchConfig:
@@ -432,16 +403,6 @@ def _checked_lines(texts: Sequence[str], wish: Wish) -> list[Line]:
         raise Refusal(400, f"Invalid request: {error.args[0]}") from error
     _check_terms(lines, wish.most_terms)
     return lines
-
-
-def _plain(lines: Sequence[Line]) -> list[Line]:
-    """Return the lines without prefix and terms, for a direction that is not the last one."""
-    return [replace(line, prefix="", glossary=None) for line in lines]
-
-
-def _translated(lines: Sequence[Line], by_line: Sequence[Sequence[Candidate]]) -> list[Line]:
-    """Return the best translations as lines for the next direction."""
-    return [replace(line, text=best.text) for line, (best, *_) in zip(lines, by_line, strict=True)]
 
 
 def _check_terms(lines: Sequence[Line], most: int) -> None:

@@ -11,11 +11,11 @@ from starlette.responses import JSONResponse, Response
 
 from nmt.config.messages import requirement
 from nmt.serve import documents
-from nmt.serve.access import admit, before_leaving
-from nmt.serve.bodies import is_json, parse_json, read_body
+from nmt.serve.access import before_leaving
+from nmt.serve.bodies import JSON, content_type, read_fields
 from nmt.serve.limits import Refusal
-from nmt.serve.models import Alignment
-from nmt.serve.service import Rendered, Service, Wish
+from nmt.serve.models import Candidate
+from nmt.serve.service import Service, Wish
 from nmt.text.language_names import language_name
 
 
@@ -43,11 +43,9 @@ class Api:
     async def translate(self, request: Request) -> Response:
         """POST /v1/translate."""
         service = self._service
-        if not is_json(request.headers.get("content-type", "")):
+        if content_type(request) != JSON:
             raise Refusal(415, "The body must be application/json")
-        body = await read_body(request, service.limits.body_seconds)
-        fields = await service.aside.run(len(body), parse_json, body)
-        admit(service, request, fields)
+        fields = await read_fields(service, request)
         wanted = _validated({name: value for name, value in fields.items() if name != "api_key"})
         texts = [wanted.text] if isinstance(wanted.text, str) else wanted.text
         rules = [*wanted.terms, *wanted.terms.values(), wanted.prefix]
@@ -60,7 +58,7 @@ class Api:
         wish = Wish(wanted.n_best, wanted.alignment, wanted.prefix, wanted.terms, wanted.search)
         seconds = service.limits.seconds
         work = service.translate(texts, source, target, wish, seconds)
-        by_text = await before_leaving(request, seconds, work)
+        by_text = await before_leaving(service, request, seconds, work)
         facts = {"source": source, "target": target, "detected": detected and detected._asdict()}
         size = sum(map(len, texts)) * wanted.n_best
         return await service.aside.run(size, _answer, facts, by_text, wanted.alignment)
@@ -108,20 +106,18 @@ def _validated(fields: dict[str, object]) -> TranslateRequest:
         raise Refusal(400, f"Invalid request: {name}: {requirement(same)}") from None
 
 
-def _answer(facts: Mapping[str, object], by_text: list[list[Rendered]], is_aligned: bool) -> JSONResponse:
+def _answer(facts: Mapping[str, object], by_text: list[list[Candidate]], is_aligned: bool) -> JSONResponse:
     return JSONResponse({**facts, "translations": [_translation(candidates, is_aligned) for candidates in by_text]})
 
 
-def _translation(candidates: list[Rendered], is_aligned: bool) -> dict[str, object]:
+def _translation(candidates: list[Candidate], is_aligned: bool) -> dict[str, object]:
     best, *others = candidates
     return {
         "text": best.text,
         "score": best.score,
         "log_prob": best.log_prob,
         "alternatives": [{"text": other.text, "score": other.score} for other in others],
-        "alignment": _pairs(best.alignment) if is_aligned and best.alignment is not None else None,
+        "alignment": [{"source": source, "target": target} for source, target in best.alignment]
+        if is_aligned and best.alignment is not None
+        else None,
     }
-
-
-def _pairs(alignment: Alignment) -> list[dict[str, object]]:
-    return [{"source": [*source], "target": [*target]} for source, target in alignment]

@@ -7,13 +7,14 @@ rounds of their own beside the others'.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
-from collections import deque
+import traceback
+from bisect import bisect_right
 from collections.abc import Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import closing
-from dataclasses import dataclass
 
 from nmt.console import say
 from nmt.errors import ConfigError, DataError
@@ -42,21 +43,38 @@ class Job:
         self.future: Future[list[list[Candidate]]] = Future()
         """All translations, in order. Cancelling it stops the translation."""
         self.done: list[list[Candidate]] = []
-        self.costs = direction.costs(lines, how)
-        self.left = sum(self.costs)
-        self.is_long = max(self.costs, default=0) > ROUND_COST
+        costs = direction.costs(lines, how)
+        self._sums = [0.0, *itertools.accumulate(costs)]
+        self.is_long = max(costs, default=0) > ROUND_COST
         self.since = time.monotonic()
         self.has_begun = False
+        self._end = 0  # of the lines of the current round
 
     @property
     def key(self) -> tuple[int, str, int]:
-        """Key of jobs that may share a batch. Samples depend on what is around a line, so that theirs are alone."""
+        """Key of jobs that may share a batch. Sampling depends on the rest of the batch, so sampled jobs are alone."""
         return id(self.direction), self.how.key, id(self) if self.how.search.sample else 0
 
     @property
     def n_characters(self) -> int:
         """Number of characters that are not translated yet."""
         return sum(len(line.text) for line in self.lines[len(self.done) :])
+
+    @property
+    def left(self) -> float:
+        """The cost of the lines that are not translated yet."""
+        return self._sums[-1] - self._sums[len(self.done)]
+
+    @property
+    def current(self) -> Sequence[Line]:
+        """The lines of the current round that are not translated yet."""
+        return self.lines[len(self.done) : self._end]
+
+    def begin(self, budget: float) -> float:
+        """Take lines whose cost is within a budget into a round, at least one; returns their cost."""
+        n, spent = len(self.done), self._sums[len(self.done)]
+        self._end = max(n + 1, bisect_right(self._sums, spent + budget) - 1)
+        return self._sums[self._end] - spent
 
     @property
     def is_over(self) -> bool:
@@ -74,30 +92,16 @@ class Job:
             pass  # cancelled at this moment
 
 
-@dataclass
-class _Share:
-    """The lines of a job that are translated in the current round."""
-
-    job: Job
-    lines: deque[Line]
-    """Those that are not translated yet."""
-
-    @property
-    def cost(self) -> float:
-        """The cost of the lines that are left."""
-        return sum(self.job.costs[len(self.job.done) :][: len(self.lines)])
-
-
 class Worker:
     """Translates the jobs of all requests in two threads: one for those with long lines, one for the others.
 
     A search cannot be interrupted for another, and that of one long line may take seconds.
     """
 
-    def __init__(self, metrics: Metrics, most_waiting: int = 256, threads: int | None = None) -> None:
-        """most_waiting: maximum number of waiting jobs; threads: PyTorch's, for each; None: its choice."""
-        self._metrics, self._most, self._threads = metrics, most_waiting, threads
-        self._waiting: deque[Job] = deque()
+    def __init__(self, metrics: Metrics, threads: int | None = None) -> None:
+        """threads: PyTorch's, for each; None: its choice."""
+        self._metrics, self._threads = metrics, threads
+        self._waiting: list[Job] = []
         self._changed = threading.Condition()
         self._closed = False
         self._rates = {False: 10_000.0, True: 10_000.0}  # cost per second in the last rounds, by Job.is_long
@@ -124,17 +128,13 @@ class Worker:
                 thread.join(max(0.0, deadline - time.monotonic()))
         with self._changed:
             for job in self._waiting:
-                job.finish(busy(1, CLOSING))  # which stops the search, too
+                job.finish(busy(CLOSING))  # which stops the search, too
 
     def submit(self, job: Job) -> Future[list[list[Candidate]]]:
-        """Queue a job. Raises Refusal if too many wait, or the worker was closed."""
+        """Queue a job. Raises Refusal if the worker was closed."""
         with self._changed:
             if self._closed:
-                raise busy(1, CLOSING)
-            if len(self._waiting) >= self._most:
-                self._drop()  # what this round has translated does not wait
-            if len(self._waiting) >= self._most:
-                raise busy(sum(other.left / self._rates[other.is_long] for other in self._waiting))
+                raise busy(CLOSING)
             self._waiting.append(job)
             self._changed.notify_all()
         return job.future
@@ -144,91 +144,83 @@ class Worker:
             import torch
 
             torch.set_num_threads(self._threads)  # of this thread
-        while (shares := self._take(is_long)) is not None:
-            began = time.monotonic()
-            groups: dict[tuple[int, str, int], list[_Share]] = {}
-            for share in shares:
-                groups.setdefault(share.job.key, []).append(share)
-            cost = sum(share.cost for share in shares)
+        while jobs := self._take(is_long):
+            began, left = time.monotonic(), sum(job.left for job in jobs)
+            groups: dict[tuple[int, str, int], list[Job]] = {}
+            for job in jobs:
+                groups.setdefault(job.key, []).append(job)
             for group in groups.values():
                 self._translate(group)
-            cost -= sum(share.cost for share in shares)  # what failed, or was stopped
-            if cost:  # what is slow is noticed at once
+            if cost := left - sum(job.left for job in jobs):  # what is slow is noticed at once
                 rate = cost / max(time.monotonic() - began, 1e-3)
                 self._rates[is_long] = min(rate, 0.8 * self._rates[is_long] + 0.2 * rate)
 
-    def _take(self, is_long: bool) -> list[_Share] | None:
-        """Wait for work, and return the next round, shortest first; None at the end."""
+    def _take(self, is_long: bool) -> list[Job]:
+        """Wait for work, and return the jobs of the next round, shortest first; none at the end."""
         with self._changed:
-            while True:
-                self._drop()
-                waiting = [job for job in self._waiting if job.is_long == is_long]
-                if waiting or self._closed:
-                    break
+            self._drop()
+            while not (waiting := [job for job in self._waiting if job.is_long == is_long]) and not self._closed:
                 self._changed.wait()
+                self._drop()
             if not waiting:
-                return None
+                return []
             oldest, *others = waiting
             now = time.monotonic()
             others.sort(key=lambda job: job.left / (now - job.since + 1e-3))
             most = max(ROUND_COST, ROUND_SECONDS * self._rates[is_long])
-            rest = most - sum(job.left for job in others)
-            shares = [_Share(oldest, _next_lines(oldest, max(rest, most / OLDEST_SHARE)))]
-            budget = most - shares[0].cost
+            costs = {oldest: oldest.begin(max(most - sum(job.left for job in others), most / OLDEST_SHARE))}
+            rest = most - costs[oldest]
             for job in others:
-                if budget <= 0:
+                if rest <= 0:
                     break
-                shares.append(_Share(job, _next_lines(job, budget)))
-                budget -= shares[-1].cost
-            return sorted(shares, key=lambda share: share.cost)
+                costs[job] = job.begin(rest)
+                rest -= costs[job]
+            return sorted(costs, key=costs.__getitem__)
 
     def _drop(self) -> None:
         """Remove the jobs that are done, late, or whose clients have disconnected. The lock is held."""
         for job in self._waiting:
             if job.is_over and not job.future.done():
                 job.finish(Refusal(504, LATE))
-        self._waiting = deque(job for job in self._waiting if not job.future.done())
+        self._waiting = [job for job in self._waiting if not job.future.done()]
 
-    def _translate(self, shares: Sequence[_Share]) -> None:
+    def _translate(self, jobs: Sequence[Job]) -> None:
         """Translate lines in one batch, or if that fails, each request separately: one must not spoil the others."""
         try:
-            self._search(shares)
+            self._search(jobs)
             return
         except SearchStopped:
             with self._changed:
                 self._drop()  # answers those that are late
             return
         except BaseException as error:
-            unfinished = [share for share in shares if share.lines]
+            unfinished = [job for job in jobs if job.current]
             if len(unfinished) == 1:
-                unfinished[0].job.finish(self._reported(error))
+                unfinished[0].finish(self._reported(error))
                 return
-        for share in unfinished:
-            self._translate([share])
+        for job in unfinished:
+            self._translate([job])
 
-    def _search(self, shares: Sequence[_Share]) -> None:
+    def _search(self, jobs: Sequence[Job]) -> None:
         """Translate lines in one batch. Raises SearchStopped if nobody waits for them any more."""
-        job, jobs = shares[0].job, [share.job for share in shares]
 
         def should_stop() -> bool:
             return all(job.is_over for job in reversed(jobs))  # the longest is the last to be done
 
-        for other in jobs:
-            if not other.has_begun:
-                self._metrics.queue_seconds.observe(time.monotonic() - other.since)
-                other.has_begun = True
-        lines = [line for share in shares for line in share.lines]
-        n_pieces = 0
-        with closing(job.direction.translate(lines, job.how, len(job.done), should_stop)) as results:
-            for share in shares:
-                for _ in range(len(share.lines)):
+        for job in jobs:
+            if not job.has_begun:
+                self._metrics.queue_seconds.observe(time.monotonic() - job.since)
+                job.has_begun = True
+        first, n_pieces = jobs[0], 0
+        lines = [line for job in jobs for line in job.current]
+        with closing(first.direction.translate(lines, first.how, len(first.done), should_stop)) as results:
+            for job in jobs:
+                for _ in job.current:
                     candidates, n = next(results)
-                    share.job.done.append(candidates)
-                    share.job.left -= share.job.costs[len(share.job.done) - 1]
-                    share.lines.popleft()
+                    job.done.append(candidates)
                     n_pieces += n
-                if len(share.job.done) == len(share.job.lines):
-                    share.job.finish()
+                if len(job.done) == len(job.lines):
+                    job.finish()
         self._metrics.batch_pieces.observe(n_pieces)
 
     def _reported(self, error: BaseException) -> BaseException:
@@ -248,19 +240,7 @@ def invalid(error: ConfigError | DataError) -> Refusal:
     return Refusal(400, f"Invalid request: {' '.join(str(error).split())}")
 
 
-def _next_lines(job: Job, budget: float) -> deque[Line]:
-    """Return the next lines of a job whose cost is within a budget; at least one."""
-    start = end = len(job.done)
-    while end < len(job.lines) and (end == start or job.costs[end] <= budget):
-        budget -= job.costs[end]
-        end += 1
-    return deque(job.lines[start:end])
-
-
 def failure(error: BaseException) -> str:
     """Return the type of an exception and where it was raised."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    where = f" at {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace is not None else ""
-    return f"{type(error).__name__}{where}"
+    trace = traceback.extract_tb(error.__traceback__, -1)
+    return type(error).__name__ + "".join(f" at {frame.filename}:{frame.lineno}" for frame in trace)

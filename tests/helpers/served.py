@@ -18,7 +18,7 @@ from nmt.config.load import load_config
 from nmt.search.rules import SearchStopped, ShouldStop
 from nmt.serve.app import make_app
 from nmt.serve.models import Candidate, Direction, How, word_spans
-from nmt.serve.server import Server, listen, make_server
+from nmt.serve.server import listen, make_server
 from nmt.serve.service import Service
 from nmt.translate.types import Line
 from waiting import until
@@ -148,7 +148,7 @@ def serving(
 @contextmanager
 def serving_app(app: Starlette) -> Iterator[Client]:
     """Serve an application until the block ends."""
-    server: Server = make_server(app, grace=5)
+    server = make_server(app, grace=5)
     with listen("127.0.0.1", 0) as [listening]:
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -91,41 +89,6 @@ def test_proxies_on_this_machine_are_believed(monkeypatch: pytest.MonkeyPatch) -
 
 
 # --- shares -------------------------------------------------------------------------------------
-
-
-def connection(port: int, source: str = "127.0.0.1") -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), 30, (source, 0))
-
-
-def is_served(one: socket.socket) -> bool:
-    """Whether a connection is answered, or closed with a reason."""
-    one.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-    answer = one.recv(1000)
-    if b" 200 " in answer:
-        return True
-    assert answer.startswith(b"HTTP/1.1 503 ") and b"Retry-After" in answer and answer.endswith(b'later"}'), answer
-    with suppress(ConnectionResetError):  # what was sent meanwhile is not read
-        assert one.recv(1000) == b""
-    return False
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is an address on Linux alone")
-@pytest.mark.parametrize("proxies", ["192.0.2.1", "127.0.0.1"])
-def test_a_client_with_many_connections_leaves_some_to_others(proxies: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "CONNECTIONS", 6)
-    monkeypatch.setenv("FORWARDED_ALLOW_IPS", proxies)
-    is_proxy = proxies == "127.0.0.1"
-
-    def again() -> bool:
-        with connection(client.port) as one:
-            return is_served(one)
-
-    with serving_app(app_of(lambda: PlainTextResponse("yes"))) as client, ExitStack() as stack:
-        opened = [stack.enter_context(connection(client.port)) for _ in range(4)]
-        assert [is_served(each) for each in opened] == [True, True, True, is_proxy]
-        assert is_served(stack.enter_context(connection(client.port, "127.0.0.2")))
-        opened[0].close()
-        until(again)
 
 
 def test_no_connection_is_read_far_ahead_of_its_handler(monkeypatch: pytest.MonkeyPatch) -> None:

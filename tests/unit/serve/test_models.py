@@ -21,6 +21,7 @@ from nmt.serve.limits import Refusal
 from nmt.serve.models import (
     PLACEHOLDER_CHARACTERS,
     PLACEHOLDERS,
+    Candidate,
     Direction,
     How,
     Models,
@@ -29,7 +30,7 @@ from nmt.serve.models import (
     word_spans,
 )
 from nmt.serve.server import described
-from nmt.serve.service import CHARACTERS, Detector, Rendered, Service, Wish
+from nmt.serve.service import CHARACTERS, Detector, Service, Wish
 from nmt.share.export import engine_for
 from nmt.text.constraints import Glossary
 from nmt.translate.translator import Translator
@@ -53,7 +54,7 @@ def native(run: Path) -> Translator:
     return Translator.load(run)
 
 
-Ask = Callable[..., list[list[Rendered]]]
+Ask = Callable[..., list[list[Candidate]]]
 
 
 @pytest.fixture(scope="module")

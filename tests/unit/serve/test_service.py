@@ -13,9 +13,9 @@ import pytest
 
 from nmt.serve import app
 from nmt.serve import service as service_module
-from nmt.serve.limits import Refusal, busy
+from nmt.serve.limits import Refusal
 from nmt.serve.models import Candidate, How, Models
-from nmt.serve.service import AT_ONCE, SMALL, Aside, Cache, Rendered, Service, Wish, memory
+from nmt.serve.service import AT_ONCE, SMALL, Aside, Cache, Service, Wish, memory
 from nmt.translate.types import Line
 from served import MadeUp
 
@@ -33,7 +33,7 @@ def service(direction: MadeUp) -> Iterator[Service]:
     service.close()
 
 
-def translate(service: Service, *texts: str, **wish: Any) -> list[list[Rendered]]:
+def translate(service: Service, *texts: str, **wish: Any) -> list[list[Candidate]]:
     return asyncio.run(service.translate(texts, "de", "en", Wish(**wish), 60))
 
 
@@ -140,27 +140,6 @@ def test_a_beam_of_groups_is_divisible(direction: MadeUp) -> None:
 
 
 @pytest.mark.parametrize("n", [1, SMALL])
-def test_large_texts_are_prepared_in_threads(service: Service, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    where: dict[str, str] = {}
-
-    def spied(module: Any, name: str) -> None:
-        real = getattr(module, name)
-
-        def spy(*arguments: Any) -> Any:
-            where[name] = threading.current_thread().name
-            return real(*arguments)
-
-        monkeypatch.setattr(module, name, spy)
-
-    for name in ("lines_of", "_check_terms", "_key", "joined", "memory", "Job"):
-        spied(service_module, name)
-    [[found]] = translate(service, "a" * n)
-    assert found.text == "de>en: " + "a" * n
-    assert len(where) == 6
-    assert {name.startswith("nmt prepares") for name in where.values()} == {n == SMALL}
-
-
-@pytest.mark.parametrize("n", [1, SMALL])
 def test_an_exception_there_is_the_answer(service: Service, n: int) -> None:
     with pytest.raises(Refusal, match="neither may be blank"):
         translate(service, "a" * n, terms={"a": " "})
@@ -191,33 +170,6 @@ def test_work_of_disconnected_clients_is_cancelled() -> None:
 # --- warming up ---------------------------------------------------------------------------------
 
 
-def test_warming_up_is_tried_again_while_the_queue_is_full(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    directions = [MadeUp("de", "en"), MadeUp("en", "de")]
-    service = Service(Models(directions))
-    service.start()
-    submit, waited, tried = service._worker.submit, [], []
-
-    def full_at_first(job: Any) -> Any:
-        tried.append(job.direction)
-        if len(tried) in (2, 3):
-            raise busy(1)
-        return submit(job)
-
-    async def sleep(seconds: float) -> None:
-        assert not service.is_ready
-        waited.append(seconds)
-
-    monkeypatch.setattr(service._worker, "submit", full_at_first)
-    monkeypatch.setattr(app.asyncio, "sleep", sleep)
-    asyncio.run(app._warm_up(service))
-    monkeypatch.undo()
-    service.close()
-    assert service.is_ready and waited == [1, 1] and "ready" in capsys.readouterr().err
-    assert [direction.batches for direction in directions] == [[["a"]], [["a"]]]  # the first was not tried again
-
-
 def test_another_refusal_ends_warming_up(
     service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -225,6 +177,5 @@ def test_another_refusal_ends_warming_up(
         raise Refusal(500, "broken")
 
     monkeypatch.setattr(service._worker, "submit", broken)
-    monkeypatch.setattr(app.asyncio, "sleep", None)  # it is not tried again
     asyncio.run(app._warm_up(service))
     assert not service.is_ready and "not ready: the warm-up translation failed: broken" in capsys.readouterr().err

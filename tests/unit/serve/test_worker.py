@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -23,9 +22,9 @@ from waiting import until
 class Stage:
     """A worker that is held while jobs are queued, and what happened then."""
 
-    def __init__(self, most: int = 100) -> None:
+    def __init__(self) -> None:
         self.direction, self.metrics = MadeUp("de", "en"), Metrics()
-        self.worker = Worker(self.metrics, most)
+        self.worker = Worker(self.metrics)
         self.finished: list[str] = []
         self.worker.start()
 
@@ -147,16 +146,6 @@ def test_exceptions_fail_only_their_own_request(stage: Stage, name: str, capsys:
     assert "nmt_queue_seconds_count 6" in stage.metrics.text()  # once each, though they were tried again
 
 
-def test_too_many_requests_are_refused_with_a_time(stage: Stage) -> None:
-    stage.worker._most = 3
-    stage.hold()
-    for i in range(2):
-        stage.worker.submit(stage.job(str(i)))
-    with pytest.raises(Refusal) as refused:
-        stage.worker.submit(stage.job("x"))
-    assert refused.value.status == 503 and int(refused.value.headers["Retry-After"]) >= 1
-
-
 def test_late_and_cancelled_requests_are_not_translated(stage: Stage) -> None:
     stage.hold()
     late, left, kept = stage.job("late", seconds=-1), stage.job("left"), stage.job("kept")
@@ -171,16 +160,6 @@ def test_late_and_cancelled_requests_are_not_translated(stage: Stage) -> None:
     assert stage.direction.batches == [["kept"]]
 
 
-def test_a_request_that_is_cancelled_while_it_is_translated_harms_no_one(stage: Stage) -> None:
-    stage.hold()
-    [waiting] = stage.worker._waiting
-    waiting.future.cancel()
-    other = stage.job("other")
-    stage.worker.submit(other)
-    stage.release()
-    assert texts(other) == ["de>en: other"]
-
-
 def test_closing_translates_what_waits(stage: Stage) -> None:
     stage.hold()
     jobs = [stage.job(str(i)) for i in range(5)]
@@ -191,19 +170,6 @@ def test_closing_translates_what_waits(stage: Stage) -> None:
     stage.release()
     closing.join(30)
     assert all(job.future.done() for job in jobs) and not closing.is_alive()
-
-
-def test_finished_jobs_do_not_fill_the_queue() -> None:
-    worker = Worker(Metrics(), 1)  # not started: no round ends
-    stage = Stage()
-    job = stage.job("a")
-    worker.submit(job)
-    with pytest.raises(Refusal) as refused:
-        worker.submit(stage.job("b"))
-    assert refused.value.status == 503
-    job.finish()
-    worker.submit(stage.job("c"))
-    stage.worker.close()
 
 
 # --- stopping -----------------------------------------------------------------------------------
@@ -229,7 +195,7 @@ def test_a_search_that_is_late_is_stopped_and_answered(stage: Stage) -> None:
     assert refused.value.status == 504
     assert texts(other) == ["de>en: other"]
     stage.worker.close()
-    assert stage.worker._waiting == deque() and "nmt_failures_total{" not in stage.metrics.text()
+    assert stage.worker._waiting == [] and "nmt_failures_total{" not in stage.metrics.text()
 
 
 def test_a_search_goes_on_for_the_last_client_that_waits(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,23 +234,6 @@ def test_closing_gives_up_what_does_not_end(stage: Stage) -> None:
         assert not thread.is_alive()
 
 
-def test_closing_does_not_wait_for_what_cannot_be_stopped(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    stage.hold()
-    thread = stage.worker._serving[0]
-    waited, join = [], thread.join
-
-    def wait(seconds: float) -> None:
-        waited.append(seconds)
-        join(0)
-
-    monkeypatch.setattr(thread, "join", wait)
-    stage.worker.close(0.05)
-    stage.worker.close()
-    assert waited == pytest.approx([0.05, 10.0], abs=0.01)
-    assert thread.is_alive() and stage.worker._waiting[0].future.done()
-    monkeypatch.undo()
-
-
 def test_nothing_is_taken_after_closing(stage: Stage) -> None:
     stage.worker.close()
     with pytest.raises(Refusal, match="closing") as refused:
@@ -295,13 +244,6 @@ def test_nothing_is_taken_after_closing(stage: Stage) -> None:
     waiting.submit(job)
     waiting.close()
     assert isinstance(job.future.exception(0), Refusal)
-
-
-def test_failed_jobs_do_not_affect_the_estimated_speed(stage: Stage) -> None:
-    stage.worker.submit(job := stage.job("MemoryError"))
-    assert isinstance(job.future.exception(30), Refusal)
-    stage.worker.close()
-    assert {*stage.worker._rates.values()} == {10_000.0}
 
 
 def test_a_model_that_cannot_be_loaded_is_an_error_of_the_server(
