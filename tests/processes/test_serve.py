@@ -119,14 +119,13 @@ def test_a_key_is_made_and_printed_once(nmt: Command, tmp_path: Path) -> None:
 
 
 def test_an_open_server_without_keys_warns(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from nmt.serve import server as start
-    from nmt.serve.server import Server
+    from nmt.serve import server
 
-    monkeypatch.setattr(Server, "run", lambda *_: None)
+    monkeypatch.setattr(server, "serve", lambda *_: None)
     new_key(tmp_path / "keys", "Anna")
     for keys, warns in ((None, True), (tmp_path / "keys", False)):
         said: list[str] = []
-        start.start(start.Settings([run], host="0.0.0.0", port=0, engine="native", keys=keys, threads=1), said.append)
+        server.start([run], said.append, host="0.0.0.0", port=0, engine="native", keys=keys, threads=1)
         assert any(line.startswith("warning: ") for line in said) is warns
         assert said[-1].startswith("serving at http://0.0.0.0:")
 
