@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeVar
+from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from nmt.config.section import Section
 
-Reason = Literal["copied", "broken", "shouted", "links", "tags", "numbers", "sentences", "truncated", "language"]
-_Steps = TypeVar("_Steps", bound="CleanSteps")
+NEAR_DUPLICATES = "near_duplicates"
+Reason = Literal[
+    "copied", "broken", "shouted", "links", "tags", "numbers", "sentences", "truncated", "language", "near_duplicates"
+]
 
 
-class CleanSteps(Section):
-    """Cleaning steps that can be set per corpus."""
+class CleanConfig(Section):
+    """Cleaning of the training text. null means that a step is skipped, unless its description names another default.
+    `clean` of a training corpus overrides single settings; 0, false or [] switches a step off."""
 
-    # In a corpus, None inherits the value of data.clean; 0, false or [] switches a step off.
     repair: list[Literal["encoding", "entities", "control", "spaces", "NFC", "NFKC"]] | None = None
     """Repairs of the text. encoding: restore text that was decoded with the wrong encoding (`schÃ¶n`); requires the
     `clean` extra. entities: replace HTML entities (`&amp;`) by the characters they stand for. control: remove control
@@ -30,13 +32,13 @@ class CleanSteps(Section):
     (`<b>`) or placeholders (`{0}`, `%s`), or different numbers of sentences. numbers: a number occurs on one side only;
     numbers up to 12, which are often spelled out, and punctuation within numbers are ignored. truncated: one side ends
     with final punctuation and the other breaks off mid-sentence. language: a side is clearly in another language;
-    requires the `clean` extra, and takes far longer than all other steps."""
-    overlap: Literal["exact", "normal"] | None = None
-    """How training pairs are compared with the development and test sets to find overlap. exact (default): by their
-    text. normal: ignoring case, accents, digits, punctuation and white space."""
-    overlap_sides: Literal["both", "either"] | None = None
-    """Whether a training pair is dropped if both of its sides (default) or either of them occur in a development or
-    test set."""
+    requires the `clean` extra, and takes far longer than all other steps. near_duplicates (only in `data.clean`): of
+    several pairs that differ only in case, accents, digits, punctuation and white space, keep only the one with the
+    best score, or else the first; exact duplicates are always removed in this way."""
+    overlap: Literal["exact", "normal", "either"] | None = None
+    """Which training pairs overlap with the development and test sets and are dropped. exact (default): both sides
+    occur there. normal: both do if case, accents, digits, punctuation and white space are ignored. either: one of them
+    does, compared in the same way."""
     max_words: int | None = Field(None, ge=0)
     """Maximum number of space-separated words of a side, such as 150; longer pairs are dropped."""
     max_word_chars: int | None = Field(None, ge=0)
@@ -49,32 +51,13 @@ class CleanSteps(Section):
     """Language code -> file, relative to `data.root`, with one word or phrase per line. Pairs that contain one of them
     on that side, in any case, are dropped. A line `/.../` is a regular expression; a line that starts with # is a
     comment."""
-    max_ratio_spread: float | None = Field(None, ge=0.0)
-    """Maximum deviation of a pair's length ratio from the median of its corpus, in median absolute deviations, such as
-    6; other pairs are dropped."""
     misaligned: float | None = Field(None, ge=0.0, lt=1.0)
     """Drop pairs whose sides are not translations of each other, at the cost of losing at most this share of the good
     pairs, such as 0.03. The filter is learned from the corpus itself; a corpus of fewer than 1,000 pairs is left
     as it is."""
 
-    def over(self: _Steps, others: CleanSteps) -> _Steps:
-        """Return a copy in which steps that are None are taken from `others`."""
-        given = {name: getattr(others, name) for name in CleanSteps.model_fields if getattr(self, name) is None}
-        return self.model_copy(update=given)
 
-
-class CleanConfig(CleanSteps):
-    """Cleaning of the training text. null means that a step is skipped, unless its description names another default.
-    `clean` of a training corpus overrides single settings; 0, false or [] switches a step off."""
-
-    near_duplicates: bool | None = None
-    """Whether to keep only one of several pairs that differ only in case, accents, digits, punctuation and white space:
-    the one with the best score, or else the first. Exact duplicates are always removed in this way."""
-    max_targets: int | None = Field(None, ge=1)
-    """Maximum number of targets kept per source: those with the best scores, or else the first."""
-
-
-class CorpusClean(CleanSteps):
+class CorpusClean(CleanConfig):
     """Cleaning of one training corpus where it differs from `data.clean`."""
 
     max_chars: int | None = Field(None, ge=1)
@@ -83,3 +66,15 @@ class CorpusClean(CleanSteps):
     """Overrides `data.max_ratio`."""
     min_score: float | None = None
     """Minimum score of a pair, for a corpus with `score`; pairs with a lower score are dropped."""
+
+    @field_validator("drop")
+    @classmethod
+    def _check_drop(cls, drop: list[Reason] | None) -> list[Reason] | None:
+        if NEAR_DUPLICATES in (drop or ()):
+            raise ValueError("near_duplicates compares all corpora: write it in data.clean.drop")
+        return drop
+
+    def over(self, others: CleanConfig) -> CorpusClean:
+        """Return a copy in which steps that are None are taken from `others`."""
+        given = {name: getattr(others, name) for name in CleanConfig.model_fields if getattr(self, name) is None}
+        return self.model_copy(update=given)

@@ -6,8 +6,11 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
+from nmt.config.clean import NEAR_DUPLICATES
+
 _FILTER = "score pairs with nmt filter --classifier RUN, and read its scores with score and clean.min_score"
 _BPE_DROPOUT = "write training.bpe_dropout, which applies to both sides"
+_BEST = "score pairs with nmt filter, and drop the worst with score and clean.min_score"
 _STAGE = "write the length of the stage as steps"
 GONE: dict[str, tuple[object, str]] = {
     **{
@@ -15,7 +18,12 @@ GONE: dict[str, tuple[object, str]] = {
         for where in ("", "train.*.")
         for name in ("classifier", "min_classifier_score")
     },
-    "data.clean.max_sources": (None, "data.clean.max_targets limits the targets of a source"),
+    **{
+        f"data.{where}clean.max_ratio_spread": (None, "data.max_ratio and clean.misaligned drop such pairs")
+        for where in ("", "train.*.")
+    },
+    "data.clean.max_sources": (None, _BEST),
+    "data.clean.max_targets": (None, _BEST),
     "training.pool_pairs": (30_000, "30,000 pairs are always sorted by length together"),
     "training.src_bpe_dropout": (0.0, _BPE_DROPOUT),
     "training.tgt_bpe_dropout": (0.0, _BPE_DROPOUT),
@@ -34,6 +42,7 @@ _ENTRIES: dict[tuple[str, object], tuple[str, str]] = {
     **{(f"repair_{name}", True): ("repair", name) for name in ("encoding", "entities", "control", "spaces")},
     **{("unicode_form", form): ("repair", form) for form in ("NFC", "NFKC")},
     ("copied", "normal"): ("drop", "copied"),
+    ("near_duplicates", True): ("drop", NEAR_DUPLICATES),
     **{(name, True): ("drop", name) for name in ("broken", "shouted", "truncated", "language")},
     **{(f"same_{name}", True): ("drop", name) for name in ("links", "tags", "numbers", "sentences")},
 }
@@ -57,6 +66,11 @@ def without_old(tree: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
     kept = deepcopy(dict(tree))
     lines = [*_listed(kept), *_moved(kept)]
     _translate_search(kept)
+    for key in ("data.clean.overlap_sides", "data.train.*.clean.overlap_sides"):
+        for where, section, name in _places(kept, key.split(".")):
+            if section.pop(name) == "either":
+                section["overlap"] = "either"
+                lines.append(f"{where}: write overlap: either")
     has_lengths = any(section.get("share") or section.get("epochs") for section in _sections(kept, "training.stages.*"))
     for key, (neutral, advice) in GONE.items():
         for where, section, name in _places(kept, key.split(".")):
@@ -87,7 +101,10 @@ def _listed(tree: dict[str, Any]) -> Iterator[str]:
         for key in given:
             setting = next(setting for (other, _), (setting, _) in _ENTRIES.items() if other == key)
             known = [(other, value, entry) for (other, value), (own, entry) in _ENTRIES.items() if own == setting]
-            clean[setting] = [entry for other, value, entry in known if values.get(other) == value]
+            entries = [entry for other, value, entry in known if values.get(other) == value]
+            if where != "data.clean":
+                entries = [entry for entry in entries if entry != NEAR_DUPLICATES]  # is of all corpora
+            clean[setting] = list(dict.fromkeys([*(clean.get(setting) or ()), *entries]))
             yield f"{where}.{key}: this setting is now an entry of {where}.{setting}: {clean[setting]}"
 
 

@@ -412,7 +412,7 @@ class TrainingConfig(Section):
         return [f"{name}: not available with objective: {self.objective}" for name, value in given.items() if value]
 
 
-_PAIR_STEPS = ("overlap_sides", "max_ratio_spread", "misaligned", "max_ratio")
+_PAIR_STEPS = ("misaligned", "max_ratio")
 _PAIR_REASONS = {"copied", "links", "tags", "numbers", "sentences", "truncated"}
 _PAIR_FORMATS = ("tmx", "xliff", "po", "moses")
 

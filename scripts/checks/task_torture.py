@@ -87,7 +87,7 @@ def do(work: Path, engine: Engine, is_prepare: bool) -> None:
                 "data.valid=200",
                 "data.test={}",
                 "tokenizer.vocab_size=700",
-                "data.clean.near_duplicates=true",
+                "data.clean.drop=[near_duplicates]",
                 f"data.root={work.parent / 'text'}",
                 "data.train=[{files: {de: plain.de, en: plain.en}}, {files: {de: rest.de.gz, en: rest.en.gz}}]",
             ],

@@ -22,7 +22,7 @@ from typer.main import get_command
 
 from nmt.cli import app
 from nmt.config import Config, ModifiersConfig, Stage
-from nmt.config.clean import CleanConfig, CleanSteps, CorpusClean
+from nmt.config.clean import CleanConfig, CorpusClean
 from nmt.config.section import Section
 from nmt.config.source import Columns, Files, Hub, Opus, Paths, Source, TrainSource
 from nmt.config.training import OBJECTIVE_SECTIONS
@@ -95,8 +95,8 @@ def settings_page() -> str:
                 lines += [f"{title}:", "", *_settings(kind, "", own)]
             lines += ["### Cleaning", "", _escaped(_joined(CleanConfig.__doc__)), ""]
             lines += _settings(CleanConfig, "data.clean")
-            text = "`clean` of a training corpus has the settings of `data.clean` except the last three, and also:"
-            own = [name for name in CorpusClean.model_fields if name not in CleanSteps.model_fields]
+            text = "`clean` of a training corpus has the settings of `data.clean`, and also:"
+            own = [name for name in CorpusClean.model_fields if name not in CleanConfig.model_fields]
             lines += [text, "", *_settings(CorpusClean, "clean", own)]
         if name == "training":
             lines += ["### Modifiers", "", _escaped(_joined(ModifiersConfig.__doc__)), ""]

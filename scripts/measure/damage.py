@@ -27,25 +27,23 @@ from nmt.config import DataConfig
 from nmt.config.clean import CleanConfig
 from nmt.config.source import TrainFiles
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
-from nmt.prepare.cleaning.filters import SAMPLE_PAIRS, corpus_filters
 from nmt.prepare.cleaning.grouping import groupings
+from nmt.prepare.cleaning.misaligned import SAMPLE_PAIRS, is_misaligned, learn_filter
 from nmt.prepare.pairs import SentencePair
 from nmt.prepare.suspicions import Sample, suspicions
 
 NOISY = CleanConfig(
     repair=["encoding", "entities", "control", "spaces", "NFC"],
-    drop=["copied", "broken", "shouted", "links", "tags", "language"],
+    drop=["copied", "broken", "shouted", "links", "tags", "language", "near_duplicates"],
     max_words=150,
     max_word_chars=40,
     min_script=0.5,
-    max_ratio_spread=6,
     misaligned=0.03,
-    near_duplicates=True,
 )
 """The settings that are measured: those for noisy text. `truncated` adds little to `misaligned`, and drops captions."""
 
 GOOD, MENDED = "good", "repaired"
-DUPLICATES = {"duplicate", "near_duplicate", "targets", "sources"}
+DUPLICATES = {"duplicate", "near_duplicate"}
 Pair = tuple[str, str]
 
 
@@ -174,16 +172,16 @@ def outcomes(made: Sequence[Made], config: DataConfig) -> list[str]:
         seen: Counter[bytes] = Counter()
         for i, pair in left:
             seen[key := rule.key(*pair)] += 1
-            if seen[key] > rule.most:
+            if seen[key] > 1:
                 result[i] = rule.reason
         left = [(i, pair) for i, pair in left if not result[i]]
-    sample = [pair for _, pair in left][:SAMPLE_PAIRS]  # all learn from the same pairs, as in `prepare`
-    for corpus_filter in corpus_filters(config, "train.0"):
-        is_dropped = corpus_filter.dropped(corpus_filter.learn(sample), [pair for _, pair in left])
-        for (i, _), drop in zip(left, is_dropped, strict=True):
+    pairs = [pair for _, pair in left]
+    if config.clean.misaligned:
+        learned = learn_filter(pairs[:SAMPLE_PAIRS], config.clean.misaligned)
+        for (i, _), drop in zip(left, is_misaligned(pairs, learned), strict=True):
             if drop:
-                result[i] = corpus_filter.reason
-        left = [(i, pair) for i, pair in left if not result[i]]
+                result[i] = "misaligned"
+    left = [(i, pair) for i, pair in left if not result[i]]
     for i, pair in left:
         if made[i].kind != GOOD and _squeezed(pair) == _squeezed(made[i].original):
             result[i] = MENDED

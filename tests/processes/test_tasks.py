@@ -50,7 +50,7 @@ def test_a_corpus_is_prepared_in_two_processes_one_of_which_is_killed(
 ) -> None:
     place = Folder(tmp_path)
     monkeypatch.chdir(tmp_path)
-    config = place.config(data__valid=10, data__root="text", data__clean={"near_duplicates": True})
+    config = place.config(data__valid=10, data__root="text", data__clean={"drop": ["near_duplicates"]})
     contents = []
     killed: list[int] = []
     before, wait = children(), engine.wait

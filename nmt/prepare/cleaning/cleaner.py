@@ -24,9 +24,7 @@ sentences       the sides do not have as many sentences (`clean.drop`)
 truncated       one side ends with a final mark, the other with none (`clean.drop`)
 language        a side is in another language (`clean.drop`)
 duplicate       the same pair was kept before
-near_duplicate  a pair was kept that is the same in normal form (`data.clean.near_duplicates`)
-targets         `data.clean.max_targets` other targets of the source were kept
-spread          the length ratio is unusual in this corpus (`clean.max_ratio_spread`)
+near_duplicate  a pair was kept that is the same in normal form (`data.clean.drop`)
 misaligned      the sides do not translate each other (`clean.misaligned`)
 valid           it was split off as the development set (a number in `data.valid`)
 shared          it has a side in common with a pair that was split off
@@ -83,12 +81,12 @@ class HeldOut:
         """The same lines in their normal form."""
         return HeldOut(frozenset(map(normal_form, self.src)), frozenset(map(normal_form, self.tgt)))
 
-    def has(self, src: str, tgt: str, clean: CorpusClean) -> bool:
-        """Whether training on a pair would be cheating, as the settings have it."""
+    def has(self, src: str, tgt: str, overlap: str | None, by_one_side: bool) -> bool:
+        """Whether training on a pair would be cheating, as `clean.overlap` has it."""
         held_out = self
-        if clean.overlap == "normal":
+        if overlap in ("normal", "either"):
             held_out, src, tgt = self.in_normal_form, normal_form(src), normal_form(tgt)
-        if clean.overlap_sides == "either":
+        if by_one_side:
             return src in held_out.src or tgt in held_out.tgt
         return src in held_out.src and tgt in held_out.tgt
 
@@ -105,8 +103,8 @@ class Cleaner:
         self._max_chars, self._max_ratio = self._clean.max_chars or 0, self._clean.max_ratio or 0.0
         self._label_side = config.label_side
         if self._label_side is not None:
-            self._clean = self._clean.model_copy(update={"overlap_sides": "either"})
             self._held_out = held_out.without(self._label_side)
+        self._by_one_side = self._clean.overlap == "either" or self._label_side is not None
         self._repairs = repairs(self._clean)
         self.report = CleanReport()
         """The counts so far."""
@@ -142,7 +140,7 @@ class Cleaner:
     def _reason(self, src: str, tgt: str, score: float | None) -> str | None:
         if not src or not tgt:
             return "empty"
-        if self._held_out.has(src, tgt, self._clean):
+        if self._held_out.has(src, tgt, self._clean.overlap, self._by_one_side):
             return "overlap"
         if not (src.isprintable() and tgt.isprintable()) and (CONTROL.search(src) or CONTROL.search(tgt)):
             return "control"

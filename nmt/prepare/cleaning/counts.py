@@ -35,8 +35,6 @@ REASONS = {
     "language": "another language",
     "duplicate": "duplicate",
     "near_duplicate": "near-duplicate",
-    "targets": "too many targets of a source",
-    "spread": "unusual length ratio",
     "misaligned": "misaligned",
     "valid": "split off for development",
     "shared": "shares a side with the development set",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from nmt.config import DataConfig
+from nmt.config.clean import NEAR_DUPLICATES
 
 _ASCII = bytes(range(128))
 _LOWER = bytes.maketrans(_ASCII, _ASCII.lower())
@@ -50,26 +51,21 @@ def _is_removed(char: str) -> bool:
 
 @dataclass(frozen=True)
 class Grouping:
-    """A rule by which alike pairs are dropped. Of each group the pairs with the best score are kept; of equal ones, or
+    """A rule by which alike pairs are dropped. Of each group the pair with the best score is kept; of equal ones, or
     without scores, the first of the training text."""
 
     reason: str
     """One of `nmt.prepare.cleaning.counts.REASONS`."""
     key: Callable[[str, str], bytes]
     """Sixteen bytes that alike pairs have in common."""
-    most: int = 1
-    """Maximum number of pairs that are kept of a group."""
 
 
 def groupings(config: DataConfig) -> list[Grouping]:
     """Return the rules of a config, in the order in which they are applied."""
-    clean, label_side = config.clean, config.label_side
+    label_side = config.label_side
     rules = [Grouping("duplicate", pair_hash)]
-    if clean.near_duplicates:
+    if NEAR_DUPLICATES in (config.clean.drop or ()):
         rules.append(Grouping("near_duplicate", normal_hash if label_side is None else _labelled_hash(label_side)))
-    if clean.max_targets:
-        text_side = 1 if label_side == 0 else 0
-        rules.append(Grouping("targets", lambda *pair: _hash(pair[text_side]), clean.max_targets))
     return rules
 
 

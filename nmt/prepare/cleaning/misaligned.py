@@ -430,6 +430,8 @@ def _sums(side: Side, weights: Floats) -> list[Floats]:
     return [total, total / length, total / root, last, last / root, first, first / root, np.log1p(tokens.lengths)]
 
 
+SAMPLE_PAIRS = 500_000
+"""Maximum number of pairs that the filter learns from."""
 MIN_PAIRS = 1000
 """With fewer pairs nothing is learned, and none is dropped."""
 _WEIGHT_PAIRS, _FIT_PAIRS = 100_000, 20_000
@@ -441,40 +443,32 @@ _WORST = 0.3  # share of the pairs that may be bad
 _CUTS = (0.3, 0.5, 0.7, 0.4, 0.6)
 
 
-@dataclass(frozen=True)
-class Misaligned:
-    """Drops pairs whose sides do not translate each other."""
+def learn_filter(pairs: Pairs, max_loss: float) -> bytes:
+    """Learn from the pairs of a corpus, at most `SAMPLE_PAIRS`, which of its pairs are translations.
 
-    max_loss: float
-    """The share of good pairs that may be lost, at most, as far as it can be estimated."""
-    reason: str = "misaligned"
-    per_corpus: bool = True
+    `max_loss`: the share of good pairs that may be lost, as far as it can be estimated. Returns the same bytes each
+    time; none if the pairs do not suffice.
+    """
+    if len(pairs) < MIN_PAIRS:
+        return b""
+    # how many can be dropped is seen in pairs that are unknown: a bad pair looks better to what has learned from it
+    share = _share(*_Judge.learn(pairs[::2], pairs[1::2])[1:], max_loss)
+    if share is None:
+        return b""
+    judge, own, _ = _Judge.learn(pairs, pairs)
+    own = np.sort(own)
+    return judge.to_bytes(float(own[int(share * len(own))]))
 
-    def learn(self, pairs: Pairs) -> bytes:
-        """Return a model of good pairs, always the same bytes; empty if these pairs do not suffice."""
-        if len(pairs) < MIN_PAIRS:
-            return b""
-        # how many can be dropped is seen in pairs that are unknown: a bad pair looks better to what has learned from it
-        share = _share(*_Judge.learn(pairs[::2], pairs[1::2])[1:], self.max_loss)
-        if share is None:
-            return b""
-        judge, own, _ = _Judge.learn(pairs, pairs)
-        own = np.sort(own)
-        return judge.to_bytes(float(own[int(share * len(own))]))
 
-    def dropped(self, learned: bytes, pairs: Pairs) -> Bools:
-        """Return which of the pairs (N,) are to be dropped."""
-        result = np.zeros(len(pairs), bool)
-        if not learned:
-            return result
-        judge, threshold = _judge(learned)
-        for start in range(0, len(pairs), _BLOCK_PAIRS):
-            result[start : start + _BLOCK_PAIRS] = judge.scores(pairs[start : start + _BLOCK_PAIRS]) < threshold
+def is_misaligned(pairs: Pairs, learned: bytes) -> Bools:
+    """Return which of the pairs (N,) are no translations, by what `learn_filter` learned."""
+    result = np.zeros(len(pairs), bool)
+    if not learned:
         return result
-
-    def warning(self, learned: bytes) -> str | None:
-        """Return why nothing is dropped, if nothing was learned."""
-        return None if learned else f"fewer than {MIN_PAIRS:,} pairs to learn from, or too few good ones"
+    judge, threshold = _judge(learned)
+    for start in range(0, len(pairs), _BLOCK_PAIRS):
+        result[start : start + _BLOCK_PAIRS] = judge.scores(pairs[start : start + _BLOCK_PAIRS]) < threshold
+    return result
 
 
 @dataclass(frozen=True)

@@ -31,11 +31,11 @@ def write_keys(folder: Path, keys: npt.NDArray[np.uint64], scores: _Scores | Non
 
 
 def duplicates(
-    folders: Sequence[Path], bucket: int, n_buckets: int, most: int, gone: Mapping[int, Rows]
+    folders: Sequence[Path], bucket: int, n_buckets: int, gone: Mapping[int, Rows]
 ) -> tuple[dict[int, Rows], int]:
     """Find the rows to drop among the keys of one range of all parts, and count those keys.
 
-    Of each group of equal keys, the `most` with the best scores are kept; of equal scores, the first.
+    Of each group of equal keys, the one with the best score is kept; of equal scores, the first.
 
     Args:
         folders: with the keys of each part, in order.
@@ -51,14 +51,9 @@ def duplicates(
     order = _sorted(high, low)  # equal keys in the order of parts and rows
     high, low = high[order], low[order]
     is_first = np.concatenate([[True], (high[1:] != high[:-1]) | (low[1:] != low[:-1])])
-    size = np.diff(np.append(np.flatnonzero(is_first), len(order)))
-    is_crowded = np.repeat(size > most, size)
-    crowded, group = order[is_crowded], np.repeat(np.arange(np.count_nonzero(size > most)), size[size > most])
-    if not np.isnan(scores[crowded]).all():
-        crowded = crowded[np.lexsort((-scores[crowded], group))]  # those without a score are last
-    firsts = np.flatnonzero(np.diff(group, prepend=-1))
-    rank = np.arange(len(group)) - firsts[group]
-    dropped = np.sort(crowded[rank >= most])
+    if not np.isnan(scores).all():
+        order = order[np.lexsort((-scores[order], np.cumsum(is_first)))]  # those without a score are last
+    dropped = np.sort(order[~is_first])
     starts = np.cumsum([0, *sizes])
     ends = np.searchsorted(dropped, starts)
     found = {part: np.sort(rows[dropped[ends[part] : ends[part + 1]]]) for part in range(len(folders))}
@@ -109,7 +104,6 @@ class _Arguments(BaseModel):
     """Of each part."""
     bucket: int
     n_buckets: int
-    most: int
 
 
 def group_parts(work: Work, config: DataConfig, cleaned: Sequence[Done]) -> Drops:
@@ -124,8 +118,7 @@ def group_parts(work: Work, config: DataConfig, cleaned: Sequence[Done]) -> Drop
                 f"{stage}/{bucket:05}",
                 group_bucket,
                 _Arguments(
-                    drops=drops, keys=f"keys-{number}", n_rows=n_rows, bucket=bucket, n_buckets=n_buckets,
-                    most=grouping.most,
+                    drops=drops, keys=f"keys-{number}", n_rows=n_rows, bucket=bucket, n_buckets=n_buckets
                 ).model_dump(mode="json"),
                 version=work.version(before),
             )
@@ -142,6 +135,6 @@ def group_bucket(folder: Path, arguments: Json) -> Json:
     """Find the rows to drop among those whose hashes are in one range."""
     task = _Arguments.model_validate(arguments)
     folders = [part_folder(task.drops.work, "clean", part) / task.keys for part in range(len(task.n_rows))]
-    found, n_compared = duplicates(folders, task.bucket, task.n_buckets, task.most, task.drops.rows())
+    found, n_compared = duplicates(folders, task.bucket, task.n_buckets, task.drops.rows())
     write_drops(folder / "drops.npy", found)
     return {"compared": n_compared}

@@ -1,4 +1,5 @@
-"""The stages `learn` and `judge`: filters learn from a sample of the pairs that are left, and judge all of them."""
+"""The stages `learn` and `judge`: what aligned pairs of a corpus look like is learned from a sample of those that are
+left, and all of them are judged."""
 
 from __future__ import annotations
 
@@ -9,77 +10,61 @@ import numpy as np
 from pydantic import BaseModel
 
 from nmt.config import DataConfig
-from nmt.prepare.cleaning.counts import REASONS
-from nmt.prepare.cleaning.filters import SAMPLE_PAIRS, CorpusFilter, corpus_filters
-from nmt.prepare.pipeline.clean import cleaning_settings
+from nmt.prepare.cleaning.misaligned import MIN_PAIRS, SAMPLE_PAIRS, is_misaligned, learn_filter
 from nmt.prepare.pipeline.read import Part
 from nmt.prepare.pipeline.work import SIDES, Drops, Work, part_folder, read_side
 from nmt.tasks.perform import Done, Json, Task
 
 
 class _Learning(BaseModel):
-    config: DataConfig
-    key: str
-    """A corpus that has the filter."""
-    number: int
-    """Of the filter in the list of that corpus."""
+    max_loss: float
     parts: list[tuple[int, int]]
-    """Number and number of rows of each part that it learns from."""
+    """Number and number of rows of each part of the corpus."""
     drops: Drops
 
 
 class _Judging(BaseModel):
-    config: DataConfig
-    key: str
     part: int
-    learned: list[int]
-    """The number of the task of the stage `learn`, for each filter of the corpus."""
+    learned: int
+    """The number of the task of the stage `learn`."""
     drops: Drops
 
 
 def judge_parts(
     work: Work, config: DataConfig, parts: Sequence[Part], cleaned: Sequence[Done], drops: Drops
 ) -> tuple[Drops, list[str]]:
-    """Apply the filters that learn. Returns where the rows to drop are named, and warnings."""
-    filters = {key: corpus_filters(config, key) for key in dict.fromkeys(part.key for part in parts)}
-    if not any(filters.values()):
+    """Find the misaligned pairs of corpora with `clean.misaligned`. Returns where the rows to drop are named, and
+    warnings."""
+    losses = {key: config.clean_of(key).misaligned for key in dict.fromkeys(part.key for part in parts)}
+    limits = {key: loss for key, loss in losses.items() if loss}
+    if not limits:
         return drops, []
     n_rows = [int(str(part.summary["kept"])) for part in cleaned]
-    version, settings = work.version(*work.versions), cleaning_settings(config)
-    places: dict[tuple[str, str], int] = {}
-    tasks: list[Task] = []
-    for key, own in filters.items():
-        for number, one in enumerate(own):
-            scope = _scope(one, key)
-            if (one.reason, scope) not in places:
-                places[one.reason, scope] = len(tasks)
-                sampled = [(i, n_rows[i]) for i, part in enumerate(parts) if scope in (part.key, ALL)]
-                arguments = _Learning(config=config, key=key, number=number, parts=sampled, drops=drops)
-                name = f"learn/{len(tasks):05}"
-                tasks.append(Task(name, learn, arguments.model_dump(mode="json") | {"config": settings}, version))
-    learned = work.stage("learn", "learning", tasks, lambda done: int(str(done.summary["pairs"])))
-    judging = []
+    version = work.version(*work.versions)
+    learning, judging = [], []
+    for number, (key, loss) in enumerate(limits.items()):
+        own = [(i, n_rows[i]) for i, part in enumerate(parts) if part.key == key]
+        arguments = _Learning(max_loss=loss, parts=own, drops=drops).model_dump(mode="json")
+        learning.append(Task(f"learn/{number:05}", learn, arguments, version))
+    learned = work.stage("learn", "learning", learning, lambda done: int(str(done.summary["pairs"])))
+    version = work.version(*work.versions)
     for i, part in enumerate(parts):
-        numbers = [places[one.reason, _scope(one, part.key)] for one in filters[part.key]]
-        arguments_ = _Judging(config=config, key=part.key, part=i, learned=numbers, drops=drops)
-        dump = arguments_.model_dump(mode="json") | {"config": settings}
-        judging.append(Task(f"judge/{i:05}", judge, dump, work.version(*work.versions)))
-    work.stage("judge", "judging", judging, lambda done: int(str(done.summary["pairs"])), sum(n_rows))
-    reasons = list(dict.fromkeys(one.reason for own in filters.values() for one in own))
-    warnings = [str(done.summary["warning"]) for done in learned if done.summary["warning"]]
-    return drops.model_copy(update={"judged": reasons}), warnings
-
-
-ALL = "all"
-
-
-def _scope(one: CorpusFilter, key: str) -> str:
-    """Return the scope from which a filter of a corpus learns: that corpus, or all."""
-    return key if one.per_corpus else ALL
+        if part.key in limits:
+            arguments = _Judging(part=i, learned=list(limits).index(part.key), drops=drops).model_dump(mode="json")
+            judging.append(Task(f"judge/{i:05}", judge, arguments, version))
+    n_judged = sum(n for part, n in zip(parts, n_rows, strict=True) if part.key in limits)
+    work.stage("judge", "judging", judging, lambda done: int(str(done.summary["pairs"])), n_judged)
+    warnings = [
+        f"data.{key}: no pair is dropped as misaligned: fewer than {MIN_PAIRS:,} pairs to learn from, or too few good "
+        "ones"
+        for key, done in zip(limits, learned, strict=True)
+        if not done.summary["has_learned"]
+    ]
+    return drops.model_copy(update={"is_judged": True}), warnings
 
 
 def learn(folder: Path, arguments: Json) -> Json:
-    """Let a filter learn from pairs spread evenly over its corpora."""
+    """Learn from pairs spread evenly over the parts of a corpus."""
     task = _Learning.model_validate(arguments)
     left = {part: task.drops.left(part, n_rows) for part, n_rows in task.parts}
     stride = max(1, -(-sum(map(len, left.values())) // SAMPLE_PAIRS))
@@ -91,26 +76,17 @@ def learn(folder: Path, arguments: Json) -> Json:
         text = part_folder(task.drops.work, "clean", part)
         src, tgt = (read_side(text, side) for side in SIDES)
         sample += [(src[row], tgt[row]) for row in chosen.tolist()]
-    one = corpus_filters(task.config, task.key)[task.number]
-    learned = one.learn(sample)
+    learned = learn_filter(sample, task.max_loss)
     (folder / "learned").write_bytes(learned)
-    warning = one.warning(learned)
-    where = f"data.{task.key}" if one.per_corpus else "data.train"
-    return {
-        "pairs": len(sample),
-        "warning": warning and f"{where}: no pair is dropped as {REASONS[one.reason]}: {warning}",
-    }
+    return {"pairs": len(sample), "has_learned": bool(learned)}
 
 
 def judge(folder: Path, arguments: Json) -> Json:
-    """Write which rows of a part the filters of its corpus drop, by reason."""
+    """Write which rows of a part are misaligned."""
     task = _Judging.model_validate(arguments)
     text = part_folder(task.drops.work, "clean", task.part)
     pairs = list(zip(*(read_side(text, side) for side in SIDES), strict=True))
     rows = task.drops.left(task.part, len(pairs))
-    for one, number in zip(corpus_filters(task.config, task.key), task.learned, strict=True):
-        learned = (part_folder(task.drops.work, "learn", number) / "learned").read_bytes()
-        is_dropped = one.dropped(learned, [pairs[row] for row in rows.tolist()])
-        np.save(folder / f"{one.reason}.npy", rows[is_dropped])
-        rows = rows[~is_dropped]
+    learned = (part_folder(task.drops.work, "learn", task.learned) / "learned").read_bytes()
+    np.save(folder / "misaligned.npy", rows[is_misaligned([pairs[row] for row in rows.tolist()], learned)])
     return {"pairs": len(pairs)}

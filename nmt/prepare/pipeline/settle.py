@@ -61,10 +61,7 @@ def _conflicts(work: Path, side: int, hashes: list[npt.NDArray[np.uint64]]) -> l
     part, row = next((part, int(np.flatnonzero(own == first)[0])) for part, own in enumerate(hashes) if first in own)
     text = printable(read_side(part_folder(work, "settle", part), side)[row][:_SHOWN])
     n = int(np.count_nonzero(counts > 1))
-    return [
-        f"data.train: {n:,} {'texts have' if n > 1 else 'text has'} more than one label, such as {text!r}; "
-        "data.clean.max_targets: 1 keeps the first"
-    ]
+    return [f"data.train: {n:,} {'texts have' if n > 1 else 'text has'} more than one label, such as {text!r}"]
 
 
 def _hash(text: str) -> int:

@@ -52,8 +52,8 @@ class Drops(BaseModel):
     work: str
     groups: list[tuple[str, str, int]] = []
     """Reason, stage and number of tasks; each task names rows of all parts."""
-    judged: list[str] = []
-    """Reasons in the stage `judge`, where each part has a task of its own."""
+    is_judged: bool = False
+    """Whether the stage `judge` has found misaligned rows; it has a task for each part that was judged."""
 
     def by_reason(self, part: int) -> dict[str, Rows]:
         """Return the rows of a part by reason, in the order in which they were dropped; each row once."""
@@ -61,9 +61,8 @@ class Drops(BaseModel):
         for reason, stage, n_tasks in self.groups:
             folders = [part_folder(self.work, stage, number) for number in range(n_tasks)]
             found[reason] = np.sort(np.concatenate([_rows_of(folder / "drops.npy", part) for folder in folders]))
-        for reason in self.judged:
-            path = part_folder(self.work, "judge", part) / f"{reason}.npy"
-            found[reason] = np.load(path) if path.exists() else np.zeros(0, np.int64)
+        if self.is_judged and (path := part_folder(self.work, "judge", part) / "misaligned.npy").exists():
+            found["misaligned"] = np.load(path)
         return found
 
     def rows(self) -> dict[int, Rows]:

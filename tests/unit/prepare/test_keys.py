@@ -23,7 +23,7 @@ _PARTS = st.lists(st.tuples(st.booleans(), st.lists(_ROW, max_size=8)), max_size
 _Part = tuple[bool, list[tuple[int, int, float, bool]]]
 
 
-def expected(parts: list[_Part], most: int) -> dict[int, list[int]]:
+def expected(parts: list[_Part]) -> dict[int, list[int]]:
     """The rows to drop, by part."""
     groups = defaultdict[tuple[int, int], list[tuple[tuple[int, float], int, int]]](list)
     for number, (has_scores, rows) in enumerate(parts):
@@ -33,12 +33,12 @@ def expected(parts: list[_Part], most: int) -> dict[int, list[int]]:
                 groups[high, low].append((rank, number, row))
     dropped = defaultdict[int, list[int]](list)
     for group in groups.values():
-        for _, number, row in sorted(group)[most:]:
+        for _, number, row in sorted(group)[1:]:
             dropped[number].append(row)
     return {number: sorted(rows) for number, rows in dropped.items()}
 
 
-def found(folder: Path, parts: list[_Part], most: int, n_buckets: int) -> tuple[dict[int, list[int]], int]:
+def found(folder: Path, parts: list[_Part], n_buckets: int) -> tuple[dict[int, list[int]], int]:
     """The rows to drop, by part, and how many were compared."""
     for number, (has_scores, rows) in enumerate(parts):
         keys = np.array([row[:2] for row in rows], np.uint64).reshape(-1, 2)
@@ -48,7 +48,7 @@ def found(folder: Path, parts: list[_Part], most: int, n_buckets: int) -> tuple[
     gone = {number: rows for number, rows in gone.items() if len(rows)}
     dropped, total = defaultdict[int, list[int]](list), 0
     for bucket in range(n_buckets):
-        drops, n = duplicates(folders, bucket, n_buckets, most, gone)
+        drops, n = duplicates(folders, bucket, n_buckets, gone)
         total += n
         for number, drop in drops.items():
             assert drop.tolist() == sorted(drop.tolist())
@@ -57,21 +57,21 @@ def found(folder: Path, parts: list[_Part], most: int, n_buckets: int) -> tuple[
 
 
 @settings(max_examples=60)
-@given(_PARTS, st.integers(1, 3), st.integers(1, 3))
-def test_any_keys(parts: list[_Part], most: int, n_buckets: int) -> None:
+@given(_PARTS, st.integers(1, 3))
+def test_any_keys(parts: list[_Part], n_buckets: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        drops, total = found(Path(folder), parts, most, n_buckets)
-    assert drops == expected(parts, most)
+        drops, total = found(Path(folder), parts, n_buckets)
+    assert drops == expected(parts)
     assert total == sum(not row[3] for _, rows in parts for row in rows)
 
 
-def test_of_a_group_the_best_are_kept_then_the_first(tmp_path: Path) -> None:
+def test_group_keeps_first_of_the_best(tmp_path: Path) -> None:
     parts = [
         (True, [(7, 7, 0.5, False), (7, 7, 1.0, False)]),
         (False, [(7, 7, 0.0, False)]),
         (True, [(7, 7, 1.0, False)]),
     ]
-    assert found(tmp_path, parts, 2, 1) == ({0: [0], 1: [0]}, 4)
+    assert found(tmp_path, parts, 1) == ({0: [0], 1: [0], 2: [0]}, 4)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2**17])
@@ -79,7 +79,7 @@ def test_many_keys(n: int, tmp_path: Path) -> None:
     keys = np.random.default_rng(1).integers(0, 2**64, (n, 2), np.uint64)
     for number in range(2):
         write_keys(tmp_path / str(number), keys[::-1] if number else keys, None)
-    results = [duplicates([tmp_path / "0", tmp_path / "1"], bucket, 5, 1, {}) for bucket in range(5)]
+    results = [duplicates([tmp_path / "0", tmp_path / "1"], bucket, 5, {}) for bucket in range(5)]
     assert sum(total for _, total in results) == 2 * n
     assert [part for drops, _ in results for part in drops] == [1] * (min(n, 5))
     assert sum(len(drops[1]) for drops, _ in results if drops) == n

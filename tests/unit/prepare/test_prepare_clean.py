@@ -17,17 +17,16 @@ NOISE = [
     (TRAIN[1][0], "yet another one"),
     ("verdammt", "darn"),
 ]
-FAR = ("ein Hund und eine Katze und ein Pferd stehen im Garten", "a dog")
 CLEAN = {
-    "repair": ["encoding", "entities", "spaces"], "drop": ["numbers"],
-    "near_duplicates": True, "max_targets": 2, "max_ratio_spread": 6.0, "block_lists": {"de": "bad.de"},
+    "repair": ["encoding", "entities", "spaces"], "drop": ["numbers", "near_duplicates"],
+    "block_lists": {"de": "bad.de"},
 }  # fmt: skip
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Folder:
     place = Folder(tmp_path)
-    place.write(train=[*TRAIN, FAR], noise=NOISE)
+    place.write(train=TRAIN, noise=NOISE)
     (place.folder / "text" / "bad.de").write_text("Verdammt\n", encoding="utf-8")
     return place
 
@@ -36,9 +35,9 @@ def test_drops_and_repairs_are_counted_by_corpus(place: Folder) -> None:
     train = [files("train"), files("noise") | {"name": "noise", "clean": {"drop": []}}]
     said = place.prepare(data__train=train, data__clean=CLEAN)
     first, second = (place.manifest()["sources"][f"train.{i}"] for i in range(2))
-    assert first["dropped"] == {"spread": 1} and "repaired" not in first
+    assert first["dropped"] == {} and "repaired" not in first
     assert second["repaired"] == {"encoding": 1, "entities": 1, "spaces": 1}
-    assert second["dropped"] == {"blocked": 1, "near_duplicate": 1, "targets": 1}
+    assert second["dropped"] == {"blocked": 1, "near_duplicate": 1}
     assert "train.1 noise: repaired: wrong encoding 1, HTML entities 1, white space 1" in said
     assert "Grüße & Dank" in (place.data / "train.de").read_text(encoding="utf-8").split("\n")
 

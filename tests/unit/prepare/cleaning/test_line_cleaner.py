@@ -42,7 +42,7 @@ def cleaner(clean: CleanConfig | None = None, language: str = "en") -> LineClean
         ("ALL THESE ARE CAPITALS", "shouted", CleanConfig(drop=["shouted"])),
         ("вгдежзийкл", "script", CleanConfig(min_script=0.5)),
         ("www.a.example 77 <b>", None, CleanConfig(drop=["links", "tags", "numbers", "truncated"])),
-        ("same", None, CleanConfig(drop=["copied"], max_ratio_spread=1.0)),
+        ("same", None, CleanConfig(drop=["copied"], misaligned=0.1)),
     ],
 )
 def test_reasons(line: str, reason: str | None, clean: CleanConfig | None) -> None:

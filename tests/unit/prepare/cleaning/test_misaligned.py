@@ -7,17 +7,14 @@ import random
 import numpy as np
 import pytest
 
-from nmt.config import DataConfig
-from nmt.config.clean import CleanConfig, CorpusClean
-from nmt.config.source import TrainFiles
-from nmt.prepare.cleaning.filters import corpus_filters
 from nmt.prepare.cleaning.misaligned import (
     MIN_PAIRS,
     Cells,
     Entries,
-    Misaligned,
     Table,
     Tokens,
+    is_misaligned,
+    learn_filter,
     read_words,
     split_words,
 )
@@ -47,45 +44,44 @@ def corpus() -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def learned(corpus: list[tuple[str, str]]) -> bytes:
-    return Misaligned(0.03).learn(corpus)
+    return learn_filter(corpus, 0.03)
 
 
 def test_shifted_pairs_are_dropped_and_others_kept(corpus: list[tuple[str, str]], learned: bytes) -> None:
-    dropped = Misaligned(0.03).dropped(learned, corpus)
+    dropped = is_misaligned(corpus, learned)
     assert dropped[-BAD:].mean() > 0.85
     assert dropped[:-BAD].mean() < 0.04
     fresh = translated(PAIRS + 300)[PAIRS:]
     crossed = [(src, tgt) for (src, _), (_, tgt) in zip(fresh, reversed(fresh), strict=True)]
-    assert Misaligned(0.03).dropped(learned, fresh).mean() < 0.05
-    assert Misaligned(0.03).dropped(learned, crossed).mean() > 0.9
+    assert is_misaligned(fresh, learned).mean() < 0.05
+    assert is_misaligned(crossed, learned).mean() > 0.9
 
 
 def test_a_part_is_judged_as_the_whole_is(corpus: list[tuple[str, str]], learned: bytes) -> None:
-    assert Misaligned(0.03).learn(list(corpus)) == learned
-    whole = Misaligned(0.03).dropped(learned, corpus)
-    parts = [Misaligned(0.03).dropped(learned, corpus[i : i + 1700]) for i in range(0, PAIRS, 1700)]
+    assert learn_filter(list(corpus), 0.03) == learned
+    whole = is_misaligned(corpus, learned)
+    parts = [is_misaligned(corpus[i : i + 1700], learned) for i in range(0, PAIRS, 1700)]
     assert np.array_equal(np.concatenate(parts), whole)
-    assert len(Misaligned(0.03).dropped(learned, [])) == 0
-    assert Misaligned(0.03).warning(learned) is None
+    assert len(is_misaligned([], learned)) == 0
 
 
 def test_pairs_that_cannot_be_judged_are_kept(learned: bytes, corpus: list[tuple[str, str]]) -> None:
     short, unknown = (corpus[0][0].split()[0], corpus[1][1].split()[0]), ("Quux Corge 1987", "Grault Garply 12 Fred")
     odd = [short, unknown, ("", ""), ("?!", "…"), ("你好世界", "สวัสดี"), ("\udcff", "x")]
-    assert not Misaligned(0.03).dropped(learned, odd).any()
+    assert not is_misaligned(odd, learned).any()
 
 
 def test_nothing_is_dropped_where_nothing_can_be_learned(corpus: list[tuple[str, str]]) -> None:
-    few = Misaligned(0.03).learn(corpus[: MIN_PAIRS - 1])
-    assert not Misaligned(0.03).dropped(few, corpus).any()
-    assert "fewer than 1,000 pairs" in str(Misaligned(0.03).warning(few))
+    few = learn_filter(corpus[: MIN_PAIRS - 1], 0.03)
+    assert not is_misaligned(corpus, few).any()
+    assert few == b""
 
 
 def test_most_is_kept_where_nothing_translates_anything(corpus: list[tuple[str, str]]) -> None:
     targets = [tgt for _, tgt in corpus]
     random.Random(1).shuffle(targets)
     pairs = [(src, tgt) for (src, _), tgt in zip(corpus[:MIN_PAIRS], targets[:MIN_PAIRS], strict=True)]
-    assert Misaligned(0.03).dropped(Misaligned(0.03).learn(pairs), pairs).mean() < 0.1
+    assert is_misaligned(pairs, learn_filter(pairs, 0.03)).mean() < 0.1
 
 
 def test_words_of_scripts_with_and_without_spaces() -> None:
@@ -118,11 +114,3 @@ def test_the_lexicon_knows_which_words_translate_each_other() -> None:
     assert len(cells.keys) == (src_tokens.lengths * tgt_tokens.lengths)[:2].sum()
     assert (cells.keys >> 16).tolist() == src_tokens.ids[cells.rows].tolist()
     assert (cells.keys & 0xFFFF).tolist() == tgt_tokens.ids[cells.columns].tolist()
-
-
-def test_the_setting_switches_it_on_for_all_or_off_for_one() -> None:
-    files = {"de": "a", "en": "a"}
-    train = [TrainFiles(files=files), TrainFiles(files=files, clean=CorpusClean(misaligned=0))]
-    config = DataConfig(direction="de-en", train=train, clean=CleanConfig(misaligned=0.02))
-    assert corpus_filters(config, "train.0") == [Misaligned(0.02)]
-    assert corpus_filters(config, "train.1") == []

@@ -33,8 +33,7 @@ def reason(src: str, tgt: str, clean: CleanConfig, languages: str = "de-en") -> 
 
 
 NORMAL = CleanConfig(overlap="normal")
-EITHER = CleanConfig(overlap_sides="either")
-NORMAL_EITHER = CleanConfig(overlap="normal", overlap_sides="either")
+EITHER = CleanConfig(overlap="either")
 
 
 @pytest.mark.parametrize(
@@ -43,11 +42,12 @@ NORMAL_EITHER = CleanConfig(overlap="normal", overlap_sides="either")
         ("guten tag welt", "GOOD DAY - World 2", CleanConfig(), None),
         ("guten tag welt", "GOOD DAY - World 2", NORMAL, "overlap"),
         ("guten tag welt", "Hello, world.", NORMAL, None),
-        ("guten tag welt", "Hello, world.", NORMAL_EITHER, "overlap"),
+        ("guten tag welt", "Hello, world.", EITHER, "overlap"),
         ("Guten Tag, Welt.", "Hello, world.", CleanConfig(), None),
         ("Guten Tag, Welt.", "Hello, world.", EITHER, "overlap"),
         ("Hallo Welt.", "Good day, world.", EITHER, "overlap"),
-        ("Hallo Welt.", "good day, world.", EITHER, None),
+        ("Hallo Welt.", "good day, world.", EITHER, "overlap"),
+        ("Hallo Welt.", "Good night, world.", EITHER, None),
     ],
 )
 def test_overlap_with_held_out_sets(src: str, tgt: str, clean: CleanConfig, expected: str | None) -> None:
