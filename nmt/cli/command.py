@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
-import os
-import re
 import shlex
 import textwrap
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
 import typer
 from typer.core import TyperCommand
@@ -19,17 +15,13 @@ from typer.core import TyperCommand
 from nmt.config.foreign import (
     BESIDES,
     advice_on,
-    did_you_mean,
     equivalent_settings,
     listed,
     matching_words,
     misspelt,
-    nearest_value,
     plain,
 )
-from nmt.config.messages import field_paths, shown
-from nmt.console import say, show
-from nmt.errors import ConfigError
+from nmt.config.messages import field_paths
 
 OTHER_OPTIONS = {
     "--config": "c cfg conf yaml config_file config_path",
@@ -138,18 +130,6 @@ def no_such_command(given: str, commands: Collection[str]) -> str:
     return f"No such command '{given}'; " + (f"it is nmt {meant[0]}" if meant else "nmt --help lists the commands")
 
 
-def invalid_value(name: str, hint: object, value: str) -> str:
-    """Return the error message for an invalid value of an option or argument; `hint` is its annotation."""
-    kind, option = get_args(hint)
-    while (inner := [each for each in get_args(kind) if each is not NoneType]) and get_origin(kind) is not Literal:
-        kind = inner[0]  # of `int | None` and `list[int]`
-    choices = [*map(str, inner)]
-    needed = {int: "a whole number", float: "a number"}.get(kind) or listed(choices or ["valid"])
-    limits = ("at least", option.min), ("at most", option.max)
-    needed += "".join(f", {word} {limit:g}" for word, limit in limits if limit is not None)
-    return f"{name}: must be {needed}, found {value or repr(value)}{did_you_mean(nearest_value(value, choices))}"
-
-
 def no_such_option(command: str, options: Collection[str], given: str) -> str:
     """Return the error message for the unknown option `given`, with a suggestion."""
     name = plain(given)
@@ -197,76 +177,18 @@ def stray_words(command: str, argument: str | None, words: Sequence[str]) -> str
     return f"{command} takes no arguments, found {shown}: write {_instead(command, words, shown)}"
 
 
-def setting_without_equals(args: Sequence[str], words: Sequence[str]) -> str | None:
-    """Return the correction of `--set KEY VALUE`, where VALUE is one of the extra `words`; None if there is none."""
-    for option, key, value in zip(args, args[1:], args[2:], strict=False):
-        if option in ("--set", "--grid") and "=" not in key and value in words:
-            return f"{option} {shlex.quote(f'{key}={value}')}"
+def value_behind(options: Collection[str], args: Sequence[str], word: str) -> str | None:
+    """Return the correction of an extra word that may be a further value of an option, as in --ref a b, or None."""
+    for option, value, following in zip(args, args[1:], args[2:], strict=False):
+        is_setting = option in ("--set", "--grid")
+        if following != word or option not in options or (option == "--run" and not Path(word).is_dir()):
+            continue
+        if is_setting and "=" not in value:
+            return f"a setting and its value are one word: write {option} {shlex.quote(f'{value}={word}')}"
+        if not is_setting or "=" in word:
+            again = " ".join(f"{option} {shlex.quote(each)}" for each in (value, word))
+            return f"{option} takes one value at a time: repeat the option as in {again}"
     return None
-
-
-def values_behind(options: Collection[str], args: Sequence[str], words: Sequence[str]) -> tuple[str, list[str]] | None:
-    """Return the option that is followed by extra `words` which may be values, as in --ref a b, with all its values.
-
-    Return None if there is none.
-    """
-    for place in range(1, len(args)):
-        option, value = args[max(place - 2, 0)], args[place - 1]
-        if value.startswith("--"):
-            option, _, value = value.partition("=")
-        if args[place] in words and option in options and _may_be_value(option, args[place]):
-            return option, [value, *itertools.takewhile(words.__contains__, args[place:])]
-    return None
-
-
-def _may_be_value(option: str, word: str) -> bool:
-    match option:
-        case "--set" | "--grid":
-            return "=" in word
-        case "--run":
-            return Path(word).is_dir()
-        case _:
-            return True
-
-
-def corpus_config(paths: Sequence[str]) -> list[str] | None:
-    """Return the lines of a config for the corpus in `paths`: one file with both languages, or one per language.
-
-    Return None if the first path is not a file with a suffix of a corpus.
-    """
-    from nmt.files.compressed import compression_of
-    from nmt.prepare.inputs import FORMATS
-
-    suffixes = [(Path(path).with_suffix("") if compression_of(path) else Path(path)).suffix.lower() for path in paths]
-    if not Path(paths[0]).is_file() or not (
-        suffixes[0] in FORMATS or re.fullmatch(r"\.(txt|(?!yml)[a-z]{2,3})", suffixes[0])
-    ):
-        return None
-    names = [shown(path) if {*path} & {*":#{}[],&*!|>'\"%@` "} else path for path in paths]
-    if suffixes[0] in FORMATS:
-        with Path(paths[0]).open("rb") as file:
-            found = _LANGUAGES.findall(file.read(1 << 16).decode("utf-8", errors="replace"))
-        languages = [*dict.fromkeys(re.split("[-_]", code)[0].lower() for code in found)]
-        languages, source = [*languages[:1], *languages[1:2]], f"path: {names[0]}"
-    else:
-        languages = [suffix[1:] for suffix in suffixes[:2] if suffix != ".txt"]
-        languages = languages if len({*languages}) == 2 else ["de", "en"]
-        both = [*names[:2], "FILE"]
-        source = f"files: {{{languages[0]}: {both[0]}, {languages[1]}: {both[1]}}}"
-    direction = "-".join(languages if len(languages) == 2 else ["de", "en"])
-    return ["data:", f"  direction: {direction}", "  train:", f"    - {source}"]
-
-
-_LANGUAGES = re.compile(r"""(?:xml:lang|source-language|target-language|srcLang|trgLang)=["']([A-Za-z]{2,3}\b)""")
-
-
-def refuse_corpus(paths: Sequence[str]) -> None:
-    """If a corpus was given instead of a config, print a config for it and raise ConfigError."""
-    config = corpus_config(paths)
-    if config is not None:
-        for line in config:
-            show(line)
-        raise ConfigError([f"{paths[0]}: is a corpus, not a config; save the lines above as a file for --config FILE"])
 
 
 def _instead(command: str, words: Sequence[str], shown: str) -> str:
@@ -283,8 +205,8 @@ def _instead(command: str, words: Sequence[str], shown: str) -> str:
 
 
 INSTEAD = {
-    ("evaluate", "--hyp"): "score the files one at a time, or use nmt compare --hyp {all} --ref F",
-    ("translate", "--input"): "translate the files one at a time, or all at once: cat {all} | nmt translate",
+    ("evaluate", "--hyp"): "score the files one at a time, or use nmt compare --hyp F F --ref F",
+    ("translate", "--input"): "translate the files one at a time, or all at once: cat F F | nmt translate",
 }
 """What to do if an option that takes one value is given several."""
 
@@ -322,23 +244,8 @@ class Command(TyperCommand):
         if {*ctx.help_option_names} & {*itertools.takewhile("--".__ne__, args)}:  # --help takes precedence
             return super().parse_args(ctx, ctx.help_option_names[:1])
         args = _repeat_options(args, SEVERAL_VALUES.get(self.name or "", ()))
-        given = self._check(ctx, args)
-        try:
-            return super().parse_args(ctx, args)
-        except typer.BadParameter as error:  # its wording depends on the version of Typer
-            if isinstance(error, Misuse) or error.param is None:
-                raise
-            raise Misuse(self._invalid(error.param, given)) from None
-
-    def _invalid(self, param: Any, given: Mapping[str, Any]) -> str:
-        """Return the error message for a parameter that is missing or has an invalid value."""
-        value = given.get(param.name)
-        if not (isinstance(value, (str, list, tuple)) and value):
-            after = self.params[self.params.index(param) + 1 :]
-            missing = (_usage(each) for each in after if each.required and not given.get(each.name or ""))
-            return f"{self.name} needs {' and '.join([_usage(param), *missing])}"
-        hint = get_type_hints(inspect.unwrap(self.callback), include_extras=True)[param.name]  # type: ignore[arg-type]
-        return invalid_value(_usage(param).split()[0], hint, value if isinstance(value, str) else value[-1])
+        self._check(ctx, args)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command. Raises what `check_runs` raises."""
@@ -348,63 +255,42 @@ class Command(TyperCommand):
             check_runs(ctx.params.get("run"), ctx.params.get("overrides"))
         return super().invoke(ctx)
 
-    def _refuse_values(self, args: list[str], extra: list[str]) -> None:
-        """Raise Misuse if the extra words are further values of an option."""
-        several = {option.opts[0] for option in self.params if getattr(option, "multiple", False)}
-        single = {option: instead for (command, option), instead in INSTEAD.items() if command == self.name}
-        if match := values_behind({*several, *single}, args, extra):
-            option, values = match
-            if option in several:
-                again = " ".join(f"{option} {shlex.quote(value)}" for value in values)
-                raise Misuse(f"{option} takes one value at a time: repeat the option as in {again}")
-            instead = single[option].format(all=shlex.join(values))
-            raise Misuse(f"{option} takes one value, found {' and '.join(values)}: {instead}")
-
-    def _check(self, ctx: Any, args: list[str]) -> Mapping[str, Any]:
-        """Return the arguments given for each parameter, as a list for single-valued options. Raises Misuse."""
+    def _check(self, ctx: Any, args: list[str]) -> None:
+        """Raise Misuse for unknown options, extra words, and settings and options that are given twice."""
         parser = self.make_parser(ctx)
-        singles: list[Any] = [option for option in self.params if _takes_one_value(option)]
+        options: list[Any] = [param for param in self.params if param.param_type_name == "option"]
+        singles = [option for option in options if not (option.multiple or option.is_flag or option.count)]
         for option in singles:
             parser.add_option(obj=option, opts=option.opts, dest=option.name, action="append")
         try:
             given, extra, _ = parser.parse_args([*args])
         except Exception as error:  # Typer's own, whose class differs between its versions
-            name = getattr(error, "option_name", None)
-            if name is None:
-                raise
             if not hasattr(error, "possibilities"):  # a known option: its value is missing, or it takes none
-                own: Any = next(each for each in self.params if name in each.opts)
-                raise Misuse(
-                    f"{name} {'takes no value' if own.is_flag else f'needs a value: write {_usage(own)}'}"
-                ) from None
+                raise
+            name: str = getattr(error, "option_name", "")
             if not name.startswith("--"):  # -src is read as -s
                 name = next((arg for arg in args if arg.startswith(name)), name).partition("=")[0]
-            options = [name for option in self.params for name in option.opts if option.param_type_name == "option"]
-            raise Misuse(no_such_option(self.name or "", options, name)) from None
+            names = [name for option in options for name in option.opts]
+            raise Misuse(no_such_option(self.name or "", names, name)) from None
         if extra:
-            if instead := setting_without_equals(args, extra):
-                raise Misuse(f"a setting and its value are one word: write {instead}")
-            self._refuse_values(args, extra)
+            several = [option.opts[0] for option in options if option.multiple]
             argument = next((param.metavar for param in self.params if param.param_type_name == "argument"), None)
-            if self.name in ("prepare", "train"):
-                refuse_corpus(extra)
-            raise Misuse(stray_words(self.name or "", argument, extra))
+            message = value_behind(several, args, extra[0]) or stray_words(self.name or "", argument, extra)
+            raise Misuse(message)
         for option in singles:
             values = given.get(option.name or "", ())
             if len(values) > 1:
-                raise Misuse(_repeated(self.name, option.opts[0], values))
-        if configs := given.get("config"):
-            refuse_corpus(configs)
-        changed = _changed(given.get("overrides") or ())
+                instead = INSTEAD.get((self.name or "", option.opts[0]), "it takes one value")
+                found = " and ".join(values)
+                raise Misuse(f"{option.opts[0]} is given {len(values)} times, {found}: {instead}")
+        changed = {override.partition("=")[0]: override for override in given.get("overrides") or ()}
         for option in singles if self.name not in RECIPES else ():
-            name = option.opts[0]
-            key = SETTING_OF.get(name, "")
+            key = SETTING_OF.get(option.opts[0], "")
             if self.name in SEARCHING and not key.startswith("search."):
                 continue  # --run and --data do not change settings here
             if key in changed and option.name in given:
-                value = given[option.name][0]
-                raise Misuse(f"{name} {value} and --set {key}={changed[key]} change the same setting; give only one")
-        return given
+                value = f"{option.opts[0]} {given[option.name][0]}"
+                raise Misuse(f"{value} and --set {changed[key]} change the same setting; give only one")
 
 
 def _repeat_options(args: Sequence[str], options: Collection[str]) -> list[str]:
@@ -426,30 +312,3 @@ def _repeat_options(args: Sequence[str], options: Collection[str]) -> list[str]:
             has_value = True
         repeated.append(arg)
     return repeated
-
-
-def _usage(param: Any) -> str:
-    """Return an option with the placeholder for its value, or the placeholder of an argument."""
-    return " ".join([*param.opts[: param.param_type_name == "option"], param.metavar or "VALUE"])
-
-
-def _takes_one_value(option: Any) -> bool:
-    return option.param_type_name == "option" and not (option.multiple or option.is_flag or option.count)
-
-
-def _repeated(command: str | None, option: str, values: Sequence[str]) -> str:
-    times = "twice" if len(values) == 2 else f"{len(values)} times"
-    instead = INSTEAD.get((command or "", option), "it takes one value")
-    return f"{option} is given {times}, {' and '.join(values)}: {instead.format(all=shlex.join(values))}"
-
-
-def _changed(overrides: Sequence[str]) -> dict[str, str]:
-    """Return the settings changed by --set, with their values. A setting that is changed twice causes a warning."""
-    changed: dict[str, str] = {}
-    for override in overrides:
-        key, _, value = override.partition("=")
-        # Not an error, because scripts append their users' settings to their own.
-        if changed.get(key, value) != value and os.environ.get("RANK", "0") == "0":
-            say(f"--set {key} is given twice, {changed[key]} and {value}: the last one takes effect")
-        changed[key] = value
-    return changed

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,8 +34,10 @@ from nmt.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
     from nmt.evaluate.report import Report
+    from nmt.evaluate.run import Evaluation
 
 HISTORY_ALONE = "--history can be combined only with one --run, --split and --json"
+SourceOption = Annotated[Path | None, typer.Option("--src", metavar="F", help="Or use these files: the source …")]
 FILES_ALONE = (
     "--hyp F and --ref F must be given together, without options of a run: --run, --split, --data, --output, "
     "--samples, --beam, --length-penalty, --set, --checkpoint, --weights, --precision"
@@ -115,13 +118,20 @@ def evaluate(
       nmt evaluate --hyp news.en --ref news.ref.en --src news.de --comet Unbabel/wmt22-comet-da
     """
     from nmt.evaluate.comet import NeuralOptions, find_metrics
-    from nmt.evaluate.report import SYSTEM, evaluate_files, render_json, render_text, with_neural_metrics
+    from nmt.evaluate.report import (
+        SYSTEM,
+        evaluate_files,
+        record_scores,
+        render_json,
+        render_table,
+        render_text,
+        with_neural_metrics,
+    )
 
+    of_a_run = (data, output, samples, beam, length_penalty, overrides, checkpoint, weights, precision)
+    of_neural = (comet, comet_command, segment_scores, lower_is_better)
     if history:
-        others = (hyp, ref, data, output, samples, beam, length_penalty, overrides, checkpoint, weights, precision)
-        neural_too = (src, comet, comet_command, segment_scores, lower_is_better)
-        is_alone = all(value in (None, 0, [], "best", "auto") for value in (*others, *neural_too, tokenize))
-        if not is_alone or lowercase or len(run or ()) > 1:
+        if _is_any_given(hyp, ref, src, lowercase, tokenize, *of_a_run, *of_neural) or len(run or ()) > 1:
             raise ConfigError([HISTORY_ALONE])
         _show_history(run[0] if run else None, split or (), json)
         return
@@ -131,11 +141,11 @@ def evaluate(
         raise ConfigError(["--src F needs --ref F (to translate and score it), or --hyp, --ref and --comet"])
     if src and not hyp and (split or data):
         raise ConfigError(["--src F and --ref F cannot be combined with --split and --data"])
-    options = NeuralOptions(comet or (), comet_command, segment_scores or (), lower_is_better or ())
-    neural = find_metrics(options, [SYSTEM])
+    neural = find_metrics(
+        NeuralOptions(comet or (), comet_command, segment_scores or (), lower_is_better or ()), [SYSTEM]
+    )
     if hyp is not None or (ref and src is None):
-        of_a_run = (run, split, data, output, samples, beam, length_penalty, overrides, checkpoint, weights, precision)
-        if hyp is None or not ref or any(value not in (None, 0, [], "best", "auto") for value in of_a_run):
+        if hyp is None or not ref or _is_any_given(run, split, *of_a_run):
             raise ConfigError([FILES_ALONE])
         report = evaluate_files(hyp, ref, lowercase, tokenize, src, neural)
         print(render_json(report) if json else render_text(report))
@@ -144,15 +154,13 @@ def evaluate(
         raise ConfigError(["--samples cannot be combined with --json; --output F writes all translations"])
 
     from nmt.cli.defaults import resolve_models, search_settings
-    from nmt.evaluate.report import record_scores, render_table
     from nmt.evaluate.run import choose_splits, corpus_of, evaluate_run, evaluate_run_on_files
-    from nmt.files.write import open_output
     from nmt.translate.translator import Translator
 
     paths = resolve_models(run, None)
     if _is_classifier(paths):
-        of_text = (beam, length_penalty, overrides, tokenize, comet, comet_command, segment_scores, lower_is_better)
-        if any(value not in (None, []) for value in (*of_text, output, src, ref)) or lowercase or samples:
+        of_text = (beam, length_penalty, overrides, tokenize, lowercase, samples, output, src, ref)
+        if _is_any_given(*of_text, *of_neural):
             raise ConfigError([f"{paths[0]}: {CLASSIFIER_ALONE}"])
         _evaluate_classifier(paths[0], data, split or (), checkpoint, weights, precision, json)
         return
@@ -160,31 +168,44 @@ def evaluate(
     search = search_settings(translator.config, beam, length_penalty, overrides or ())
     corpus = None if src else corpus_of(translator, data)
     splits = [str(src)] if corpus is None else choose_splits(corpus, split or ())
-    outputs = _outputs(output, splits, translator.config.data.tgt)
-    if segment_scores and len(outputs) > 1:
-        raise ConfigError(
-            [f"--segment-scores needs a single split, found {', '.join(outputs)}; choose it with --split"]
-        )
+    if segment_scores and len(splits) > 1:
+        raise ConfigError([f"--segment-scores needs a single split, found {', '.join(splits)}; choose it with --split"])
+
+    def evaluation_of(split: str) -> Evaluation:
+        if corpus is None:
+            return evaluate_run_on_files(translator, Path(split), ref or (), search, lowercase, tokenize)
+        return evaluate_run(translator, corpus, split, search, lowercase, tokenize)
+
     reports: list[Report] = []
-    for name, path in outputs.items():
-        with nullcontext() if path is None else open_output(path) as file:
-            if corpus is None:
-                evaluation = evaluate_run_on_files(translator, Path(name), ref or (), search, lowercase, tokenize)
-            else:
-                evaluation = evaluate_run(translator, corpus, name, search, lowercase, tokenize)
-            if file is not None:
-                file.writelines(f"{line}\n".encode() for line in evaluation.translations)
+    for name, path in _outputs(output, splits, translator.config.data.tgt).items():
+        evaluation = _written(path, partial(evaluation_of, name))
         texts = evaluation.sources, evaluation.references, evaluation.translations
         reports.append(with_neural_metrics(evaluation.report, neural, *texts))
         if corpus is not None:
             record_scores(reports[-1], translator, corpus)
-        heading = [f"split {name}"] if samples and len(outputs) > 1 else []
+        heading = [f"split {name}"] if samples and len(splits) > 1 else []
         for line in (*heading, *evaluation.samples(samples)):
             print(line)
     if json:
         print(render_json(*reports))
     else:
         print(render_text(*reports) if len(reports) == 1 else render_table(reports))
+
+
+def _is_any_given(*values: object) -> bool:
+    """Whether one of these options differs from its default."""
+    return any(value not in (None, 0, [], "best", "auto") for value in values)
+
+
+def _written(path: Path | None, evaluate: Callable[[], Evaluation]) -> Evaluation:
+    """Evaluate, and write the translations to a file that is opened before."""
+    from nmt.files.write import open_output
+
+    with nullcontext() if path is None else open_output(path) as file:
+        evaluation = evaluate()
+        if file is not None:
+            file.writelines(f"{line}\n".encode() for line in evaluation.translations)
+    return evaluation
 
 
 def _is_classifier(paths: Sequence[Path]) -> bool:
@@ -356,7 +377,7 @@ def compare(
     with nullcontext() if html is None else open_output(html) as page_file:
         if ref:
             of_runs = (split, data, output, beam, length_penalty, overrides, checkpoint, weights, precision)
-            if runs or any(value not in (None, [], "best", "auto") for value in of_runs):
+            if runs or _is_any_given(*of_runs):
                 raise ConfigError([OF_RUNS])
             text, systems = read_systems(members, ref, src)
         else:
@@ -385,7 +406,7 @@ def challenge(
         str | None, typer.Option("--split", metavar="NAME", help="Split to change.  [default: the only test set]")
     ] = None,
     data: RunDataOption = None,
-    source: Annotated[Path | None, typer.Option("--src", metavar="F", help="Or use these files: the source …")] = None,
+    source: SourceOption = None,
     reference: Annotated[Path | None, typer.Option("--ref", metavar="F", help="… its correct translations …")] = None,
     contrastive: Annotated[
         Path | None, typer.Option("--contrastive", metavar="F", help="… and, optionally, wrong translations.")
@@ -468,7 +489,7 @@ def robustness(
     run: RunsOption = None,
     split: SplitOption = None,
     data: RunDataOption = None,
-    source: Annotated[Path | None, typer.Option("--src", metavar="F", help="Or use these files: the source …")] = None,
+    source: SourceOption = None,
     reference: Annotated[Path | None, typer.Option("--ref", metavar="F", help="… and its references.")] = None,
     changes: Annotated[
         str | None,

@@ -425,20 +425,15 @@ def filter_pairs(
     from nmt.files.write import open_output, refuse_overwriting
     from nmt.text.lines import read_aligned
     from nmt.translate.filter import (
-        PairClassifier,
         agreed,
         at_least,
         best,
-        check_opposite,
-        check_same_direction,
-        classified,
         collect_scores,
         count_pairs,
-        dual_cross_entropy,
         kept_message,
+        load_scorers,
         write_kept,
     )
-    from nmt.translate.translator import Translator
 
     refuse_overwriting([output, *(kept or ())], [source, target])
     n_pairs = count_pairs(source, target)
@@ -451,30 +446,17 @@ def filter_pairs(
     with ExitStack() as opened:
         scores_file = opened.enter_context(open_output(output)) if output is not None else None
         kept_files = [opened.enter_context(open_output(path)) for path in kept or ()]
-        forward, backward = (
-            Translator.load(path, checkpoint, weights, precision=precision) if path is not None else None
-            for path in (run, reverse)
-        )
-        judge = PairClassifier.load(classifier, checkpoint, weights, precision) if classifier is not None else None
-        if forward is not None and backward is not None and reverse is not None:
-            check_opposite(forward, backward, reverse)
-            if judge is not None and classifier is not None:
-                check_same_direction(forward, judge, classifier)
-        # one score per pair and run
-        n_scores = n_pairs * sum(each is not None for each in (forward, backward, judge))
-        with Progress("scoring", n_scores, "scores", shown=output != "-") as progress:
-            found = []
-            if forward is not None and backward is not None:
-                found.append(dual_cross_entropy(forward, backward, read_aligned(source, target), progress))
-            if judge is not None:
-                found.append(classified(judge, read_aligned(source, target), progress))
+        scorers = load_scorers(run, reverse, classifier, checkpoint, weights, precision)
+        n_models = 2 * (reverse is not None) + (classifier is not None)
+        with Progress("scoring", n_models * n_pairs, "scores", shown=output != "-") as progress:
+            found = [score(read_aligned(source, target), progress) for score in scorers]
             if len(found) == 1:
                 scores = collect_scores(found[0], scores_file)
             else:
                 scores = agreed(collect_scores(found[0]), collect_scores(found[1]), scores_file)
-        values = np.asarray(scores.values)
         messages = [*scores.lines()]
         if keep is not None or min_score is not None:
+            values = np.asarray(scores.values)
             is_kept = best(values, keep) if keep is not None else at_least(values, min_score or 0.0)
             messages.append(kept_message(values, is_kept))
             if kept_files:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice, tee
 from pathlib import Path
 from typing import IO
@@ -97,20 +98,32 @@ def classified(
         yield PairScore(found.score, math.isnan(found.value), found.cut)
 
 
-def check_same_direction(translator: Translator, classifier: PairClassifier, name: Path) -> None:
-    """Raise ConfigError, which names the classifier's run, unless it has the same direction as the translator."""
-    one, other = translator.config.data, classifier.config.data
-    if one.direction != other.direction:
-        raise ConfigError([f"--classifier {name}: was trained on pairs of {other.direction}, --run on {one.direction}"])
+Scorer = Callable[[Iterable[tuple[str, str]], Progress], Iterator[PairScore]]
 
 
-def check_opposite(forward: Translator, reverse: Translator, name: Path) -> None:
-    """Raise ConfigError, which names the second run, unless it translates in the opposite direction of the first."""
-    one, other = forward.config.data, reverse.config.data
-    if (one.src, one.tgt) != (other.tgt, other.src):
-        raise ConfigError(
-            [f"--reverse {name}: translates {other.direction}; name a run of {one.tgt}-{one.src}, opposite to --run"]
-        )
+def load_scorers(
+    run: Path | None, reverse: Path | None, classifier: Path | None, checkpoint: str, weights: str, precision: str
+) -> list[Scorer]:
+    """Load two runs of opposite directions, or a classifier of pairs, or both, as functions that score pairs.
+
+    Raises ConfigError if their directions do not agree, and what `Translator.load` and `PairClassifier.load` raise.
+    """
+    scorers: list[Scorer] = []
+    if run is not None and reverse is not None:
+        forward, backward = (Translator.load(path, checkpoint, weights, precision=precision) for path in (run, reverse))
+        one, other = forward.config.data, backward.config.data
+        if (one.src, one.tgt) != (other.tgt, other.src):
+            opposite = f"name a run of {one.tgt}-{one.src}, opposite to --run"
+            raise ConfigError([f"--reverse {reverse}: translates {other.direction}; {opposite}"])
+        scorers.append(partial(dual_cross_entropy, forward, backward))
+    if classifier is not None:
+        judge = PairClassifier.load(classifier, checkpoint, weights, precision)
+        learned = judge.config.data.direction
+        if scorers and learned != one.direction:
+            was = f"was trained on pairs of {learned}, --run on {one.direction}"
+            raise ConfigError([f"--classifier {classifier}: {was}"])
+        scorers.append(partial(classified, judge))
+    return scorers
 
 
 # --- the classifier of pairs ----------------------------------------------------------------------

@@ -25,19 +25,8 @@ import numpy as np
 from nmt.cli.exits import user_errors
 from nmt.console import Progress
 from nmt.files.write import replace_file
-from nmt.translate.filter import (
-    Floats,
-    PairClassifier,
-    PairScores,
-    agreed,
-    best,
-    check_opposite,
-    check_same_direction,
-    classified,
-    collect_scores,
-    dual_cross_entropy,
-)
-from nmt.translate.translator import Translator
+from nmt.runs.model import open_saved
+from nmt.translate.filter import Floats, agreed, best, collect_scores, load_scorers
 from scripts.measure.damage import GOOD, KINDS, Made, damaged, read
 
 RATE = 0.5
@@ -62,35 +51,20 @@ def main() -> int:
         parser.error("--run and --reverse: give both or neither")
     if options.run is None and options.classifier is None and options.write is None:
         parser.error("nothing to do: give --run and --reverse, --classifier, or --write")
-    forward, reverse = (Translator.load(path) if path else None for path in (options.run, options.reverse))
-    judge = PairClassifier.load(options.classifier) if options.classifier else None
-    if forward is not None and reverse is not None:
-        check_opposite(forward, reverse, options.reverse)
-        if judge is not None:
-            check_same_direction(forward, judge, options.classifier)
-    one = forward or judge
-    languages = (one.config.data.src, one.config.data.tgt) if one else (options.src, options.tgt)
+    run = options.run or options.classifier
+    data = open_saved(run).config.data if run else None
+    languages = (data.src, data.tgt) if data else (options.src, options.tgt)
     pairs = read(options.folder, languages, options.skip + options.pairs if options.pairs else 0)[options.skip :]
     made = damaged(pairs, RATE, options.seed)
     if options.write is not None:
         write(made, languages, options.write)
-    if one is not None:
-        scores = scored(made, forward, reverse, judge)
+    if run is not None:
+        scorers = load_scorers(options.run, options.reverse, options.classifier, "best", "auto", "auto")
+        with Progress("scoring", (len(scorers) + bool(options.run)) * len(made), "scores") as bar:
+            found = [collect_scores(score((item.pair for item in made), bar)) for score in scorers]
+        scores = agreed(found[0], found[1]) if len(found) > 1 else found[0]
         print(*scores.lines(), "", *table(made, np.asarray(scores.values), options.keep), sep="\n")
     return 0
-
-
-def scored(
-    made: Sequence[Made], forward: Translator | None, reverse: Translator | None, judge: PairClassifier | None
-) -> PairScores:
-    """Return the scores of the pairs by both runs, by the classifier, or by all three."""
-    found = []
-    with Progress("scoring", sum(each is not None for each in (forward, reverse, judge)) * len(made), "scores") as bar:
-        if forward is not None and reverse is not None:
-            found.append(collect_scores(dual_cross_entropy(forward, reverse, (item.pair for item in made), bar)))
-        if judge is not None:
-            found.append(collect_scores(classified(judge, (item.pair for item in made), bar)))
-    return agreed(found[0], found[1]) if len(found) > 1 else found[0]
 
 
 def write(made: Sequence[Made], languages: tuple[str, str], folder: Path) -> None:

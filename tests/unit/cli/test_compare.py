@@ -138,7 +138,8 @@ def test_compare_runs_on_same_split(nmt: Command, tmp_path: Path) -> None:
     assert told["groups"][1]["systems"] == [
         {
             "name": "r-1", "run": "runs/r-1", "step": 7, "weights": "raw",
-            "search": "beam 1, length penalty power 1, max_length 5", "precision": "float32",
+            "search": "beam 1, length penalty power 1, max_length_ratio 0.0, max_length_offset 6",
+            "precision": "float32",
         }
     ]  # fmt: skip
     alone = json.loads(done(nmt("evaluate", "--run", "runs/r-1", "--output", tmp_path / "r-1.bb", "--json")).out)

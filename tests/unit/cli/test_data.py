@@ -133,7 +133,7 @@ def test_get_corpus_of_catalogue_checks_number_of_pairs(
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("list", "data needs [NAME] PAIR; see --help"),
+        ("list", "Missing argument '[NAME] PAIR'; see --help"),
         ("list Talks de-en", "data list takes a language pair, as in nmt data list de-en, found Talks de-en"),
         ("show de-en", "data show takes a name and a language pair, as in nmt data show Europarl de-en, found de-en"),
         ("list de", "de: not a pair of languages; write it as de-en"),
