@@ -1,11 +1,16 @@
-"""The stage `clean`: parts of the training corpora are cleaned, each on its own."""
+"""The stages `clean`, `group`, `learn` and `judge`: which pairs of the training corpora are kept.
+
+Parts are cleaned, each on its own. Of similar pairs, found by hashes in all parts, all but the best are dropped. What
+aligned pairs of a corpus look like is learned from a sample of those that are left, and all of them are judged.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,17 +19,17 @@ from pydantic import BaseModel
 from nmt.config import DataConfig
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.grouping import groupings, pair_hash
+from nmt.prepare.cleaning.misaligned import MIN_PAIRS, SAMPLE_PAIRS, is_misaligned, learn_filter
 from nmt.prepare.pairs import SentencePair
-from nmt.prepare.pipeline.group import write_keys
 from nmt.prepare.pipeline.read import Part
-from nmt.prepare.pipeline.work import SIDES, Work, read_side, write_side
+from nmt.prepare.pipeline.work import SIDES, Drops, Rows, Work, part_folder, read_side, write_drops, write_side
 from nmt.prepare.sources import text_folder
 from nmt.tasks.perform import Done, Json, Task
 
 HELD_OUT = "held-out"
 
 
-class _Arguments(BaseModel):
+class _Cleaning(BaseModel):
     config: DataConfig
     part: Part
     held_out: str
@@ -74,7 +79,7 @@ def write_held_out_lines(work: Work, pairs: Sequence[SentencePair], name: str = 
 
 def clean_part(folder: Path, arguments: Json) -> Json:
     """Clean a part: write the text of the pairs that are kept, their line numbers and hashes. Returns the report."""
-    task = _Arguments.model_validate(arguments)
+    task = _Cleaning.model_validate(arguments)
     cleaner = Cleaner(task.config, task.part.key, _held_out(Path(task.held_out), task.held_out_version))
     kept: list[SentencePair] = []
     lines: list[int] = []
@@ -117,3 +122,204 @@ def _held_out(folder: Path, version: str) -> HeldOut:
     del version
     src, tgt = (read_side(folder, side) for side in SIDES)
     return HeldOut.of(SentencePair(*pair, "") for pair in zip(src, tgt, strict=True))
+
+
+_Keys: TypeAlias = npt.NDArray[np.uint64]
+_Scores: TypeAlias = npt.NDArray[np.float32]
+
+
+def write_keys(folder: Path, keys: npt.NDArray[np.uint64], scores: _Scores | None) -> None:
+    """Write the keys (N, 2) of a part, sorted, with their rows and the scores (N,) of the pairs, if they have any."""
+    folder.mkdir()
+    high, low = keys.T.astype(np.uint64)
+    order = _sorted(high, low)
+    np.save(folder / "keys.npy", np.stack([high[order], low[order]]))
+    np.save(folder / "rows.npy", order.astype(np.uint32))
+    if scores is not None:
+        np.save(folder / "scores.npy", scores[order])
+
+
+def duplicates(
+    folders: Sequence[Path], bucket: int, n_buckets: int, gone: Mapping[int, Rows]
+) -> tuple[dict[int, Rows], int]:
+    """Find the rows to drop among the keys of one range of all parts, and count those keys.
+
+    Of each group of equal keys, the one with the best score is kept; of equal scores, the first.
+
+    Args:
+        folders: with the keys of each part, in order.
+        bucket: number of the range; there are `n_buckets` of them.
+        gone: the rows of each part that have been dropped before; they are no part of a group.
+    """
+    bounds = (bucket << 64) // n_buckets, ((bucket + 1) << 64) // n_buckets
+    slices = [_read_keys(folder, *bounds, gone.get(part)) for part, folder in enumerate(folders)]
+    sizes = [len(each.rows) for each in slices]
+    if not sum(sizes):
+        return {}, 0
+    high, low, rows, scores = (np.concatenate(column) for column in zip(*slices, strict=True))
+    order = _sorted(high, low)  # equal keys in the order of parts and rows
+    high, low = high[order], low[order]
+    is_first = np.concatenate([[True], (high[1:] != high[:-1]) | (low[1:] != low[:-1])])
+    if not np.isnan(scores).all():
+        order = order[np.lexsort((-scores[order], np.cumsum(is_first)))]  # those without a score are last
+    dropped = np.sort(order[~is_first])
+    starts = np.cumsum([0, *sizes])
+    ends = np.searchsorted(dropped, starts)
+    found = {part: np.sort(rows[dropped[ends[part] : ends[part + 1]]]) for part in range(len(folders))}
+    return {part: own for part, own in found.items() if len(own)}, len(order)
+
+
+class _Slice(NamedTuple):
+    """The keys of a range in one part."""
+
+    high: _Keys
+    low: _Keys
+    rows: Rows
+    scores: _Scores
+
+
+def _read_keys(folder: Path, start: int, stop: int, gone: Rows | None) -> _Slice:
+    """Read the keys whose first half is at least `start` and below `stop`."""
+    keys = np.load(folder / "keys.npy", mmap_mode="r")
+    first = int(np.searchsorted(keys[0], np.uint64(start)))
+    end = keys.shape[1] if stop == 1 << 64 else int(np.searchsorted(keys[0], np.uint64(stop)))
+    rows = np.load(folder / "rows.npy", mmap_mode="r")[first:end].astype(np.int64)
+    path = folder / "scores.npy"
+    has_scores = path.exists()
+    scores = np.load(path, mmap_mode="r")[first:end] if has_scores else np.full(len(rows), np.nan, np.float32)
+    is_left = np.ones(len(rows), np.bool_)
+    if gone is not None:
+        is_gone = np.zeros(keys.shape[1], np.bool_)
+        is_gone[gone] = True
+        is_left = ~is_gone[rows]
+    return _Slice(keys[0, first:end][is_left], keys[1, first:end][is_left], rows[is_left], scores[is_left])
+
+
+def _sorted(high: _Keys, low: _Keys) -> Rows:
+    """Return the order of keys by `high`, `low` and index."""
+    order = np.argsort(high, kind="stable")
+    after, before = order[1:], order[:-1]
+    if ((high[after] == high[before]) & (low[after] < low[before])).any():  # unlikely, and takes much longer
+        order = np.lexsort((low, high))
+    return order
+
+
+class _Grouping(BaseModel):
+    drops: Drops
+    """What was dropped before."""
+    keys: str
+    """The name of the hashes in the folder of each part."""
+    n_rows: list[int]
+    """Of each part."""
+    bucket: int
+    n_buckets: int
+
+
+def group_parts(work: Work, config: DataConfig, cleaned: Sequence[Done]) -> Drops:
+    """Apply all groupings. Returns where the rows to drop are named."""
+    n_rows = [int(str(part.summary["kept"])) for part in cleaned]
+    n_buckets = max(1, -(-sum(n_rows) // work.sizes.bucket_pairs))
+    drops, before = Drops(work=str(work.folder)), "clean"
+    for number, grouping in enumerate(groupings(config)):
+        stage = f"group-{number}"
+        tasks = [
+            Task(
+                f"{stage}/{bucket:05}",
+                group_bucket,
+                _Grouping(
+                    drops=drops, keys=f"keys-{number}", n_rows=n_rows, bucket=bucket, n_buckets=n_buckets
+                ).model_dump(mode="json"),
+                version=work.version(before),
+            )
+            for bucket in range(n_buckets)
+        ]  # fmt: skip
+        title = f"comparing ({grouping.reason})"
+        work.stage(stage, title, tasks, lambda done: int(str(done.summary["compared"])), sum(n_rows))
+        drops = Drops(work=drops.work, groups=[*drops.groups, (grouping.reason, stage, n_buckets)])
+        before = stage
+    return drops
+
+
+def group_bucket(folder: Path, arguments: Json) -> Json:
+    """Find the rows to drop among those whose hashes are in one range."""
+    task = _Grouping.model_validate(arguments)
+    folders = [part_folder(task.drops.work, "clean", part) / task.keys for part in range(len(task.n_rows))]
+    found, n_compared = duplicates(folders, task.bucket, task.n_buckets, task.drops.rows())
+    write_drops(folder / "drops.npy", found)
+    return {"compared": n_compared}
+
+
+class _Learning(BaseModel):
+    max_loss: float
+    parts: list[tuple[int, int]]
+    """Number and number of rows of each part of the corpus."""
+    drops: Drops
+
+
+class _Judging(BaseModel):
+    part: int
+    learned: int
+    """The number of the task of the stage `learn`."""
+    drops: Drops
+
+
+def judge_parts(
+    work: Work, config: DataConfig, parts: Sequence[Part], cleaned: Sequence[Done], drops: Drops
+) -> tuple[Drops, list[str]]:
+    """Find the misaligned pairs of corpora with `clean.misaligned`. Returns where the rows to drop are named, and
+    warnings."""
+    losses = {key: config.clean_of(key).misaligned for key in dict.fromkeys(part.key for part in parts)}
+    limits = {key: loss for key, loss in losses.items() if loss}
+    if not limits:
+        return drops, []
+    n_rows = [int(str(part.summary["kept"])) for part in cleaned]
+    version = work.version(*work.versions)
+    learning, judging = [], []
+    for number, (key, loss) in enumerate(limits.items()):
+        own = [(i, n_rows[i]) for i, part in enumerate(parts) if part.key == key]
+        arguments = _Learning(max_loss=loss, parts=own, drops=drops).model_dump(mode="json")
+        learning.append(Task(f"learn/{number:05}", learn, arguments, version))
+    learned = work.stage("learn", "learning", learning, lambda done: int(str(done.summary["pairs"])))
+    version = work.version(*work.versions)
+    for i, part in enumerate(parts):
+        if part.key in limits:
+            arguments = _Judging(part=i, learned=list(limits).index(part.key), drops=drops).model_dump(mode="json")
+            judging.append(Task(f"judge/{i:05}", judge, arguments, version))
+    n_judged = sum(n for part, n in zip(parts, n_rows, strict=True) if part.key in limits)
+    work.stage("judge", "judging", judging, lambda done: int(str(done.summary["pairs"])), n_judged)
+    warnings = [
+        f"data.{key}: no pair is dropped as misaligned: fewer than {MIN_PAIRS:,} pairs to learn from, or too few good "
+        "ones"
+        for key, done in zip(limits, learned, strict=True)
+        if not done.summary["has_learned"]
+    ]
+    return drops.model_copy(update={"is_judged": True}), warnings
+
+
+def learn(folder: Path, arguments: Json) -> Json:
+    """Learn from pairs spread evenly over the parts of a corpus."""
+    task = _Learning.model_validate(arguments)
+    left = {part: task.drops.left(part, n_rows) for part, n_rows in task.parts}
+    stride = max(1, -(-sum(map(len, left.values())) // SAMPLE_PAIRS))
+    sample: list[tuple[str, str]] = []
+    first = 0
+    for part, rows in left.items():
+        chosen = rows[-first % stride :: stride]
+        first += len(rows)
+        text = part_folder(task.drops.work, "clean", part)
+        src, tgt = (read_side(text, side) for side in SIDES)
+        sample += [(src[row], tgt[row]) for row in chosen.tolist()]
+    learned = learn_filter(sample, task.max_loss)
+    (folder / "learned").write_bytes(learned)
+    return {"pairs": len(sample), "has_learned": bool(learned)}
+
+
+def judge(folder: Path, arguments: Json) -> Json:
+    """Write which rows of a part are misaligned."""
+    task = _Judging.model_validate(arguments)
+    text = part_folder(task.drops.work, "clean", task.part)
+    pairs = list(zip(*(read_side(text, side) for side in SIDES), strict=True))
+    rows = task.drops.left(task.part, len(pairs))
+    learned = (part_folder(task.drops.work, "learn", task.learned) / "learned").read_bytes()
+    np.save(folder / "misaligned.npy", rows[is_misaligned([pairs[row] for row in rows.tolist()], learned)])
+    return {"pairs": len(pairs)}

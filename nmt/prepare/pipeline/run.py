@@ -19,10 +19,8 @@ from nmt.errors import DataError
 from nmt.layout import MONO, DataDir, TokenizerDir
 from nmt.prepare.cleaning.counts import CleanReport, Lengths, refuse_empty, total
 from nmt.prepare.pairs import OpenSource, SentencePair
-from nmt.prepare.pipeline.clean import clean_parts, write_held_out_lines
+from nmt.prepare.pipeline.clean import clean_parts, group_parts, judge_parts, write_held_out_lines
 from nmt.prepare.pipeline.encode import EncodeSummary, encode_parts, join_in_order, join_shards, link_files
-from nmt.prepare.pipeline.group import group_parts
-from nmt.prepare.pipeline.judge import judge_parts
 from nmt.prepare.pipeline.mono import CleanedMono, mono_folder, read_cleaned
 from nmt.prepare.pipeline.read import Part, training_parts
 from nmt.prepare.pipeline.settle import Earlier, read_labels, recall_parts, settle_parts, split_off, write_split_off

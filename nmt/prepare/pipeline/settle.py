@@ -115,7 +115,7 @@ class _Arguments(BaseModel):
     split_off: str | None
     """The folder with the development set that was split off."""
     version: str
-    label_side: int | None = None
+    label_side: int | None
     """Which side has labels, if one has."""
 
 
@@ -126,7 +126,7 @@ class _Choice(BaseModel):
 
 
 def settle_parts(
-    work: Work, cleaned: Sequence[Done], drops: Drops, is_split_off: bool, label_side: int | None = None
+    work: Work, cleaned: Sequence[Done], drops: Drops, is_split_off: bool, label_side: int | None
 ) -> list[Done]:
     """Write the remaining pairs of all parts, without the development set if it `is_split_off`.
 
@@ -140,10 +140,9 @@ def settle_parts(
             settle_part,
             {
                 "part": number, "report": done.summary, "drops": drops.model_dump(mode="json"),
-                "split_off": chosen, "version": version,
-                **({} if label_side is None else {"label_side": label_side}),
+                "split_off": chosen, "version": version, "label_side": label_side,
             },
-            f"{version} places",  # the files differ from those of older versions, which another run may have left
+            version,
         )
         for number, done in enumerate(cleaned)
     ]  # fmt: skip

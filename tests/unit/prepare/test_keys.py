@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.prepare.pipeline.group import duplicates, write_keys
+from nmt.prepare.pipeline.clean import duplicates, write_keys
 
 # few different halves, so that keys share one of them, or both
 _HALF = st.sampled_from([0, 1, 2**63 - 1, 2**63, 2**64 - 1])

@@ -47,8 +47,8 @@ def has_other_length(pairs: Sequence[tuple[str, str]], learned: bytes) -> np.nda
 @pytest.fixture(scope="module", autouse=True)
 def filter_of_lengths() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nmt.prepare.pipeline.judge.learn_filter", learn_lengths)
-        patch.setattr("nmt.prepare.pipeline.judge.is_misaligned", has_other_length)
+        patch.setattr("nmt.prepare.pipeline.clean.learn_filter", learn_lengths)
+        patch.setattr("nmt.prepare.pipeline.clean.is_misaligned", has_other_length)
         yield
 
 
