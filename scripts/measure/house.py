@@ -9,7 +9,8 @@ gain nothing. A key of a source is refused if its class has the field, but no so
 An import breaks the layers if its target is not below its own room in the table of docs/architecture.md. The path from
 raw text to the loss is observed: a small corpus is prepared and one update made, and a file counts if one of its
 functions returns or yields the text of the training pairs or, from the prepared corpus on, their arrays, batches or
-loss. The network itself (`nmt/model/`) and the ground floor (the terminal, files) are not counted.
+loss. The network itself (`nmt/model/`) and the ground floor (the terminal, files) are not counted, nor is what only
+looks at the text on its way: reports, warnings, and the profile of a language.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ SAMPLES = {
 """A value of each key of a source."""
 SOURCES = {"files": ["files"], "path": ["path"], "opus": ["opus"], "hub": ["hub", "paths"]}
 """The keys that a source of each kind must have."""
-ELSEWHERE = ("model/", "files", "console", "regular", "progress")  # the last two are names of earlier layouts
+ELSEWHERE = (
+    "model/", "files", "console", "regular", "progress",  # the last two are names of earlier layouts
+    "html/", "figures/", "prepare/reporting/", "prepare/suspicions", "text/profile", "text/formats",
+)  # fmt: skip
 MARK = "zyxwv"  # a word that stands in every training pair and nowhere else
 
 
