@@ -5,11 +5,30 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 RUN_FORMAT = 2
 """Format number of a run directory; incremented when an older version can no longer read it."""
 OLD_RUN_FORMAT = 1
 """Format of runs with checksums in a separate file, which can translate but not be resumed."""
+
+
+class File:
+    """The path of a file or directory in a directory, as an attribute of the class of that directory."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, directory: HasPath, _: object) -> Path:
+        return directory.path / self._name
+
+
+class HasPath(Protocol):
+    """A directory."""
+
+    @property
+    def path(self) -> Path:
+        """Its path."""
 
 
 @dataclass(frozen=True)
@@ -31,17 +50,9 @@ class DataDir:
 
     path: Path
 
-    @property
-    def manifest(self) -> Path:
-        return self.path / "manifest.json"
-
-    @property
-    def report(self) -> Path:
-        return self.path / "report.json"
-
-    @property
-    def report_page(self) -> Path:
-        return self.path / "report.html"
+    manifest = File("manifest.json")
+    report = File("report.json")
+    report_page = File("report.html")
 
     @property
     def tokenizer(self) -> TokenizerDir:
@@ -73,20 +84,13 @@ class TokenizerDir:
 
     path: Path
 
-    @property
-    def joint(self) -> Path:
-        return self.path / "joint.model"
+    joint = File("joint.model")
 
     def language(self, language: str) -> Path:
         return self.path / f"{language}.model"
 
-    @property
-    def labels(self) -> Path:
-        return self.path / "labels.json"
-
-    @property
-    def profiles(self) -> Path:
-        return self.path / "profiles.json"
+    labels = File("labels.json")
+    profiles = File("profiles.json")
 
 
 @dataclass(frozen=True)
@@ -95,25 +99,11 @@ class CheckpointDir:
 
     path: Path
 
-    @property
-    def weights(self) -> Path:
-        return self.path / "weights.safetensors"
-
-    @property
-    def ema(self) -> Path:
-        return self.path / "ema.safetensors"
-
-    @property
-    def optimizer(self) -> Path:
-        return self.path / "optimizer.safetensors"
-
-    @property
-    def state(self) -> Path:
-        return self.path / "state.json"
-
-    @property
-    def old_checksums(self) -> Path:
-        return self.path / "checksums.json"
+    weights = File("weights.safetensors")
+    ema = File("ema.safetensors")
+    optimizer = File("optimizer.safetensors")
+    state = File("state.json")
+    old_checksums = File("checksums.json")
 
 
 @dataclass(frozen=True)
@@ -136,25 +126,15 @@ class RunDir:
 
     path: Path
 
-    @property
-    def config(self) -> Path:
-        return self.path / "config.yaml"
-
-    @property
-    def info(self) -> Path:
-        return self.path / "run.json"
-
-    @property
-    def lock(self) -> Path:
-        return self.path / "lock"
+    config = File("config.yaml")
+    info = File("run.json")
+    lock = File("lock")
 
     @property
     def tokenizer(self) -> TokenizerDir:
         return TokenizerDir(self.path / "tokenizer")
 
-    @property
-    def checkpoints(self) -> Path:
-        return self.path / "checkpoints"
+    checkpoints = File("checkpoints")
 
     def step(self, step: int) -> CheckpointDir:
         return CheckpointDir(self.checkpoints / f"step-{step:08d}")
@@ -163,29 +143,12 @@ class RunDir:
     def average(self) -> CheckpointDir:
         return CheckpointDir(self.checkpoints / "average")
 
-    @property
-    def selected(self) -> Path:
-        return self.path / "selected.json"
-
-    @property
-    def log(self) -> Path:
-        return self.path / "log.jsonl"
-
-    @property
-    def tensorboard(self) -> Path:
-        return self.path / "tensorboard"
-
-    @property
-    def dev(self) -> Path:
-        return self.path / "dev"
-
-    @property
-    def trace(self) -> Path:
-        return self.path / "profile" / "trace.json.gz"
-
-    @property
-    def scores(self) -> Path:
-        return self.path / "scores.jsonl"
+    selected = File("selected.json")
+    log = File("log.jsonl")
+    tensorboard = File("tensorboard")
+    dev = File("dev")
+    trace = File("profile/trace.json.gz")
+    scores = File("scores.jsonl")
 
     def ctranslate2(self, quantization: str) -> ExportDir:
         return ExportDir(self.path / f"ctranslate2-{quantization}")
@@ -210,25 +173,15 @@ class ExportDir:
 
     path: Path
 
-    @property
-    def info(self) -> Path:
-        return self.path / "translator.json"
-
-    @property
-    def config(self) -> Path:
-        return self.path / "config.yaml"
+    info = File("translator.json")
+    config = File("config.yaml")
 
     @property
     def tokenizer(self) -> TokenizerDir:
         return TokenizerDir(self.path / "tokenizer")
 
-    @property
-    def weights(self) -> Path:
-        return self.path / "weights.safetensors"
-
-    @property
-    def card(self) -> Path:
-        return self.path / "README.md"
+    weights = File("weights.safetensors")
+    card = File("README.md")
 
 
 def hub_note(path: Path) -> str:

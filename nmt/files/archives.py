@@ -235,11 +235,6 @@ def _list_tar(path: Path) -> Iterator[Member]:
 
 # --- both -----------------------------------------------------------------------------------------
 
-LIST_BYTES = 1 << 29
-"""Maximum memory of the list of an archive's members: half a million or so."""
-MEMBER_BYTES = 1000
-"""Memory of a member in addition to its name."""
-
 
 def is_archive(name: str) -> bool:
     """Whether a file name is one of an archive: .zip, .tar, or a compressed tar."""
@@ -264,7 +259,6 @@ def read_archive(path: Path) -> tuple[list[Member], Counter[str]]:
     """
     left_out: Counter[str] = Counter()
     members: dict[str, Member] = {}
-    size = 0
     for member in _list_zip(path) if path.suffix.lower() == ".zip" else _list_tar(path):
         parts = PurePosixPath(member.name.replace("\\", "/")).parts
         if member.kind == "folders":
@@ -277,9 +271,4 @@ def read_archive(path: Path) -> tuple[list[Member], Counter[str]]:
             name = "/".join(parts)
             members.pop(name, None)
             members[name] = member._replace(name=name)
-            size += MEMBER_BYTES + len(name)
-            if size > LIST_BYTES:
-                raise DataError(
-                    f"{path}: too many members to list, {len(members):,} so far; unpack it and name the folder"
-                )
     return list(members.values()), left_out

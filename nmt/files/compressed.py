@@ -10,11 +10,13 @@ import io
 import re
 import sys
 import zlib
+from bz2 import BZ2Decompressor
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from lzma import FORMAT_XZ, LZMADecompressor
 from pathlib import Path
-from typing import IO, Protocol, cast
+from typing import IO, Any
 
 from nmt.errors import DataError, error_text
 
@@ -60,25 +62,6 @@ NO_ZSTD = (
 )
 
 
-class Decompressor(Protocol):
-    """A decompressor of one stream, as in `bz2`, `lzma` and `compression.zstd`."""
-
-    @property
-    def eof(self) -> bool:
-        """Whether the stream has ended."""
-
-    @property
-    def needs_input(self) -> bool:
-        """Whether nothing more can be returned without more input."""
-
-    @property
-    def unused_data(self) -> bytes:
-        """Input after the end of the stream."""
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Add input and return at most `max_length` bytes of output."""
-
-
 class _Zlib:
     """`zlib`'s decompressor of gzip as a `Decompressor`; it lacks `needs_input` before Python 3.12."""
 
@@ -100,24 +83,12 @@ class _Zlib:
         return result
 
 
-def _bzip2() -> Decompressor:
-    import bz2  # Python may have been built without
-
-    return bz2.BZ2Decompressor()
-
-
-def _xz() -> Decompressor:
-    import lzma  # Python may have been built without
-
-    return lzma.LZMADecompressor(lzma.FORMAT_XZ, LZMA_BYTES)
-
-
-def _zstd() -> Decompressor:
+def _zstd() -> Any:
     if sys.version_info >= (3, 14):
         from compression.zstd import ZstdDecompressor
     else:
         from backports.zstd import ZstdDecompressor
-    return cast(Decompressor, ZstdDecompressor())
+    return ZstdDecompressor()
 
 
 @dataclass(frozen=True)
@@ -130,12 +101,13 @@ class Compression:
     """Writes a decompressed file to standard output."""
     start: re.Pattern[bytes]
     """How a stream begins."""
-    decompressor: Callable[[], Decompressor]
+    decompressor: Callable[[], Any]
+    """Makes a decompressor of one stream, as those of `bz2`, `lzma` and `compression.zstd` are."""
 
 
 GZIP = Compression("gzip", ".gz", "gzip -dc", re.compile(rb"\x1f\x8b"), _Zlib)
-BZIP2 = Compression("bzip2", ".bz2", "bzip2 -dc", re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"), _bzip2)
-XZ = Compression("xz", ".xz", "xz -dc", re.compile(rb"\xfd7zXZ\x00"), _xz)
+BZIP2 = Compression("bzip2", ".bz2", "bzip2 -dc", re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"), BZ2Decompressor)
+XZ = Compression("xz", ".xz", "xz -dc", re.compile(rb"\xfd7zXZ\x00"), lambda: LZMADecompressor(FORMAT_XZ, LZMA_BYTES))
 ZSTANDARD = Compression(  # or a frame to be skipped, with which pzstd begins
     "Zstandard", ".zst", "zstd -dc", re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", re.DOTALL), _zstd
 )
@@ -163,10 +135,7 @@ def decompressed(file: IO[bytes], name: Path | str) -> Iterator[IO[bytes]]:
     Raises DataError if the content is not what the name says, and, as it is read, DamagedError.
     """
     compression = compression_of(name)
-    if compression is None:
-        yield file
-        return
-    with decompress(file, name, compression) as content:
+    with nullcontext(file) if compression is None else decompress(file, name, compression) as content:
         yield content
 
 
@@ -178,7 +147,7 @@ def decompress(file: IO[bytes], name: Path | str, compression: Compression) -> I
 class _Decompressed:
     def __init__(self, file: IO[bytes], name: Path | str, compression: Compression) -> None:
         self._file, self._name, self._compression = file, name, compression
-        self._stream: Decompressor | None = None  # None: before a stream
+        self._stream: Any = None  # None: before a stream
         self._input = b""  # read, but not given to the stream
         self._is_first = True
 
@@ -188,9 +157,8 @@ class _Decompressed:
             return self._next(size)
         except DataError:
             raise
-        except ModuleNotFoundError as error:
-            without = f"this Python was built without {error.name}, which reads {self._compression.name}"
-            raise DataError(f"{self._name}: {NO_ZSTD if self._compression is ZSTANDARD else without}") from None
+        except ModuleNotFoundError:
+            raise DataError(f"{self._name}: {NO_ZSTD}") from None
         except Exception as error:  # of whichever library
             raise DamagedError(self._name, self._compression.name, error_text(error)) from error
 

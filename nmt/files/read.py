@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
 import stat
 import threading
@@ -25,7 +24,6 @@ DOCUMENT_BYTES = 1 << 26
 """Maximum size of a small file: JSON, a tokenizer's model."""
 CONFIG_BYTES = 1 << 18
 """Maximum size of a configuration: YAML takes a hundred times the time and memory of JSON."""
-HEADER_BYTES = 100_000_000  # the limit of the safetensors library
 LOG_BYTES = 1 << 30
 """Maximum size of log.jsonl that is read: millions of records."""
 _KINDS = {
@@ -83,33 +81,6 @@ def read_text(path: Path) -> str:
     return read_regular(path, DOCUMENT_BYTES).decode("utf-8")
 
 
-def read_tensors(path: Path) -> bytes:
-    """Read a safetensors file, unless it is larger than its header declares.
-
-    Raises UnsafeFileError for another kind of file or size, and OSError. The format is eight bytes with the length of
-    the header, the header in JSON, the data: https://github.com/huggingface/safetensors.
-    """
-    with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        start = file.read(8)
-        length = int.from_bytes(start, "little")
-        if length > min(HEADER_BYTES, max(size - 8, 0)):
-            raise UnsafeFileError(f"{path}: damaged: it does not begin with a safetensors header")
-        promised = 8 + length + _data_bytes(path, file.read(length)) if start else 0
-    if size > promised:
-        raise UnsafeFileError(f"{path}: damaged: {size:,} bytes, but its header says {promised:,}")
-    return read_regular(path)
-
-
-def _data_bytes(path: Path, header: bytes) -> int:
-    """Return the size of the data that the header of a safetensors file declares."""
-    try:
-        tensors = json.loads(header)
-        return max((int(x["data_offsets"][1]) for name, x in tensors.items() if name != "__metadata__"), default=0)
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
-        raise UnsafeFileError(f"{path}: damaged: its header is not a valid safetensors header") from None
-
-
 def _memory() -> int:
     """Return the memory of this machine in bytes."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -118,19 +89,10 @@ def _memory() -> int:
 def open_text(path: Path) -> IO[bytes]:
     """Open a text file named by the user, which may be a pipe or a terminal, to be read once.
 
-    Raises UnsafeFileError for a device with endless content, and OSError.
+    Raises UnsafeFileError for another special file, and OSError.
     """
     mode = path.stat().st_mode
-    return path.open("rb") if stat.S_ISFIFO(mode) or (stat.S_ISCHR(mode) and _ends(path)) else open_regular(path)
-
-
-def _ends(device: Path) -> bool:
-    """Whether the content of a device ends: a terminal, or /dev/null."""
-    descriptor = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
-    try:
-        return os.isatty(descriptor) or os.fstat(descriptor).st_rdev == Path(os.devnull).stat().st_rdev
-    finally:
-        os.close(descriptor)
+    return path.open("rb") if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) else open_regular(path)
 
 
 def checksum(path: Path, why: str = "", advice: str = "") -> str:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from nmt.config import TrainingConfig
 from nmt.errors import CheckpointError
-from nmt.files.read import read_regular, read_tensors
+from nmt.files.read import read_regular
 from nmt.files.write import refuse_links, staged, write_file
 from nmt.layout import CheckpointDir, RunDir
 from nmt.runs.info import Weights, read_selected
@@ -179,7 +179,7 @@ def read_verified(folder: Path, name: str, checksums: Mapping[str, str]) -> byte
     path = folder / name
     try:
         expected = checksums[name]
-        data = read_tensors(path) if path.suffix == ".safetensors" else read_regular(path)
+        data = read_regular(path)
     except (OSError, KeyError, ValueError) as error:  # ValueError: an invalid file name
         raise CheckpointError(f"{path}: missing or damaged") from error
     if hashlib.sha256(data).hexdigest() != expected:

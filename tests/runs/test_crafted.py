@@ -27,8 +27,7 @@ from command import Command, Result
 from export_run import write_run
 from fuzzed import check, no_hang, put_somewhere
 from kept_run import quicken
-from nmt.errors import CheckpointError, DataError, UnsafeFileError
-from nmt.files.read import read_tensors
+from nmt.errors import CheckpointError, DataError
 from nmt.layout import CheckpointDir, RunDir
 from nmt.runs.checkpoint import parse_tensors
 from nmt.runs.state import TrainState, load_state, state_text
@@ -129,13 +128,6 @@ def test_tensors_of_another_type_raise(kind: str, n_bits: int) -> None:
 def test_invalid_tensor_header_raises(data: bytes) -> None:
     with pytest.raises(CheckpointError, match=r"^weights\.safetensors: damaged: "):
         parse_tensors(data, WEIGHTS)
-
-
-@pytest.mark.parametrize("data", [b"\xff" * 5, b"\xff" * 8, b"\1", bytes(5), bytes(8)])
-def test_file_too_short_for_header_raises(data: bytes, tmp_path: Path) -> None:
-    (tmp_path / "w").write_bytes(data)
-    with pytest.raises(UnsafeFileError, match=r"w: damaged: "):
-        read_tensors(tmp_path / "w")
 
 
 def test_weights_of_another_type_in_run_and_export(run: RunDir, exported: Path, made: Path, nmt: Command) -> None:
