@@ -24,9 +24,8 @@ import torch
 from nmt.cli.exits import user_errors
 from nmt.config import Config
 from nmt.config.load import load_config
-from nmt.data.batching import Batch, PairLengths, Pairs
-from nmt.data.corpus import Corpus
-from nmt.data.updates import BatchPlan, Update, epoch_updates
+from nmt.data.batching import Batch, PairLengths, Pairs, Update, epoch_updates
+from nmt.data.corpus import Corpus, lines_of
 from nmt.layout import DataDir
 from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded
@@ -83,9 +82,9 @@ def all_updates(lengths: PairLengths, config: Config) -> Iterator[Update]:
 
     The order depends on the seed and the epoch only, so that a stopped run can continue where it was.
     """
-    plan = BatchPlan(config.training.update_tokens, config.training.seed)
+    training = config.training
     for epoch in count():
-        yield from epoch_updates(lengths, plan, epoch)
+        yield from epoch_updates(lengths, training.update_tokens, training.seed, epoch)
 
 
 # --- model: nmt/model/transformer.py, nmt/model/masks.py, nmt/model/attention.py -----------------
@@ -179,7 +178,8 @@ def main(config: Config) -> None:
     corpus = Corpus.open(DataDir(config.data.directory))
     show_pair(corpus, config)
 
-    pairs = Pairs(corpus.split("train"), config.data.src, config.data.tgt)
+    text = corpus.split("train")
+    pairs = Pairs(lines_of(text, config.data.src), lines_of(text, config.data.tgt))
     model = make_model(corpus, config)
     n_parameters = sum(parameter.numel() for parameter in model.parameters())
     print(f"\n{len(pairs):,} pairs, {n_parameters:,} parameters, {config.training.max_steps} updates")

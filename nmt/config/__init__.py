@@ -14,14 +14,13 @@ from nmt.config.model import ModelConfig
 from nmt.config.search import BatchSize, SearchConfig
 from nmt.config.section import Section, raise_together
 from nmt.config.source import Source
-from nmt.config.training import ModifiersConfig, Stage, TrainingConfig, label_problems, mixing_problems
+from nmt.config.training import Stage, TrainingConfig, label_problems, mixing_problems
 
 __all__ = [
     "BatchSize",
     "Config",
     "DataConfig",
     "ModelConfig",
-    "ModifiersConfig",
     "SearchConfig",
     "Section",
     "Source",
@@ -68,11 +67,9 @@ class Config(Section):
                 f"model.max_positions: {self.model.max_positions} is too small for {sides}data.max_pieces = "
                 f"{self.data.max_pieces} and an end of sentence"
             )
-        if self.model.segments and not self.training.masked.pair_task:
-            problems.append("model.segments: true needs training.masked.pair_task: true")
         if self.joins_sides and not self.tokenizer.joint:
             problems.append("training.objective: translation with model.kind: decoder needs tokenizer.joint: true")
-        if self.joins_sides and self.training.modifiers.rates:
+        if self.joins_sides and self.training.modifiers:
             problems.append("training.modifiers: not available with model.kind: decoder")
         if self.joins_sides and self.search.coverage_penalty:
             problems.append("search.coverage_penalty: not available with model.kind: decoder (no cross-attention)")
@@ -94,14 +91,12 @@ class Config(Section):
                 f"training.objective: classification needs data.direction: {self.data.src}-{LABEL}, found "
                 f"{self.data.direction}"
             )
-        if self.training.classification.lm_weight and kind != "decoder":
-            problems.append(f"training.classification.lm_weight: only available with model.kind: decoder, found {kind}")
         if others := set(self.training.languages) - set(self.data.text_languages):
             problems.append(
                 f"training.{objective}.languages: must name {' or '.join(self.data.text_languages)}, found "
                 f"{', '.join(sorted(others))}"
             )
-        dropouts = [value for name, value in self.model if name.endswith("_dropout") and name != "head_dropout"]
+        dropouts = [value for name, value in self.model if name.endswith("_dropout")]
         if self.training.consistency_weight and not any(dropouts):
             if self.training.consistency == "rdrop":
                 problems.append("training.consistency: rdrop needs dropout, but all model.*_dropout are 0")

@@ -58,8 +58,7 @@ OTHER_NAMES = {
     "training.init_from": "restore_file load_from load_model train_from pretrained pretrained_model "
     "finetune_from_model model_name_or_path",
     "training.optimizer": "optim optimiser",
-    "training.beta1": "adam_betas betas adam_beta1",
-    "training.beta2": "adam_betas betas adam_beta2",
+    "training.betas": "adam_betas adam_beta1 adam_beta2",
     "training.eps": "adam_eps adam_epsilon epsilon",
     "training.weight_decay": "wd l2",
     "training.schedule": "scheduler scheduling lr_scheduler lr_schedule lr_scheduler_type learning_rate_scheduler "
@@ -136,8 +135,6 @@ OTHER_VALUES = {
     "relu": "rectified",
     "gelu": "gelu_new gelu_fast",
     "inverse_sqrt": "isqrt rsqrt invsqrt inverse_square_root",
-    "softmax": "single_label",
-    "sigmoid": "multi_label",
     "noam": "transformer",
     "bleu": "sacrebleu",
 }

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from nmt.config import Config, ModifiersConfig, Stage
+from nmt.config import Config, Stage
 from nmt.config.clean import CleanConfig
 from nmt.config.foreign import did_you_mean, misspelt
 from nmt.config.messages import problems_in, shown
@@ -144,7 +144,6 @@ _LISTED = {
     "train": {name: field for kind in KINDS.values() for name, field in kind.model_fields.items()}.items(),
     "clean": CleanConfig.model_fields.items(),
     "stages": Stage.model_fields.items(),
-    "modifiers": ModifiersConfig.model_fields.items(),
     **{name: section.model_fields.items() for name, section in OBJECTIVE_SECTIONS.items()},
 }
 """Settings whose values are sections themselves, with the fields of these."""

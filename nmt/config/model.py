@@ -37,23 +37,17 @@ class ModelConfig(Section):
     pooling: Literal["mean", "first", "last"] = "mean"
     """Classification: predict classes from the mean of the hidden states, or from the first or last one. first is
     rejected for decoders, whose first state does not depend on the rest of the sequence."""
-    head: Literal["softmax", "sigmoid"] = "softmax"
-    """Classification: output of the layer that predicts classes. softmax: one logit per class. sigmoid: a single logit
-    for two classes, whose sigmoid is the probability of the second label in alphabetical order."""
-    head_dropout: float = Field(0.1, ge=0.0, lt=1.0)
-    """Dropout before the layer that predicts classes."""
     activation: Literal["relu", "gelu", "silu"] = "relu"
     """Activation function of the feed-forward layers. silu is also known as swish."""
     tie_embeddings: Literal["all", "target", "none"] = "all"
     """Which weights are shared. all: the source embedding, the target embedding and the output layer. target: the
     target embedding and the output layer. none: no weights. If the model is only an encoder or decoder, all and target
     both tie its embedding to the output layer."""
-    segments: bool = False
-    """Encoder with training.masked.pair_task: add a learned segment embedding, one for each side of the pair."""
     embedding_dropout: float = Field(0.3, ge=0.0, lt=1.0)
     """Dropout on the sum of token and position embeddings."""
     residual_dropout: float = Field(0.3, ge=0.0, lt=1.0)
-    """Dropout on the output of each sub-layer before it is added to the residual stream."""
+    """Dropout on the output of each sub-layer before it is added to the residual stream, and before the layer that
+    predicts classes."""
     attention_dropout: float = Field(0.0, ge=0.0, lt=1.0)
     """Dropout on attention weights."""
     activation_dropout: float = Field(0.0, ge=0.0, lt=1.0)

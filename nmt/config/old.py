@@ -1,4 +1,7 @@
-"""Settings of earlier versions that were removed, and what to use instead. No other module knows them."""
+"""Settings of earlier versions that were removed, and what to use instead. No other module knows them.
+
+Saved runs with them can still be read, except for those with `model.segments`, whose weights no model has a place for.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ _FILTER = "score pairs with nmt filter --classifier RUN, and read its scores wit
 _BPE_DROPOUT = "write training.bpe_dropout, which applies to both sides"
 _BEST = "score pairs with nmt filter, and drop the worst with score and clean.min_score"
 _STAGE = "write the length of the stage as steps"
+_BETAS = "write training.betas, a list of both"
+_LANGUAGE_MODEL = "pre-train with training.objective: causal, and start from that run with training.init_from"
 GONE: dict[str, tuple[object, str]] = {
     **{
         f"data.{where}clean.{name}": (None, _FILTER)
@@ -32,10 +37,21 @@ GONE: dict[str, tuple[object, str]] = {
     "search.mbr_candidates": (16, "there are as many candidates as search.beam says"),
     "search.protect_patterns": ([], "write them in search.protect, a list that may also have placeholders and numbers"),
     "search.batch_sentences": ("auto", "write search.batch_tokens"),
+    "model.head": ("softmax", "softmax is the only output of classes, also of two"),
+    "model.head_dropout": (0.1, "write model.residual_dropout, which applies there, too"),
+    "model.segments": (False, "the positions and the separator tell the sides of a pair apart"),
+    "training.beta1": (0.9, _BETAS),
+    "training.beta2": (0.98, _BETAS),
+    "training.classification": ({"lm_weight": 0.0}, _LANGUAGE_MODEL),
+    "training.lm_weight": (0.0, _LANGUAGE_MODEL),
+    "training.consistency_start": (0, "consistency training begins with the first update"),
+    **{f"training.{where}mask_words": (False, "pieces are masked one by one") for where in ("", "masked.")},
+    "training.denoising.noise": ("infilling", "infilling is the only one"),
 }
 """Removed setting -> its value without effect, and what to use instead. `*` stands for any list index."""
-_GONE_VALUES: dict[tuple[str, str], tuple[object, str]] = {
+_GONE_VALUES: dict[tuple[str, str | None], tuple[object, str]] = {
     ("training.optimizer", "schedule_free"): ("adamw", "take adamw, with training.cooldown or training.ema"),
+    ("training.denoising.mask_share", None): (0.35, "write 0.35"),
 }
 """Setting and removed value -> the value that replaces it, and what to use instead."""
 _ENTRIES: dict[tuple[str, object], tuple[str, str]] = {
@@ -52,10 +68,8 @@ _MOVED = {
     "noise": ("denoising",),
     "mask_share": ("denoising", "masked"),
     "mask_span": ("denoising",),
-    "mask_words": ("masked",),
     "pair_task": ("masked",),
     "pair_negatives": ("masked",),
-    "lm_weight": ("classification",),
 }
 """Setting of an objective -> the sections that it may have moved to."""
 
@@ -71,6 +85,10 @@ def without_old(tree: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
             if section.pop(name) == "either":
                 section["overlap"] = "either"
                 lines.append(f"{where}: write overlap: either")
+    for modifiers in _sections(kept, "training.modifiers"):
+        if (glossary := modifiers.pop("glossary", None)) is not None:
+            next(iter(_sections(kept, "training")))["glossary"] = glossary
+            lines.append("training.modifiers.glossary: this setting is now training.glossary")
     has_lengths = any(section.get("share") or section.get("epochs") for section in _sections(kept, "training.stages.*"))
     for key, (neutral, advice) in GONE.items():
         for where, section, name in _places(kept, key.split(".")):

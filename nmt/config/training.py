@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from nmt.config.data import LABEL, DataConfig
 from nmt.config.section import Section, raise_together
 from nmt.config.source import OpusSource, PathSource
 
 PairNegative = Literal["shuffled", "cut", "replaced", "number", "copied"]
-MASK_SPAN = 3.5
+Modifier = Literal[
+    "upper_case", "title_case", "lower_case", "typos", "drop_end_punctuation", "noise", "placeholders", "tags", "terms"
+]
+"""The names of the modifiers of training pairs."""
 
 
 class DenoisingConfig(Section):
@@ -21,27 +24,12 @@ class DenoisingConfig(Section):
 
     languages: list[str] = Field([])
     """Languages to learn from; []: both languages."""
-    noise: Literal["infilling", "span"] = "infilling"
-    """How a line is masked. infilling: several spans are each replaced by one mask, and the decoder restores the whole
-    line; BLEU and chrF compare the restored lines of the development set with the original ones. span: the pieces of
-    one span are replaced, 80 % by masks and 10 % by random pieces, while 10 % stay (MASS; Song et al., 2019); the
-    decoder predicts the pieces of the span and reads masks in place of those before it."""
-    mask_share: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
-    """Mean share of the pieces of a line that are masked. null: 0.35, or 0.5 with noise: span."""
-    mask_span: float = Field(MASK_SPAN, ge=1.0)
-    """noise: infilling: mean length of a span in pieces (Poisson distribution). Each span is replaced by one mask; for
-    a span of length 0, a mask is inserted."""
-
-    @property
-    def masked_share(self) -> float:
-        """`mask_share`, or its default for `noise`."""
-        return self.mask_share or (0.5 if self.noise == "span" else 0.35)
-
-    @model_validator(mode="after")
-    def _check(self) -> DenoisingConfig:
-        if self.noise == "span" and self.mask_span != MASK_SPAN:
-            raise ValueError("mask_span: not available with noise: span, whose length is set by mask_share")
-        return self
+    mask_share: float = Field(0.35, gt=0.0, lt=1.0)
+    """Mean share of the pieces of a line that are masked."""
+    mask_span: float = Field(3.5, ge=1.0)
+    """Mean length of a masked span in pieces (Poisson distribution). Each span is replaced by one mask; for a span of
+    length 0, a mask is inserted. BLEU and chrF compare the restored lines of the development set with the original
+    ones."""
 
 
 class MaskedConfig(Section):
@@ -51,8 +39,6 @@ class MaskedConfig(Section):
     """Languages to learn from; []: both languages."""
     mask_share: float = Field(0.15, gt=0.0, lt=1.0)
     """Mean share of the pieces of a line that are masked."""
-    mask_words: bool = False
-    """Whether to mask all pieces of a word together, for languages written with spaces."""
     pair_task: bool = False
     """Also learn to recognise translations. Each pair is one sequence, masked on both sides, and half of the pairs have
     a wrong side. The cross-entropy of this decision (the mean over the pairs) is added to the loss."""
@@ -76,19 +62,10 @@ class CausalConfig(Section):
     """Languages to learn from; []: the target language."""
 
 
-class ClassificationConfig(Section):
-    """Settings of the objective classification."""
-
-    lm_weight: float = Field(0.0, ge=0.0)
-    """With model.kind: decoder: weight of an auxiliary language model loss (the mean over the pieces of each text),
-    added to the loss of the labels; Radford et al. (2018) use 0.5."""
-
-
 OBJECTIVE_SECTIONS: dict[str, type[Section]] = {
     "denoising": DenoisingConfig,
     "masked": MaskedConfig,
     "causal": CausalConfig,
-    "classification": ClassificationConfig,
 }
 """The sections of `training` with settings of one objective, by its name."""
 
@@ -96,53 +73,9 @@ OBJECTIVE_SECTIONS: dict[str, type[Section]] = {
 Rate = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
-class ModifiersConfig(Section):
-    """Data augmentation: the share of training pairs to which each modifier is applied. Pairs are drawn anew in every
-    epoch, and at most one modifier is applied to a pair."""
-
-    upper_case: Rate = 0.0
-    """Convert both sides to upper case, if the script of the source has case; typically 0.07."""
-    title_case: Rate = 0.0
-    """Capitalize Each Word on both sides, if the script of the source has case; typically 0.05."""
-    lower_case: Rate = 0.0
-    """Convert the source to lower case; the target keeps its capitals. Typically 0.05."""
-    typos: Rate = 0.0
-    """Swap, omit or double some letters of the source or replace them by neighbours on the keyboard (alphabetic scripts
-    only); typically 0.05."""
-    drop_end_punctuation: Rate = 0.0
-    """Remove sentence-final punctuation from both sides, if both have it; typically 0.2."""
-    noise: Rate = 0.0
-    """Replace both sides by the same line of random symbols of many scripts, so that the model learns to copy unknown
-    text; typically 0.0005."""
-    placeholders: Rate = 0.0
-    """Replace numbers, addresses and names that are the same on both sides by placeholders such as {name} or %s, so
-    that the model learns to copy placeholders; typically 0.01."""
-    tags: Rate = 0.0
-    """Put tags such as <b> and </b> around both sides, or around a number, an address or a name that is the same on
-    both, so that the model learns to copy tags; typically 0.005."""
-    terms: Rate = 0.0
-    """Insert the glossary's translation, between marks, after terms of the source that the target translates as the
-    glossary says, so that the model learns to follow a glossary (search.inline_terms); typically 0.1."""
-    glossary: str | None = None
-    """The glossary for `terms`, in data.direction, with a source term, a tab and its translation per line, as for nmt
-    translate --glossary. It should cover as many words of the training text as possible."""
-
-    @property
-    def rates(self) -> dict[str, float]:
-        """The modifiers with a rate above 0, with their rates."""
-        return {name: value for name, value in self if isinstance(value, float | int) and value > 0}
-
-    @model_validator(mode="after")
-    def _check(self) -> ModifiersConfig:
-        problems = []
-        if (total := sum(self.rates.values())) > 1 + 1e-9:
-            problems.append(f"the rates add up to {total:g}, but must be at most 1: a pair is modified at most once")
-        if self.terms and self.glossary is None:
-            problems.append("terms: needs a glossary, a file with terms and their translations")
-        if self.glossary is not None and not self.terms:
-            problems.append("glossary: has no effect unless terms is above 0")
-        raise_together(problems)
-        return self
+def _ordered(rates: dict[Modifier, float]) -> dict[Modifier, float]:
+    """Return the modifiers with a share above 0, in a fixed order, by which they are drawn."""
+    return {name: rates[name] for name in get_args(Modifier) if rates.get(name)}
 
 
 class Stage(Section):
@@ -244,8 +177,6 @@ class TrainingConfig(Section):
     """Settings of the objective masked."""
     causal: CausalConfig = CausalConfig()
     """Settings of the objective causal."""
-    classification: ClassificationConfig = ClassificationConfig()
-    """Settings of the objective classification."""
     label_smoothing: float = Field(0.1, ge=0.0, lt=1.0)
     """Probability mass spread uniformly over the vocabulary or the labels (Szegedy et al., 2016)."""
     consistency: Literal["none", "rdrop", "simcut"] = "none"
@@ -257,16 +188,28 @@ class TrainingConfig(Section):
     consistency_weight: float = Field(3.0, ge=0.0)
     """Weight of the divergence; 0 disables consistency training. Typically 3 for simcut. rdrop sums the two
     cross-entropies: a weight of 2.5 in implementations that average them corresponds to 5 here."""
-    consistency_start: int = Field(0, ge=0)
-    """Number of updates before consistency training starts; these updates take half as long."""
     cut_rate: float = Field(0.05, ge=0.0, lt=1.0)
     """simcut: probability that the embedding of a token is replaced by zeros. Its position embedding stays, and the end
     of the source is never cut."""
     bpe_dropout: float = Field(0.0, ge=0.0, lt=1.0)
     """BPE-dropout (Provilkov et al., 2020): probability that a merge is skipped when text is segmented, which is done
     anew in every epoch; typically 0.1. It does not apply to labels, translation and validation."""
-    modifiers: ModifiersConfig = ModifiersConfig()
-    """Data augmentation (case, typos, noise, terms and others); off by default."""
+    modifiers: Annotated[dict[Modifier, Rate], AfterValidator(_ordered)] = Field({})
+    """Data augmentation: modifier -> share of the training pairs to which it is applied. Pairs are drawn anew in every
+    epoch, and at most one modifier is applied to a pair. upper_case: both sides in upper case, if the script of the
+    source has case; typically 0.07. title_case: Each Word Capitalized on both sides, likewise; typically 0.05.
+    lower_case: the source in lower case, while the target keeps its capitals; typically 0.05. typos: some letters of
+    the source swapped, omitted, doubled or replaced by neighbours on the keyboard (alphabetic scripts only); typically
+    0.05. drop_end_punctuation: both sides without sentence-final punctuation, if both have it; typically 0.2. noise:
+    both sides replaced by the same line of random symbols of many scripts, so that the model learns to copy unknown
+    text; typically 0.0005. placeholders: numbers, addresses and names that are the same on both sides replaced by
+    placeholders such as {name} or %s; typically 0.01. tags: tags such as <b> and </b> around both sides, or around a
+    number, an address or a name that is the same on both; typically 0.005. terms: the translation by
+    training.glossary, between marks, after terms of the source that the target translates so, for
+    search.inline_terms; typically 0.1."""
+    glossary: str | None = None
+    """The glossary for the modifier terms, in data.direction, with a source term, a tab and its translation per line,
+    as for nmt translate --glossary. It should cover as many words of the training text as possible."""
     both_directions: bool = False
     """Learn every pair in both directions with one model and no language tag, as pre-training for fine-tuning in one
     direction (init_from). Requires a joint vocabulary. Validation is in data.direction."""
@@ -283,10 +226,8 @@ class TrainingConfig(Section):
     tied. encoder, decoder: layers and final norm. cross_attention: the decoder's attention to the source."""
     optimizer: Literal["adam", "adamw"] = "adamw"
     """adamw: Adam with decoupled weight decay (Loshchilov and Hutter, 2019). adam: Adam (Kingma and Ba, 2015)."""
-    beta1: float = Field(0.9, ge=0.0, lt=1.0)
-    """Decay rate of Adam's first moment."""
-    beta2: float = Field(0.98, ge=0.0, lt=1.0)
-    """Decay rate of Adam's second moment."""
+    betas: list[Annotated[float, Field(ge=0.0, lt=1.0)]] = Field([0.9, 0.98], min_length=2, max_length=2)
+    """Decay rates of Adam's first and second moment."""
     eps: float = Field(1e-9, gt=0.0)
     """Adam's epsilon."""
     weight_decay: float = Field(0.0, ge=0.0)
@@ -341,12 +282,14 @@ class TrainingConfig(Section):
         return self.schedule in ("linear", "cosine")
 
     @property
+    def has_consistency(self) -> bool:
+        """Whether updates make a second forward pass, which has to agree with the first."""
+        return self.consistency != "none" and self.consistency_weight > 0
+
+    @property
     def writes_text(self) -> bool:
-        """Whether validation translates or restores the development set and scores the text. With `noise: span` only
-        single spans are predicted."""
-        return self.objective == "translation" or (
-            self.objective == "denoising" and self.denoising.noise == "infilling"
-        )
+        """Whether validation translates or restores the development set and scores the text."""
+        return self.objective in ("translation", "denoising")
 
     @property
     def selected_by(self) -> str:
@@ -378,23 +321,24 @@ class TrainingConfig(Section):
                 f"warmup_steps: must be below max_steps = {self.max_steps} for the {self.schedule} schedule to decay, "
                 f"found {self.warmup_steps}"
             )
-        if self.consistency != "none" and self.consistency_weight and self.consistency_start >= self.max_steps:
-            problems.append(
-                f"consistency_start: must be below max_steps = {self.max_steps} for {self.consistency} to take effect, "
-                f"found {self.consistency_start}"
-            )
+        if (total := sum(self.modifiers.values())) > 1 + 1e-9:
+            problems.append(f"modifiers: the shares add up to {total:g}, but must be at most 1")
+        if ("terms" in self.modifiers) != (self.glossary is not None):
+            problems.append("glossary: must be given with the modifier terms, and only with it")
         if self.objective != "translation":
             problems += self._only_of_pairs()
         for name, section in OBJECTIVE_SECTIONS.items():
             if name != self.objective and getattr(self, name) != section():
                 problems.append(f"{name}: only available with objective: {name}, found {self.objective}")
-        if self.objective == "classification" and self.consistency != "none" and self.consistency_weight:
+        if self.objective == "classification" and self.has_consistency:
             problems.append("consistency: not available with objective: classification")
         if self.objective != "classification" and self.select_by == "accuracy":
             problems.append("select_by: accuracy is only available with objective: classification")
         if not self.writes_text and self.select_by in ("bleu", "chrf"):
-            what = "noise: span" if self.objective == "denoising" else f"objective: {self.objective}"
-            problems.append(f"select_by: {self.select_by} needs translations, but {what} writes none; use loss or auto")
+            problems.append(
+                f"select_by: {self.select_by} needs translations, but objective: {self.objective} writes none; use "
+                "loss or auto"
+            )
         if self.cooldown and self.ends_at_max_steps:
             problems.append(f"cooldown: must be 0 with the {self.schedule} schedule, which already decays to 0")
         if self.max_tokens == "auto" and self.parallel == "fsdp":
@@ -405,7 +349,7 @@ class TrainingConfig(Section):
     def _only_of_pairs(self) -> list[str]:
         """Return problems of settings that need translation pairs."""
         given = {
-            "modifiers": self.modifiers.rates,
+            "modifiers": self.modifiers,
             "both_directions": self.both_directions,
             "bpe_dropout": self.bpe_dropout,
         }
@@ -443,7 +387,7 @@ def label_problems(data: DataConfig, training: TrainingConfig) -> Iterator[str]:
         "both_directions": training.both_directions,
         "masked.pair_task": training.masked.pair_task,
         "objective: denoising": training.objective == "denoising",
-        "modifiers": bool(training.modifiers.rates),
+        "modifiers": bool(training.modifiers),
     }
     for name in (name for name, value in given.items() if value):
         yield f"training.{name}: not available with data.direction: {data.direction}, whose target is a label"

@@ -1,4 +1,8 @@
-"""Pairs of lines, and padded or packed batches of them.
+"""Pairs of lines, the updates that they form, and padded or packed batches of them.
+
+An *update* is what one optimizer step learns from, about `update_tokens` target tokens of sentences of similar length;
+its content depends on (seed, epoch) alone. It is then divided over ranks and split into micro-batches of at most
+`max_tokens` padded tokens, which only affects memory.
 
 Legend: P pairs of the corpus, B sentences of a batch, S source and T target length, end of sentence counted.
 
@@ -14,16 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from typing import Any, Self, overload
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from nmt.data.corpus import Integers, Side, Split, lines_of
+from nmt.data.corpus import Integers, Lines, Side
 from nmt.data.mixing import Segments
-from nmt.text.tokenizer import BOS, EOS, MASK, PAD
+from nmt.text.tokenizer import BOS, EOS, PAD
 
 Indices = npt.NDArray[np.int64]
 
@@ -37,18 +41,29 @@ def narrow(numbers: Integers) -> Integers:
     return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
 
 
+class OnDevice:
+    """A dataclass of tensors that can be moved to a device."""
+
+    def to(self, device: torch.device) -> Self:
+        """Return the batch on `device`; tensors are copied to a GPU asynchronously, through pinned memory."""
+        if device.type == "cpu":
+            return self
+        tensors = {name: x for name, x in vars(self).items() if isinstance(x, Tensor)}
+        moved: dict[str, Any] = {name: sent(x, device) for name, x in tensors.items()}
+        return replace(self, **moved)  # type: ignore[type-var]
+
+
 @dataclass(frozen=True)
-class Batch:
+class Batch(OnDevice):
     """Sentence pairs as padded tensors.
 
-    `index` (B,) are their rows in the corpus; `src` (B, S) ends in `</s>`; `src_mask` (B, S) is True at tokens, False
+    `src` (B, S) ends in `</s>`; `src_mask` (B, S) is True at tokens, False
     at padding; `tgt_in` (B, T) starts with `<s>`; `tgt_out` (B, T) is `tgt_in` shifted by one and ends in `</s>`;
     `token_indices` (n_tokens,) index the tokens of the loss in the flattened `tgt_out`: all of them, unless the pairs
-    say which are `scored`; they may also say that the other ones are masked in `tgt_in`. `labels` (B,) int64 are the
-    classes of the pairs, if they have some; `label_weight` is the weight of the loss of each.
+    say which are `scored`. `labels` (B,) int64 are the classes of the pairs, if they have some; `label_weight` is the
+    weight of the loss of each.
     """
 
-    index: Tensor
     src: Tensor
     src_mask: Tensor
     tgt_in: Tensor
@@ -62,14 +77,6 @@ class Batch:
     def tgt_mask(self) -> Tensor:
         """(B, T) bool, True at tokens, False at padding."""
         return self.tgt_out != PAD
-
-    def to(self, device: torch.device) -> Batch:
-        """Return the batch on `device`."""
-        if device.type == "cpu":
-            return self
-        tensors = {name: x for name, x in vars(self).items() if isinstance(x, Tensor) and name != "index"}
-        moved: dict[str, Any] = {name: sent(x, device) for name, x in tensors.items()}
-        return replace(self, **moved)
 
 
 def unpadded(lines: Tensor) -> list[Indices]:
@@ -94,13 +101,9 @@ class Lengths:
         self._n_ids = narrow(n_ids)
         self._max, self._sum = int(n_ids.max(initial=0)) + 1, int(n_ids.sum(dtype=np.int64)) + len(n_ids)
 
-    @overload
-    def __getitem__(self, rows: int) -> np.int64: ...
-    @overload
-    def __getitem__(self, rows: Integers | slice) -> Indices: ...
-    def __getitem__(self, rows: Integers | slice | int) -> Indices | np.int64:
+    def __getitem__(self, rows: Integers | slice) -> Indices:
         """Return the lengths of `rows`, int64."""
-        lengths: Indices | np.int64 = self._n_ids[rows].astype(np.int64) + 1
+        lengths: Indices = self._n_ids[rows].astype(np.int64) + 1
         return lengths
 
     def max(self) -> int:
@@ -172,48 +175,164 @@ class PairLengths:
             yield from self.split(rows, max_tokens)
 
 
+@dataclass(frozen=True)
+class Update:
+    """The pairs of one optimizer step: rows of the corpus, of similar length, and the number of their target tokens."""
+
+    rows: Indices
+    n_tokens: int
+
+    def share(self, rank: int, size: int) -> Indices:
+        """Return the rows that rank `rank` of `size` learns from; shares are of similar length, and may be empty."""
+        return self.rows[rank::size]
+
+
+POOL_PAIRS = 30_000
+"""Number of pairs that are sorted by length together; larger pools need less padding."""
+
+
+class EpochUpdates(Sequence[Update]):
+    """The updates of an epoch in training order, created on access.
+
+    Stores one array of all rows, in the smallest integer type: at most four bytes per pair for up to 2^32 pairs.
+    """
+
+    def __init__(self, lengths: PairLengths, rows: Integers, ends: Indices, order: Indices) -> None:
+        """Update i is `rows` (P,) from `ends[order[i] - 1]` to `ends[order[i]]`."""
+        self._lengths, self._rows, self._ends, self._order = lengths, rows, ends, order
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    @overload
+    def __getitem__(self, index: int) -> Update: ...
+    @overload
+    def __getitem__(self, index: slice) -> EpochUpdates: ...
+    def __getitem__(self, index: int | slice) -> Update | EpochUpdates:
+        if isinstance(index, slice):
+            return EpochUpdates(self._lengths, self._rows, self._ends, self._order[index])
+        number = int(self._order[index])
+        start = int(self._ends[number - 1]) if number else 0
+        rows = self._rows[start : int(self._ends[number])].astype(np.int64)
+        return Update(rows, int(self._lengths.tgt[rows].sum()))
+
+    def n_pairs(self) -> int:
+        """Return the number of pairs of all updates."""
+        sizes = np.diff(self._ends, prepend=0)
+        return int(sizes[self._order].sum())
+
+
+def epoch_updates(
+    lengths: PairLengths, update_tokens: int, seed: int, epoch: int, window: int = 0, pool_pairs: int = POOL_PAIRS
+) -> EpochUpdates:
+    """Return the updates of a window of `epoch`: every pair once, in an order that depends only on the arguments.
+
+    The pairs are shuffled and cut into pools of at least `pool_pairs`; a pool is halved again and again by source or
+    target length into updates of nearly equal numbers of target tokens, about `update_tokens`, and these are shuffled.
+    """
+    rng = np.random.default_rng([seed, epoch, window])  # a zero at the end changes nothing
+    rows = np.arange(len(lengths), dtype=np.min_scalar_type(len(lengths)))
+    rng.shuffle(rows)
+    sizes: list[int] = []
+    for pool in np.array_split(rows, max(1, len(rows) // pool_pairs)):  # views, reordered in place
+        if len(pool) == 0:  # a window without pairs has no updates
+            break
+        src, tgt = lengths.src[pool], lengths.tgt[pool]
+        parts = cut(src, tgt, -(-int(tgt.sum()) // update_tokens))
+        sizes += map(len, parts)
+        pool[:] = pool[np.concatenate(parts)]
+    return EpochUpdates(lengths, rows, np.cumsum(sizes), rng.permutation(len(sizes)))
+
+
+def cut(src: Indices, tgt: Indices, n_parts: int) -> list[Indices]:
+    """Partition pairs of these lengths (N,) into `n_parts` with about equally many target tokens and similar lengths.
+
+    Returns the indices 0 … N - 1 of each part. Pairs are halved recursively by source or target length, whichever
+    leaves less padding; sorting by one length and then the other would leave rare long sentences with very different
+    lengths on the other side.
+    """
+    if n_parts == 1 or len(tgt) < 2:
+        return [np.arange(len(tgt))]
+    narrow_src, narrow_tgt = narrow(src), narrow(tgt)
+    orders = np.lexsort((narrow_src, narrow_tgt)), np.lexsort((narrow_tgt, narrow_src))
+    return list(_Cut(src, tgt).parts(orders, 0, n_parts))
+
+
+class _Cut:
+    """Halves pairs that are sorted both by target and by source length; the halves stay sorted both ways."""
+
+    def __init__(self, src: Indices, tgt: Indices) -> None:
+        self._src, self._tgt = src, tgt
+        self._is_low = np.zeros(len(tgt), np.bool_)
+
+    def parts(self, orders: tuple[Indices, Indices], by: int, n_parts: int) -> Iterator[Indices]:
+        """Yield the parts of pairs given in both `orders`, in the order of their last halving; `by`: the first."""
+        if n_parts == 1 or len(orders[by]) < 2:
+            if len(orders[by]):
+                yield orders[by]
+            return
+        (tgt_middle, tgt_padded), (src_middle, src_padded) = (self._middle(order, n_parts) for order in orders)
+        by, middle = (1, src_middle) if src_padded < tgt_padded else (0, tgt_middle)
+        low, high, other = orders[by][:middle], orders[by][middle:], orders[1 - by]
+        self._is_low[low] = True
+        is_low = self._is_low[other]
+        self._is_low[low] = False
+        for half, other_half, n in ((low, other[is_low], n_parts // 2), (high, other[~is_low], n_parts - n_parts // 2)):
+            yield from self.parts((other_half, half) if by else (half, other_half), by, n)
+
+    def _middle(self, pairs: Indices, n_parts: int) -> tuple[int, int]:
+        """Return where to halve `pairs`, and the padded tokens of both halves as batches."""
+        src, tgt = self._src[pairs], self._tgt[pairs]
+        tokens = np.cumsum(tgt)
+        middle = int(np.searchsorted(tokens, tokens[-1] * (n_parts // 2) // n_parts, side="right"))
+        halves = slice(middle), slice(middle, None)
+        return middle, sum(len(tgt[half]) * int(src[half].max(initial=0) + tgt[half].max(initial=0)) for half in halves)
+
+
 def even_batches(lengths: PairLengths, max_tokens: int) -> list[Indices]:
     """Return batches of at most `max_tokens` with every pair once, sorted by length, for validation."""
     return list(lengths.split(lengths.sort(np.arange(len(lengths))), max_tokens))
 
 
 class Pairs:
-    """The pairs of a split, from which batches are gathered."""
+    """Pairs of lines, from which batches are gathered."""
 
-    def __init__(self, split: Split, src: str, tgt: str) -> None:
-        self._take(lines_of(split, src), lines_of(split, tgt))
-
-    @classmethod
-    def of_sides(
-        cls,
+    def __init__(
+        self,
         src: Side,
         tgt: Side,
         segments: Segments | None = None,
         scored: Sequence[Scored] | None = None,
         labels: Indices | None = None,
-        masks_inputs: bool = False,
-    ) -> Pairs:
+        is_grouped: bool = True,
+    ) -> None:
         """Pair the lines of `src` and `tgt`, which must be equally many; `segments`: those of a window.
 
-        `scored`: of each target, end of sentence counted, the tokens that the loss is of; None: all. With
-        `masks_inputs` the decoder reads MASK in place of those that are not scored. `labels` (P,): classes. The sum of
-        their losses is weighted so that it is their mean once it is divided by `n_scored`: an update's loss is the mean
-        over tokens plus the mean over labels, however it is split.
+        `scored`: of each target, end of sentence counted, the tokens that the loss is of; None: all. `labels` (P,):
+        classes. The sum of their losses is weighted so that it is their mean once it is divided by `n_scored`: an
+        update's loss is the mean over tokens plus the mean over labels, however it is split. `is_grouped`: updates are
+        of similar length.
         """
-        pairs = cls.__new__(cls)
-        pairs._take(src, tgt, segments)
-        pairs._scored, pairs._labels, pairs._masks_inputs = scored, labels, masks_inputs
-        if labels is not None:
-            pairs._label_weight = pairs.n_scored / max(len(labels), 1)
-        return pairs
-
-    def _take(self, src: Side, tgt: Side, segments: Segments | None = None) -> None:
         self.lengths, self._src, self._tgt = PairLengths(src.n_ids(), tgt.n_ids()), src, tgt
-        self._segments = segments
-        self._scored: Sequence[Scored] | None = None
-        self._masks_inputs = False
-        self._labels: Indices | None = None
-        self._label_weight = 1.0
+        self._segments, self._scored, self._labels, self._is_grouped = segments, scored, labels, is_grouped
+        self._label_weight = 1.0 if labels is None else self.n_scored / max(len(labels), 1)
+
+    @classmethod
+    def changed(
+        cls,
+        src: Sequence[Indices],
+        tgt: Sequence[Indices],
+        corpus_rows: Indices,
+        scored: Sequence[Scored] | None = None,
+        labels: Indices | None = None,
+    ) -> Pairs:
+        """Return the changed pairs of an update, which may have other lengths; `corpus_rows` (P,): see the method."""
+        segments = Segments([(corpus_rows, np.ones_like(corpus_rows))], 0)
+        return cls(Lines.of(src), Lines.of(tgt), segments, scored, labels, is_grouped=False)
+
+    def split(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
+        """Split `rows` of an update into micro-batches of at most `max_tokens`, see `training.max_tokens`."""
+        return (self.lengths.split if self._is_grouped else self.lengths.split_by_length)(rows, max_tokens)
 
     @property
     def n_scored(self) -> int:
@@ -244,11 +363,8 @@ class Pairs:
             is_scored = np.zeros(tgt_out.shape, np.bool_)
             for i, row in enumerate(rows.tolist()):
                 is_scored[i, : len(self._scored[row])] = self._scored[row]
-        if self._masks_inputs:
-            tgt_in[:, 1:][~is_scored[:, :-1] & (tgt_in[:, 1:] != PAD)] = MASK
         indices = np.flatnonzero(is_scored)
         return Batch(
-            index=torch.from_numpy(rows),
             src=torch.from_numpy(src),
             src_mask=torch.from_numpy(src != PAD),
             tgt_in=torch.from_numpy(tgt_in),
@@ -264,7 +380,7 @@ STEP = 64
 
 
 @dataclass(frozen=True)
-class PackedBatch:
+class PackedBatch(OnDevice):
     """Sentence pairs without padding: N source and T target tokens, tails counted.
 
     `src` (1, N) ends each sentence in `</s>`; `tgt_in` (1, T) starts each with `<s>`; `tgt_out` (1, T) are the target
@@ -286,13 +402,6 @@ class PackedBatch:
     token_indices: Tensor | None = None
     labels: Tensor | None = None
     label_weight: float = 1.0
-
-    def to(self, device: torch.device) -> PackedBatch:
-        """Return the batch on `device`."""
-        if device.type == "cpu":
-            return self
-        moved: dict[str, Any] = {name: sent(x, device) for name, x in vars(self).items() if isinstance(x, Tensor)}
-        return replace(self, **moved)
 
 
 class Packing:

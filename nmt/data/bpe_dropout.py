@@ -67,7 +67,7 @@ class BpeDropout:
         With `both_directions`, row P + i is row i with source and target swapped, segmented independently.
         """
         src, tgt = (self._side(epoch, number, poll) for number in (0, 1))
-        return Pairs.of_sides(src, tgt, self._segments)
+        return Pairs(src, tgt, self._segments)
 
     def _side(self, epoch: int, number: int, poll: Callable[[], None]) -> Side:
         """Return all sources (number 0) or all targets (1)."""

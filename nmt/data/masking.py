@@ -5,8 +5,7 @@
   modelling; Conneau and Lample, 2019, arXiv:1901.07291), and may be a wrong one. Of the pieces that are chosen in a
   line, 80 % become MASK, 10 % a random learned piece, and 10 % stay.
 * denoising: spans of a line's pieces are masked, and the model restores the line (BART; Lewis et al., 2019,
-  arXiv:1910.13461), or one span, and it restores that (MASS; Song et al., 2019, arXiv:1905.02450). The pairs have the
-  same line on both sides; the source of each update is masked anew.
+  arXiv:1910.13461). The pairs have the same line on both sides; the source of each update is masked anew.
 
 What is masked is a function of (seed, epoch, row of the line), so that a resumed run learns from the same.
 
@@ -15,15 +14,11 @@ Legend: N lines of an update, L pieces of all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import numpy.typing as npt
 
 from nmt.config.training import DenoisingConfig, MaskedConfig
 from nmt.data.batching import Indices, Pairs, unpadded
-from nmt.data.corpus import Lines
-from nmt.data.mixing import Segments
 from nmt.data.pair_sequences import PairExamples
 from nmt.data.random_numbers import Hashes, fractions, hashed, key_of
 from nmt.text.tokenizer import FIRST_LEARNED, MASK, N_SPECIAL, Tokenizer
@@ -43,10 +38,9 @@ class Masking:
     def __init__(self, settings: MaskedConfig, tokenizer: Tokenizer, max_pieces: int, seed: int) -> None:
         """`tokenizer`: that of both languages; `max_pieces`: of each side of a wrong pair."""
         self._share, self._seed, self._vocab_size = settings.mask_share, seed, len(tokenizer)
-        self._begins_word = np.array(tokenizer.begins_word()) if settings.mask_words else None
         self._examples = PairExamples(settings.pair_negatives, tokenizer, max_pieces) if settings.pair_task else None
 
-    def modified(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
+    def masked(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
         """Return the lines `rows` (N,) masked; row i of the result is row `rows[i]`.
 
         The target is the same line without masks, of which the chosen pieces are scored. With the pair task, lines are
@@ -60,20 +54,14 @@ class Masking:
         ids, ends = np.concatenate(lines), np.cumsum([len(line) for line in lines])
         masked, is_chosen = self._masked(ids, ends, keys)
         scored = np.split(np.insert(is_chosen, ends, values=False), ends[:-1] + np.arange(1, len(ends)))
-        return Pairs.of_sides(Lines(masked, ends), Lines(ids, ends), Segments.single(corpus_rows), scored, labels)
+        return Pairs.changed(np.split(masked, ends[:-1]), lines, corpus_rows, scored, labels)
 
     def _masked(self, ids: _Ids, ends: _Ids, keys: Hashes) -> tuple[_Ids, _Bools]:
         """Return masked ids (L,), and which of them are chosen; `ends`, `keys`: of each line, (N,)."""
         starts = np.concatenate(([0], ends[:-1]))
         line = np.repeat(np.arange(len(ends)), ends - starts)
         position = np.arange(len(ids)) - starts[line]
-        is_text = ids >= N_SPECIAL
-        begins = np.ones(len(ids), np.bool_)  # of what is chosen as a whole: a piece, or a word
-        if self._begins_word is not None:
-            begins = self._begins_word[ids] | (position == 0) | ~is_text
-            begins[1:] |= ~is_text[:-1]
-        firsts = np.flatnonzero(begins)
-        is_chosen = self._chosen(line[firsts], position[firsts], is_text[firsts], keys)[np.cumsum(begins) - 1]
+        is_chosen = self._chosen(line, position, ids >= N_SPECIAL, keys)
         places = np.flatnonzero(is_chosen)
         numbers = hashed(_numbered(keys, 1)[line[places]], position[places])
         kind = fractions(numbers)
@@ -83,7 +71,7 @@ class Masking:
         return masked, is_chosen
 
     def _chosen(self, line: Indices, position: Indices, is_text: _Bools, keys: Hashes) -> _Bools:
-        """Return which pieces, or words, are chosen: the given share of each line, at least one; only text is chosen.
+        """Return which pieces are chosen: the given share of each line, at least one; only text is chosen.
 
         line, position, is_text: of each in order, by line.
         """
@@ -128,64 +116,12 @@ def infill(ids: _Ids, share: float, span: float, rng: np.random.Generator) -> _I
     return noised
 
 
-def mask_one_span(ids: _Ids, share: float, n_pieces: int, rng: np.random.Generator) -> tuple[_Ids, int, int]:
-    """Return ids (L,) with one span masked id by id, and the start and end of the span.
-
-    share: of the ids, the length of the span, rounded up or down at random, and at least one; it starts anywhere. As in
-    BERT, 80 % of its pieces become MASK, 10 % a random one of the vocabulary of `n_pieces`, and 10 % stay.
-    """
-    length = min(len(ids), max(1, int(share * len(ids) + rng.random())))
-    start = int(rng.integers(len(ids) - length + 1))
-    end = start + length
-    kind, drawn = rng.random(length), rng.integers(FIRST_LEARNED, n_pieces, length)
-    noised = ids.astype(np.int64)
-    noised[start:end] = np.where(kind < MASKED, MASK, np.where(kind < MASKED + REPLACED, drawn, noised[start:end]))
-    return noised, start, end
-
-
-class Infilling:
-    """Masks spans in the sources of updates; the targets are the whole lines."""
-
-    def __init__(self, settings: DenoisingConfig, seed: int) -> None:
-        self._seed, self._share, self._span = seed, settings.masked_share, settings.mask_span
-
-    def modified(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
-        """Return the pairs `rows` (N,) with masked sources; row i of the result is row `rows[i]`."""
-        corpus_rows, lines = pairs.corpus_rows(rows), unpadded(pairs.batch(rows).tgt_out)
-        generators = _generators(self._seed, epoch, corpus_rows)
-        noised = [infill(ids, self._share, self._span, rng) for ids, rng in zip(lines, generators, strict=True)]
-        return Pairs.of_sides(Lines.of(noised), Lines.of(lines), Segments.single(corpus_rows))
-
-
-class OneSpan:
-    """Masks a span in each source of an update; the loss covers its pieces only."""
-
-    def __init__(self, settings: DenoisingConfig, n_pieces: int, seed: int) -> None:
-        """`n_pieces`: size of the joint vocabulary."""
-        self._seed, self._share, self._n_pieces = seed, settings.masked_share, n_pieces
-
-    def modified(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
-        """Return the pairs `rows` (N,) with masked sources; row i of the result is row `rows[i]`.
-
-        The targets are the lines up to the end of the span: what follows is neither scored nor read for what is. Their
-        pieces are at their places in the line, and those before the span are masked in the decoder's input.
-        """
-        corpus_rows, lines = pairs.corpus_rows(rows), unpadded(pairs.batch(rows).tgt_out)
-        generators = _generators(self._seed, epoch, corpus_rows)
-        spans = [
-            mask_one_span(ids, self._share, self._n_pieces, rng) for ids, rng in zip(lines, generators, strict=True)
-        ]
-        noised, targets, scored = [], [], []
-        for ids, (source, start, end) in zip(lines, spans, strict=True):
-            noised.append(source)
-            targets.append(ids[:end])
-            places = np.arange(end + 1)  # the end of sentence counted
-            scored.append((places >= start) & (places < end))
-        return Pairs.of_sides(
-            Lines.of(noised), Lines.of(targets), Segments.single(corpus_rows), scored, masks_inputs=True
-        )
-
-
-def _generators(seed: int, epoch: int, corpus_rows: Indices) -> Iterator[np.random.Generator]:
-    """Yield the random numbers of each line."""
-    return map(np.random.default_rng, hashed(key_of(seed, epoch, _DENOISING_STREAM), corpus_rows).tolist())
+def infilled(settings: DenoisingConfig, seed: int, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
+    """Return the pairs `rows` (N,) with spans of the sources masked; row i of the result is row `rows[i]`."""
+    corpus_rows, lines = pairs.corpus_rows(rows), unpadded(pairs.batch(rows).tgt_out)
+    seeds = hashed(key_of(seed, epoch, _DENOISING_STREAM), corpus_rows).tolist()
+    noised = [
+        infill(ids, settings.mask_share, settings.mask_span, np.random.default_rng(own))
+        for ids, own in zip(lines, seeds, strict=True)
+    ]
+    return Pairs.changed(noised, lines, corpus_rows)

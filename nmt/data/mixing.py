@@ -47,11 +47,6 @@ class Segments:
         self._shifts = self.firsts - (self._ends - self.sizes)
         self.total = total
 
-    @classmethod
-    def single(cls, rows: Rows) -> Segments:
-        """Return segments of one pair each, so that recreated pairs keep their rows."""
-        return cls([(rows, np.ones_like(rows))], 0)
-
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
 

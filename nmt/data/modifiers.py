@@ -16,8 +16,7 @@ import numpy.typing as npt
 
 from nmt.config import Config
 from nmt.data.batching import Indices, Pairs, unpadded
-from nmt.data.corpus import Corpus, Lines
-from nmt.data.mixing import Segments
+from nmt.data.corpus import Corpus
 from nmt.data.random_numbers import fractions, hashed, key_of
 from nmt.text.constraints import Glossary
 from nmt.text.inline import TERM, encode_marked, shown
@@ -50,7 +49,7 @@ class Modifiers:
 
     def __init__(self, corpus: Corpus, config: Config) -> None:
         """Raises DataError if the glossary of terms is invalid."""
-        settings, data, train = config.training.modifiers, config.data, corpus.manifest.splits["train"]
+        settings, data, train = config.training, config.data, corpus.manifest.splits["train"]
         self._seed, self._max_pieces = config.training.seed, data.max_pieces
         self._src, self._tgt = corpus.tokenizers[data.src], corpus.tokenizers[data.tgt]
         # with both_directions, later rows are swapped
@@ -58,7 +57,7 @@ class Modifiers:
         glossary = Glossary.of(settings.glossary, data.tgt) if settings.glossary is not None else None
         self.glossary = None if glossary is None else glossary.fingerprint
         """The fingerprint of the glossary, if there is one."""
-        self.rates = settings.rates
+        self.rates = settings.modifiers
         self._ends = np.cumsum(list(self.rates.values()))
         self._modifiers = [_modifier(name, (data.src, data.tgt), glossary) for name in self.rates]
         self._swapped = [_modifier(name, (data.tgt, data.src), None) for name in self.rates]
@@ -79,7 +78,7 @@ class Modifiers:
             pair = src_ids.get(place, src[place]), tgt_ids.get(place, tgt[place])
             if max(map(len, pair)) <= self._max_pieces:
                 src[place], tgt[place] = pair
-        return Pairs.of_sides(Lines.of(src), Lines.of(tgt), Segments.single(corpus_rows))
+        return Pairs.changed(src, tgt, corpus_rows)
 
     def _drawn(self, corpus_rows: Indices, epoch: int) -> Iterator[tuple[int, Modifier, Random]]:
         """Yield the index of each row that a modifier is drawn for, the modifier, and random numbers for it."""

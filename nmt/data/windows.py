@@ -19,13 +19,12 @@ from threading import Event
 import numpy as np
 
 from nmt.config import Config
-from nmt.data.batching import Pairs
+from nmt.data.batching import EpochUpdates, Pairs, epoch_updates
 from nmt.data.bpe_dropout import BpeDropout
 from nmt.data.corpus import Corpus, Lines, lines_of
 from nmt.data.examples import learned_pairs
 from nmt.data.mixing import BLOCK, Position, Segments, Stream, is_mixed, make_mix
 from nmt.data.shards import WindowLines, WindowText
-from nmt.data.updates import BatchPlan, EpochUpdates, epoch_updates
 from nmt.errors import DataError
 from nmt.process import Interrupted
 
@@ -56,7 +55,6 @@ class Windows:
         are in shards or mixed would be learned together with monolingual text."""
         self.mix = make_mix(config, corpus.manifest)
         self._corpus, self._config, settings = corpus, config, config.training
-        self._batches = BatchPlan(settings.update_tokens, settings.seed)
         self._has_dropout = bool(settings.bpe_dropout)
         shards = corpus.manifest.splits["train"].shards
         self._splits = [corpus.split(shard.name) for shard in shards] if shards else [corpus.split("train")]
@@ -159,7 +157,9 @@ class Windows:
             pairs = self._pairs(self._segments(at, poll), poll, at.epoch)
         else:
             pairs = self._whole if self._dropout is None else self._dropout.pairs(at.epoch)
-        return Window(at, pairs, epoch_updates(pairs.lengths, self._batches, at.epoch, at.window))
+        training = self._config.training
+        updates = epoch_updates(pairs.lengths, training.update_tokens, training.seed, at.epoch, at.window)
+        return Window(at, pairs, updates)
 
     def _segments(self, at: Position, poll: Callable[[], None]) -> Segments:
         """Return the rows of a window. Raises DataError if a shard that is read for the first time is damaged."""

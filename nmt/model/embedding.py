@@ -68,8 +68,7 @@ class LearnedPositions(nn.Module):
 class Embedding(nn.Module):
     """Token embeddings times sqrt(D), plus position embeddings, with dropout."""
 
-    def __init__(self, config: ModelConfig, vocab_size: int, separator: int | None = None) -> None:
-        """With the id of a `separator`, tokens before and after it also get an embedding of their segment."""
+    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
         super().__init__()
         self.scale = config.d_model**0.5
         self.weight = nn.Parameter(torch.randn(vocab_size, config.d_model) * config.d_model**-0.5)
@@ -78,10 +77,6 @@ class Embedding(nn.Module):
             if config.positions == "sinusoidal"
             else LearnedPositions(config.d_model, config.max_positions)
         )
-        self.segments: nn.Parameter | None = None
-        if separator is not None:
-            self.separator = separator
-            self.segments = nn.Parameter(torch.randn(2, config.d_model) * config.d_model**-0.5)
         self.dropout = Dropout(config.embedding_dropout)
 
     def forward(self, ids: Tensor, positions: Tensor, end: int, kept: Tensor | None = None) -> Tensor:
@@ -92,19 +87,5 @@ class Embedding(nn.Module):
         tokens = F.embedding(ids, self.weight) * self.scale
         if kept is not None:
             tokens = tokens * kept[..., None]
-        embedded = tokens + self.positions(positions, end)
-        if self.segments is not None:
-            embedded = embedded + F.embedding(segments_of(ids, positions, self.separator), self.segments) * self.scale
-        dropped: Tensor = self.dropout(embedded)
+        dropped: Tensor = self.dropout(tokens + self.positions(positions, end))
         return dropped
-
-
-def segments_of(ids: Tensor, positions: Tensor, separator: int) -> Tensor:
-    """Return 0 for the tokens up to the first separator of their sentence, and 1 for those after it.
-
-    ids: (B, L) int64, padded or packed (then B is 1); positions: (L,) int64 in the sentence.
-    """
-    is_separator = (ids == separator).long()
-    before = is_separator.cumsum(1) - is_separator
-    starts = torch.arange(ids.size(1), device=ids.device) - positions
-    return (before - before[:, starts]).clamp_(max=1)

@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config import Config, ModelConfig
-from nmt.errors import ConfigError
 from nmt.model.dropout import Dropout
 from nmt.model.embedding import Embedding
 from nmt.model.masks import Layout, Padded
@@ -20,23 +18,18 @@ from nmt.model.transformer import Decoder, Encoder, Model, Transformer
 
 
 class Head(nn.Module):
-    """Classes of whole sequences: the mean of the hidden states of their tokens, dropout, a linear layer.
-
-    With model.head: sigmoid it has one output, the logit of the second of two classes. That of the first is 0, so that
-    everything else is the same: softmax((0, z)) is (1 - sigmoid(z), sigmoid(z)).
-    """
+    """Classes of whole sequences: the mean of the hidden states of their tokens, dropout, a linear layer."""
 
     def __init__(self, config: ModelConfig, n_classes: int) -> None:
         super().__init__()
-        self.is_sigmoid = config.head == "sigmoid"
-        self.dropout = Dropout(config.head_dropout)
-        self.classes = nn.Linear(config.d_model, 1 if self.is_sigmoid else n_classes)
+        self.dropout = Dropout(config.residual_dropout)
+        self.classes = nn.Linear(config.d_model, n_classes)
         self.pooling = config.pooling
 
     def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
         """Return logits (B, C) of hidden states (B, S, D), or in the packed layout (1, N, D)."""
         logits: Tensor = self.classes(self.dropout(pooled(hidden, layout, self.pooling)))
-        return F.pad(logits, (1, 0)) if self.is_sigmoid else logits
+        return logits
 
 
 def pooled(hidden: Tensor, layout: Layout, how: str) -> Tensor:
@@ -57,10 +50,9 @@ def pooled(hidden: Tensor, layout: Layout, how: str) -> Tensor:
 class EncoderModel(Model):
     """An encoder, with an output layer over the vocabulary, and a head if there are classes."""
 
-    def __init__(self, config: ModelConfig, vocab_size: int, n_classes: int = 0, separator: int | None = None) -> None:
-        """`separator`: the id between two lines of one sequence, for segments."""
+    def __init__(self, config: ModelConfig, vocab_size: int, n_classes: int = 0) -> None:
         super().__init__()
-        self.encoder = Encoder(config, Embedding(config, vocab_size, separator))
+        self.encoder = Encoder(config, Embedding(config, vocab_size))
         self._add_output(config, vocab_size)
         self.head = Head(config, n_classes) if n_classes else None
 
@@ -117,26 +109,19 @@ DecodingModel = Transformer | DecoderModel
 """A model that search decodes with."""
 
 
-def make_model(config: Config, vocab_sizes: Mapping[str, int], separator: int) -> Model:
-    """Make the model with random weights.
-
-    `vocab_sizes`: pieces of each language's vocabulary, and number of labels; `separator`: the id between two lines of
-    one sequence. Raises ConfigError if the head does not fit the number of classes.
-    """
+def make_model(config: Config, vocab_sizes: Mapping[str, int]) -> Model:
+    """Make the model with random weights; `vocab_sizes`: pieces of each language's vocabulary, and number of labels."""
     vocab_size = vocab_sizes[config.learned_languages[-1]]
     classifies = config.training.objective == "classification"
     n_classes = vocab_sizes[config.data.tgt] if classifies else config.n_classes
-    if config.model.head == "sigmoid" and n_classes not in (0, 2):
-        raise ConfigError([f"model.head: sigmoid is for two labels, and the texts have {n_classes}; take softmax"])
     model: EncoderModel | DecoderModel
     match config.model.kind:
         case "encoder":
-            between = separator if config.model.segments else None
-            model = EncoderModel(config.model, vocab_size, n_classes, between)
+            model = EncoderModel(config.model, vocab_size, n_classes)
         case "decoder":
             model = DecoderModel(config.model, vocab_size, n_classes, sees_source=config.joins_sides)
         case "translation":
             return Transformer(config.model, vocab_sizes[config.data.src], vocab_sizes[config.data.tgt])
-    if classifies and model.output is not None and not config.training.classification.lm_weight:
+    if classifies and model.output is not None:
         model.output.requires_grad_(False)  # no piece is predicted
     return model

@@ -115,10 +115,8 @@ def _points(records: Sequence[Record], value_of: Callable[[Record], float | None
 def unit_of(run: RunDir) -> str:
     """Return what the losses of a run are means over."""
     with suppress(NmtError, OSError):  # of a damaged configuration: as in translation
-        training = load_saved_config(run.config).training
-        if training.denoising.noise == "span":
-            return "masked piece"
-        return {"classification": "text", "masked": "masked piece"}.get(training.objective, "token")
+        objective = load_saved_config(run.config).training.objective
+        return {"classification": "text", "masked": "masked piece"}.get(objective, "token")
     return "token"
 
 

@@ -67,7 +67,7 @@ class RunInfo(Document):
     max_tokens: int | None = None
     """Padded tokens of a micro-batch."""
     glossary: str | None = None
-    """The fingerprint of `training.modifiers.glossary`."""
+    """The fingerprint of `training.glossary`."""
     initial: InitialWeights | None = None
     launch: str | None = None
     """Id of the torchrun launch, see `launch`."""

@@ -18,7 +18,7 @@ from nmt.model.transformer import Model, Transformer
 from nmt.runs.checkpoint import ChosenWeights, assign, check_fit, choose_weights
 from nmt.runs.folder import is_folder, load_folder
 from nmt.runs.info import Weights, check_is_run, read_info, read_selected
-from nmt.text.tokenizer import SEPARATOR, Tokenizers
+from nmt.text.tokenizer import Tokenizers
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class Saved:
     def model(self) -> Model:
         """Build the model on the CPU, in evaluation mode. Raises CheckpointError if the weights do not fit it."""
         with torch.device("meta"):  # before memory is allocated for what a stranger's config.yaml asks for
-            check_fit(make_model(self.config, self.tokenizers.sizes, SEPARATOR), self.weights.tensors, str(self.path))
-        model = make_model(self.config, self.tokenizers.sizes, SEPARATOR)
+            check_fit(make_model(self.config, self.tokenizers.sizes), self.weights.tensors, str(self.path))
+        model = make_model(self.config, self.tokenizers.sizes)
         assign(model, self.weights.tensors, str(self.path))
         return model.eval()
 

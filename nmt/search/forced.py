@@ -144,7 +144,7 @@ def _batch(pairs: Sequence[Pair], index: Sequence[int], joined: bool = False) ->
     starts = torch.tensor([len(first) for first in before])
     is_scored = (tgt_out != PAD) & (torch.arange(tgt_out.size(1)) >= starts[:, None])
     token_indices = is_scored.flatten().nonzero()[:, 0]
-    return Batch(torch.tensor(index), src, src != PAD, tgt_in, tgt_out, token_indices, len(token_indices))
+    return Batch(src, src != PAD, tgt_in, tgt_out, token_indices, len(token_indices))
 
 
 def _log_probs(model: Model, batch: Batch) -> Tensor:

@@ -188,7 +188,7 @@ def without_places(config: Config) -> Config:
         del tree[section][name]
     tree["data"] = cut(tree["data"])
     # other settings, such as patterns, are not paths, whatever they begin with
-    for section, name in ((tree["training"]["modifiers"], "glossary"), (tree["search"], "lm")):
+    for section, name in ((tree["training"], "glossary"), (tree["search"], "lm")):
         section[name] = cut(section[name])
     return check_config(tree, "export")
 

@@ -149,10 +149,6 @@ def cut_short(settings: TrainingConfig, last: int, cooldown_start: int | None = 
     missed = []
     if min(last, last if cooldown_start is None else cooldown_start) < settings.warmup_steps:
         missed.append(f"the end of the warm-up (training.warmup_steps = {settings.warmup_steps})")
-    has_consistency = settings.consistency != "none" and settings.consistency_weight > 0
-    if has_consistency and last <= settings.consistency_start:
-        start = f"training.consistency_start = {settings.consistency_start}"
-        missed.append(f"the start of {settings.consistency} ({start})")
     if settings.ends_at_max_steps and last < LONG_BEFORE * settings.max_steps:
         missed.append(f"the end of the {settings.schedule} schedule (training.max_steps = {settings.max_steps})")
     return missed

@@ -21,12 +21,12 @@ from collections.abc import Sequence
 from contextlib import closing, nullcontext, suppress
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import torch
 
 from nmt.config import Config
-from nmt.data.batching import Indices
-from nmt.data.updates import Update
+from nmt.data.batching import Indices, Update
 from nmt.errors import NmtError
 from nmt.layout import RunDir
 from nmt.model.device import free_memory, out_of_memory
@@ -35,7 +35,7 @@ from nmt.process import Interrupted, stopping
 from nmt.training.limits import check_is_due, ended, fix_cooldown
 from nmt.training.optim import learning_rate
 from nmt.training.parallel import World, full_tensor
-from nmt.training.report.meter import Meter, NullMeter, reporting
+from nmt.training.report.meter import Meter, reporting
 from nmt.training.report.profile import making_batches
 from nmt.training.saving import check, finish, save, save_state, settle
 from nmt.training.session import Outcome, Session, UpdateStats
@@ -70,10 +70,10 @@ def fit(
                 return
             with (
                 closing(session.saver),
-                reporting(session, profile) if world.is_rank0 else nullcontext(NullMeter()) as meter,
+                reporting(session, profile) if world.is_rank0 else nullcontext() as meter,
                 session.windows.planning_ahead(session.position),
             ):
-                train(session, meter)
+                train(session, cast(Meter, meter))
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
@@ -81,13 +81,13 @@ def fit(
 
 
 def train(session: Session, meter: Meter) -> None:
-    """Train from the session's position to the end of the run; `meter` does something on rank 0 only."""
+    """Train from the session's position to the end of the run; `meter` is used on rank 0 only."""
     on_rank0 = partial(session.world.on_rank0, serve=session.gather)  # a sharded model is gathered by all ranks
     on_rank0(lambda: after_step(session, meter))  # do a validation that was interrupted
     while (end := ended(session)) is None:
         with making_batches():  # a label for --profile
             session.world.on_all_ranks(session.load_window)
-        meter.begin_window()
+        on_rank0(lambda: meter.begin_window())
         for update in session.updates():
             with threads(session.threads):
                 outcome = train_step(session, update)
@@ -104,7 +104,7 @@ def train_step(session: Session, update: Update) -> Outcome:
     config, state, model, optimizer = session.config.training, session.state, session.model, session.optimizer
     n_planned = update.n_tokens
     with making_batches():
-        update = session.modify(update)
+        update = session.changed_update(update)
     stats = accumulate_gradients(session, update)
     session.world.all_reduce(stats.sums)
     session.scaler.unscale_(optimizer)
@@ -140,7 +140,7 @@ def accumulate_gradients(session: Session, update: Update) -> UpdateStats:
     max_tokens, n_out_of_memory = session.max_tokens, 0
     while True:
         with making_batches():
-            micro_batches = session.split(rows, max_tokens)
+            micro_batches = list(session.batches.split(rows, max_tokens))
         try:
             stats = forward_backward(session, micro_batches, update)
         except (RuntimeError, MemoryError) as error:
@@ -168,10 +168,10 @@ def forward_backward(session: Session, micro_batches: Sequence[Indices], update:
     passes = _passes(session, micro_batches, update)
     for number, (rows, weight) in enumerate(passes, start=1):
         with making_batches():
-            batch = session.batch(rows)
+            batch = session.batches.batch(rows).to(session.device)
         with session.one_pass(is_last=number == len(passes)):
             with autocast(session.precision, session.device):
-                sums = session.learner(batch, state.step)
+                sums = session.learner(batch)
             session.scaler.scale(sums.loss * weight / update.n_tokens).backward()
         if session.halves is not None:
             session.halves.collect()

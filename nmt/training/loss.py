@@ -1,4 +1,9 @@
-"""Label-smoothed cross-entropy and divergence as sums, which the loop divides once by the update's target tokens.
+"""The loss of a batch: which forward passes an update makes, and their cross-entropy and divergence.
+
+Plain training makes one pass, and its cross-entropy is the loss. Consistency training makes a second one that has to
+predict the same: R-Drop (Wu et al., 2021, arXiv:2106.14448) with other dropout, SimCut (Gao et al., 2022,
+arXiv:2206.02368) with the embeddings of some tokens cut. Dropout and cuts are drawn from PyTorch's generator, which the
+loop seeds for every update. Losses are sums, which the loop divides once by the update's target tokens.
 
 Legend: N target tokens, D width, V vocabulary; p and q are the next-token probabilities of two passes.
 """
@@ -6,14 +11,22 @@ Legend: N target tokens, D width, V vocabulary; p and q are the next-token proba
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
-from nmt.model.masks import pad_rows
+from nmt.config import TrainingConfig
+from nmt.data.batching import Batch, PackedBatch
+from nmt.model.masks import Layout, Packed, Padded, pad_rows
 from nmt.model.precision import row_step
+from nmt.model.stacks import DecoderModel, EncoderModel
+from nmt.model.transformer import Model
+from nmt.text.tokenizer import EOS
+from nmt.training.parallel import is_sharded
 
 # elements of a block of logits: small enough for a CPU's cache, large enough for fast matrix products
 BLOCK_ELEMENTS = {"cpu": 2**23, "cuda": 2**27}
@@ -95,6 +108,127 @@ class LossSums:
         return float(self.n_correct) / max(self.n_tokens, 1)
 
 
+Forward = Callable[..., Tensor]
+"""The model itself, or its compiled version."""
+
+
+class Objective(nn.Module):
+    """Model and loss in one module, to wrap for several processes: all passes of a micro-batch are one call."""
+
+    def __init__(self, model: Model, settings: TrainingConfig, forward: Forward | None = None) -> None:
+        """`forward`: replaces the model's forward pass if given."""
+        super().__init__()
+        self.model, self._settings, self._run = model, settings, forward
+
+    def forward(self, batch: Batch | PackedBatch) -> LossSums:
+        """Return the loss of a batch, see `objective`."""
+        return objective(self.model, batch, self._settings, self._run)
+
+
+def objective(
+    model: Model,
+    batch: Batch | PackedBatch,
+    settings: TrainingConfig,
+    forward: Forward | None = None,
+) -> LossSums:
+    """Return the loss of a batch, summed over the target tokens of one pass or, for classes, over texts."""
+    weight, smoothing = settings.consistency_weight, settings.label_smoothing
+    if settings.objective == "classification":
+        return classes_loss(model, batch, smoothing, forward)
+    if not settings.has_consistency:
+        return cross_entropy(model, batch, smoothing, forward)
+    forward = model if forward is None else forward
+    states = _states(batch, forward)
+    first, targets = _scored(batch, states)
+    if settings.consistency == "rdrop":
+        second, _ = _scored(batch, _states(batch, forward))
+        weights = ConsistencyWeights(p_to_q=weight / 2, q_to_p=weight / 2, second=1.0)
+    else:
+        second, _ = _scored(batch, _states(batch, forward, *_kept(batch, settings.cut_rate)))
+        weights = ConsistencyWeights(p_to_q=weight, q_to_p=0.0, second=0.0)
+    sums = consistency_loss(first, second, model.output_weight, targets, smoothing, weights)
+    return _with_classes(sums, model, batch, states)
+
+
+def cross_entropy(
+    model: Model, batch: Batch | PackedBatch, label_smoothing: float, forward: Forward | None = None
+) -> LossSums:
+    """Return the loss sums of one pass, without consistency training."""
+    states = _states(batch, model if forward is None else forward)
+    hidden, targets = _scored(batch, states)
+    sums = label_smoothed_cross_entropy(hidden, model.output_weight, targets, label_smoothing)
+    return _with_classes(sums, model, batch, states)
+
+
+def classes_loss(
+    model: Model, batch: Batch | PackedBatch, smoothing: float, forward: Forward | None = None
+) -> LossSums:
+    """Return the cross-entropy of the classes of texts, summed over the texts; `n_tokens` is their number."""
+    labels = batch.labels
+    assert labels is not None, "there is a label for each text"
+    logits = class_logits(model, batch, _states(batch, model if forward is None else forward))
+    loss = F.cross_entropy(logits, labels, label_smoothing=smoothing, reduction="sum")
+    nll = F.cross_entropy(logits.detach(), labels, reduction="sum")
+    return LossSums(loss, nll, torch.zeros_like(nll), (logits.argmax(-1) == labels).sum(), len(labels))
+
+
+def class_logits(model: Model, batch: Batch | PackedBatch, states: Tensor | None = None) -> Tensor:
+    """Return the logits (B, C) of the classes of sequences, in float32; `states` are their hidden states, if known."""
+    assert isinstance(model, EncoderModel | DecoderModel) and model.head is not None, "its objective has classes"
+    layout = _layout(batch, "src" if isinstance(model, EncoderModel) else "tgt")
+    logits: Tensor = model.head(_states(batch, model) if states is None else states, layout)
+    if batch.labels is not None:  # packed sentences are followed by others without tokens
+        logits = logits[: len(batch.labels)]
+    return logits.float()
+
+
+def _states(
+    batch: Batch | PackedBatch, forward: Forward, src_kept: Tensor | None = None, tgt_kept: Tensor | None = None
+) -> Tensor:
+    """Return hidden states (B, T, D), with teacher forcing; packed (1, T, D)."""
+    step = 0
+    # compiled models have one code; what a sharded model returns must not be a view, as it is of rows
+    if isinstance(batch, Batch) and isinstance(forward, Model) and not is_sharded(forward):
+        step = row_step(batch.src.device)
+    src_layout, tgt_layout = _layout(batch, "src", step), _layout(batch, "tgt", step)
+    return forward(batch.src, src_layout, batch.tgt_in, tgt_layout, src_kept, tgt_kept)
+
+
+def _layout(batch: Batch | PackedBatch, side: Literal["src", "tgt"], row_step: int = 0) -> Layout:
+    """Return the layout of one side's sentences in the batch."""
+    if isinstance(batch, Batch):
+        return Padded(batch.src_mask if side == "src" else batch.tgt_mask, row_step)
+    if side == "src":
+        return Packed(batch.src_bounds, batch.src_positions, batch.max_len)
+    return Packed(batch.tgt_bounds, batch.tgt_positions, batch.max_len)
+
+
+def _scored(batch: Batch | PackedBatch, states: Tensor) -> tuple[Tensor, Tensor]:
+    """Return hidden states (N, D) and targets (N,) of the target tokens in the loss.
+
+    Padding never reaches the output layer."""
+    if batch.token_indices is not None:
+        return states.flatten(0, 1)[batch.token_indices], batch.tgt_out.flatten()[batch.token_indices]
+    return states[0, : batch.n_tokens], batch.tgt_out[0, : batch.n_tokens]
+
+
+def _with_classes(sums: LossSums, model: Model, batch: Batch | PackedBatch, states: Tensor) -> LossSums:
+    """Add the loss of the sequences' classes, if they have classes."""
+    if batch.labels is None:
+        return sums
+    logits = class_logits(model, batch, states)
+    nll = F.cross_entropy(logits, batch.labels, reduction="sum")
+    n_correct = (logits.argmax(1) == batch.labels).sum()
+    classes = ClassSums(nll.detach(), n_correct, len(batch.labels))
+    return replace(sums, loss=sums.loss + batch.label_weight * nll, classes=classes)
+
+
+def _kept(batch: Batch | PackedBatch, cut_rate: float) -> tuple[Tensor, Tensor]:
+    """Draw which tokens keep their embeddings, bool like `src` and `tgt_in`; the end of the source always does."""
+    src, tgt = (torch.rand(ids.shape, device=ids.device) >= cut_rate for ids in (batch.src, batch.tgt_in))
+    return src | (batch.src == EOS), tgt
+
+
 def label_smoothed_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> LossSums:
     """Return the label-smoothed cross-entropy of logits hidden (N, D) @ weight (V, D).T and targets (N,) int64.
 
@@ -103,11 +237,6 @@ def label_smoothed_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor
     so that all N rows of them never exist together.
     """
     return _sums((hidden,), weight, targets, smoothing)
-
-
-def weighted_nll(hidden: Tensor, weight: Tensor, targets: Tensor, token_weights: Tensor) -> Tensor:
-    """Return the negative log-likelihood of targets (N,), each times its weight (N,), summed; fused in the same way."""
-    return _sums((hidden,), weight, targets, 0.0, token_weights=token_weights).loss
 
 
 def plain_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
@@ -138,7 +267,6 @@ def _sums(
     targets: Tensor,
     smoothing: float,
     weights: ConsistencyWeights | None = None,
-    token_weights: Tensor | float = 1.0,
 ) -> LossSums:
     device = weight.device.type
     needs_grad = torch.is_grad_enabled() and (weight.requires_grad or any(hidden.requires_grad for hidden in passes))
@@ -146,7 +274,7 @@ def _sums(
     if step := row_step(weight.device):
         passes = tuple(pad_rows(hidden, step) for hidden in passes)
     loss, nll, kl, n_correct = _ChunkedLoss.apply(  # type: ignore[no-untyped-call]
-        weight, targets, smoothing, dtype, needs_grad, weights, token_weights, *passes
+        weight, targets, smoothing, dtype, needs_grad, weights, *passes
     )
     return LossSums(loss, nll, kl, n_correct, targets.numel())
 
@@ -162,7 +290,7 @@ class _ChunkedLoss(torch.autograd.Function):
 
     The cross-entropy has the gradient p - (1 - smoothing) * one_hot(target) - smoothing / V with respect to the logits.
     The last term is the same for every logit, so its products with weight and hidden are added once afterwards.
-    Rows of passes beyond the targets are zeros and have no part in the loss. Token weights go without smoothing.
+    Rows of passes beyond the targets are zeros and have no part in the loss.
     """
 
     @staticmethod
@@ -174,7 +302,6 @@ class _ChunkedLoss(torch.autograd.Function):
         dtype: torch.dtype | None,
         needs_grad: bool,
         weights: ConsistencyWeights | None,
-        token_weights: Tensor | float,
         *passes: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         compute, device, n = dtype or passes[0].dtype, weight.device, len(targets)
@@ -202,15 +329,13 @@ class _ChunkedLoss(torch.autograd.Function):
                     if ce_weight:
                         at = torch.arange(len(target), device=device)
                         logit_grad[at, target[:, 0]] -= ce_weight * (1 - smoothing)
-                    if isinstance(token_weights, Tensor):
-                        logit_grad[: len(target)] *= token_weights[rows, None]
                     logit_grad[len(target) :] = 0
                     grad[rows] = logit_grad @ w_grad
                     if learns_weight:
                         grad_weight += logit_grad.T @ h[rows]
             # label smoothing: the uniform part of the target distribution needs only the mean of the logits
             mean_weight = w.to(weight.dtype).mean(0)  # (D,): hidden @ mean_weight is the mean of a row's logits
-            nll = ((stats.log_z - stats.target_logit) * token_weights).sum(-1)  # (passes,)
+            nll = (stats.log_z - stats.target_logit).sum(-1)  # (passes,)
             kl, loss = stats.divergences(weights)
             for i, (ce_weight, h) in enumerate(zip(ce_weights, hidden, strict=True)):
                 if not ce_weight:
@@ -232,7 +357,7 @@ class _ChunkedLoss(torch.autograd.Function):
         grad_weight, *grad_hidden = ctx.saved_tensors
         of_passes = [(grad * grads[0]).to(ctx.hidden_dtype) for grad in grad_hidden]
         of_weight = grad_weight * grads[0] if ctx.needs_input_grad[0] else None
-        return of_weight, None, None, None, None, None, None, *of_passes
+        return of_weight, None, None, None, None, None, *of_passes
 
 
 class _RowStats:

@@ -68,9 +68,9 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opti
         {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
     ]
     groups = [group for group in groups if group["params"]]
-    betas = config.beta1, config.beta2
+    beta1, beta2 = config.betas
     is_decoupled = config.optimizer == "adamw"
-    return Adam(groups, lr=0.0, betas=betas, eps=config.eps, fused=True, decoupled_weight_decay=is_decoupled)
+    return Adam(groups, lr=0.0, betas=(beta1, beta2), eps=config.eps, fused=True, decoupled_weight_decay=is_decoupled)
 
 
 class Ema:

@@ -36,7 +36,8 @@ def save(session: Session, meter: Meter, is_extra: bool = False) -> None:
     state.is_extra = is_extra
     meter.settle()
     state.scaler = session.scaler.state_dict()
-    weights, ema, moments = session.weights(), session.averaged(), session.moments()
+    weights, moments = session.full("raw"), session.full("moments")
+    ema = None if session.ema is None else session.full("ema")
     try:
         state.log_bytes, state.log_waiting = meter.log.sync(), meter.log.waiting
     except (OSError, UnsafeFileError) as error:

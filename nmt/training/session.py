@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from nmt.config import Config
-from nmt.data.batching import Batch, Indices, PackedBatch, Packing, Pairs
+from nmt.data.batching import EpochUpdates, Packing, Pairs, Update
 from nmt.data.examples import Change
 from nmt.data.mixing import Position
-from nmt.data.updates import EpochUpdates, Update
+from nmt.data.modifiers import Modifiers
 from nmt.data.windows import Window, Windows
 from nmt.errors import NmtError, UnsafeFileError
 from nmt.layout import RunDir
@@ -28,7 +28,7 @@ from nmt.process import Stop
 from nmt.runs.checkpoint import Tensors, assign, optimizer_tensors
 from nmt.runs.info import Weights
 from nmt.runs.state import TrainState
-from nmt.training.objective import Forward, Objective
+from nmt.training.loss import Forward, Objective
 from nmt.training.optim import Ema
 from nmt.training.parallel import EXCHANGE_DTYPES, World, gather_tensors, is_sharded, replicate
 from nmt.training.validate import Validator
@@ -68,10 +68,12 @@ class Session:
     moving average."""
     ema: Ema | None = None
     """The moving average of the weights, with training.ema."""
-    modifiers: Change | None = None
-    """Changes the pairs of each update: some of them with training.modifiers, all as the objective has them."""
-    modified: Pairs | None = None
-    """The pairs of the update that is learned from, modified."""
+    modifiers: Modifiers | None = None
+    """Modifies some pairs of each update, with training.modifiers."""
+    change: Change | None = None
+    """Changes the pairs of each update: with `modifiers`, or all of them as the objective requires."""
+    changed: Pairs | None = None
+    """The pairs of the update that is learned from, changed."""
     window: Window | None = None
     """The pairs and updates that the run stands in, once they are loaded."""
     packing: Packing | None = None
@@ -100,10 +102,10 @@ class Session:
         """Load the pairs and updates of the current window; BPE-dropout segments them again."""
         if self.window is not None and self.window.position == self.position:
             return
-        self.window = self.packing = self.modified = None  # they are large, and so are the next ones
+        self.window = self.packing = self.changed = None  # they are large, and so are the next ones
         self.window = self.windows.load(self.position)
         if self.is_packed:
-            longest = 0 if self.windows.is_fixed and self.modifiers is None else self.config.longest
+            longest = 0 if self.windows.is_fixed and self.change is None else self.config.longest
             self.packing = Packing(self.window.pairs, max_len=longest)
 
     def updates(self) -> EpochUpdates:
@@ -113,19 +115,19 @@ class Session:
         left = None if n_updates is None else max(0, state.stage_step + n_updates - state.step)
         return self._window.updates[first : None if left is None else first + left]
 
-    def modify(self, update: Update) -> Update:
-        """Apply the modifiers to the pairs of an update; returns the update with its rows and tokens in these pairs.
+    def changed_update(self, update: Update) -> Update:
+        """Change the pairs of an update; returns the update with its rows and tokens in these pairs.
 
-        Every rank modifies all pairs, since the loss is divided by the target tokens of all ranks.
+        Every rank changes all pairs, since the loss is divided by the target tokens of all ranks.
         """
         if self.config.training.objective == "classification":  # the mean over its texts, not over their tokens
             return Update(update.rows, len(update.rows))
-        if self.modifiers is None:
+        if self.change is None:
             return update
-        self.modified = self.modifiers.modified(self._window.pairs, update.rows, self.state.epoch)
+        self.changed = self.change(self._window.pairs, update.rows, self.state.epoch)
         if self.packing is not None:
-            self.packing = Packing(self.modified, max_len=self.packing.max_len)
-        return Update(np.arange(len(self.modified)), self.modified.n_scored)
+            self.packing = Packing(self.changed, max_len=self.packing.max_len)
+        return Update(np.arange(len(self.changed)), self.changed.n_scored)
 
     def end_window(self) -> None:
         """Go on to the next window after its last update, or to the next stage, even within a window."""
@@ -140,8 +142,13 @@ class Session:
 
     @property
     def pairs(self) -> Pairs:
-        """The pairs that an update's rows index: those of the window, or the modified ones."""
-        return self._window.pairs if self.modified is None else self.modified
+        """The pairs that an update's rows index: those of the window, or the changed ones."""
+        return self._window.pairs if self.changed is None else self.changed
+
+    @property
+    def batches(self) -> Pairs | Packing:
+        """The pairs, as micro-batches are gathered from them."""
+        return self.packing or self.pairs
 
     @property
     def n_epoch_updates(self) -> int:
@@ -162,16 +169,6 @@ class Session:
     def _window(self) -> Window:
         assert self.window is not None, "loaded at the start"
         return self.window
-
-    def split(self, rows: Indices, max_tokens: int) -> list[Indices]:
-        """Split rows of the corpus into micro-batches of at most `max_tokens`, see `training.max_tokens`."""
-        if self.packing is None and self.modified is not None:  # text in capitals has several times the pieces
-            return list(self.modified.lengths.split_by_length(rows, max_tokens))
-        return list((self.packing or self.pairs.lengths).split(rows, max_tokens))
-
-    def batch(self, rows: Indices) -> Batch | PackedBatch:
-        """Gather a micro-batch, and move it to the device."""
-        return (self.packing or self.pairs).batch(rows).to(self.device)
 
     @property
     def is_sharded(self) -> bool:
@@ -210,25 +207,19 @@ class Session:
                     raise NmtError(f"{self.run.path}: {OUT_OF_MEMORY_IN_EXCHANGE}") from error
                 raise
 
-    def weights(self) -> Tensors:
-        """Return, on rank 0, the full weights to save and validate, by name."""
-        return self._request("raw")
-
-    def averaged(self) -> Tensors | None:
-        """Return, on rank 0, the full moving average of the weights by name, None if there is none."""
-        return None if self.ema is None else self._request("ema")
-
-    def moments(self) -> Tensors:
-        """Return, on rank 0, the full state of the optimizer, under the names of its parameters."""
-        return self._request("moments")
-
     def to_validate(self, kind: Weights) -> Model:
         """Return, on rank 0, the full model with its current weights, raw or ema."""
         if kind == "raw" and not self.is_sharded:
             return self.model
         assert self.copy is not None, "made at the start where it is needed"
-        assign(self.copy, self._request(kind), "the model")
+        assign(self.copy, self.full(kind), "the model")
         return self.copy
+
+    def full(self, kind: str) -> Tensors:
+        """Return, on rank 0, what `gather` gathers there, by name, while the other ranks serve the request."""
+        if self.is_sharded:
+            self.world.request(kind)
+        return self.gather(kind)
 
     def gather(self, kind: str) -> Tensors:
         """Gather the weights (raw), their moving average (ema) or the optimizer's moments onto rank 0; a collective."""
@@ -241,11 +232,6 @@ class Session:
             tensors = dict(self.model.named_parameters())
         return gather_tensors(tensors, self.world)
 
-    def _request(self, kind: str) -> Tensors:
-        if self.is_sharded:
-            self.world.request(kind)
-        return self.gather(kind)
-
 
 def position_of(state: TrainState) -> Position:
     """Return the position of a run in its data."""
@@ -253,15 +239,16 @@ def position_of(state: TrainState) -> Position:
 
 
 THREADED = ("cuda",)
-"""Devices whose training does not need the cores that the thread takes."""
+"""Devices whose training goes on while a checkpoint is written; on a CPU it would compete for the cores."""
 
 
 class Saver:
-    """Writes one checkpoint at a time, and records the last complete one."""
+    """Writes one checkpoint at a time, in a thread, and records the last complete one."""
 
     def __init__(self, device: torch.device) -> None:
         """device: the model's."""
-        self._executor = ThreadPoolExecutor(1, "nmt saves") if device.type in THREADED else None
+        self._executor = ThreadPoolExecutor(1, "nmt saves")
+        self.is_threaded = device.type in THREADED
         self._saved_step = 0
         self._writing: tuple[int, Future[None]] | None = None
 
@@ -278,23 +265,16 @@ class Saver:
 
     def copied(self, tensors: Tensors) -> Tensors:
         """Return a copy in host memory, which a thread can write while training changes the tensors."""
-        if self._executor is None:
+        if not self.is_threaded:
             return tensors
         return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
 
     def write(self, step: int, write: Callable[[], None]) -> None:
         """Begin to write the checkpoint of a step, after `outcome` has reported the previous one."""
         assert self._writing is None, "one at a time"
-        if self._executor is not None:
-            self._writing = step, self._executor.submit(write)
-            return
-        future: Future[None] = Future()
-        try:
-            write()
-            future.set_result(None)
-        except (OSError, UnsafeFileError) as error:
-            future.set_exception(error)
-        self._writing = step, future
+        self._writing = step, self._executor.submit(write)
+        if not self.is_threaded:
+            wait([self._writing[1]])
 
     def outcome(self, must_wait: bool) -> tuple[int, OSError | UnsafeFileError | None] | None:
         """Return step and error of a checkpoint whose writing has ended, once; None if there is nothing new.
@@ -313,8 +293,7 @@ class Saver:
 
     def close(self) -> None:
         """Wait until the checkpoint is written."""
-        if self._executor is not None:
-            self._executor.shutdown()
+        self._executor.shutdown()
 
 
 @dataclass(frozen=True)

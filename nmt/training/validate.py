@@ -14,15 +14,14 @@ from nmt.config import Config
 from nmt.console import Progress
 from nmt.data.batching import Indices, even_batches, unpadded
 from nmt.data.corpus import Corpus, lines_of
-from nmt.data.examples import learned_pairs, objective_change
+from nmt.data.examples import change_of, learned_pairs
 from nmt.evaluate.metrics import class_scores, corpus_score
 from nmt.model.masks import Padded
 from nmt.model.precision import autocast
 from nmt.model.stacks import DecodingModel
 from nmt.model.transformer import Model, Transformer
 from nmt.text.tokenizer import MASK, Tokenizer
-from nmt.training.loss import LossSums
-from nmt.training.objective import class_logits, cross_entropy
+from nmt.training.loss import LossSums, class_logits, cross_entropy
 from nmt.translate.searcher import NativeSearcher
 from nmt.translate.sentences import longest_translation
 from nmt.translate.translator import Translator
@@ -69,8 +68,8 @@ class Validator:
         self.device, self.precision, self.max_tokens = device, precision, max_tokens
         split = corpus.split("valid")
         self.pairs = learned_pairs(one_direction(config), lambda language: lines_of(split, language))
-        if change := objective_change(config, corpus.tokenizers, VALIDATION_SEED):
-            self.pairs = change.modified(self.pairs, np.arange(len(self.pairs)), epoch=0)
+        if change := change_of(config, corpus.tokenizers, VALIDATION_SEED):
+            self.pairs = change(self.pairs, np.arange(len(self.pairs)), 0)
 
     def validate(self, model: Model, poll: Callable[[], None] = lambda: None) -> Validation:
         """Return loss and scores of `model`, which is in training mode again afterwards.
@@ -138,8 +137,7 @@ class TextValidator(Validator):
         else:
             self.src_lines, self.references = split.text(src), split.text(tgt)
         # a line of medium length, whose attention is plotted
-        order = sorted(range(len(self.pairs)), key=lambda i: (abs(self.pairs.lengths.tgt[i] - 12), i))
-        self.shown = order[0]
+        self.shown = int(np.abs(self.pairs.lengths.tgt[:] - 12).argmin())
 
     def _scored(self, model: Model, poll: Callable[[], None]) -> tuple[dict[str, float], Sequence[str]]:
         assert isinstance(model, DecodingModel), "others write no text"

@@ -20,7 +20,7 @@ from nmt.model.device import pick_device
 from nmt.model.precision import autocast
 from nmt.runs.model import Saved, choose_precision, open_saved
 from nmt.text.tokenizer import is_blank
-from nmt.training.objective import class_logits
+from nmt.training.loss import class_logits
 from nmt.translate.files import MAX_NUMBERS, input_windows, progress_between
 from nmt.translate.sentences import MAX_PIECES_FACTOR
 
@@ -72,7 +72,7 @@ class Classifier:
         if not encoded:
             return found
         lines = Lines.of([np.array(ids, np.int64) for ids in encoded])
-        pairs = Pairs.of_sides(lines, lines)
+        pairs = Pairs(lines, lines)
         for rows in even_batches(pairs.lengths, MAX_TOKENS):
             batch = pairs.batch(rows).to(self._device)
             with autocast(self.precision, self._device):

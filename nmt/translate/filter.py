@@ -211,12 +211,12 @@ class PairClassifier:
         if not sequences:
             return []
         side = Lines.of(sequences)
-        pairs, values = Pairs.of_sides(side, side), torch.zeros(len(sequences))
+        pairs, values = Pairs(side, side), torch.zeros(len(sequences))
         for rows in even_batches(pairs.lengths, self.config.search.batch_size(self.device.type).tokens):
             batch = pairs.batch(rows).to(self.device)
             with autocast(self.precision, self.device):
                 logits = self._logits(batch).float()
-            values[batch.index] = (logits[:, 1] - logits[:, 0]).cpu()
+            values[rows] = (logits[:, 1] - logits[:, 0]).cpu()
         if not values.isfinite().all():
             raise CheckpointError(
                 "the classifier's numbers are not finite: the checkpoint is damaged, its training diverged, or values "

@@ -145,7 +145,7 @@ class Translator:
     def check(self, search: SearchConfig, n_best: int, has_terms: bool = False) -> None:
         """Raise ConfigError if the settings are incompatible, or not supported by the searcher."""
         check_search(search, n_best)
-        if search.inline_terms and not self.config.training.modifiers.terms:
+        if search.inline_terms and "terms" not in self.config.training.modifiers:
             raise ConfigError([NOT_INLINE])
         self.searcher.check(search, has_terms, self.config.data.tgt)
 

@@ -21,7 +21,7 @@ from pydantic_core import PydanticUndefined
 from typer.main import get_command
 
 from nmt.cli import app
-from nmt.config import Config, ModifiersConfig, Stage
+from nmt.config import Config, Stage
 from nmt.config.clean import CleanConfig, CorpusClean
 from nmt.config.section import Section
 from nmt.config.source import Columns, Files, Hub, Opus, Paths, Source, TrainSource
@@ -99,8 +99,6 @@ def settings_page() -> str:
             own = [name for name in CorpusClean.model_fields if name not in CleanConfig.model_fields]
             lines += [text, "", *_settings(CorpusClean, "clean", own)]
         if name == "training":
-            lines += ["### Modifiers", "", _escaped(_joined(ModifiersConfig.__doc__)), ""]
-            lines += _settings(ModifiersConfig, "training.modifiers")
             for objective, section in OBJECTIVE_SECTIONS.items():
                 lines += [f"### {objective.capitalize()}", "", _joined(section.__doc__), ""]
                 lines += _settings(section, f"training.{objective}")
@@ -143,7 +141,6 @@ _KINDS = ("Files", "Path", "Opus", "Hub")
 _SECTIONS = {
     **{name.format(kind): "[a source](#a-source)" for name in ("Train{}", "{}Source") for kind in _KINDS},
     "Stage": "[a stage](#a-stage)",
-    "ModifiersConfig": "[modifiers](#modifiers)",
     **{section.__name__: f"[{name}](#{name})" for name, section in OBJECTIVE_SECTIONS.items()},
 }
 

@@ -71,7 +71,7 @@ for arm in "${arms[@]}"; do
   if [ "$arm" = filtered ]; then
     prepare trusted
     updates=${CLASSIFIER_UPDATES:-800}
-    run trusted --set model.kind=encoder --set model.encoder_layers=3 --set model.segments=true \
+    run trusted --set model.kind=encoder --set model.encoder_layers=3 \
       --set training.objective=masked --set training.masked.pair_task=true \
       --set "training.masked.pair_negatives=[shuffled, cut, copied]" --set model.embedding_dropout=0 \
       --set model.residual_dropout=0 --set training.label_smoothing=0 --set training.update_tokens=4096 \

@@ -8,7 +8,6 @@
 #   alone   1,000 of translation by a decoder alone, with as many parameters (docs/pretraining.md)
 #   pairs   500 of denoising both sides of the pairs, then 1,000 of translation
 #   mono    500 of denoising the pairs and the monolingual text, then 1,000 of translation
-#   span    as mono, but each line has one masked span, which alone is learned (training.denoising.noise: span)
 #   masked  1,400 of masked language modelling of both languages, then 1,000 of translation with that encoder
 #   causal  1,100 of a language model of the target language, then 1,000 of translation with that decoder
 #   back    500 of translation en-de, then 850 of the pairs, twice, and the English text with its translations
@@ -19,7 +18,7 @@ set -euo pipefail
 root=$(realpath "$1") seed=$2
 shift 2
 for arm in "$@"; do
-  case $arm in none | alone | pairs | mono | span | masked | causal | back | both) ;; *) echo "$0: no such arm: $arm" >&2; exit 2 ;; esac
+  case $arm in none | alone | pairs | mono | masked | causal | back | both) ;; *) echo "$0: no such arm: $arm" >&2; exit 2 ;; esac
 done
 export OMP_NUM_THREADS=1
 text=data/pretraining/text
@@ -85,10 +84,6 @@ for arm in "$@"; do
       if [ "$arm" = pairs ]; then data=$with-pairs; fi
       learn "denoising-$arm" denoising translation 500
       run "$arm" --init-from "$runs/denoising-$arm-$seed" --set training.max_steps=1000
-      ;;
-    span)
-      learn denoising-span denoising translation 500 --set training.denoising.noise=span
-      run span --init-from "$runs/denoising-span-$seed" --set training.max_steps=1000
       ;;
     masked)
       learn encoder masked encoder 1400

@@ -14,8 +14,8 @@ from torch import Tensor
 from nmt.data.batching import Packing
 from nmt.model.precision import Halves, autocast
 from nmt.model.transformer import Transformer
-from nmt.training import objective as objective_module
-from nmt.training.objective import objective
+from nmt.training import loss as objective_module
+from nmt.training.loss import objective
 from scripts.gpu.setting import PLAIN, RDROP, SIMCUT, Check, Found
 
 LIMITS = {"float32": (1e-4, 1e-3), "bf16": (5e-3, 5e-2), "fp16": (5e-3, 5e-2)}

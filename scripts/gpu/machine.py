@@ -155,10 +155,10 @@ OTHER_OBJECTIVES = (
         for name, settings in {
             "denoising": ("training.objective=denoising",),
             "masked": MASKED,
-            "masked with pair task": (*MASKED, "training.masked.pair_task=true", "model.segments=true"),
+            "masked with pair task": (*MASKED, "training.masked.pair_task=true"),
             "causal": ("training.objective=causal", "model.kind=decoder"),
             "classification": (*CLASSES, "model.kind=encoder"),
-            "causal classification": (*CLASSES, "model.kind=decoder", "training.classification.lm_weight=0.5"),
+            "causal classification": (*CLASSES, "model.kind=decoder"),
         }.items()
         for layout in ("padded", "packed")
     ),

@@ -14,11 +14,10 @@ import torch
 from nmt.config import Config
 from nmt.config.data import LABEL
 from nmt.config.load import load_config
-from nmt.data.batching import STEP, Packing, Pairs
+from nmt.data.batching import STEP, EpochUpdates, Packing, Pairs, epoch_updates
 from nmt.data.corpus import Split, lines_of
-from nmt.data.examples import learned_pairs, objective_change
+from nmt.data.examples import change_of, learned_pairs
 from nmt.data.mixing import Position
-from nmt.data.updates import BatchPlan, EpochUpdates, epoch_updates
 from nmt.data.windows import Window, Windows
 from nmt.errors import NmtError
 from nmt.layout import RunDir
@@ -29,12 +28,12 @@ from nmt.model.stacks import make_model
 from nmt.model.transformer import Model
 from nmt.process import Stop
 from nmt.runs.state import TrainState
-from nmt.text.tokenizer import N_SPECIAL, SEPARATOR, Tokenizers
+from nmt.text.tokenizer import N_SPECIAL, Tokenizers
 from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.parallel import World
 from nmt.training.session import Session
-from nmt.training.setup import compiled as compiling
-from nmt.training.setup.compiled import compiled
+from nmt.training.setup import choices as compiling
+from nmt.training.setup.choices import compiled
 from nmt.training.setup.init_from import freeze
 from nmt.training.validate import Validator
 
@@ -146,7 +145,7 @@ class Check:
             compiling.BACKEND = "aot_eager"  # it traces, and makes no machine code
         self.precision = pick_precision("auto", self.device) if self.is_gpu else "float32"
         self._split = cast(Split, Synthetic(self.sizes.n_pairs, self.sizes.vocabulary))
-        self.pairs = Pairs(self._split, "src", "tgt")
+        self.pairs = Pairs(lines_of(self._split, "src"), lines_of(self._split, "tgt"))
 
     def wait(self) -> None:
         """Synchronize with the device."""
@@ -160,7 +159,7 @@ class Check:
 
     def updates(self, update_tokens: int, pairs: Pairs | None = None) -> EpochUpdates:
         """The updates of an epoch of some pairs, by default of those for translation."""
-        return epoch_updates((pairs or self.pairs).lengths, BatchPlan(update_tokens, 1), 0)
+        return epoch_updates((pairs or self.pairs).lengths, update_tokens, 1, 0)
 
     def learned(self, config: Config) -> Pairs:
         """The pairs that a configuration learns from, before they are modified for an update."""
@@ -177,7 +176,7 @@ class Check:
         config, precision = self.config(*mode.settings), mode.precision or self.precision
         torch.manual_seed(1)
         sizes = {**dict.fromkeys(config.data.languages, self.sizes.vocabulary), LABEL: N_LABELS}
-        model = make_model(config, sizes, SEPARATOR).to(self.device)
+        model = make_model(config, sizes).to(self.device)
         freeze(model, mode.freeze)
         pairs, pieces = self.learned(config), SyntheticPieces(self.sizes.vocabulary)
         tokenizers = cast(Tokenizers, dict.fromkeys(config.data.languages, pieces))
@@ -202,7 +201,7 @@ class Check:
             packing=packing if mode.layout == "packed" else None,
             forward=compiled(runs, mode.graphs, mode.settings == SIMCUT) if mode.is_compiled else None,
             halves=halves,
-            modifiers=objective_change(config, tokenizers, seed=1),
+            change=change_of(config, tokenizers, seed=1),
         )
 
 

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 
 from nmt.config import SearchConfig
-from nmt.data.batching import Indices, sent
-from nmt.data.updates import EpochUpdates
+from nmt.data.batching import EpochUpdates, Indices, sent
 from nmt.model.inference import InferenceModel
 from nmt.model.transformer import Model, Transformer
 from nmt.search.rules import Rules

@@ -14,7 +14,7 @@ from unittest import mock
 
 from nmt.config import Config
 from nmt.config.load import load_config
-from nmt.data.updates import Update
+from nmt.data.batching import Update
 from nmt.errors import StoppedError
 from nmt.evaluate.run import choose_split, corpus_of, evaluate_run
 from nmt.layout import RunDir

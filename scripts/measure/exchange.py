@@ -27,13 +27,13 @@ import torch
 
 from nmt.config import Config
 from nmt.config.load import check_config
-from nmt.data.batching import Pairs
-from nmt.data.updates import BatchPlan, epoch_updates
+from nmt.data.batching import Pairs, epoch_updates
+from nmt.data.corpus import lines_of
 from nmt.model.device import pick_device
 from nmt.model.precision import pick_precision
 from nmt.process import set_up
 from nmt.training.loop import train_step
-from nmt.training.objective import Objective
+from nmt.training.loss import Objective
 from nmt.training.parallel import EXCHANGE_DTYPES, World, joined, replicate
 from scripts.measure.step_cost import PAIRS, Lines, make_session
 
@@ -57,8 +57,8 @@ def settings(update_tokens: int) -> Config:
 
 def work(options: argparse.Namespace) -> None:
     """Make the updates of one rank; rank 0 prints the tables."""
-    pairs, config = Pairs(Lines(), "de", "en"), settings(options.update_tokens)
-    updates = epoch_updates(pairs.lengths, BatchPlan(options.update_tokens, seed=1, pool_pairs=PAIRS), epoch=0)
+    pairs, config = Pairs(lines_of(Lines(), "de"), lines_of(Lines(), "en")), settings(options.update_tokens)
+    updates = epoch_updates(pairs.lengths, options.update_tokens, seed=1, epoch=0, pool_pairs=PAIRS)
     with joined() as world:
         session = make_session(config, pairs, updates, options.precision, world, VOCABULARY)
         objective = Objective(session.model, config.training)

@@ -270,7 +270,7 @@ def print_route(root: Path, folder: Path) -> None:
     settings = _first("nmt.config.load:load_config", "nmt.config_file:load_config")(folder / "config.yaml")
     with Route(root / "nmt", MARK) as text:
         _first("nmt.prepare.prepare:prepare", "nmt.prepare:prepare")(settings, folder / "data", echo=lambda _: None)
-    loop, module = import_module("nmt.training.loop"), import_module("nmt.training.objective")
+    loop, module = import_module("nmt.training.loop"), import_module("nmt.training.loss")
     import numpy as np
 
     class LossIsThere(BaseException):

@@ -51,8 +51,8 @@ def main() -> int:
     terms = {noun.lemma: noun.en for noun in NOUNS}
     file = options.out / "glossary.tsv"
     file.write_text("".join(f"{source}\t{target}\n" for source, target in terms.items()), encoding="utf-8")
-    arms = {"plain": {}, "modified": {**RATES, "glossary": str(file)}}
-    plain, modified = (trained(options.out / name, options.steps, rates) for name, rates in arms.items())
+    arms: dict[str, dict[str, object]] = {"plain": {}, "modified": {"modifiers": RATES, "glossary": str(file)}}
+    plain, modified = (trained(options.out / name, options.steps, changes) for name, changes in arms.items())
     src, refs = (list(read_lines(TEST / f"test.{language}"))[: options.lines] for language in ("de", "en"))
     pairs = list(zip(src, refs, strict=True))
     compare_forms(plain, modified, pairs)
@@ -60,12 +60,12 @@ def main() -> int:
     return 0
 
 
-def trained(run: Path, steps: int, rates: Mapping[str, object]) -> Translator:
+def trained(run: Path, steps: int, changes: Mapping[str, object]) -> Translator:
     """Load the model of a run, after training it if there is none."""
     settings = {"training.max_steps": steps, "training.warmup_steps": steps // 6, "training.average_last": 1}
     if not (run / "selected.json").exists():
         api.prepare("sample.yaml")
-        api.train("sample.yaml", {**settings, **{f"training.modifiers.{k}": v for k, v in rates.items()}}, run=run)
+        api.train("sample.yaml", {**settings, **{f"training.{k}": v for k, v in changes.items()}}, run=run)
     return Translator.load(run)
 
 

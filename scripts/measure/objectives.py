@@ -71,7 +71,7 @@ def measured(session: Session, updates: Iterator[Any], n: int) -> Cost:
         n_tokens = train_step(session, update).n_tokens
         if session.config.model.kind != "translation":  # one stack reads the sequences that are learned
             lengths = session.pairs.lengths.tgt
-            n_tokens = int(lengths.sum() if session.modified is not None else lengths[update.rows].sum())
+            n_tokens = int(lengths.sum() if session.changed is not None else lengths[update.rows].sum())
         tokens += n_tokens
     return Cost(time.process_time() - start_time, tokens, n)
 

@@ -32,10 +32,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.config import Config
 from nmt.config.load import check_config
-from nmt.data.batching import Pairs
-from nmt.data.corpus import Split
+from nmt.data.batching import EpochUpdates, Pairs, Update, epoch_updates
+from nmt.data.corpus import Split, lines_of
 from nmt.data.mixing import Position
-from nmt.data.updates import BatchPlan, EpochUpdates, Update, epoch_updates
 from nmt.data.windows import Window, Windows
 from nmt.layout import DataDir, RunDir
 from nmt.model.device import device_name, pick_device
@@ -144,7 +143,7 @@ def make_session(
 @cache  # one point is in both panels
 def measure(pairs: Pairs, precision: str, width: int, update_tokens: int, repeat: int, seconds: float) -> Point:
     """Time the steps of a point: `repeat` times, and again until `seconds` have passed or it is ten times as often."""
-    planned = epoch_updates(pairs.lengths, BatchPlan(update_tokens, seed=1, pool_pairs=PAIRS), epoch=0)[:UPDATES]
+    planned = epoch_updates(pairs.lengths, update_tokens, seed=1, epoch=0, pool_pairs=PAIRS)[:UPDATES]
     session, updates = make_session(settings(width, update_tokens), pairs, planned, precision), list(planned)
     with FlopCounterMode(display=False) as counter:
         go_through(session, updates)
@@ -238,7 +237,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=15.0, help="for each point, if that is more often")
     options = parser.parse_args()
     device = pick_device("auto")
-    best, pairs = pick_precision("auto", device), Pairs(Lines(), "de", "en")
+    best, pairs = pick_precision("auto", device), Pairs(lines_of(Lines(), "de"), lines_of(Lines(), "en"))
 
     def points(precision: str, sizes: Sequence[tuple[int, int]]) -> list[Point]:
         found = []

@@ -26,15 +26,15 @@ def serve(data: Path | None, precision: str) -> None:
     from nmt.process import set_up
 
     set_up()
-    from nmt.data.batching import Pairs
-    from nmt.data.corpus import Corpus
-    from nmt.data.updates import BatchPlan, epoch_updates
+    from nmt.data.batching import Pairs, epoch_updates
+    from nmt.data.corpus import Corpus, lines_of
     from nmt.layout import DataDir
     from nmt.training.loop import train_step
     from scripts.measure.step_cost import UPDATE_TOKENS, WIDTH, Lines, make_session, settings
 
-    pairs = Pairs(Lines() if data is None else Corpus.open(DataDir(data)).split("train"), "de", "en")
-    updates = epoch_updates(pairs.lengths, BatchPlan(UPDATE_TOKENS, seed=1, pool_pairs=len(pairs)), epoch=0)
+    split = Lines() if data is None else Corpus.open(DataDir(data)).split("train")
+    pairs = Pairs(lines_of(split, "de"), lines_of(split, "en"))
+    updates = epoch_updates(pairs.lengths, UPDATE_TOKENS, seed=1, epoch=0, pool_pairs=len(pairs))
     session = make_session(settings(WIDTH, UPDATE_TOKENS), pairs, updates, precision)
     for number, _ in enumerate(sys.stdin):
         update = updates[number % len(updates)]

@@ -10,6 +10,7 @@ import torch
 
 from models import VOCAB
 from nmt.data.batching import Pairs
+from nmt.data.corpus import lines_of
 from nmt.model import attention
 
 SRC, TGT = [6, 0, 3, 9, 1, 0], [4, 5, 0, 8, 2, 0]  # without </s>: sentences of one token are among them
@@ -21,7 +22,7 @@ def pairs_of(src: list[int], tgt: list[int]) -> Pairs:
     ids = {side: np.random.default_rng(0).integers(20, VOCAB, int(n.sum())) for side, n in n_ids.items()}
     ends = {side: np.cumsum(n) for side, n in n_ids.items()}
     split = SimpleNamespace(lengths=n_ids.__getitem__, ids=ids.__getitem__, ends=ends.__getitem__)
-    return Pairs(split, "x", "y")  # type: ignore[arg-type]
+    return Pairs(lines_of(split, "x"), lines_of(split, "y"))  # type: ignore[arg-type]
 
 
 def kernel_calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:

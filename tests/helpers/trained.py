@@ -11,7 +11,7 @@ import pytest
 
 from kept_run import Died, die_before, differences, kept
 from nmt.config import Config
-from nmt.data.updates import BatchPlan, epoch_updates
+from nmt.data.batching import epoch_updates
 from nmt.layout import RunDir
 from nmt.model.transformer import Model
 from nmt.training.loop import fit
@@ -47,8 +47,7 @@ def session_of(tiny_data: Path, text: Path, run: Path, **training: object) -> Se
 
 def first_update(session: Session):
     settings = session.config.training
-    plan = BatchPlan(settings.update_tokens, settings.seed)
-    return epoch_updates(session.pairs.lengths, plan, 0)[0]
+    return epoch_updates(session.pairs.lengths, settings.update_tokens, settings.seed, 0)[0]
 
 
 def train_with_deaths(config: Config, data: Path, run: Path, monkeypatch: pytest.MonkeyPatch, steps: list[int]) -> None:

@@ -11,7 +11,7 @@ import torch
 from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.data import mixing
-from nmt.data.updates import Update
+from nmt.data.batching import Update
 from nmt.errors import CheckpointError, ConfigError, DataError, StoppedError
 from nmt.layout import RunDir
 from nmt.prepare.pipeline.work import Sizes

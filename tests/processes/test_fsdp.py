@@ -14,12 +14,12 @@ import torch.distributed as dist
 from labelled import TEST, TRAIN, VALID, labelled_config, write_reviews
 from nmt.config import Config
 from nmt.config.load import load_config
-from nmt.data.updates import BatchPlan, Update, epoch_updates
+from nmt.data.batching import Update, epoch_updates
 from nmt.errors import ConfigError, NmtError
 from nmt.layout import RunDir
 from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_ema, load_optimizer, load_weights, optimizer_tensors, saved_steps
-from nmt.training import objective as objectives
+from nmt.training import loss as objectives
 from nmt.training.loop import accumulate_gradients, fit, forward_backward, train_step
 from nmt.training.optim import make_optimizer
 from nmt.training.parallel import World, full_tensor, shard
@@ -43,8 +43,7 @@ def settings(folder: Path, **training: object) -> Config:
 
 
 def first_update(session: Session) -> Update:
-    plan = BatchPlan(300, 1)
-    return epoch_updates(session.pairs.lengths, plan, epoch=0)[0]
+    return epoch_updates(session.pairs.lengths, 300, 1, epoch=0)[0]
 
 
 def learn(world: World, folder: Path, parallel: str) -> None:
@@ -169,7 +168,7 @@ def test_sharded_ema_and_simcut_equal_unsharded(several, tmp_path):
 
 def classify(world: World, folder: Path, run: Path) -> None:
     """Train a classifier, whose output layer is not tied and thus frozen."""
-    model = {**NO_DROPOUT, **SMALL, "kind": "encoder", "tie_embeddings": "none", "head_dropout": 0.0}
+    model = {**NO_DROPOUT, **SMALL, "kind": "encoder", "tie_embeddings": "none"}
     config = labelled_config(folder, data={"max_pieces": 100}, model=model, training=CLASSES)
     if not (folder / "data").exists():
         prepare(config, folder / "data", echo=lambda _: None)
@@ -253,18 +252,18 @@ def test_model_sharded_over_one_process_equals_unsharded(tiny_data, tmp_path):
 def test_nonfinite_loss_changes_nothing_when_sharded(tiny_data, tmp_path, monkeypatch):
     session = divided(settings(tiny_data.parent), tiny_data, tmp_path / "run")
     train_step(session, first_update(session))
-    before, moments, real = session.weights(), session.moments(), objectives.objective
+    before, moments, real = session.full("raw"), session.full("moments"), objectives.objective
 
     def spoilt(*arguments: object) -> object:
         sums = real(*arguments)
         sums.loss.data.fill_(float("nan"))
         return sums
 
-    monkeypatch.setattr("nmt.training.objective.objective", spoilt)
+    monkeypatch.setattr("nmt.training.loss.objective", spoilt)
     train_step(session, first_update(session))
     assert session.state.step == 2
-    assert all(torch.equal(before[name], tensor) for name, tensor in session.weights().items())
-    assert all(torch.equal(moments[name], tensor) for name, tensor in session.moments().items())
+    assert all(torch.equal(before[name], tensor) for name, tensor in session.full("raw").items())
+    assert all(torch.equal(moments[name], tensor) for name, tensor in session.full("moments").items())
 
 
 @pytest.mark.usefixtures("group")
@@ -274,7 +273,7 @@ def test_out_of_memory_ends_sharded_run(tiny_data, tmp_path, monkeypatch):
     def failing(*_: object) -> object:
         raise MemoryError
 
-    monkeypatch.setattr("nmt.training.objective.objective", failing)
+    monkeypatch.setattr("nmt.training.loss.objective", failing)
     told = "not enough memory in a pass that exchanges gradients, which is not repeated; lower"
     with pytest.raises(NmtError, match=told):
         accumulate_gradients(session, first_update(session))

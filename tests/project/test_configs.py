@@ -30,7 +30,7 @@ def test_the_shipped_configs() -> None:
     assert CONFIGS == ["base-best.yaml", "base.yaml", "imdb.yaml", "iwslt14.yaml", "multi30k.yaml", "sample.yaml"]
     base = load_config(ROOT / "configs" / "base.yaml")
     assert (base.training.optimizer, base.training.schedule) == ("adam", "noam")
-    assert (base.training.beta1, base.training.beta2, base.training.eps) == (0.9, 0.98, 1e-9)
+    assert (base.training.betas, base.training.eps) == ([0.9, 0.98], 1e-9)
     best = load_config(ROOT / "configs" / "base-best.yaml")
     assert (best.data, best.tokenizer) == (base.data, base.tokenizer)  # one data directory serves both
     for name in ("base-best.yaml", "iwslt14.yaml", "multi30k.yaml"):  # what won is what one gets

@@ -19,10 +19,9 @@ from nmt.layout import RunDir
 from nmt.model import dropout
 from nmt.runs.info import read_info
 from nmt.training.loop import fit
-from nmt.training.loss import LossSums
-from nmt.training.objective import cross_entropy, objective
-from nmt.training.setup import compiled as module
-from nmt.training.setup.compiled import compiled, pick_compile, pick_layout
+from nmt.training.loss import LossSums, cross_entropy, objective
+from nmt.training.setup import choices as module
+from nmt.training.setup.choices import compiled, pick_compile, pick_layout
 from packed import SRC, TGT, pairs_of
 from tiny_corpus import tiny_settings
 from trained import records
@@ -72,7 +71,7 @@ def test_one_compilation_for_batches_of_all_sizes_whose_dropout_draws_by_the_see
     # compiled code uses PyTorch's dropout; so does what it is compared with
     monkeypatch.setattr(dropout._BytewiseDropout, "apply", lambda x, n: functional.dropout(x, n / 256))
     # rows that are filled up, as some CPUs have them, draw other numbers
-    monkeypatch.setattr("nmt.training.objective.row_step", lambda _: 0)
+    monkeypatch.setattr("nmt.training.loss.row_step", lambda _: 0)
     model = tiny_model(**SHALLOW, residual_dropout=0.25)
     forward = compiled(model)
     with torch._dynamo.config.patch(error_on_recompile=True):
@@ -197,15 +196,15 @@ def test_one_graph_for_all_sizes_before_and_after_simcut_begins(is_packed, monke
     model = tiny_model(encoder_layers=1, decoder_layers=1).eval()
     forward, settings = (
         compiled(model, cuts=True),
-        TrainingConfig(consistency="simcut", consistency_start=1, cut_rate=0.3),
+        TrainingConfig(consistency="simcut", cut_rate=0.3),
     )
     for rows in BATCHES:
         batch = (Packing(pairs, 16) if is_packed else pairs).batch(np.array(rows))
-        for step in (0, 1):
+        for how in (TrainingConfig(), settings):
             losses = []
             for way in (forward, None):
                 torch.manual_seed(1)
-                losses.append(objective(model, batch, settings, way, step).loss)
+                losses.append(objective(model, batch, how, way).loss)
             torch.testing.assert_close(*losses)
     assert n_compiled == 1
 
@@ -228,7 +227,7 @@ def settings_of_two_passes(**changes: Any) -> TrainingConfig:
 @pytest.mark.parametrize("kind", ["none", "rdrop", "simcut"])
 def test_the_compiled_model_serves_both_passes(kind, monkeypatch):
     """By PyTorch's compiler without a C++ compiler behind it, which would take a minute."""
-    monkeypatch.setattr("nmt.training.setup.compiled.BACKEND", "eager")
+    monkeypatch.setattr("nmt.training.setup.choices.BACKEND", "eager")
     model, how = (
         tiny_model(encoder_layers=1, decoder_layers=1),
         settings_of_two_passes(consistency=kind, cut_rate=0.3),

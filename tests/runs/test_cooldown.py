@@ -146,11 +146,6 @@ WARM_UP = "the end of the warm-up (training.warmup_steps = 4000)"
         ({"schedule": "linear", "max_steps": 10_000}, 100, [
             WARM_UP, "the end of the linear schedule (training.max_steps = 10000)",
         ]),
-        ({"consistency": "rdrop", "consistency_start": 5000}, 5000, [
-            "the start of rdrop (training.consistency_start = 5000)",
-        ]),
-        ({"consistency": "rdrop", "consistency_start": 5000}, 5001, []),
-        ({"consistency": "rdrop", "consistency_start": 5000, "consistency_weight": 0}, 5000, []),
     ],
 )  # fmt: skip
 def test_cut_short_names_what_is_not_reached(changes: dict[str, Any], last: int, found: list[str]) -> None:

@@ -62,9 +62,9 @@ def test_the_loss_is_of_the_target_alone(data: Path, tmp_path: Path) -> None:
     session = start(decoder(data), data, tmp_path / "run", resume=False)
     assert isinstance(session.model, DecoderModel) and session.model.sees_source
     update = session.updates()[0]
-    modified = session.modify(update)
+    modified = session.changed_update(update)
     assert modified.n_tokens == update.n_tokens, "the tokens of the targets"
-    batch = session.batch(modified.rows)
+    batch = session.batches.batch(modified.rows)
     assert batch.n_tokens == update.n_tokens < int((batch.tgt_out != 0).sum())
 
 

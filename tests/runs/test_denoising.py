@@ -17,7 +17,6 @@ from nmt.errors import DataError
 from nmt.layout import RunDir
 from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_weights
-from nmt.runs.listing import summarise
 from nmt.training.loop import fit
 from nmt.training.setup.start import start
 from tiny_corpus import tiny_settings
@@ -34,13 +33,6 @@ def denoising(data: Path, **training: Any) -> Config:
 def pretrained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("denoising") / "run"
     fit(denoising(data), data, run)
-    return run
-
-
-@pytest.fixture(scope="module")
-def one_span(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = tmp_path_factory.mktemp("span") / "run"
-    fit(denoising(data, denoising={"noise": "span"}), data, run)
     return run
 
 
@@ -67,8 +59,6 @@ def test_monolingual_text_is_learned_too(data: Path, tmp_path: Path) -> None:
     config = tiny_settings(text, training={"objective": "denoising"}, data=mono)
     prepare(config, tmp_path / "data", echo=lambda _: None)
     session = start(config, tmp_path / "data", tmp_path / "run", resume=False)
-    span = tiny_settings(text, training={"objective": "denoising", "denoising": {"noise": "span"}}, data=mono)
-    assert len(start(span, tmp_path / "data", tmp_path / "span", resume=False).pairs) == len(session.pairs)
     assert session.windows.n_examples == len(session.pairs) == 2 * session.windows.mix.n_pairs + 30
     last = session.pairs.batch(np.array([len(session.pairs) - 1])).tgt_out[0, :-1].tolist()
     assert session.validator.tokenizers["aa"].decode(last) == "mono z29"
@@ -81,26 +71,7 @@ def test_monolingual_text_is_learned_too(data: Path, tmp_path: Path) -> None:
         start(config, tmp_path / "data", tmp_path / "other", resume=False)
 
 
-def test_of_one_span_its_pieces_are_validated(data: Path, one_span: Path, tmp_path: Path) -> None:
-    first, last = records(one_span, "valid")
-    assert last["nll"] < first["nll"] and last["loss"] == last["nll"] and "bleu" not in last
-    assert "perplexity" in last and not [*RunDir(one_span).dev.glob("step-*")]
-    sessions = [
-        start(denoising(data, denoising={"noise": "span"}, seed=i), data, tmp_path / str(i), resume=False)
-        for i in (1, 2)
-    ]
-    batches = [session.validator.pairs.batch(np.arange(6)) for session in sessions]
-    assert torch.equal(batches[0].src, batches[1].src), "runs of several seeds compare"
-    assert summarise(RunDir(one_span)).best_perplexity == pytest.approx(last["perplexity"])
-    update = sessions[0].modify(sessions[0].updates()[0])
-    assert update.n_tokens == sessions[0].batch(update.rows).n_tokens < sessions[0].updates()[0].n_tokens
-
-
-@pytest.mark.parametrize("noise", ["infilling", "span"])
-def test_a_translation_run_starts_with_its_weights(
-    data: Path, pretrained: Path, one_span: Path, tmp_path: Path, noise: str
-) -> None:
-    pretrained = one_span if noise == "span" else pretrained
+def test_translation_run_starts_with_its_weights(data: Path, pretrained: Path, tmp_path: Path) -> None:
     session = start(settings(data, init_from=str(pretrained)), data, tmp_path / "run", resume=False)
     begun = dict(session.model.named_parameters())
     step = json.loads(RunDir(pretrained).selected.read_text(encoding="utf-8"))["best_step"]

@@ -16,7 +16,7 @@ from nmt.runs.info import read_selected
 from nmt.runs.model import open_saved
 from nmt.runs.state import load_state
 from nmt.training.loop import fit, train_step
-from nmt.training.objective import objective
+from nmt.training.loss import objective
 from nmt.training.optim import Ema
 from nmt.training.setup.start import start
 from tiny_corpus import tiny_settings
@@ -68,7 +68,7 @@ def test_ema_ignores_skipped_update():
 
 def test_ema_ignores_nonfinite_loss(tiny_data, text, tmp_path, monkeypatch):
     session = start(tiny_settings(text, training={"ema": 0.5}), tiny_data, tmp_path / "run", resume=False)
-    monkeypatch.setattr("nmt.training.objective.objective", lambda *given: _infinite(*given))
+    monkeypatch.setattr("nmt.training.loss.objective", lambda *given: _infinite(*given))
     assert session.ema is not None
     before = {name: tensor.clone() for name, tensor in session.ema.tensors.items()}
     train_step(session, first_update(session))

@@ -71,7 +71,7 @@ def test_init_from_takes_selected_weights(tiny_data, base, tmp_path, capsys, kin
     write_selected(source, chosen)
     session = start(settings(tiny_data, source.path), tiny_data, tmp_path / "run", resume=False)
     wanted = choose_weights(source, settings(tiny_data).training)
-    assert wanted.kind == kind and equal(session.weights(), wanted.tensors)
+    assert wanted.kind == kind and equal(session.full("raw"), wanted.tensors)
     assert (session.state.step, session.saver.saved_step, len(session.optimizer.state)) == (0, 0, 0)
     assert f"the run starts with the weights of {source.path}: {kind} was best" in capsys.readouterr().err
     recorded = info(tmp_path / "run")["initial"]
@@ -82,7 +82,7 @@ def test_init_from_takes_selected_weights(tiny_data, base, tmp_path, capsys, kin
 def test_init_from_exported_folder(tiny_data, base, tmp_path):
     export(Request(base, check_lines=0), tmp_path / "exported", "folder")
     session = start(settings(tiny_data, tmp_path / "exported"), tiny_data, tmp_path / "run", resume=False)
-    assert equal(session.weights(), weights(base, 3))
+    assert equal(session.full("raw"), weights(base, 3))
 
 
 def test_option_sets_init_from(tiny_data, base, tmp_path, monkeypatch, nmt):
@@ -125,7 +125,7 @@ def test_advice_of_mismatches_works(tiny_data, base, tmp_path):
                      model={"embedding_dropout": 0.5, "attention_dropout": 0.0, "max_positions": 50})  # fmt: skip
     prepare(other, tmp_path / "data", tokenizer_from=base, echo=lambda _: None)
     session = start(other, tmp_path / "data", tmp_path / "run", resume=False)
-    assert equal(session.weights(), weights(base, 3)) and session.model.encoder.embedding.dropout.p == 0.5
+    assert equal(session.full("raw"), weights(base, 3)) and session.model.encoder.embedding.dropout.p == 0.5
 
 
 def test_other_number_of_learned_positions_raises(tiny_data, tmp_path):
@@ -146,7 +146,7 @@ def test_other_languages_raise(tiny_data, tmp_path):
 def test_init_from_other_direction_of_joint_vocabulary(tiny_data, base, tmp_path):
     config = settings(tiny_data, base, data={"direction": "bb-aa"})
     session = start(config, tiny_data, tmp_path / "run", resume=False)
-    assert equal(session.weights(), weights(base, 3))
+    assert equal(session.full("raw"), weights(base, 3))
 
 
 def test_init_from_other_direction_of_separate_vocabularies_raises(tiny_data, tmp_path):

@@ -24,7 +24,8 @@ def test_the_losses_of_the_tutorial_are_those_of_nmt_train(tiny_data, tmp_path, 
     fit(config, tiny_data, tmp_path / "run")
     expected = records(tmp_path / "run", "train")
     corpus = Corpus.open(DataDir(tiny_data))
-    model, pairs = MINIMAL["make_model"](corpus, config), Pairs(corpus.split("train"), "aa", "bb")
+    split = corpus.split("train")
+    model, pairs = MINIMAL["make_model"](corpus, config), Pairs(lines_of(split, "aa"), lines_of(split, "bb"))
     losses = [sums.loss_per_token for sums in MINIMAL["train"](model, pairs, config)]
     assert losses == [record["loss"] for record in expected]
     assert expected[-1]["epoch"] == 1

@@ -37,8 +37,9 @@ def glossary(text, tmp_path):
 
 
 def test_modifiers_are_named_and_have_an_example_in_the_log(tiny_data, text, glossary, tmp_path, capsys):
-    modifiers = {"upper_case": 0.25, "drop_end_punctuation": 0.125, "terms": 0.5, "glossary": str(glossary)}
-    config = tiny_settings(text, training={"modifiers": modifiers, "max_steps": 2})
+    modifiers = {"upper_case": 0.25, "drop_end_punctuation": 0.125, "terms": 0.5}
+    training = {"modifiers": modifiers, "glossary": str(glossary)}
+    config = tiny_settings(text, training={**training, "max_steps": 2})
     fit(config, tiny_data, tmp_path / "run")
     err = capsys.readouterr().err
     assert "warning: training.modifiers.drop_end_punctuation has no effect on any of 199 tried pairs\n" in err
@@ -47,7 +48,7 @@ def test_modifiers_are_named_and_have_an_example_in_the_log(tiny_data, text, glo
                      "tgt": upper["src"][::-1]} and upper["src"].isupper()  # fmt: skip
     assert "<reserved_0>" in terms["src"] and "<reserved_" not in terms["tgt"]
     # the same terms are needed to go on
-    more = tiny_settings(text, training={"modifiers": modifiers, "max_steps": 3})
+    more = tiny_settings(text, training={**training, "max_steps": 3})
     assert read_info(RunDir(tmp_path / "run")).glossary is not None
     fit(more, tiny_data, tmp_path / "run", resume=True)
     assert len(records(tmp_path / "run", "modifier")) == 2
@@ -61,11 +62,11 @@ def test_tokens_are_those_of_the_modified_pairs(tiny_data, text, tmp_path):
     session = session_of(tiny_data, text, tmp_path / "run", modifiers=RATES)
     update = first_update(session)
     n_epoch_tokens = session.n_epoch_tokens
-    loaded = session.modify(update)
+    loaded = session.changed_update(update)
     assert len(loaded.rows) == len(update.rows)
     batch = session.pairs.batch(loaded.rows)
     assert loaded.n_tokens == batch.n_tokens == int((batch.tgt_out != 0).sum()) != update.n_tokens
-    for part in session.split(loaded.rows, 200):
+    for part in session.batches.split(loaded.rows, 200):
         assert len(part) == 1 or padded_tokens(session.pairs.lengths, part) <= 200
     outcome = train_step(session, update)
     assert outcome.update.n_tokens == loaded.n_tokens and outcome.update.rows.tolist() == update.rows.tolist()
@@ -83,7 +84,7 @@ def test_the_ranks_share_the_same_modified_pairs(tiny_data, text, tmp_path):
     sums = []
     for rank in (0, 1):
         session = session_of(tiny_data, text, tmp_path / f"run{rank}", modifiers=RATES)
-        of_rank = session.modify(first_update(session))
+        of_rank = session.changed_update(first_update(session))
         assert of_rank.n_tokens == update.n_tokens
         session.world = World(rank, 2)
         sums.append((accumulate_gradients(session, of_rank), [p.grad.clone() for p in session.model.parameters()]))
@@ -96,8 +97,8 @@ def test_the_ranks_share_the_same_modified_pairs(tiny_data, text, tmp_path):
 def test_packed_batches_hold_the_modified_pairs(tiny_data, text, tmp_path):
     session = session_of(tiny_data, text, tmp_path / "run", modifiers=RATES)
     session.packing = Packing(session.pairs, max_len=101)
-    update = session.modify(first_update(session))
-    batch = session.batch(update.rows)
+    update = session.changed_update(first_update(session))
+    batch = session.batches.batch(update.rows)
     assert batch.max_len == 101 and batch.n_tokens == update.n_tokens
     padded = session.pairs.batch(update.rows)
     assert batch.tgt_out[0, : batch.n_tokens].tolist() == padded.tgt_out[padded.tgt_out != 0].tolist()

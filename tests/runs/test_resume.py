@@ -13,7 +13,7 @@ import torch
 from kept_run import Died
 from kept_run import settings as settings_of
 from nmt.config import Config
-from nmt.data.updates import Update
+from nmt.data.batching import Update
 from nmt.errors import CheckpointError, DataError, StoppedError
 from nmt.layout import DataDir, RunDir
 from nmt.model.precision import threads

@@ -13,7 +13,7 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from nmt.config.load import load_config
-from nmt.data.updates import BatchPlan, epoch_updates
+from nmt.data.batching import epoch_updates
 from nmt.errors import CheckpointError, ConfigError, DataError, DivergedError, NmtError
 from nmt.layout import RunDir
 from nmt.model.precision import use_float32_library
@@ -21,9 +21,9 @@ from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import choose_weights, load_weights, saved_steps
 from nmt.runs.state import load_state
 from nmt.training import loop
-from nmt.training import objective as objectives
+from nmt.training import loss as objectives
 from nmt.training.loop import fit, train_step
-from nmt.training.objective import cross_entropy
+from nmt.training.loss import cross_entropy
 from nmt.training.report.log import Board, TrainingLog
 from nmt.training.report.meter import Meter
 from nmt.training.saving import save
@@ -101,7 +101,7 @@ def test_tokenised_development_set_is_noted(text, tmp_path, capsys):
 def test_dropout_seed_differs_by_step_and_seed(tiny_data, text, tmp_path, monkeypatch):
     seeds = []
     real = objectives.objective
-    monkeypatch.setattr("nmt.training.objective.objective", lambda *a: seeds.append(torch.initial_seed()) or real(*a))
+    monkeypatch.setattr("nmt.training.loss.objective", lambda *a: seeds.append(torch.initial_seed()) or real(*a))
     for seed in (1, 2):
         session = session_of(tiny_data, text, tmp_path / f"run{seed}", seed=seed, max_tokens=5000)
         for _ in range(3):
@@ -267,7 +267,7 @@ def test_bpe_dropout_changes_by_epoch_but_not_in_validation(tiny_data, text, tmp
     for epoch in (0, 1, 0):
         session.state.epoch = epoch
         session.load_window()
-        seen.append(session.batch(rows).tgt_out)
+        seen.append(session.batches.batch(rows).tgt_out)
         assert session.n_epoch_tokens > 1.1 * plain.n_epoch_tokens
     assert seen[0].shape != seen[1].shape or not torch.equal(seen[0], seen[1])
     assert torch.equal(seen[0], seen[2])
@@ -278,10 +278,9 @@ def test_update_counts_tokens_of_its_epoch(tiny_data, text, tmp_path):
     fit(tiny_settings(text, training={"bpe_dropout": 0.3, "max_steps": 3}), tiny_data, tmp_path / "run")
     session = session_of(tiny_data, text, tmp_path / "other", bpe_dropout=0.3)
     session.load_window()
-    plan = BatchPlan(300, session.config.training.seed)
-    updates = epoch_updates(session.pairs.lengths, plan, 0)[:3]
+    updates = epoch_updates(session.pairs.lengths, 300, session.config.training.seed, 0)[:3]
     for update in updates:
-        batch = session.batch(update.rows)
+        batch = session.batches.batch(update.rows)
         assert update.n_tokens == batch.n_tokens == int((batch.tgt_out != 0).sum())
     state = load_state(RunDir(tmp_path / "run").step(3))
     assert state.n_tokens == sum(update.n_tokens for update in updates)
@@ -290,7 +289,7 @@ def test_update_counts_tokens_of_its_epoch(tiny_data, text, tmp_path):
 def test_both_directions_doubles_pairs(tiny_data, text, tmp_path):
     session = session_of(tiny_data, text, tmp_path / "run", both_directions=True)
     n = len(session.pairs) // 2
-    one, other = session.batch(np.array([3])), session.batch(np.array([n + 3]))
+    one, other = session.batches.batch(np.array([3])), session.batches.batch(np.array([n + 3]))
     assert one.src.tolist() == other.tgt_out.tolist() and one.tgt_out.tolist() == other.src.tolist()
     assert len(session.pairs) == 2 * len(session_of(tiny_data, text, tmp_path / "one").pairs)
 

@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from nmt.config import TrainingConfig
-from nmt.data.updates import BatchPlan, Update, epoch_updates
+from nmt.data.batching import Update, epoch_updates
 from nmt.errors import DivergedError, NmtError
 from nmt.layout import RunDir
 from nmt.runs.checkpoint import load_optimizer, load_weights
 from nmt.runs.state import TrainState
 from nmt.training import loop, optim
-from nmt.training import objective as objectives
+from nmt.training import loss as objectives
 from nmt.training.loop import fit, train_step
 from nmt.training.loss import LossSums
 from nmt.training.parallel import World
@@ -45,7 +45,7 @@ def spoil(monkeypatch: pytest.MonkeyPatch, steps: set[int], factor: float) -> No
         return LossSums(sums.loss * scale, sums.nll * scale, sums.divergence, sums.n_correct, sums.n_tokens)
 
     monkeypatch.setattr(loop, "train_step", step)
-    monkeypatch.setattr("nmt.training.objective.objective", objective)
+    monkeypatch.setattr("nmt.training.loss.objective", objective)
 
 
 # --- numbers ------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def test_nonfinite_loss_with_finite_gradient_changes_nothing(tiny_data, text, tm
         sums = real(*arguments)  # type: ignore[arg-type]
         return LossSums(sums.loss + math.inf, sums.nll, sums.divergence, sums.n_correct, sums.n_tokens)
 
-    monkeypatch.setattr("nmt.training.objective.objective", objective)
+    monkeypatch.setattr("nmt.training.loss.objective", objective)
     outcome = train_step(session, first_update(session))
     assert math.isfinite(outcome.stats.gradient_norm) and not math.isfinite(outcome.stats.loss)
     assert all(torch.equal(b, p) for b, p in zip(weights, session.model.parameters(), strict=True))
@@ -99,7 +99,7 @@ def test_skipped_updates_are_counted_and_logged(tiny_data, text, tmp_path, monke
         fit(config, tiny_data, tmp_path / "run")
     session = start(config, tiny_data, tmp_path / "run", resume=True)
     settings = config.training
-    updates = epoch_updates(session.pairs.lengths, BatchPlan(settings.update_tokens, settings.seed), 0)
+    updates = epoch_updates(session.pairs.lengths, settings.update_tokens, settings.seed, 0)
     skipped = records(tmp_path / "run", "skipped")
     assert [record["step"] for record in skipped] == [2, 5]
     assert [record["rows"] for record in skipped] == [
@@ -206,7 +206,7 @@ class Scarce:
                 raise error("…") if error else RuntimeError("DefaultCPUAllocator: can't allocate memory: 9 bytes")
             return sums
 
-        monkeypatch.setattr("nmt.training.objective.objective", objective)
+        monkeypatch.setattr("nmt.training.loss.objective", objective)
 
 
 @pytest.mark.parametrize("layout", ["padded", "packed"])
@@ -250,7 +250,7 @@ def test_pair_that_does_not_fit_raises(tiny_data, text, tmp_path, monkeypatch):
         Scarce(patch, limit=0, error=ZeroDivisionError)
         with pytest.raises(ZeroDivisionError):
             train_step(session, first_update(session))
-    monkeypatch.setattr("nmt.training.objective.objective", lambda *_: torch.zeros(2) @ torch.zeros(3))
+    monkeypatch.setattr("nmt.training.loss.objective", lambda *_: torch.zeros(2) @ torch.zeros(3))
     with pytest.raises(RuntimeError, match="size"):
         train_step(session, first_update(session))
 
@@ -320,7 +320,7 @@ def test_scaler_of_rank_without_rows(tiny_data, text, tmp_path):
 def test_ranks_draw_own_dropout_and_share_update(tiny_data, text, tmp_path, monkeypatch):
     session = start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
     seeds, real = [], objectives.objective
-    monkeypatch.setattr("nmt.training.objective.objective", lambda *a: seeds.append(torch.initial_seed()) or real(*a))
+    monkeypatch.setattr("nmt.training.loss.objective", lambda *a: seeds.append(torch.initial_seed()) or real(*a))
     update, nll = first_update(session), 0.0
     for step in (0, 1):
         for rank in (0, 1):

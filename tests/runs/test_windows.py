@@ -15,9 +15,9 @@ from kept_run import Died, die_before
 from nmt.config import Config
 from nmt.data import mixing
 from nmt.data import mixing as streams
+from nmt.data.batching import Update
 from nmt.data.corpus import Corpus
 from nmt.data.mixing import Position
-from nmt.data.updates import Update
 from nmt.data.windows import Windows
 from nmt.errors import DataError
 from nmt.layout import DataDir, RunDir
@@ -26,7 +26,7 @@ from nmt.prepare.prepare import prepare
 from nmt.prepare.recipe import changes_since, recipe
 from nmt.runs.state import load_state
 from nmt.training import loop
-from nmt.training import objective as objectives
+from nmt.training import loss as objectives
 from nmt.training.loop import Session, fit
 from tiny_corpus import tiny_settings, tiny_text
 from trained import assert_same_run, records
@@ -245,7 +245,7 @@ def test_skipped_update_logs_corpus_rows(folder, tmp_path, monkeypatch):
         sums = real(*given)
         return sums if len(seen) != 5 else type(sums)(**{**vars(sums), "loss": sums.loss * float("nan")})
 
-    monkeypatch.setattr("nmt.training.objective.objective", objective)
+    monkeypatch.setattr("nmt.training.loss.objective", objective)
     fit(config_of(folder, max_steps=6, update_tokens=500), folder / "shards", tmp_path / "run")
     (record,) = records(tmp_path / "run", "skipped")
     assert record["rows"] == sorted(seen[4][1]) and json.dumps(record)

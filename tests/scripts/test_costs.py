@@ -11,6 +11,7 @@ from pathlib import Path
 from kept_run import settings
 from nmt.config.load import dump_config
 from nmt.data.batching import Pairs
+from nmt.data.corpus import lines_of
 from scripts.measure import start_probe, step_cost
 from scripts.measure.start_probe import PHASES
 
@@ -28,7 +29,7 @@ def test_first_update_imports_neither_compiler_nor_matplotlib(data: Path, tmp_pa
 
 
 def test_step_cost_is_measured_and_drawn(tmp_path: Path) -> None:
-    pairs = Pairs(step_cost.Lines(), "de", "en")
+    pairs = Pairs(lines_of(step_cost.Lines(), "de"), lines_of(step_cost.Lines(), "en"))
     points = [step_cost.measure(pairs, "float32", width, 256, repeat=2, seconds=0) for width in (8, 16)]
     small, large = points
     assert len(small.seconds) == 2 and min(small.seconds) > 0

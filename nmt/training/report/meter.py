@@ -53,11 +53,6 @@ class Meter:
         self._stage: int | None = None  # the one whose mixture was said
 
     @property
-    def _has_divergence(self) -> bool:
-        settings = self._session.config.training
-        return settings.consistency != "none" and settings.consistency_weight > 0
-
-    @property
     def _tally(self) -> dict[str, float]:
         return self._session.state.tally
 
@@ -178,7 +173,7 @@ class Meter:
         At the end of the run they stay: if it is continued, this record is overwritten by one of more updates.
         """
         self.settle()
-        tally, state = dict(self._tally), self._session.state
+        tally, state, settings = dict(self._tally), self._session.state, self._session.config.training
         if "n_updates" not in tally:
             return
         speed = self._learned_tokens / max(tally["seconds"], 1e-9)
@@ -194,8 +189,8 @@ class Meter:
             "nll": nll,
             "perplexity": math.exp(min(nll, 700.0)),
             "accuracy": tally["n_correct"] / tally["n_tokens"],
-            **({"divergence": tally.get("divergence", 0.0) / tally["n_tokens"]} if self._has_divergence else {}),
-            **(_pair_scores(tally) if self._session.config.training.masked.pair_task else {}),
+            **({"divergence": tally["divergence"] / tally["n_tokens"]} if settings.has_consistency else {}),
+            **(_pair_scores(tally) if settings.masked.pair_task else {}),
             "lr": self._learning_rate(),
             "gradient_norm": tally["norm"] / tally["n_updates"],
             "tokens_per_second": speed,
@@ -252,34 +247,6 @@ def _pair_scores(tally: dict[str, float]) -> dict[str, float]:
     """Return loss (nats) and accuracy of the pair task."""
     n_pairs = tally["n_pairs"]
     return {"pair_loss": tally["class_nll"] / n_pairs, "pair_accuracy": tally["n_class_correct"] / n_pairs}
-
-
-class NullMeter(Meter):
-    """The meter of every rank but 0: it has no log and does nothing."""
-
-    def __init__(self) -> None:
-        pass
-
-    def add(self, outcome: Outcome) -> None:
-        """Do nothing."""
-
-    def settle(self, n_left: int = 0) -> None:
-        """Do nothing."""
-
-    def begin_window(self) -> None:
-        """Do nothing."""
-
-    def pause(self) -> None:
-        """Do nothing."""
-
-    def resume(self) -> None:
-        """Do nothing."""
-
-    def record(self, is_last: bool = False) -> None:
-        """Do nothing."""
-
-    def show(self, at_once: bool = False) -> None:
-        """Do nothing."""
 
 
 MEMORY_STEPS = 50  # time constant of the moving average of the loss, in updates
@@ -377,7 +344,7 @@ def announce(session: Session, log: TrainingLog) -> None:
         f"{session.config.data.direction}: {n_pairs:,} {pairs}, {n_parameters:,} parameters{learned}, "
         f"{session.precision} on {session.device.type}{' packed' if session.packing else ''}, into {session.run.path}"
     )
-    if isinstance(session.modifiers, Modifiers):
+    if session.modifiers is not None:
         announce_modifiers(session, session.modifiers, log)
     if looks_tokenized(session.validator.references):
         log.say(

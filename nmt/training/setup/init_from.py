@@ -105,7 +105,7 @@ def mismatches(saved: Saved, config: Config, corpus: Corpus, stacks: Mapping[str
         )
     elif not saved.tokenizers.joint:
         yield from _other_vocabularies(saved, ours, stacks)
-    keys = {key: key for key in type(ours.model).model_fields if key not in ("pooling", "head", "segments")}
+    keys = {key: key for key in type(ours.model).model_fields if key != "pooling"}
     if theirs.model.kind != ours.model.kind or any(own != other for own, other in stacks.items()):
         keys = {key: key for key in keys if key not in _MAY_DIFFER}
         keys |= {f"{other}_layers": f"{own}_layers" for own, other in stacks.items()}
@@ -220,8 +220,7 @@ def _read_weights(source: Source, config: Config, corpus: Corpus, model: Model) 
         raise ConfigError(problems)
     found: dict[str, Tensor] = {}
     for stack, saved in opened.items():
-        has_its_head = saved.config.model.head == config.model.head and _has_labels_of(saved, corpus)
-        is_same = stack is None and saved.config.model.kind == config.model.kind and has_its_head
+        is_same = stack is None and saved.config.model.kind == config.model.kind and _has_labels_of(saved, corpus)
         found = taken(saved, model, stacks[stack], takes_all=is_same) | found  # of tied embeddings the first is taken
     paths = ", ".join(f"{path}" if stack is None else f"{stack} {path}" for stack, path in runs.items())
     if not found:

@@ -10,7 +10,7 @@ import torch
 from nmt.config import Config, TrainingConfig
 from nmt.console import say
 from nmt.data.corpus import Corpus
-from nmt.data.examples import Change, objective_change
+from nmt.data.examples import Change, change_of
 from nmt.data.modifiers import Modifiers
 from nmt.data.windows import Windows
 from nmt.errors import CheckpointError, ConfigError, DataError
@@ -20,7 +20,6 @@ from nmt.model.stacks import make_model
 from nmt.model.transformer import Model
 from nmt.prepare.recipe import unlike
 from nmt.runs.checkpoint import most_bytes
-from nmt.text.tokenizer import SEPARATOR
 from nmt.training.parallel import World
 from nmt.training.setup.init_from import freeze
 
@@ -34,7 +33,9 @@ class Inputs:
 
     corpus: Corpus
     windows: Windows
-    modifiers: Change | None
+    modifiers: Modifiers | None
+    change: Change | None
+    """See `Session`."""
     device: torch.device
     model: Model
     copy: Model | None
@@ -56,7 +57,7 @@ def read_inputs(config: Config, data: DataDir, world: World) -> Inputs:
     settings, windows = config.training, Windows(corpus, config)
     torch.manual_seed(settings.seed)
     sizes = corpus.tokenizers.sizes
-    model, copy = make_model(config, sizes, SEPARATOR), None
+    model, copy = make_model(config, sizes), None
     freeze(model, settings.freeze)
     if settings.freeze and settings.init_from is None and world.is_rank0:
         say(f"training.freeze: {', '.join(settings.freeze)} keep random weights, since training.init_from is not set")
@@ -64,17 +65,14 @@ def read_inputs(config: Config, data: DataDir, world: World) -> Inputs:
     if not to_shard:
         model = model.to(device)
     elif world.is_rank0:  # sharding moves the model to the device layer by layer, since as a whole it may not fit there
-        copy = make_model(config, sizes, SEPARATOR).to(device)
+        copy = make_model(config, sizes).to(device)
     if settings.parallel == "fsdp" and world.size == 1:
         say("training.parallel: fsdp has no effect: it shards a model over several processes, and there is only one")
     if settings.exchange_precision != "float32" and world.size == 1:
         say(f"training.exchange_precision: {settings.exchange_precision} has no effect: there is only one process")
-    change = (
-        Modifiers(corpus, config)
-        if settings.modifiers.rates
-        else objective_change(config, corpus.tokenizers, settings.seed)
-    )
-    return Inputs(corpus, windows, change, device, model, copy, to_shard)
+    modifiers = Modifiers(corpus, config) if settings.modifiers else None
+    change = modifiers.modified if modifiers else change_of(config, corpus.tokenizers, settings.seed)
+    return Inputs(corpus, windows, modifiers, change, device, model, copy, to_shard)
 
 
 def _read_corpus(config: Config, data: DataDir) -> Corpus:

@@ -10,7 +10,6 @@ from torch import Tensor
 from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.console import say
-from nmt.data.modifiers import Modifiers
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
 from nmt.runs.checkpoint import (
@@ -72,10 +71,8 @@ def check_resume(config: Config, run: RunDir, inputs: Inputs) -> RunInfo:
         raise DataError(f"{corpus.directory.path}: its tokenizer is not the one that {run.path} was trained with")
     if info.corpus != corpus.fingerprint:
         raise DataError(f"{corpus.directory.path}: its text is not the one that {run.path} was trained on")
-    if isinstance(inputs.modifiers, Modifiers) and info.glossary != inputs.modifiers.glossary:
-        raise DataError(
-            f"{config.training.modifiers.glossary}: its terms are not those that {run.path} was trained with"
-        )
+    if inputs.modifiers is not None and info.glossary != inputs.modifiers.glossary:
+        raise DataError(f"{config.training.glossary}: its terms are not those that {run.path} was trained with")
     if info.data_dir != str(corpus.directory.path.resolve()):
         say(f"the data directory was {info.data_dir}: it has moved, but nothing in it has changed")
     return info

@@ -9,7 +9,6 @@ from nmt.config import Config
 from nmt.config.load import dump_config
 from nmt.console import say
 from nmt.data.corpus import Corpus
-from nmt.data.modifiers import Modifiers
 from nmt.errors import DataError, NmtError
 from nmt.files.write import replace_file, sync
 from nmt.layout import RUN_FORMAT, DataDir, RunDir
@@ -22,8 +21,7 @@ from nmt.training.limits import is_finished
 from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.parallel import EXCHANGE_DTYPES, World, shard
 from nmt.training.session import Session
-from nmt.training.setup.choices import Choices, choose
-from nmt.training.setup.compiled import compiled
+from nmt.training.setup.choices import Choices, choose, compiled
 from nmt.training.setup.init_from import NO_WEIGHTS, load_initial, read_initial
 from nmt.training.setup.inputs import Inputs, check_disk, check_sentences, read_inputs, warn_of_unused
 from nmt.training.setup.resume import check_resume, restore
@@ -47,7 +45,7 @@ def write_run(session: Session, corpus: Corpus, choices: Choices, initial: Initi
         for path in (*run.tokenizer.path.iterdir(), run.tokenizer.path):
             sync(path)
     replace_file(run.config, dump_config(session.config))
-    glossary = session.modifiers.glossary if isinstance(session.modifiers, Modifiers) else None
+    glossary = session.modifiers and session.modifiers.glossary
     optional = {**asdict(choices), "glossary": glossary, "initial": initial, "launch": launch()}
     info = RunInfo(
         format=RUN_FORMAT,
@@ -120,6 +118,7 @@ def start(
         halves=halves,
         copy=inputs.copy,
         modifiers=inputs.modifiers,
+        change=inputs.change,
     )
     if resume:
         restore(session)

@@ -36,7 +36,6 @@ def config_of(shape: Shape) -> ModelConfig:
         norm="post",
         positions="learned",
         max_positions=max(length for _, length in SHAPES),
-        head_dropout=shape.head_rate,
     )
 
 

@@ -29,7 +29,6 @@ OBJECTIVES = {
         "training.objective=masked",
         "model.kind=encoder",
         "training.masked.pair_task=true",
-        "model.segments=true",
     ],
     "causal": ["training.objective=causal", "model.kind=decoder"],
     "decoder": ["model.kind=decoder"],
@@ -67,7 +66,7 @@ def everything() -> int:
                 [*train, "--data", others["labelled"], "--run", others[name], *labels, *_set(of)]
                 for name, of in (
                     ("classes", ["model.kind=encoder"]),
-                    ("lm-classes", ["model.kind=decoder", "training.classification.lm_weight=0.5"]),
+                    ("lm-classes", ["model.kind=decoder", "model.pooling=last"]),
                 )
             ),
             ["classify", "--run", others["lm-classes"], "--input", text],

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nmt.config import SearchConfig
-from nmt.data.updates import Update
+from nmt.data.batching import Update
 from nmt.model.transformer import Model
 from nmt.search import beam, greedy, rules
 from nmt.search.rules import Rules

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from nmt.training.loop import train_step
-from nmt.training.setup import compiled as compiling
+from nmt.training.setup import choices as compiling
 from scripts.gpu.machine import OTHER_OBJECTIVES, WAYS, noted
 from scripts.gpu.null.counts import counts, launches, reset
 from scripts.gpu.setting import SIMCUT, Check, Mode

@@ -93,10 +93,6 @@ def problems(text: str | bytes, *overrides: str) -> list[str]:
             "training.warmup_steps: must be below max_steps = 50 for the cosine schedule to decay, found 50",
         ),
         (
-            "training: {consistency: simcut, max_steps: 50, consistency_start: 50}",
-            "training.consistency_start: must be below max_steps = 50 for simcut to take effect, found 50",
-        ),
-        (
             "training: {consistency: simcut, cut_rate: 0}\nmodel: {embedding_dropout: 0, residual_dropout: 0}",
             "training.cut_rate: must be above 0 for simcut, since all model.*_dropout are 0",
         ),

@@ -30,7 +30,7 @@ def tokenizer() -> Tokenizer:
 @pytest.fixture(scope="module")
 def pairs(tokenizer: Tokenizer) -> Pairs:
     sides = (Lines.of(encoded(tokenizer, side)) for side in zip(*PAIRS, strict=True))
-    return Pairs.of_sides(*sides)
+    return Pairs(*sides)
 
 
 def encoded(tokenizer: Tokenizer, lines: Any) -> list[Ids]:
@@ -43,7 +43,7 @@ def masking(tokenizer: Tokenizer, seed: int = 1, **settings: Any) -> Masking:
 
 def made(masking: Masking, pairs: Pairs, rows: Ids, epoch: int = 1) -> list[tuple[list[int], list[int], list[bool]]]:
     """Of each row the ids, the masked ids, and which are scored."""
-    batch = masking.modified(pairs, rows, epoch).batch(np.arange(len(rows)))
+    batch = masking.masked(pairs, rows, epoch).batch(np.arange(len(rows)))
     is_scored = np.zeros(batch.tgt_out.numel(), np.bool_)
     is_scored[batch.token_indices.numpy()] = True
     scored = is_scored.reshape(batch.tgt_out.shape).tolist()
@@ -51,9 +51,8 @@ def made(masking: Masking, pairs: Pairs, rows: Ids, epoch: int = 1) -> list[tupl
     return [(one.tolist(), other.tolist(), each) for one, other, each in zip(ids, masked, scored, strict=True)]
 
 
-@pytest.mark.parametrize("mask_words", [False, True])
-def test_shares_of_100_000_pieces(tokenizer: Tokenizer, pairs: Pairs, mask_words: bool) -> None:
-    masks, rows, lines = masking(tokenizer, mask_words=mask_words), np.arange(len(pairs)), []
+def test_shares_of_100_000_pieces(tokenizer: Tokenizer, pairs: Pairs) -> None:
+    masks, rows, lines = masking(tokenizer), np.arange(len(pairs)), []
     n = pairs.lengths.tgt.sum() - len(pairs)
     for epoch in range(100_000 // n + 1):
         lines += made(masks, pairs, rows, epoch)
@@ -73,27 +72,13 @@ def test_shares_of_100_000_pieces(tokenizer: Tokenizer, pairs: Pairs, mask_words
     assert all(not any(each[len(line) :]) and any(each) for line, _, each in lines)
 
 
-def test_words_are_chosen_as_a_whole(tokenizer: Tokenizer, pairs: Pairs) -> None:
-    begins, rows = tokenizer.begins_word(), np.arange(len(pairs))
-
-    def n_torn(mask_words: bool) -> int:
-        lines = made(masking(tokenizer, mask_words=mask_words), pairs, rows)
-        inner = [(i, each) for ids, _, each in lines for i in range(1, len(ids)) if not begins[ids[i]]]
-        return sum(each[i] != each[i - 1] for i, each in inner)
-
-    assert n_torn(mask_words=False) > 100
-    assert n_torn(mask_words=True) == 0
-
-
 def test_specials_are_never_chosen_and_a_line_of_them_has_none(tokenizer: Tokenizer) -> None:
     lines = [np.array([4, 300, 5, 301, SEPARATOR, 302]), np.array([SEPARATOR]), np.array([30, 31])]
     side = Lines.of(lines)
-    for mask_words in (False, True):
-        masks = masking(tokenizer, mask_words=mask_words, mask_share=0.9)
-        found = made(masks, Pairs.of_sides(side, side), np.arange(3))
-        chosen = [i for ids, _, each in found for i, is_scored in zip([*ids, EOS], each, strict=False) if is_scored]
-        assert min(chosen) >= N_SPECIAL
-        assert [any(each) for _, _, each in found] == [True, False, True], "bytes are"
+    found = made(masking(tokenizer, mask_share=0.9), Pairs(side, side), np.arange(3))
+    chosen = [i for ids, _, each in found for i, is_scored in zip([*ids, EOS], each, strict=False) if is_scored]
+    assert min(chosen) >= N_SPECIAL
+    assert [any(each) for _, _, each in found] == [True, False, True], "bytes are"
 
 
 def test_it_depends_on_seed_epoch_and_row_alone(tokenizer: Tokenizer, pairs: Pairs) -> None:
@@ -109,8 +94,8 @@ def test_pairs_are_one_sequence_with_a_label(tokenizer: Tokenizer, pairs: Pairs)
     masks, rows = masking(tokenizer, pair_task=True), np.arange(150, 20, -1)
     true = pairs.batch(rows)
     sequences = PairSequences(*(Lines.of(encoded(tokenizer, side)) for side in zip(*PAIRS, strict=True)))
-    pairs = Pairs.of_sides(sequences, sequences)
-    modified = masks.modified(pairs, rows, 3)
+    pairs = Pairs(sequences, sequences)
+    modified = masks.masked(pairs, rows, 3)
     batch = modified.batch(np.arange(len(rows)))
     assert batch.labels is not None and modified.corpus_rows(np.arange(2)).tolist() == [150, 149]
     src, tgt = ([line.tolist() for line in unpadded(side)] for side in (true.src, true.tgt_out))
@@ -129,10 +114,10 @@ def test_pairs_are_one_sequence_with_a_label(tokenizer: Tokenizer, pairs: Pairs)
     assert len(set(sides)) == 3, "both sides are masked"
     shares = [sum(map(sum, (each for _, _, each in scored))) / sum(len(ids) - 1 for ids, _, _ in scored)]
     assert shares == [pytest.approx(0.15, abs=0.01)]
-    again = masking(tokenizer, pair_task=True).modified(pairs, rows, 3).batch(np.arange(len(rows)))
+    again = masking(tokenizer, pair_task=True).masked(pairs, rows, 3).batch(np.arange(len(rows)))
     assert (again.src == batch.src).all() and (again.labels == batch.labels).all()
     # another order of the update gives the same pairs
-    turned = masks.modified(pairs, rows[::-1].copy(), 3).batch(np.arange(len(rows)))
+    turned = masks.masked(pairs, rows[::-1].copy(), 3).batch(np.arange(len(rows)))
     assert (turned.src.flip(0) == batch.src).all()
 
 

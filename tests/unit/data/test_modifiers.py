@@ -37,11 +37,12 @@ def lines(tokenizer: Tokenizer, texts: Sequence[str]) -> Lines:
 
 @pytest.fixture(scope="module")
 def pairs(tokenizer: Tokenizer) -> Pairs:
-    return Pairs.of_sides(lines(tokenizer, GERMAN), lines(tokenizer, ENGLISH))
+    return Pairs(lines(tokenizer, GERMAN), lines(tokenizer, ENGLISH))
 
 
 def config_of(**modifiers: object) -> Config:
-    return load_config("sample.yaml", [f"training.modifiers.{name}={value}" for name, value in modifiers.items()] or ())
+    names = (name if name == "glossary" else f"modifiers.{name}" for name in modifiers)
+    return load_config("sample.yaml", [f"training.{key}={modifiers[key.rpartition('.')[2]]}" for key in names])
 
 
 def make(tokenizer: Tokenizer, config: Config, n: int = N) -> Modifiers:
@@ -91,7 +92,7 @@ def test_a_pair_is_drawn_for_by_seed_epoch_and_its_row_alone(tokenizer: Tokenize
     ]  # fmt: skip
     assert all(sum(a != b for a, b in zip(whole, other, strict=True)) > 0.2 * N for other in others)
     # in a window a pair has another row, but the same one in the corpus
-    window = Pairs.of_sides(pairs._src, pairs._tgt, Segments([(ALL[::-1].copy(), np.ones_like(ALL))], N))
+    window = Pairs(pairs._src, pairs._tgt, Segments([(ALL[::-1].copy(), np.ones_like(ALL))], N))
     backwards = ids_of(modifiers.modified(window, ALL, 3))
     changed, of_window = ([a != b for a, b in zip(ids_of(pairs), new, strict=True)] for new in (whole, backwards))
     assert changed == of_window[::-1] and 0.5 * N < sum(changed) < N
@@ -120,7 +121,7 @@ def test_a_pair_that_would_be_too_long_keeps_its_form(tokenizer: Tokenizer, pair
 
 def test_in_the_other_direction_the_source_is_the_other_side(tokenizer: Tokenizer, tmp_path: Path) -> None:
     de, en = lines(tokenizer, GERMAN), lines(tokenizer, ENGLISH)
-    pairs = Pairs.of_sides(Joined(de, en), Joined(en, de))
+    pairs = Pairs(Joined(de, en), Joined(en, de))
     found = texts_of(tokenizer, make(tokenizer, config_of(lower_case=1.0)).modified(pairs, np.arange(2 * N), 0))
     assert found == [(a.lower(), b) for a, b in zip([*GERMAN, *ENGLISH], [*ENGLISH, *GERMAN], strict=True)]
     drawn = texts_of(tokenizer, make(tokenizer, config_of(typos=0.5)).modified(pairs, np.arange(2 * N), 0))

@@ -15,7 +15,7 @@ from nmt.data.batching import Packing
 from nmt.model import attention
 from nmt.model.transformer import Transformer
 from nmt.text.tokenizer import BOS, EOS, PAD
-from nmt.training.objective import cross_entropy
+from nmt.training.loss import cross_entropy
 from packed import SRC, TGT, pairs_of
 
 CPU = torch.device("cpu")

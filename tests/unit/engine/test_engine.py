@@ -184,8 +184,8 @@ def test_minimum_bayes_risk_chooses_among_its_translations(quiet: Pair) -> None:
 
 def test_it_reads_terms_in_the_source(quiet: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     config = quiet[0].config
-    modifiers = config.training.modifiers.model_copy(update={"terms": 0.1, "glossary": "g.tsv"})
-    trained = config.model_copy(update={"training": config.training.model_copy(update={"modifiers": modifiers})})
+    changes = {"modifiers": {"terms": 0.1}, "glossary": "g.tsv"}
+    trained = config.model_copy(update={"training": config.training.model_copy(update=changes)})
     for translator in quiet:
         monkeypatch.setattr(translator, "config", trained)
     lines = [Line(line, glossary=Glossary({line.split()[0]: "re tago"})) for line in LINES if line.strip()]

@@ -234,7 +234,7 @@ def test_no_directory_of_this_machine_is_exported(kind: Kind, tmp_path: Path) ->
     (secret / "terms.tsv").write_text("Hund\tdog\n", encoding="utf-8")
     run = changed(
         write_run(tmp_path / "run"), f"data.train=[{{files: {{de: {secret}/a.de, en: {secret}/a.en}}}}]",
-        f"training.init_from={secret}/first", f"training.modifiers.glossary={secret}/terms.tsv",
+        f"training.init_from={secret}/first", f"training.glossary={secret}/terms.tsv",
         "training.modifiers.terms=0.1", f"search.lm={secret}/lm", "search.protect=[/a/b+]",
     )  # fmt: skip
     export(Request(run), tmp_path / "out", kind)
@@ -243,7 +243,7 @@ def test_no_directory_of_this_machine_is_exported(kind: Kind, tmp_path: Path) ->
     if kind == "folder":
         exported = load_config(tmp_path / "out" / "config.yaml")
         assert (exported.search.lm, exported.search.protect) == ("lm", ["/a/b+"])
-        assert (exported.training.init_from, exported.training.modifiers.glossary) == (None, "terms.tsv")
+        assert (exported.training.init_from, exported.training.glossary) == (None, "terms.tsv")
 
 
 @pytest.mark.parametrize("name", ["CC-BY-4.0", "cc by", "", "-x", "a\nb"])

@@ -1,4 +1,4 @@
-"""Encoder and decoder alone: what each token sees, segments, and one vector for a sequence."""
+"""Encoder and decoder alone: what each token sees, and one vector for a sequence."""
 
 from __future__ import annotations
 
@@ -11,23 +11,21 @@ import torch
 from nmt.config import ModelConfig
 from nmt.data.batching import Batch, Packing, Pairs
 from nmt.data.corpus import Lines
-from nmt.model.embedding import segments_of
 from nmt.model.masks import Packed, Padded, prefix_mask
 from nmt.model.stacks import DecoderModel, EncoderModel, pooled
 from nmt.model.transformer import Model
 
-SEPARATOR = 8
 LINES = Lines.of([np.array(ids) for ids in ([20, 8, 21, 22], [23, 24], [25, 26, 8, 27, 28])])
 KINDS = [("pre", "sinusoidal"), ("post", "learned")]
 
 
 def config(norm: str = "pre", positions: str = "sinusoidal") -> ModelConfig:
-    settings: dict[str, Any] = {"norm": norm, "positions": positions, "segments": True}
+    settings: dict[str, Any] = {"norm": norm, "positions": positions}
     return ModelConfig(d_model=16, n_heads=2, d_ff=32, encoder_layers=2, decoder_layers=2, **settings)
 
 
 def batches() -> tuple[Batch, Any]:
-    pairs = Pairs.of_sides(LINES, LINES)
+    pairs = Pairs(LINES, LINES)
     return pairs.batch(np.arange(3)), Packing(pairs, step=16).batch(np.arange(3))
 
 
@@ -47,10 +45,10 @@ def states(model: Model, batch: Any) -> torch.Tensor:
 def test_stacks_are_independent_of_padding_and_packing(norm: str, positions: str) -> None:
     padded, packed = batches()
     torch.manual_seed(1)
-    for model in (EncoderModel(config(norm, positions), 30, separator=SEPARATOR), DecoderModel(config(norm), 30)):
+    for model in (EncoderModel(config(norm, positions), 30), DecoderModel(config(norm), 30)):
         found = states(model.eval(), padded)
         torch.testing.assert_close(states(model, packed), found, atol=1e-5, rtol=1e-5)
-        single = [states(model, Pairs.of_sides(LINES, LINES).batch(np.array([row]))) for row in range(3)]
+        single = [states(model, Pairs(LINES, LINES).batch(np.array([row]))) for row in range(3)]
         torch.testing.assert_close(torch.cat(single), found, atol=1e-5, rtol=1e-5)
 
 
@@ -65,14 +63,6 @@ def test_decoder_states_are_causal(norm: str, positions: str) -> None:
         changed[0, place] = 29
         differs = (model(ids, layout, changed, layout) != before).any(-1)[0].tolist()
         assert differs == [False] * place + [True] * (5 - place)
-
-
-def test_segments_of_sequence() -> None:
-    padded, packed = batches()
-    wanted = [[0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0], [0, 0, 0, 1, 1, 1]]
-    assert segments_of(padded.src, torch.arange(6), SEPARATOR).tolist() == wanted
-    of_tokens = [number for row, n in zip(wanted, (5, 3, 6), strict=True) for number in row[:n]]
-    assert segments_of(packed.src, packed.src_positions, SEPARATOR)[0, :14].tolist() == of_tokens
 
 
 @pytest.mark.parametrize("how", ["mean", "first", "last"])

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from models import VOCAB, model_config, sentences, tiny_model
 from nmt.data.batching import Pairs, even_batches
-from nmt.data.corpus import Corpus
+from nmt.data.corpus import Corpus, lines_of
 from nmt.errors import CheckpointError
 from nmt.layout import DataDir
 from nmt.model.masks import Padded
@@ -19,7 +19,7 @@ from nmt.model.transformer import Transformer
 from nmt.search import forced as module
 from nmt.search.forced import ForcedDecoder, Pair
 from nmt.text.tokenizer import BOS, EOS
-from nmt.training.objective import cross_entropy
+from nmt.training.loss import cross_entropy
 
 CPU = torch.device("cpu")
 PAIRS: list[Pair] = [
@@ -91,7 +91,7 @@ def test_the_sum_over_a_corpus_is_the_loss_of_training(tiny_data: Path) -> None:
     split, n_pieces = corpus.split("train"), len(corpus.tokenizers["aa"])
     torch.manual_seed(2)
     model = Transformer(model_config(), n_pieces, n_pieces).eval()
-    pairs = Pairs(split, "aa", "bb")
+    pairs = Pairs(lines_of(split, "aa"), lines_of(split, "bb"))
     with torch.inference_mode():
         sums = [cross_entropy(model, pairs.batch(rows), 0.0) for rows in even_batches(pairs.lengths, 300)]
     nll, n_tokens = math.fsum(float(each.nll) for each in sums), sum(each.n_tokens for each in sums)

@@ -17,8 +17,7 @@ from nmt.model.masks import Padded
 from nmt.model.transformer import Transformer
 from nmt.text.tokenizer import BOS, EOS
 from nmt.training import loss as loss_module
-from nmt.training.loss import ConsistencyWeights, consistency_loss
-from nmt.training.objective import cross_entropy, objective
+from nmt.training.loss import ConsistencyWeights, consistency_loss, cross_entropy, objective
 from packed import SRC, TGT, pairs_of
 
 ROWS = np.arange(len(SRC))
@@ -101,14 +100,6 @@ def test_consistency_weight_0_is_plain_cross_entropy(kind):
     expected, expected_grads = learned(model, batch, settings())
     assert torch.equal(loss, expected)
     assert all(torch.equal(one, two) for one, two in zip(grads, expected_grads, strict=True))
-
-
-def test_consistency_starts_at_consistency_start():
-    model, batch = tiny_model(), pairs_of(SRC, TGT).batch(ROWS)
-    how, plain = settings(consistency="rdrop", consistency_start=7), cross_entropy(model, batch, 0.1).loss.detach()
-    before, after, at_any_step = (objective(model, batch, how, step=step).loss.detach() for step in (6, 7, None))
-    assert torch.equal(before, plain) and torch.equal(after, at_any_step)
-    torch.testing.assert_close(after, 2 * plain, rtol=1e-5, atol=0.0)
 
 
 def test_rdrop_makes_two_passes_with_different_dropout():

@@ -10,7 +10,7 @@ from models import tiny_model
 from nmt.config import TrainingConfig
 from nmt.model.precision import Halves, autocast
 from nmt.model.transformer import Transformer
-from nmt.training.objective import objective
+from nmt.training.loss import objective
 from packed import SRC, TGT, pairs_of
 
 MICRO_BATCHES = (np.arange(4), np.arange(4, len(SRC)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,18 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from models import VOCAB, model_config
-from nmt.config.training import ClassificationConfig, TrainingConfig
+from nmt.config.training import TrainingConfig
 from nmt.data.batching import Batch, Packing, Pairs
 from nmt.data.corpus import Lines
-from nmt.model.masks import Padded
-from nmt.model.stacks import DecoderModel, EncoderModel, pooled
+from nmt.model.stacks import DecoderModel, EncoderModel
 from nmt.training import loss as loss_module
-from nmt.training.loss import label_smoothed_cross_entropy, plain_cross_entropy, weighted_nll
-from nmt.training.objective import class_logits, classes_loss, cross_entropy, objective
+from nmt.training.loss import (
+    class_logits,
+    classes_loss,
+    label_smoothed_cross_entropy,
+    objective,
+    plain_cross_entropy,
+)
 
 
 def example(n: int = 12, d: int = 5, v: int = 30) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -131,24 +134,23 @@ LABELS = np.array([2, 0, 1, 1, 0, 2])
 def texts() -> Pairs:
     rng = np.random.default_rng(0)
     lines = Lines.of([rng.integers(20, VOCAB, n) for n in LENGTHS])
-    return Pairs.of_sides(lines, lines, labels=LABELS)
+    return Pairs(lines, lines, labels=LABELS)
 
 
 def make(kind: str, **changes: object) -> Any:
     torch.manual_seed(0)
-    config = model_config(head_dropout=0.0, **changes)
-    n = 2 if config.head == "sigmoid" else 3
-    model = EncoderModel(config, VOCAB, n) if kind == "encoder" else DecoderModel(config, VOCAB, n)
+    config = model_config(**changes)
+    model = EncoderModel(config, VOCAB, 3) if kind == "encoder" else DecoderModel(config, VOCAB, 3)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)
     return model
 
 
-def learned(model: Any, batches: list[Any], lm_weight: float) -> tuple[Tensor, dict[str, Tensor]]:
+def learned(model: Any, batches: list[Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Loss and gradients, summed over batches."""
     model.zero_grad()
-    sums = [classes_loss(model, batch, 0.1, lm_weight) for batch in batches]
+    sums = [classes_loss(model, batch, 0.1) for batch in batches]
     loss = sum((each.loss for each in sums), torch.zeros(()))
     loss.backward()  # type: ignore[no-untyped-call]
     assert sum(each.n_tokens for each in sums) == len(LENGTHS)
@@ -167,13 +169,13 @@ def test_class_logits_of_padded_packed_and_single_texts_are_equal(kind: str, poo
     torch.testing.assert_close(single, padded, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("kind", "lm_weight"), [("encoder", 0.0), ("decoder", 0.5)])
-def test_classes_loss_is_independent_of_batching_and_packing(kind: str, lm_weight: float, calls: list[object]) -> None:
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_classes_loss_is_independent_of_batching_and_packing(kind: str, calls: list[object]) -> None:
     model, pairs, rows = make(kind), texts(), np.arange(len(LENGTHS))
-    loss, grads = learned(model, [pairs.batch(rows)], lm_weight)
+    loss, grads = learned(model, [pairs.batch(rows)])
     parts = [pairs.batch(rows[:2]), pairs.batch(rows[2:])]
     for batches in (parts, [Packing(pairs, step=16).batch(rows)]):
-        other, other_grads = learned(model, batches, lm_weight)
+        other, other_grads = learned(model, batches)
         torch.testing.assert_close(other, loss, atol=1e-4, rtol=1e-5)
         assert other_grads.keys() == grads.keys()
         for name, grad in grads.items():
@@ -181,57 +183,13 @@ def test_classes_loss_is_independent_of_batching_and_packing(kind: str, lm_weigh
     assert calls
 
 
-def test_classes_loss_adds_language_model_loss() -> None:
-    """L3 = L2 + λ L1; without λ it is L2."""
-    model, pairs = make("decoder"), texts()
-    batch = pairs.batch(np.arange(len(LENGTHS)))
+def test_classes_loss_is_smoothed_cross_entropy() -> None:
+    model, batch = make("decoder"), texts().batch(np.arange(len(LENGTHS)))
     logits = class_logits(model, batch)
-    plain = torch.nn.functional.cross_entropy(logits, torch.from_numpy(LABELS), label_smoothing=0.1, reduction="sum")
-    torch.testing.assert_close(classes_loss(model, batch, 0.1).loss, plain)
-    of_text = torch.zeros(())
-    for row in range(len(LENGTHS)):
-        unlabelled = replace(pairs.batch(np.array([row])), labels=None)
-        sums = cross_entropy(model, unlabelled, 0.0)
-        of_text = of_text + sums.loss / (LENGTHS[row] + 1)
-    sums = classes_loss(model, batch, 0.1, lm_weight=0.5)
-    torch.testing.assert_close(sums.loss, plain + 0.5 * of_text, atol=1e-4, rtol=1e-5)
+    expected = F.cross_entropy(logits, torch.from_numpy(LABELS), label_smoothing=0.1, reduction="sum")
+    sums = objective(model, batch, TrainingConfig(objective="classification"))
+    torch.testing.assert_close(sums.loss, expected)
     assert sums.n_correct == (logits.argmax(-1).numpy() == LABELS).sum() and sums.n_tokens == len(LENGTHS)
-    settings = TrainingConfig(objective="classification", classification=ClassificationConfig(lm_weight=0.5))
-    torch.testing.assert_close(objective(model, batch, settings).loss, sums.loss)
-
-
-@pytest.mark.parametrize("lm_weight", [0.0, 0.5])
-def test_sigmoid_head_computes_binary_cross_entropy(lm_weight: float) -> None:
-    model, pairs = make("decoder", head="sigmoid"), texts()
-    assert model.head.classes.weight.shape == (1, 16)
-    batch = pairs.batch(np.arange(len(LENGTHS)))
-    labels = torch.tensor([1, 0, 1, 1, 0, 0])
-    batch = replace(batch, labels=labels)
-    layout, hidden = Padded(batch.tgt_mask), model(batch.src, None, batch.tgt_in, Padded(batch.tgt_mask))
-    output = model.head.classes(pooled(hidden, layout, "mean"))[:, 0]
-    logits = class_logits(model, batch)
-    torch.testing.assert_close(logits.softmax(-1), torch.stack((1 - output.sigmoid(), output.sigmoid()), -1))
-    smooth = 0.05 + 0.9 * labels  # 0.1 spread over both
-    of_labels = F.binary_cross_entropy_with_logits(output, smooth, reduction="sum")
-    of_text = classes_loss(model, batch, 0.1, lm_weight).loss - classes_loss(model, batch, 0.1).loss
-    sums = classes_loss(model, batch, 0.1, lm_weight)
-    torch.testing.assert_close(sums.loss, of_labels + of_text)
-    torch.testing.assert_close(sums.nll, F.binary_cross_entropy_with_logits(output, labels.float(), reduction="sum"))
-    assert sums.n_correct == ((output > 0) == labels.bool()).sum() and bool(of_text > 1) == bool(lm_weight)
-
-
-def test_weighted_nll_gradient_equals_formula(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.training.loss.block_rows", lambda *_: 3)
-    torch.manual_seed(0)
-    values = [torch.randn(7, 4, requires_grad=True), torch.randn(5, 4, requires_grad=True)]
-    targets, weights = torch.tensor([0, 1, 2, 3, 4, 0, 1]), torch.rand(7)
-    loss = 3 * weighted_nll(values[0], values[1], targets, weights)
-    found = torch.autograd.grad(loss, values)
-    nll = torch.nn.functional.cross_entropy(values[0] @ values[1].T, targets, reduction="none")
-    plain = 3 * (nll * weights).sum()
-    torch.testing.assert_close(loss, plain)
-    for grad, expected in zip(found, torch.autograd.grad(plain, values), strict=True):
-        torch.testing.assert_close(grad, expected)
 
 
 def test_batch_has_labels_of_its_rows() -> None:

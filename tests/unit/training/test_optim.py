@@ -48,7 +48,7 @@ KINDS = [("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW)]
 
 @pytest.mark.parametrize(("name", "kind"), KINDS)
 def test_optimizer_steps_equal_torch(name, kind):
-    settings = TrainingConfig(optimizer=name, weight_decay=0.1, beta1=0.8, beta2=0.9, eps=1e-7)
+    settings = TrainingConfig(optimizer=name, weight_decay=0.1, betas=[0.8, 0.9], eps=1e-7)
     ours, theirs = tiny_model(), tiny_model()
     theirs.load_state_dict(ours.state_dict())
     groups = [{**group, "params": []} for group in make_optimizer(theirs, settings).param_groups]
@@ -72,7 +72,7 @@ def test_optimizer_steps_equal_torch(name, kind):
 @pytest.mark.parametrize("name", NAMES)
 def test_weight_decay_applies_to_matrices_only(name):
     model = tiny_model()
-    settings = TrainingConfig(optimizer=name, schedule="constant", weight_decay=0.5, beta1=0.8, beta2=0.9, eps=1e-7)
+    settings = TrainingConfig(optimizer=name, schedule="constant", weight_decay=0.5, betas=[0.8, 0.9], eps=1e-7)
     optimizer = make_optimizer(model, settings)
     decayed, spared = optimizer.param_groups
     assert (decayed["weight_decay"], spared["weight_decay"]) == (0.5, 0.0)

@@ -22,8 +22,8 @@ WORD = PLAIN[0].split()[0]
 @pytest.fixture(scope="module")
 def translator() -> Translator:
     config = tiny_config()
-    modifiers = config.training.modifiers.model_copy(update={"terms": 0.1, "glossary": "g.tsv"})
-    training = config.training.model_copy(update={"modifiers": modifiers})
+    changes = {"modifiers": {"terms": 0.1}, "glossary": "g.tsv"}
+    training = config.training.model_copy(update=changes)
     return make(tiny_tokenizer(), config.model_copy(update={"training": training}))
 
 
