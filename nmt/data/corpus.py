@@ -241,15 +241,10 @@ class Joined:
             places = numbers == i
             if places.any():
                 parts.append((places, side.gather(rows[places] - (self._ends[i] - len(side)), last)))
-        return merged(len(rows), parts)
-
-
-def merged(n_lines: int, parts: Sequence[tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]]) -> npt.NDArray[np.int64]:
-    """Merge padded lines: each part has the indices of its lines, (n_lines,), and every line is in one part."""
-    gathered = np.full((n_lines, max((lines.shape[1] for _, lines in parts), default=1)), PAD, np.int64)
-    for places, lines in parts:
-        gathered[places, : lines.shape[1]] = lines
-    return gathered
+        gathered = np.full((len(rows), max((lines.shape[1] for _, lines in parts), default=1)), PAD, np.int64)
+        for places, lines in parts:
+            gathered[places, : lines.shape[1]] = lines
+        return gathered
 
 
 @dataclass(frozen=True)

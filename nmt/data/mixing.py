@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -260,13 +261,11 @@ def train_corpora(manifest: Manifest) -> dict[str, TrainCorpus]:
 
 def _repeat(manifest: Manifest, key: str) -> int:
     """Return how often the prepared data directory repeats the pairs of a source."""
-    data = (manifest.config or {}).get("data")
-    sources = data.get("train") if isinstance(data, dict) else None
-    number = _number(key)
-    if not isinstance(sources, list) or not 0 <= number < len(sources) or not isinstance(sources[number], dict):
-        return 1
-    repeat = sources[number].get("repeat", 1)
-    return repeat if isinstance(repeat, int) and repeat >= 1 else 1
+    with suppress(KeyError, IndexError, TypeError, AttributeError):  # the recipe is not checked when it is read
+        repeat = (manifest.config or {})["data"]["train"][_number(key)].get("repeat", 1)  # type: ignore[index]
+        if isinstance(repeat, int) and repeat >= 1:
+            return repeat
+    return 1
 
 
 def _number(key: str) -> int:

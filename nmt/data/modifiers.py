@@ -59,8 +59,8 @@ class Modifiers:
         """The fingerprint of the glossary, if there is one."""
         self.rates = settings.modifiers
         self._ends = np.cumsum(list(self.rates.values()))
-        self._modifiers = [_modifier(name, (data.src, data.tgt), glossary) for name in self.rates]
-        self._swapped = [_modifier(name, (data.tgt, data.src), None) for name in self.rates]
+        here, swapped = _modifiers((data.src, data.tgt), glossary), _modifiers((data.tgt, data.src), None)
+        self._modifiers, self._swapped = ([by_name[name] for name in self.rates] for by_name in (here, swapped))
 
     def modified(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
         """Return the pairs `rows` (N,) as modified in `epoch`; row i of the result is row `rows[i]`."""
@@ -106,27 +106,19 @@ class Modifiers:
         return self._src.decode(src.tolist()), self._tgt.decode(tgt.tolist())
 
 
-def _modifier(name: str, languages: tuple[str, str], glossary: Glossary | None) -> Modifier:
-    match name:
-        case "upper_case":
-            return partial(upper_case, languages=languages)
-        case "title_case":
-            return partial(title_case, languages=languages)
-        case "lower_case":
-            return partial(lower_case, languages=languages)
-        case "terms":  # without a glossary in the pairs of the other direction
-            return partial(terms, glossary=glossary) if glossary is not None else lambda src, tgt, _: (src, tgt)
-        case _:
-            return _PLAIN[name]
-
-
-_PLAIN: Mapping[str, Modifier] = {
-    "typos": typos,
-    "drop_end_punctuation": drop_end_punctuation,
-    "noise": noise,
-    "placeholders": placeholders,
-    "tags": tags,
-}
+def _modifiers(languages: tuple[str, str], glossary: Glossary | None) -> Mapping[str, Modifier]:
+    """Return all modifiers of pairs in these languages by name; terms are modified with a glossary only."""
+    return {
+        "upper_case": partial(upper_case, languages=languages),
+        "title_case": partial(title_case, languages=languages),
+        "lower_case": partial(lower_case, languages=languages),
+        "typos": typos,
+        "drop_end_punctuation": drop_end_punctuation,
+        "noise": noise,
+        "placeholders": placeholders,
+        "tags": tags,
+        "terms": (lambda src, tgt, _: (src, tgt)) if glossary is None else partial(terms, glossary=glossary),
+    }
 
 
 def _encoded(tokenizer: Tokenizer, texts: Mapping[int, str]) -> dict[int, _Ids]:

@@ -70,12 +70,8 @@ def load_optimizer(source: CheckpointDir) -> Tensors:
 
 def saved_steps(run: RunDir) -> list[int]:
     """Return the steps that have a checkpoint, ascending; only the newest two have the optimizer state."""
-    steps = []
-    for path in run.checkpoints.glob("step-*"):
-        match = re.fullmatch(r"step-(\d+)", path.name)
-        if match:
-            steps.append(int(match[1]))
-    return sorted(steps)
+    matches = (re.fullmatch(r"step-(\d+)", path.name) for path in run.checkpoints.glob("step-*"))
+    return sorted(int(match[1]) for match in matches if match)
 
 
 def recent_steps(run: RunDir, step: int) -> list[int]:
@@ -258,8 +254,7 @@ def choose_weights(
             reason = f"{kind} weights requested"
         if kind == "average" and selected.average_steps:
             newest = selected.average_steps[-1]
-            tensors = _read(run, run.average, steps)
-            return ChosenWeights(newest, "average", reason, tensors, tuple(selected.average_steps))
+            return ChosenWeights(newest, "average", reason, load_weights(run.average), tuple(selected.average_steps))
         if kind == "average":
             step = steps[-1]
     elif checkpoint == "last":
@@ -274,14 +269,4 @@ def choose_weights(
         reason = f"average of the checkpoints at steps {', '.join(map(str, last_steps))}"
         return ChosenWeights(step, "average", reason, average(run, last_steps), tuple(last_steps))
     own: Weights = "ema" if kind == "ema" else "raw"
-    return ChosenWeights(step, own, reason, _read(run, run.step(step), steps, own))
-
-
-def _read(run: RunDir, source: CheckpointDir, steps: Sequence[int], kind: Weights = "raw") -> Tensors:
-    """Load verified weights; if they are damaged, the message names another checkpoint."""
-    try:
-        return load_ema(source) if kind == "ema" else load_weights(source)
-    except CheckpointError as error:
-        others = [step for step in steps if run.step(step) != source]
-        advice = f"; --checkpoint {others[-1]} takes those of another step" if others else ""
-        raise CheckpointError(f"{error}{advice}") from error
+    return ChosenWeights(step, own, reason, (load_ema if own == "ema" else load_weights)(run.step(step)))

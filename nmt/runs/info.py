@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -191,10 +190,8 @@ def add_scores(run: RunDir, record: ScoreRecord) -> None:
     """Append a record to scores.jsonl; if that is not possible, print why."""
     try:
         append_line(run.scores, record.model_dump_json().encode())
-    except OSError as error:
-        say(f"{run.scores}: cannot be written: {error.strerror}; the scores of {record.split} are not recorded")
-    except UnsafeFileError as error:
-        say(f"{error}; the scores of {record.split} are not recorded")
+    except (OSError, UnsafeFileError) as error:
+        say(f"{run.scores}: cannot be written: {error}; the scores of {record.split} are not recorded")
 
 
 def read_scores(run: RunDir) -> list[ScoreRecord]:
@@ -216,9 +213,5 @@ def read_scores(run: RunDir) -> list[ScoreRecord]:
             except ValidationError:
                 damaged.append(number)
     if damaged:
-        say(f"{run.scores}: {_lines(damaged)} skipped: damaged, or from other software")
+        say(f"{run.scores}: lines skipped: {len(damaged)}, the first is {damaged[0]}; damaged, or from other software")
     return records
-
-
-def _lines(numbers: Sequence[int]) -> str:
-    return f"line {numbers[0]} is" if len(numbers) == 1 else f"{len(numbers)} lines, the first at {numbers[0]}, are"

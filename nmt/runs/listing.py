@@ -9,7 +9,7 @@ import json
 import re
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -131,7 +131,9 @@ def summarise(run: RunDir) -> Summary:
         best_accuracy=best.get("accuracy"),
         test=tests[-1] if tests else None,
         minutes=_minutes(run, steps, number(last, "minutes")),
-        last_written=_last_written(run),
+        last_written=_newest(
+            run.path, run.config, run.info, run.lock, run.selected, run.log, run.scores, run.checkpoints, run.dev
+        ),
         holder=holder,
         problem=problems[0] if problems else None,
     )
@@ -167,20 +169,12 @@ def _checkpoints(run: RunDir) -> list[int]:
     return sorted(complete)
 
 
-def _last_written(run: RunDir) -> float:
-    """Return when the run directory was last written to, in seconds since 1970."""
-    small = (run.config, run.info, run.lock, run.selected, run.log, run.scores)
-    return _newest(run.path, *small, run.checkpoints, run.dev)
-
-
 def _newest(*files: Path) -> float:
-    """Return the latest time at which one of `files` was modified, 0 if there is none."""
+    """Return the latest time at which one of `files` was modified, in seconds since 1970; 0 if there is none."""
     times = [0.0]
     for path in files:
-        try:
+        with suppress(OSError):  # missing or unreadable
             times.append(path.stat().st_mtime)
-        except OSError:  # missing or unreadable
-            continue
     return max(times)
 
 

@@ -141,7 +141,6 @@ FIRST_UPDATES = 50  # of a process, by which its pace is estimated
 SLOW_UPDATES = 10  # left out of these: the first ones allocate memory, or compile the model
 FEW_UPDATES, TIME_SHARE = 5, 0.25  # fewer updates do once this share of max_minutes is used
 LONG_BEFORE = 0.9  # share of a schedule's steps without which it is cut short
-FEW = 0.5  # of max_steps, if the schedule does not end there: a note, not a warning
 
 
 def cut_short(settings: TrainingConfig, last: int, cooldown_start: int | None = None) -> list[str]:
@@ -157,12 +156,12 @@ def cut_short(settings: TrainingConfig, last: int, cooldown_start: int | None = 
 def forecast(
     settings: TrainingConfig, state: TrainState, n_epoch_tokens: int, update_seconds: Sequence[float]
 ) -> str | None:
-    """Return a warning if the run will end too early, or long before max_steps, at the pace of its first updates.
+    """Return a warning if the run will end too early, at the pace of its first updates.
 
     `update_seconds` are their durations. Validations take time too, so the last step is an upper bound.
     """
     n_slow = min(SLOW_UPDATES, len(update_seconds) // 2)
-    limit, last = _expected_end(settings, state, n_epoch_tokens, statistics.median(update_seconds[n_slow:]))
+    limit, last = expected_end(settings, state, n_epoch_tokens, statistics.median(update_seconds[n_slow:]))
     if last <= state.step:
         return None
     cooldown_start = state.cooldown_start
@@ -173,8 +172,6 @@ def forecast(
     ends = f"training.{limit} = {number} ends training after about {last} steps at most"
     if missed := cut_short(settings, last, cooldown_start):
         return f"warning: {ends}, before {' and '.join(missed)}; raise training.{limit} or lower the other settings"
-    if limit == "max_minutes" and last < FEW * settings.max_steps:
-        return f"{ends}, long before training.max_steps = {settings.max_steps}"
     return None
 
 
@@ -184,7 +181,7 @@ def pace_is_known(settings: TrainingConfig, state: TrainState, n_updates: int) -
     return n_updates >= FIRST_UPDATES or (is_slow and n_updates >= FEW_UPDATES)
 
 
-def _expected_end(
+def expected_end(
     settings: TrainingConfig, state: TrainState, n_epoch_tokens: int, seconds_per_update: float
 ) -> tuple[str, int]:
     """Return the limit that will end the run, and its last step."""

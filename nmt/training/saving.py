@@ -262,10 +262,8 @@ def _record(session: Session, log: TrainingLog, validation: Validation, kind: We
     path = session.run.dev / f"{name}.{language}"
     try:
         replace_file(path, "".join(f"{line}\n" for line in validation.translations), may_follow=False)
-    except OSError as error:
-        log.say(f"warning: {path}: cannot be written: {error.strerror}; training continues")
-    except UnsafeFileError as error:
-        log.say(f"warning: {error}; training continues")
+    except (OSError, UnsafeFileError) as error:
+        log.say(f"warning: {path}: cannot be written: {error}; training continues")
 
 
 def finish(session: Session, meter: Meter, end: End) -> None:

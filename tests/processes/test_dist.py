@@ -21,7 +21,7 @@ from nmt.runs.state import load_state
 from nmt.training import limits
 from nmt.training import parallel as dist_module
 from nmt.training.loop import fit, forward_backward
-from nmt.training.parallel import World, joined
+from nmt.training.parallel import World
 from nmt.training.setup.start import start
 from several import (
     NEW,
@@ -120,24 +120,6 @@ def test_usage_error_is_reported_once(folder, told):
     assert not (folder / "new").exists()
 
 
-SLOW_FIRST = """
-import os, time
-from nmt import cli
-from nmt.cli import exits
-
-exits.PATIENCE_SECONDS = {patience}
-time.sleep({seconds} if os.environ["RANK"] == "0" else 0)
-cli.main()
-"""
-
-
-@pytest.mark.parametrize(("seconds", "patience"), [(3, 60), (60, 0.1)], ids=["waited for", "told by the other"])
-def test_usage_error_is_reported_once_if_rank_0_is_late(folder, seconds, patience):
-    process = torchrun(folder, "--confg", "x", script=SLOW_FIRST.format(seconds=seconds, patience=patience))
-    err = ended(process)
-    assert process.returncode == 1 and err.count("nmt: ") == 1 and "nmt: No such option: --confg" in err
-
-
 # --- without torchrun ---------------------------------------------------------------------------
 
 
@@ -213,29 +195,6 @@ def leaving(world: World) -> None:
 
 def test_signalled_rank_stops_waiting_for_rank_0():
     in_processes(2, leaving)
-
-
-def test_missing_torchrun_variables_are_rejected(monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    for name in ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
-        monkeypatch.delenv(name, raising=False)
-    missing = "WORLD_SIZE is set, but not RANK, LOCAL_RANK, MASTER_ADDR, MASTER_PORT"
-    with pytest.raises(ConfigError, match=missing), joined():
-        pass
-
-
-def test_each_rank_selects_its_own_gpu(monkeypatch):
-    taken: list[int] = []
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setattr(torch.cuda, "set_device", taken.append)
-    monkeypatch.setenv("LOCAL_RANK", "1")
-    World(1, 2).set_device(torch.device("cpu"))
-    World().set_device(torch.device("cuda"))
-    with pytest.raises(ConfigError, match="rank 1: no GPU for local rank 1, this machine has 1; start fewer"):
-        World(1, 2).set_device(torch.device("cuda"))
-    monkeypatch.setenv("LOCAL_RANK", "0")
-    World(4, 8).set_device(torch.device("cuda"))
-    assert taken == [0]
 
 
 def test_cooldown_fixed_by_rank_0_reaches_all_ranks(tiny_data, tmp_path):

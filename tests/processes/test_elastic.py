@@ -13,7 +13,7 @@ import torch.distributed as dist
 from nmt.layout import RunDir
 from nmt.runs.checkpoint import saved_steps
 from nmt.training.parallel import meet
-from several import NEW, SLOW_VALIDATION, Spawned, ended, left, the_other, torchrun
+from several import NEW, SLOW_VALIDATION, ended, left, the_other, torchrun
 
 # `nmt train` with something that happens in one process once `step` updates are done: in the first before the next one,
 # in others in its backward pass, when some of its gradients have been exchanged.
@@ -68,15 +68,6 @@ def test_killed_workers_restart_and_resume(several, pair, parallel):
     assert left(run.path) == left(pair)
 
 
-def test_killed_worker_restarts_in_new_interpreter(several, pair):
-    process = torchrun(
-        several, *NEW, "anew", restarts=1, script=script(f"if (life, rank, step) == (0, 1, 8): {DIE}"), how=Spawned
-    )
-    err = ended(process)
-    assert process.returncode == 0 and "Traceback" not in err and "resuming from step 5" in err, err
-    assert left(several / "anew") == left(pair)
-
-
 ERROR = 'raise RuntimeError("injected")'
 FAILURES = {
     "raises an error": (f"if (rank, step) == (1, 12): {ERROR}", "RuntimeError: injected"),
@@ -113,17 +104,6 @@ def test_worker_killed_in_validation_resumes_with_equal_bits(several, pair):
     process = torchrun(several, "--resume", "--run", "outside")
     ended(process)
     assert left(run.path) == left(pair)
-
-
-@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
-def test_patience_ends_all_processes(several, parallel):
-    run = several / f"patience-{parallel}"
-    options = ("patience=1", "validate_every_steps=2", "peak_lr=1e-12", "schedule=constant", f"parallel={parallel}")
-    settings = [*(f"--set=training.{each}" for each in options), "--set=search.max_length_offset=6"]
-    process = torchrun(several, *NEW, run.name, *settings)
-    err = ended(process)
-    assert process.returncode == 0, err
-    assert "training.patience = 1 validations without a new best reached" in err
 
 
 def test_restart_does_not_take_over_another_launch(several, pair):

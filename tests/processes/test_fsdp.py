@@ -15,7 +15,6 @@ from labelled import TEST, TRAIN, VALID, labelled_config, write_reviews
 from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.data.batching import Update, epoch_updates
-from nmt.errors import ConfigError, NmtError
 from nmt.layout import RunDir
 from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_ema, load_optimizer, load_weights, optimizer_tensors, saved_steps
@@ -24,7 +23,6 @@ from nmt.training.loop import accumulate_gradients, fit, forward_backward, train
 from nmt.training.optim import make_optimizer
 from nmt.training.parallel import World, full_tensor, shard
 from nmt.training.session import Session
-from nmt.training.setup import compiled
 from nmt.training.setup.choices import padded_tokens
 from nmt.training.setup.start import start
 from several import NEW, NO_DROPOUT, close, ended, free_port, in_processes, the_other, torchrun
@@ -188,27 +186,6 @@ def test_classifier_of_two_processes_learns_what_one_learns(tmp_path):
             torch.testing.assert_close(found[name], wanted[name], rtol=1e-4, atol=1e-6)
 
 
-def raise_text(text: str) -> None:
-    raise AssertionError(text)
-
-
-def learn_compiled(world: World, folder: Path, run: Path) -> None:
-    """A run whose model is compiled, as far as the graph of the forward pass."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "BACKEND", "eager")
-        patch.setattr(compiled, "say", raise_text)
-        config = settings(folder, max_steps=3, compile="on", eps=1e-4, average_last=1, save_every_steps=3)
-        fit(config, folder / "data", run, world=world)
-
-
-def test_compiled_model_in_two_processes_learns_what_one_learns(several, tmp_path):
-    in_processes(2, learn_compiled, several, tmp_path / "two")
-    learn_compiled(World(), several, tmp_path / "one")
-    found, wanted = (load_weights(RunDir(tmp_path / name).step(3)) for name in ("two", "one"))
-    for name in wanted:
-        torch.testing.assert_close(found[name], wanted[name], rtol=1e-4, atol=1e-5)
-
-
 # --- in a group of one --------------------------------------------------------------------------
 
 
@@ -238,10 +215,10 @@ def test_model_sharded_over_one_process_equals_unsharded(tiny_data, tmp_path):
             outcome = train_step(session, first_update(session))
     assert other.copy is not None and other.to_validate("raw") is other.copy
     assert one.to_validate("raw") is one.model and one.copy is None
-    for name, wanted in one.weights().items():
-        torch.testing.assert_close(other.weights()[name], wanted)
+    for name, wanted in one.full("raw").items():
+        torch.testing.assert_close(other.full("raw")[name], wanted)
         torch.testing.assert_close(dict(other.copy.named_parameters())[name], wanted)
-    found, wanted = other.moments(), one.moments()
+    found, wanted = other.full("moments"), one.full("moments")
     assert found.keys() == wanted.keys() == optimizer_tensors(one.optimizer, one.optimizer_names).keys()
     for name in wanted:
         torch.testing.assert_close(found[name], wanted[name])
@@ -264,35 +241,3 @@ def test_nonfinite_loss_changes_nothing_when_sharded(tiny_data, tmp_path, monkey
     assert session.state.step == 2
     assert all(torch.equal(before[name], tensor) for name, tensor in session.full("raw").items())
     assert all(torch.equal(moments[name], tensor) for name, tensor in session.full("moments").items())
-
-
-@pytest.mark.usefixtures("group")
-def test_out_of_memory_ends_sharded_run(tiny_data, tmp_path, monkeypatch):
-    session = divided(settings(tiny_data.parent), tiny_data, tmp_path / "run")
-
-    def failing(*_: object) -> object:
-        raise MemoryError
-
-    monkeypatch.setattr("nmt.training.loss.objective", failing)
-    told = "not enough memory in a pass that exchanges gradients, which is not repeated; lower"
-    with pytest.raises(NmtError, match=told):
-        accumulate_gradients(session, first_update(session))
-
-
-@pytest.mark.usefixtures("group")
-def test_passes_of_weight_0_add_nothing(tiny_data, tmp_path):
-    session = divided(settings(tiny_data.parent), tiny_data, tmp_path / "run")
-    rows = first_update(session).rows
-    found = []
-    for n_passes in (1, 3):
-        session.world.max_over_ranks = lambda _, n=n_passes: [n]
-        stats = forward_backward(session, [rows], Update(rows, 100))
-        found.append((stats.packed, [full_tensor(p.grad).clone() for p in session.model.parameters()]))
-        session.optimizer.zero_grad()
-    assert torch.equal(found[0][0], found[1][0])
-    assert all(torch.equal(one, other) for one, other in zip(found[0][1], found[1][1], strict=True))
-
-
-def test_auto_max_tokens_is_rejected_with_fsdp(tiny_data):
-    with pytest.raises(ConfigError, match="max_tokens: auto"):
-        settings(tiny_data.parent, parallel="fsdp", max_tokens="auto")

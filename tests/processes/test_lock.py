@@ -10,14 +10,13 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kept_run import differences, kept, settings
-from nmt.errors import CheckpointError, LockedError, NmtError
+from nmt.errors import CheckpointError, LockedError
 from nmt.files.write import Lock, lock_holder
 from nmt.layout import RunDir
 from nmt.training.loop import fit
@@ -58,16 +57,6 @@ def test_a_lock_is_held_by_one_and_names_it(tmp_path):
     lock.release()
     assert path.exists() and lock_holder(path) is None
     Lock(path, "trains").release()
-
-
-def test_a_lock_waits_for_one_who_only_looks(tmp_path):
-    (tmp_path / "lock").touch()
-    looking = os.open(tmp_path / "lock", os.O_RDONLY)
-    fcntl.flock(looking, fcntl.LOCK_SH)
-    timer = threading.Timer(0.1, os.close, (looking,))
-    timer.start()
-    Lock(tmp_path / "lock", "trains").release()
-    timer.join()
 
 
 def test_a_lock_file_that_is_removed_meanwhile_is_not_the_one_to_hold(tmp_path, monkeypatch):
@@ -164,41 +153,3 @@ def test_only_a_directory_that_never_was_a_run_is_removed(tmp_path):
         run.log.touch()
         run.info.unlink()  # by mistake
     assert run.step(3).path.exists()
-
-
-@pytest.mark.parametrize(
-    "names", [["config.yaml", "checkpoints/precious"], ["tokenizer/joint.model"], ["lock", "dev/a"]]
-)
-@pytest.mark.parametrize("is_good", [True, False])
-def test_a_folder_of_someone_else_is_left_alone(data, tmp_path, names, is_good):
-    """Though all that is in it has names that a run has, too; and whether or not the training could begin."""
-    for name in names:
-        (tmp_path / "run" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "run" / name).write_text("precious")
-    with pytest.raises(NmtError):
-        fit(settings(data), data if is_good else tmp_path / "nothing", tmp_path / "run")
-    assert all((tmp_path / "run" / name).read_text() == "precious" for name in names)
-    assert sum(path.is_file() for path in (tmp_path / "run").rglob("*")) == len(names)
-
-
-def test_what_is_no_run_is_not_said_to_be_one(data, tmp_path):
-    fit(settings(data, max_steps=2), data, tmp_path / "run")
-    RunDir(tmp_path / "run").info.unlink()
-    with pytest.raises(
-        CheckpointError, match=r"run: no run, or a damaged one: run\.json is missing; name another one with --run"
-    ):
-        fit(settings(data), data, tmp_path / "run", resume=True)
-    with pytest.raises(
-        CheckpointError, match="run: exists already, but is not a run directory; name another directory with --run"
-    ):
-        fit(settings(data), data, tmp_path / "run")
-
-
-def test_a_tokenizer_that_is_missing_is_taken_from_the_data_directory_again(data, tmp_path, capsys):
-    fit(settings(data, max_steps=2), data, tmp_path / "run")
-    tokenizer = RunDir(tmp_path / "run").tokenizer
-    model = tokenizer.joint.read_bytes()
-    shutil.rmtree(tokenizer.path)
-    fit(settings(data, max_steps=3), data, tmp_path / "run", resume=True)
-    assert "tokenizer: missing or damaged; it is copied from the data directory again" in capsys.readouterr().err
-    assert tokenizer.joint.read_bytes() == model

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +18,7 @@ import pytest
 from kept_run import kept, settings
 from nmt.config import Config
 from nmt.config.load import dump_config
-from nmt.errors import CheckpointError, StoppedError
+from nmt.errors import StoppedError
 from nmt.layout import RunDir
 from nmt.runs.checkpoint import load_optimizer, load_weights, saved_steps
 from nmt.runs.state import load_state
@@ -208,54 +206,6 @@ def test_stop_after_counts_from_the_start_of_this_process(data, whole, tmp_path,
         assert str(caught.value).startswith(f"stopped at step {step} by --stop-after {minutes:g}; ")
     fit(config, data, run.path, resume=True)
     assert at_the_end(run.path) == at_the_end(whole)
-
-
-@pytest.mark.usefixtures("quick")
-def test_the_handlers_are_those_of_before(data, tmp_path):
-    before = [signal.getsignal(number) for number in SIGNALS]
-    stop("training.loop.train_step", 1, settings(data), data, tmp_path / "run")
-    assert [signal.getsignal(number) for number in SIGNALS] == before
-    with pytest.raises(CheckpointError, match="exists already"):
-        fit(settings(data), data, tmp_path / "run")
-    fit(settings(data), data, tmp_path / "run", resume=True)
-    assert [signal.getsignal(number) for number in SIGNALS] == before
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_terminal_that_hangs_up_stops_the_run_unless_that_is_ignored(data, whole, tmp_path):
-    message = stop("training.loop.train_step", 2, settings(data), data, tmp_path / "run", signal.SIGHUP)
-    assert "by SIGHUP" in message
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            before_call(patch, "training.loop.train_step", 1, lambda: send(signal.SIGHUP))
-            fit(settings(data), data, tmp_path / "run", resume=True)
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    assert kept(tmp_path / "run") == kept(whole)
-
-
-@pytest.mark.parametrize("error", [BrokenPipeError, OSError(28, "No space left on device")])
-@pytest.mark.usefixtures("quick")
-def test_a_screen_that_is_gone_ends_no_training(data, whole, tmp_path, monkeypatch, error):
-    class Gone(io.StringIO):
-        def write(self, _: str) -> int:
-            raise error
-
-        def isatty(self) -> bool:
-            return error is BrokenPipeError  # with a progress bar, and without
-
-    monkeypatch.setattr(sys, "stderr", Gone())
-    fit(settings(data), data, tmp_path / "run")
-    assert kept(tmp_path / "run") == kept(whole)
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_thread_that_may_not_handle_signals_trains(data, whole, tmp_path):
-    thread = threading.Thread(target=fit, args=(settings(data), data, tmp_path / "run"))
-    thread.start()
-    thread.join()
-    assert kept(tmp_path / "run") == kept(whole)
 
 
 # --- TensorBoard --------------------------------------------------------------------------------

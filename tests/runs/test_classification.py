@@ -16,7 +16,6 @@ from labelled import TEST, TRAIN, VALID, labelled_config, write_reviews
 from nmt.config import Config
 from nmt.data.batching import unpadded
 from nmt.data.corpus import Corpus
-from nmt.errors import ConfigError
 from nmt.layout import DataDir, RunDir
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
@@ -121,30 +120,6 @@ def test_classify_answers_line_by_line(trained: Path, tmp_path: Path, nmt: Comma
         label, share, other, rest = line.split("\t")
         assert [label, share] == row and {label, other} == {"neg", "pos"}
         assert float(share) >= float(rest) and float(share) + float(rest) == pytest.approx(1, abs=2e-6)
-
-
-def test_what_does_not_go_with_a_classifier(trained: Path, whole: Path, tmp_path: Path, nmt: Command) -> None:
-    for arguments, problem in (
-        (
-            ["translate", "--run", trained],
-            "trained with training.objective: classification, which does not translate; see nmt classify",
-        ),
-        (["evaluate", "--run", trained, "--run", whole], "nmt evaluate with it alone"),
-        (
-            ["compare", trained, whole],
-            f"{trained}: trained with training.objective: classification, which does not translate",
-        ),
-        (["evaluate", "--run", trained, "--beam", "2"], "is a classifier, for which only --split"),
-        (["export", "--run", trained, "--output", tmp_path / "out"], "which does not translate"),
-        (["classify", "--run", whole], "translation, which predicts no labels; see nmt translate"),
-    ):
-        done = nmt(*arguments)
-        assert done.status == 2 and problem in done.err and "Traceback" not in done.err, done.err
-
-
-def test_labels_cannot_be_translated(text: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="en-label has labels instead of translations"):
-        start(labelled_config(text), text / "data", tmp_path / "run", resume=False)
 
 
 @pytest.mark.parametrize(("kind", "objective"), [("encoder", "masked"), ("decoder", "causal")])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ from nmt.training.loop import fit
 from nmt.training.loss import LossSums, cross_entropy, objective
 from nmt.training.setup import choices as module
 from nmt.training.setup.choices import compiled, pick_compile, pick_layout
-from packed import SRC, TGT, pairs_of
+from packed import pairs_of
 from tiny_corpus import tiny_settings
 from trained import records
 
@@ -209,34 +208,4 @@ def test_one_graph_for_all_sizes_before_and_after_simcut_begins(is_packed, monke
     assert n_compiled == 1
 
 
-def test_the_compiler_does_not_fuse_by_size():
-    compiled(tiny_model())
-    assert torch._inductor.config.triton.mix_order_reduction_non_strict_mode
-
-
 # --- One compiled model serves both passes of R-Drop and SimCut ---
-
-
-ROWS = np.arange(len(SRC))
-
-
-def settings_of_two_passes(**changes: Any) -> TrainingConfig:
-    return TrainingConfig(**changes)
-
-
-@pytest.mark.parametrize("kind", ["none", "rdrop", "simcut"])
-def test_the_compiled_model_serves_both_passes(kind, monkeypatch):
-    """By PyTorch's compiler without a C++ compiler behind it, which would take a minute."""
-    monkeypatch.setattr("nmt.training.setup.choices.BACKEND", "eager")
-    model, how = (
-        tiny_model(encoder_layers=1, decoder_layers=1),
-        settings_of_two_passes(consistency=kind, cut_rate=0.3),
-    )
-    forward = compiled(model)
-    for n in (6, 4):
-        batch = pairs_of(SRC, TGT).batch(np.arange(n))
-        losses = []
-        for each in (forward, None):
-            torch.manual_seed(3)
-            losses.append(objective(model, batch, how, each).loss)
-        torch.testing.assert_close(*losses)

@@ -18,7 +18,6 @@ from nmt.runs.state import TrainState, load_state, read_seal, state_text
 from nmt.training import loop
 from nmt.training.limits import FIRST_UPDATES, SLOW_UPDATES, cut_short, forecast, pace_is_known
 from nmt.training.loop import fit
-from nmt.training.validate import Validation, Validator
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -95,13 +94,6 @@ def test_a_cooldown_of_an_earlier_version_goes_on(data, tmp_path, capsys):
     )
 
 
-def test_slower_machine_cools_down_earlier(data, tmp_path):
-    train(cooled(data), data, tmp_path / "run", 5.0)
-    assert rates(tmp_path / "run") == pytest.approx(
-        {**dict.fromkeys(range(1, 10), 1.0), 10: 3 / 4, 11: 2 / 4, 12: 1 / 4}
-    )
-
-
 def test_raised_limit_restarts_cooldown(data, tmp_path, capsys):
     run = tmp_path / "run"
     train(cooled(data), data, run, 3.0)
@@ -152,11 +144,6 @@ def test_cut_short_names_what_is_not_reached(changes: dict[str, Any], last: int,
     assert cut_short(TrainingConfig(**changes), last) == found
 
 
-def test_cut_short_by_cooldown_before_warm_up() -> None:
-    assert cut_short(TrainingConfig(cooldown=0.3), 5000, 3500) == [WARM_UP]
-    assert cut_short(TrainingConfig(cooldown=0.3), 5000, 4000) == []
-
-
 def said(update_seconds: float = 1.0, state: TrainState | None = None, **changes: Any) -> str | None:
     """The forecast after 50 updates, the first ten of which took 30 seconds each, in an epoch of 100 updates."""
     seconds = [30.0] * SLOW_UPDATES + [update_seconds] * (FIRST_UPDATES - SLOW_UPDATES)
@@ -170,7 +157,6 @@ def test_forecast_by_minutes_and_epochs() -> None:
     ends = "training.max_minutes = 10 ends training after about 310 steps at most"
     assert said(max_minutes=10.0) == f"warning: {ends}, before {WARM_UP}{allow}"
     assert said(max_minutes=10.0, warmup_steps=310, max_steps=600) is None
-    assert said(max_minutes=10.0, warmup_steps=310, max_steps=640) == f"{ends}, long before training.max_steps = 640"
     cosine = {"schedule": "cosine", "warmup_steps": 100, "max_steps": 400}
     end = "the end of the cosine schedule (training.max_steps = 400)"
     assert said(max_minutes=10.0, **cosine) == f"warning: {ends}, before {end}{allow}"
@@ -195,44 +181,3 @@ def test_pace_of_slow_machine_is_known_earlier() -> None:
     assert not pace_is_known(TrainingConfig(), state, 49) and pace_is_known(TrainingConfig(), state, 50)
     line = forecast(settings, state, 100_000, [30.0, 30.0, 10.0, 10.0, 10.0])
     assert line is not None and "ends training after about 24 steps at most" in line
-
-
-@pytest.mark.usefixtures("quick")
-def test_fit_forecasts_its_end_by_the_clock(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """An update takes a second and a validation five, on a clock that nothing else moves."""
-    clock = SimpleNamespace(now=0.0)
-    real = loop.train_step
-
-    def train_step(session: loop.Session, update: loop.Update) -> loop.Outcome:
-        clock.now += 1.0
-        return real(session, update)
-
-    def validate(*_: object) -> Validation:
-        clock.now += 5.0
-        return Validation(1.0, 1.0, 2.0, 0.5, {"bleu": 10.0, "chrf": 20.0}, ["a", "b", "c"])
-
-    monkeypatch.setattr(loop, "train_step", train_step)
-    monkeypatch.setattr(Validator, "validate", validate)
-    monkeypatch.setattr("nmt.training.report.meter.time", SimpleNamespace(monotonic=lambda: clock.now))
-    for module in ("limits", "report.meter"):
-        monkeypatch.setattr(f"nmt.training.{module}.FIRST_UPDATES", 10)
-    monkeypatch.setattr("nmt.training.limits.SLOW_UPDATES", 2)
-    config = settings(
-        data, schedule="linear", warmup_steps=22, max_steps=25, max_minutes=0.4, validate_every_steps=8,
-        save_every_steps=8, log_every_steps=5,
-    )  # fmt: skip
-    run = RunDir(tmp_path / "run")
-    fit(config, data, run.path)
-    lines = capsys.readouterr().err.splitlines()
-    # ten updates and a validation have taken 15 of the 24 seconds
-    at = next(i for i, line in enumerate(lines) if "about 19 steps at most" in line)
-    assert lines[at + 1].startswith("step     10 train")
-    at = lines.index("training.max_minutes = 0.4 reached after 16 steps")
-    assert "the end of the linear schedule" in lines[at + 1] and "training.max_minutes=0.8" in lines[at + 1]
-    # 16 updates and three validations, the average's, too
-    assert lines[-1].endswith("(0:31 in all)")
-    last = json.loads(run.log.read_text().splitlines()[-1])
-    assert (last["kind"], last["minutes"]) == ("average", pytest.approx(31 / 60))
-    assert load_state(run.step(16)).seconds == 31.0

@@ -16,13 +16,11 @@ import pytest
 import torch
 from safetensors.torch import save as to_bytes
 
-from command import Command
 from kept_run import Died, die_before, differences, kept, make_data, quicken, settings
 from nmt.errors import CheckpointError
 from nmt.files.document import sealed_text
 from nmt.layout import CheckpointDir, RunDir
 from nmt.runs import checkpoint
-from nmt.runs.checkpoint import choose_weights
 from nmt.runs.state import load_state
 from nmt.training.loop import fit
 from nmt.training.setup import resume as restore_module
@@ -184,15 +182,3 @@ def test_a_planted_pickle_is_never_run(runs, run, nmt, tmp_path, capsys, name, h
     assert not trap.exists()
     pickle.loads(pickle.dumps(Planted(trap)))
     assert trap.exists()  # the trap was a good one
-
-
-def test_translating_with_a_damaged_best_says_what_else_there_is(runs, nmt: Command, tmp_path):
-    run = RunDir(shutil.copytree(runs.whole, tmp_path / "run"))
-    lines = runs.data.parent / "text" / "dev.aa"
-    best = run.average if "average" in choose_weights(run, settings(runs.data).training).kind else run.step(6)
-    flip(best.weights)
-    result = nmt("translate", "--run", run.path, "--input", lines)
-    assert (result.status, result.out, result.err.count("\n")) == (2, "", 1)
-    assert f"nmt: {best.weights}: damaged, its checksum is not what was written; --checkpoint 4 takes" in result.err
-    result = nmt("translate", "--run", run.path, "--input", lines, "--checkpoint", 4)
-    assert (result.status, result.out.count("\n")) == (0, 3)

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from disk import Deaths
-from kept_run import Died, die_before, differences, kept, quicken, settings
+from kept_run import differences, kept, quicken, settings
 from nmt.config import Config
 from nmt.layout import RunDir
 from nmt.runs.checkpoint import choose_weights, saved_steps
 from nmt.training.loop import fit
 
 pytestmark = pytest.mark.usefixtures("no_coverage")
-
-Life = Callable[[], Deaths]
 
 
 def live(config: Config, data: Path, run: Path) -> None:
@@ -101,19 +98,6 @@ def test_a_finished_run_that_goes_on_and_dies(life, data, tmp_path):
     of_the_end = dict(list(deaths.killed.items())[-30:])
     assert "rename average" in " ".join(of_the_end.values())
     check_all(of_the_end, longer, data, kept(tmp_path / "run"))
-
-
-@pytest.mark.parametrize("step", range(7))
-@pytest.mark.usefixtures("quick")
-def test_a_death_between_two_steps(life, data, tmp_path, monkeypatch, step):
-    with monkeypatch.context() as patch:
-        die_before(step, patch)
-        try:
-            fit(settings(data), data, tmp_path / "run")
-        except Died:
-            assert step < 6
-    live(settings(data), data, tmp_path / "run")
-    assert differences(kept(tmp_path / "run"), kept(life.watched)) == []
 
 
 def test_tensorboard_shows_every_step_once(data, tmp_path):

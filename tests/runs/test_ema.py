@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,12 +14,10 @@ from nmt.runs.checkpoint import Tensors, load_ema, load_weights, saved_steps
 from nmt.runs.info import read_selected
 from nmt.runs.model import open_saved
 from nmt.runs.state import load_state
-from nmt.training.loop import fit, train_step
-from nmt.training.loss import objective
+from nmt.training.loop import fit
 from nmt.training.optim import Ema
-from nmt.training.setup.start import start
 from tiny_corpus import tiny_settings
-from trained import first_update, records
+from trained import records
 
 pytestmark = pytest.mark.usefixtures("quick")
 YES, NO = torch.tensor(1.0), torch.tensor(0.0)
@@ -64,20 +61,6 @@ def test_ema_ignores_skipped_update():
     assert all(
         tensor.data_ptr() != p.data_ptr() for tensor, p in zip(ema.tensors.values(), model.parameters(), strict=True)
     )
-
-
-def test_ema_ignores_nonfinite_loss(tiny_data, text, tmp_path, monkeypatch):
-    session = start(tiny_settings(text, training={"ema": 0.5}), tiny_data, tmp_path / "run", resume=False)
-    monkeypatch.setattr("nmt.training.loss.objective", lambda *given: _infinite(*given))
-    assert session.ema is not None
-    before = {name: tensor.clone() for name, tensor in session.ema.tensors.items()}
-    train_step(session, first_update(session))
-    assert all(torch.equal(tensor, before[name]) for name, tensor in session.ema.tensors.items())
-
-
-def _infinite(*given: object) -> object:
-    sums = objective(*given)  # type: ignore[arg-type]
-    return replace(sums, loss=sums.loss * float("inf"))
 
 
 def test_every_checkpoint_has_ema(run):

@@ -5,10 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-import resource
 import shutil
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -17,17 +14,15 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.compat.tensorflow_stub.io import gfile
 
-from disk import Full, hook
-from kept_run import differences, kept, make_data, quicken, settings
-from nmt.config.load import dump_config
+from disk import Full
+from kept_run import differences, kept, settings
 from nmt.errors import CheckpointError
 from nmt.layout import RunDir
-from nmt.runs import checkpoint
-from nmt.runs.checkpoint import load_optimizer, load_weights, most_bytes, saved_steps
+from nmt.runs.checkpoint import load_optimizer, load_weights, saved_steps
 from nmt.training import loop, saving
 from nmt.training import session as session_module
 from nmt.training.loop import fit
-from nmt.training.report.log import Board, TrainingLog
+from nmt.training.report.log import Board
 
 pytestmark = pytest.mark.usefixtures("no_coverage")
 
@@ -136,24 +131,6 @@ def test_disk_full_to_the_end_raises_and_resumes(data, whole, tmp_path, monkeypa
 
 
 @pytest.mark.usefixtures("quick")
-def test_damaged_state_after_validation_is_noted(data, whole, tmp_path, monkeypatch):
-    real = loop.check
-
-    def check(session: loop.Session, log: TrainingLog) -> None:
-        real(session, log)
-        if session.state.step == 3:
-            session.run.step(3).state.write_bytes(b"")
-
-    monkeypatch.setattr(loop, "check", check)
-    run = RunDir(tmp_path / "run")
-    fit(settings(data), data, run.path)
-    assert warnings_of(run) == [
-        f"the validation is not saved: {run.step(3).state}: damaged: Expecting value: line 1 column 1 (char 0)"
-    ]
-    assert differences(kept(run.path, but=("warning",)), kept(whole, but=("warning",))) == []
-
-
-@pytest.mark.usefixtures("quick")
 def test_log_lines_wait_for_disk(data, whole, tmp_path, monkeypatch, capsys):
     """Nor can it be in parts: its lines wait, and come whole and in order."""
     real, n = os.pwrite, 0
@@ -230,47 +207,4 @@ def no_space(*_: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def command(data: Path, folder: Path) -> list[str]:
-    config = folder / "tiny.yaml"
-    config.write_text(dump_config(settings(data)), encoding="utf-8")
-    return ["train", "--config", str(config), "--data", str(data), "--run", str(folder / "run")]
-
-
-@pytest.mark.usefixtures("quick")
-def test_file_size_limit(data, whole, tmp_path):
-    """As with a quota: no checkpoint can be written at all."""
-    limit = 2 * (data / "tokenizer" / "joint.model").stat().st_size
-    assert limit < RunDir(whole).step(6).weights.stat().st_size
-    ended = subprocess.run(
-        [sys.executable, "-m", "nmt", *command(data, tmp_path)],
-        capture_output=True, text=True, check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-    )  # fmt: skip
-    lines = ended.stderr.splitlines()
-    assert ended.returncode == 2, ended.stderr
-    assert "/weights.safetensors: File too large; training continues and the next save tries again" in ended.stderr
-    assert lines[-1].startswith(f"nmt: {tmp_path / 'run'}: the end of the run could not be saved, only step 0; free")
-    assert "Traceback" not in ended.stderr and "Exception" not in ended.stderr
-    fit(settings(data), data, tmp_path / "run", resume=True)
-    assert differences(kept(tmp_path / "run"), kept(whole)) == []
-
-
 # --- The disk space that the checkpoints of a run take at most ---
-
-
-def test_most_bytes_bounds_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a best that is older than the newest, and the average of a run that goes on."""
-    data, run, sizes = make_data(tmp_path), RunDir(tmp_path / "run"), [0]
-    quicken(monkeypatch)
-
-    def note(*_: object) -> None:
-        sizes.append(sum(path.stat().st_size for path in run.checkpoints.rglob("*") if path.is_file()))
-
-    with monkeypatch.context() as patch:
-        hook(patch, note)
-        for n in (6, 12):
-            fit(settings(data, max_steps=n, save_every_steps=1, average_last=2), data, run.path, resume=n > 6)
-    n_parameters = sum(tensor.numel() for tensor in load_weights(run.step(12)).values())
-    monkeypatch.setattr(checkpoint, "NAMES_BYTES", 1 << 14)  # so small a model has few names
-    # three optimizers of two numbers per weight; weights: two newest, the best, the average, and one being written
-    assert 4 * n_parameters * (3 * 2 + 5) < max(sizes) <= most_bytes(n_parameters, keep_last=2, has_ema=False)

@@ -13,13 +13,12 @@ import torch
 
 from command import Command
 from kept_run import settings
-from nmt.config import Config, SearchConfig
+from nmt.config import Config
 from nmt.data.batching import unpadded
 from nmt.errors import CheckpointError, ConfigError
 from nmt.layout import RunDir
 from nmt.model.stacks import DecoderModel
 from nmt.recipes.directory import run_config
-from nmt.recipes.rerank import Candidate, fluency
 from nmt.runs.checkpoint import choose_weights
 from nmt.runs.listing import render_text, summarise
 from nmt.runs.log import learning_curve
@@ -114,20 +113,6 @@ def test_a_stack_starts_with_another(data: Path, trained: Path, tmp_path: Path) 
     assert torch.equal(model["decoder.norm.weight"], base["decoder.norm.weight"])
 
 
-def test_the_output_layer_comes_with_its_stack(data: Path, tmp_path: Path) -> None:
-    def untied(config: Config) -> Config:
-        return config.model_copy(update={"model": config.model.model_copy(update={"tie_embeddings": "none"})})
-
-    masked, run = settings(data, kind="encoder", objective="masked", max_steps=1), tmp_path / "masked"
-    fit(untied(masked), data, run)
-    output = choose_weights(RunDir(run), masked.training).tensors["output"]
-    for stack, is_taken in (("encoder", False), ("decoder", True)):
-        found = begun(untied(settings(data, init_from={stack: str(run)})), data, tmp_path / stack)
-        assert torch.equal(found["output"], output) == is_taken, stack
-    with pytest.raises(ConfigError, match=rf"nothing for model\.kind = decoder; decoder={run} takes the stack"):
-        begun(untied(causal(data, init_from=str(run))), data, tmp_path / "other")
-
-
 # --- What a trained language model is used for: scores of lines, generated text, shallow fusi ---
 
 
@@ -154,19 +139,6 @@ def test_the_perplexity_of_lines_is_that_of_validation(data: Path, lm: Path, nmt
     n_pieces = round(sum(float(row[2]) / float(row[1]) for row in rows))  # by the default length penalty
     assert math.exp(-log_prob / n_pieces) == pytest.approx(best, rel=1e-3)
     assert f"per word ({len(rows)} lines, {n_pieces} pieces," in done.err
-
-
-def test_what_cannot_be_scored_is_said(lm: Path, whole: Path, nmt: Command, tmp_path: Path) -> None:
-    text = tmp_path / "text"
-    text.write_text("mali\n\nbo\n", encoding="utf-8")
-    done = nmt("score", "--run", lm, "--ref", text)
-    assert done.out.splitlines()[1] == "2\tnan\tnan\t" and "1 line blank, not scored: 2" in done.err
-    done = nmt("score", "--run", whole, "--ref", text)
-    assert (
-        done.status == 2
-        and "is not a language model (training.objective: causal), but was trained with translation; to" in (done.err)
-    )
-    assert nmt("score", "--run", whole, "--run", lm, "--ref", text).status == 2
 
 
 def test_generated_text_goes_on_from_its_beginning(lm: Path, nmt: Command, tmp_path: Path) -> None:
@@ -233,35 +205,8 @@ def test_translations_end_where_the_language_model_has_no_position_left(
     assert n_pieces(str(tmp_path / "lm")) == 100
 
 
-def test_another_language_or_tokenizer_is_refused(data: Path, lm: Path, whole: Path, tmp_path: Path) -> None:
-    translator = Translator.load(whole)
-
-    def check(run: Path) -> None:
-        translator.check(translator.search_settings({"lm": str(run)}), 1)
-
-    source = tmp_path / "source"
-    fit(
-        settings(data, "decoder", objective="causal", select_by="auto", causal={"languages": ["aa"]}, max_steps=1),
-        data,
-        source,
-    )
-    with pytest.raises(ConfigError, match=r"source is a language model of aa, translations are bb"):
-        check(source)
-    with pytest.raises(ConfigError, match=r"is not a language model \(training\.objective: causal\)"):
-        check(whole)
-    check(lm)
-
-
 def test_training_does_not_begin_without_the_language_model_of_its_validations(data: Path, tmp_path: Path) -> None:
     config = settings(data)
     config = config.model_copy(update={"search": config.search.model_copy(update={"lm": str(tmp_path / "none")})})
     with pytest.raises(CheckpointError, match="none: not a run directory"):
         start(config, data, tmp_path / "run", resume=False)
-
-
-def test_a_language_model_is_a_feature_of_reranking(lm: Path) -> None:
-    model = LanguageModel.load(lm, precision="float32")
-    pairs = [("x", Candidate("mali te", -1.0)), ("y", Candidate("bo", -1.0)), ("", Candidate("", 0.0))]
-    *values, blank = fluency("lm", model, SearchConfig()).values(pairs)
-    assert values == pytest.approx([each.log_prob / len(each.pieces) for each in model.score(["mali te", "bo"])])
-    assert math.isnan(blank)

@@ -26,7 +26,7 @@ from nmt.training.loop import fit
 from nmt.training.loss import cross_entropy
 from nmt.training.session import Session
 from nmt.training.setup.start import start
-from nmt.translate.filter import PairClassifier, PairScore, agreed, collect_scores, odds_score
+from nmt.translate.filter import PairClassifier, odds_score
 from tiny_corpus import tiny_settings
 from trained import records
 
@@ -188,28 +188,3 @@ def test_classifier_keeps_right_pairs_and_drops_copies(
     judge = PairClassifier.load(folder / "run")
     alone = [odds_score(found.value) for pair in right[:5] for found in judge.log_odds([pair])]
     assert alone == pytest.approx(scores[:5], rel=1e-4), "a pair's score does not depend on the others"
-
-
-def test_two_scorers_agree_by_rank() -> None:
-    blank = PairScore(0.0, is_blank=True)
-    one, other = (
-        collect_scores([*map(PairScore, values), blank]) for values in ((0.9, 0.5, 0.1, 0.5), (0.2, 0.8, 0.1, 0.3))
-    )
-    agreed_on = agreed(one, other)
-    assert list(agreed_on.values) == [0.8, 0.9, 0.4, 0.8, 0.0]
-    assert agreed_on.blank.n == 1 and next(agreed_on.lines()) == "4 of 5 pairs scored"
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ([], "give --run and --reverse RUN, or --classifier RUN"),
-        (
-            ["--run", f"{Path(__file__).parents[1] / 'golden' / 'run'}", "--classifier", "y"],
-            "--run needs --reverse RUN, a run of the opposite direction",
-        ),
-    ],
-)
-def test_a_filter_needs_runs(options: list[str], problem: str, nmt: Command) -> None:
-    result = nmt("filter", *options, "--src", "a", "--tgt", "b", "--output", "c")
-    assert result.status == 2 and result.err.startswith(f"nmt: {problem}") and result.err.count("\n") == 1

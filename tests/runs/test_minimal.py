@@ -5,7 +5,7 @@ from __future__ import annotations
 import runpy
 
 from nmt.data.batching import Pairs
-from nmt.data.corpus import Corpus
+from nmt.data.corpus import Corpus, lines_of
 from nmt.layout import DataDir
 from nmt.text.tokenizer import Tokenizers
 from nmt.training.loop import fit

@@ -5,16 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from nmt.data.batching import Packing
 from nmt.errors import DataError
 from nmt.layout import RunDir
-from nmt.runs.checkpoint import saved_steps
 from nmt.runs.info import read_info
-from nmt.runs.state import load_state
 from nmt.training.loop import accumulate_gradients, fit, train_step
 from nmt.training.parallel import World
 from nmt.training.setup.choices import padded_tokens
-from nmt.training.setup.start import start
 from tiny_corpus import tiny_settings, tiny_text
 from trained import first_update, records, session_of
 
@@ -78,7 +74,7 @@ def test_tokens_are_those_of_the_modified_pairs(tiny_data, text, tmp_path):
 
 def test_the_ranks_share_the_same_modified_pairs(tiny_data, text, tmp_path):
     whole = session_of(tiny_data, text, tmp_path / "run", modifiers=RATES)
-    update = whole.modify(first_update(whole))
+    update = whole.changed_update(first_update(whole))
     wanted = accumulate_gradients(whole, update)
     gradients = [parameter.grad.clone() for parameter in whole.model.parameters()]
     sums = []
@@ -92,24 +88,3 @@ def test_the_ranks_share_the_same_modified_pairs(tiny_data, text, tmp_path):
     for one, other, both in zip(sums[0][1], sums[1][1], gradients, strict=True):
         mean = (one + other) / 2  # as DistributedDataParallel has it
         torch.testing.assert_close(mean, both, rtol=1e-3, atol=1e-6)
-
-
-def test_packed_batches_hold_the_modified_pairs(tiny_data, text, tmp_path):
-    session = session_of(tiny_data, text, tmp_path / "run", modifiers=RATES)
-    session.packing = Packing(session.pairs, max_len=101)
-    update = session.changed_update(first_update(session))
-    batch = session.batches.batch(update.rows)
-    assert batch.max_len == 101 and batch.n_tokens == update.n_tokens
-    padded = session.pairs.batch(update.rows)
-    assert batch.tgt_out[0, : batch.n_tokens].tolist() == padded.tgt_out[padded.tgt_out != 0].tolist()
-
-
-def test_max_epochs_and_cooldown_end_where_the_pairs_do(tiny_data, text, tmp_path):
-    settings = {"modifiers": {"upper_case": 1.0}, "max_epochs": 4, "max_steps": 200, "average_last": 1,
-                "cooldown": 0.5, "validate_every_steps": 100, "save_every_steps": 100}  # fmt: skip
-    fit(tiny_settings(text, training=settings), tiny_data, tmp_path / "run")
-    config = tiny_settings(text, training={"max_steps": 1})
-    n_updates = start(config, tiny_data, tmp_path / "plain", resume=False).n_epoch_updates
-    step = saved_steps(RunDir(tmp_path / "run"))[-1]
-    assert step == pytest.approx(4 * n_updates, abs=1)
-    assert load_state(RunDir(tmp_path / "run").step(step)).cooldown_start == pytest.approx(2 * n_updates, abs=1)

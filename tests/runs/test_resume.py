@@ -98,7 +98,6 @@ def test_resumed_equals_never_stopped(tiny_data, text, tmp_path, monkeypatch, se
         ("decoder", {"max_tokens": 300}),
         ("decoder", {"objective": "causal"}),
         ("translation", {"objective": "denoising"}),
-        ("translation", {"objective": "denoising", "denoising": {"noise": "span"}}),
         (
             "encoder",
             {
@@ -128,15 +127,6 @@ def test_resume_keeps_patience(tiny_data, text, tmp_path, monkeypatch):
         train_with_deaths(config, tiny_data, tmp_path / "parts", patch, [4, 6, 8])
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
     assert load_state(RunDir(tmp_path / "parts").step(10)).checks_since_best == 3
-
-
-def test_final_validation_does_not_count_for_patience_of_resumed_run(tiny_data, text, tmp_path, monkeypatch):
-    score(monkeypatch, 30.0, 20.0, 10.0, 9.0)
-    settings = {"validate_every_steps": 4, "average_last": 1, "patience": 2}
-    fit(tiny_settings(text, training={**settings, "max_steps": 6}), tiny_data, tmp_path / "run")
-    assert load_state(RunDir(tmp_path / "run").step(6)).checks_since_best == 0
-    fit(tiny_settings(text, training={**settings, "max_steps": 8}), tiny_data, tmp_path / "run", resume=True)
-    assert load_state(RunDir(tmp_path / "run").step(8)).checks_since_best == 1
 
 
 # --- elsewhere ----------------------------------------------------------------------------------
@@ -171,29 +161,6 @@ def _dying_at(step: int):
     return after_step
 
 
-@pytest.mark.parametrize(
-    ("fact", "value", "said"),
-    [
-        ("threads", 999, "threads 1 instead of 999"),
-        ("torch", "1.0", f"torch {torch.__version__} instead of 1.0"),
-        ("processes", 4, "processes 1 instead of 4"),
-    ],
-)
-def test_changed_threads_torch_or_processes_are_noted(tiny_data, text, tmp_path, capsys, fact, value, said):
-    config = tiny_settings(text, training={"max_steps": 3})
-    fit(config, tiny_data, tmp_path / "run")
-    info = RunDir(tmp_path / "run").info
-    info.write_text(json.dumps({**json.loads(info.read_text()), fact: value}))
-    capsys.readouterr()
-    config = tiny_settings(text, training={"max_steps": 4})
-    start(config, tiny_data, tmp_path / "run", resume=True)
-    told = capsys.readouterr().err
-    assert f"the run continues with {said}: same data, same order, but results are not bit-identical" in told
-    assert json.loads(info.read_text())[fact] != value
-    start(config, tiny_data, tmp_path / "run", resume=True)
-    assert "instead of" not in capsys.readouterr().err
-
-
 def test_run_of_an_earlier_version_is_not_resumed(tiny_data, text, tmp_path):
     settings = tiny_settings(text, training={"max_steps": 1})
     fit(settings, tiny_data, tmp_path / "run")
@@ -201,17 +168,6 @@ def test_run_of_an_earlier_version_is_not_resumed(tiny_data, text, tmp_path):
     info.write_text(json.dumps({key: value for key, value in json.loads(info.read_text()).items() if key != "nmt"}))
     with pytest.raises(CheckpointError, match=r"run: .* earlier version .* --init-from"):
         fit(tiny_settings(text, training={"max_steps": 2}), tiny_data, tmp_path / "run", resume=True)
-
-
-def test_another_processor_probes_again(tiny_data, text, tmp_path, monkeypatch, capsys):
-    config = tiny_settings(text, training={"max_steps": 3, "precision": "auto"})
-    monkeypatch.setattr("nmt.training.setup.choices.pick_precision", lambda *_: "float32")
-    fit(config, tiny_data, tmp_path / "run")
-    monkeypatch.setattr("nmt.training.setup.choices.pick_precision", lambda *_: "bf16")
-    assert start(config, tiny_data, tmp_path / "run", resume=True).precision == "float32"
-    monkeypatch.setattr("nmt.training.setup.choices.device_name", lambda _: "another")
-    assert start(config, tiny_data, tmp_path / "run", resume=True).precision == "bf16"
-    assert "precision bf16 instead of float32, device_name another instead of" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -234,13 +190,6 @@ def test_resume_keeps_probed_threads(tiny_data, text, tmp_path, monkeypatch, cap
     fit(tiny_settings(text, training={"max_steps": 6}), tiny_data, tmp_path / "run", resume=True)
     assert (seen, torch.get_num_threads()) == ([1] * 6, 2)
     assert "instead of" not in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("two_threads")
-def test_threads_of_environment_are_kept(tiny_data, text, tmp_path, monkeypatch):
-    monkeypatch.setattr(choices, "pick_threads", lambda *_: pytest.fail("the user has chosen"))
-    monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    assert start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False).threads == 2
 
 
 @pytest.mark.parametrize(("split", "kind"), [("train", "ids"), ("train", "ends"), ("valid", "ids"), ("valid", "text")])
@@ -330,40 +279,6 @@ def test_missing_best_checkpoint_is_replaced(tiny_data, text, tmp_path, monkeypa
     assert "the best checkpoint, step 3, is gone: the next validated one replaces it" in capsys.readouterr().err
     assert json.loads(run.selected.read_text())["best_step"] == 9
     assert choose_weights(run, config.training).step == 9
-
-
-@pytest.mark.parametrize(
-    ("limits", "advice"),
-    [
-        ({"max_steps": 3}, "training.max_steps=6"),
-        ({"max_epochs": 1, "update_tokens": 1500}, "training.max_epochs=2"),
-        ({"max_minutes": 1e-4}, "training.max_minutes=0.0"),
-        ({"max_steps": 4, "schedule": "constant", "cooldown": 0.5}, "training.max_steps=8"),
-        ({"max_steps": 500, "max_minutes": 1e-3, "schedule": "constant", "cooldown": 0.3}, "training.max_minutes=0.0"),
-    ],
-)
-def test_finished_run_names_limit_to_raise(tiny_data, text, tmp_path, capsys, limits, advice):
-    config = tiny_settings(text, training=limits)
-    fit(config, tiny_data, tmp_path / "run")
-    capsys.readouterr()
-    fit(config, tiny_data, tmp_path / "run", resume=True)
-    said = capsys.readouterr().err
-    assert f"; to continue: nmt train --resume --run {tmp_path / 'run'} --set {advice}" in said
-    assert f"training.{advice.split('=')[0].removeprefix('training.')} = " in said
-    name, value = said.split("--set training.")[1].strip().split("=")
-    step = saved_steps(RunDir(tmp_path / "run"))[-1]
-    raised = {**limits, name: float(value) if name == "max_minutes" else int(value)}
-    fit(tiny_settings(text, training=raised), tiny_data, tmp_path / "run", resume=True)
-    assert saved_steps(RunDir(tmp_path / "run"))[-1] > step
-
-
-def test_stopped_run_logs_pending_numbers(tiny_data, text, tmp_path, monkeypatch):
-    monkeypatch.setattr("nmt.training.report.meter.LAG", {"cpu": 3})
-    config = tiny_settings(text, training={"log_every_steps": 6, "save_every_steps": 4})
-    fit(config, tiny_data, tmp_path / "whole")
-    stop_at(5, config, tiny_data, tmp_path / "parts", resume=False)
-    fit(config, tiny_data, tmp_path / "parts", resume=True)
-    assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
 def test_nan_is_no_best_score(tiny_data, text, tmp_path, monkeypatch):

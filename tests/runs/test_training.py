@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from nmt.config.load import load_config
-from nmt.data.batching import epoch_updates
 from nmt.errors import CheckpointError, ConfigError, DataError, DivergedError, NmtError
 from nmt.layout import RunDir
 from nmt.model.precision import use_float32_library
@@ -21,7 +19,6 @@ from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import choose_weights, load_weights, saved_steps
 from nmt.runs.state import load_state
 from nmt.training import loop
-from nmt.training import loss as objectives
 from nmt.training.loop import fit, train_step
 from nmt.training.loss import cross_entropy
 from nmt.training.report.log import Board, TrainingLog
@@ -70,43 +67,6 @@ def test_prolonged_run_equals_longer_run(tiny_data, text, tmp_path):
     fit(tiny_settings(text), tiny_data, tmp_path / "whole")
     longer, whole = final_weights(tmp_path / "run"), final_weights(tmp_path / "whole")
     assert all(torch.equal(whole[name], longer[name]) for name in whole)
-
-
-def test_config_other_than_its_data_is_noted(tiny_data, text, tmp_path, capsys):
-    other = tiny_settings(text, training={"max_steps": 1}, tokenizer={"vocab_size": 310}, data={"max_chars": 500})
-    fit(other, tiny_data, tmp_path / "other")
-    assert "data.max_chars was 1000, is 500 in the config" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("schedule", "idle", "counts"), [("noam", "peak_lr", "factor"), ("cosine", "factor", "peak_lr")]
-)
-def test_unused_learning_rate_is_noted(tiny_data, text, tmp_path, capsys, schedule, idle, counts):
-    short = {"max_steps": 2, "warmup_steps": 1, "schedule": schedule}
-    fit(tiny_settings(text, training={**short, idle: 0.002}), tiny_data, tmp_path / "run")
-    said = capsys.readouterr().err
-    assert f"training.{idle} = 0.002" in said and f"training.{counts}" in said
-
-
-def test_tokenised_development_set_is_noted(text, tmp_path, capsys):
-    shutil.copytree(text, tmp_path / "text")
-    for path in (tmp_path / "text").glob("dev.*"):
-        path.write_text(path.read_text(encoding="utf-8").replace("\n", " .\n"), encoding="utf-8")
-    config = tiny_settings(tmp_path / "text", training={"max_steps": 1})
-    prepare(config, tmp_path / "data", echo=lambda _: None)
-    fit(config, tmp_path / "data", tmp_path / "tokenised")
-    assert "looks tokenised" in capsys.readouterr().err
-
-
-def test_dropout_seed_differs_by_step_and_seed(tiny_data, text, tmp_path, monkeypatch):
-    seeds = []
-    real = objectives.objective
-    monkeypatch.setattr("nmt.training.loss.objective", lambda *a: seeds.append(torch.initial_seed()) or real(*a))
-    for seed in (1, 2):
-        session = session_of(tiny_data, text, tmp_path / f"run{seed}", seed=seed, max_tokens=5000)
-        for _ in range(3):
-            train_step(session, first_update(session))
-    assert len(set(seeds)) == len(seeds) == 6
 
 
 def test_gradient_is_independent_of_micro_batches(tiny_data, text, tmp_path):
@@ -252,13 +212,6 @@ def test_resume_with_another_text_raises(tiny_data, text, tmp_path):
         fit(config, tmp_path / "more", tmp_path / "run", resume=True)
 
 
-def test_max_tokens_below_longest_sentence_raises(tiny_data, text, tmp_path):
-    config = tiny_settings(text, data={"max_pieces": 5}, training={"max_tokens": 6})
-    with pytest.raises(ConfigError, match=r"training.max_tokens: 6 is too small for a sentence of \d+ pieces"):
-        fit(config, tiny_data, tmp_path / "run")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_bpe_dropout_changes_by_epoch_but_not_in_validation(tiny_data, text, tmp_path):
     changes = {"bpe_dropout": 0.3}
     plain = session_of(tiny_data, text, tmp_path / "plain")
@@ -272,26 +225,6 @@ def test_bpe_dropout_changes_by_epoch_but_not_in_validation(tiny_data, text, tmp
     assert seen[0].shape != seen[1].shape or not torch.equal(seen[0], seen[1])
     assert torch.equal(seen[0], seen[2])
     assert session.validator.pairs.lengths.tgt.sum() == plain.validator.pairs.lengths.tgt.sum()
-
-
-def test_update_counts_tokens_of_its_epoch(tiny_data, text, tmp_path):
-    fit(tiny_settings(text, training={"bpe_dropout": 0.3, "max_steps": 3}), tiny_data, tmp_path / "run")
-    session = session_of(tiny_data, text, tmp_path / "other", bpe_dropout=0.3)
-    session.load_window()
-    updates = epoch_updates(session.pairs.lengths, 300, session.config.training.seed, 0)[:3]
-    for update in updates:
-        batch = session.batches.batch(update.rows)
-        assert update.n_tokens == batch.n_tokens == int((batch.tgt_out != 0).sum())
-    state = load_state(RunDir(tmp_path / "run").step(3))
-    assert state.n_tokens == sum(update.n_tokens for update in updates)
-
-
-def test_both_directions_doubles_pairs(tiny_data, text, tmp_path):
-    session = session_of(tiny_data, text, tmp_path / "run", both_directions=True)
-    n = len(session.pairs) // 2
-    one, other = session.batches.batch(np.array([3])), session.batches.batch(np.array([n + 3]))
-    assert one.src.tolist() == other.tgt_out.tolist() and one.tgt_out.tolist() == other.src.tolist()
-    assert len(session.pairs) == 2 * len(session_of(tiny_data, text, tmp_path / "one").pairs)
 
 
 def test_development_loss_is_without_smoothing_and_dropout(tiny_data, text, tmp_path, monkeypatch):
@@ -354,46 +287,6 @@ def test_resume_restores_scale_and_counts_without_probing(tiny_data, text, tmp_p
     assert resumed.scaler.get_scale() == 1024.0
     assert resumed.state.n_tokens == first_update(session).n_tokens > 0
     assert resumed.state == session.state
-
-
-def test_meter_reports_speed_and_padding_of_real_tokens(tiny_data, text, tmp_path, monkeypatch):
-    from nmt.training.report import meter as meter_module
-
-    now = iter(float(i) for i in range(1000))
-    monkeypatch.setattr(meter_module.time, "monotonic", lambda: next(now))
-    session = session_of(tiny_data, text, tmp_path / "run")
-    update = first_update(session)
-    with TrainingLog(session.run, 0, 0, True, 12) as log:
-        meter = Meter(session, log)
-        meter.add(train_step(session, update))
-        meter.record()
-        meter.pause()
-        meter.resume()  # a second of something else
-        meter.add(train_step(session, update))
-        meter.record()
-    first, second = (json.loads(line) for line in session.run.log.read_text().splitlines())
-    batches = [session.pairs.batch(rows) for rows in session.pairs.lengths.split(update.rows, session.max_tokens)]
-    real = sum(int(batch.src_mask.sum()) + int(batch.tgt_mask.sum()) for batch in batches)
-    slots = sum(batch.src.numel() + batch.tgt_out.numel() for batch in batches)
-    assert first["padding_share"] == pytest.approx(1 - real / slots)
-    assert first["tokens_per_second"] == sum(batch.n_tokens for batch in batches)  # the clock went on by one second
-    assert second["tokens_per_second"] == pytest.approx(update.n_tokens / 2)
-    assert session.state.seconds == 4.0
-
-
-def test_too_few_learned_positions_raise(tiny_data, text, tmp_path):
-    config = tiny_settings(text, data={"max_pieces": 10}, model={"positions": "learned", "max_positions": 12})
-    with pytest.raises(ConfigError) as caught:
-        fit(config, tiny_data, tmp_path / "run")
-    assert [problem.split(":")[0] for problem in caught.value.problems] == ["model.max_positions"] * 2
-    assert caught.value.problems[1].endswith("pieces in the development set")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_working_directory_as_run_raises(tiny_data, text, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(CheckpointError, match=r"\.: is the working directory; give the run a directory of its own"):
-        fit(tiny_settings(text), tiny_data, Path())
 
 
 def test_damaged_checkpoint_is_not_averaged(tiny_data, text, tmp_path, monkeypatch, capsys):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from pathlib import Path
 
 import pytest
 import torch
@@ -127,22 +126,6 @@ def test_too_many_skipped_updates_in_a_row_raise(tiny_data, text, tmp_path, monk
     assert all(torch.isfinite(tensor).all() for tensor in (*weights.values(), *moments.values()))
 
 
-def test_lag_of_device_does_not_change_records(tiny_data, text, tmp_path, monkeypatch):
-    monkeypatch.setattr("nmt.training.report.meter.LAG", {"cpu": 3})
-    config = tiny_settings(text, training={"max_steps": 6, "log_every_steps": 6})
-    with monkeypatch.context() as patch:
-        spoil(patch, {4}, math.nan)
-        fit(config, tiny_data, tmp_path / "late")
-    monkeypatch.setattr("nmt.training.report.meter.LAG", {"cpu": 0})
-    with monkeypatch.context() as patch:
-        spoil(patch, {4}, math.nan)
-        fit(config, tiny_data, tmp_path / "at once")
-    for kind in ("train", "skipped"):
-        late, at_once = (records(tmp_path / name, kind) for name in ("late", "at once"))
-        assert len(late) == 1
-        assert late == at_once
-
-
 def test_loss_alarm_sounds_once_a_climb():
     state = TrainState()
     losses = [6.0, 4.0, 3.0, 3.2, 3.9, 4.5, 5.0, 3.1, 2.9, 6.0]
@@ -151,13 +134,6 @@ def test_loss_alarm_sounds_once_a_climb():
     assert "from 3.00 to 4.50" in said[5]
     state = TrainState()  # single noisy updates are no climb
     assert [loss_alarm(state, loss, n_updates=1) for loss in [3.0, 5.0] * 30] == [None] * 60
-
-
-def test_climbing_loss_is_logged_as_warning(tiny_data, text, tmp_path):
-    settings = {"schedule": "constant", "peak_lr": 30.0, "warmup_steps": 1, "max_steps": 60, "log_every_steps": 20,
-                "clip_norm": 0.0, "validate_every_steps": 60}  # fmt: skip
-    fit(tiny_settings(text, training=settings), tiny_data, tmp_path / "run")
-    assert "climbed" in records(tmp_path / "run", "warning")[0]["message"]
 
 
 @pytest.mark.parametrize(
@@ -178,13 +154,6 @@ def test_collapse_alarm(translations, found):
     assert (message is None) == (found is None)
     assert message is None or re.search(found, message)
     assert collapse_alarm(["s", "s", "s", "t"], ["so", "so", "so", "no"]) is None
-
-
-def test_collapse_is_logged_as_warning(tiny_data, text, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("nmt.training.saving.collapse_alarm", lambda *_: "all of it is empty")
-    fit(tiny_settings(text, training={"max_steps": 6, "average_last": 1}), tiny_data, tmp_path / "run")
-    assert [record["message"] for record in records(tmp_path / "run", "warning")] == ["all of it is empty"]
-    assert "warning: all of it is empty" in capsys.readouterr().err
 
 
 # --- memory -------------------------------------------------------------------------------------
@@ -229,15 +198,6 @@ def test_out_of_memory_halves_micro_batches(tiny_data, text, tmp_path, monkeypat
         exp_avg = plenty.optimizer.state[a]["exp_avg"], scarce.optimizer.state[b]["exp_avg"]
         torch.testing.assert_close(*exp_avg, rtol=1e-4, atol=1e-7)
     assert scarce.max_tokens == 5000, "the next update is tried whole again"
-
-
-def test_out_of_memory_is_counted_and_noted_rarely(tiny_data, text, tmp_path, monkeypatch, capsys):
-    Scarce(monkeypatch, limit=100)
-    fit(tiny_settings(text, training={"max_tokens": 150, "log_every_steps": 6}), tiny_data, tmp_path / "run")
-    first, last = (record["n_out_of_memory"] for record in records(tmp_path / "run", "train"))
-    assert isinstance(first, int) and isinstance(last, int) and 0 < first < last
-    n_told = capsys.readouterr().err.count("out of memory (")
-    assert 1 < n_told <= last.bit_length()
 
 
 def test_pair_that_does_not_fit_raises(tiny_data, text, tmp_path, monkeypatch):
@@ -295,28 +255,6 @@ def test_pass_bytes_grow_with_tokens_and_passes(tiny_data, text, tmp_path):
     assert 1.6 * found[0] < found[1]
 
 
-def test_fp16_overflow_is_noted_only_if_repeated(tiny_data, text, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("nmt.training.report.meter.OVERFLOWS_IN_A_ROW", 2)
-    spoil(monkeypatch, {1, 4, 5, 6, 7, 8}, math.inf)
-    fit(tiny_settings(text, training={"precision": "fp16"}), tiny_data, tmp_path / "run")
-    assert [record["step"] for record in records(tmp_path / "run", "skipped")] == [2, 5, 6, 7, 8, 9]
-    # the first, second, fourth … in a row, once there are more than two
-    assert [line[:7] for line in capsys.readouterr().err.splitlines() if "is not finite" in line] == ["step 8:"]
-
-
-def test_scaler_of_rank_without_rows(tiny_data, text, tmp_path):
-    session = start(tiny_settings(text, training={"precision": "fp16"}), tiny_data, tmp_path / "run", resume=False)
-    session.world = World(rank=1, size=2)
-    update = Update(first_update(session).rows[:1], 5)
-    assert len(update.share(1, 2)) == 0
-    stats = loop.accumulate_gradients(session, update)
-    assert not stats.packed.any()
-    for parameter in session.model.parameters():
-        parameter.grad = torch.zeros_like(parameter)  # as after the sum over processes
-    session.scaler.unscale_(session.optimizer)
-    session.scaler.update()
-
-
 def test_ranks_draw_own_dropout_and_share_update(tiny_data, text, tmp_path, monkeypatch):
     session = start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
     seeds, real = [], objectives.objective
@@ -345,20 +283,3 @@ def test_out_of_memory_in_optimizer_or_probe(tiny_data, text, tmp_path, monkeypa
     monkeypatch.setattr(optim.Adam, "step", failing)
     with pytest.raises(NmtError, match="run: not enough memory"):
         fit(tiny_settings(text), tiny_data, tmp_path / "run")
-
-
-def test_free_bytes_of_container_ignore_file_cache(monkeypatch):
-    group = {"memory.max": "16e9", "memory.current": "15e9", "memory.stat": "anon 5\ninactive_file 14000000000\n"}
-    real = Path.read_text
-
-    def read_text(path: Path) -> str:
-        if path.name == "meminfo":
-            return "MemTotal: 99000000 kB\nMemAvailable: 64000000 kB\n"
-        return group.get(path.name) or real(path)
-
-    monkeypatch.setattr(Path, "read_text", read_text)
-    assert choices.free_bytes(torch.device("cpu")) == 15e9
-    group["memory.max"] = "max"
-    assert choices.free_bytes(torch.device("cpu")) == 64000000 * 1024
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
-    assert choices.free_bytes(torch.device("cpu")) == 16000000 * 1024

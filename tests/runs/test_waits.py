@@ -12,16 +12,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from nmt.config import ModelConfig, SearchConfig
+from nmt.config import SearchConfig
 from nmt.data.batching import Packing, Pairs
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.dropout import Dropout
-from nmt.model.inference import InferenceModel
-from nmt.model.masks import AttentionMask
-from nmt.model.transformer import Transformer
 from nmt.search import beam, greedy, sample
 from nmt.search.rules import Rules
-from nmt.search.sample import draw
 from nmt.search.step import TransformerStep
 from nmt.training.loop import train_step
 from scripts.gpu import machine
@@ -121,32 +117,3 @@ def test_a_search_waits_only_to_see_who_is_done_and_what_was_found(check, name, 
     with Waits() as waits:
         decode(check, model, np.arange(8), settings)
     assert waits.found == []
-
-
-@pytest.mark.parametrize("settings", [{}, {"top_k": 5}, {"top_p": 0.9}, {"top_k": 5, "top_p": 0.9}], ids=str)
-def test_a_draw_needs_no_look_at_the_numbers(settings, monkeypatch):
-    monkeypatch.setitem(sample.AT_ONCE, "meta", 2**10)  # on this device there are no numbers to look at
-    logits, numbers = torch.empty(20, 700, device="meta"), torch.empty(20, dtype=torch.float64, device="meta")
-    assert draw(logits, numbers, SearchConfig(**settings)).shape == (20,)
-
-
-@pytest.mark.parametrize("keep_attention", [False, True])
-@torch.inference_mode()
-def test_decoding_needs_no_look_at_the_numbers(keep_attention):
-    """On the device meta there are none; it takes the way of a GPU."""
-    config = ModelConfig(d_model=32, n_heads=4, d_ff=64, encoder_layers=2, decoder_layers=2)
-    model = InferenceModel(Transformer(config, 300, 300).to("meta"), "bf16")
-    src = torch.ones(3, 7, dtype=torch.int64, device="meta")
-    step = TransformerStep(model, src, src != 0, keep_attention)
-    for n in (1, 5, 5, 5, 5):
-        ((logits, log_z),) = step.step(src.new_ones(3, n))
-        assert logits.shape == (3, n, 300) and log_z.shape == (3, n) and logits.dtype == torch.float32
-        if keep_attention:
-            assert step.attention().shape == (3, n, 7)
-        step.select(torch.arange(3, device="meta"), src.new_zeros(3, 5))
-
-
-def test_attention_weights_need_no_look_at_the_mask():
-    mask = torch.empty(2, 1, 1, 5, dtype=torch.bool, device="meta")
-    bias, is_seen = AttentionMask(mask).bias(torch.empty(4, 3, 8, device="meta"), 2, 5)
-    assert bias.shape == (4, 1, 5) and is_seen is not None

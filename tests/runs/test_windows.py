@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import threading
 from collections import Counter
@@ -26,7 +25,6 @@ from nmt.prepare.prepare import prepare
 from nmt.prepare.recipe import changes_since, recipe
 from nmt.runs.state import load_state
 from nmt.training import loop
-from nmt.training import loss as objectives
 from nmt.training.loop import Session, fit
 from tiny_corpus import tiny_settings, tiny_text
 from trained import assert_same_run, records
@@ -235,17 +233,3 @@ def test_damaged_shard_raises_when_read(folder, tmp_path):
     path.unlink()
     with pytest.raises(DataError, match="no such file, its manifest says"):
         Corpus.open(DataDir(data))
-
-
-def test_skipped_update_logs_corpus_rows(folder, tmp_path, monkeypatch):
-    seen = trained_rows(monkeypatch)
-    real = objectives.objective
-
-    def objective(*given: object) -> object:
-        sums = real(*given)
-        return sums if len(seen) != 5 else type(sums)(**{**vars(sums), "loss": sums.loss * float("nan")})
-
-    monkeypatch.setattr("nmt.training.loss.objective", objective)
-    fit(config_of(folder, max_steps=6, update_tokens=500), folder / "shards", tmp_path / "run")
-    (record,) = records(tmp_path / "run", "skipped")
-    assert record["rows"] == sorted(seen[4][1]) and json.dumps(record)

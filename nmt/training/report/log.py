@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -63,8 +62,7 @@ class TrainingLog:
         # only on a terminal: in a log file every record is a line instead
         self._bar: tqdm[Any] | None = None
         if sys.stderr.isatty():
-            bar = " |{bar:20}|" if shutil.get_terminal_size().columns >= 110 else ""  # the numbers take 80
-            form = "{percentage:3.0f}%" + bar + " {n_fmt}/{total_fmt}{postfix}"
+            form = "{percentage:3.0f}% {n_fmt}/{total_fmt}{postfix}"
             with _screen():
                 self._bar = tqdm(total=total_steps, initial=step, bar_format=form, dynamic_ncols=True)
         self.board = Board(run.tensorboard, step + is_over, self.say)
@@ -83,13 +81,9 @@ class TrainingLog:
         """Update the progress bar; `loss` is with label smoothing, `nll` without, `left` is in seconds."""
         if self._bar is None:
             return
-        fields = [f"{clock(left)} left", f"nll {nll:.2f}", f"{tokens_per_second / 1000:.3g}k tok/s", f"loss {loss:.2f}"]
-        # all of it, or on a narrow terminal what says most
-        whole = f"{fields[0]}, {fields[3]}, {fields[1]}, lr {lr:.1e}, {tokens_per_second:,.0f} tok/s"
-        forms = (whole, *(", ".join(fields[:n]) for n in (4, 3, 2, 1)))
+        numbers = f"loss {loss:.2f}, nll {nll:.2f}, lr {lr:.1e}, {tokens_per_second:,.0f} tok/s"
         with _screen():
-            room = (self._bar.format_dict["ncols"] or 80) - len(f"100% {step}/{self._bar.total}, ")
-            self._bar.set_postfix_str(next((form for form in forms if len(form) < room), fields[0]), refresh=False)
+            self._bar.set_postfix_str(f"{clock(left)} left, {numbers}", refresh=False)
             self._bar.update(step - self._bar.n)
 
     def log(self, record: Record) -> None:

@@ -17,7 +17,7 @@ from nmt.data.modifiers import N_TRIED, Modifiers
 from nmt.errors import DivergedError
 from nmt.evaluate.metrics import looks_tokenized
 from nmt.runs.state import TrainState
-from nmt.training.limits import FIRST_UPDATES, check_is_due, forecast, pace_is_known
+from nmt.training.limits import FIRST_UPDATES, check_is_due, expected_end, forecast, pace_is_known
 from nmt.training.optim import learning_rate
 from nmt.training.report.log import TrainingLog
 from nmt.training.report.profile import Profile
@@ -220,18 +220,10 @@ class Meter:
 
     def _seconds_left(self) -> float:
         """Estimate the seconds until the first limit is reached, from the run's pace so far."""
-        state, settings = self._session.state, self._session.config.training
+        state, session = self._session.state, self._session
         pace = state.seconds / max(state.step, 1)
-        if state.cooldown is not None:
-            return max(0.0, pace * (state.cooldown[1] - state.step))
-        left = [pace * (settings.max_steps - state.step)]
-        if settings.max_minutes is not None:
-            left.append(60 * settings.max_minutes - state.seconds)
-        if settings.max_epochs is not None:
-            left.append(
-                state.seconds * (settings.max_epochs * self._session.n_epoch_tokens / max(state.n_tokens, 1) - 1)
-            )
-        return max(0.0, min(left))
+        _, last = expected_end(session.config.training, state, session.n_epoch_tokens, pace)
+        return pace * max(0, last - state.step)
 
     def _tick(self, training: bool) -> float:
         """Count the seconds since the last call, and return them."""

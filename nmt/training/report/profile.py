@@ -1,7 +1,6 @@
 """`--profile`: PyTorch's profiler traces a few steps, and their time is summed by kind of operation.
 
     first WARM_UP steps   skipped
-    next N_STEPS          timed without the profiler, to show what tracing costs
     next N_STEPS          traced
 
 There is no save or validation between these steps.
@@ -13,14 +12,14 @@ import gzip
 import re
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
 
 import torch
-from torch.autograd.profiler_util import FunctionEvent, Interval
+from torch.autograd.profiler_util import FunctionEvent
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from nmt.config import TrainingConfig
@@ -81,25 +80,20 @@ def cpu_time(events: Iterable[FunctionEvent]) -> dict[str, float]:
 def gpu_time(events: Iterable[FunctionEvent], total: float) -> dict[str, float]:
     """Return the microseconds of GPU kernels by kind.
 
-    The rest of `total`, when the GPU was idle, is attributed to the making of batches and to Python and launches.
+    The rest of `total`, when the GPU was idle, is attributed to Python and launches.
     """
     sums: dict[str, float] = defaultdict(float)
     without_operation: dict[str, float] = defaultdict(float)  # kernels of a captured graph
-    kernels, batches = [], []
     for event in events:
         if event.device_type != _CPU:
             if not event.is_user_annotation:
-                kernels.append(event.time_range)
                 without_operation[event.name] += event.time_range.elapsed_us()  # type: ignore[no-untyped-call]
             continue
-        if event.name == MAKING:
-            batches.append(event.time_range)
         for kernel in event.kernels:
             sums[_kind_of_kernel(kernel.name, _with_parents(event))] += kernel.duration
             without_operation[kernel.name] -= kernel.duration
     for name, duration in without_operation.items():
         sums[_kind_of_kernel(name, (name,))] += max(0.0, duration)
-    sums[MAKING] += _idle(batches, kernels)
     sums[OVERHEAD] = max(0.0, total - sum(sums.values()))
     return dict(sums)
 
@@ -119,18 +113,6 @@ def _with_parents(event: FunctionEvent) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _idle(spans: Sequence[Interval], kernels: Sequence[Interval]) -> float:
-    """Return how long no kernel runs during `spans` (microseconds)."""
-    edges = [(at, change) for kernel in kernels for at, change in ((kernel.start, 1), (kernel.end, -1))]
-    marks = [(at, change) for span in spans for at, change in ((span.start, 1), (span.end, -1))]
-    idle, before, n_running, n_spans = 0.0, 0.0, 0, 0
-    for at, of_kernel, of_span in sorted([(at, n, 0) for at, n in edges] + [(at, 0, n) for at, n in marks]):
-        if n_spans and not n_running:
-            idle += at - before
-        before, n_running, n_spans = at, n_running + of_kernel, n_spans + of_span
-    return idle
-
-
 def first_quiet(step: int, n: int, intervals: Iterable[int]) -> int:
     """Return the first step from `step` on that starts `n` steps without a multiple of an interval.
 
@@ -142,42 +124,36 @@ def first_quiet(step: int, n: int, intervals: Iterable[int]) -> int:
 
 
 class Profile:
-    """Times and traces steps on rank 0, as described in the module, then logs a table and writes the trace."""
+    """Traces a few steps on rank 0, as described in the module, then logs a table and writes the trace."""
 
     def __init__(self, settings: TrainingConfig, device: torch.device, step: int, path: Path, log: TrainingLog) -> None:
         """`step`: the last step before this process; `path`: of the trace."""
         self._device, self._step, self._path, self._log = device, step, path, log
         self._intervals = (settings.save_every_steps, settings.validate_every_steps)
-        self._n = min(N_STEPS, (min(self._intervals) - 1) // 2)
+        self._n = min(N_STEPS, min(self._intervals) - 1)
         self._is_done = self._n < 1
         if self._is_done:
-            log.say("--profile: nothing is traced: a save or a validation comes after every step or two")
-            return
-        self._begin = self._next(step + WARM_UP)
-        self._wait()
+            log.say("--profile: nothing is traced: a save or a validation comes after every step")
+        else:
+            self._wait(step + WARM_UP)
 
-    def _next(self, step: int) -> int:
-        return first_quiet(step, 2 * self._n, self._intervals)
-
-    def _wait(self) -> None:
+    def _wait(self, step: int) -> None:
+        """Begin to trace after `step`, or later if a save or a validation would come between."""
+        self._begin = first_quiet(step, self._n, self._intervals)
         self._profiler: profile | None = None
         self._span: record_function | None = None
-        self._clock: float | None = None
         self._outcomes: list[Outcome] = []
-        self._untraced_speed = 0.0  # target tokens per second of the steps that were only timed
 
     def __enter__(self) -> Profile:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if self._is_done:
-            return
         if self._profiler is not None:
-            self._stop()
-        if error is None or isinstance(error, StoppedError):
+            self._profiler.stop()
+        if not self._is_done and (error is None or isinstance(error, StoppedError)):
             self._log.say(
-                f"--profile: nothing was traced: the run ends at step {self._step}, "
-                f"tracing begins after step {self._begin + self._n}"
+                f"--profile: nothing was traced: the run ends at step {self._step}, tracing begins after step "
+                f"{self._begin}"
             )
 
     def step(self, outcome: Outcome) -> None:
@@ -185,86 +161,55 @@ class Profile:
         self._step = outcome.step
         if self._is_done or self._step < self._begin:
             return
-        if self._clock is None:
+        if self._profiler is None:
+            gpu = [ProfilerActivity.CUDA] if self._device.type == "cuda" else []
+            self._profiler = profile(activities=[ProfilerActivity.CPU, *gpu])
+            self._profiler.start()
             self._clock = self._now()
-            return
-        self._outcomes.append(outcome)
         if self._span is not None:
             self._span.__exit__(None, None, None)
-        if len(self._outcomes) == self._n:
-            if self._profiler is not None:
-                self._finish()
+            self._outcomes.append(outcome)
+            if len(self._outcomes) == self._n:
+                self._finish(self._profiler)
                 return
-            self._untraced_speed = self._tokens() / self._seconds()
-            self._start()
-        if self._profiler is not None:
-            self._span = record_function(STEP)
-            self._span.__enter__()  # type: ignore[no-untyped-call]
+        self._span = record_function(STEP)
+        self._span.__enter__()  # type: ignore[no-untyped-call]
 
     def pause(self) -> None:
         """Handle an interruption of training; while steps are traced, that is the end of the run or an extra save."""
-        if self._is_done:
-            return
         if self._profiler is not None and self._outcomes:
-            self._finish()
-        elif self._clock is not None:
-            if self._profiler is not None:
-                self._stop()
-            self._begin = self._next(self._step + 1)
-            self._wait()
-
-    def _start(self) -> None:
-        gpu = [ProfilerActivity.CUDA] if self._device.type == "cuda" else []
-        self._profiler = profile(activities=[ProfilerActivity.CPU, *gpu])
-        self._profiler.start()
-        self._outcomes, self._clock = [], self._now()
-
-    def _stop(self) -> None:
-        assert self._profiler is not None
-        self._profiler.stop()
+            self._finish(self._profiler)
+        elif self._profiler is not None:
+            self._profiler.stop()
+            self._wait(self._step + 1)
 
     def _now(self) -> float:
         if self._device.type == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter()
 
-    def _seconds(self) -> float:
-        assert self._clock is not None
-        return self._now() - self._clock
-
-    def _tokens(self) -> int:
-        return sum(outcome.update.n_tokens for outcome in self._outcomes)
-
-    def _finish(self) -> None:
+    def _finish(self, profiler: profile) -> None:
         """Log the table of times, and write the trace."""
-        assert self._profiler is not None
-        n_tokens, seconds, n = self._tokens(), self._seconds(), len(self._outcomes)
-        self._stop()
-        last, path = self._step, self._path
-        events = self._profiler.events() or ()  # type: ignore[no-untyped-call]
+        seconds, n = self._now() - self._clock, len(self._outcomes)
+        profiler.stop()
+        self._profiler, self._is_done = None, True
+        events = profiler.events() or ()  # type: ignore[no-untyped-call]
         sums = gpu_time(events, 1e6 * seconds) if self._device.type == "cuda" else cpu_time(events)
-        steps = f"steps {last - n + 1} to {last}" if n > 1 else f"step {last}"
+        steps = f"steps {self._step - n + 1} to {self._step}" if n > 1 else f"step {self._step}"
         for line in (f"profile of {steps}: ms per step, and share", *table(sums, n)):
             self._log.say(line)
-        self._log.say(
-            f"  padding {self._padding():.1%}; {n_tokens / seconds:,.0f} target tokens/s, before profiling "
-            f"{self._untraced_speed:,.0f}"
-        )
-        try:
-            _write(self._profiler, path)
-        except OSError as error:
-            self._log.say(f"warning: {path}: cannot be written: {error.strerror}; training continues")
-        except UnsafeFileError as error:
-            self._log.say(f"warning: {error}; training continues")
-        else:
-            self._log.say(f"trace: {path}; open it in https://ui.perfetto.dev or chrome://tracing; training continues")
-        self._is_done = True
-        self._wait()
-
-    def _padding(self) -> float:
-        """Return the share of padding among the tokens of the traced steps."""
+        n_tokens = sum(outcome.update.n_tokens for outcome in self._outcomes)
         padded_tokens = sum(float(outcome.stats.padded_tokens) for outcome in self._outcomes)
-        return 1 - sum(outcome.n_tokens for outcome in self._outcomes) / padded_tokens
+        padding = 1 - sum(outcome.n_tokens for outcome in self._outcomes) / padded_tokens
+        self._log.say(f"  padding {padding:.1%}; {n_tokens / seconds:,.0f} target tokens/s while profiling")
+        try:
+            _write(profiler, self._path)
+        except (OSError, UnsafeFileError) as error:
+            self._log.say(f"warning: {self._path}: cannot be written: {error}; training continues")
+        else:
+            self._log.say(
+                f"trace: {self._path}; open it in https://ui.perfetto.dev or chrome://tracing; training continues"
+            )
 
 
 def table(sums: dict[str, float], n_steps: int) -> list[str]:

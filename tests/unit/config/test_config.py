@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from nmt.config import Config, Section
 from nmt.config.load import dump_config, load_config
-from nmt.config.messages import field_paths
-from nmt.config.source import KINDS, TrainFiles, TrainHub, TrainPath
+from nmt.config.source import KINDS, TrainFiles
 from nmt.config.yaml12 import parse_yaml
-from nmt.errors import ConfigError, DivergedError, HubError, StoppedError, UnsafeFileError
+from nmt.errors import ConfigError, UnsafeFileError
 from untraced import untraced
 
 BASE = """\
@@ -236,12 +235,6 @@ def test_override_with_control_characters_is_one_line(override: str) -> None:
     assert problem.isprintable()
 
 
-@pytest.mark.parametrize("place", ["-1", "1_0", "1" * 5000, "\u00b2"])
-def test_list_index_must_be_plain_number(place: str) -> None:
-    (problem,) = problems(BASE, f"data.train.{place}=3")
-    assert problem.endswith("is not a setting")
-
-
 @pytest.mark.parametrize("setting", ["training: {seed: %s}", "data: {root: %s}", "data: {train: [%s]}", "search: %s"])
 def test_message_about_yaml_bomb_is_short(setting: str) -> None:
     bomb = ", ".join(["a0: &a0 [x, x]", *(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]" for i in range(1, 60))])
@@ -371,18 +364,6 @@ def test_direction_in_directory_names() -> None:
     assert load(BASE.replace("de", "pt_BR").replace("inpt_BRr", "inder")).data.languages == ("en", "pt_BR")
 
 
-def test_source_label() -> None:
-    assert TrainFiles(files={"de": "some/where.de", "en": "b"}).label == "where.de"
-    assert TrainPath(path="https://a.example/x.tsv?sig=secret").label == "x.tsv", "a query may be a password"
-    assert TrainHub(hub="a/b", paths=["x.jsonl"]).label == "a/b"
-    assert TrainHub(hub="a/b", paths=["x.jsonl"], name="mine").label == "mine"
-
-
-def test_config_is_frozen() -> None:
-    with pytest.raises(ValueError, match="frozen"):
-        load(BASE).training.seed = 3  # type: ignore[misc]
-
-
 # --- dump and load ------------------------------------------------------------------------------
 
 # Text of file names, and text that YAML 1.1 or 1.2 could read as another type.
@@ -471,15 +452,4 @@ def test_dump_with_comments_describes_every_field() -> None:
             assert " ".join(field.description.split()) in text, f"{section.__name__}.{name} is missing in the dump"
 
 
-def test_field_paths_are_unique() -> None:
-    paths = list(field_paths())
-    assert len(paths) == len(set(paths))
-    assert {"data.direction", "data.train.*.files", "data.test.*.hub", "search.beam"} <= set(paths)
-
-
 # --- errors -------------------------------------------------------------------------------------
-
-
-def test_exit_statuses_of_errors() -> None:
-    assert [kind.exit_status for kind in (ConfigError, HubError, DivergedError, StoppedError)] == [2, 2, 3, 75]
-    assert str(ConfigError(["a", "b"])) == "a\nb"

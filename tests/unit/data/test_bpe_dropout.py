@@ -18,10 +18,8 @@ from nmt.data import bpe_dropout as module
 from nmt.data.batching import Pairs
 from nmt.data.bpe_dropout import BpeDropout, Merges
 from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer, Tokenizers, train_tokenizer
-from places import ROOT
 from sentences import sentence_pairs
 
-SAMPLE = ROOT / "data" / "sample"
 GERMAN, ENGLISH = (list(lines) for lines in zip(*sentence_pairs(300), strict=True))
 ODD = ["", " ", "  a", "a ", "\t", "a\tb", "\x00a", "\u2581", " \u2581 a\u2581b", "字", "é\u0301", "<0x41>", "aaaaa"]
 NEVER = repeat(2**32 - 1)  # random numbers that leave out no merge
@@ -91,21 +89,6 @@ def test_cut_of_odd_lines_equals_sentencepiece(tokenizer: Tokenizer, merges: Mer
     assert merges.cut(tokenizer.encode(line), 0.0, NEVER) == tokenizer.encode(line)
 
 
-def test_cut_of_sample_corpus_equals_sentencepiece() -> None:
-    texts = [(SAMPLE / f"train.{name}").read_text(encoding="utf-8").splitlines() for name in ("de", "en")]
-    tokenizer = train_tokenizer([*texts[0][:4000], *texts[1][:4000]], 3000)
-    words = sorted({word for text in texts for line in text for word in line.split()})
-    assert len(words) > 5000
-    merges = Merges(tokenizer)
-    encoded = tokenizer.encode_all(words)
-    assert [merges.cut(ids, 0.0, NEVER) for ids in encoded] == encoded
-
-
-def test_pieces_do_not_span_spaces(tokenizer: Tokenizer) -> None:
-    """Which is why lines can be cut word by word."""
-    assert not [piece for piece in tokenizer.pieces(range(len(tokenizer))) if "\u2581" in piece[1:]]
-
-
 def plain_cut(pieces: list[str], ids: Sequence[int], rate: float, numbers: Iterator[int]) -> list[str]:
     """Algorithm 1 of the paper, letter by letter, without regard to speed; `pieces` are those of the vocabulary."""
     learned = {piece: i for i, piece in enumerate(pieces) if i >= N_SPECIAL + 256}
@@ -147,14 +130,6 @@ def test_dropout_keeps_text(made: Made, tokenizer: Tokenizer) -> None:
         assert [tokenizer.decode(side) for side in new] == [tokenizer.decode(side) for side in plain]
         assert all(i >= N_SPECIAL for side in new for i in side)
     assert sum(new != plain for new, plain in zip(found, made.plain, strict=True)) > 300
-
-
-def test_lengths_are_of_new_pieces(made: Made) -> None:
-    pairs = made.dropout().pairs(2)
-    assert len(pairs) == len(made.plain)
-    for i, (src, tgt) in enumerate(sentences(pairs)):
-        assert (pairs.lengths.src[i], pairs.lengths.tgt[i]) == (len(src) + 1, len(tgt) + 1)
-    assert pairs._src._ids.dtype == np.uint16  # type: ignore[attr-defined]
 
 
 def test_epoch_is_independent_of_history(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nmt.data.corpus import FORMAT, Corpus, Split
+from nmt.data.corpus import FORMAT, Corpus
 from nmt.errors import DataError
 from nmt.layout import DataDir
 from nmt.prepare.pipeline.encode import write_side
@@ -51,20 +51,6 @@ def test_lines_come_back_whatever_they_hold(directory: DataDir) -> None:
     assert split.ends("en")[2] == split.ends("en")[1] == len(split.ids("en"))
     assert isinstance(split.ids("de"), np.memmap)
     assert isinstance(split.ends("de"), np.memmap)
-
-
-@pytest.mark.parametrize("lengths", [[], [3], [0], [3, 0, 70_000, 2]])
-def test_lengths_are_those_between_the_ends(tmp_path: Path, lengths: list[int]) -> None:
-    directory = DataDir(tmp_path)
-    np.save(directory.ends("train", "de"), np.cumsum(lengths, dtype=np.int64))
-    found = Split(directory, "train", len(lengths)).lengths("de")
-    assert (found.tolist(), found.dtype) == (lengths, np.int32)
-    assert not isinstance(found, np.memmap)
-
-
-def test_a_split_that_is_not_there(directory: DataDir) -> None:
-    with pytest.raises(DataError, match="data: no split test; there are train"):
-        Corpus.open(directory).split("test")
 
 
 def test_no_data_directory(tmp_path: Path) -> None:

@@ -187,12 +187,6 @@ def test_a_pass_has_every_pair_once_however_it_is_cut(sizes: list[int], block: i
     assert passes and all(sorted(one) == list(range(7, 7 + n)) for one in passes)
 
 
-def test_passes_seeds_and_corpora_have_other_orders() -> None:
-    runs = runs_of([30, 30])
-    orders = [rows_of(Stream(runs, key, 1), start, start + 60) for key in ((1, 0), (2, 0), (1, 1)) for start in (0, 60)]
-    assert len({tuple(order) for order in orders}) == 6
-
-
 def test_the_rows_of_a_block_stay_together_and_its_place_is_drawn() -> None:
     stream = Stream(runs_of([20, 18]), (1, 0), 4)
     rows = rows_of(stream, 0, 38)
@@ -200,12 +194,6 @@ def test_the_rows_of_a_block_stay_together_and_its_place_is_drawn() -> None:
     assert all(rows[rows.index(start) + 1] == start + 1 for start in (0, 4, 8, 12, 16, 20, 24, 28, 32, 36))
     assert blocks != sorted(blocks)
     assert {row < 20 for row in rows[:18]} in ({True}, {False})  # one shard after the other
-
-
-def test_the_shards_of_each_pass_come_in_another_order() -> None:
-    stream = Stream(runs_of([1] * 20), (1, 0))
-    one, two = rows_of(stream, 0, 20), rows_of(stream, 20, 40)
-    assert one != two and sorted(one) == sorted(two) and sorted(one) not in (one, two)
 
 
 @given(sizes, st.integers(1, 9))

@@ -99,17 +99,6 @@ def test_a_pair_is_drawn_for_by_seed_epoch_and_its_row_alone(tokenizer: Tokenize
     assert modifiers.modified(window, rows, 3).corpus_rows(ALL).tolist() == (N - 1 - rows).tolist()
 
 
-def test_lengths_are_those_of_the_modified_pairs(tokenizer: Tokenizer, pairs: Pairs) -> None:
-    rows = ALL[40:90]
-    found = make(tokenizer, config_of(upper_case=0.5, tags=0.2)).modified(pairs, rows, 0)
-    ids = ids_of(found)
-    places = np.arange(len(rows))
-    assert found.lengths.src[places].tolist() == [len(src) + 1 for src, _ in ids]
-    assert found.lengths.tgt[places].tolist() == [len(tgt) + 1 for _, tgt in ids]
-    assert found.lengths.tgt.sum() != pairs.lengths.tgt[rows].sum()
-    assert found.corpus_rows(places).tolist() == rows.tolist()
-
-
 def test_a_pair_that_would_be_too_long_keeps_its_form(tokenizer: Tokenizer, pairs: Pairs) -> None:
     upper = [tuple(tokenizer.encode(text.upper()) for text in texts) for texts in zip(GERMAN, ENGLISH, strict=True)]
     longest = sorted(max(map(len, texts)) for texts in upper)[N // 2]

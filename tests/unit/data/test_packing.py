@@ -58,19 +58,6 @@ def test_a_packed_batch_holds_the_tokens_of_the_padded_one(step):
         assert (ids[0, bounds[4] + 1 :] == PAD).all()
 
 
-@pytest.mark.parametrize("is_packed", [False, True])
-def test_a_batch_goes_to_a_gpu_from_pinned_memory(monkeypatch, is_packed):
-    pins: list[torch.Tensor] = []
-    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: pins.append(tensor) or tensor)
-    pairs = pairs_of(SRC, TGT)
-    batch = (Packing(pairs) if is_packed else pairs).batch(np.arange(6))
-    assert batch.to(CPU) is batch and not pins
-    moved = batch.to(torch.device("meta"))
-    kinds = {name: x.device.type for name, x in vars(moved).items() if isinstance(x, torch.Tensor)}
-    kinds.pop("index", None)  # nobody asks a GPU for the rows
-    assert set(kinds.values()) == {"meta"} and len(pins) == len(kinds)
-
-
 some_pairs = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=60)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 from pathlib import Path
@@ -17,7 +16,6 @@ from models import tiny_model
 from nmt.errors import CheckpointError
 from nmt.files import write
 from nmt.layout import RunDir
-from nmt.runs import state as state_module
 from nmt.runs.checkpoint import (
     assign,
     load_optimizer,
@@ -27,7 +25,6 @@ from nmt.runs.checkpoint import (
     restore_optimizer,
     saved_steps,
 )
-from nmt.runs.info import read_info
 from nmt.runs.state import TrainState, load_state, update_state
 from nmt.training.saving import rotate
 
@@ -148,24 +145,6 @@ def test_rotation_keeps_nothing_of_a_life_that_ended(run):
     assert saved_steps(run) == [10, 15]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (None, "not a run directory, run.json is missing"),
-        ("{", "damaged"),
-        ("[1]", "damaged"),
-        ('{"format": 1, "corpus": "", "precision": ""}', "damaged: it lacks data_dir, tokenizer"),
-        ('{"format": 99}', "written in format 99, this version of nmt reads 2"),
-    ],
-)
-def test_a_run_directory_that_is_none(tmp_path, text, message):
-    run = RunDir(tmp_path)
-    if text is not None:
-        run.info.write_text(text)
-    with pytest.raises(CheckpointError, match=message):
-        read_info(run)
-
-
 def test_weights_of_another_model():
     model = tiny_model()
     tensors = {name: p.detach().clone() for name, p in tiny_model(seed=1).named_parameters()}
@@ -197,46 +176,10 @@ def test_the_optimizer_comes_back_bit_for_bit(kind):
     assert all(torch.equal(p, q) for p, q in zip(first.parameters(), second.parameters(), strict=True))
 
 
-@pytest.mark.parametrize("number", [1, 3, "2"])
-def test_a_checkpoint_of_another_format(run, monkeypatch, number):
-    with monkeypatch.context() as patch:
-        patch.setattr(state_module, "RUN_FORMAT", number)
-        save(run, 20, 1.0)
-    for load in (load_state, load_weights, load_optimizer):
-        with pytest.raises(
-            CheckpointError, match=rf"step-00000020/state\.json: written in format {number}, this version of nmt re"
-        ):
-            load(run.step(20))
-
-
 def test_what_a_save_that_died_left_is_removed(run):
     (run.checkpoints / "step-00000035.part").mkdir()
     rotate(run, keep_last=3, step=30, best_step=None)
     assert sorted(path.name for path in run.checkpoints.iterdir()) == [f"step-000000{n}" for n in (10, 20, 30)]
-
-
-def test_a_checkpoint_that_may_not_be_read_is_a_damaged_one(run, monkeypatch):
-    """So that a run resumes from the one before it."""
-
-    def refused(_: Path) -> None:
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    monkeypatch.setattr("nmt.files.read.open_regular", refused)
-    with pytest.raises(CheckpointError, match=r"step-00000001/.*: cannot be read: Permission denied"):
-        load_state(run.step(1))
-
-
-def test_the_state_of_an_optimizer_is_read_without_pytorchs_compiler(monkeypatch):
-    """The first call of `Optimizer.state_dict` imports it, which takes more than a second."""
-    parameters = [torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(3))]
-    optimizer = torch.optim.Adam(parameters, fused=True)
-    (parameters[1] ** 2).sum().backward()  # the other one is frozen
-    optimizer.step()
-    expected = {f"b/{key}": value for key, value in optimizer.state_dict()["state"][1].items()}
-    monkeypatch.setattr(torch.optim.Optimizer, "state_dict", lambda _: pytest.fail("called"))
-    tensors = optimizer_tensors(optimizer, ["a", "b"])
-    assert tensors.keys() == expected.keys()
-    assert all(torch.equal(tensors[name], expected[name]) for name in expected)
 
 
 def test_optimizer_of_another_model_raises_and_changes_nothing():

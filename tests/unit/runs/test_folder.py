@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +13,7 @@ import torch
 from export_run import LINES, write_run
 from nmt.config import SearchConfig
 from nmt.errors import CheckpointError, DataError, NmtError
-from nmt.files.write import alone_in, write_file
+from nmt.files.write import write_file
 from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
 from nmt.runs.checkpoint import assign, load_weights
@@ -62,18 +60,6 @@ def test_a_moved_folder_translates_as_its_run_did(tmp_path: Path) -> None:
     assert chosen.tensors.keys() == weights.keys()
     assert all(torch.equal(chosen.tensors[name], weights[name]) for name in weights)
     assert list(translator_of(folder).translate_lines(LINES, BEAM, 3)) == before
-
-
-def test_a_run_is_no_folder(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run")
-    assert not is_folder(run)
-    with pytest.raises(CheckpointError, match=r"run: no exported translator, translator\.json is missing$"):
-        load_folder(run)
-
-
-def test_weights_for_the_other_engine_are_told(exported: Path) -> None:
-    with pytest.raises(CheckpointError, match="holds a CTranslate2 model; translate with --engine ctranslate2"):
-        load_folder(exported / "ctranslate2").weights()
 
 
 # --- damage -----------------------------------------------------------------------------------------
@@ -135,35 +121,6 @@ def test_damage_of_the_seal_is_told(damage: Callable[[Path], None], exported: Pa
         load_folder(path)
 
 
-def sealed(path: Path, **changes: object) -> None:
-    """Write translator.json with changes and a seal that is right."""
-    content = json.loads((path / "translator.json").read_text())
-    del content["seal"]
-    content |= changes
-    content["seal"] = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-    (path / "translator.json").write_text(json.dumps(content))
-
-
-@pytest.mark.parametrize("number", [0, 2, "x"])
-def test_another_format_is_told(number: object, exported: Path, tmp_path: Path) -> None:
-    path = tmp_path / "folder"
-    shutil.copytree(exported / "folder", path)
-    sealed(path)
-    load_folder(path)
-    sealed(path, format=number)
-    with pytest.raises(CheckpointError, match=f"written in format {number}, this version of nmt reads 1; export"):
-        load_folder(path)
-
-
-def test_the_tokenizer_of_another_translator_is_told(exported: Path, tmp_path: Path) -> None:
-    path = tmp_path / "folder"
-    shutil.copytree(exported / "folder", path)
-    content = json.loads((path / "translator.json").read_text())
-    sealed(path, translator=content["translator"] | {"tokenizer": "0" * 16})
-    with pytest.raises(CheckpointError, match="not the tokenizer of this translator"):
-        load_folder(path)
-
-
 # --- writing ------------------------------------------------------------------------------------------
 
 
@@ -206,21 +163,6 @@ def test_what_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(DataError, match="out: cannot be written: No space left on device"):
         export(Request(run), tmp_path / "out", "folder")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
-
-
-def test_remains_of_a_killed_export_are_no_hindrance(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run")
-    (tmp_path / "out.part" / "tokenizer").mkdir(parents=True)
-    (tmp_path / "out.part" / "model.bin").write_text("half")
-    export(Request(run), tmp_path / "out", "folder")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "run"]
-    assert not (tmp_path / "out" / "model.bin").exists()
-
-
-def test_the_directory_above_must_be_one(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="file: cannot be written"), alone_in(tmp_path / "file", "exports"):
-        pass
 
 
 def test_new_directory_is_whole_or_not_there(tmp_path: Path) -> None:

@@ -14,12 +14,10 @@ import pytest
 
 from command import Command
 from logged_run import make_run, train, valid
-from nmt.errors import CheckpointError
 from nmt.files.write import Lock
 from nmt.runs.info import EnsembleMember, add_scores
 from nmt.runs.listing import newest_run, render_text, summarise, summarise_all
-from nmt.runs.log import number, read_log
-from nmt.runs.state import state_text
+from nmt.runs.log import read_log
 from scored_run import record
 
 HEADER = ["run", "state", "step", "BLEU", "trained", "age"]
@@ -81,15 +79,6 @@ def test_the_table_of_a_directory(nmt: Command, runs: Path) -> None:
     assert rows["fresh"] == ["stopped", "0 / 400", "-", "-", "3 min"]
     assert rows["hours"][:4] == ["stopped", "15,000 / 400", "-", "2.5 h"]
     assert rows["hours"][4] in ("7 s", "8 s", "9 s")
-
-
-@pytest.mark.parametrize("name", ["log.jsonl", "checkpoints", "selected.json", "lock"])
-def test_whatever_is_written_is_activity(name: str, runs: Path) -> None:
-    run = make_run(runs / "a", steps=[100], finished=100)
-    run.lock.touch()
-    written(run.path, 500)
-    os.utime(run.path / name, (time.time() - 100,) * 2)
-    assert 100 <= time.time() - summarise(run).last_written < 200
 
 
 def test_json_has_everything(nmt: Command, runs: Path) -> None:
@@ -195,49 +184,10 @@ def test_a_broken_run_says_what_is_damaged_and_hides_no_other(
     assert json.loads(nmt("runs", "--json").out)[0]["problem"].startswith(problem)
 
 
-def test_checkpoints_that_are_all_hollow(runs: Path) -> None:
-    run = make_run(runs / "a", steps=[100, 200])
-    for step in (100, 200):
-        run.step(step).state.unlink()
-    found = summarise(run)
-    assert (found.state, found.problem) == (
-        "broken", "checkpoints: damaged: no checkpoint here has both weights and state.json",
-    )  # fmt: skip
-    run.step(100).state.touch()
-    assert (summarise(run).state, summarise(run).checkpoint) == ("stopped", 100)
-
-
 def test_a_first_save_that_died_can_start_over(runs: Path) -> None:
     run = make_run(runs / "a", [train(50)])
     (run.checkpoints / "step-00000100.part").mkdir(parents=True)
     assert (summarise(run).state, summarise(run).problem) == ("stopped", None)
-
-
-def test_directories_in_the_place_of_files(runs: Path) -> None:
-    run = make_run(runs / "a")
-    run.log.unlink()
-    run.log.mkdir()
-    assert (summarise(run).state, summarise(run).problem) == ("broken", "log.jsonl: Is a directory")
-    run.checkpoints.rmdir()
-    run.checkpoints.write_text("")
-    run.dev.symlink_to(run.path / "nowhere")
-    assert summarise(run).state == "broken"
-
-
-def test_a_directory_that_may_not_be_read(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_run(runs / "good")
-    shut = make_run(runs / "shut")
-    stat = Path.stat
-
-    def refused(path: Path, **options: bool) -> os.stat_result:
-        if shut.path in path.parents:
-            raise PermissionError(13, "Permission denied", str(path))
-        return stat(path, **options)
-
-    monkeypatch.setattr(Path, "stat", refused)  # permissions do not keep root out
-    found = {each.name: each for each in summarise_all(runs)}
-    assert found["good"].state == "stopped"
-    assert (found["shut"].state, found["shut"].problem) == ("broken", "config.yaml: Permission denied")
 
 
 def test_the_log_with_torn_and_damaged_lines(runs: Path) -> None:
@@ -253,43 +203,7 @@ def test_the_log_with_torn_and_damaged_lines(runs: Path) -> None:
     assert (found.state, found.step, found.minutes, found.best_bleu) == ("stopped", 200, 2.0, 20.0)
 
 
-def test_an_older_log_may_lack_anything(runs: Path) -> None:
-    run = make_run(runs / "a", [{"kind": "valid"}, {"step": 7}, {"minutes": 3}, {}, {"kind": "average", "bleu": 4}])
-    found = summarise(run)
-    assert (found.step, found.minutes, found.best_bleu) == (7, None, 4.0)
-    run.log.unlink()
-    assert (summarise(run).step, summarise(run).state) == (0, "stopped")
-
-
-@pytest.mark.parametrize("value", [None, "3", True, [3], float("nan"), float("inf"), -1e16, 10**400])
-def test_what_is_no_number(value: object) -> None:
-    assert number({"x": value}, "x") is None
-    assert number({}, "x") is None
-    assert number({"x": -3}, "x") == -3.0
-
-
 # --- which runs there are -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["nowhere"], "nowhere: no such directory; nmt train makes run directories, by default in runs/"),
-        (["runs/file"], "runs/file: no such directory; nmt train makes run directories, by default in runs/"),
-        ([], "runs: no run directory here; make one with nmt train"),
-        (["--json"], "runs: no run directory here; make one with nmt train"),
-        (["one"], "one: is a run directory; name the directory that contains it"),
-    ],
-)
-def test_no_runs_is_one_line(arguments: list[str], message: str, nmt: Command, runs: Path) -> None:
-    (runs / "file").write_text("no run")
-    (runs / "data").mkdir()
-    make_run(runs / "died.part")
-    make_run(Path("one"))
-    result = nmt("runs", *arguments)
-    assert (result.status, result.out, result.err) == (2, "", f"nmt: {message}\n")
-    with pytest.raises(CheckpointError):
-        summarise_all(Path("nowhere"))
 
 
 def test_what_is_no_run_is_left_out(runs: Path) -> None:
@@ -301,32 +215,7 @@ def test_what_is_no_run_is_left_out(runs: Path) -> None:
     assert {each.name for each in summarise_all(runs)} == {"a", "linked"}
 
 
-@pytest.mark.parametrize(
-    "name", ["two words", "-x", "ünï", "$x_1$", "a\nb", "\x1b[31mred", "tab\t", "[bold]", "\u202e"]
-)
-def test_names(name: str, nmt: Command, runs: Path) -> None:
-    make_run(runs / name, [train(100)])
-    make_run(runs / "other")
-    result = nmt("runs")
-    assert result.out.count("\n") == 3
-    assert all(line.isprintable() for line in result.out.splitlines())
-    assert name in {each["name"] for each in json.loads(nmt("runs", "--json").out)}
-
-
-def test_a_name_that_is_no_utf8(nmt: Command, runs: Path) -> None:
-    make_run(runs / os.fsdecode(b"caf\xe9"))
-    assert "caf\\udce9  stopped" in nmt("runs").out
-    assert json.loads(nmt("runs", "--json").out)[0]["name"] == os.fsdecode(b"caf\xe9")
-
-
 # --- speed --------------------------------------------------------------------------------------
-
-
-def test_the_time_of_a_run_is_that_of_its_last_checkpoint_if_that_is_later(runs: Path) -> None:
-    run = make_run(runs / "a", [train(100)], steps=[100])
-    assert summarise(run).minutes == 1.0
-    run.step(100).state.write_text(state_text({}, {"seconds": 150.0}))
-    assert summarise(run).minutes == 2.5
 
 
 def test_the_newest_run_has_the_newest_checkpoint_not_the_newest_log_or_lock(runs: Path) -> None:
@@ -368,17 +257,3 @@ def test_a_row_per_validation_with_every_kind_of_weights(nmt: Command) -> None:
     of_best = {"chrf": 18.0, "perplexity": 9.0, "accuracy": None}
     assert first == {"step": 100, "minutes": 1.0, "bleu": {"raw": 9.0, "ema": 8.0}, **of_best}
     assert last["bleu"] == {"raw": 9.0, "average": 9.5}
-
-
-def test_what_is_not_in_the_log_is_left_out(nmt: Command) -> None:
-    make_run(Path("run"), [{"kind": "valid", "step": 100, "bleu": 3}])
-    assert nmt("runs", "--curve", "run").out.splitlines()[2:] == ["|  | 100 | 3.0 |  |  |  |  |"]
-
-
-def test_runs_without_a_curve(nmt: Command) -> None:
-    make_run(Path("run"), [train(100)])
-    for run in ("none", "run"):
-        done = nmt("runs", "--curve", run)
-        assert (done.status, done.err) == (2, f"nmt: {run}: no run with a validation; nmt train makes one\n")
-    done = nmt("runs", "elsewhere", "--curve", "run")
-    assert done.status == 2 and "elsewhere and --curve run" in done.err

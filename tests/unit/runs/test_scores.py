@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from nmt.errors import CheckpointError
-from nmt.files.write import append_line
 from nmt.layout import RunDir
 from nmt.runs.info import EnsembleMember, add_scores, read_scores
 from scored_run import record
@@ -60,21 +58,6 @@ def test_lines_that_are_no_records_are_skipped_and_told(run: RunDir, capfd: pyte
     run.scores.write_bytes(good + b"\nx")
     assert read_scores(run) == [record()]
     assert "scores.jsonl: line 2 is skipped: damaged" in capfd.readouterr().err
-
-
-def test_an_unfinished_line_spoils_no_other(run: RunDir, capfd: pytest.CaptureFixture[str]) -> None:
-    run.scores.write_bytes(b'{"date": "2026')
-    add_scores(run, record())
-    assert read_scores(run) == [record()]
-    assert "line 1 is skipped" in capfd.readouterr().err
-
-
-def test_several_at_once(run: RunDir) -> None:
-    """Long lines of many writers, each of which opens the file anew."""
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda i: append_line(run.scores, str(i).encode() * 20_000), range(10, 74)))
-    lines = run.scores.read_bytes().split(b"\n")
-    assert sorted(lines) == sorted([b"", *(str(i).encode() * 20_000 for i in range(10, 74))])
 
 
 def test_a_run_that_cannot_be_written_to_is_told(run: RunDir, capfd: pytest.CaptureFixture[str]) -> None:

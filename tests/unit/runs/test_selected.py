@@ -57,12 +57,6 @@ def test_which_weights_are_chosen(run):
     assert choose_weights(run, SETTINGS).reason == "better"
 
 
-@pytest.mark.parametrize("wanted", ["15", "newest", "-1", ""])
-def test_a_checkpoint_that_is_not_there(run, wanted):
-    with pytest.raises(CheckpointError, match=rf"run: no checkpoint {wanted}; there are 10, 20, 30, best and last"):
-        choose_weights(run, SETTINGS, wanted)
-
-
 def test_an_average_takes_the_newest_and_not_the_lone_best(run):
     for step in (40, 50):
         save(run, step, float(step))
@@ -86,8 +80,3 @@ def test_a_damaged_selection_is_one_line(run):
     run.selected.write_text("{")
     with pytest.raises(CheckpointError, match=r"selected.json: damaged: .*; remove it to translate with the last"):
         choose_weights(run, SETTINGS)
-
-
-def test_an_average_before_any_validation_is_of_the_newest(run):
-    found = choose_weights(run, SETTINGS, "best", "average")
-    assert (found.step, found.tensors["w"].tolist()) == (30, [20.0] * 3)

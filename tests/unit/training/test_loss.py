@@ -13,7 +13,7 @@ from torch import Tensor
 
 from models import VOCAB, model_config
 from nmt.config.training import TrainingConfig
-from nmt.data.batching import Batch, Packing, Pairs
+from nmt.data.batching import Packing, Pairs
 from nmt.data.corpus import Lines
 from nmt.model.stacks import DecoderModel, EncoderModel
 from nmt.training import loss as loss_module
@@ -190,8 +190,3 @@ def test_classes_loss_is_smoothed_cross_entropy() -> None:
     sums = objective(model, batch, TrainingConfig(objective="classification"))
     torch.testing.assert_close(sums.loss, expected)
     assert sums.n_correct == (logits.argmax(-1).numpy() == LABELS).sum() and sums.n_tokens == len(LENGTHS)
-
-
-def test_batch_has_labels_of_its_rows() -> None:
-    batch = texts().batch(np.array([3, 0]))
-    assert isinstance(batch, Batch) and batch.labels is not None and batch.labels.tolist() == [1, 2]

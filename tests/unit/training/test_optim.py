@@ -93,8 +93,3 @@ def test_optimizer_excludes_frozen_parameters(name):
         parameter.requires_grad_(parameter.dim() <= 1)
     (group,) = make_optimizer(model, settings).param_groups
     assert group["weight_decay"] == 0.0 and all(p.dim() == 1 for p in group["params"])
-
-
-def test_default_optimizer_is_adamw():
-    assert make_optimizer(tiny_model(), TrainingConfig()).defaults["decoupled_weight_decay"]
-    assert not make_optimizer(tiny_model(), TrainingConfig(optimizer="adam")).defaults["decoupled_weight_decay"]

@@ -73,11 +73,3 @@ def test_saver_writes_copies(in_a_thread: Saver) -> None:
     with torch.no_grad():
         weight.add_(1)
     assert copy.tolist() == [1, 1] and not copy.requires_grad
-
-
-def test_saver_close_waits(in_a_thread: Saver) -> None:
-    may_end, wrote = threading.Event(), []
-    in_a_thread.write(3, lambda: wrote.append(may_end.wait(30)))
-    threading.Timer(0.05, may_end.set).start()
-    in_a_thread.close()
-    assert wrote == [True]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import time
 from pathlib import Path
 
@@ -39,21 +38,6 @@ def test_progress_bar_fields(run, monkeypatch):
     assert "40/160, 12:34 left, loss 2.50, nll 2.20, lr 7.0e-04, 12,346 tok/s" in shown
     assert "step     40 valid     1:00  bleu 12.5" in shown
     assert "train" not in shown  # the bar shows it
-
-
-@pytest.mark.parametrize(
-    ("columns", "last", "bar"), [(40, "nll 2.34", False), (80, "tok/s", False), (160, "tok/s", True)]
-)
-def test_progress_fits_the_terminal_and_drops_whole_fields(run, monkeypatch, columns, last, bar):
-    screen = Terminal()
-    monkeypatch.setattr("sys.stderr", screen)
-    screen.fileno = lambda: 2
-    monkeypatch.delenv("COLUMNS", raising=False)
-    monkeypatch.setattr("os.get_terminal_size", lambda *_: os.terminal_size((columns, 24)))
-    with TrainingLog(run, 0, 0, True, 6000) as log:
-        log.progress(1740, 12.51, 2.34, 7e-4, 12345.6, 3725)
-    shown = [line.strip() for line in screen.getvalue().split("\r")]
-    assert all(len(line) < columns for line in shown) and shown[-1].endswith(last) and ("|" in shown[-1]) == bar
 
 
 def test_records_are_lines_without_terminal(run, capsys):
