@@ -191,7 +191,8 @@ def add_scores(run: RunDir, record: ScoreRecord) -> None:
     try:
         append_line(run.scores, record.model_dump_json().encode())
     except (OSError, UnsafeFileError) as error:
-        say(f"{run.scores}: cannot be written: {error}; the scores of {record.split} are not recorded")
+        reason = getattr(error, "strerror", error)
+        say(f"{run.scores}: cannot be written: {reason}; the scores of {record.split} are not recorded")
 
 
 def read_scores(run: RunDir) -> list[ScoreRecord]:

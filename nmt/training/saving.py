@@ -263,7 +263,7 @@ def _record(session: Session, log: TrainingLog, validation: Validation, kind: We
     try:
         replace_file(path, "".join(f"{line}\n" for line in validation.translations), may_follow=False)
     except (OSError, UnsafeFileError) as error:
-        log.say(f"warning: {path}: cannot be written: {error}; training continues")
+        log.say(f"warning: {path}: cannot be written: {getattr(error, 'strerror', error)}; training continues")
 
 
 def finish(session: Session, meter: Meter, end: End) -> None:

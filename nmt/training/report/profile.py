@@ -205,7 +205,8 @@ class Profile:
         try:
             _write(profiler, self._path)
         except (OSError, UnsafeFileError) as error:
-            self._log.say(f"warning: {self._path}: cannot be written: {error}; training continues")
+            reason = getattr(error, "strerror", error)
+            self._log.say(f"warning: {self._path}: cannot be written: {reason}; training continues")
         else:
             self._log.say(
                 f"trace: {self._path}; open it in https://ui.perfetto.dev or chrome://tracing; training continues"
