@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,13 +66,8 @@ def entries_of(languages: tuple[str, str]) -> list[Entry]:
 
 
 def find_entry(name: str, languages: tuple[str, str]) -> Entry | None:
-    """Return the entry of this name for a language pair in any order; None if there is none. `IWSLT14` may be written
-    `iwslt-14` or `iwslt2014`, too."""
-    return next((entry for entry in entries_of(languages) if _plain(entry.name) == _plain(name)), None)
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[-_ ]|20(?=\d\d$)", "", name.casefold())
+    """Return the entry of this name, in any case, for a language pair in any order; None if there is none."""
+    return next((entry for entry in entries_of(languages) if entry.name.casefold() == name.casefold()), None)
 
 
 _UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))

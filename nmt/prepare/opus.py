@@ -16,14 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
 
+from pydantic import BaseModel, Field, ValidationError
+
 from nmt.config.foreign import did_you_mean, misspelt
 from nmt.console import printable, say
-from nmt.data.corpus import Record
-from nmt.errors import DataError
+from nmt.errors import DataError, error_text
 from nmt.files.archives import Member, read_archive
 from nmt.files.read import read_regular
 from nmt.files.write import replace_file
-from nmt.prepare.download import JSON_BYTES, cache_folder, cached, fetch_json
+from nmt.prepare.download import JSON_BYTES, cache_folder, fetch_json
 from nmt.text.lines import bounded_lines, decode_lines, pair_lines
 
 API = "https://opus.nlpl.eu/opusapi/"
@@ -45,14 +46,22 @@ class OpusCorpus:
     url: str
 
 
-class OpusRecord(Record):
-    """A corpus of OPUS as it was downloaded."""
+class _Entry(BaseModel):
+    """What the API answers about one version of a corpus."""
 
-    corpus: str
-    version: str
-    url: str
-    sha256: str
-    """Checksum of the archive."""
+    corpus: str = Field(min_length=1)
+    version: str = Field(min_length=1)
+    url: str = Field(min_length=1)
+    source: object = None
+    target: object = None
+    preprocessing: object = "moses"
+    alignment_pairs: object = None
+    size: object = None
+    latest: object = None
+
+
+class _Answer(BaseModel):
+    corpora: list[_Entry]
 
 
 def find_corpora(
@@ -96,24 +105,6 @@ def find_corpus(name: str, languages: tuple[str, str], version: str | None = Non
             f"OPUS has no version {version} of {name} for {_pair(languages)}; there are {', '.join(versions)}"
         )
     return found[0]
-
-
-def fetch_corpus(
-    name: str, languages: tuple[str, str], version: str | None = None, sha256: str | None = None
-) -> tuple[Path, OpusRecord]:
-    """Download the archive of a corpus, unless it is in the cache, and return it with its record.
-
-    Args:
-        languages: the codes of both, in any order.
-        version: such as `v8`; None: the newest.
-        sha256: the expected checksum of the archive.
-
-    Raises DataError.
-    """
-    corpus = find_corpus(name, languages, version)
-    archive = cached(corpus.url, sha256)
-    record = OpusRecord(corpus=corpus.name, version=corpus.version, url=corpus.url, sha256=archive.sha256)
-    return archive.path, record
 
 
 def read_moses(archive: Path, languages: tuple[str, str]) -> Iterator[tuple[str, str]]:
@@ -172,7 +163,7 @@ def _some(names: Iterable[str]) -> str:
 # --- the API ------------------------------------------------------------------------------------
 
 
-def _ask(question: Mapping[str, str]) -> list[dict[str, object]]:
+def _ask(question: Mapping[str, str]) -> list[_Entry]:
     """Return the entries that the API answers, from the cache if it cannot be reached."""
     url = f"{os.environ.get('NMT_OPUS_URL') or API}?{urlencode(question, errors='replace')}"
     kept = cache_folder() / "opus" / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"
@@ -180,46 +171,37 @@ def _ask(question: Mapping[str, str]) -> list[dict[str, object]]:
         content = fetch_json(url)
     except DataError as error:
         try:
-            content = json.loads(read_regular(kept, JSON_BYTES))
-        except (OSError, ValueError, DataError):
+            entries = _Answer.model_validate_json(read_regular(kept, JSON_BYTES)).corpora
+        except (OSError, ValidationError, DataError):
             raise error from None
         say(f"{error}; using the last answer")
-        return _entries(content, str(kept))
-    entries = _entries(content, url)
+        return entries
+    try:
+        entries = _Answer.model_validate(content).corpora
+    except ValidationError as error:
+        raise DataError(f"{url}: not a valid answer from OPUS: {error_text(error)}") from None
     with suppress(OSError):  # only needed where there is no network
         kept.parent.mkdir(parents=True, exist_ok=True)
         replace_file(kept, json.dumps(content))
     return entries
 
 
-def _entries(content: object, where: str) -> list[dict[str, object]]:
-    entries = content.get("corpora") if isinstance(content, dict) else None
-    if not isinstance(entries, list):
-        raise DataError(f"{where}: not a valid answer from OPUS: it has no list named corpora")
-    for number, entry in enumerate(entries, start=1):
-        if not isinstance(entry, dict):
-            raise DataError(f"{where}: not a valid answer from OPUS: entry {number} is not a JSON object")
-        for key in ("corpus", "version", "url"):
-            if not isinstance(entry.get(key), str) or not entry[key]:
-                raise DataError(f"{where}: not a valid answer from OPUS: entry {number} lacks {key}")
-    return entries
-
-
-def _is_of(entry: Mapping[str, object], languages: tuple[str, str]) -> bool:
+def _is_of(entry: _Entry, languages: tuple[str, str]) -> bool:
     """Whether an entry is an archive of aligned text of this pair."""
-    pair = [entry.get("source", languages[0]), entry.get("target", languages[1])]
-    return entry.get("preprocessing", "moses") == "moses" and sorted(map(str, pair)) == sorted(languages)
+    pair = [languages[0] if entry.source is None else entry.source,
+            languages[1] if entry.target is None else entry.target]  # fmt: skip
+    return entry.preprocessing == "moses" and sorted(map(str, pair)) == sorted(languages)
 
 
-def _corpus(entry: Mapping[str, object]) -> OpusCorpus:
-    kilobytes = _count(entry.get("size"))
+def _corpus(entry: _Entry) -> OpusCorpus:
+    kilobytes = _count(entry.size)
     return OpusCorpus(
-        name=str(entry["corpus"]),
-        version=str(entry["version"]),
-        pairs=_count(entry.get("alignment_pairs")),
+        name=entry.corpus,
+        version=entry.version,
+        pairs=_count(entry.alignment_pairs),
         bytes=None if kilobytes is None else kilobytes * 1024,
-        is_latest=str(entry.get("latest")) == "True",
-        url=str(entry["url"]),
+        is_latest=str(entry.latest) == "True",
+        url=entry.url,
     )
 
 

@@ -30,7 +30,7 @@ from nmt.prepare.formats.po import read_po
 from nmt.prepare.formats.tables import read_csv, read_jsonl, read_tsv
 from nmt.prepare.formats.xml import read_tmx, read_xliff
 from nmt.prepare.inputs import find_inputs, fingerprints, relative_name
-from nmt.prepare.opus import fetch_corpus, read_moses, read_moses_scores
+from nmt.prepare.opus import find_corpus, read_moses, read_moses_scores
 from nmt.prepare.pairs import Layout, OpenSource, Row, SentencePair, Units
 from nmt.prepare.parts import read_scores
 from nmt.text.lines import READ_TWICE, read_aligned, read_lines, refuse_other_texts, unequal
@@ -210,16 +210,17 @@ def _parts_of_path(source: PathSource, root: Path) -> list[Source]:
 
 def _locate_opus(source: OpusSource, languages: tuple[str, str]) -> tuple[SourceRecord, list[Source]]:
     name, _, version = source.opus.partition("/")
-    archive, found = fetch_corpus(name, languages, version or None, source.sha256)
+    found = find_corpus(name, languages, version or None)
+    archive = cached(found.url, source.sha256)
     if source.sha256 is None:
-        _say_unpinned(source.opus, f"opus: {found.corpus}/{found.version} and sha256: {found.sha256}")
+        _say_unpinned(source.opus, f"opus: {found.name}/{found.version} and sha256: {archive.sha256}")
     record = SourceRecord(
         corpus=source.label,
-        opus=found.corpus,
+        opus=found.name,
         version=found.version,
-        files={found.url: SourceFile(sha256=found.sha256)},
+        files={found.url: SourceFile(sha256=archive.sha256)},
     )
-    return record, [TrainPath(path=str(archive), format="moses", score=score_of(source), name=source.label)]
+    return record, [TrainPath(path=str(archive.path), format="moses", score=score_of(source), name=source.label)]
 
 
 def _locate_files(source: FilesSource, root: Path) -> tuple[SourceRecord, list[Source]]:

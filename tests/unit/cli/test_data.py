@@ -169,13 +169,6 @@ def test_size_format(n: int | None, shown: str) -> None:
     assert named._size(n) == shown
 
 
-def test_find_entry_accepts_spelling_variants() -> None:
-    names = ("IWSLT14", "iwslt14", "iwslt-14", "IWSLT_2014", "IWSLT17", "iwslt2017", "iwslt15", "14")
-    found = [find_entry(name, ("en", "de")) for name in names]
-    assert [entry and entry.name for entry in found] == [*["IWSLT14"] * 4, *["IWSLT17"] * 2, None, None]
-    assert find_entry("IWSLT14", ("en", "fr")) is None
-
-
 def test_file_names_of_corpora_are_sanitized() -> None:
     assert [named._safe(name) for name in ("../../a", "a/b\n", ".rc", "", "WMT-News")] == [
         "_.._a", "a_b_", "rc", "corpus", "WMT-News",
