@@ -14,11 +14,12 @@ from nmt.errors import DataError
 from nmt.files.read import read_text
 from nmt.files.write import link
 from nmt.layout import DataDir
-from nmt.prepare.cleaning.counts import REASONS, total
+from nmt.prepare.cleaning.counts import REASONS
 from nmt.prepare.pairs import OpenSource, SentencePair
 from nmt.prepare.pipeline.run import EncodedText, encode_text, make_vocabulary, settle_text
 from nmt.prepare.pipeline.settle import Earlier
 from nmt.prepare.pipeline.work import SIZES, Sizes, Work, building
+from nmt.prepare.prepare import echo_end
 from nmt.prepare.recipe import changes, is_reused, recipe
 from nmt.prepare.records import (
     CleanRecord,
@@ -28,7 +29,6 @@ from nmt.prepare.records import (
     content_fingerprint,
     counted_source,
     file_facts,
-    samples_of,
     write_manifest,
 )
 from nmt.prepare.reporting.page import write_report
@@ -62,10 +62,7 @@ def append(
         addition.write(Work(folder, engine or InProcess(), sizes))
     for key, report in addition.reports.items():
         echo(f"{key} {sources[key].record.corpus}: {report.kept:,} of {report.read:,} pairs added")
-    for warning in addition.warnings:
-        echo(f"warning: {warning}")
-    echo(f"report: {DataDir(data_dir).report_page}")
-    echo(f"wrote {data_dir}")
+    echo_end(addition.warnings, DataDir(data_dir), echo)
 
 
 def _new_corpora(config: Config, corpus: Corpus) -> list[str]:
@@ -136,7 +133,7 @@ class _Addition:
             "config": made_from,
             "fingerprint": content_fingerprint(files),
             "sources": (before.sources or {}) | records,
-            "splits": before.splits | {"train": _with_corpora(before.splits["train"], self.config, encoded)},
+            "splits": before.splits | {"train": _with_corpora(before.splits["train"], encoded)},
             "warnings": before.warnings + self.warnings,
             "files": files,
         }
@@ -159,18 +156,14 @@ class _Addition:
         return [SentencePair(one, other, "") for one, other in zip(src, tgt, strict=True)]
 
 
-def _with_corpora(before: PreparedSplit, config: Config, encoded: EncodedText) -> PreparedSplit:
+def _with_corpora(before: PreparedSplit, encoded: EncodedText) -> PreparedSplit:
     """Return the record of a training set with more corpora."""
-    report, labels = total(encoded.reports), [source.label for source in config.data.train]
-    dropped = Counter(before.clean.dropped) + Counter(report.dropped)
-    samples = dict(before.clean.samples)
-    for reason, own in samples_of(encoded.reports, labels, config.data.languages).items():
-        samples[reason] = [*samples.get(reason, []), *own]
+    new = CleanRecord.of(encoded.reports)
+    dropped = Counter(before.clean.dropped) + Counter(new.dropped)
     clean = CleanRecord(
-        read=before.clean.read + report.read,
-        kept=before.clean.kept + report.kept,
+        read=before.clean.read + new.read,
+        kept=before.clean.kept + new.kept,
         dropped={reason: dropped[reason] for reason in REASONS if reason in dropped},
-        samples=samples,
     )
     text = {language: added([before.text[language], counts]) for language, counts in encoded.text.items()}
     return PreparedSplit(

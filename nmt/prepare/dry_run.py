@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
-from nmt.config import Config
+from nmt.config import Config, DataConfig
 from nmt.console import Progress, show
 from nmt.files.write import replace_file, writing
 from nmt.prepare.held_out import read_held_out
-from nmt.prepare.pairs import OpenSource
+from nmt.prepare.pairs import OpenSource, SentencePair
 from nmt.prepare.pipeline.read import Part, write_part
 from nmt.prepare.pipeline.run import TrainingText, settle_read, settle_text
 from nmt.prepare.pipeline.work import SIZES, Work
@@ -20,7 +21,7 @@ from nmt.prepare.reporting.page import report_json, report_page, write_report
 from nmt.prepare.reporting.report import Report, corpus_reports
 from nmt.prepare.reporting.screen import corpus_warnings, screen
 from nmt.prepare.sources import open_source, text_folder
-from nmt.prepare.suspicions import Place, Sample, with_places
+from nmt.prepare.suspicions import Place, Sample, samples_of, with_places
 from nmt.tasks.perform import Engine
 from nmt.tasks.processes import InProcess
 
@@ -43,15 +44,38 @@ def dry_run(
 
     Raises DataError, also if nothing is left of the text, or HubError for the hub.
     """
-    root = text_folder(config.data.root)
-    trial = _Trial(config, {key: open_source(each, config.data.languages, root) for key, each in config.data.sources()})
+    root, data = text_folder(config.data.root), config.data
+    sources = {key: open_source(each, data.languages, root) for key, each in data.sources()}
+    train = {key: source for key, source in sources.items() if key.startswith("train.")}
+    held_out, warnings = read_held_out(sources)
+    pairs = list(chain.from_iterable(held_out.values()))
     with TemporaryDirectory(prefix="nmt-") as folder:
         # a sample is cleaned before other processes would have started
         own = engine if engine is not None and sample is None else InProcess()
         # the content of block lists: only work that goes on needs it
         work = Work(Path(folder), own, SIZES, {"block lists": ""})
-        text = trial.settle(work, sample)
-        outcome = trial.report(text, sample)
+        if sample is None:
+            text = settle_text(work, data, train, pairs)
+            samples = text.samples()
+        else:
+            text, samples = _settle_sample(work, data, train, pairs, sample)
+    records = {key: source.record for key, source in sources.items()}
+    for key, skipped in zip(train, text.skipped, strict=True):
+        records[key] = records[key].model_copy(update={"skipped": skipped})
+    names = {key: record.corpus for key, record in records.items()}
+    reports = dict(zip(train, text.reports, strict=True))
+    warnings += text.warnings + corpus_warnings(reports, samples | samples_of(held_out), data.languages, names)
+    if text.split_off is not None:
+        held_out = {"valid": text.split_off, **held_out}
+    outcome = Report(
+        kind="dry run",
+        sample=sample,
+        languages=data.languages,
+        corpora=corpus_reports(reports, records, samples, data.languages),
+        held_out={key.removeprefix("test."): len(own) for key, own in held_out.items()},
+        warnings=warnings,
+        settings=recipe(config),
+    )
     for line in screen(outcome):
         echo(line)
     if config.data.mono:
@@ -61,62 +85,26 @@ def dry_run(
         echo(f"wrote {report}")
 
 
-class _Trial:
-    """Cleans the training text, or a sample of it."""
-
-    def __init__(self, config: Config, sources: dict[str, OpenSource]) -> None:
-        self._config, self._sources = config, sources
-        self._train = {key: source for key, source in sources.items() if key.startswith("train.")}
-        self._warnings: list[str] = []
-        self._held_out = read_held_out(sources, self._warnings)
-        self._places: dict[str, dict[int, Place]] = {}  # of the pairs of a sample, by corpus
-
-    def settle(self, work: Work, sample: int | None) -> TrainingText:
-        """Clean the text, or at most `sample` pairs of each corpus."""
-        pairs = [pair for own in self._held_out.values() for pair in own]
-        if sample is None:
-            return settle_text(work, self._config.data, self._train, pairs)
-        parts, skipped, lines = [], [], []
-        for key, source in self._train.items():
-            with Progress(f"reading {key}", None, "pairs") as progress:
-                chosen = spread(with_places(progress.track(source.pairs())), sample)
-            self._places[key] = {number: place for number, (_, place) in enumerate(chosen, start=1)}
-            folder = work.folder / "sample" / key
-            write_part(folder, [pair for pair, _ in chosen])
-            parts.append(
-                Part(key=key, corpus=source.record.corpus, first=0, n=len(chosen), lines=str(folder), version="")
-            )
-            skipped.append(dict(source.units.skipped))
-            lines.append([place.line for _, place in chosen])
-        # nothing is split off: it would be most of the sample
-        data = self._config.data.model_copy(update={"valid": self._config.data.train[0]})
-        text = settle_read(work, data, parts, skipped, pairs)
-        for report, own in zip(text.reports, lines, strict=True):
-            report.renumber([0, *own].__getitem__)
-        return text
-
-    def report(self, text: TrainingText, sample: int | None) -> Report:
-        """Return the report on the text."""
-        languages = self._config.data.languages
-        records = {key: source.record for key, source in self._sources.items()}
-        for key, skipped in zip(self._train, text.skipped, strict=True):
-            records[key] = records[key].model_copy(update={"skipped": skipped})
-        names = {key: record.corpus for key, record in records.items()}
-        samples = text.samples()
-        for key, places in self._places.items():
-            samples[key].places = [places[place.line] for place in samples[key].places]
-        others = {key: Sample.of(pair[:2] for pair in pairs) for key, pairs in self._held_out.items()}
-        reports = dict(zip(self._train, text.reports, strict=True))
-        held_out = self._held_out if text.split_off is None else {"valid": text.split_off, **self._held_out}
-        return Report(
-            kind="dry run",
-            sample=sample,
-            languages=languages,
-            corpora=corpus_reports(reports, records, samples, languages),
-            held_out={key.removeprefix("test."): len(pairs) for key, pairs in held_out.items()},
-            warnings=self._warnings + text.warnings + corpus_warnings(reports, samples | others, languages, names),
-            settings=recipe(self._config),
-        )
+def _settle_sample(
+    work: Work, data: DataConfig, train: Mapping[str, OpenSource], held_out: list[SentencePair], n: int
+) -> tuple[TrainingText, dict[str, Sample]]:
+    """Clean at most `n` pairs of each corpus; return them, and a sample of each."""
+    parts, skipped, places = [], [], dict[str, list[Place]]()
+    for key, source in train.items():
+        with Progress(f"reading {key}", None, "pairs") as progress:
+            chosen = spread(with_places(progress.track(source.pairs())), n)
+        places[key] = [place for _, place in chosen]
+        folder = work.folder / "sample" / key
+        write_part(folder, [pair for pair, _ in chosen])
+        parts.append(Part(key=key, corpus=source.record.corpus, first=0, n=len(chosen), lines=str(folder), version=""))
+        skipped.append(dict(source.units.skipped))
+    # nothing is split off: it would be most of the sample
+    text = settle_read(work, data.model_copy(update={"valid": data.train[0]}), parts, skipped, held_out)
+    samples = text.samples()
+    for report, (key, own) in zip(text.reports, places.items(), strict=True):
+        report.renumber([0, *(place.line for place in own)].__getitem__)
+        samples[key].places = [own[place.line - 1] for place in samples[key].places]
+    return text, samples
 
 
 def _write(path: Path, report: Report) -> None:

@@ -82,12 +82,12 @@ class Draw:
         return rows
 
 
-def read_held_out(sources: Mapping[str, OpenSource], warnings: list[str]) -> dict[str, list[SentencePair]]:
-    """Read the development and test sets among the sources, by their keys; adds warnings about suspicious content.
+def read_held_out(sources: Mapping[str, OpenSource]) -> tuple[dict[str, list[SentencePair]], list[str]]:
+    """Read the development and test sets among the sources, by their keys, and warn of suspicious content.
 
     Raises DataError if one is empty.
     """
-    held_out = {}
+    held_out, warnings = {}, list[str]()
     for key, source in sources.items():
         if key.startswith("train."):
             continue
@@ -99,7 +99,7 @@ def read_held_out(sources: Mapping[str, OpenSource], warnings: list[str]) -> dic
             raise DataError(f"data.{key}: {corpus} has no pair with text on both sides, only blank lines")
         if all(pair.src == pair.tgt for pair in pairs):
             warnings.append(f"data.{key} ({corpus}): {HINTS['copied']}")
-    return held_out
+    return held_out, warnings
 
 
 def write_held_out(
@@ -126,7 +126,7 @@ def write_held_out(
                 exact += 1
             else:
                 raise DataError(f"{name}.{language}, line {row + 1}: the tokenizer does not decode it to the same text")
-    clean = CleanRecord(read=len(pairs), kept=len(pairs), dropped={}, samples={})
+    clean = CleanRecord(read=len(pairs), kept=len(pairs), dropped={})
     round_trip = RoundTripRecord(lines=len(text) * len(pairs), exact=exact, control=control)
     split = PreparedSplit(pairs=len(pairs), clean=clean, text=text, round_trip=round_trip)
     return with_classes(split, classes, tokenizers.labels)

@@ -6,8 +6,9 @@ done is not done again when a preparation that was stopped is repeated. The dire
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from nmt.config import Config, Source
@@ -15,12 +16,11 @@ from nmt.config.source import HubSource
 from nmt.console import show
 from nmt.data.corpus import FORMAT, SHARDED_FORMAT, Corpus, Manifest, SourceRecord
 from nmt.layout import DataDir
-from nmt.prepare.cleaning.counts import total
 from nmt.prepare.held_out import read_held_out, with_classes, write_held_out
-from nmt.prepare.pairs import OpenSource, SentencePair
+from nmt.prepare.pairs import OpenSource
 from nmt.prepare.pipeline.encode import link_files
 from nmt.prepare.pipeline.mono import EncodedMono, clean_mono, encode_mono
-from nmt.prepare.pipeline.run import EncodedText, TrainingText, encode_text, make_vocabulary, settle_text
+from nmt.prepare.pipeline.run import encode_text, make_vocabulary, settle_text
 from nmt.prepare.pipeline.work import SIZES, Sizes, Work, building
 from nmt.prepare.recipe import Recipe, changes_since, check_replaceable, check_unneeded, recipe, reused_tokenizers
 from nmt.prepare.records import (
@@ -32,14 +32,13 @@ from nmt.prepare.records import (
     content_fingerprint,
     counted_source,
     file_facts,
-    samples_of,
     write_manifest,
 )
 from nmt.prepare.reporting.page import write_report
 from nmt.prepare.reporting.report import MonoReport, Report, corpus_reports, mono_report, tokenizer_report
 from nmt.prepare.reporting.screen import corpus_warnings, table
 from nmt.prepare.sources import open_source, text_folder
-from nmt.prepare.suspicions import Sample
+from nmt.prepare.suspicions import samples_of
 from nmt.tasks.perform import Engine
 from nmt.tasks.processes import InProcess
 from nmt.text.profile import Profiles
@@ -87,14 +86,9 @@ def prepare(
         work = Work(folder, engine or InProcess(), sizes)
         build = _Build(config, work, sources, mono, reused)
         report = build.write(staged, wanted)
-    for line in report:
+    for line in table(report, build.splits, None if reused else config.tokenizer.vocab_size):
         echo(line)
-    if build.splits["train"].clean.samples:
-        where = f"splits.train.clean.samples in {directory.manifest}"
-        echo(f"examples of dropped pairs, with corpus and line: {where}")
-    _echo_warnings(build.warnings, echo)
-    echo(f"report: {directory.report_page}")
-    echo(f"wrote {data_dir}")
+    echo_end(report.warnings, directory, echo)
 
 
 def _echo_up_to_date(directory: DataDir, config: Config, echo: Callable[[str], None]) -> None:
@@ -105,11 +99,7 @@ def _echo_up_to_date(directory: DataDir, config: Config, echo: Callable[[str], N
     has_hub = any(isinstance(source, HubSource) for source in sources)
     hub = "; the hub was not contacted, since its sources are configured as before" if has_hub else ""
     echo(f"{directory.path} is up to date with {n:,} training pairs: nothing to do{hub}")
-    _echo_warnings(corpus.manifest.warnings, echo)
-
-
-def _echo_warnings(warnings: Iterable[str], echo: Callable[[str], None]) -> None:
-    for warning in warnings:
+    for warning in corpus.manifest.warnings:
         echo(f"warning: {warning}")
 
 
@@ -125,136 +115,99 @@ class _Build:
     splits: dict[str, PreparedSplit] = field(default_factory=dict)
     mono: dict[str, PreparedMono] = field(default_factory=dict)
     mono_reports: list[MonoReport] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.records: dict[str, SourceRecord] = {key: source.record for key, source in self.sources.items()}
-        self.train_keys = [f"train.{i}" for i in range(len(self.config.data.train))]
 
-    def write(self, directory: DataDir, wanted: Recipe) -> list[str]:
-        """Write everything. Returns the lines of the report."""
+    def write(self, directory: DataDir, wanted: Recipe) -> Report:
+        """Write everything. Returns the report."""
         data = self.config.data
-        held_out = self._read_held_out()
-        pairs = [pair for split in held_out.values() for pair in split]
-        text = settle_text(self.work, data, {key: self.sources[key] for key in self.train_keys}, pairs)
-        self._check_corpora(text, held_out)
+        train = {key: source for key, source in self.sources.items() if key.startswith("train.")}
+        held_out, warnings = read_held_out(self.sources)
+        for key, pairs in held_out.items():
+            skipped = dict(self.sources[key].units.skipped)
+            counts = {"read": len(pairs), **({"skipped": skipped} if skipped else {})}
+            self.records[key] = self.records[key].model_copy(update=counts)
+        text = settle_text(self.work, data, train, list(chain.from_iterable(held_out.values())))
+        others = samples_of(held_out)
         if text.split_off is not None:
             held_out = {"valid": text.split_off, **held_out}
-        mono = clean_mono(self.work, data, self.mono_sources, [pair for split in held_out.values() for pair in split])
+        all_pairs = list(chain.from_iterable(held_out.values()))
+        mono = clean_mono(self.work, data, self.mono_sources, all_pairs)
         tokenizers = make_vocabulary(self.work, self.config, text, self.reused, mono)
+        samples = text.samples()
         if not data.has_labels:
-            sampled = [pair for sample in self.samples.values() for pair in sample.pairs]
+            sampled = [pair for sample in samples.values() for pair in sample.pairs]
             tokenizers = replace(tokenizers, profiles=Profiles.of(data.languages, sampled))
         tokenizers.save(directory.tokenizer)
         encoded = encode_text(self.work, data, text)
         encoded.put_into(directory)
-        self._record_training(text, encoded, tokenizers)
+        for key, own_report, skipped in zip(train, encoded.reports, text.skipped, strict=True):
+            self.records[key] = counted_source(self.records[key], own_report, skipped)
+        split = PreparedSplit(pairs=encoded.pairs, clean=CleanRecord.of(encoded.reports), text=encoded.text)
+        split = with_classes(split, encoded.classes, tokenizers.labels)
+        self.splits["train"] = split if encoded.shards is None else split.model_copy(update={"shards": encoded.shards})
         for language, own in encode_mono(self.work, data, mono).items():
             link_files([own.done], directory.path)
             self._record_mono(language, own)
-        for name, pairs in held_out.items():
+        for key, pairs in held_out.items():
+            name = key.removeprefix("test.")
             self.splits[name] = write_held_out(directory, name, pairs, tokenizers)
         if not isinstance(data.valid, Source):
             left_out = sum(report.dropped.get("shared", 0) for report in encoded.reports)
             split_off = SplitOffRecord(asked=data.valid, of=text.n_offered, left_out=left_out)
             self.splits["valid"] = self.splits["valid"].model_copy(update={"split_off": split_off})
-        self._write_manifest(directory, wanted, tokenizers)
-        write_report(directory.path, self._report(encoded, wanted, tokenizers))
-        asked = None if self.reused else self.config.tokenizer.vocab_size
-        return list(table(self.splits, self.records, tokenizers, asked))
-
-    def _record_training(self, text: TrainingText, encoded: EncodedText, tokenizers: Tokenizers) -> None:
-        """Record the training set and its sources."""
-        for key, report, skipped in zip(self.train_keys, encoded.reports, text.skipped, strict=True):
-            self.records[key] = counted_source(self.records[key], report, skipped)
-        labels = [source.label for source in self.config.data.train]
-        report = total(encoded.reports)
-        clean = CleanRecord(
-            read=report.read,
-            kept=report.kept,
-            dropped=report.dropped_in_order,
-            samples=samples_of(encoded.reports, labels, self.config.data.languages),
-        )
-        train = PreparedSplit(pairs=encoded.pairs, clean=clean, text=encoded.text)
-        train = with_classes(train, encoded.classes, tokenizers.labels)
-        self.splits["train"] = train if encoded.shards is None else train.model_copy(update={"shards": encoded.shards})
-
-    def _record_mono(self, language: str, encoded: EncodedMono) -> None:
-        """Record the monolingual text of a language and its sources."""
-        own: list[MonoReport] = []
-        for number, report in enumerate(encoded.reports):
-            key = f"mono.{language}.{number}"
-            self.records[key] = counted_source(self.mono_sources[key].record, report, {})
-            own.append(mono_report(self.records[key], key, language, report))
-        counts = total(encoded.reports)
-        samples: dict[str, list[dict[str, str | int]]] = {
-            reason: [
-                {"source": each.key, "corpus": each.corpus, **sample}
-                for each in own
-                for sample in each.dropped_samples.get(reason, [])
-            ]
-            for reason in counts.dropped_in_order
-        }
-        clean = CleanRecord(read=counts.read, kept=counts.kept, dropped=counts.dropped_in_order, samples=samples)
-        self.mono[language] = PreparedMono(
-            lines=encoded.lines, documents=encoded.documents, clean=clean, text=encoded.text
-        )
-        self.mono_reports += own
-
-    def _read_held_out(self) -> dict[str, list[SentencePair]]:
-        """Read the development and test sets, by split."""
-        held_out = read_held_out(self.sources, self.warnings)
-        for key, pairs in held_out.items():
-            self.records[key] = self.records[key].model_copy(update={"read": len(pairs)})
-            self._count_skipped(key)
-        return {key.removeprefix("test."): pairs for key, pairs in held_out.items()}
-
-    def _count_skipped(self, key: str) -> None:
-        """Record the units of a source that were no pair, now that it has been read."""
-        if skipped := self.sources[key].units.skipped:
-            self.records[key] = self.records[key].model_copy(update={"skipped": dict(skipped)})
-
-    def _check_corpora(self, text: TrainingText, held_out: dict[str, list[SentencePair]]) -> None:
-        """Warn of corpora of which no pair is kept, and of those whose sides are not in their languages."""
-        self.samples = text.samples()
-        others = {
-            "valid" if name == "valid" else f"test.{name}": Sample.of((pair.src, pair.tgt) for pair in pairs)
-            for name, pairs in held_out.items()
-        }
-        reports = dict(zip(self.train_keys, text.reports, strict=True))
+        reports = dict(zip(train, text.reports, strict=True))
         names = {key: record.corpus for key, record in self.records.items()}
-        self.warnings += text.warnings + corpus_warnings(
-            reports, self.samples | others, self.config.data.languages, names
-        )
-
-    def _report(self, encoded: EncodedText, wanted: Recipe, tokenizers: Tokenizers) -> Report:
-        reports = dict(zip(self.train_keys, encoded.reports, strict=True))
-        return Report(
+        warnings += text.warnings + corpus_warnings(reports, samples | others, data.languages, names)
+        reports = dict(zip(train, encoded.reports, strict=True))
+        report = Report(
             kind="prepared",
             sample=None,
-            languages=self.config.data.languages,
-            corpora=corpus_reports(reports, self.records, self.samples, self.config.data.languages),
+            languages=data.languages,
+            corpora=corpus_reports(reports, self.records, samples, data.languages),
             held_out={name: split.pairs for name, split in self.splits.items() if name != "train"},
-            warnings=self.warnings,
+            warnings=warnings,
             settings=wanted,
             tokenizer=tokenizer_report(tokenizers, encoded.text),
             mono=self.mono_reports,
             classes={name: split.classes for name, split in self.splits.items() if split.classes},
         )
+        self._write_manifest(directory, report, tokenizers)
+        write_report(directory.path, report)
+        return report
 
-    def _write_manifest(self, directory: DataDir, wanted: Recipe, tokenizers: Tokenizers) -> None:
+    def _record_mono(self, language: str, encoded: EncodedMono) -> None:
+        """Record the monolingual text of a language and its sources."""
+        for number, report in enumerate(encoded.reports):
+            key = f"mono.{language}.{number}"
+            self.records[key] = counted_source(self.mono_sources[key].record, report, {})
+            self.mono_reports.append(mono_report(self.records[key], key, language, report))
+        self.mono[language] = PreparedMono(
+            lines=encoded.lines, documents=encoded.documents, clean=CleanRecord.of(encoded.reports), text=encoded.text
+        )
+
+    def _write_manifest(self, directory: DataDir, report: Report, tokenizers: Tokenizers) -> None:
         files = file_facts(directory.path)
         manifest = Manifest(
             format=FORMAT if self.splits["train"].shards is None else SHARDED_FORMAT,
-            languages=self.config.data.languages,
+            languages=report.languages,
             fingerprint=content_fingerprint(files),
-            config=wanted,
+            config=report.settings,
             tokenizer=PreparedTokenizers(
                 fingerprint=tokenizers.fingerprint, joint=tokenizers.joint, pieces=tokenizers.sizes
             ),
             sources=self.records,
             splits=dict(self.splits),
-            warnings=self.warnings,
+            warnings=report.warnings,
             files=files,
         )
         write_manifest(directory, manifest.model_copy(update={"mono": self.mono}) if self.mono else manifest)
+
+
+def echo_end(warnings: Sequence[str], directory: DataDir, echo: Callable[[str], None]) -> None:
+    """Say what looks wrong with a corpus, and where the data directory and its report are."""
+    for warning in warnings:
+        echo(f"warning: {warning}")
+    echo(f"report: {directory.report_page}")
+    echo(f"wrote {directory.path}")

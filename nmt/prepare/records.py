@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pydantic import Field
@@ -13,24 +13,6 @@ from nmt.data.corpus import FileRecord, Manifest, MonoRecord, Record, SourceReco
 from nmt.files.read import checksum
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import CleanReport, total
-
-
-def samples_of(
-    reports: Sequence[CleanReport], labels: Sequence[str], languages: Sequence[str]
-) -> dict[str, list[dict[str, str | int]]]:
-    """Return a few of the dropped pairs by reason, each with its corpus and its line number there.
-
-    Those of the development set are left out: they are not lost, and have a file of their own.
-    """
-    reasons = [reason for reason in total(reports).dropped_in_order if reason != "valid"]
-    return {
-        reason: [
-            {"source": f"train.{number}", "corpus": label, "line": line, **dict(zip(languages, texts, strict=True))}
-            for number, (report, label) in enumerate(zip(reports, labels, strict=True))
-            for line, *texts in report.samples.get(reason, [])
-        ]
-        for reason in reasons
-    }
 
 
 def file_facts(directory: Path) -> dict[str, FileRecord]:
@@ -56,8 +38,12 @@ class CleanRecord(Record):
     read: int
     kept: int
     dropped: dict[str, int]
-    samples: dict[str, list[dict[str, str | int]]]
-    """A few of the dropped pairs by reason: source, corpus, line, and the text by language."""
+
+    @classmethod
+    def of(cls, reports: Iterable[CleanReport]) -> CleanRecord:
+        """Return the sums of reports."""
+        report = total(reports)
+        return cls(read=report.read, kept=report.kept, dropped=report.dropped_in_order)
 
 
 class TextRecord(Record):

@@ -81,6 +81,11 @@ class Sample:
         return sample
 
 
+def samples_of(held_out: Mapping[str, Iterable[tuple[Any, ...]]]) -> dict[str, Sample]:
+    """Return a sample of each development and test set, by key."""
+    return {key: Sample.of(pair[:2] for pair in pairs) for key, pairs in held_out.items()}
+
+
 def with_places(pairs: Iterable[_Pair]) -> Iterator[tuple[_Pair, Place]]:
     """Yield each pair of a corpus with its place."""
     own, before, after = tee(pairs, 3)

@@ -181,9 +181,7 @@ def _each(report: Report) -> Iterator[str]:
             yield from _reasons("Dropped", [corpus], "h3")
             yield from _lengths(report, [corpus.lengths_read], [corpus.lengths_kept], "h3")
         yield '<div class="beside">\n<div>\n<h3>Some of the pairs dropped</h3>\n<dl>'
-        for reason, samples in corpus.dropped_samples.items():
-            for sample in samples:
-                yield from _sample(f"{_named(reason)}, pair {sample['line']:,}", sample, report.languages, "dropped")
+        yield from _dropped(corpus, report.languages, "pair")
         yield "</dl>\n</div>\n<div>\n<h3>Some of the pairs kept</h3>\n<dl>"
         for sample in corpus.kept_samples:
             yield from _sample(f"pair {sample['line']:,}", sample, report.languages, "kept")
@@ -198,11 +196,15 @@ def _mono(sources: Sequence[MonoReport]) -> Iterator[str]:
     yield from _counts(sources)
     for source in sources:
         yield f"<details>\n<summary>{escaped(source.corpus)}: some of the lines dropped</summary>\n<dl>"
-        for reason, samples in source.dropped_samples.items():
-            for sample in samples:
-                title = f"{_named(reason)} ({source.dropped[reason]:,}), line {sample['line']:,}"
-                yield from _sample(title, sample, [source.language], "dropped")
+        yield from _dropped(source, [source.language], "line")
         yield "</dl>\n</details>"
+
+
+def _dropped(corpus: CorpusReport | MonoReport, languages: Sequence[str], unit: str) -> Iterator[str]:
+    for reason, samples in corpus.dropped_samples.items():
+        for sample in samples:
+            title = f"{_named(reason)} ({corpus.dropped[reason]:,}), {unit} {sample['line']:,}"
+            yield from _sample(title, sample, languages, "dropped")
 
 
 def _sample(title: str, sample: Mapping[str, str | int], languages: Sequence[str], kind: str) -> Iterator[str]:
@@ -215,11 +217,8 @@ def _tokenizer(tokenizer: TokenizerReport | None) -> Iterator[str]:
     if tokenizer is None:
         return
     yield "<h2>Tokenizer</h2>\n<ul>"
-    if tokenizer.joint:
-        languages = " and ".join(tokenizer.pieces)
-        yield f"<li>{next(iter(tokenizer.pieces.values())):,} pieces for {escaped(languages)} together</li>"
-    else:
-        yield from (f"<li>{n:,} pieces for {escaped(language)}</li>" for language, n in tokenizer.pieces.items())
+    together = " (one vocabulary)" if tokenizer.joint else ""
+    yield from (f"<li>{n:,} pieces for {escaped(language)}{together}</li>" for language, n in tokenizer.pieces.items())
     for language, counts in tokenizer.text.items():
         yield f"<li>{escaped(language)}: {escaped(length_of_pieces(language, counts))}</li>"
     yield "</ul>"

@@ -163,11 +163,7 @@ def corpus_reports(
                     kind: [{"line": line, "before": before, "after": after} for line, before, after in samples]
                     for kind, samples in counts.repaired_samples.items()
                 },
-                dropped_samples={
-                    reason: [_sample(languages, *sample) for sample in counts.samples[reason]]
-                    for reason in counts.dropped_in_order
-                    if reason != "valid"  # they are not lost
-                },
+                dropped_samples=_dropped_samples(counts, languages),
                 kept_samples=[
                     _sample(languages, *sample[1:]) for sample in sorted(counts.kept_samples, key=lambda one: one[1])
                 ],
@@ -186,13 +182,10 @@ def corpus_reports(
 
 def mono_report(record: SourceRecord, key: str, language: str, counts: CleanReport) -> MonoReport:
     """Return the report on a source of monolingual text."""
-    samples: dict[str, list[dict[str, str | int]]] = {
-        reason: [{"line": line, language: text} for line, text, _ in counts.samples[reason]]
-        for reason in counts.dropped_in_order
-    }
     return MonoReport(
         key=key, corpus=record.corpus, language=language, read=counts.read, kept=counts.kept,
-        dropped=counts.dropped_in_order, repaired=counts.repaired, dropped_samples=samples,
+        dropped=counts.dropped_in_order, repaired=counts.repaired,
+        dropped_samples=_dropped_samples(counts, [language]),
     )  # fmt: skip
 
 
@@ -207,5 +200,13 @@ def _histograms(languages: Sequence[str], lengths: Lengths) -> Histograms:
     return Histograms(characters=dict(zip(languages, (lengths.src, lengths.tgt), strict=True)), ratio=lengths.ratio)
 
 
-def _sample(languages: Sequence[str], line: int, src: str, tgt: str) -> dict[str, str | int]:
-    return {"line": line, **dict(zip(languages, (src, tgt), strict=True))}
+def _dropped_samples(counts: CleanReport, languages: Sequence[str]) -> dict[str, list[dict[str, str | int]]]:
+    return {
+        reason: [_sample(languages, *sample) for sample in counts.samples[reason]]
+        for reason in counts.dropped_in_order
+        if reason != "valid"  # they are not lost
+    }
+
+
+def _sample(languages: Sequence[str], line: int, *texts: str) -> dict[str, str | int]:
+    return {"line": line, **dict(zip(languages, texts, strict=False))}

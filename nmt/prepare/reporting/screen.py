@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import textwrap
-import unicodedata
 from collections.abc import Iterator, Mapping
 
 from nmt.console import printable_sentence
-from nmt.data.corpus import SourceRecord
 from nmt.prepare.cleaning.counts import REASONS, REPAIRS, CleanReport, counted, drop_summary
-from nmt.prepare.records import CleanRecord, PreparedSplit, SplitOffRecord, TextRecord
+from nmt.prepare.cleaning.script import is_spaced
+from nmt.prepare.records import PreparedSplit, SplitOffRecord, TextRecord
 from nmt.prepare.reporting.report import Report
 from nmt.prepare.suspicions import Sample, language_warnings, suspicions
-from nmt.text.tokenizer import Tokenizers
 
-UNSPACED = {"zh", "ja", "th", "lo", "km", "my", "bo", "dz", "yue", "wuu"}  # written without spaces between words
 LONG_WORD = 12  # characters; with a longer mean, spaces do not separate words, whatever the language code
 
 COLUMNS = 100
@@ -23,50 +20,49 @@ _WIDEST_NAME = 40
 _MOST_LABELS = 12  # that are shown
 
 
-def table(
-    splits: Mapping[str, PreparedSplit],
-    sources: Mapping[str, SourceRecord],
-    tokenizers: Tokenizers,
-    asked: int | None,
-) -> Iterator[str]:
-    """Yield the lines of the report.
+def table(report: Report, splits: Mapping[str, PreparedSplit], asked: int | None) -> Iterator[str]:
+    """Yield the lines of the report on a preparation.
 
     asked: the vocabulary size of the config, None if the vocabulary was taken from another directory.
     """
-    rows: dict[str, CleanRecord | SourceRecord] = {name: split.clean for name, split in splits.items()}
-    corpora = {f"  {key} {record.corpus}": record for key, record in sources.items() if key.startswith("train.")}
-    if len(corpora) > 1:
-        rows = {"train": rows["train"], **corpora, **rows}
-    rows |= {f"{key} {record.corpus}": record for key, record in sources.items() if key.startswith("mono.")}
-    yield from count_lines({name: (row.read or 0, row.kept or 0, row.dropped or {}) for name, row in rows.items()})
-    for key, record in sources.items():
-        if record.skipped:
-            reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(record.skipped.items()))
-            yield f"{key} {record.corpus}: units that are not one pair: {reasons}"
-        if record.repaired:
-            kinds = ", ".join(
-                f"{name} {record.repaired[kind]:,}" for kind, name in REPAIRS.items() if kind in record.repaired
-            )
-            yield f"{key} {record.corpus}: repaired: {kinds}"
+    yield from _counts(report)
     if split_off := splits["valid"].split_off:
         yield _split_off_line(split_off, splits["valid"].pairs)
-    for name, split in splits.items():
-        if split.classes:
-            yield f"{name}: {_shares(split.classes)}"
-    languages = tuple(sorted(tokenizers.by_language))
-    for group in [languages] if tokenizers.joint else [(name,) for name in languages]:
-        size, how = len(tokenizers[group[0]]), ""
+    for name, classes in report.classes.items():
+        yield f"{name}: {_shares(classes)}"
+    assert report.tokenizer is not None
+    pieces = report.tokenizer.pieces
+    vocabularies = {" and ".join(pieces): max(pieces.values())} if report.tokenizer.joint else pieces
+    for languages, size in vocabularies.items():
+        how = ""
         if asked is None:
             how = ", not learned from this text"
         elif size < asked:
             how = f": this text has no more to merge, {asked:,} were requested"
-        yield f"vocabulary: {size:,} pieces for {' and '.join(group)}{how}"
-    for language, counts in splits["train"].text.items():
+        yield f"vocabulary: {size:,} pieces for {languages}{how}"
+    for language, counts in report.tokenizer.text.items():
         yield f"{language}: {length_of_pieces(language, counts)}"
     for name, split in splits.items():
         if trip := split.round_trip:
             control = f"; {trip.control:,} with control characters do not" if trip.control else ""
             yield f"{name}: {trip.exact:,} lines come back exactly from their pieces (BLEU 100.0){control}"
+
+
+def _counts(report: Report) -> Iterator[str]:
+    """Yield a table of what was read, kept and dropped, and the numbers of skipped units and of repairs."""
+    rows: dict[str, tuple[int, int, Mapping[str, int]]] = {"train": (report.read, report.kept, report.dropped)}
+    if len(report.corpora) > 1:
+        rows |= {f"  {one.key} {one.corpus}": (one.read, one.kept, one.dropped) for one in report.corpora}
+    rows |= {name: (n, n, {}) for name, n in report.held_out.items()}
+    rows |= {f"{one.key} {one.corpus}": (one.read, one.kept, one.dropped) for one in report.mono}
+    yield from count_lines(rows)
+    for each in report.corpora:
+        if each.skipped:
+            reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(each.skipped.items()))
+            yield from _wrapped(f"{each.key} {each.corpus}: units that are not one pair: {reasons}")
+    if report.repaired:
+        kinds = ", ".join(f"{REPAIRS[kind]} {n:,}" for kind, n in report.repaired.items())
+        yield from _wrapped(f"repaired: {kinds}")
 
 
 def count_lines(rows: Mapping[str, tuple[int, int, Mapping[str, int]]]) -> Iterator[str]:
@@ -83,14 +79,12 @@ def count_lines(rows: Mapping[str, tuple[int, int, Mapping[str, int]]]) -> Itera
             yield line
         else:
             yield counts
-            reasons = counted(dropped).replace(" ", "\0").replace(",\0", ", ")  # lines break between reasons only
-            for part in textwrap.wrap(reasons, COLUMNS - 4, break_on_hyphens=False):
-                yield f"    {part}".replace("\0", " ")
+            yield from textwrap.wrap(counted(dropped), COLUMNS, initial_indent="    ", subsequent_indent="    ")
 
 
 def length_of_pieces(language: str, counts: TextRecord) -> str:
     """Format pieces per word, or characters per piece where spaces do not separate words, and shares of odd pieces."""
-    if language.lower().split("_")[0] in UNSPACED or counts.characters > LONG_WORD * counts.words:
+    if not is_spaced(language) or counts.characters > LONG_WORD * counts.words:
         length = f"{counts.characters / counts.pieces:.2f} characters per piece"
     else:
         length = f"{counts.pieces / counts.words:.2f} pieces per word"
@@ -109,9 +103,7 @@ def _shares(classes: Mapping[str, int]) -> str:
 
 def _split_off_line(split_off: SplitOffRecord, n_pairs: int) -> str:
     asked = split_off.asked
-    how = f"a share of {asked:g}" if isinstance(asked, float) else f"{asked:,} lines"
-    if isinstance(asked, int) and n_pairs < asked:
-        how += ", but at most a tenth; a share, such as 0.2, may be more"
+    how = f"a share of {asked:g}" if isinstance(asked, float) else f"{asked:,} lines, but at most a tenth"
     left_out = f"; {split_off.left_out:,} that share a side with them were left out" if split_off.left_out else ""
     return f"valid: {n_pairs:,} of {split_off.of:,} training pairs, split off by a hash of their text ({how}){left_out}"
 
@@ -145,19 +137,8 @@ _N_SAMPLES = 3
 
 
 def screen(report: Report) -> Iterator[str]:
-    """Yield the lines of the report: the table, samples of what is dropped, and warnings."""
-    rows: dict[str, tuple[int, int, Mapping[str, int]]] = {"train": (report.read, report.kept, report.dropped)}
-    if len(report.corpora) > 1:
-        rows |= {f"  {one.key} {one.corpus}": (one.read, one.kept, one.dropped) for one in report.corpora}
-    rows |= {name: (n, n, {}) for name, n in report.held_out.items()}
-    yield from count_lines(rows)
-    for one in report.corpora:
-        if one.skipped:
-            reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(one.skipped.items()))
-            yield from _wrapped(f"{one.key} {one.corpus}: units that are not one pair: {reasons}")
-    if report.repaired:
-        kinds = ", ".join(f"{REPAIRS[kind]} {n:,}" for kind, n in report.repaired.items())
-        yield from _wrapped(f"repaired: {kinds}")
+    """Yield the lines of the report on a dry run: the table, samples of what is dropped, and warnings."""
+    yield from _counts(report)
     for reason, n in report.dropped.items():
         if samples := list(_samples(report, reason)):
             yield ""
@@ -186,14 +167,4 @@ def _samples(report: Report, reason: str) -> Iterator[str]:
     for _, corpus, sample in sorted(samples, key=lambda each: each[0])[:_N_SAMPLES]:
         yield f"  {corpus.corpus}, pair {sample['line']:,}"
         for language in report.languages:
-            yield _fitted(f"    {language}  {printable_sentence(str(sample[language]))}".rstrip())
-
-
-def _fitted(text: str) -> str:
-    """Return as much of a text as fits into a line of the screen, on which some characters are two columns wide."""
-    width = 0
-    for end, character in enumerate(text):
-        width += 1 + (unicodedata.east_asian_width(character) in "WF")
-        if width > COLUMNS:
-            return f"{text[: end - 2]} …"
-    return text
+            yield f"    {language}  {printable_sentence(str(sample[language]))}"[:COLUMNS].rstrip()

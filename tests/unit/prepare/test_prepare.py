@@ -11,9 +11,9 @@ import pytest
 from folders import TEST, TRAIN, VALID, Folder, files
 from nmt.errors import ConfigError, DataError
 from nmt.prepare.pipeline.work import Sizes
-from nmt.prepare.records import CleanRecord, PreparedSplit, TextRecord
-from nmt.prepare.reporting.screen import table
-from nmt.text.tokenizer import EOS, UNK, Tokenizer, Tokenizers
+from nmt.prepare.records import TextRecord
+from nmt.prepare.reporting.screen import length_of_pieces
+from nmt.text.tokenizer import EOS, UNK, Tokenizer
 
 ODD = [("a\x00b", "c"), ("  zwei  ", ""), ("x\u2028y\ty", "z\u2581"), ("gleich", "gleich"), ("", ""), ("k" * 2000, "l")]
 
@@ -78,8 +78,6 @@ def test_the_manifest(place: Folder) -> None:
     assert len(manifest["sources"]["train.0"]["files"]["de"]["sha256"]) == 64
     assert (manifest["sources"]["train.0"]["read"], manifest["sources"]["train.0"]["kept"]) == (242, 240)
     assert manifest["splits"]["train"]["clean"]["dropped"] == {"empty": 1, "overlap": 1}
-    sample = {"source": "train.0", "corpus": "train.de", "line": 241, "de": VALID[0][0], "en": VALID[0][1]}
-    assert manifest["splits"]["train"]["clean"]["samples"]["overlap"] == [sample]
     assert manifest["splits"]["valid"]["round_trip"] == {"lines": 60, "exact": 60, "control": 0}
     assert set(manifest["files"]) == set(place.content()) - {"manifest.json", "report.json", "report.html"}
 
@@ -205,9 +203,6 @@ def test_several_sources_each_with_its_counts(place: Folder) -> None:
     counts = [(manifest["sources"][f"train.{i}"]["read"], manifest["sources"][f"train.{i}"]["kept"]) for i in range(3)]
     assert counts == [(100, 100), (152, 140), (2, 1)]
     assert manifest["splits"]["train"]["clean"]["dropped"] == {"duplicate": 11, "pieces": 2}
-    of_first, *_, of_last = manifest["splits"]["train"]["clean"]["samples"]["pieces"]
-    assert of_first == {"source": "train.1", "corpus": "more.de", "line": 1, "de": long[0][:120], "en": long[1][:120]}
-    assert (of_last["source"], of_last["line"]) == ("train.1", 152)
     assert manifest["sources"]["train.1"]["dropped"] == {"duplicate": 10, "pieces": 2}
     assert manifest["sources"]["train.2"]["dropped"] == {"duplicate": 1}
     assert [" ".join(line.split()) for line in said.split("\n")[:5]] == [
@@ -217,7 +212,6 @@ def test_several_sources_each_with_its_counts(place: Folder) -> None:
         "train.1 more.de 152 140 12 duplicate 10, too long (pieces) 2",
         "train.2 last.de 2 1 1 duplicate 1",
     ]
-    assert f"examples of dropped pairs, with corpus and line: splits.train.clean.samples in {place.data}/man" in said
     assert place.corpus().split("train").n == 241
     assert place.corpus().split("train").text("de")[-1] == "eins"
     assert place.corpus().split("train").lengths("de").max() <= 60
@@ -262,9 +256,6 @@ def test_a_corpus_too_small_for_the_vocabulary(place: Folder) -> None:
         ("aa", 400, "2.20 characters per piece; "),  # 13.75 characters a word: no language with spaces has such
     ],
 )
-def test_pieces_are_told_by_words_or_by_characters(tokenizer: Tokenizer, language: str, words: int, said: str) -> None:
+def test_length_of_pieces_by_words_or_characters(language: str, words: int, said: str) -> None:
     counts = TextRecord(words=words, characters=5500, pieces=2500, bytes=0, unknown=0)
-    clean = CleanRecord(read=9, kept=9, dropped={}, samples={})
-    splits = dict.fromkeys(("train", "valid"), PreparedSplit(pairs=9, clean=clean, text={language: counts}))
-    lines = list(table(splits, {}, Tokenizers({language: tokenizer}, joint=True), None))
-    assert lines[-1].startswith(f"{language}: {said}")
+    assert length_of_pieces(language, counts).startswith(said)

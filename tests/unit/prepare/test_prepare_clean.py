@@ -38,7 +38,7 @@ def test_drops_and_repairs_are_counted_by_corpus(place: Folder) -> None:
     assert first["dropped"] == {} and "repaired" not in first
     assert second["repaired"] == {"encoding": 1, "entities": 1, "spaces": 1}
     assert second["dropped"] == {"blocked": 1, "near_duplicate": 1}
-    assert "train.1 noise: repaired: wrong encoding 1, HTML entities 1, white space 1" in said
+    assert "repaired: wrong encoding 1, HTML entities 1, white space 1" in said
     assert "Grüße & Dank" in (place.data / "train.de").read_text(encoding="utf-8").split("\n")
 
 
