@@ -18,7 +18,6 @@ from nmt.layout import RunDir
 from nmt.runs.info import read_scores
 from places import ROOT
 from tiny_corpus import tiny_settings, tiny_text
-from tiny_run import PLAIN
 
 PAGE = ROOT / "docs" / "translating.md"
 
@@ -95,14 +94,3 @@ def test_the_example_of_the_documentation_runs_as_it_is_written(
     with pytest.raises(DataError, match="nowhere"):
         api.prepare(config, {"data.root": Path("nowhere")}, data="other")
     assert not Path("other").exists()
-
-
-def test_a_list_of_translations_for_each_text(translator: Translator) -> None:
-    found: list[list[str]] = translator.translate(PLAIN[:2], n_best=3, beam=3)
-    best: list[str] = translator.translate(PLAIN[:2], beam=3)
-    assert [len(each) for each in found] == [3, 3]
-    assert [each[0] for each in found] == best
-    assert translator.translate(["", PLAIN[0]], n_best=1) == [[""], translator.translate(PLAIN[:1])]
-    for n_best, message in ((4, r"n_best: 4 needs a beam of at least 4"), (0, "n_best: must be at least 1, found 0")):
-        with pytest.raises(ConfigError, match=message):
-            translator.translate(PLAIN, n_best=n_best, beam=3)

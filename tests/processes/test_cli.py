@@ -1,6 +1,5 @@
 """The command line: its manual, its exit statuses, and one line for everything a user can put right."""
 
-import errno
 import os
 import re
 import subprocess
@@ -12,7 +11,6 @@ import pytest
 from command import Command
 from nmt import __version__
 from nmt.config.load import load_config
-from nmt.errors import ConfigError, DivergedError, NmtError
 
 SCRIPT = Path(sys.executable).with_name("nmt")
 CONFIG = """\
@@ -150,33 +148,6 @@ def test_a_shell_completes(line: str, expected: list[str], nmt: Command, monkeyp
     assert found["bash"].split() == expected
     assert [row.partition("\t")[0] for row in found["fish"].split("\n") if row] == expected
     assert all(f'"{word}"' in found["zsh"] for word in expected)
-
-
-def test_completion_is_installed_in_the_shell_there_is(
-    nmt: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(folder))
-    for shell in ("bash", "zsh", "fish"):
-        monkeypatch.setattr("shellingham.detect_shell", lambda shell=shell: (shell, f"/bin/{shell}"))
-        assert "_NMT_COMPLETE=complete_" + shell in nmt("--show-completion").out
-        assert nmt("--install-completion").status == 0
-    for path in (".bash_completions/nmt.sh", ".zfunc/_nmt", ".config/fish/completions/nmt.fish"):
-        assert "_NMT_COMPLETE=" in Path(path).read_text()
-    monkeypatch.setattr("shellingham.detect_shell", lambda: ("dash", "/bin/dash"))
-    told = nmt("--install-completion")
-    assert (told.status, told.out) == (2, "")
-    assert told.err.startswith("nmt: completion is available for bash, zsh, fish, powershell, pwsh, found dash: ")
-
-
-def test_bash_completes_by_the_script(nmt: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shellingham.detect_shell", lambda: ("bash", "/bin/bash"))
-    (folder / "nmt.sh").write_text(nmt("--show-completion").out)
-    program = f"source nmt.sh; COMP_WORDS=(nmt translate --al) COMP_CWORD=2; _nmt_completion {SCRIPT}"
-    done = subprocess.run(
-        ["bash", "--norc", "-c", program + '; echo "${COMPREPLY[@]}"; complete -p nmt'],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stdout.splitlines() == ["--alignments", "complete -o default -F _nmt_completion nmt"]
 
 
 def test_version_and_commit(nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -341,50 +312,6 @@ def test_text_is_utf8_whatever_the_locale() -> None:
 # --- how a command ends -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("error", "status", "err"),
-    [
-        (NmtError("no good"), 2, "nmt: no good\n"),
-        (ConfigError(["one", "two\u2028still two"]), 2, "nmt: one\nnmt: two\\u2028still two\n"),
-        (DivergedError("nan"), 3, "nmt: nan\n"),
-        (KeyboardInterrupt(), 130, "nmt: interrupted\n"),
-        (PermissionError(errno.EACCES, "Permission denied", "x/y"), 2, "nmt: x/y: Permission denied\n"),
-        (IsADirectoryError(errno.EISDIR, "Is a directory", "x"), 2, "nmt: x: Is a directory\n"),
-        (
-            OSError(errno.ELOOP, "Too many levels of symbolic links", "x"),
-            2,
-            "nmt: x: Too many levels of symbolic links\n",
-        ),
-        (OSError(errno.ENOSPC, "No space left on device"), 2, "nmt: output: No space left on device\n"),
-    ],
-)
-def test_how_errors_end_a_command(
-    error: BaseException, status: int, err: str, nmt: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr("nmt.cli.config.load_config", fail)
-    result = nmt("config")
-    assert (result.status, result.err) == (status, err)
-
-
-@pytest.mark.parametrize("error", [ValueError("a defect"), OSError(errno.EBADF, "Bad file descriptor")])
-def test_a_defect_keeps_its_traceback(error: Exception, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr("nmt.cli.config.load_config", fail)
-    with pytest.raises(type(error)):
-        nmt("config")
-
-
-def test_a_directory_that_cannot_be_made(nmt: Command, folder: Path) -> None:
-    Path("locked").write_text("a file where a directory is wanted\n")
-    result = nmt("prepare", "--config", "c.yaml", "--data", "locked/data")
-    assert (result.status, result.err) == (2, f"nmt: {folder}/locked/.data.work: cannot be written: Not a directory\n")
-
-
 def test_ctrl_c_is_one_line() -> None:
     Path("c.yaml").write_text(CONFIG)
     code = """
@@ -397,27 +324,6 @@ main(["prepare", "--config", "c.yaml"])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, "nmt: interrupted\n")
     assert not Path("prepared").exists()
-
-
-@pytest.mark.parametrize("module", ["nmt.cli.app", "nmt.prepare.prepare"])
-def test_ctrl_c_during_an_import_is_one_line(module: str) -> None:
-    """While commands are imported, and where an import turns it into an error of its own."""
-    code = f"""
-import os, signal, sys
-class Finder:
-    def find_spec(name, *_):
-        if name == "{module}":
-            try:
-                os.kill(os.getpid(), signal.SIGINT)
-            except KeyboardInterrupt:
-                raise ImportError
-sys.meta_path.insert(0, Finder)
-sys.argv = ["nmt", "prepare", "--config", "c.yaml"]
-from nmt.__main__ import main
-main()
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (130, "nmt: interrupted\n")
 
 
 def test_no_file_gets_the_number_of_a_closed_screen(tmp_path: Path) -> None:

@@ -150,23 +150,6 @@ def test_evaluate_does_not_translate_for_a_tokenizer_there_is_not(
     assert (result.status, result.err) == (2, "nmt: tokenize: 'moses' is not one of 13a, intl, zh, char, none\n")
 
 
-def test_the_search_of_a_run_does_not_change_when_it_goes_on(nmt: Command) -> None:
-    """Or its development scores could not be compared."""
-    result = nmt("train", "--resume", "--run", RUN, "--set", "search.beam=1")
-    assert result.status == 2
-    assert "search.beam cannot change when a run is resumed" in result.err
-
-
-def test_the_report_on_the_screen(nmt: Command) -> None:
-    shown = done(nmt("evaluate", "--samples", "3", "--beam", "1", "--lowercase"))
-    assert "using the newest run, runs/de-en" in shown.err
-    assert re.findall(r"^line (\d+)$", shown.out, re.M) == ["1", "7", "14"]
-    first = Path("test.de").read_text().splitlines()[0]
-    assert f"  source       {first}\n  reference    {Path('test.en').read_text().splitlines()[0]}\n" in shown.out
-    for expected in ("BLEU", "chrF", "TER", "case:lc", "split toy", "beam 1", "not comparable with cased scores"):
-        assert expected in shown.out
-
-
 def test_a_run_translates_alone_anywhere(toy: Path, tmp_path: Path) -> None:
     moved = tmp_path / "elsewhere" / "my run"
     moved.parent.mkdir()
@@ -189,19 +172,6 @@ def test_a_run_translates_alone_anywhere(toy: Path, tmp_path: Path) -> None:
     assert lines[0] == lines[3] == lines[6]
     assert set(lines[0].split()) <= set(WORDS.values())
     assert lines[0] == expected
-
-
-def test_evaluate_needs_the_data_that_moved_away(toy: Path, nmt: Command) -> None:
-    recorded = Path(json.loads((RUN / "run.json").read_text())["data_dir"])
-    info = json.loads((RUN / "run.json").read_text()) | {"data_dir": str(toy / "gone")}
-    (RUN / "run.json").write_text(json.dumps(info))
-    assert recorded.name == "prepared"
-    lost = nmt("evaluate", "--run", RUN)
-    assert (lost.status, lost.err) == (
-        2,
-        f"nmt: {toy}/gone: the data directory of {RUN} does not exist; name its new place with --data\n",
-    )
-    done(nmt("evaluate", "--run", RUN, "--data", "prepared"))
 
 
 def test_resume_goes_on(nmt: Command) -> None:
@@ -227,16 +197,6 @@ def test_resume_finds_the_data_it_was_trained_on(nmt: Command) -> None:
         "nmt: gone: the data directory of runs/de-en does not exist; name its new place with --data",
     )
     done(nmt("train", "--resume", "--data", "kept", "--set", "training.max_steps=202"))
-
-
-def test_the_other_direction_is_one_override(nmt: Command) -> None:
-    before = sorted((path, path.stat().st_mtime_ns) for path in Path("prepared").rglob("*"))
-    changes = ["--set", "data.direction=en-de", "--set", "training.max_steps=4"]
-    assert "nothing to do" in done(nmt("prepare", "--config", "toy.yaml", *changes)).out
-    done(nmt("train", "--config", "toy.yaml", *changes))
-    report = json.loads(done(nmt("evaluate", "--run", "runs/en-de", "--json")).out)
-    assert (report["run"], report["lines"]) == ("runs/en-de", 20)
-    assert sorted((path, path.stat().st_mtime_ns) for path in Path("prepared").rglob("*")) == before
 
 
 def test_data_of_another_pair_or_tokenizer(toy: Path, nmt: Command) -> None:
@@ -290,40 +250,6 @@ def test_a_new_test_set_for_an_old_run(nmt: Command) -> None:
     assert rows[1][1] in done(nmt("evaluate", "--history")).out
     assert f"toy {float(rows[1][1]):.1f}" not in done(nmt("runs")).out, "more was measured last"
     assert f"more {float(rows[2][1]):.1f}" in done(nmt("runs")).out
-
-
-def test_where_several_translations_cannot_go(nmt: Command) -> None:
-    sets = ("--run", RUN, "--split", "toy", "--split", "valid", "--split", "toy")
-    for output, message in {
-        "-": "--output - needs one split, found toy, valid; choose it with --split",
-        "test.de": "test.de: cannot be written: File exists; a directory is needed for several files",
-        "no/where": "no/where: cannot be written: No such file or directory; a directory is needed for several files",
-    }.items():
-        result = nmt("evaluate", *sets, "--output", output)
-        assert (result.status, result.out, result.err) == (2, "", f"nmt: {message}\n")
-    result = nmt("evaluate", "--run", RUN, "--output", "no/where")
-    assert (result.status, result.err) == (2, "nmt: no/where: the directory no does not exist\n")
-    assert not (RUN / "scores.jsonl").exists()
-
-
-def test_an_ensemble_is_recorded_in_the_first_run(nmt: Command) -> None:
-    shutil.copytree(RUN, "twin")
-    done(nmt("evaluate", "--run", RUN, "--run", "twin"))
-    [record] = json.loads(done(nmt("evaluate", "--run", RUN, "--history", "--json")).out)
-    assert [member["run"] for member in record["ensemble"]] == [str(RUN), "twin"]
-    assert record["step"] is None
-    assert not Path("twin/scores.jsonl").exists()
-    assert "ensemble of 2" in done(nmt("evaluate", "--run", RUN, "--history")).out
-    assert "toy" not in done(nmt("runs")).out
-
-
-def test_without_a_test_set(nmt: Command) -> None:
-    bare = CONFIG[: CONFIG.index("  test:")] + CONFIG[CONFIG.index("tokenizer:") :]
-    Path("bare.yaml").write_text(bare)
-    done(nmt("prepare", "--config", "bare.yaml", "--data", "bare", "--tokenizer-from", RUN))
-    for split, problem in {(): "bare: has no test set", ("--split", "toy"): "bare: no split toy"}.items():
-        result = nmt("evaluate", "--run", RUN, "--data", "bare", *split)
-        assert (result.status, problem in result.err) == (2, True)
 
 
 def test_a_reader_that_leaves_early() -> None:

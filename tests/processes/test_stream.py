@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.errors import DataError
-from nmt.text.lines import BLOCK, windows
+from nmt.text.lines import windows
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate.translator import Translator
 from tiny_run import tiny_model, write_run
@@ -69,38 +69,6 @@ def test_lines_that_are_there_are_given_out_together(pipe: Pipe) -> None:
     assert list(found) == []
 
 
-def test_a_line_that_comes_a_little_later_is_waited_for(pipe: Pipe) -> None:
-    pipe.write(b"a\n")
-    later = threading.Timer(0.05, pipe.write, [b"b\n"])
-    later.start()
-    found = windows(pipe.file, "pipe", size=2, patience=60, gap=60)
-    assert next(found) == ["a", "b"]
-    later.join()
-
-
-def test_one_that_awaits_an_answer_does_not_wait_for_company(pipe: Pipe) -> None:
-    found = windows(pipe.file, "pipe", patience=3600)
-    for line in (b"a\n", b"b\n"):
-        pipe.write(line)
-        assert next(found) == [line.decode().strip()]
-
-
-def test_lines_that_trickle_do_not_keep_the_first_waiting(pipe: Pipe) -> None:
-    """Each comes before patience is over that begins with the one before."""
-    stop = threading.Event()
-
-    def trickle() -> None:
-        while not stop.wait(0.02):
-            pipe.write(b"a\n")
-
-    writer = threading.Thread(target=trickle)
-    writer.start()
-    window = next(windows(pipe.file, "pipe", patience=0.1, gap=60))
-    stop.set()
-    writer.join()
-    assert 1 <= len(window) < 4096
-
-
 def test_at_a_terminal_nothing_is_waited_for() -> None:
     ours, theirs = pty.openpty()
     with os.fdopen(theirs, "rb") as file:
@@ -141,36 +109,6 @@ def test_an_error_comes_after_the_lines_before_it() -> None:
         next(found)
     with pytest.raises(DataError, match="pipe: compressed with gzip"):
         next(windows(io.BytesIO(b"\x1f\x8b..."), "pipe"))
-
-
-class Endless(io.RawIOBase):
-    """A file of lines without end, which counts what is read of it."""
-
-    def __init__(self, line: bytes) -> None:
-        self._lines = line * (1 + BLOCK // len(line))
-        self.n_read = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        start = self.n_read % len(self._lines)
-        block = self._lines[start : start + size]
-        self.n_read += len(block)
-        return block
-
-
-@pytest.mark.parametrize("length", [1, 10, 1000, 1_000_000])
-def test_no_more_is_read_than_is_given_out(length: int) -> None:
-    line = b"a" * (length - 1) + b"\n"
-    file = Endless(line)
-    found = windows(file, "endless", size=100, most=5_000_000)  # type: ignore[arg-type]
-    n_given = 0
-    for _ in range(5):
-        window = next(found)
-        n_given += len(window) * length
-        assert len(window) == min(100, 6 if length == 1_000_000 else 100)
-        assert file.n_read <= n_given + BLOCK + length
 
 
 SCRIPT = """
@@ -228,11 +166,3 @@ def test_a_line_down_an_open_pipe_is_answered(command: list[str]) -> None:
         assert stream(process.stdout).read() == b""
         assert process.wait() == 0
         rescue.cancel()
-
-
-def test_lines_before_an_error_are_answered(command: list[str]) -> None:
-    lines = b"mali bore\nta go\n\xff\nri su\n"
-    ended = subprocess.run(command, input=lines, capture_output=True, check=False)
-    assert ended.returncode == 2
-    assert ended.stdout.count(b"\n") == 2
-    assert ended.stderr.startswith(b"nmt: standard input: not UTF-8 at line 3, byte 1 of the line (0xFF)")

@@ -151,25 +151,6 @@ def put(key: str, value: object) -> Callable[[dict[str, Any]], object]:
     return lambda content: content.pop(key) if value is None else content.update({key: value})
 
 
-@pytest.mark.parametrize("value", ODD)
-@pytest.mark.parametrize("key", ["checksums", "state"])
-def test_incomplete_seal_raises(key: str, value: object, run: RunDir, made: Path, nmt: Command) -> None:
-    seal(run.step(7).state, put(key, value))
-    refused(
-        nmt("translate", "--run", run.path, "--input", made / "in"),
-        rf"state\.json: damaged: (it lacks {key}|{key} has an invalid value)",
-    )
-
-
-@pytest.mark.parametrize("value", [*ODD, {"weights.safetensors": 3}, {}])
-def test_invalid_old_checksums_raise(value: object, run: RunDir, made: Path, nmt: Command) -> None:
-    """As the format before this one had them."""
-    run.step(7).old_checksums.write_text(json.dumps(value))
-    for weights in ("raw", "ema"):
-        result = nmt("translate", "--run", run.path, "--input", made / "in", "--weights", weights)
-        refused(result, "(damaged|trained without a moving average)")
-
-
 @pytest.mark.parametrize(
     "value", [*ODD, {}, {"weights.safetensors": 3}, {"tokenizer/\0": ""}, {"tokenizer/\ud800": ""}]
 )

@@ -165,13 +165,6 @@ def test_documented_command_succeeds(
     ok(nmt(*arguments))
 
 
-def test_every_reason_not_to_run_a_command_is_used() -> None:
-    blocks = [block for page in PAGES for block in CODE.findall(page.read_text(encoding="utf-8"))]
-    lines = [" ".join(arguments) for block in blocks for arguments in commands_in(block)]
-    for word in NOT_RUN:
-        assert any(word in line for line in lines), word
-
-
 # --- requests -----------------------------------------------------------------------------------
 
 
@@ -194,12 +187,6 @@ def client(folder: Path) -> Iterator[Client]:
     direction = load_direction(folder / "runs" / "mine-de-en", "native", False, ["search.beam=3"])
     with serving(Service(Models([direction]))) as client:
         yield client
-
-
-def test_requests_are_found() -> None:
-    assert requests_in("x\ncurl a -d 'b\nc'\ncurl d\ny") == ["curl a -d 'b\nc'", "curl d"]
-    assert any("/v1/translate" in request for request in REQUESTS)
-    assert any(" -d q=" in request and not request.isascii() for request in REQUESTS)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")

@@ -262,28 +262,6 @@ def test_a_damaged_run_never_translates_wrongly(
             assert result.out == answer, name
 
 
-@settings(50)
-@given(damage=replaced_value(), which=places)
-def test_run_metadata_with_another_value(
-    damage: Damage, which: float, whole_run: Path, answer: str, nmt: Command
-) -> None:
-    with damaged(whole_run, damage, which, "*.json") as (run, name):
-        result = nmt("translate", "--run", run, "--input", whole_run.parent / "in", "--n-best", "2")
-        check(result)
-        if result.status == 0 and sealed(name):
-            assert result.out == answer, name
-
-
-@settings(30)
-@given(damage=damages | replaced_value(), which=places)
-def test_a_damaged_run_is_evaluated_and_listed_or_not(
-    damage: Damage, which: float, whole_run: Path, nmt: Command
-) -> None:
-    with damaged(whole_run, damage, which, "*.json*") as (run, _):
-        check(nmt("evaluate", "--run", run, "--beam", "1"))
-        check(nmt("runs", run.parent))
-
-
 @settings(30)
 @given(damage=damages, which=places)
 def test_a_damaged_run_goes_on_or_not(damage: Damage, which: float, whole_run: Path, nmt: Command) -> None:

@@ -191,16 +191,6 @@ def test_translations_and_exports_do_not_follow_links(nmt, tiny, tmp_path):
     assert content(victim) == before
 
 
-@pytest.mark.parametrize("name", ["lock", "configs", "logs"])
-def test_a_sweep_does_not_follow_links(nmt, data, tmp_path, name):
-    (tmp_path / "c.yaml").write_text(dump_config(tiny_config()))
-    link_away(tmp_path / "sweep" / name, tmp_path / "victim")
-    before = content(tmp_path / "victim")
-    arguments = ("sweep", tmp_path / "c.yaml", "--grid", "training.seed=1", "--dir", tmp_path / "sweep", "--data", data)
-    fails(nmt, f"{tmp_path / 'sweep' / name}: a symbolic link", *arguments)
-    assert content(tmp_path / "victim") == before
-
-
 # --- what is no regular file ------------------------------------------------------------------------
 
 
@@ -336,15 +326,6 @@ def test_a_source_that_is_no_file_is_refused(tmp_path, odd: Change, said: str):
         sources.open_source(source, ("aa", "bb"), tmp_path)
 
 
-@pytest.mark.parametrize("option", ["--input", "--prefix", "--constraints"])
-def test_a_device_without_end_is_no_text(nmt, tiny, tmp_path, option):
-    (tmp_path / "text").write_text(f"{PLAIN[0]}\n")
-    text = ("--input", tmp_path / "text") if option != "--input" else ()
-    said = "/dev/zero: a device, where a regular file is needed"
-    fails(nmt, said, "translate", "--run", tiny, *text, option, "/dev/zero", "--output", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_device_or_a_pipe_is_no_config(nmt, tmp_path):
     pipe(tmp_path / "c.yaml")
     fails(nmt, "c.yaml: a pipe, where a regular file is needed", "config", "--config", tmp_path / "c.yaml")
@@ -385,15 +366,6 @@ def test_a_line_without_end_is_refused_as_it_is_read(tmp_path, monkeypatch):
             for line in read():
                 found.append(len(line))
         assert found == [4, 1000]
-
-
-def test_a_gzip_that_unpacks_without_bound_is_not_held(tmp_path, monkeypatch):
-    (tmp_path / "text.gz").write_bytes(gzip.compress(b"\n" * 10_000))
-    lines = [(line, line) for line in text_lines.read_lines(tmp_path / "text.gz")]
-    assert text_lines.bounded_list(lines, "text") == lines
-    monkeypatch.setattr(text_lines, "MAX_TEXT_CHARACTERS", 100 * text_lines.LINE_OVERHEAD)
-    with pytest.raises(DataError, match=r"data\.valid: does not fit into memory after 101 lines"):
-        text_lines.bounded_list(lines, "data.valid")
 
 
 # --- asked to end -----------------------------------------------------------------------------------

@@ -90,14 +90,6 @@ def test_compare_with_baseline_and_two_references(nmt: Command) -> None:
     assert "nrefs:2" in told and "a.en is " in told and "note: " in told
 
 
-def test_compare_groups_of_files(nmt: Command) -> None:
-    told = json.loads(done(nmt("compare", "--group", "x=a.en,b.en", "y=re*.en,c.en", "--ref", "ref.en", "--json")).out)
-    assert [[system["name"] for system in group["systems"]] for group in told["groups"]] == [
-        ["a.en", "b.en"], ["ref.en", "c.en"],
-    ]  # fmt: skip
-    assert told["results"][0]["differences"][0]["p"] is None
-
-
 def test_compare_writes_html_page(nmt: Command, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     done(nmt("compare", "--hyp", "a.en", "b.en", "--ref", "ref.en", "--html", page))
@@ -159,27 +151,6 @@ def test_compare_groups_of_runs(nmt: Command) -> None:
     assert not any("seed" in note for note in told["notes"]), "the runs of a group differ only in their seed"
     members = {"x": [f"runs/r-{i}" for i in range(3)], "y": [f"runs/r-{i}" for i in range(3, 6)]}
     assert json.loads(render_json(api.compare(members, baseline="x", search={"beam": 2}))) == told
-
-
-def test_comparison_notes(nmt: Command, tmp_path: Path) -> None:
-    notes = json.loads(done(nmt(
-        "compare", "--group", "x=runs/r-0,runs/same", "y=runs/r-1,runs/r-2", "--split", "valid", "--json"
-    )).out)["notes"]  # fmt: skip
-    assert [note.split(":")[0] for note in notes[:3]] == [
-        "valid is the development set, by which the weights were chosen", "group x", "group x",
-    ]  # fmt: skip
-    assert "training.seed is not different in each run (r-0 0, same 0)" in notes[1]
-    assert notes[2] == "group x: its runs differ in more than the seed: training.peak_lr"
-    copied = shutil.copytree("runs/r-1", tmp_path / "r-1")
-    info = json.loads((copied / "run.json").read_text()) | {"corpus": "0" * 16}
-    (copied / "run.json").write_text(json.dumps(info))
-    config = (copied / "config.yaml").read_text()
-    (copied / "config.yaml").write_text(config.replace("beam: 1", "beam: 3"))
-    notes = json.loads(done(nmt("compare", "runs/r-0", copied, "--json")).out)["notes"]
-    assert notes[0].startswith("r-1 was trained on another data directory than test is from")
-    assert notes[1].startswith("the runs translate with different search: r-0: beam 1, ")
-    (note,) = json.loads(done(nmt("compare", "runs/r-0", "runs/r-1", "--split", "train", "--json")).out)["notes"][:1]
-    assert note.startswith("train is what the models were trained on")
 
 
 def test_comparison_notes_overlap_with_training_text(nmt: Command, data: Path, tmp_path: Path) -> None:

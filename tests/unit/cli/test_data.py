@@ -11,12 +11,11 @@ import pytest
 
 from command import Command
 from nmt.config import Config, Source
-from nmt.config.load import load_config
 from nmt.config.source import TrainFiles
 from nmt.config.yaml12 import parse_yaml
 from nmt.data.corpus import SourceRecord
 from nmt.prepare import named
-from nmt.prepare.named import CATALOGUE, Entry, find_entry
+from nmt.prepare.named import find_entry
 from nmt.prepare.pairs import OpenSource, SentencePair
 from opus_server import Opus, moses, serve_opus
 
@@ -52,19 +51,6 @@ def test_show_corpus_of_opus(nmt: Command, opus: Opus) -> None:
     assert "version   v1: ? pairs" in result.out and "Tiedemann, 2012" in result.out
     assert "nmt data get Talks de-en --version v2 writes it as text" in result.out
     assert result.out.endswith("data:\n  train:\n  - opus: Talks/v2\n")
-
-
-@pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.name)
-def test_show_corpus_of_catalogue(entry: Entry, nmt: Command) -> None:
-    result = nmt("data", "show", entry.name.lower(), "en-de")
-    assert (result.status, result.err) == (0, "")
-    assert entry.citation in result.out and f"train {entry.pairs['train']:,}, valid " in result.out
-    settings = parse_yaml(result.out[result.out.index("data:\n") :], "out")
-    assert isinstance(settings, dict)
-    data = load_config(entry.config).data
-    assert [source.pairs for _, source in data.sources()] == list(entry.pairs.values())
-    shown = Config.model_validate({"data": {"direction": "de-en", **settings["data"]}}).data
-    assert (shown.train, shown.valid, shown.test) == (data.train, data.valid, data.test)
 
 
 @pytest.mark.parametrize("version", [None, "v1"])
@@ -152,21 +138,6 @@ def test_invalid_data_arguments(line: str, expected: str, nmt: Command, opus: Op
             opus.site.files[question.format(*pair)] = b'{"corpora": []}'
     result = nmt("data", *line.split())
     assert (result.status, result.out, result.err) == (2, "", f"nmt: {expected}\n")
-
-
-def test_list_language_pair_without_corpora(nmt: Command, opus: Opus) -> None:
-    for source, target in (("aa", "bb"), ("bb", "aa")):
-        asked = f"/api?source={source}&target={target}&preprocessing=moses&version=latest"
-        opus.site.files[asked] = b'{"corpora": []}'
-    assert nmt("data", "list", "bb-aa").err == "nmt: no corpus for aa-bb; are these the codes that OPUS uses?\n"
-
-
-@pytest.mark.parametrize(
-    ("n", "shown"),
-    [(None, "?"), (0, "0.0 kB"), (999_999, "1,000.0 kB"), (1_500_000, "1.5 MB"), (2 * 10**11, "200.0 GB")],
-)
-def test_size_format(n: int | None, shown: str) -> None:
-    assert named._size(n) == shown
 
 
 def test_file_names_of_corpora_are_sanitized() -> None:

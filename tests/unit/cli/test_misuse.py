@@ -31,13 +31,6 @@ def message(nmt: Command, *arguments: str) -> str:
     return result.err.removeprefix("nmt: ").removesuffix("; see --help\n")
 
 
-def test_config_that_ends_in_yml_is_read(nmt: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("c.yml").write_text("x: 1\n", encoding="utf-8")
-    result = nmt("prepare", "--config", "c.yml")
-    assert (result.status, result.out) == (2, "") and "c.yml: x: " in result.err
-
-
 @pytest.mark.parametrize(
     ("command", "option"),
     [pytest.param(name, each.opts[0], id=f"{name} {each.opts[0]}") for name, each in OPTIONS if not each.multiple],
@@ -177,10 +170,6 @@ def test_document_or_what_is_no_model_is_refused_for_what_it_is(
 def test_help_takes_precedence_over_errors(line: str, nmt: Command) -> None:
     result = nmt(*line.split())
     assert (result.status, result.err) == (0, "") and result.out.startswith(f"Usage: nmt {line.split()[0]} ")
-
-
-def test_command_after_double_dash(nmt: Command) -> None:
-    assert nmt("--", "config", "--config", "sample.yaml").status == 0
 
 
 def test_ensemble_of_same_run_is_rejected(nmt: Command, tmp_path: Path) -> None:

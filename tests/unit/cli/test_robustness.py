@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -46,16 +45,6 @@ def test_input_is_not_overwritten(nmt: Command) -> None:
     result = nmt("robustness", "--run", "runs/tiny", "--src", "original.de", "--ref", "ref.en", "--output", ".")
     assert result.status == 2 and "original.de" in result.err and result.err.count("\n") == 1
     assert Path("original.de").read_text().count("\n") == 8
-
-
-def test_sampled_lines_as_json(nmt: Command) -> None:
-    result = nmt("robustness", *FILES, *QUICK, "--rates", "100", "--changes", "upper_case", "--lines", "3", "--json")
-    report = json.loads(result.out)
-    assert (report["lines"], report["ref"], report["split"]) == (3, "ref.en", None)
-    assert [(row["change"], row["rate"], row["n_changed"]) for row in report["rows"]] == [
-        (None, 0.0, 0), ("upper_case", 100.0, 3),
-    ]  # fmt: skip
-    assert report["notes"] == ["3 of 8 lines, spread evenly: not comparable with all"]
 
 
 @pytest.mark.parametrize(

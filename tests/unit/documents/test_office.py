@@ -5,17 +5,13 @@ from __future__ import annotations
 import io
 import re
 import threading
-import timeit
-import tracemalloc
 import zipfile
 from collections.abc import Iterator
-from functools import partial
 from random import Random
 
 import docx
 import pytest
 from docx.shared import RGBColor
-from lxml import etree
 from odf import teletype
 from odf.opendocument import OpenDocumentText, load
 from odf.style import Style, TextProperties
@@ -24,7 +20,7 @@ from odf.text import A, H, LineBreak, List, ListItem, Note, NoteBody, NoteCitati
 
 from documents import bare_docx, bare_odt, members, reversed_upper, same, zipped
 from fuzzed import no_hang
-from nmt.documents import Document, odt, open_document
+from nmt.documents import Document, open_document
 from nmt.documents import office as package
 from nmt.documents.office import MAX_BYTES
 from nmt.errors import DataError
@@ -150,33 +146,6 @@ def test_parts_of_word_other_than_text_are_unchanged(word: bytes) -> None:
     assert changed == {"word/document.xml", "word/header1.xml", "word/footer1.xml"} and list(before) == list(after)
 
 
-def test_the_document_can_be_written_twice(word: bytes) -> None:
-    document = open_document("a.docx", word)
-    assert members(capitals(document)) == members(capitals(document)) and same(document)
-
-
-def test_a_member_is_looked_up_without_reading_all_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = package.Package("a.docx", bare_docx("<w:p/>"))
-    monkeypatch.setattr(package.Package, "__iter__", None)  # with 10,000 members it would be called as often
-    assert "word/document.xml" in opened and "word/none.xml" not in opened
-    assert opened.content("word/document.xml") and opened.content("word/none.xml") == b""
-
-
-def test_untranslated_members_are_not_kept_in_memory() -> None:
-    picture, comment = bytes(12 << 20), "x" * (3 << 20)
-    content = zipped(members(bare_docx(f"<w:p>{r('one two')}</w:p><!--{comment}-->")) | {"word/media/a.bmp": picture})
-    tracemalloc.start()
-    try:
-        document = open_document("a.docx", content)
-        kept, _ = tracemalloc.get_traced_memory()
-        new = capitals(document)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert kept < 1 << 20 and peak < len(picture)
-    assert members(new)["word/media/a.bmp"] == picture and r("TWO ONE") in body(new)
-
-
 def test_total_size_of_parsed_members_is_limited(word: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = members(word)
     translated = [len(parts[f"word/{name}.xml"]) for name in ("document", "header1", "footer1")]
@@ -189,12 +158,6 @@ def test_total_size_of_parsed_members_is_limited(word: bytes, monkeypatch: pytes
     monkeypatch.setattr(package, "MAX_XML_BYTES", 4999)
     with pytest.raises(DataError, match="of XML; divide the document"):
         open_document("a.odt", large)
-
-
-def test_appending_text_takes_as_long_with_many_children_as_with_few() -> None:
-    trees = [etree.fromstring(f"<p>{'<s/>' * n}</p>") for n in (10, 50_000)]
-    few, many = (min(timeit.repeat(partial(odt._append_text, tree, ""), number=200, repeat=5)) for tree in trees)
-    assert many < 20 * few
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import codecs
 import gzip
 import re
 import shutil
-from contextlib import suppress
 from pathlib import Path
 
 import polib
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 from command import Command
 from documents import reversed_upper, same
-from nmt.documents import FORMATS, Translated, open_document, refuse_document
+from nmt.documents import FORMATS, Translated, open_document
 from nmt.errors import DataError
 from places import ROOT
 
@@ -229,14 +228,6 @@ def test_placeholder_alone_is_no_text() -> None:
     assert open_document("a.po", po.encode()).texts == ["x {a}", "%x."]
 
 
-def test_a_catalogue_with_one_form_takes_the_plural() -> None:
-    po = b'msgid "a file"\nmsgid_plural "files"\nmsgstr[0] ""'
-    document = open_document("a.po", po)
-    assert (
-        document.translated([Translated("x"), Translated('"y\\')]) == po.replace(b'[0] ""', b'[0] "\\"y\\\\"') + b"\n"
-    )
-
-
 def test_a_catalogue_is_in_its_charset_or_in_utf_8_where_that_lacks_a_letter() -> None:
     po = '# charset=foo\nmsgid ""\nmsgstr "Content-Type: text/plain; charset=ISO-8859-1\\n"\n\nmsgid "é"\nmsgstr ""\n'
     document = open_document("a.po", po.encode("latin-1"))
@@ -291,13 +282,6 @@ def test_document_is_refused_where_lines_are_translated(
     assert "--as-text" not in taken.err and str(tmp_path / "none") in taken.err
 
 
-def test_text_with_markup_in_some_lines_is_no_document(tmp_path: Path) -> None:
-    path = tmp_path / "letters.txt"
-    path.write_text(f'Ein <b>Wort</b>.\n{SRT}<p>msgid "x"</p>\n', encoding="utf-8")
-    refuse_document(path)
-    refuse_document(tmp_path / "train.de")  # which is missing
-
-
 _SAMPLES = {"a.txt": LINES, "a.srt": SRT, "a.vtt": VTT, "a.po": PO, "a.html": f"<p>{LINES}</p><b>x</b>"}
 
 
@@ -316,9 +300,3 @@ def test_damaged_files_are_refused_or_nothing_of_them_is_lost(name: str, data: s
     words = re.findall(r"\w+", " ".join(document.texts))
     new = document.translated([reversed_upper(text) for text in document.texts])
     assert len(re.findall(rb"[A-Z]", new)) >= len([word for word in words if word.isascii() and word.isalpha()])
-
-
-@given(st.sampled_from(sorted({*_SAMPLES, "a.docx", "a.odt"})), st.binary(max_size=200))
-def test_anything_else_is_refused_or_kept(name: str, content: bytes) -> None:
-    with suppress(DataError):
-        assert same(open_document(name, content)) == content

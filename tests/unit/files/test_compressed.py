@@ -15,12 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from nmt import console
 from nmt.errors import DataError
 from nmt.files import compressed
-from nmt.files.compressed import COMPRESSIONS, DamagedError, decompressed
+from nmt.files.compressed import DamagedError, decompressed
 from nmt.text import lines
-from nmt.text.lines import read_aligned, read_lines
+from nmt.text.lines import read_lines
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -60,11 +59,6 @@ def test_compressed_files_are_read(suffix: str, data: bytes) -> None:
 def test_several_streams_are_one_text(suffix: str, rest: bytes) -> None:
     parts = [TEXT, b"", TEXT[:7], b"x" * 200_000, b""]
     assert read(b"".join(map(PACK[suffix], parts)) + rest, f"a{suffix}") == b"".join(parts)
-
-
-def test_a_frame_of_zstandard_without_content_is_skipped() -> None:
-    skipped = b"\x50\x2a\x4d\x18\x04\x00\x00\x00abcd"
-    assert read(skipped + zstandard(TEXT) + skipped + zstandard(b"end"), "a.zst") == TEXT + b"end"
 
 
 @each
@@ -113,14 +107,6 @@ def test_names_must_say_what_is_inside(tmp_path: Path, suffix: str) -> None:
 
 
 @each
-def test_aligned_files_may_be_compressed(tmp_path: Path, suffix: str) -> None:
-    (tmp_path / f"a.de{suffix}").write_bytes(PACK[suffix](TEXT))
-    (tmp_path / "a.en").write_bytes(TEXT)
-    pairs = list(read_aligned(tmp_path / f"a.de{suffix}", tmp_path / "a.en"))
-    assert len(pairs) == 300 and all(src == tgt for src, tgt in pairs)
-
-
-@each
 def test_a_damaged_file_names_the_last_line_that_was_read(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"a.de{suffix}"
     data = b"".join(b"%d\n" % random.Random(2).getrandbits(200) for _ in range(20_000))
@@ -150,14 +136,6 @@ def test_decompression_bombs_take_little_memory(tmp_path: Path, suffix: str, mon
         tracemalloc.stop()
 
 
-def test_a_pipe_is_decompressed() -> None:
-    reading, writing = os.pipe()
-    os.write(writing, PACK[".xz"](b"a\nb\n"))
-    os.close(writing)
-    with os.fdopen(reading, "rb") as file, decompressed(file, "a.xz") as content:
-        assert content.readlines() == [b"a\n", b"b\n"]
-
-
 def test_xz_that_asks_for_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compressed, "LZMA_BYTES", 1 << 20)  # the preset asks for 8 MB
     with pytest.raises(DamagedError, match=r"a\.xz: not readable as xz: Memory usage limit"):
@@ -169,7 +147,3 @@ def test_without_the_package_the_error_says_what_to_install(monkeypatch: pytest.
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(DataError, match=r"^a\.zst: .*; install it with pip install backports\.zstd, or with nmt's"):
         read(b"\x28\xb5\x2f\xfd" + bytes(20), "a.zst")
-
-
-def test_lines_of_compressed_files_are_not_counted_beforehand() -> None:
-    assert tuple(one.suffix for one in COMPRESSIONS) == console.COMPRESSED

@@ -12,8 +12,7 @@ import pytest
 
 from disk import hook
 from nmt.errors import DataError, LockedError
-from nmt.files import write as files
-from nmt.files.write import refuse_overwriting, replace_file, staged, work_directory, write_file, writing
+from nmt.files.write import refuse_overwriting, replace_file, staged, work_directory, writing
 
 
 def test_written_file_appears_only_at_the_end(tmp_path: Path) -> None:
@@ -24,15 +23,6 @@ def test_written_file_appears_only_at_the_end(tmp_path: Path) -> None:
         assert not final.exists()
     assert (final / "sub" / "a").read_text() == "1"
     assert list(final.parent.iterdir()) == [final]
-
-
-def test_written_file_replaces_the_old_one(tmp_path: Path) -> None:
-    final = tmp_path / "data"
-    for text in ("1", "2"):
-        with staged(final, is_directory=True) as part:
-            (part / text).write_text(text)
-    assert [path.name for path in final.iterdir()] == ["2"]
-    assert list(tmp_path.iterdir()) == [final]
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
@@ -107,16 +97,6 @@ def steps_of(monkeypatch: pytest.MonkeyPatch, action: Callable[[], None]) -> lis
         hook(patch, note)
         action()
     return steps
-
-
-def test_a_file_is_written_in_as_many_goes_as_it_takes(tmp_path, monkeypatch):
-    data, real = bytes(range(256)) * 10, os.write
-    monkeypatch.setattr(files, "CHUNK", 1000)
-    monkeypatch.setattr(os, "write", lambda descriptor, part: real(descriptor, part[: max(1, len(part) - 7)]))
-    write_file(tmp_path / "f", data)
-    assert (tmp_path / "f").read_bytes() == data
-    write_file(tmp_path / "f", b"")
-    assert (tmp_path / "f").read_bytes() == b""
 
 
 def test_a_file_is_on_the_disk_before_it_gets_its_name_and_then_its_name_is(tmp_path, monkeypatch):

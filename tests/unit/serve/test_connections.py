@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from nmt.errors import ConfigError
@@ -69,12 +69,6 @@ def test_a_name_is_listened_to_on_all_its_addresses(second: str, monkeypatch: py
         assert len(listening) == 2
 
 
-def test_a_name_without_an_address_of_this_machine_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket, "getaddrinfo", found("192.0.2.1", "198.51.100.1"))
-    with pytest.raises(ConfigError, match="--host elsewhere --port 5000: Cannot assign"), listen("elsewhere", 5000):
-        pass
-
-
 @pytest.mark.parametrize(("other", "is_own"), [("::1", True), ("192.0.2.1", False), ("fe80::1%eth0", False)])
 def test_a_server_is_open_if_one_of_its_addresses_is(other: str, is_own: bool) -> None:
     sockets: Any = [SimpleNamespace(getsockname=lambda host=host: (host, 5000)) for host in ("127.0.0.1", other)]
@@ -89,22 +83,6 @@ def test_proxies_on_this_machine_are_believed(monkeypatch: pytest.MonkeyPatch) -
 
 
 # --- shares -------------------------------------------------------------------------------------
-
-
-def test_no_connection_is_read_far_ahead_of_its_handler(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes, receive = [0], PatientProtocol.data_received
-
-    def received(protocol: PatientProtocol, data: bytes) -> None:
-        sizes.append(len(data))
-        receive(protocol, data)
-
-    async def length(request: Request) -> Response:
-        return PlainTextResponse(str(len(await request.body())))
-
-    monkeypatch.setattr(PatientProtocol, "data_received", received)
-    with serving_app(Starlette(routes=[Route("/", length, methods=["POST"])])) as client:
-        assert client.ask("/", raw=bytes(8 << 20)).body == b"8388608"
-    assert sum(sizes) > 8 << 20 and max(sizes) <= server.READ_BYTES
 
 
 # --- slow readers -------------------------------------------------------------------------------

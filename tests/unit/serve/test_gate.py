@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +11,8 @@ import pytest
 from documents import bare_docx
 from nmt.documents import Document
 from nmt.errors import DataError
-from nmt.serve import bodies, documents
+from nmt.serve import documents
 from nmt.serve import edge as gate
-from nmt.serve.bodies import Fields
 from nmt.serve.limits import Limits, Rate, new_key, read_keys
 from nmt.serve.models import Models
 from nmt.serve.service import Service
@@ -66,39 +64,6 @@ def test_keys_are_checked_before_the_body_arrives(tmp_path: Path) -> None:
             assert status == 413 and b"send the API key in a header" in answer
         assert answer_to(client, head(known, "Content-Length: 2001"))[0] == 413
         assert answer_to(client, head(known, "Content-Length: 10"))[0] == 429
-
-
-def test_parsing_of_a_form_does_not_hold_up_other_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    gate, parse = threading.Event(), bodies.parse_form
-
-    def slow(body: bytes) -> Fields:
-        assert gate.wait(30)
-        return parse(body)
-
-    monkeypatch.setattr(bodies, "parse_form", slow)
-    answers: list[Answer] = []
-    with serving(Service(Models([MadeUp("de", "en")]))) as client:
-        form = {"q": "a" * 2000, **LANGUAGES}
-        thread = threading.Thread(target=lambda: answers.append(client.ask("/translate", form=form)))
-        thread.start()
-        assert client.ask("/health").status == 200
-        gate.set()
-        thread.join()
-    assert answers[0].status == 200
-
-
-def test_rates_are_checked_before_the_body_arrives() -> None:
-    with serving(Service(Models([MadeUp("de", "en")]), rate=Rate(2))) as client:
-        for _ in range(2):
-            assert client.ask("/translate", {"q": "a", **LANGUAGES}).status == 200
-        assert answer_to(client, head("Content-Length: 10"))[0] == 429
-
-
-def test_fragments_of_html_do_not_wait_for_documents(made_up: MadeUp) -> None:
-    service = Service(Models([made_up]))
-    service.parsing = asyncio.Semaphore(0)  # as long as documents hold all places
-    with serving(service) as client:
-        assert client.ask("/translate", {"q": "<b>a</b>", "format": "html", **LANGUAGES}).status == 200
 
 
 @pytest.fixture
@@ -194,11 +159,3 @@ def test_parser_is_stopped_when_its_client_leaves(made_up: MadeUp, monkeypatch: 
             )
             assert begun.wait(30)
         assert stopped.wait(30)
-
-
-def test_the_lines_of_a_compressed_file_are_limited(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "FILE_LINES", 20)
-    with serving(Service(Models([made_up]))) as client:
-        for n, status in ((20, 200), (21, 400)):
-            form = file_form("a.docx", bare_docx("<w:p><w:r><w:t>x</w:t></w:r></w:p>" * n))
-            assert client.ask("/translate_file", raw=form, content_type=FORM).status == status

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +29,11 @@ from nmt.serve.models import (
     load_models,
     word_spans,
 )
-from nmt.serve.server import described
-from nmt.serve.service import CHARACTERS, Detector, Service, Wish
+from nmt.serve.service import Service, Wish
 from nmt.share.export import engine_for
 from nmt.text.constraints import Glossary
 from nmt.translate.translator import Translator
-from nmt.translate.types import BLANK, Line, Translation
+from nmt.translate.types import Line
 
 SEARCH = ("search.beam=3", "search.max_length_ratio=1.0")
 
@@ -144,16 +143,6 @@ def test_terms_of_too_many_pieces_are_refused(ask: Ask) -> None:
     assert refused.value.status == 400
 
 
-@pytest.mark.parametrize("settings", [{}, {"sample": True}])
-def test_a_line_costs_what_its_search_can_take(direction: Direction, settings: dict[str, object]) -> None:
-    how = How(direction.search_settings(settings), 2)
-    word = LINES[1].split()[0]
-    one, twice, blank = direction.costs([Line(LINES[1]), Line(f"{LINES[1]} {LINES[1]}"), Line(" ")], how)
-    assert blank == 0 and twice > 1.5 * one > 0  # the offset of the maximum length counts once
-    if not settings:
-        assert direction.costs([Line(LINES[1], glossary=Glossary({word: "x"}))], how)[0] > 1.9 * one  # a wider beam
-
-
 def test_words_are_aligned_without_another_translation(ask: Ask) -> None:
     text = f"{LINES[1]}\n\n{LINES[0]}"
     [[plain]], [[aligned]] = ask([text]), ask([text], align=True)
@@ -215,23 +204,6 @@ def test_aligning_is_stopped_too(direction: Direction, monkeypatch: pytest.Monke
         next(direction.translate(lines[:1], How(direction.search), 0, lambda: next(answers)))
 
 
-def test_a_search_has_ended_when_aligning_has_failed(direction: Direction, monkeypatch: pytest.MonkeyPatch) -> None:
-    ended = []
-
-    def translate_window(*_: object, **__: object) -> Generator[list[Translation]]:
-        try:
-            yield [BLANK]
-            yield [BLANK]
-        finally:
-            ended.append(True)
-
-    monkeypatch.setattr(Translator, "translate_window", translate_window)
-    monkeypatch.setattr(direction, "_alignments", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError) as error:  # whose traceback keeps the search
-        next(direction.translate([Line("a"), Line("b")], How(direction.search, align=True)))
-    assert ended and error
-
-
 def test_the_engine_is_chosen_by_what_it_can(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = load_direction(run, "auto", False, ())
     assert "CTranslate2" in chosen.engine and chosen.has_native and chosen.aligns
@@ -262,20 +234,6 @@ def test_invalid_startup_options_give_one_line_errors(run: Path, tmp_path: Path,
         load_direction(tmp_path / "none", "auto", False, ())
 
 
-def test_directions_are_listed(direction: Direction) -> None:
-    [line] = described(Models([direction]))
-    assert line == f"de-en: {direction.name} (float32, CTranslate2)"
-
-
-def test_a_run_in_the_order_against_the_alphabet(run: Path, tmp_path: Path) -> None:
-    config = (run / "config.yaml").read_text(encoding="utf-8")
-    other = tmp_path / "run"
-    shutil.copytree(run, other)
-    (other / "config.yaml").write_text(config.replace("de-en", "en-de"), encoding="utf-8")
-    models = load_models([run, other], "native", False, SEARCH)
-    assert [*models.directions] == [("de", "en"), ("en", "de")]
-
-
 def test_samples_of_a_text_are_those_of_nmt_translate(run: Path, native: Translator) -> None:
     sampled = load_direction(
         run, "native", False, ("search.sample=true", "search.max_length_ratio=0", "search.max_length_offset=6")
@@ -288,16 +246,3 @@ def test_samples_of_a_text_are_those_of_nmt_translate(run: Path, native: Transla
     assert found[0][0].text.split("\n") == native.translate(
         lines, sample=True, max_length_ratio=0.0, max_length_offset=6
     )
-
-
-def test_the_beginning_of_a_text_tells_its_language() -> None:
-    german = "Das Wetter ist heute wirklich sehr schön, sagte sie. " * 20
-    english = "The dog is sleeping in the garden today, and so is the cat. " * 500
-    assert len(german) > CHARACTERS
-    detector = Detector(["de", "en"])
-    assert detector.detect(german + english) == detector.detect(german) != detector.detect(english)
-
-
-def test_languages_unknown_to_the_detector_come_last() -> None:
-    found = Detector(["de_AT", "qq", "en"]).detect("Das Wetter ist heute wirklich sehr schön, sagte sie.")
-    assert [each.language for each in found][::2] == ["de_AT", "qq"] and found[-1].confidence == 0.0

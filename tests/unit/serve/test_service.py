@@ -76,16 +76,6 @@ def spans(start: int, line: Line) -> tuple[tuple[tuple[int, int], tuple[int, int
     return tuple(((start + i, start + i + 1), (start + i + 2, start + i + 3)) for i in range(len(line.text.split())))
 
 
-def test_alignments_and_prefixes_count(service: Service, direction: MadeUp) -> None:
-    line = " ".join(["w"] * 100)  # 4,000 bytes at most are kept of one line
-    for wish in ({}, {"align": True}, {"prefix": "p" * 4000}, {"terms": {"w" * 4000: "x"}}):
-        direction.batches.clear()
-        for _ in range(2):
-            translate(service, line, **wish)
-        is_kept = not wish or "terms" in wish  # of which a fingerprint is kept
-        assert len(direction.batches) == (1 if is_kept else 2), wish
-
-
 # --- n-best -------------------------------------------------------------------------------------
 
 
@@ -137,12 +127,6 @@ def test_a_beam_of_groups_is_divisible(direction: MadeUp) -> None:
 
 
 # --- threads ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n", [1, SMALL])
-def test_an_exception_there_is_the_answer(service: Service, n: int) -> None:
-    with pytest.raises(Refusal, match="neither may be blank"):
-        translate(service, "a" * n, terms={"a": " "})
 
 
 def test_work_of_disconnected_clients_is_cancelled() -> None:

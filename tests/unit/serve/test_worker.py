@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Generator, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-from nmt.search.rules import SearchStopped
 from nmt.serve.limits import Refusal
 from nmt.serve.metrics import Metrics
-from nmt.serve.models import Candidate, How, LoadError
+from nmt.serve.models import How, LoadError
 from nmt.serve.worker import ROUND_COST, Job, Worker
 from nmt.translate.types import Line
 from served import MadeUp
@@ -97,12 +95,6 @@ def test_short_requests_overtake_long_ones_which_are_divided(stage: Stage, monke
     assert sum(line.startswith("long") for line in first) == 2  # a quarter of the round is for the oldest
 
 
-def test_a_line_that_is_longer_than_a_round_is_translated(stage: Stage) -> None:
-    job = stage.job("x" * (2 * ROUND_COST), "y")
-    stage.worker.submit(job)
-    assert texts(job)[1] == "de>en: y"
-
-
 def test_a_long_line_does_not_hold_up_short_ones(stage: Stage) -> None:
     long = stage.job("wait", "x" * (2 * ROUND_COST))
     stage.direction.gate.clear()
@@ -113,17 +105,6 @@ def test_a_long_line_does_not_hold_up_short_ones(stage: Stage) -> None:
     assert texts(short) == ["de>en: short"] and not long.future.done()
     stage.release()
     assert len(texts(long)) == 2
-
-
-@pytest.mark.parametrize(("seconds", "n_lines"), [(0.0, 49), (0.5, 245)])
-def test_rounds_are_as_large_as_the_last_ones_were_fast(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, seconds: float, n_lines: int
-) -> None:
-    monkeypatch.setattr("nmt.serve.worker.ROUND_SECONDS", seconds)
-    stage.worker._rates[False] = 50_000.0
-    stage.worker.submit(job := stage.job(*["x"] * 600))
-    assert len(texts(job)) == 600
-    assert len(stage.direction.batches[0]) == pytest.approx(n_lines, rel=0.03)
 
 
 @pytest.mark.parametrize("name", ["ZeroDivisionError", "SystemExit", "MemoryError"])
@@ -196,27 +177,6 @@ def test_a_search_that_is_late_is_stopped_and_answered(stage: Stage) -> None:
     assert texts(other) == ["de>en: other"]
     stage.worker.close()
     assert stage.worker._waiting == [] and "nmt_failures_total{" not in stage.metrics.text()
-
-
-def test_a_search_goes_on_for_the_last_client_that_waits(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    stage.hold()
-    jobs, stopped = [stage.job(line) for line in ("a", "bb", "ccc")], []
-
-    def translate(*arguments: Any) -> Generator[tuple[list[Candidate], int]]:
-        should_stop = arguments[-1]
-        stopped.append(should_stop())
-        for i in (1, 2, 0):
-            jobs[i].future.cancel()
-            stopped.append(should_stop())
-        raise SearchStopped
-        yield
-
-    monkeypatch.setattr(stage.direction, "translate", translate)
-    for job in jobs:
-        stage.worker.submit(job)
-    stage.release()
-    until(lambda: len(stopped) == 4)
-    assert stopped == [False, False, False, True]
 
 
 def test_closing_gives_up_what_does_not_end(stage: Stage) -> None:
