@@ -11,6 +11,7 @@ import sys
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -132,6 +133,20 @@ class Progress:
 def amount(n: int, noun: str) -> str:
     """Format a number of things: `1 line`, `1,000 lines`."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+@dataclass
+class Numbers:
+    """The number of lines of a kind, and the line numbers of the first ten: a text may be endless."""
+
+    n: int = 0
+    first: str = ""
+
+    def add(self, number: int) -> None:
+        """Count the line with this number."""
+        self.n += 1
+        if self.n <= 11:
+            self.first += f"{', ' if self.first else ''}{number if self.n <= 10 else '…'}"
 
 
 def n_lines(path: Path) -> int | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 
@@ -40,6 +39,7 @@ class ForcedDecoder:
     """
 
     models: Sequence[DecodingModel]
+    """In evaluation mode."""
     device: torch.device
     precision: str
     """Precision of the matrix products: float32, bf16 or fp16."""
@@ -55,7 +55,7 @@ class ForcedDecoder:
         """
         rows: list[int] = []
         values = []
-        with evaluation_mode(self.models), torch.inference_mode():
+        with torch.inference_mode():
             for index in self._batches(pairs):
                 batches = {joined: _batch(pairs, index, joined).to(self.device) for joined in self._layouts}
                 with autocast(self.precision, self.device):
@@ -83,7 +83,7 @@ class ForcedDecoder:
         """
         models = with_cross_attention(self.models)
         by_row: dict[int, Tensor] = {}
-        with evaluation_mode(self.models), torch.inference_mode():
+        with torch.inference_mode():
             for index in self._batches(pairs):
                 stop_if(should_stop)
                 batch = _batch(pairs, index).to(self.device)
@@ -116,19 +116,6 @@ def with_cross_attention(models: Sequence[Model]) -> list[Transformer]:
     if len(transformers) < len(models):
         raise ConfigError(["alignments and attention need an encoder and a decoder; this run has model.kind: decoder"])
     return transformers
-
-
-@contextmanager
-def evaluation_mode(models: Sequence[Model]) -> Iterator[None]:
-    """Set models to evaluation mode, and restore their mode afterwards."""
-    modes = [model.training for model in models]
-    try:
-        for model in models:
-            model.eval()
-        yield
-    finally:
-        for model, mode in zip(models, modes, strict=True):
-            model.train(mode)
 
 
 def _batch(pairs: Sequence[Pair], index: Sequence[int], joined: bool = False) -> Batch:

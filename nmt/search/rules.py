@@ -7,7 +7,7 @@ Legend: B sentences, M hypotheses of each, V vocabulary, L length so far.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from nmt.data.batching import sent
-from nmt.search.step import Scores, StepModel
 from nmt.text.tokenizer import EOS, PAD
 
 if TYPE_CHECKING:
@@ -63,23 +62,6 @@ def stop_if(should_stop: ShouldStop | None) -> None:
         raise SearchStopped
 
 
-class Stoppable:
-    """A model whose next step raises SearchStopped if the search should stop."""
-
-    def __init__(self, model: StepModel, should_stop: ShouldStop) -> None:
-        self._model, self._should_stop = model, should_stop
-
-    def step(self, tokens: Tensor) -> Iterator[Scores]:
-        stop_if(self._should_stop)
-        return self._model.step(tokens)
-
-    def select(self, sentences: Tensor, beams: Tensor) -> None:
-        self._model.select(sentences, beams)
-
-    def attention(self) -> Tensor:
-        return self._model.attention()
-
-
 State = TypeVar("State", bound="DataclassInstance")
 
 
@@ -111,6 +93,8 @@ class Rules:
     rules but the limit."""
     last_lengths: frozenset[int] | None = None
     """The limits of this batch; after `keep`, which does not read tensors, also of sentences that have left it."""
+    should_stop: ShouldStop | None = None
+    """Asked after each step; once it is True, SearchStopped is raised."""
 
     def __post_init__(self) -> None:
         if self.last_lengths is None:
@@ -127,8 +111,10 @@ class Rules:
         """Return the indices, ascending, of sentences that stay and that leave, or None where it does not pay: what
         stays must be copied, and reading `done` synchronizes with a GPU. done (B,) bool: sentences that may leave.
 
-        A few that are done stay to make a multiple of 8: kernels start faster for sizes that recur.
+        A few that are done stay to make a multiple of 8: kernels start faster for sizes that recur. Raises
+        SearchStopped.
         """
+        stop_if(self.should_stop)
         if done.device.type != "cpu" and length % CHECK_EVERY and length < self.longest:
             return None
         n, n_live = len(done), len(done) - int(done.sum())

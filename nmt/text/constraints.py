@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from nmt.config import SearchConfig
-from nmt.console import amount
+from nmt.console import Numbers, amount
 from nmt.errors import DataError
 from nmt.text.formats import heading
 from nmt.text.language_names import language_name
@@ -89,27 +89,6 @@ def _without_punctuation(url: str) -> str:
     return url[:end]
 
 
-def survival(source: str, translation: str) -> tuple[int, int]:
-    """Return how many protected texts of the source are unchanged in the translation, and how many there are.
-
-    Each counts as often as it occurs in the source.
-    """
-    counts = survival_by_kind(source, translation).values()
-    return sum(n_kept for n_kept, _ in counts), sum(n_all for _, n_all in counts)
-
-
-def survival_by_kind(source: str, translation: str) -> dict[str, tuple[int, int]]:
-    """Like `survival`, for each kind separately."""
-    wanted = Counter(find(source))
-    counts = dict.fromkeys(_KINDS, (0, 0))
-    for (kind, text), n in sorted(wanted.items(), key=lambda item: -len(item[0][1])):
-        # matches are removed, so that a number within an address is not counted again
-        translation, n_found = alone(text).subn(" ", translation, count=n)
-        n_kept, n_all = counts[kind]
-        counts[kind] = n_kept + n_found, n_all + n
-    return counts
-
-
 def alone(text: str) -> re.Pattern[str]:
     """Return a pattern for a text that is not part of a longer number or, in a script with spaces, of a word."""
     before = _START if re.match(f"[{_L}]", text) else ""
@@ -119,9 +98,6 @@ def alone(text: str) -> re.Pattern[str]:
 
 AnyGlossary: TypeAlias = "Glossary | Mapping[str, str] | Path | str"
 """A glossary, a mapping from terms to translations, or a file with them."""
-
-MAX_REPORTED = 10
-"""Maximum of line numbers in a report."""
 
 
 class Glossary:
@@ -152,8 +128,6 @@ class Glossary:
         self._lengths = dict(lengths)
         self.translations = sorted(set(self._terms.values()))
         """All translations."""
-        self.note: str | None = None
-        """A doubt about how its file was read."""
 
     @classmethod
     def of(cls, terms: AnyGlossary, target: str | None = None) -> Glossary:
@@ -169,8 +143,7 @@ class Glossary:
         In a file whose name ends in .csv, a comma or semicolon takes the place of the tab, and cells may be quoted.
         Blank lines, and lines that begin with `#` and a space, are skipped. The first row may be a header that names
         two columns, by their languages or as in `Source term` and `Target term`; other columns are then ignored. If the
-        language `target` is named first, that column has the translations. A first row that may be a header
-        of another kind is read as a term, and noted.
+        language `target` is named first, that column has the translations.
         Raises DataError, with the line number, for a header with other languages than `target`, for any other line, for
         a term with two different translations, and if there is no term.
         """
@@ -201,14 +174,7 @@ class Glossary:
                 before = f"{terms[source]!r} in line {numbers[source]}"
                 raise DataError(f"{where}: {source!r} has two translations, {before} and {translation!r}; keep one")
             numbers.setdefault(source, number)
-        glossary = cls(terms, str(path))
-        if order is None and terms and _may_be_header([*terms.items()]):
-            first, translation = next(iter(terms.items()))
-            glossary.note = (
-                f"{path}: {first} → {translation} was read as a term; if it is a header, "
-                "name its columns source and target"
-            )
-        return glossary
+        return cls(terms, str(path))
 
     def __len__(self) -> int:
         return len(self._terms)
@@ -271,22 +237,13 @@ def _order(columns: Sequence[str], target: str | None, where: str) -> tuple[int,
     return (second, first) if is_reversed else (first, second)
 
 
-def _may_be_header(rows: Sequence[tuple[str, str]]) -> bool:
-    """Whether the first row, which was read as a term, looks like a header: it names one column, or its second cell
-    begins with a capital letter as no other does."""
-    first, *others = rows
-    is_known = [heading(cell) is not None for cell in first]
-    is_unlike = first[1][0].isupper() and not any(target[0].isupper() for _, target in others)
-    return sum(is_known) == 1 or (is_unlike and len(others) >= 3)
-
-
 class Applied:
     """Counts occurrences of terms, and those whose translation lacks the prescribed text."""
 
     def __init__(self, glossary: Glossary) -> None:
-        self._n_known, self._note = len(glossary), glossary.note
-        self._n_terms = self._n_lines = self._n_missing = self._n_lacking = 0
-        self._lacking: list[int] = []
+        self._n_known = len(glossary)
+        self._n_terms = self._n_lines = self._n_missing = 0
+        self._lacking = Numbers()
 
     def add(self, number: int, spans: Iterable[Span], translation: str) -> None:
         """Count the terms of line `number`, given its spans and its translation.
@@ -302,24 +259,18 @@ class Applied:
         self._n_terms += wanted.total()
         self._n_lines += bool(wanted)
         self._n_missing += n_missing
-        self._n_lacking += bool(n_missing)
-        if n_missing and self._n_lacking <= MAX_REPORTED:
-            self._lacking.append(number)
+        if n_missing:
+            self._lacking.add(number)
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of the final report."""
-        if self._note is not None:
-            yield self._note
         if not self._n_terms:
             yield f"glossary: no line has any of its {amount(self._n_known, 'term')}"
             return
         yield f"glossary: {amount(self._n_terms, 'term')} in {amount(self._n_lines, 'line')}"
         if self._n_missing:
-            numbers = ", ".join(map(str, self._lacking)) + (", …" if self._n_lacking > MAX_REPORTED else "")
-            where = "line" if self._n_lacking == 1 else "lines"
-            were = "was" if self._n_missing == 1 else "were"
-            missing = f"{amount(self._n_missing, 'term')} {were} not translated as given"
-            yield f"glossary: {missing}, in {where} {numbers}"
+            missing = f"{amount(self._n_missing, 'term')} not translated as given"
+            yield f"glossary: {missing}, in {'line' if self._lacking.n == 1 else 'lines'} {self._lacking.first}"
 
 
 _RANK = {"term": 0, "pattern": 2}  # of equally long spans; others 1: a tag that a pattern matches stays a tag

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from nmt.console import say
+from nmt.console import Numbers, amount, say
 from nmt.data.batching import Pairs, even_batches
 from nmt.data.corpus import Lines
 from nmt.files.write import open_output, refuse_overwriting
@@ -21,7 +21,7 @@ from nmt.model.precision import autocast
 from nmt.runs.model import Saved, choose_precision, open_saved
 from nmt.text.tokenizer import is_blank
 from nmt.training.loss import class_logits
-from nmt.translate.files import MAX_NUMBERS, input_windows, progress_between
+from nmt.translate.files import input_windows, progress_between
 from nmt.translate.sentences import MAX_PIECES_FACTOR
 
 MAX_TOKENS = 8192
@@ -91,22 +91,20 @@ def classify_file(classifier: Classifier, source: Path | str, target: Path | str
     error at the end. Raises DataError if the input is missing or not UTF-8, or the output cannot be written.
     """
     refuse_overwriting((target,), (source,))
-    n_lines, cut = 0, list[int]()
+    n_lines, cut = 0, Numbers()
     with open_output(target) as out, progress_between("classifying", source, target) as progress:
         for window in input_windows(source, classifier.config.data.src):
             encoded, too_long = classifier.encode(window)
-            cut += [n_lines + row + 1 for row in too_long]
+            for row in too_long:
+                cut.add(n_lines + row + 1)
             probabilities = classifier.probabilities(encoded, progress.add)
             for text, own in zip(window, probabilities, strict=True):
                 out.write(f"{'' if is_blank(text) else output_row(classifier.labels, own, all_labels)}\n".encode())
             out.flush()
             n_lines += len(window)
-    if cut:
-        numbers = ", ".join(map(str, cut[:MAX_NUMBERS])) + (", …" if len(cut) > MAX_NUMBERS else "")
-        say(
-            f"{len(cut):,} {'line' if len(cut) == 1 else 'lines'} had more than {classifier.max_length:,} pieces; only "
-            f"the start was read: {numbers}"
-        )
+    if cut.n:
+        too_many = f"more than {classifier.max_length:,} pieces"
+        say(f"{amount(cut.n, 'line')} had {too_many}; only the start was read: {cut.first}")
 
 
 def output_row(labels: Sequence[str], probabilities: npt.NDArray[np.float32], all_labels: bool = False) -> str:

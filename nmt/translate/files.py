@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from nmt.config import SearchConfig
-from nmt.console import Progress, say
+from nmt.console import Progress, amount, say
 from nmt.console import n_lines as count_lines
 from nmt.documents import refuse_document
 from nmt.errors import DataError
@@ -178,62 +179,47 @@ class AttentionOutput:
 class Warnings:
     """Counts the warnings about the translations of a text."""
 
-    n_unfinished: int = 0
-    n_split: int = 0
-    n_whole: int = 0
-    n_blank: int = 0
-    n_cut: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    """By kind: blank, whole, unfinished, split, cut."""
     cut: list[int] = field(default_factory=list)
-    """Numbers of the first lines of `n_cut`."""
+    """Numbers of the first lines that were cut."""
 
     def add(self, number: int, line: Line, translations: Sequence[Translation]) -> None:
         """Add a line, its number (from 1) and its translations."""
         best = translations[0]
-        self.n_blank += bool((line.prefix.strip() or line.terms) and not best.parts)
-        self.n_whole += best.whole
-        self.n_unfinished += not best.finished
-        self.n_split += len(best.parts) > 1
-        self.n_cut += best.cut
-        if best.cut and len(self.cut) < MAX_NUMBERS:
-            self.cut.append(number)
+        kinds = {
+            "blank": bool((line.prefix.strip() or line.terms) and not best.parts),
+            "whole": best.whole,
+            "unfinished": not best.finished,
+            "split": len(best.parts) > 1,
+            "cut": best.cut,
+        }
+        self.merge(Warnings({kind: 1 for kind, holds in kinds.items() if holds}, [number] * best.cut))
 
     def merge(self, later: Warnings) -> None:
         """Add the warnings of lines that follow."""
-        self.n_unfinished += later.n_unfinished
-        self.n_split += later.n_split
-        self.n_whole += later.n_whole
-        self.n_blank += later.n_blank
-        self.n_cut += later.n_cut
+        self.counts = {**Counter(self.counts) + Counter(later.counts)}
         self.cut = [*self.cut, *later.cut][:MAX_NUMBERS]
 
     def lines(self) -> list[str]:
         """Return a message for each kind of warning that occurred."""
-        lines = []
-        if self.n_unfinished:
-            lines.append(
-                f"{_count(self.n_unfinished, 'translation')} {'was' if self.n_unfinished == 1 else 'were'} cut off at "
-                "the length limit (search.max_length_ratio, max_length_offset)"
-            )
-        if self.n_split:
-            lines.append(f"{_count(self.n_split, 'line')} split and translated in parts (search.split)")
-        if self.n_whole:
-            lines.append(
-                f"{_count(self.n_whole, 'line')} not split, because of their terms: a model trained on single "
-                "sentences leaves out much of several"
-            )
-        if self.n_blank:
-            lines.append(f"{_count(self.n_blank, 'blank line')} had a prefix or terms, and stayed blank")
-        if self.n_cut:
-            numbers = ", ".join(map(str, self.cut)) + (", …" if self.n_cut > len(self.cut) else "")
-            lines.append(
-                f"{_count(self.n_cut, 'line')} had more pieces than the model takes (model.max_positions, or "
-                f"{MAX_PIECES_FACTOR} times data.max_pieces); only the start was translated: {numbers}"
-            )
-        return lines
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+        numbers = ", ".join(map(str, self.cut)) + (", …" if self.counts.get("cut", 0) > len(self.cut) else "")
+        messages = {
+            "unfinished": ("translation", "cut off at the length limit (search.max_length_ratio, max_length_offset)"),
+            "split": ("line", "split and translated in parts (search.split)"),
+            "whole": ("line", "not split, because of their terms: a model trained on single sentences leaves out much"),
+            "blank": ("blank line", "with a prefix or terms stayed blank"),
+            "cut": (
+                "line",
+                "with more pieces than the model takes (model.max_positions, or "
+                f"{MAX_PIECES_FACTOR} times data.max_pieces); only the start was translated: {numbers}",
+            ),
+        }
+        return [
+            f"{amount(self.counts[kind], noun)} {message}"
+            for kind, (noun, message) in messages.items()
+            if self.counts.get(kind)
+        ]
 
 
 def progress_between(title: str, source: Path | str, target: Path | str) -> Progress:

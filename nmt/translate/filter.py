@@ -20,8 +20,8 @@ import torch
 from numpy.typing import NDArray
 
 from nmt.config import Config
-from nmt.console import Progress, say
-from nmt.data.batching import Batch, Pairs, even_batches
+from nmt.console import Numbers, Progress, amount, say
+from nmt.data.batching import Pairs, even_batches
 from nmt.data.corpus import Lines
 from nmt.data.pair_sequences import joined
 from nmt.errors import CheckpointError, ConfigError, DataError
@@ -33,8 +33,9 @@ from nmt.model.stacks import EncoderModel
 from nmt.runs.model import choose_precision, open_saved
 from nmt.text.lines import READ_TWICE, read_aligned
 from nmt.text.tokenizer import Tokenizer, is_blank
-from nmt.translate.score import Numbers, Scored, cut_message
+from nmt.translate.score import Scored, cut_message
 from nmt.translate.translator import Translator
+from nmt.translate.types import WINDOW
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -50,7 +51,7 @@ class PairScore:
     """From 0 to 1, the greater the better; 0 if a side is blank."""
     is_blank: bool = False
     cut: bool = False
-    """True if a side has more pieces than a model can take: only its start was read."""
+    """True if a side has more pieces than a model can take, or has learned: only its start was read."""
 
 
 # --- scorers --------------------------------------------------------------------------------------
@@ -93,9 +94,22 @@ def cross_entropy(scored: Scored) -> float:
 def classified(
     classifier: PairClassifier, pairs: Iterable[tuple[str, str]], progress: Progress | None = None
 ) -> Iterator[PairScore]:
-    """Score pairs by a classifier. Raises CheckpointError as `PairClassifier.log_odds`."""
-    for found in classifier.log_odds(pairs, progress=progress):
-        yield PairScore(found.score, math.isnan(found.value), found.cut)
+    """Score pairs by a classifier, `WINDOW` pairs at a time, sorted by length, with nothing masked.
+
+    `progress` counts pairs. Raises CheckpointError if a number is not finite.
+    """
+    stream, longest = iter(pairs), classifier.max_length
+    while chunk := list(islice(stream, WINDOW)):
+        rows = [row for row, pair in enumerate(chunk) if not any(map(is_blank, pair))]
+        sides = [classifier.tokenizer.encode_all([chunk[row][side] for row in rows]) for side in (0, 1)]
+        read = [[np.array(ids[:longest], np.int64) for ids in side] for side in sides]
+        found = [PairScore(0.0, is_blank=True)] * len(chunk)
+        values = classifier.log_odds([joined(*pair) for pair in zip(*read, strict=True)])
+        for row, src, tgt, value in zip(rows, *sides, values, strict=True):
+            found[row] = PairScore(odds_score(value), cut=max(len(src), len(tgt)) > longest)
+        if progress is not None:
+            progress.add(len(chunk))
+        yield from found
 
 
 Scorer = Callable[[Iterable[tuple[str, str]], Progress], Iterator[PairScore]]
@@ -127,21 +141,6 @@ def load_scorers(
 
 
 # --- the classifier of pairs ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class PairLogOdds:
-    """The judgement of a classifier on a pair."""
-
-    value: float
-    """Log-odds that the lines are translations of each other; NaN if a side is blank."""
-    cut: bool = False
-    """True if a side has more pieces than the model has learned: only its start was read."""
-
-    @property
-    def score(self) -> float:
-        """From 0 to 1, the greater the better; 0 if a side is blank."""
-        return 0.0 if math.isnan(self.value) else odds_score(self.value)
 
 
 def odds_score(log_odds: float) -> float:
@@ -184,38 +183,22 @@ class PairClassifier:
         """The most pieces of a line that are read: as many as there were in training."""
         return self.config.data.max_pieces
 
-    def log_odds(
-        self, pairs: Iterable[tuple[str, str]], window: int = 4096, progress: Progress | None = None
-    ) -> Iterator[PairLogOdds]:
-        """Yield the log-odds of each pair of a source and a target line, in order, with nothing masked.
-
-        `window` pairs at a time are read ahead and sorted by length. `progress` counts pairs. Raises CheckpointError if
-        a number is not finite.
-        """
-        stream = iter(pairs)
-        while chunk := list(islice(stream, window)):
-            rows = [row for row, pair in enumerate(chunk) if not any(map(is_blank, pair))]
-            sides = [self.tokenizer.encode_all([chunk[row][side] for row in rows]) for side in (0, 1)]
-            read = [[np.array(ids[: self.max_length], np.int64) for ids in side] for side in sides]
-            found = [PairLogOdds(float("nan"))] * len(chunk)
-            values = self._values([joined(*pair) for pair in zip(*read, strict=True)])
-            for row, src, tgt, value in zip(rows, *sides, values, strict=True):
-                found[row] = PairLogOdds(value, max(len(src), len(tgt)) > self.max_length)
-            if progress is not None:
-                progress.add(len(chunk))
-            yield from found
-
     @torch.inference_mode()
-    def _values(self, sequences: list[np.ndarray[tuple[int], np.dtype[np.int64]]]) -> list[float]:
-        """Return the log-odds of sequences."""
+    def log_odds(self, sequences: list[np.ndarray[tuple[int], np.dtype[np.int64]]]) -> list[float]:
+        """Return the log-odds that the lines of sequences are translations of each other.
+
+        Raises CheckpointError if a number is not finite.
+        """
+        assert self.model.head is not None, "made for the pair task"
         if not sequences:
             return []
         side = Lines.of(sequences)
         pairs, values = Pairs(side, side), torch.zeros(len(sequences))
         for rows in even_batches(pairs.lengths, self.config.search.batch_size(self.device.type).tokens):
             batch = pairs.batch(rows).to(self.device)
+            layout = Padded(batch.src_mask)
             with autocast(self.precision, self.device):
-                logits = self._logits(batch).float()
+                logits = self.model.head(self.model.encoder(batch.src, layout), layout).float()
             values[rows] = (logits[:, 1] - logits[:, 0]).cpu()
         if not values.isfinite().all():
             raise CheckpointError(
@@ -224,12 +207,6 @@ class PairClassifier:
             )
         found: list[float] = values.tolist()
         return found
-
-    def _logits(self, batch: Batch) -> torch.Tensor:
-        assert self.model.head is not None, "made for the pair task"
-        layout = Padded(batch.src_mask)
-        logits: torch.Tensor = self.model.head(self.model.encoder(batch.src, layout), layout)
-        return logits
 
 
 # --- scores ---------------------------------------------------------------------------------------
@@ -248,7 +225,7 @@ class PairScores:
         """Yield messages: the number of pairs, those that are blank or cut, and quantiles of the others' scores."""
         yield f"{len(self.values) - self.blank.n:,} of {len(self.values):,} pairs scored"
         if self.blank.n:
-            yield f"{self.blank.count('pair')} with a blank side, score 0: {self.blank.first}"
+            yield f"{amount(self.blank.n, 'pair')} with a blank side, score 0: {self.blank.first}"
         if self.cut.n:
             yield cut_message(self.cut)
         values = np.sort(np.asarray(self.values))[self.blank.n :]  # blank ones have the lowest score

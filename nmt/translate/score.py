@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from nmt.config import SearchConfig
-from nmt.console import Progress
+from nmt.console import Numbers, Progress, amount
 from nmt.files.write import open_output
 from nmt.search.forced import ForcedDecoder
 from nmt.search.step import length_penalty
@@ -139,30 +139,12 @@ def _json(scored: Scored) -> str:
     )
 
 
-@dataclass
-class Numbers:
-    """The number of lines of a kind, and the line numbers of the first ten: a text may be endless."""
-
-    n: int = 0
-    first: str = ""
-
-    def add(self, number: int) -> None:
-        """Count the line with this number."""
-        self.n += 1
-        if self.n <= 11:
-            self.first += f"{', ' if self.first else ''}{number if self.n <= 10 else '…'}"
-
-    def count(self, noun: str) -> str:
-        """Format the number with a noun: `1 pair`, `12 pairs`."""
-        return f"{self.n:,} {noun}{'s' if self.n > 1 else ''}"
-
-
 def cut_message(cut: Numbers, noun: str = "pair") -> str:
     """Return the message about pairs, or lines, that are too long."""
     on_a_side = " on a side" if noun == "pair" else ""
     return (
-        f"{cut.count(noun)} with more pieces{on_a_side} than the model takes (model.max_positions, or a multiple of "
-        f"data.max_pieces), scored as far as that: {cut.first}"
+        f"{amount(cut.n, noun)} with more pieces{on_a_side} than the model takes (model.max_positions, or a multiple "
+        f"of data.max_pieces), scored as far as that: {cut.first}"
     )
 
 
@@ -195,7 +177,7 @@ class Totals:
         """Yield messages: pairs left out or cut, then totals, where ends of sentence count as pieces and words."""
         if self.blank.n:
             what = "with a blank side" if self._noun == "pair" else "blank"
-            yield f"{self.blank.count(self._noun)} {what}, not scored: {self.blank.first}"
+            yield f"{amount(self.blank.n, self._noun)} {what}, not scored: {self.blank.first}"
         if self.cut.n:
             yield cut_message(self.cut, self._noun)
         if not self.n_pairs:

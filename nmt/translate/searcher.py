@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import torch
 
@@ -22,7 +22,7 @@ from nmt.model.transformer import Transformer
 from nmt.runs.model import open_saved
 from nmt.search.constrained import Constraints, beam_for, with_phrases, word_parts
 from nmt.search.forced import ForcedDecoder
-from nmt.search.rules import Rules, ShouldStop, Stoppable, stop_if
+from nmt.search.rules import Rules, ShouldStop, stop_if
 from nmt.search.search import search as search_best
 from nmt.search.step import Ensemble, Fusion, Hypothesis, StepModel, TransformerStep, padded
 from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer
@@ -58,70 +58,17 @@ def run_all(work: Callable[[Job], Result], jobs: Sequence[Job], device: torch.de
     n_threads = torch.get_num_threads()
     n_workers = min(n_threads, len(jobs), MAX_WORKERS) if device.type == "cpu" else 1
     if n_workers <= 1:
-        for job in jobs:
-            yield work(job)
+        yield from map(work, jobs)
         return
-    pool = _Pool(work, jobs, n_threads // n_workers)
-    threads = [threading.Thread(target=pool.run, name=THREAD_NAME, daemon=True) for _ in range(n_workers)]
-    for thread in threads:
-        thread.start()
+    share = (n_threads // n_workers,)
+    executor = ThreadPoolExecutor(n_workers, THREAD_NAME, torch.set_num_threads, share)
     try:
-        for i in range(len(jobs)):
-            yield pool.result(i)
+        results = deque(executor.submit(work, job) for job in jobs)
+        while results:
+            yield results.popleft().result()
     finally:
-        pool.stop()
-        for thread in threads:
-            thread.join()
+        executor.shutdown(cancel_futures=True)
         torch.set_num_threads(n_threads)  # the default of threads that start later
-
-
-class _Pool(Generic[Job, Result]):
-    """The jobs and their results, shared by the threads."""
-
-    def __init__(self, work: Callable[[Job], Result], jobs: Sequence[Job], n_threads: int) -> None:
-        """n_threads: PyTorch's own threads for each worker."""
-        self._work, self._jobs, self._n_threads = work, jobs, n_threads
-        self._next = 0
-        self._results: dict[int, Result] = {}
-        self._errors: dict[int, BaseException] = {}
-        self._changed = threading.Condition()
-
-    def run(self) -> None:
-        """Run jobs until none is left or one has failed: the main loop of a thread."""
-        torch.set_num_threads(self._n_threads)  # of this thread alone
-        while (i := self._take()) is not None:
-            try:
-                result = self._work(self._jobs[i])
-            except BaseException as error:
-                with self._changed:
-                    self._errors[i] = error
-                    self._next = len(self._jobs)
-                    self._changed.notify_all()
-                return
-            with self._changed:
-                self._results[i] = result
-                self._changed.notify_all()
-
-    def result(self, i: int) -> Result:
-        """Wait for the result of job `i` and return it, or raise its exception."""
-        with self._changed:
-            while i not in self._results:
-                if i in self._errors:
-                    raise self._errors[i]
-                self._changed.wait()
-            return self._results.pop(i)
-
-    def stop(self) -> None:
-        """Start no further job."""
-        with self._changed:
-            self._next = len(self._jobs)
-
-    def _take(self) -> int | None:
-        with self._changed:
-            if self._next >= len(self._jobs):
-                return None
-            self._next += 1
-            return self._next - 1
 
 
 Hypotheses = list[list[Hypothesis]]
@@ -157,14 +104,6 @@ class Searcher(Protocol):
         """Return the same models for scoring given translations. Raises ConfigError if that is not supported."""
 
 
-@dataclass(frozen=True)
-class _Fused:
-    """A language model of `search.lm` and the languages that it has learned."""
-
-    model: InferenceModel
-    languages: tuple[str, ...]
-
-
 class NativeSearcher:
     """Search with a model, or several as an ensemble; of a language model with the beginnings of lines as sources."""
 
@@ -181,13 +120,14 @@ class NativeSearcher:
         limits = [(model.max_positions, 2 if model.sees_source else 1) for model in models]
         self.max_positions = min((limit // share for limit, share in limits if limit is not None), default=None)
         self._tgt_tokenizer = tgt_tokenizer
-        self._language_models: dict[str, _Fused] = {}
+        self._fused: dict[str, tuple[InferenceModel, tuple[str, ...]]] = {}
+        """Of each run of `search.lm` the model, and the languages that it has learned."""
         self._banned = torch.tensor([i for i in range(N_SPECIAL) if i != EOS], device=device)
 
     def with_models(self, models: Sequence[DecodingModel]) -> NativeSearcher:
         """Return a searcher with other models; a language model that either has read serves both."""
         other = NativeSearcher(models, self._tgt_tokenizer, self.device, self.precision)
-        other._language_models = self._language_models
+        other._fused = self._fused
         return other
 
     def check(self, search: SearchConfig, has_terms: bool, language: str) -> None:
@@ -196,8 +136,8 @@ class NativeSearcher:
             raise ConfigError([NO_TERMS])
         if search.coverage_penalty and not all(isinstance(model, Transformer) for model in self.models):
             raise ConfigError(["search.coverage_penalty: model.kind: decoder has no cross-attention"])
-        if search.lm is not None and language not in self._fused(search.lm).languages:
-            learned = " and ".join(self._fused(search.lm).languages)
+        if search.lm is not None and language not in (languages := self._language_model(search.lm)[1]):
+            learned = " and ".join(languages)
             raise ConfigError([f"search.lm: {search.lm} is a language model of {learned}, translations are {language}"])
 
     def forced_decoder(self, search: SearchConfig) -> ForcedDecoder:
@@ -221,12 +161,14 @@ class NativeSearcher:
             keep_attention = search.coverage_penalty > 0
             steps: list[StepModel] = [TransformerStep(model, src, mask, keep_attention) for model in self._prepared]
             limits = torch.tensor([sentence.max_length for sentence in sentences])
-            fused = None if search.lm is None else self._fused(search.lm).model
+            fused = None if search.lm is None else self._language_model(search.lm)[0]
             if fused is not None and fused.max_positions is not None:
                 limits = limits.clamp(max=fused.max_positions)
             prefixes = sent(padded([sentence.prefix for sentence in sentences]), self.device)
             prefix = prefixes if prefixes.size(1) else None
-            rules = Rules(self._banned, limits, search.min_length, search.no_repeat_ngram, prefix)
+            rules = Rules(
+                self._banned, limits, search.min_length, search.no_repeat_ngram, prefix, should_stop=should_stop
+            )
             constraints = None
             if any(sentence.phrases for sentence in sentences):
                 phrases = [sentence.phrases for sentence in sentences]
@@ -237,21 +179,18 @@ class NativeSearcher:
             step = steps[0] if len(steps) == 1 else Ensemble(steps)
             if fused is not None:
                 step = Fusion(step, TransformerStep(fused, src, mask), search.lm_weight)
-            if should_stop is not None:
-                step = Stoppable(step, should_stop)
             return search_best(step, rules, search, keys, n_best, constraints)
 
-    def _fused(self, run: str) -> _Fused:
-        """Return the language model of a run, which is read once."""
-        if run not in self._language_models:
-            saved = open_saved(Path(run))
-            loaded = LanguageModel.of(saved, self.device, self.precision)
+    def _language_model(self, run: str) -> tuple[InferenceModel, tuple[str, ...]]:
+        """Return the language model of a run, which is read once, and its languages."""
+        if run not in self._fused:
+            loaded = LanguageModel.of(open_saved(Path(run)), self.device, self.precision)
             if loaded.tokenizer.fingerprint != self._tgt_tokenizer.fingerprint:
                 raise ConfigError([f"search.lm: {run} has another tokenizer; prepare its data with --tokenizer-from"])
             with torch.no_grad():
                 prepared = InferenceModel(loaded.model, self.precision)
-            self._language_models[run] = _Fused(prepared, saved.config.learned_languages)
-        return self._language_models[run]
+            self._fused[run] = prepared, loaded.config.learned_languages
+        return self._fused[run]
 
     @cached_property
     def _word_parts(self) -> torch.Tensor:

@@ -15,10 +15,11 @@ import argparse
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from nmt.text.constraints import survival_by_kind
+from nmt.text.constraints import alone, find
 from nmt.text.lines import read_lines
 from nmt.translate.translator import Translator
 
@@ -85,6 +86,20 @@ def make_lines(n: int) -> list[str]:
             words.insert(rng.randint(0, len(words) - 1), make(rng))
         lines.append(" ".join(words))
     return lines
+
+
+def survival_by_kind(source: str, translation: str) -> dict[str, tuple[int, int]]:
+    """Return by kind how many protected texts of the source are unchanged in the translation, and how many there are.
+
+    Each counts as often as it occurs in the source.
+    """
+    counts: dict[str, tuple[int, int]] = {}
+    for (kind, text), n in sorted(Counter(find(source)).items(), key=lambda item: -len(item[0][1])):
+        # matches are removed, so that a number within an address is not counted again
+        translation, n_found = alone(text).subn(" ", translation, count=n)
+        n_kept, n_all = counts.get(kind, (0, 0))
+        counts[kind] = n_kept + n_found, n_all + n
+    return counts
 
 
 def measure(translator: Translator, lines: list[str], protect: bool) -> tuple[dict[str, tuple[int, int]], float]:

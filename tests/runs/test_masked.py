@@ -26,7 +26,7 @@ from nmt.training.loop import fit
 from nmt.training.loss import cross_entropy
 from nmt.training.session import Session
 from nmt.training.setup.start import start
-from nmt.translate.filter import PairClassifier, odds_score
+from nmt.translate.filter import PairClassifier, classified
 from tiny_corpus import tiny_settings
 from trained import records
 
@@ -186,5 +186,5 @@ def test_classifier_keeps_right_pairs_and_drops_copies(
     lines = [file.read_text(encoding="utf-8").splitlines() for file in kept_files]
     assert list(zip(*lines, strict=True)) == [pair for pair, score in zip(pairs, scores, strict=True) if score >= 0.5]
     judge = PairClassifier.load(folder / "run")
-    alone = [odds_score(found.value) for pair in right[:5] for found in judge.log_odds([pair])]
+    alone = [found.value for pair in right[:5] for found in classified(judge, [pair])]
     assert alone == pytest.approx(scores[:5], rel=1e-4), "a pair's score does not depend on the others"

@@ -15,7 +15,7 @@ from nmt.errors import CheckpointError
 from nmt.search import beam as beam_module
 from nmt.search.beam import beam_search
 from nmt.search.greedy import greedy_search
-from nmt.search.rules import Rules, SearchStopped, Stoppable, largest
+from nmt.search.rules import Rules, SearchStopped, largest
 from nmt.search.search import search
 from nmt.search.step import Ensemble, Fusion, Hypothesis, StepModel, length_penalty
 from nmt.text.tokenizer import BOS, EOS, PAD, UNK
@@ -326,9 +326,10 @@ class Counted(TableModel):
 @pytest.mark.parametrize("config", CONFIGS, ids=IDS)
 def test_searches_stop_before_next_step(config: SearchConfig) -> None:
     model = Counted(TABLE, SENTENCES)
-    rules = Rules(BANNED, torch.tensor([6] * len(SENTENCES)), 4)  # no sentence ends within the first steps
+    # no sentence ends within the first steps
+    rules = Rules(BANNED, torch.tensor([6] * len(SENTENCES)), 4, should_stop=lambda: model.steps == 2)
     with pytest.raises(SearchStopped):
-        search(Stoppable(model, lambda: model.steps == 2), rules, config, SENTENCES)
+        search(model, rules, config, SENTENCES)
     assert model.steps == 2
 
 

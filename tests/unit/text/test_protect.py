@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nmt.config import SearchConfig
 from nmt.config.load import load_config
 from nmt.errors import ConfigError
-from nmt.text.constraints import constraint_spans, find, protected, survival
+from nmt.text.constraints import constraint_spans, find, protected
 
 FOUND = {
     "url": [
@@ -103,32 +103,6 @@ def test_all_of_them_stand_in_the_text(text: str) -> None:
     for kind, each in find(text):
         assert each and kind in FOUND
         place = text.index(each, place) + len(each)
-    found = protected(text)
-    assert survival(text, " ".join(found)) == (len(found), len(found))
-    assert survival(text, "") == (0, len(found))
-
-
-@pytest.mark.parametrize(
-    ("source", "translation", "counts"),
-    [
-        ("Ich habe 5 Äpfel.", "I have 5 apples.", (1, 1)),
-        ("Ich habe 5 Äpfel.", "I have five apples.", (0, 1)),
-        ("5", "50 15 5.5 0,5 5:30 A5", (0, 1)),
-        ("5 und 5", "5 and five", (1, 2)),
-        ("5 und 5", "5, 5", (2, 2)),
-        ("10 oder 15", "10-15.", (2, 2)),
-        ("3,5", "3.5", (0, 1)),
-        ("Siehe http://x.org/5 und 5.", "See http://x.org/5.", (1, 2)),
-        ("Siehe http://x.org/5 und 5.", "See http://x.org/5 and 5.", (2, 2)),
-        ("访问http://x.org。", "访问http://x.org。", (1, 1)),
-        ("$VAR", "$VARIABLE", (0, 1)),
-        ("http://x.org/", "http://x.org/y", (0, 1)),
-        ("<b>Ja</b> {0}", "<b>Yes</b> {1}", (2, 3)),
-        ("nichts", "nothing", (0, 0)),
-    ],
-)
-def test_survival(source: str, translation: str, counts: tuple[int, int]) -> None:
-    assert survival(source, translation) == counts
 
 
 @pytest.mark.parametrize(

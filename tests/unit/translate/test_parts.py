@@ -79,7 +79,7 @@ def test_the_same_in_parts(
     told = capsys.readouterr()
     translate_in_parts(InProcess(), models(run), source, target, search, n_best)
     assert target.read_bytes() == source.with_name("whole").read_bytes()
-    assert capsys.readouterr() == told and "translations were cut off at the length limit" in told.err
+    assert capsys.readouterr() == told and "translations cut off at the length limit" in told.err
     assert sorted(path.name for path in source.parent.iterdir()) == ["in", "out", "whole"]
 
 
