@@ -85,7 +85,7 @@ class InferenceModel:
         if self.sees_source:
             x = _embed(self._embedding, src, torch.arange(src.size(1), device=src.device), src.size(1))
             x = self._layers(x, state.prefix_slots(), state)
-            state.after_prefix = self._norm(x.take_along_dim(state.prefix_lengths[..., None] - 1, 1))
+            state.after_prefix = self._norm(x.take_along_dim(mask.sum(1)[:, None, None] - 1, 1))
         return state
 
     def step(self, tokens: Tensor, state: DecoderState, weights: list[Tensor] | None = None) -> Tensor:
@@ -126,13 +126,9 @@ class _Residual:
     def __init__(self, sub_layer: SubLayer) -> None:
         self._pre, self._norm = sub_layer.pre, _norm(sub_layer.norm)
 
-    def before(self, x: Tensor) -> Tensor:
-        """Return the input of the sub-layer (B, L, D)."""
-        return self._norm(x) if self._pre else x
-
-    def after(self, x: Tensor, output: Tensor) -> Tensor:
-        """Add the sub-layer's output to x, in place if the norm is before."""
-        return x.add_(output) if self._pre else self._norm(x + output)
+    def __call__(self, x: Tensor, sub_layer: Product) -> Tensor:
+        """Apply the sub-layer to x (B, L, D), in place if the norm is before it -> (B, L, D)."""
+        return x.add_(sub_layer(self._norm(x))) if self._pre else self._norm(x + sub_layer(x))
 
 
 def _norm(norm: nn.Module) -> Product:
@@ -143,15 +139,11 @@ def _norm(norm: nn.Module) -> Product:
     return norm.forward
 
 
-class _FeedForward:
-    """Both layers and the non-linearity between them."""
-
-    def __init__(self, layer: FeedForward, precision: str) -> None:
-        self._inner = product(layer.inner.weight, layer.inner.bias, precision, layer.activation)
-        self._outer = product(layer.outer.weight, layer.outer.bias, precision)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return self._outer(self._inner(x))
+def _feed_forward(layer: FeedForward, precision: str) -> Product:
+    """Return both layers and the non-linearity between them as one function."""
+    inner = product(layer.inner.weight, layer.inner.bias, precision, layer.activation)
+    outer = product(layer.outer.weight, layer.outer.bias, precision)
+    return lambda x: outer(inner(x))
 
 
 class _SelfAttention:
@@ -190,20 +182,18 @@ class _CrossAttention:
         return self._output(_merged(attended))
 
 
-class _EncoderLayer:
+class _Layer:
     """Self-attention and feed-forward."""
 
-    def __init__(self, layer: EncoderLayer, precision: str) -> None:
+    def __init__(self, layer: EncoderLayer | DecoderLayer, precision: str) -> None:
         self._attention = _SelfAttention(layer.attention, precision)
         self._attention_residual = _Residual(layer.attention_residual)
-        self._feed_forward = _FeedForward(layer.feed_forward, precision)
+        self._feed_forward = _feed_forward(layer.feed_forward, precision)
         self._feed_forward_residual = _Residual(layer.feed_forward_residual)
 
     def __call__(self, x: Tensor, bias: Tensor) -> Tensor:
-        residual = self._attention_residual
-        x = residual.after(x, self._attention(residual.before(x), bias))
-        residual = self._feed_forward_residual
-        return residual.after(x, self._feed_forward(residual.before(x)))
+        x = self._attention_residual(x, lambda x: self._attention(x, bias))
+        return self._feed_forward_residual(x, self._feed_forward)
 
 
 class _Encoder:
@@ -211,7 +201,7 @@ class _Encoder:
 
     def __init__(self, encoder: Encoder, precision: str) -> None:
         self._embedding = encoder.embedding
-        self._layers = [_EncoderLayer(layer, precision) for layer in encoder.layers]
+        self._layers = [_Layer(layer, precision) for layer in encoder.layers]
         self._norm = _norm(encoder.norm)
         self._n_heads = encoder.layers[0].attention.n_heads
 
@@ -224,29 +214,23 @@ class _Encoder:
         return self._norm(x)
 
 
-class _DecoderLayer:
+class _DecoderLayer(_Layer):
     """One position of each hypothesis, or a prefix, through self-attention, attention to a memory, and feed-forward."""
 
     def __init__(self, layer: DecoderLayer, precision: str) -> None:
-        self._attention = _SelfAttention(layer.attention, precision)
-        self._attention_residual = _Residual(layer.attention_residual)
+        super().__init__(layer, precision)
         self._cross_attention: _CrossAttention | None = None
         if layer.cross_attention is not None:
             self._cross_attention = _CrossAttention(layer.cross_attention, precision)
             self._cross_attention_residual = _Residual(layer.cross_attention_residual)
-        self._feed_forward = _FeedForward(layer.feed_forward, precision)
-        self._feed_forward_residual = _Residual(layer.feed_forward_residual)
 
     def step(self, x: Tensor, slots: Slots, state: DecoderState, index: int, weights: list[Tensor] | None) -> Tensor:
         """Apply the layer, number `index`: (B, M, D) -> (B, M, D)."""
-        residual = self._attention_residual
-        x = residual.after(x, self._attention.step(residual.before(x), state.caches[index], slots))
-        memory = state.memories[index]
-        if self._cross_attention is not None and memory is not None:
-            residual = self._cross_attention_residual
-            x = residual.after(x, self._cross_attention(residual.before(x), memory, state.memory_bias, weights))
-        residual = self._feed_forward_residual
-        return residual.after(x, self._feed_forward(residual.before(x)))
+        x = self._attention_residual(x, lambda x: self._attention.step(x, state.caches[index], slots))
+        cross, memory = self._cross_attention, state.memories[index]
+        if cross is not None and memory is not None:
+            x = self._cross_attention_residual(x, lambda x: cross(x, memory, state.memory_bias, weights))
+        return self._feed_forward_residual(x, self._feed_forward)
 
 
 def attend(
@@ -365,18 +349,13 @@ class DecoderState:
         self._n_slots = self._capacity = 0
         self._foreign: Tensor | None = None  # (B, M, slots) bool, True = not its own; None: a sentence has had only one
         self.after_prefix = None
-        self._prefix_lengths: Tensor | None = None
+        self.prefix_lengths: Tensor | None = None
+        """(B, 1) the numbers of tokens of the prefixes, if there are any."""
         self._longest_prefix = 0
-
-    @property
-    def prefix_lengths(self) -> Tensor:
-        """(B, 1) the numbers of tokens of the prefixes; there are some."""
-        assert self._prefix_lengths is not None
-        return self._prefix_lengths
 
     def prefix_slots(self) -> Slots:
         """Take slots for the source as a prefix, all of whose tokens attend to all others."""
-        self._prefix_lengths = self._src_mask.sum(1, keepdim=True)
+        self.prefix_lengths = self._src_mask.sum(1, keepdim=True)
         self._foreign = ~self._src_mask[:, None]
         self._n_slots = self._longest_prefix = self._src_mask.size(1)
         self._capacity = _rounded(self._n_slots + 1)
@@ -393,9 +372,9 @@ class DecoderState:
 
     def positions(self, max_positions: int | None) -> tuple[Tensor, int]:
         """Return the positions of the next step, (1,) or (B, 1), and a bound above all of them."""
-        if self._prefix_lengths is None:
+        if self.prefix_lengths is None:
             return torch.full((1,), self.length, device=self._src_mask.device), self.length + 1
-        positions, end = self._prefix_lengths + self.length, self._longest_prefix + self.length + 1
+        positions, end = self.prefix_lengths + self.length, self._longest_prefix + self.length + 1
         if max_positions is not None and end > max_positions:
             # a sentence that is done may wait for others beyond the last position; the rules of search end it before
             return positions.clamp(max=max_positions - 1), max_positions
@@ -426,8 +405,8 @@ class DecoderState:
         if len(sentences) == len(self._src_mask):
             return
         self._src_mask = self._src_mask[sentences]
-        if self._prefix_lengths is not None:
-            self._prefix_lengths = self._prefix_lengths[sentences]
+        if self.prefix_lengths is not None:
+            self.prefix_lengths = self.prefix_lengths[sentences]
         self.memory_bias = attention_bias(~self._src_mask[:, None], self._n_heads).to(self._dtype)
         self.memories = [kv and (kv[0][sentences], kv[1][sentences]) for kv in self.memories]
         for cache in self.caches:

@@ -97,14 +97,6 @@ def for_inference(model: M, precision: str) -> M:
     return twin
 
 
-def for_training(model: Model, precision: str) -> Model:
-    """Return a copy of the model with the weights of its stacks' matrix products cast to `precision`.
-
-    The casts learn if the model's weights do. All other weights are shared with `model`.
-    """
-    return _twin(model, precision, learns=True)
-
-
 def _twin(model: M, precision: str, learns: bool) -> M:
     shared: dict[int, object] = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     twin = copy.deepcopy(model, shared)
@@ -161,10 +153,11 @@ def _matrices() -> tuple[Tensor, Tensor]:
 
 
 class Halves:
-    """A twin of a model that computes with half-precision copies of its weights; all other weights are shared."""
+    """A twin of a model that computes with half-precision copies of the weights of its stacks' matrix products, which
+    learn if the model's do; all other weights are shared."""
 
     def __init__(self, model: Model, precision: str) -> None:
-        self.twin = for_training(model, precision)
+        self.twin = _twin(model, precision, learns=True)
         pairs = zip(model.parameters(), self.twin.parameters(), strict=True)
         self._pairs = [(weight, half) for weight, half in pairs if weight is not half]
 

@@ -10,7 +10,7 @@ E = D / H.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, cast
 
@@ -167,25 +167,31 @@ def scale_residual_init(layers: Sequence[nn.Module]) -> None:
         weight.mul_(len(outputs) ** -0.5)
 
 
-def _last_norm(stack: Encoder | Decoder) -> nn.LayerNorm:
-    return stack.layers[-1].feed_forward_residual.norm if isinstance(stack.norm, nn.Identity) else stack.norm
+class Stack(nn.Module):
+    """An embedding, layers, and the norm after them if they normalize their inputs only."""
 
+    layers: Sequence[EncoderLayer | DecoderLayer]
 
-class Encoder(nn.Module):
-    """A stack of self-attention layers."""
-
-    def __init__(self, config: ModelConfig, embedding: Embedding) -> None:
+    def __init__(self, config: ModelConfig, embedding: Embedding, layers: Iterable[nn.Module]) -> None:
         super().__init__()
         self.embedding = embedding
-        layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
-        self.layers = cast(Sequence[EncoderLayer], layers)
+        self.layers = cast(Sequence[EncoderLayer | DecoderLayer], nn.ModuleList(layers))
         self.norm = make_norm(config) if config.norm == "pre" else nn.Identity()
         scale_residual_init(self.layers)
 
     @property
     def last_norm(self) -> nn.LayerNorm:
         """The layer norm that produces the hidden states."""
-        return _last_norm(self)
+        return self.layers[-1].feed_forward_residual.norm if isinstance(self.norm, nn.Identity) else self.norm
+
+
+class Encoder(Stack):
+    """A stack of self-attention layers."""
+
+    layers: Sequence[EncoderLayer]
+
+    def __init__(self, config: ModelConfig, embedding: Embedding) -> None:
+        super().__init__(config, embedding, (EncoderLayer(config) for _ in range(config.encoder_layers)))
 
     def forward(self, ids: Tensor, layout: Layout, kept: Tensor | None = None) -> Tensor:
         """Encode ids (B, S) int64 -> hidden states (B, S, D); `kept` as for `Embedding`."""
@@ -196,21 +202,14 @@ class Encoder(nn.Module):
         return layout.unflatten(self.norm(x))
 
 
-class Decoder(nn.Module):
+class Decoder(Stack):
     """A stack of causal self-attention layers, with attention to a memory unless `cross_attention` is off."""
 
-    def __init__(self, config: ModelConfig, embedding: Embedding, cross_attention: bool = True) -> None:
-        super().__init__()
-        self.embedding = embedding
-        layers = nn.ModuleList(DecoderLayer(config, cross_attention) for _ in range(config.decoder_layers))
-        self.layers = cast(Sequence[DecoderLayer], layers)
-        self.norm = make_norm(config) if config.norm == "pre" else nn.Identity()
-        scale_residual_init(self.layers)
+    layers: Sequence[DecoderLayer]
 
-    @property
-    def last_norm(self) -> nn.LayerNorm:
-        """The layer norm that produces the hidden states."""
-        return _last_norm(self)
+    def __init__(self, config: ModelConfig, embedding: Embedding, cross_attention: bool = True) -> None:
+        layers = (DecoderLayer(config, cross_attention) for _ in range(config.decoder_layers))
+        super().__init__(config, embedding, layers)
 
     def memory_kv(self, memory: Tensor | None, layout: Layout | None = None) -> list[KeyValue | None]:
         """Return each layer's keys and values of a memory (B, S, D)."""

@@ -15,7 +15,8 @@ L length.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -111,8 +112,7 @@ def beam_search(
     return [results[i] for i in range(len(results))]
 
 
-@dataclass(frozen=True)
-class _Continuations:
+class _Continuations(NamedTuple):
     """One-token continuations of hypotheses, all (R, W), best first."""
 
     log_prob: Tensor
@@ -137,7 +137,7 @@ def _best(
         found.append(_continuations(logits, log_z, rows.log_prob[of_part], config, phrases))
     if len(found) == 1:
         return found[0]
-    return _Continuations(*(torch.cat([getattr(part, f.name) for part in found]) for f in fields(_Continuations)))
+    return _Continuations(*map(torch.cat, zip(*found, strict=True)))
 
 
 def _continuations(
@@ -164,9 +164,7 @@ def _continuations(
         chosen = (ranks < beam) & (best.log_prob > MINUS_INF)  # they finish or stay live
         penalty.scatter_add_(1, best.tokens, config.diversity * chosen.to(penalty.dtype))
         by_group.append(best)
-    return _Continuations(
-        *(torch.stack([getattr(best, f.name) for best in by_group], 1).flatten(0, 1) for f in fields(_Continuations))
-    )
+    return _Continuations(*(torch.stack(of_groups, 1).flatten(0, 1) for of_groups in zip(*by_group, strict=True)))
 
 
 def _best_continuations(
