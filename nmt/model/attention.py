@@ -41,11 +41,6 @@ class MultiHeadAttention(nn.Module):
         query, key, value = self._heads(mask.unflatten(projected), 3)
         return self._merge(self._attend(query, key, value, mask), mask)
 
-    def keys_values(self, memory: Tensor) -> KeyValue:
-        """Return keys and values of a memory (B, K, D), (B, H, K, E) each: computed once, attended to many times."""
-        (kv,) = keys_values_of([self], memory)
-        return kv
-
     def cross(self, x: Tensor, memory: KeyValue, mask: AttentionMask) -> Tensor:
         """Apply cross-attention of x (B, Q, D) to a memory's keys and values -> (B, Q, D)."""
         return self._merge(self._attend(self._query(x, mask), *memory, mask), mask)

@@ -294,11 +294,6 @@ class Transformer(Model):
         self.decoder = Decoder(config, tgt_embedding)
         self._add_output(config, tgt_vocab)
 
-    def encode(self, src: Tensor, layout: Layout) -> Tensor:
-        """Encode src (B, S) int64 ending in `</s>` -> memory (B, S, D)."""
-        memory: Tensor = self.encoder(src, layout)
-        return memory
-
     def forward(
         self,
         src: Tensor,

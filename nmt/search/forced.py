@@ -152,6 +152,6 @@ def _weights(model: Transformer, batch: Batch) -> Tensor:
     """Return the cross-attention (B, T, S) float32, averaged over the heads."""
     src_layout = Padded(batch.src_mask)
     weights: list[Tensor] = []  # one (B, H, T, S)
-    memory = model.encode(batch.src, src_layout)
+    memory = model.encoder(batch.src, src_layout)
     model.decoder(batch.tgt_in, Padded(batch.tgt_mask), memory, src_layout, weights)
     return weights[0].float().mean(1)

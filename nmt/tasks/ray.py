@@ -32,18 +32,6 @@ SEEN_SECONDS = 10.0
 """A network file system may show a new file late."""
 
 
-@dataclass(frozen=True)
-class Node:
-    """A node's report on itself."""
-
-    version: str | None
-    """Of nmt; None if it is not installed."""
-    python: str
-    sees_work: bool
-    sees_folder: bool
-    """Whether there is the folder in which nmt was started here."""
-
-
 def check_nodes(ray: ModuleType, probe: Path) -> None:
     """Raise DataError, which names the node, unless all nodes with CPUs can take part.
 
@@ -80,12 +68,12 @@ def check_nodes(ray: ModuleType, probe: Path) -> None:
         raise DataError(f"node {asked[silent[0]]} of the Ray cluster does not answer for {ANSWER_SECONDS:.0f} s")
     for reference in ready:
         try:
-            found = Node(*ray.get(reference))
+            found = ray.get(reference)
         except ray.exceptions.RayTaskError as error:
             raise DataError(f"node {asked[reference]} of the Ray cluster: {error_text(error)}") from error
         except ray.exceptions.RayError:
             continue  # it has been removed
-        if problem := node_problem(found, probe.parent):
+        if problem := node_problem(probe.parent, *found):
             raise DataError(f"node {asked[reference]} of the Ray cluster {problem}")
 
 
@@ -102,17 +90,21 @@ def wait_for(
     return ready, others
 
 
-def node_problem(node: Node, work: Path) -> str | None:
-    """Return why a node cannot take part, if it cannot."""
+def node_problem(work: Path, version: str | None, python: str, sees_work: bool, sees_folder: bool) -> str | None:
+    """Return why a node cannot take part, if it cannot.
+
+    version: of nmt there, None if it is not installed. python: its version. sees_folder: whether there is the folder in
+    which nmt was started here.
+    """
     here = ".".join(platform.python_version_tuple()[:2])
-    if node.version != nmt.__version__:
-        found = "has no nmt" if node.version is None else f"has nmt {node.version}"
+    if version != nmt.__version__:
+        found = "has no nmt" if version is None else f"has nmt {version}"
         return f"{found}, here it is {nmt.__version__}: install the same"
-    if node.python.rpartition(".")[0] != here:
-        return f"has Python {node.python}, here it is {here}: install the same"
-    if not node.sees_work:
+    if python.rpartition(".")[0] != here:
+        return f"has Python {python}, here it is {here}: install the same"
+    if not sees_work:
         return f"does not see {work}: all nodes need the same folder there"
-    if not node.sees_folder:
+    if not sees_folder:
         return f"has no folder {Path.cwd()}: start nmt in a folder that all nodes share"
     return None
 

@@ -190,7 +190,7 @@ class TextValidator(Validator):
         src, tgt = self.config.data.src, self.config.data.tgt
         batch = self.pairs.batch(np.array([self.shown])).to(self.device)
         model.eval()
-        memory = model.encode(batch.src, Padded(batch.src_mask))
+        memory = model.encoder(batch.src, Padded(batch.src_mask))
         weights: list[torch.Tensor] = []
         model.decoder(batch.tgt_in, Padded(batch.tgt_mask), memory, Padded(batch.src_mask), weights)
         model.train()

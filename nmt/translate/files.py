@@ -17,7 +17,7 @@ from nmt.documents import refuse_document
 from nmt.errors import DataError
 from nmt.files.write import open_output, refuse_overwriting
 from nmt.plots.attention import attention_picture, check_picture
-from nmt.search.forced import with_cross_attention
+from nmt.search.forced import ForcedDecoder, with_cross_attention
 from nmt.text.constraints import Applied, Glossary, constraint_spans
 from nmt.text.formats import lines_problem
 from nmt.text.lines import beginning, read_lines, windows
@@ -75,7 +75,11 @@ def translate_file(
     glossary = Glossary.read(files.glossary, translator.config.data.tgt) if files.glossary is not None else None
     if files.attention is not None:
         check_picture(files.attention)
-    attention = AttentionOutput(translator, search) if files.alignments or files.attention else None
+    data, tokenizers = translator.config.data, translator.tokenizers
+    decoder = translator.forced_decoder(search) if files.alignments or files.attention else None
+    if decoder is not None:
+        with_cross_attention(decoder.models)
+    drawn: Translation | None = None
     warnings, n_lines = Warnings(), 0
     applied = Applied(glossary) if glossary is not None else None
     with ExitStack() as opened:
@@ -94,16 +98,15 @@ def translate_file(
                     applied.add(number, constraint_spans(line.text, search, glossary), translations[0].text)
                 out.writelines(output_row(number, translation, scores or n_best > 1) for translation in translations)
                 out.flush()
-                if attention is not None:
-                    attention.add(translations[0])
-                if aligned is not None:
-                    best.append(translations[0])
+                best.append(translations[0])
+                drawn = drawn or (translations[0] if translations[0].parts else None)
             n_lines += len(window)
-            if attention is not None and aligned is not None:
-                aligned.writelines(f"{line}\n".encode() for line in attention.align(window, best))
+            if decoder is not None and aligned is not None:
+                of_lines = alignments(decoder, tokenizers[data.src], tokenizers[data.tgt], window, best)
+                aligned.writelines(f"{pharaoh(pairs)}\n".encode() for pairs in of_lines)
         constraints.check_ended()
-    if attention is not None and files.attention is not None:
-        attention.draw(files.attention)
+    if decoder is not None and files.attention is not None:
+        _draw_attention(files.attention, translator, decoder, drawn)
     for message in (*(applied.lines() if applied is not None else ()), *warnings.lines()):
         say(message)
 
@@ -146,33 +149,15 @@ class _ConstraintFiles:
                 raise DataError(f"{path}: has more lines than the text; they must pair line by line")
 
 
-class AttentionOutput:
-    """Word alignments, and a picture of the attention in one line."""
-
-    def __init__(self, translator: Translator, search: SearchConfig) -> None:
-        data = translator.config.data
-        self._decoder = translator.forced_decoder(search)
-        with_cross_attention(self._decoder.models)
-        self._src, self._tgt = translator.tokenizers[data.src], translator.tokenizers[data.tgt]
-        self._first: Translation | None = None
-
-    def add(self, translation: Translation) -> None:
-        """Add the translation of the next line; the first that is not blank can be drawn."""
-        if self._first is None and translation.parts:
-            self._first = translation
-
-    def align(self, lines: Sequence[str], translations: Sequence[Translation]) -> list[str]:
-        """Return the alignment of each line in Pharaoh format: `0-0 2-1` (source, target)."""
-        return [pharaoh(pairs) for pairs in alignments(self._decoder, self._src, self._tgt, lines, translations)]
-
-    def draw(self, path: Path) -> None:
-        """Draw the first line that is not blank, or the first part of a line that was split. Raises DataError."""
-        if self._first is None:
-            raise DataError(f"{path}: not drawn, all lines of the text are blank")
-        part = self._first.parts[0]
-        attention = attention_of(self._decoder, self._src, self._tgt, (part.src_ids, part.tgt_ids))
-        title = "Attention, mean of the heads"
-        attention_picture(path, attention.src_pieces, attention.tgt_pieces, attention.weights, title)
+def _draw_attention(path: Path, translator: Translator, decoder: ForcedDecoder, first: Translation | None) -> None:
+    """Draw the first translation that is not blank, or its first part if its line was split. Raises DataError."""
+    if first is None:
+        raise DataError(f"{path}: not drawn, all lines of the text are blank")
+    data, part = translator.config.data, first.parts[0]
+    src, tgt = translator.tokenizers[data.src], translator.tokenizers[data.tgt]
+    attention = attention_of(decoder, src, tgt, (part.src_ids, part.tgt_ids))
+    title = "Attention, mean of the heads"
+    attention_picture(path, attention.src_pieces, attention.tgt_pieces, attention.weights, title)
 
 
 @dataclass

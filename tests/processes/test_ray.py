@@ -24,7 +24,7 @@ from nmt.tasks import ray as ray_engine
 from nmt.tasks.engines import open_engine
 from nmt.tasks.perform import Task, run_all
 from nmt.tasks.processes import InProcess
-from nmt.tasks.ray import Node, RayEngine, node_problem, wait_for
+from nmt.tasks.ray import RayEngine, node_problem, wait_for
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate import files
 from nmt.translate.files import translate_file
@@ -213,7 +213,7 @@ def test_nodes_must_be_alike(changed: dict[str, Any], problem: str | None) -> No
         "sees_work": True,
         "sees_folder": True,
     }
-    found = node_problem(Node(**{**like_this, **changed}), Path("work"))
+    found = node_problem(Path("work"), **{**like_this, **changed})
     assert found is None if problem is None else found is not None
     if problem is not None:
         assert re.match(problem, found or "")

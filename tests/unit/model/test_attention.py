@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from models import packed, tiny_model
-from nmt.model.attention import MultiHeadAttention
+from nmt.model.attention import MultiHeadAttention, keys_values_of
 from nmt.model.dropout import Dropout
 from nmt.model.masks import AttentionMask, Padded, attention_mask, causal_mask, padding_mask
 
@@ -108,7 +108,7 @@ def test_attention_equals_torch_with_copied_weights():
     theirs = torchs_own(ours)
     x, memory = torch.randn(2, 5, 16), torch.randn(2, 7, 16)
     mask = padding_mask(torch.tensor([7, 4]))
-    found = ours.cross(x, ours.keys_values(memory), AttentionMask(mask[:, None, None, :]))
+    found = ours.cross(x, keys_values_of([ours], memory)[0], AttentionMask(mask[:, None, None, :]))
     expected, _ = theirs(x, memory, memory, key_padding_mask=~mask)  # there True means padding
     torch.testing.assert_close(found, expected)
     causal = torch.ones(5, 5, dtype=torch.bool).triu(1)
@@ -122,7 +122,7 @@ def test_cross_weights_equals_cross(causal):
     x = torch.randn(3, 6, 16)
     layout = Padded(padding_mask(torch.tensor([6, 4, 1])))
     mask = attention_mask(layout, layout, causal)
-    output, weights = attention.cross_weights(x, attention.keys_values(x), mask)
+    output, weights = attention.cross_weights(x, keys_values_of([attention], x)[0], mask)
     real = layout.mask if causal else torch.ones_like(layout.mask)
     torch.testing.assert_close(output[real], attention(x, mask)[real])
     torch.testing.assert_close(weights.sum(-1), torch.ones(3, 4, 6))
@@ -136,8 +136,8 @@ def test_fully_masked_query_is_finite(dtype):
     memory = torch.randn(2, 3, 16, requires_grad=True)
     nothing = AttentionMask(torch.tensor([[True, True, False], [False, False, False]])[:, None, None, :])
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
-        fast = attention.cross(torch.randn(2, 4, 16), attention.keys_values(memory), nothing)
-        slow, weights = attention.cross_weights(torch.randn(2, 4, 16), attention.keys_values(memory), nothing)
+        fast = attention.cross(torch.randn(2, 4, 16), keys_values_of([attention], memory)[0], nothing)
+        slow, weights = attention.cross_weights(torch.randn(2, 4, 16), keys_values_of([attention], memory)[0], nothing)
     (fast.float().sum() + slow.float().sum()).backward()
     assert fast.isfinite().all() and slow.isfinite().all() and memory.grad.isfinite().all()
     assert weights[1].abs().max() == 0

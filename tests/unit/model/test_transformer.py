@@ -164,7 +164,7 @@ def test_untrained_stacks_preserve_embeddings(norm):
         ids = torch.randint(20, 100, (8, 9))
         layout = Padded(torch.ones(8, 9, dtype=torch.bool))
         read = model.encoder.embedding(ids, layout.positions, layout.max_len)
-        memory = model.encode(ids, layout)
+        memory = model.encoder(ids, layout)
         for states in (memory, model.decoder(ids, layout, memory, layout)):
             cosines.append(torch.cosine_similarity(states, read, dim=-1).mean().item())
     assert min(cosines) > 0.7
@@ -217,7 +217,7 @@ def test_outputs_are_normalised(norm):
     model = Transformer(model_config(norm=norm), VOCAB, VOCAB)
     ids = torch.stack(sentences([5, 5]))
     layout = Padded(torch.ones(2, 5, dtype=torch.bool))
-    memory = model.encode(ids, layout)
+    memory = model.encoder(ids, layout)
     hidden = model.decoder(ids, layout, memory, layout)
     for states in (memory, hidden):
         torch.testing.assert_close(states.mean(-1), torch.zeros(2, 5), atol=1e-5, rtol=0)
@@ -229,7 +229,7 @@ def test_decoder_returns_cross_attention():
     src, tgt = sentences(SRC_LENGTHS), sentences(TGT_LENGTHS, seed=2)
     src_layout = Padded(padding_mask(torch.tensor(SRC_LENGTHS)))
     tgt_layout = Padded(padding_mask(torch.tensor(TGT_LENGTHS)))
-    memory = model.encode(pad(src), src_layout)
+    memory = model.encoder(pad(src), src_layout)
     kept: list[torch.Tensor] = []
     hidden = model.decoder(pad(tgt), tgt_layout, memory, src_layout, kept)
     torch.testing.assert_close(hidden, model.decoder(pad(tgt), tgt_layout, memory, src_layout))

@@ -285,7 +285,7 @@ def test_how_many_rows_are_drawn_together_does_not_matter(kind: str, monkeypatch
 def test_samples_of_a_transformer_have_the_probability_of_teacher_forcing() -> None:
     model = tiny_model(seed=2).eval()
     src = pad(sentences([7, 2, 12, 5]))
-    memory = model.encode(src, Padded(src != PAD))
+    memory = model.encoder(src, Padded(src != PAD))
     limits = torch.tensor([9, 14, 5, 14])
     config = SearchConfig(temperature=1.5)
     step = TransformerStep(InferenceModel(model, "float32"), src, src != PAD)

@@ -43,7 +43,7 @@ SOURCES = [torch.tensor([*range(20, 20 + n), EOS]) for n in (7, 2, 12, 1, 5, 12,
 
 def read(model: Transformer, sources: list[Tensor]) -> tuple[Tensor, Tensor]:
     src = pad_sequence(sources, batch_first=True, padding_value=PAD)
-    return model.encode(src, Padded(src != PAD)), src != PAD
+    return model.encoder(src, Padded(src != PAD)), src != PAD
 
 
 def started(
