@@ -170,12 +170,6 @@ def test_no_cluster_there(address: str, problem: str) -> None:
         pass
 
 
-def test_ray_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ConfigError, match=r"pip install 'ray>=2.50' installs it"), open_engine("ray"):
-        pass
-
-
 def test_the_end_by_a_signal_is_not_hidden() -> None:
     class Ended(BaseException):
         pass
@@ -185,14 +179,6 @@ def test_the_end_by_a_signal_is_not_hidden() -> None:
 
     with pytest.raises(Ended, match="15"):
         wait_for(SimpleNamespace(wait=wait), [object()], 1, 5.0)  # type: ignore[arg-type]
-
-
-def test_an_address_needs_ray() -> None:
-    with (
-        pytest.raises(ConfigError, match=r"--address 10.0.0.1:1 needs --engine ray"),
-        open_engine(address="10.0.0.1:1"),
-    ):
-        pass
 
 
 @pytest.mark.parametrize(

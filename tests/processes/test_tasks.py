@@ -152,12 +152,6 @@ def test_an_error_of_a_task_is_raised_here(
     assert len(run_all(engine, tmp_path / "work", numbered(3, tmp_path / "log"))) == 3
 
 
-def test_a_worker_that_cannot_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONHASHSEED", "nonsense")
-    with open_engine("local", 2) as engine, pytest.raises(DataError, match=r"ended with status 1 \(.*PYTHONHASHSEED"):
-        run_all(engine, tmp_path, numbered(2, tmp_path / "log"))
-
-
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_workers_end_with_their_driver(tmp_path: Path, number: signal.Signals, status: int) -> None:
     """And what was done is not done again."""

@@ -17,11 +17,10 @@ import pytest
 from command import Command
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
-from nmt.runs.listing import newest_run
 from nmt.tasks.engines import open_engine
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate import files
-from nmt.translate.files import Files, translate_file
+from nmt.translate.files import translate_file
 from nmt.translate.parts import Models, translate_in_parts
 from nmt.translate.translator import Translator, open_ensemble
 from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, texts, tiny_config, write_run
@@ -121,26 +120,6 @@ def test_files(translator: Translator, tmp_path: Path, capsysbinary) -> None:  #
     assert capsysbinary.readouterr().out.decode() == expected
 
 
-@pytest.mark.parametrize(
-    ("target", "message"),
-    [
-        ("no/out", "the directory .*no does not exist"),
-        ("there", "a directory, where a file is to be written"),
-        ("file/out", "the directory .*file does not exist"),
-        ("/dev/full", "cannot be written: No space left on device"),
-        ("a" * 300, "cannot be written: File name too long"),
-    ],
-)
-def test_where_nothing_can_be_written(translator: Translator, tmp_path: Path, target: str, message: str) -> None:
-    (tmp_path / "there").mkdir()
-    (tmp_path / "file").touch()
-    (tmp_path / "in").write_text(f"{PLAIN[0]}\n")
-    before = sorted(tmp_path.iterdir())
-    with pytest.raises(DataError, match=f"{target}: {message}"):
-        translate_file(translator, tmp_path / "in", tmp_path / target, GREEDY)
-    assert sorted(tmp_path.iterdir()) == before
-
-
 def test_a_disk_that_is_full_is_named(translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "in").write_text(f"{PLAIN[0]}\n")
     with Path("/dev/full").open("wb", buffering=0) as full:
@@ -180,17 +159,6 @@ def test_an_error_leaves_nothing_half_written(translator: Translator, tmp_path: 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
 
 
-def test_a_named_pipe_is_written_to_and_not_replaced(translator: Translator, tmp_path: Path) -> None:
-    source, pipe = tmp_path / "in", tmp_path / "pipe"
-    source.write_text("mali bore\n")
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    translate_file(translator, source, pipe, GREEDY)
-    assert os.read(reader, 10_000).decode() == texts(translator, ["mali bore"])[0] + "\n"
-    os.close(reader)
-    assert pipe.is_fifo()
-
-
 def test_a_run_directory_translates_as_the_model_did(translator: Translator, run_dir: Path) -> None:
     loaded = Translator.load(run_dir, device="cpu")
     assert texts(loaded, PLAIN, BEAM) == texts(translator, PLAIN, BEAM)
@@ -216,16 +184,6 @@ def test_what_is_no_run_directory_is_refused(
         Translator.load(other)
 
 
-def test_half_precision_is_kept_only_where_it_is_fast(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = RunDir(run_dir)
-    run.info.write_text(run.info.read_text().replace("float32", "bf16"))
-    for fast in ("bf16", "float32"):
-        monkeypatch.setattr("nmt.runs.model.pick_precision", lambda *_, fast=fast: fast)
-        loaded = Translator.load(run_dir, device="cpu")
-        assert loaded.precision == fast
-        assert len(texts(loaded, PLAIN)) == len(PLAIN)
-
-
 def test_the_last_checkpoint_is_told_where_none_is_selected(
     run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -236,27 +194,6 @@ def test_the_last_checkpoint_is_told_where_none_is_selected(
     assert capsys.readouterr().err.startswith(told)
     Translator.load(run.path, checkpoint="last")
     assert capsys.readouterr().err == ""
-
-
-def test_a_text_that_is_read_is_not_written_over(translator: Translator, tmp_path: Path) -> None:
-    text = tmp_path / "text"
-    text.write_text("a\n")
-    with pytest.raises(DataError, match="text: is an input and would be overwritten"):
-        translate_file(translator, text, text)
-    with pytest.raises(DataError, match="out: would be written twice"):
-        translate_file(translator, text, tmp_path / "out", files=Files(alignments=tmp_path / "out"))
-    assert [path.read_text() for path in tmp_path.iterdir()] == ["a\n"]
-
-
-def test_what_looks_like_another_format_is_translated_with_a_warning(
-    translator: Translator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = tmp_path / "text.tsv"
-    text.write_text("ein Hund\ta dog\n" * 12)
-    translate_file(translator, text, tmp_path / "out")
-    told = capsys.readouterr().err
-    assert f"nmt: warning: {text}: tab-separated text" in told and "its lines are translated as they are" in told
-    assert len((tmp_path / "out").read_text().splitlines()) == 12
 
 
 def command(run_dir: Path) -> list[str]:
@@ -292,10 +229,3 @@ def test_standard_input_that_is_closed_or_not_text(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(subtitles)))
     translate_file(translator, "-", tmp_path / "out", as_text=True)
     assert (tmp_path / "out").read_bytes().count(b"\n") == 3
-
-
-def test_a_run_that_died_as_it_began_is_not_the_newest(tmp_path: Path) -> None:
-    for name in ("a", "b.part"):
-        RunDir(tmp_path / name).path.mkdir()
-        RunDir(tmp_path / name).config.touch()
-    assert newest_run(tmp_path).name == "a"

@@ -108,19 +108,6 @@ def test_what_cannot_be_compiled_is_an_error(monkeypatch):
     assert "\n" not in str(got.value)
 
 
-@pytest.mark.usefixtures("captured")
-def test_compiling_again_and_again_gives_way_to_the_model_itself_and_says_so(capsys):
-    model, all_batches = tiny_model(**SHALLOW), batches(is_packed=False)
-    forward = compiled(model)
-    with torch._dynamo.config.patch(recompile_limit=1):
-        for i, batch in enumerate(all_batches):
-            model.train(i % 2 == 0)
-            torch.testing.assert_close(
-                cross_entropy(model, batch, 0.1, forward).loss, cross_entropy(model, batch, 0.1).loss
-            )
-    assert capsys.readouterr().err.count("recompiling the model failed: ") == 1
-
-
 @pytest.fixture(scope="module")
 def plain(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
     """The records of a run in the padded layout that is not compiled."""
@@ -138,10 +125,6 @@ def test_a_run_learns_the_same(tiny_data, plain, tmp_path, changes):
     for one, two in zip(plain, records(tmp_path / "run", "train"), strict=True):
         for number in ("loss", "perplexity", "gradient_norm"):
             assert one[number] == pytest.approx(two[number], rel=1e-3)
-
-
-def test_auto_is_plain_on_a_cpu():
-    assert pick_layout(settings(), CPU, "bf16") == "padded" and pick_compile(settings(), CPU, False) is False
 
 
 def test_auto_on_a_gpu(monkeypatch):

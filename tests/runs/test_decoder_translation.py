@@ -80,21 +80,3 @@ def test_what_it_does_not_do_is_refused(data: Path, trained: Path, tmp_path: Pat
     assert not (tmp_path / "out").exists()
     with pytest.raises(ConfigError, match=r"layout: packed is not possible: its kernel cannot show a decoder"):
         start(decoder(data, layout="packed"), data, tmp_path / "packed", resume=False)
-
-
-def test_learned_positions_are_those_of_both_sides(data: Path, tmp_path: Path) -> None:
-    def learned(n: int) -> Config:
-        config = decoder(data).model_dump()
-        config["model"] |= {"positions": "learned", "max_positions": n}
-        return Config.model_validate(config)
-
-    with pytest.raises(
-        ValueError, match=r"max_positions: 201 is too small for both sides of a pair, each of data\.max_pieces"
-    ):
-        learned(201)
-    fit(learned(202), data, tmp_path / "run")
-    translator = Translator.load(tmp_path / "run")
-    search = translator.search_settings({"max_length_ratio": 2.0, "max_length_offset": 10, "split": "never"})
-    [line] = translator.translate_lines(["te " * 400], search)
-    [part] = line[0].parts
-    assert line[0].cut and len(part.src_ids) == 100 and len(part.tgt_ids) <= 100

@@ -16,7 +16,6 @@ from nmt.search.step import Hypothesis
 from nmt.text.constraints import protected
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate.mbr import choose
-from nmt.translate.sentences import phrases_of
 from nmt.translate.types import BLANK, Line, Translation
 from tiny_run import BEAM, GREEDY, PLAIN, make, texts, tiny_config, tiny_model, tiny_tokenizer, words, write_run
 
@@ -72,18 +71,6 @@ def test_a_translation_starts_with_its_prefix(translator: Translator, search: Se
             best.text.startswith(line.prefix.rstrip())
             for line, [best] in zip(same, translator.translate_lines(same, search), strict=True)
         )
-
-
-def test_prefix_applies_to_the_first_part_of_a_long_line(translator: Translator) -> None:
-    config = translator.config
-    short = config.model_copy(update={"data": config.data.model_copy(update={"max_pieces": 20})})
-    strict = Translator(translator.searcher, translator.tokenizers, short)
-    text = " ".join(f"{line.capitalize()}." for line in PLAIN)
-    [[best]] = strict.translate_lines([Line(text, "mali")], BEAM)
-    [[free]] = strict.translate_lines([text], BEAM)
-    assert best.text.startswith("mali")
-    assert len(best.parts) == len(free.parts) > 1
-    assert best.parts[1:] == free.parts[1:]
 
 
 def test_a_prefix_beyond_the_positions_is_an_error_unless_the_line_is_blank(tokenizer: Tokenizer) -> None:
@@ -155,15 +142,6 @@ def test_tags_keep_their_order(translator: Translator) -> None:
         assert all(other in text for other in protected(line))
 
 
-@pytest.mark.parametrize("pattern", ["<[^>]+>", "<g[^>]*>", "x"])
-def test_patterns_leave_tags_their_order(tokenizer: Tokenizer, pattern: str) -> None:
-    search = changed(BEAM, protect=["placeholders", "numbers", pattern])
-    text = "<g>a</g> 7"
-    phrases, n_ordered = phrases_of(Line(text), text, search, tokenizer)
-    assert [tokenizer.decode(ids) for ids in phrases] == ["<g>", "</g>", "7"]
-    assert n_ordered == 2
-
-
 def test_patterns_of_ones_own(translator: Translator) -> None:
     own = changed(BEAM, protect=["Ü[A-Z]+-[0-9]+"])
     assert "ÜB-12" in texts(translator, [f"{PLAIN[0]} ÜB-12"], own)[0]
@@ -219,18 +197,6 @@ def test_an_ensemble_of_a_run_with_itself_is_the_run(run_dir: Path, tokenizer: T
     strange = write_run(tmp_path / "strange", config, tiny_tokenizer(seed=500), tiny_model(config, tokenizer))
     with pytest.raises(ConfigError, match=r"strange: has another tokenizer than .*tiny; they cannot form an ensemble"):
         Translator.load([run_dir, strange])
-
-
-def test_the_fewest_positions_of_an_ensemble_count(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    long = " ".join(words(400))
-    few = tiny_config(positions="learned", max_positions=260)
-    runs = [
-        write_run(tmp_path / name, config, tokenizer, tiny_model(config, tokenizer))
-        for name, config in (("many", tiny_config()), ("few", few))
-    ]
-    for order in (runs, runs[::-1]):
-        [[best]] = Translator.load(order, device="cpu").translate_lines([long], changed(GREEDY, split="never"))
-        assert best.cut
 
 
 def test_in_python_as_on_the_command_line(run_dir: Path, tmp_path: Path) -> None:

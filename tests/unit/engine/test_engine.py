@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from engines import GREEDY, Pair, check_equal, ids, translations
+from engines import Pair, check_equal, ids, translations
 from export_run import LINES, both
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError, DataError
@@ -20,7 +20,6 @@ from nmt.text.constraints import Glossary
 from nmt.text.inline import marked
 from nmt.text.tokenizer import N_SPECIAL
 from nmt.translate.types import Line
-from tiny_run import words
 
 
 def at_most(n: int) -> dict[str, object]:
@@ -47,10 +46,6 @@ def eager(tmp_path_factory: pytest.TempPathFactory) -> Pair:
 
 
 # --- models -----------------------------------------------------------------------------------------
-
-
-def test_a_model_may_have_more_layers_on_one_side(tmp_path: Path) -> None:
-    check_equal(both(tmp_path, encoder_layers=3, decoder_layers=2), LINES, **GREEDY)
 
 
 # --- search -----------------------------------------------------------------------------------------
@@ -178,10 +173,6 @@ def test_forced_scores_are_those_of_the_model(plain: Pair) -> None:
         assert found == pytest.approx(expected, abs=1e-4)
 
 
-def test_minimum_bayes_risk_chooses_among_its_translations(quiet: Pair) -> None:
-    check_equal(quiet, LINES, beam=4, mbr="chrf")
-
-
 def test_it_reads_terms_in_the_source(quiet: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     config = quiet[0].config
     changes = {"modifiers": {"terms": 0.1}, "glossary": "g.tsv"}
@@ -224,16 +215,6 @@ def test_a_setting_it_cannot_carry_out_is_an_error(setting: dict[str, object]) -
         check_supported(SearchConfig(**setting))  # type: ignore[arg-type]
 
 
-def test_all_it_cannot_carry_out_is_told_at_once(plain: Pair) -> None:
-    search = SearchConfig(coverage_penalty=0.2, patience=0.0)
-    with pytest.raises(ConfigError) as refused:
-        plain[1].searcher.engine.search([[30]], [5], search)
-    assert [problem.split(":")[0] for problem in refused.value.problems] == [
-        "search.coverage_penalty",
-        "search.patience",
-    ]
-
-
 def test_a_source_beyond_its_positions_is_an_error(tmp_path: Path) -> None:
     pair = both(tmp_path, positions="learned", max_positions=260)
     engine = pair[1].searcher.engine
@@ -245,10 +226,3 @@ def test_a_source_beyond_its_positions_is_an_error(tmp_path: Path) -> None:
         engine.search([[30] * 260], [9], SearchConfig())
     long = " ".join(["mali"] * 400)
     check_equal(pair, [long], beam=1, **at_most(21), split="never")
-
-
-def test_a_long_source_is_read_to_its_end(quiet: Pair) -> None:
-    lines = [" ".join(words(250, seed)) for seed in range(6, 12)]  # one of them ends before its limit
-    found = check_equal(quiet, lines, beam=1, **at_most(61), split="never")
-    assert any(of_line[0].finished for of_line in found)  # and its score is that of the search
-    assert min(len(of_line[0].parts[0].src_ids) for of_line in found) > 400

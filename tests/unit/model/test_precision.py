@@ -9,7 +9,7 @@ import torch
 from nmt.errors import ConfigError
 from nmt.model import precision
 from nmt.model.device import pick_device
-from nmt.model.precision import autocast, pick_precision, pick_threads
+from nmt.model.precision import pick_precision, pick_threads
 
 CPU = torch.device("cpu")
 
@@ -23,37 +23,11 @@ def test_cpu_precision_follows_probe(monkeypatch, bf16, float32, chosen):
     assert pick_precision("auto", CPU) == chosen
 
 
-def test_precision_probe_runs():
-    assert pick_precision("auto", CPU) in ("bf16", "float32")
-
-
-@pytest.mark.parametrize("name", ["float32", "bf16", "fp16"])
-def test_explicit_precision_is_kept(name):
-    assert pick_precision(name, CPU) == name
-    with autocast(name, CPU):
-        dtype = (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
-    assert dtype == {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[name]
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_missing_gpu_is_rejected():
     assert pick_device("auto") == CPU
     with pytest.raises(ConfigError, match=r"training.device: cuda requested, but PyTorch finds no GPU"):
         pick_device("cuda")
-
-
-@pytest.mark.parametrize("name", ["auto", "cuda"])
-def test_cudnn_attention_is_disabled(monkeypatch, name):
-    allowed = torch.backends.cuda.cudnn_sdp_enabled()
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    try:
-        torch.backends.cuda.enable_cudnn_sdp(True)
-        assert pick_device("cpu") == CPU and torch.backends.cuda.cudnn_sdp_enabled()
-        assert pick_device(name) == torch.device("cuda")
-        assert not torch.backends.cuda.cudnn_sdp_enabled()
-        assert torch.backends.cuda.flash_sdp_enabled() and torch.backends.cuda.mem_efficient_sdp_enabled()
-    finally:
-        torch.backends.cuda.enable_cudnn_sdp(allowed)
 
 
 @pytest.mark.parametrize(("supported", "chosen"), [(True, "bf16"), (False, "fp16")])
@@ -99,7 +73,3 @@ def test_pick_threads_takes_fastest(fastest: int) -> None:
     before = torch.get_num_threads()
     found = pick_threads(lambda: time.sleep(0.001 if torch.get_num_threads() == fastest else 0.01), 2)
     assert (found, torch.get_num_threads()) == (fastest, before)
-
-
-def test_bf16_uses_default_library():
-    assert precision.pick_float32_library("bf16", CPU) == "mkl"

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from nmt.model import inference
-from nmt.model.inference import packs, padded_size, product
+from nmt.model.inference import packs, product
 from nmt.model.transformer import ACTIVATIONS, Activation
 
 PRECISIONS = ["float32", "bf16", "fp16"]
@@ -65,14 +65,6 @@ def test_products_are_independent_of_padding_rows(monkeypatch: pytest.MonkeyPatc
     prepared = product(torch.eye(64) * 2, None, "bf16")
     x = torch.ones(259, 64)
     assert torch.equal(prepared(x).float(), 2 * x)
-
-
-def test_products_use_few_sizes() -> None:
-    sizes = {n: padded_size(n) for n in range(1, 5000)}
-    assert all(n <= size < max(n + 16, 1.25 * n) for n, size in sizes.items())
-    assert len(set(sizes.values())) <= 38
-    assert sizes[5] == 5 and sizes[9] == 16, "few hypotheses are not padded"
-    assert sizes[320] == 320 and sizes[321] == 384
 
 
 def test_products_are_not_packed_without_operators(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from nmt.config import SearchConfig
 from nmt.search.beam import beam_search
-from nmt.search.constrained import Constraints, Phrases, beam_for, term_ids, total_length, with_phrases, word_parts
+from nmt.search.constrained import Constraints, Phrases, beam_for, term_ids, total_length, word_parts
 from nmt.search.rules import Rules
 from nmt.search.step import Hypothesis, length_penalty
 from nmt.text.tokenizer import CONTROL, EOS, N_SPECIAL, PAD, Tokenizer, train_tokenizer
@@ -158,44 +158,6 @@ def test_a_phrase_is_not_undone_unless_there_is_room_to_say_it_again(spare: int,
     assert {int(i) for i in logits[0, 0].isfinite().nonzero()} == allowed
 
 
-def test_what_the_model_says_by_itself_counts() -> None:
-    table = random_table(5, vocab=9, sharpness=4.0)
-
-    def long(sentence: int, prefix: Prefix) -> Tensor:
-        logits = table(sentence, prefix)
-        logits[EOS] = 20.0 if len(prefix) > 5 else -20.0
-        return logits
-
-    config = SearchConfig(beam=3)
-    [[plain]] = run(long, [[]], config, [12])
-    assert len(plain.ids) == 6
-    phrases = [tuple(plain.ids[:2]), tuple(plain.ids[1:4])]
-    [[found]] = run(long, [phrases], config, [12 + total_length(phrases)])
-    assert found == plain
-
-
-def test_a_prefix_may_hold_phrases_or_begin_one() -> None:
-    table = random_table(6, vocab=9)
-    prefix = torch.tensor([[6, 7, 8], [6, 7, 8], [4, 0, 0]])
-    phrases: list[Phrases] = [[(6, 7)], [(8, 5), (8, 5)], [(8,)]]
-    found = run(table, phrases, SearchConfig(beam=4), [4 + total_length(each) for each in phrases], prefix=prefix)
-    for [hypothesis], wanted, start in zip(found, phrases, ((6, 7, 8), (6, 7, 8), (4,)), strict=True):
-        assert holds(hypothesis.ids, wanted)
-        assert tuple(hypothesis.ids[: len(start)]) == start
-
-
-@pytest.mark.parametrize("beam", [1, 2, 5])
-def test_sentences_without_phrases_are_as_if_there_were_none(beam: int) -> None:
-    table, limits = random_table(11, vocab=10), [7, 9, 4, 8, 9]
-    config = SearchConfig(beam=beam)
-    rules = Rules(BANNED, torch.tensor(limits))
-    plain = beam_search(TableModel(table, range(5)), rules, config, beam)
-    phrases: list[Phrases] = [[], [(7, 8), (5,)], [], [(4, 4, 4)], []]
-    found = run(table, phrases, config, limits, n_best=beam)
-    assert [found[i] for i in (0, 2, 4)] == [plain[i] for i in (0, 2, 4)]
-    assert found[1] != plain[1]
-
-
 @pytest.mark.parametrize("beam", [1, 4])
 def test_results_do_not_depend_on_the_batch(beam: int) -> None:
     rng, table, config = random.Random(3), random_table(12, vocab=10), SearchConfig(beam=beam)
@@ -261,12 +223,6 @@ def test_an_order_yields_to_prefixes_and_to_other_phrases() -> None:
     assert max(places(second.ids, (5, 6))) > places(second.ids, (4,))[0]
 
 
-def test_no_continuation_is_taken_twice() -> None:
-    phrases: list[Phrases] = [[(A,), (B, A), (B, B)]]
-    hypotheses = run(random_table(2), phrases, SearchConfig(beam=30), [8], n_best=30)[0]
-    assert len({tuple(hypothesis.ids) for hypothesis in hypotheses}) == len(hypotheses) == 30
-
-
 @pytest.mark.parametrize("n_phrases", [1, 2, 3, 4])
 def test_phrases_go_where_they_fit(n_phrases: int) -> None:
     usual, rare, n_pieces = list(range(10, 30)), list(range(40, 60)), 20
@@ -294,26 +250,6 @@ def test_phrases_go_where_they_fit(n_phrases: int) -> None:
     assert found.ids == expected
 
 
-def test_padding_does_not_make_up_for_an_unlikely_phrase() -> None:
-    def table(_: int, prefix: Prefix) -> Tensor:
-        """A sentence of five pieces; after it, padding is unlikely, but likelier than the mean with the phrase."""
-        logits = torch.full((20,), -40.0)
-        logits[9] = math.log(1e-6)  # the phrase
-        if len(prefix) < 5:
-            logits[A] = 0.0
-        else:
-            logits[EOS], logits[B] = 0.0, -1.0
-        return logits
-
-    config, limits = SearchConfig(beam=4), [40]
-    padded, plain = (
-        run(table, [[(9,)]], each, limits)[0][0]
-        for each in (with_phrases(config, 8).model_copy(update={"length_penalty": 1.0}), with_phrases(config, 8))
-    )
-    assert B in padded.ids
-    assert B not in plain.ids
-
-
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     return train_tokenizer([text for pair in sentence_pairs(300) for text in pair], 420)
@@ -326,16 +262,6 @@ TERMS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("term", TERMS)
-def test_the_ids_of_a_term_give_its_text_wherever_they_stand(tokenizer: Tokenizer, term: str) -> None:
-    ids = term_ids(tokenizer, term)
-    assert ids
-    assert min(ids) >= N_SPECIAL
-    assert tokenizer.decode(ids) == term
-    for before, after in itertools.product(("", "a", "the dog"), repeat=2):
-        assert term in tokenizer.decode([*tokenizer.encode(before), *ids, *tokenizer.encode(after)])
-
-
 @pytest.mark.parametrize(
     ("term", "text"),
     [
@@ -346,12 +272,6 @@ def test_the_ids_of_a_term_give_its_text_wherever_they_stand(tokenizer: Tokenize
 )  # fmt: skip
 def test_a_space_stands_before_a_term_unless_it_is_punctuation(tokenizer: Tokenizer, term: str, text: str) -> None:
     assert tokenizer.decode([*tokenizer.encode("the"), *term_ids(tokenizer, term)]) == text
-
-
-def test_white_space_and_control_characters_of_a_term(tokenizer: Tokenizer) -> None:
-    assert term_ids(tokenizer, " dog\r\n") == term_ids(tokenizer, "dog")
-    assert tokenizer.decode(term_ids(tokenizer, "a\x07b")) == CONTROL.sub(" ", "a\x07b")
-    assert term_ids(tokenizer, "") == term_ids(tokenizer, " \x00 ") == []
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))

@@ -137,13 +137,6 @@ def test_given_lines_are_scored_as_forward_does(model: DecoderModel, max_tokens:
         torch.testing.assert_close(torch.tensor(values), expected, atol=1e-5, rtol=0)
 
 
-def test_a_language_model_does_not_read_the_source(sees_source: bool) -> None:
-    model = decoder_model(sees_source)
-    pairs = [(source, TARGETS[0].tolist()) for source in SOURCES[:2]]
-    one, other = log_probs([model], pairs)
-    assert (one == pytest.approx(other, abs=1e-5)) is not sees_source
-
-
 def test_a_decoder_that_sees_the_source_and_an_encoder_are_an_ensemble() -> None:
     decoder, transformer = decoder_model(sees_source=True), tiny_model().eval()
     pairs = [(source, target.tolist()) for source, target in zip(SOURCES, TARGETS, strict=True)]

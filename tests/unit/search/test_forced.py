@@ -9,14 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import VOCAB, model_config, sentences, tiny_model
+from models import model_config, sentences, tiny_model
 from nmt.data.batching import Pairs, even_batches
 from nmt.data.corpus import Corpus, lines_of
 from nmt.errors import CheckpointError
 from nmt.layout import DataDir
 from nmt.model.masks import Padded
 from nmt.model.transformer import Transformer
-from nmt.search import forced as module
 from nmt.search.forced import ForcedDecoder, Pair
 from nmt.text.tokenizer import BOS, EOS
 from nmt.training.loss import cross_entropy
@@ -52,27 +51,6 @@ def test_every_piece_has_its_probability_in_any_batch(max_tokens: int, changes: 
         torch.testing.assert_close(torch.tensor(values), by_hand(model, pair), atol=1e-5, rtol=0)
         assert others == pytest.approx(values, abs=1e-5)
     assert decoder(model).log_probs([]) == decoder(model).attention([]) == []
-
-
-def test_logits_never_exist_all_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = tiny_model().eval()
-    whole = decoder(model).log_probs(PAIRS)
-    rows = []
-    linear = torch.nn.functional.linear
-
-    def spy(x: Tensor, weight: Tensor) -> Tensor:
-        rows.append(len(x))
-        return linear(x, weight)
-
-    monkeypatch.setitem(module.LOGITS, "cpu", 3 * VOCAB)
-    monkeypatch.setattr(
-        module.F, "linear", lambda x, w, *b: spy(x, w) if w is model.output_weight else linear(x, w, *b)
-    )
-    in_blocks = decoder(model).log_probs(PAIRS)
-    n_tokens = sum(len(tgt) + 1 for _, tgt in PAIRS)
-    assert (max(rows), sum(rows)) == (3, n_tokens)
-    for values, others in zip(whole, in_blocks, strict=True):
-        assert others == pytest.approx(values, abs=1e-5)
 
 
 def test_an_ensemble_has_the_mean_probability() -> None:

@@ -15,7 +15,7 @@ from nmt.search.greedy import greedy_search
 from nmt.search.rules import Rules
 from nmt.search.step import length_penalty
 from nmt.text.tokenizer import EOS, PAD
-from tables import BANNED, Prefix, Table, TableModel, forced_log_prob, random_table, waiting
+from tables import BANNED, Prefix, Table, TableModel, forced_log_prob, random_table
 
 VOCAB = 9
 FIRST = 4  # of the ordinary ids
@@ -95,47 +95,6 @@ def test_sentences_that_are_kept_keep_their_rules(batch: tuple[Rules, Tensor, Te
     assert kept.longest >= max(rules.limits[rows].tolist(), default=0)
 
 
-LONG = list(range(FIRST, FIRST + 5))
-CASES = {
-    "a limit goes before the least length": (Rules(BANNED, torch.tensor([3]), min_length=5), LONG[:2], {EOS}),
-    "the least length goes before the end": (
-        Rules(BANNED, torch.tensor([8]), min_length=3),
-        LONG[:2],
-        set(range(FIRST, VOCAB)),
-    ),
-    "a limit goes before the prefix": (
-        Rules(BANNED, torch.tensor([2]), prefix=torch.tensor([[5, 6, 7]])),
-        [5],
-        {EOS},
-    ),
-    "a prefix may repeat itself": (
-        Rules(BANNED, torch.tensor([9]), no_repeat_ngram=1, prefix=torch.tensor([[5, 5, 5]])),
-        [5, 5],
-        {5},
-    ),
-    "a prefix may hold what is banned": (Rules(BANNED, torch.tensor([9]), prefix=torch.tensor([[5, 1]])), [5], {1}),
-    "what follows a prefix may not repeat it": (
-        Rules(BANNED, torch.tensor([9]), no_repeat_ngram=2, prefix=torch.tensor([[5, 6, 5]])),
-        [5, 6, 5],
-        {EOS, 4, 5, 7, 8},
-    ),
-    "one id of a repeated pair is no repetition": (
-        Rules(BANNED, torch.tensor([9]), no_repeat_ngram=3),
-        [5, 6, 7, 5, 6],
-        {EOS, 4, 5, 6, 8},
-    ),
-}
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_which_rule_goes_before_which(case: str) -> None:
-    rules, ids, expected = CASES[case]
-    logits = torch.zeros(1, 1, VOCAB)
-    rules.apply(logits, torch.tensor([[ids]]))
-    assert {i for i, logit in enumerate(logits[0, 0].tolist()) if logit > -math.inf} == expected
-    check(rules, torch.zeros(1, 1, VOCAB), torch.tensor([[ids]]))
-
-
 # --- Greedy search over tables of probabilities: at each step the likeliest piece that the ru ---
 
 
@@ -175,17 +134,6 @@ def test_each_piece_is_the_likeliest_that_is_allowed(seed: int, kind: str) -> No
         assert hypothesis.finished is (len(hypothesis.ids) + 1 < LIMITS[sentence])
 
 
-def test_of_equals_the_lower_id_is_taken() -> None:
-    def flat(_: int, prefix: Prefix) -> Tensor:
-        logits = torch.zeros(300)
-        logits[EOS] = -1.0
-        logits[4 : 4 + len(prefix)] = -1.0
-        return logits
-
-    [hypothesis] = greedy_search(TableModel(flat, [0]), Rules(BANNED, torch.tensor([6])), SearchConfig())
-    assert hypothesis.ids == [4, 5, 6, 7, 8]
-
-
 def ends_after(sentence: int, prefix: Prefix) -> Tensor:
     """As many pieces as the sentence's number."""
     logits = torch.arange(20.0)
@@ -198,16 +146,3 @@ def test_sentences_leave_eight_by_eight_and_the_last_one_by_one() -> None:
     found = greedy_search(model, Rules(BANNED, torch.tensor([30] * 24)), SearchConfig())
     assert model.rows_seen == [24] * 8 + [16] * 8 + [8, 7, 6, 5, 4, 3, 2, 1]
     assert [len(hypothesis.ids) for hypothesis in found] == list(range(24))
-
-
-@pytest.mark.parametrize("every", [2, 5, 100])
-def test_it_does_not_matter_when_sentences_leave(every: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    table, rules = random_table(8, vocab=9), RULES["all"]
-    at_once = greedy_search(TableModel(table, range(6)), rules, SearchConfig())
-    monkeypatch.setattr(Rules, "leaving", waiting(every))
-    assert greedy_search(TableModel(table, range(6)), rules, SearchConfig()) == at_once
-
-
-def test_a_batch_without_sentences() -> None:
-    no_limits = torch.tensor([], dtype=torch.int64)
-    assert greedy_search(TableModel(random_table(1), []), Rules(BANNED, no_limits), SearchConfig()) == []

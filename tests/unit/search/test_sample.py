@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import assume, given
@@ -27,7 +26,7 @@ from nmt.search.rules import Rules
 from nmt.search.sample import draw, sample_search, uniform
 from nmt.search.step import Hypothesis, TransformerStep, length_penalty
 from nmt.text.tokenizer import BOS, EOS, PAD
-from tables import BANNED, Prefix, Table, TableModel, forced_log_prob, random_table, waiting
+from tables import BANNED, Prefix, Table, TableModel, forced_log_prob, random_table
 
 N_DRAWS = 20_000
 KINDS: dict[str, dict[str, Any]] = {
@@ -110,35 +109,6 @@ def test_outputs_are_drawn_as_often_as_they_are_probable(kind: str) -> None:
     check_fit(Counter(tuple(each.ids) for draws in drawn for each in draws), outputs(table, config, limit))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_pieces_of_a_large_vocabulary_are_drawn_as_often_as_they_are_probable(kind: str) -> None:
-    config = SearchConfig(**{**KINDS[kind], **({"top_k": 100} if "top_k" in KINDS[kind] else {})})
-    logits = torch.randn(333, generator=torch.Generator().manual_seed(3))
-    logits[::7] = -math.inf
-    numbers = torch.from_numpy(uniform(4, [9], N_DRAWS, 1))[0, 0]
-    drawn = draw(logits.expand(N_DRAWS, -1), numbers, config)
-    check_fit(Counter(drawn.tolist()), chances(logits.tolist(), config))
-
-
-def test_draws_are_independent_of_each_other() -> None:
-    def pairs(numbers: Tensor) -> Counter[tuple[int, int]]:
-        first, second = (numbers * 7).ceil().long().unbind(-1)
-        return Counter(zip(first.tolist(), second.tolist(), strict=True))
-
-    numbers = torch.from_numpy(uniform(1, range(200), 100, 2))  # (2, 200, 100)
-    expected = dict.fromkeys(itertools.product(range(1, 8), repeat=2), 1 / 49)
-    check_fit(pairs(numbers.permute(1, 2, 0).reshape(-1, 2)), expected)  # positions
-    check_fit(pairs(numbers[0].reshape(-1, 2)), expected)  # neighbouring draws
-    check_fit(pairs(numbers[0].T.reshape(-1, 2)), expected)  # neighbouring sentences
-    seeds = torch.from_numpy(np.stack([uniform(seed, range(100), 200, 1) for seed in (1, 2)]))
-    check_fit(pairs(seeds.reshape(2, -1).T), expected)
-
-
-def test_no_random_number_is_used_twice() -> None:
-    numbers = np.concatenate([uniform(seed, range(5), 6, 30).flatten() for seed in range(4)])
-    assert len(np.unique(numbers)) == len(numbers) == 4 * 5 * 6 * 30
-
-
 def test_random_numbers_stay_what_they_are() -> None:
     assert uniform(1, [0], 1, 1).item() == 0.3035680343067587, "earlier samples cannot be drawn again"
 
@@ -155,26 +125,6 @@ def test_a_draw_depends_on_seed_key_and_number_alone() -> None:
     model = TableModel(table, range(6))
     other_keys = sample_search(model, Rules(BANNED, torch.tensor(limits)), config, [6, 7, 8, 9, 10, 11], 9)
     assert all(a != b for a, b, limit in zip(other_keys, together, limits, strict=True) if limit > 2)
-
-
-def test_it_does_not_matter_when_sentences_leave(monkeypatch: pytest.MonkeyPatch) -> None:
-    table, limits = cached(random_table(8, vocab=7)), [9, 3, 1, 6, 9, 2]
-    config = SearchConfig(no_repeat_ngram=1)
-    at_once = run(table, range(6), limits, config, 5)
-    for every in (2, 3, 100):
-        monkeypatch.setattr(Rules, "leaving", waiting(every))
-        assert run(table, range(6), limits, config, 5) == at_once
-
-
-def test_sentences_leave_when_all_their_draws_have_ended() -> None:
-    def endless_from_two(sentence: int, prefix: Prefix) -> Tensor:
-        logits = torch.zeros(6)
-        logits[EOS] = 30.0 if len(prefix) >= sentence else -30.0
-        return logits
-
-    model = TableModel(endless_from_two, range(4))
-    sample_search(model, Rules(BANNED, torch.tensor([9] * 4)), SearchConfig(), range(4), 5)
-    assert model.rows_seen == [4, 3, 2, 1]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -231,10 +181,6 @@ def test_scores_that_are_no_numbers_are_an_error(settings: dict[str, Any], value
         run(broken, range(3), [4] * 3, SearchConfig(**settings), 2)
 
 
-def test_a_batch_without_sentences() -> None:
-    assert run(random_table(1), [], [], SearchConfig(), 3) == []
-
-
 LOGITS = st.lists(st.floats(-12, 12, width=32) | st.just(-math.inf), min_size=1, max_size=200)
 
 
@@ -270,15 +216,6 @@ def test_the_likeliest_pieces_are_found_however_many_it_takes(monkeypatch: pytes
     assert torch.equal(draw(logits, numbers, SearchConfig(top_p=0.95)), drawn)
     for row in range(3):
         assert set(drawn[row::3].tolist()) <= set(chances(logits[row].tolist(), SearchConfig(top_p=0.95)))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_how_many_rows_are_drawn_together_does_not_matter(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    logits = torch.randn(100, 150, generator=torch.Generator().manual_seed(5))
-    numbers = torch.from_numpy(uniform(1, [1], 100, 1))[0, 0]
-    drawn = draw(logits, numbers, SearchConfig(**KINDS[kind]))
-    monkeypatch.setitem(sample.AT_ONCE, "cpu", 1000)
-    assert torch.equal(draw(logits, numbers, SearchConfig(**KINDS[kind])), drawn)
 
 
 @torch.inference_mode()

@@ -70,13 +70,6 @@ def test_wide_beam_equals_enumeration(seed: int, kind: str, a: float, coverage: 
         same(found[sentence], every_output(table, sentence, (A, B), limit, config)[:3])
 
 
-@pytest.mark.parametrize("kind", ["power", "gnmt"])
-def test_beam_wider_than_candidates(kind: str) -> None:
-    table = random_table(1)
-    config = SearchConfig(beam=1000, length_penalty_kind=kind)
-    same(run(table, [0], [4], config, n_best=1000)[0], every_output(table, 0, (A, B), 4, config))
-
-
 def from_probabilities(tables: dict[Prefix, dict[int, float]]) -> Table:
     """The table with these probabilities; after every other prefix `</s>` is certain."""
 
@@ -263,34 +256,7 @@ def test_diversity_0_equals_plain_beam(seed: int) -> None:
     assert diverse(seed, groups=1, diversity=9.0, beam=2, n_best=2) == plain
 
 
-def test_groups_differ_more_with_diversity() -> None:
-    distinct = []
-    for diversity in (0.0, 0.5, 3.0):
-        found = [hypotheses for seed in range(6) for hypotheses in diverse(seed, 3, diversity)]
-        for hypotheses in found:
-            assert len({tuple(hypothesis.ids) for hypothesis in hypotheses}) == len(hypotheses)
-            assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
-        distinct.append(sum(map(len, found)))
-    assert distinct[0] < distinct[1] < distinct[2]
-
-
-def test_diverse_hypotheses_have_own_log_prob() -> None:
-    for sentence, hypotheses in enumerate(diverse(2, groups=3, diversity=2.0)):
-        for hypothesis in hypotheses:
-            log_prob = forced_log_prob(random_table(2, vocab=12), sentence, tuple(hypothesis.ids))
-            assert hypothesis.log_prob == pytest.approx(log_prob, abs=1e-5)
-
-
 # --- ensembles ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("beam", [1, 4])
-def test_ensemble_of_equal_models_equals_model(beam: int) -> None:
-    table, config = random_table(5, vocab=10), SearchConfig(beam=beam)
-    alone = run(table, range(4), [6] * 4, config, n_best=beam)
-    ensemble = Ensemble([TableModel(table, range(4)) for _ in range(3)])
-    for found, expected in zip(search(ensemble, rules([6] * 4), config, range(4), beam), alone, strict=True):
-        same(found, expected)
 
 
 def test_ensemble_averages_probabilities() -> None:
@@ -347,10 +313,6 @@ def test_largest_equal_topk(n: int, k: int) -> None:
     torch.testing.assert_close(values, x.topk(k).values, rtol=0, atol=0)
     torch.testing.assert_close(x.gather(-1, ids), values, rtol=0, atol=0)
     assert all(len(set(row)) == k for row in ids.flatten(0, 1).tolist())
-
-
-def test_first_of_equals_is_largest() -> None:
-    assert largest(torch.zeros(2, 3, 5000), 1)[1].tolist() == [[[0]] * 3] * 2
 
 
 # --- Shallow fusion on tables: what is added can be worked out by hand ---

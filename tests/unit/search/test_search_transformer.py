@@ -104,21 +104,6 @@ def test_half_precision_is_close(model: Transformer, precision: str, monkeypatch
         assert not torch.equal(found, wanted)
 
 
-@torch.inference_mode()
-def test_hypotheses_keep_their_own_past(model: Transformer) -> None:
-    step = started(model, SOURCES[:2])
-    whole(step.step(torch.tensor([[BOS], [BOS]])))
-    step.select(torch.tensor([0, 1]), torch.tensor([[0, 0, 0], [0, 0, 0]]))
-    whole(step.step(torch.tensor([[30, 31, 32], [33, 34, 35]])))
-    step.select(torch.tensor([0, 1]), torch.tensor([[2, 0, 2], [1, 1, 0]]))
-    logits, log_z = whole(step.step(torch.tensor([[40, 41, 42], [43, 44, 45]])))
-    for sentence, pasts in enumerate([[(32, 40), (30, 41), (32, 42)], [(34, 43), (34, 44), (33, 45)]]):
-        for beam, past in enumerate(pasts):
-            expected = forced(model, SOURCES[sentence], torch.tensor([BOS, *past]))[-1]
-            found = logits[sentence, beam] - log_z[sentence, beam]
-            torch.testing.assert_close(found, expected, atol=2e-5, rtol=0)
-
-
 @pytest.mark.parametrize("beam", [1, 4])
 def test_the_score_is_what_teacher_forcing_gives(model: Transformer, beam: int) -> None:
     config = SearchConfig(beam=beam, length_penalty=0.9)
@@ -131,17 +116,6 @@ def test_the_score_is_what_teacher_forcing_gives(model: Transformer, beam: int) 
             length = len(hypothesis.ids) + 1
             assert hypothesis.score == pytest.approx(total / length_penalty(length, config), abs=1e-4)
             assert not {PAD, UNK, BOS, EOS, *range(4, N_SPECIAL)} & set(hypothesis.ids)
-
-
-@pytest.mark.parametrize("groups", [2, 4])
-def test_groups_of_a_beam(model: Transformer, groups: int) -> None:
-    """Several hypotheses from the first step on."""
-    plain = find(model, SOURCES, SearchConfig(beam=4 // groups, patience=1.0), n_best=4 // groups)
-    alike = find(model, SOURCES, SearchConfig(beam=4, diversity_groups=groups, diversity=0.0, patience=1.0), n_best=4)
-    for expected, found in zip(plain, alike, strict=True):
-        assert [hypothesis.ids for hypothesis in found] == [hypothesis.ids for hypothesis in expected]
-    diverse = find(model, SOURCES, SearchConfig(beam=4, diversity_groups=groups, diversity=2.0, patience=1.0), n_best=4)
-    assert sum(map(len, diverse)) > sum(map(len, alike))
 
 
 class Endless(TransformerStep):

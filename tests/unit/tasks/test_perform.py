@@ -15,9 +15,8 @@ import pytest
 import tasks
 from nmt.errors import ConfigError, DataError
 from nmt.tasks import perform as module
-from nmt.tasks.engines import open_engine
 from nmt.tasks.perform import Task, perform, run_all
-from nmt.tasks.processes import InProcess, usable_cores
+from nmt.tasks.processes import InProcess
 from tasks import left, numbered
 
 
@@ -151,12 +150,6 @@ def test_a_disk_that_is_full_as_the_record_is_written(work: Path, task: Task, mo
     assert perform(work, task)[1] is None
 
 
-def test_a_folder_that_cannot_be_made(work: Path, task: Task) -> None:
-    work.touch()
-    with pytest.raises(DataError, match=r"work: Not a directory|work/part.*: Not a directory"):
-        perform(work, task)
-
-
 def test_files_are_synced_before_they_get_their_name(work: Path, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     events = []
     rename = Path.rename
@@ -165,9 +158,3 @@ def test_files_are_synced_before_they_get_their_name(work: Path, task: Task, mon
     perform(work, task)
     assert set(events[:-3]) == {"text", "inner", "record.json"}
     assert events[-3].startswith("00000.part-") and events[-2:] == ["> 00000", "part"]
-
-
-def test_one_worker_is_this_process() -> None:
-    with open_engine("local", 1) as engine:
-        assert isinstance(engine, InProcess)
-    assert 1 <= usable_cores() <= (os.cpu_count() or 1)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from command import Command
 from nmt.config import SearchConfig
-from nmt.errors import ConfigError, DataError
+from nmt.errors import DataError
 from nmt.text.constraints import Applied, Glossary, constraint_spans
-from nmt.text.inline import encode_marked, mark_terms, marked, shown, without_translations
+from nmt.text.inline import encode_marked, mark_terms, marked, without_translations
 from nmt.text.tokenizer import CONTROL, Tokenizer
 from nmt.text.words import is_boundary
 from nmt.translate.align import src_word_shares
@@ -171,18 +171,6 @@ def test_terms_do_not_match_within_numbers(text: str, term: str, number: str) ->
     assert applied(text, {term: "x"}, ON) == [number]
 
 
-@pytest.mark.parametrize(
-    ("text", "term"),
-    [
-        ("Das sind 5 GB", "5 GB"), ("Das sind 3.5 GB", "3.5 GB"), ("Das sind 3.5 GB", "3.5"),
-        ("Windows 8.1", "Windows 8.1"), ("Um 12:30 Uhr", "Um 12:30 Uhr"),
-    ],
-)  # fmt: skip
-def test_a_term_may_hold_a_whole_number(text: str, term: str) -> None:
-    for search in (OFF, ON):
-        assert applied(text, {term: "x"}, search) == ["x"]
-
-
 @given(st.text("ab \u0301-1你", max_size=12), st.dictionaries(st.text("ab 1你", min_size=1, max_size=3), st.just("x")))
 def test_terms_are_found_where_they_are_and_nowhere_else(text: str, terms: dict[str, str]) -> None:
     terms = {term.strip(): "x" for term in terms if term.strip()}
@@ -205,15 +193,6 @@ def test_translations_hold_the_terms(translator: Translator) -> None:
     free = texts(translator, others, BEAM)
     unasked = [i for i, line in enumerate(others) if not applied(line, terms)]
     assert unasked and [found[2 + i] for i in unasked] == [free[i] for i in unasked]
-
-
-def test_a_term_of_the_line_too_stands_once(translator: Translator) -> None:
-    line = Line(PLAIN[0], terms=("kolo", "rita", "rita"), glossary=Glossary({PLAIN[0]: "kolo"}))
-    tokenizer = translator.tokenizers["en"]
-    phrases, n_ordered = phrases_of(line, line.text, BEAM, tokenizer)
-    assert n_ordered == 0
-    decoded = [tokenizer.decode(ids) for ids in phrases]
-    assert decoded == ["kolo", "rita", "rita"]
 
 
 @pytest.mark.parametrize(
@@ -250,14 +229,6 @@ def test_terms_across_a_split_are_reported(
     assert "glossary: 1 term not translated as given, in line 2\n" in told
 
 
-def test_searches_without_support_for_terms_reject_them(translator: Translator) -> None:
-    for setting in ({"sample": True}, {"diversity_groups": 3}, {"no_repeat_ngram": 2}):
-        with pytest.raises(ConfigError, match="terms need plain beam search"):
-            translator.translate(PLAIN, glossary={"x": "y"}, **{**BEAM.model_dump(), **setting})
-    with pytest.raises(DataError, match=r"nowhere\.tsv: no such file"):
-        translator.translate(PLAIN, glossary="nowhere.tsv")
-
-
 def test_applied_terms_are_counted() -> None:
     glossary = Glossary({"a": "x", "b": "y z"})
     counts = Applied(glossary)
@@ -286,18 +257,6 @@ def test_no_translation_counts_within_another_or_within_a_word(translation: str,
     if n_missing:
         told += [f"glossary: {n_missing} {'term' if n_missing == 1 else 'terms'} not translated as given, in line 1"]
     assert list(counts.lines()) == told
-
-
-@pytest.mark.parametrize(
-    ("wanted", "translation"),
-    [("系统", "使用Windows系统。"), ("서울", "서울에서"), ("北京", "我住在北京市"), ("C++", "C++-Kurs"),
-     ("bank", "(bank),"), ("Ünrú", "'Ünrú'"), (".NET", "in .NET"), ("[x]", "a [x]b")],
-)  # fmt: skip
-def test_what_search_takes_for_placed_is_counted(wanted: str, translation: str) -> None:
-    glossary = Glossary({"a": wanted})
-    counts = Applied(glossary)
-    counts.add(1, constraint_spans("a", OFF, glossary), translation)
-    assert list(counts.lines()) == ["glossary: 1 term in 1 line"]
 
 
 def test_the_command(nmt: Command, tokenizer: Tokenizer, translator: Translator, tmp_path: Path) -> None:
@@ -358,17 +317,6 @@ def test_words_have_the_pieces_that_they_have_in_other_lines(tokenizer: Tokenize
     [(_, translation)] = marked(ids)
     assert [i for i in without_translations(ids) if i not in (4, 6)] == tokenizer.encode(text)
     assert [*ids[translation]] == [5, *tokenizer.encode("dog")]
-
-
-def test_marks_can_be_shown() -> None:
-    assert shown(of("Der Hund.")) == "Der <reserved_0> Hund <reserved_1> dog <reserved_2>."
-    assert shown(of("Hund")) == "<reserved_0>Hund <reserved_1> dog <reserved_2>"
-
-
-def test_truncated_output_is_still_a_translation() -> None:
-    assert marked([4, 30, 31, 5, 32, 33]) == [(slice(0, 3), slice(3, 6))]
-    assert marked([20, 4, 30]) == []
-    assert without_translations([20, 4, 30, 5, 31, 6, 21, 4, 32, 5, 33]) == [20, 4, 30, 6, 21, 4, 32]
 
 
 @settings(max_examples=100, deadline=None)

@@ -176,11 +176,6 @@ def test_a_very_long_line_is_no_trouble(text: str) -> None:
     assert time.process_time() - begin < 5 * len(text) / 250_000  # a tenth of it; what is quadratic takes an hour
 
 
-def test_a_line_of_white_space() -> None:
-    assert split(" \t\u2028 ", by_character, 3) == [("", " \t\u2028 ")]
-    assert split(" \t a b", by_character, 3) == [("", " \t "), ("a b", "")]
-
-
 @pytest.mark.parametrize(
     ("parts", "translations", "joined"),
     [
@@ -206,7 +201,3 @@ def test_a_copy_of_the_parts_is_the_line_but_for_its_white_space(text: str, long
     assert "".join(copied.split()) == "".join(text.split())
     if all(after in ("", " ") for _, after in parts) and text == text.strip() and text.isascii():
         assert copied == text
-
-
-def test_no_part_is_a_no_break_space() -> None:
-    assert split("0\u00a00", by_character, 1) == [("0", "\u00a0"), ("0", "")]

@@ -20,7 +20,6 @@ from nmt.layout import TokenizerDir
 from nmt.text import block_encoder
 from nmt.text import block_encoder as word_cache
 from nmt.text import tokenizer as module
-from nmt.text import words as alphabet
 from nmt.text.block_encoder import BlockEncoder, Encoded, id_dtype
 from nmt.text.labels import Labels
 from nmt.text.tokenizer import BOS, EOS, N_RESERVED, N_SPECIAL, PAD, UNK, Tokenizer, Tokenizers, train_tokenizer
@@ -56,12 +55,6 @@ def test_unusual_lines_survive_encoding_and_decoding(tokenizer: Tokenizer, line:
     assert tokenizer.decode(tokenizer.encode(line)) == line
 
 
-def test_the_sign_sentencepiece_uses_for_a_space_is_spelled_in_bytes(tokenizer: Tokenizer) -> None:
-    ids = tokenizer.encode(f"Hund{SPACE_SIGN}")
-    assert tokenizer.pieces(ids[-3:]) == ["<0xE2>", "<0x96>", "<0x81>"]
-    assert ids[:-3] == tokenizer.encode("Hund")
-
-
 def test_control_characters_are_spaces(tokenizer: Tokenizer) -> None:
     for code in [*range(0x20), *range(0x7F, 0xA0)]:
         character = chr(code)
@@ -80,21 +73,6 @@ def test_decode_skips_special_ids_and_marks_bytes_that_are_no_utf8(tokenizer: To
     assert tokenizer.decode([N_SPECIAL + 0xFF]) == "\ufffd"
 
 
-def test_special_ids(tokenizer: Tokenizer) -> None:
-    assert (PAD, UNK, BOS, EOS, N_RESERVED) == (0, 1, 2, 3, 16)
-    assert tokenizer.pieces([0, 1, 2, 3]) == ["<pad>", "<unk>", "<s>", "</s>"]
-    assert tokenizer.pieces([4, 19]) == ["<reserved_0>", "<reserved_15>"]
-    assert tokenizer.pieces([20, 275]) == ["<0x00>", "<0xFF>"]
-    assert len(tokenizer) == 500
-
-
-def test_many_lines_at_once_are_the_same_as_one_by_one(tokenizer: Tokenizer) -> None:
-    lines = [*LINES[:50], "", " ", f"a{SPACE_SIGN}b", f"{SPACE_SIGN}", "a\x00b"]
-    assert tokenizer.encode_all(lines) == [tokenizer.encode(line) for line in lines]
-    assert tokenizer.encode_all([]) == []
-    assert tokenizer.encode("") == []
-
-
 def test_training_is_a_function_of_its_lines_and_not_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = train_tokenizer(LINES, 400), train_tokenizer(iter(LINES), 400)
     assert first.fingerprint == second.fingerprint
@@ -110,14 +88,6 @@ def test_a_small_text_has_fewer_pieces_than_asked_and_nothing_is_printed(capfd: 
     assert 276 < len(small) < 350
     assert small.decode(small.encode("eine Katze")) == "eine Katze"
     assert capfd.readouterr() == ("", "")
-
-
-def test_a_script_of_many_signs_fits_into_a_small_vocabulary() -> None:
-    lines = ["".join(chr(0x4E00 + (37 * i + j) % 5000) for j in range(40)) for i in range(300)]
-    small = train_tokenizer(["Hund und Hund"] * 5000 + lines, 320)
-    assert len(small) == 320
-    assert small.decode(small.encode(lines[0])) == lines[0]
-    assert small.pieces(small.encode("Hund")) == [f"{SPACE_SIGN}Hund"]
 
 
 @pytest.mark.parametrize("sign", ["\u2585", SPACE_SIGN, "\x00", "\t", "\n", "\ufffd"])
@@ -178,16 +148,6 @@ def test_tokenizers_not_trained_by_nmt_are_rejected(
     assert capfd.readouterr() == ("", "")
 
 
-def test_joint_tokenizers_are_one_object(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    both = Tokenizers({"de": tokenizer, "en": tokenizer}, joint=True)
-    both.save(TokenizerDir(tmp_path))
-    loaded = Tokenizers.load(TokenizerDir(tmp_path), ("en", "de"))
-    assert loaded.joint
-    assert loaded["de"] is loaded["en"]
-    assert loaded.languages == ("de", "en")
-    assert loaded.fingerprint == both.fingerprint
-
-
 def test_separate_tokenizers(tokenizer: Tokenizer, tmp_path: Path) -> None:
     other = train_tokenizer(LINES[:100], 400)
     both = Tokenizers({"en": tokenizer, "de": other}, joint=False)
@@ -210,12 +170,6 @@ def test_separate_tokenizers(tokenizer: Tokenizer, tmp_path: Path) -> None:
 
 @given(st.lists(st.lists(parts, max_size=9).map("".join), max_size=5))
 def test_any_lines(lines: list[str]) -> None:
-    assert count_characters(lines) == Counter("".join(lines))
-
-
-def test_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alphabet, "_CHARACTERS", 3)
-    lines = ["ab", "", "ÄÄ\U0010ffff a", "b\n\x00"]
     assert count_characters(lines) == Counter("".join(lines))
 
 
@@ -299,12 +253,6 @@ def test_these_lines(encoder: BlockEncoder, tokenizer: Tokenizer, lines: list[st
 def test_several_blocks(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_encoder, "_LINES", 7)
     check(BlockEncoder(tokenizer).encode(LINES), LINES, tokenizer)
-
-
-def test_long_words_with_the_same_beginning(tokenizer: Tokenizer) -> None:
-    encoder = BlockEncoder(tokenizer)
-    for n in (24, 25, 60, 24, 25, 60):
-        check(encoder.encode(["x" * n]), ["x" * n], tokenizer)
 
 
 def test_words_that_share_a_slot(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -122,20 +121,6 @@ def test_a_copy_is_the_diagonal_wherever_the_line_was_split(tokenizer: Tokenizer
     assert found == [(i, i) for i in range(len(line.split()))]
 
 
-def test_words_of_parts_are_counted_in_the_whole_line(tokenizer: Tokenizer) -> None:
-    """There may be other white space between the parts of a line than between those of its translation, or none."""
-    decoder, translation = copied(tokenizer, ["aa bb", "cc dd", "", "ee"])
-    for line, text, expected in (
-        ("aa bb cc dd ee", "aa bb cc dd ee", "0-0 1-1 2-2 3-3 4-4"),
-        ("  aa bb \t cc dd    ee", "aa bb cc dd ee", "0-0 1-1 2-2 3-3 4-4"),
-        ("aa bbcc dd ee", "aa bb cc ddee", "0-0 1-1 1-2 2-3"),
-        ("aa bbcc ddee", "aa bb cc dd ee", "0-0 1-1 1-2 2-3 2-4"),
-    ):
-        spaced = replace(translation, text=text)
-        [found] = alignments(decoder, tokenizer, tokenizer, [line], [spaced])
-        assert pharaoh(found) == expected
-
-
 def test_a_word_takes_the_sum_of_its_pieces(tokenizer: Tokenizer) -> None:
     src, tgt = tokenizer.encode("\U0001f600 b"), tokenizer.encode("a \U0001f600")
     assert tokenizer.pieces(src)[-1].endswith("b")
@@ -173,16 +158,6 @@ def test_nothing_is_aligned_in_what_is_blank(tokenizer: Tokenizer) -> None:
     told = Told([torch.full((1, n), 1 / n)])
     assert alignments(told, tokenizer, tokenizer, ["", "Hund"], [BLANK, empty]) == [[], []]
     assert pharaoh([]) == ""
-
-
-def test_the_words_of_a_line_that_was_cut(tokenizer: Tokenizer) -> None:
-    """In the midst of a character, which is then no text of the line."""
-    line = "Hund \U0001f600\U0001f600"
-    src = tokenizer.encode(line)[:-2]
-    translation = Translation(line, 0.0, 0.0, parts=(Part(src, src),))
-    assert alignments(Told([torch.eye(len(src) + 1)]), tokenizer, tokenizer, [line], [translation]) == [
-        [(0, 0), (1, 1)]
-    ]
 
 
 def test_the_translation_of_a_term_inline_belongs_to_the_words_of_the_term(tokenizer: Tokenizer) -> None:

@@ -31,7 +31,6 @@ from nmt.translate.filter import (
     collect_scores,
     dual_cross_entropy,
     dual_score,
-    kept_message,
     odds_score,
 )
 from nmt.translate.score import BLANK, Scored
@@ -40,13 +39,6 @@ from tiny_run import PLAIN, tiny_config, tiny_model, words, write_classifier, wr
 
 REFS = [" ".join(words(n, seed=100 + n)) for n in (4, 1, 9, 2, 13, 6, 5, 3)]
 PAIRS = list(zip(PLAIN, REFS, strict=True))
-
-
-def test_the_score_falls_with_the_mean_and_the_difference() -> None:
-    assert dual_score(0.0, 0.0) == 1
-    assert dual_score(2.0, 2.0) == pytest.approx(0.1353352832)  # exp(-2)
-    assert dual_score(1.0, 3.0) == dual_score(3.0, 1.0) == pytest.approx(0.0183156389)  # exp(-(2 + 4 / 2))
-    assert dual_score(0.5, 0.25) == pytest.approx(0.5352614285)  # exp(-(0.25 + 0.75 / 2))
 
 
 class Fake:
@@ -71,11 +63,6 @@ def fake_scores(
     reverse: dict[str, tuple[float, ...]] | None = None,
 ) -> Iterator[PairScore]:
     return dual_cross_entropy(cast(Translator, Fake(forward or {})), cast(Translator, Fake(reverse or {})), pairs)
-
-
-def test_cross_entropies_are_means_over_pieces_of_both_directions() -> None:
-    [found] = fake_scores([("a", "b")], {"b": (-1.0, -2.0, -6.0)}, {"a": (-0.5, -1.5)})
-    assert found == PairScore(pytest.approx(math.exp(-(abs(3 - 1) + (3 + 1) / 2))))
 
 
 def test_blank_and_cut_pairs_are_told_apart() -> None:
@@ -105,28 +92,10 @@ def test_the_best_share_is_kept_and_of_equal_ones_the_first(values: list[float],
     assert np.flatnonzero(found).tolist() == sorted(wanted)
 
 
-def test_a_share_is_exact() -> None:
-    """29 % of 100 pairs are not 28, though 0.29 * 100 is less than 29."""
-    scores = np.linspace(0.01, 1, 100)
-    assert [int(best(scores, percent / 100).sum()) for percent in range(1, 101)] == list(range(1, 101))
-
-
 def test_a_least_score() -> None:
     scores = np.array([0.5, 0.0, 0.2, 0.1, 0.2])
     assert at_least(scores, 0.2).tolist() == [True, False, True, False, True]
     assert at_least(scores, 0.0).tolist() == [True, False, True, True, True]
-
-
-def test_what_is_kept_is_told() -> None:
-    scores = np.array([0.5, 0.0, 0.25, 0.1, 0.25, 0.25])
-    assert kept_message(scores, best(scores, 0.5)) == (
-        "3 of 6 pairs (50.0%) are kept, those with a score of at least 0.25; "
-        "later pairs with that very score are not: 1"
-    )
-    assert kept_message(scores, at_least(scores, 0.2)) == (
-        "4 of 6 pairs (66.7%) are kept, those with a score of at least 0.25"
-    )
-    assert kept_message(scores, at_least(scores, 0.6)) == "none of 6 pairs is kept: the greatest score is 0.5"
 
 
 # --- the command --------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from nmt.evaluate.metrics import default_tokenizer
-from nmt.translate import mbr
 from nmt.translate.mbr import choose, pairwise
 
 METRICS = ("chrf", "bleu")
@@ -48,15 +47,6 @@ def test_pairs_score_what_sacrebleu_says(metric: str, tgt_lang: str | None, cand
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_long_candidates_score_what_sacrebleu_says(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    candidates = variants(12, seed=1)
-    expected = [pytest.approx(row, abs=1e-6) for row in brute_force(candidates, metric)]
-    assert pairwise(candidates, metric).tolist() == expected
-    monkeypatch.setattr(mbr, "MAX_COUNTS", 700)  # n-grams are counted in parts
-    assert pairwise(candidates, metric).tolist() == expected
-
-
-@pytest.mark.parametrize("metric", METRICS)
 @given(
     candidates=st.lists(TEXTS | st.sampled_from(variants(8, seed=2, length=5)), min_size=1, max_size=9),
     seed=st.none() | st.integers(0, 9),
@@ -71,23 +61,8 @@ def test_the_choice_is_that_of_brute_force(metric: str, candidates: list[str], s
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_a_candidate_counts_as_often_as_it_was_drawn(metric: str) -> None:
-    like, unlike = ["a cat sat there", "a cat sat here"], "dogs run through our garden"
-    assert choose([unlike, *like], metric) in (1, 2)
-    assert choose([unlike, *like, unlike, unlike, unlike], metric) == 0
-    assert choose([unlike, *like], metric, [4.0, 1.0, 1.0]) == 0
-
-
-@pytest.mark.parametrize("metric", METRICS)
 def test_of_equals_the_first_is_chosen(metric: str) -> None:
     assert choose(["ab cd", "ab cd"], metric) == 0
     assert choose(["ab cd ef gh", "ij kl mn op"], metric) == 0
     assert choose(["", "ij kl", "ab cd", "ij kl", "ab cd"], metric) == 1
     assert choose(["ij kl", "ab cd", "ab cd"], metric, [0.3, 0.1, 0.2]) == 0, "0.1 + 0.2 is rounded"
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_blank_candidates(metric: str) -> None:
-    assert choose([""], metric) == 0
-    assert choose(["", " "], metric) == 0
-    assert choose(["", "", "", "ab"], metric) == 3, "nothing is like a blank line, not even another"

@@ -154,15 +154,6 @@ def test_errors_come_before_the_work(run: Path, source: Path, n_windows: list[in
     assert n_windows == [] and [path.name for path in source.parent.iterdir()] == ["in"]
 
 
-def test_a_folder_of_the_same_name_is_not_touched(run: Path, source: Path) -> None:
-    mine = source.with_name("out.work") / "mine"
-    mine.parent.mkdir()
-    mine.touch()
-    with pytest.raises(DataError, match=r"out\.work: blocks the folder for unfinished work"):
-        translate_in_parts(InProcess(), models(run), source, source.with_name("out"), GREEDY)
-    assert mine.exists()
-
-
 def test_a_model_that_has_changed(run: Path, source: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
     before = models(run)
     other = Translator.load(run)
@@ -170,18 +161,3 @@ def test_a_model_that_has_changed(run: Path, source: Path, tokenizer: Tokenizer,
     there = before.model_copy(update={"paths": (str(changed),)})
     with pytest.raises(DataError, match=r"other: its weights have changed since the start; run the command again"):
         translate_in_parts(InProcess(), there, source, source.with_name("out"), GREEDY)
-
-
-def test_a_part_that_is_damaged_as_it_is_joined(run: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def damaged(results: Sequence[Done], target: Path) -> None:
-        (results[1].folder / "text").write_bytes(b"one line\n")
-        join(results, target)
-
-    join = parts.join
-    monkeypatch.setattr(parts, "join", damaged)
-    with pytest.raises(DataError, match=r"translated/000001: damaged while in use"):
-        translate_in_parts(InProcess(), models(run), source, source.with_name("out"), GREEDY)
-    monkeypatch.setattr(parts, "join", join)
-    translate_in_parts(InProcess(), models(run), source, source.with_name("out"), GREEDY)
-    translate_file(Translator.load(run), source, source.with_name("whole"), GREEDY)
-    assert source.with_name("out").read_bytes() == source.with_name("whole").read_bytes()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from folders import Folder
 from nmt.console import Progress, n_lines
 from nmt.prepare.pipeline.work import Sizes
-from nmt.translate.files import translate_file
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line
 from screen import Terminal, rows, terminal
@@ -29,27 +27,6 @@ def test_the_time_left_comes_first_and_the_line_fits(monkeypatch: pytest.MonkeyP
     assert last.partition(" ")[2].startswith("left, 41% translating")
     assert all(len(row) <= 40 for row in rows(screen))
     assert screen.getvalue().endswith("\r")
-
-
-def test_where_the_end_is_unknown_the_time_passed_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = terminal(monkeypatch)
-    with Progress("cleaning", unit="pairs") as progress:
-        progress.add(1200)
-    assert rows(screen)[-1].startswith("00:00 cleaning: 1,200 pairs, ")
-
-
-def test_nothing_is_shown_of_what_is_quickly_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = terminal(monkeypatch, delay=100.0)
-    with Progress("translating", 3) as progress:
-        assert list(progress.track("abc")) == ["a", "b", "c"]
-    assert screen.getvalue() == ""
-
-
-def test_without_a_terminal_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress("translating", 3) as progress:
-        progress.say("soon")
-        assert list(progress.track("abc")) == ["a", "b", "c"]
-    assert capsys.readouterr().err == ""
 
 
 def test_a_terminal_that_is_gone_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,23 +71,3 @@ def test_searching_tells_of_all_lines(translator: Translator) -> None:
     found = list(translator.translate_lines(lines, search, progress=counted))
     assert len(found) == 22 and counted.n == pytest.approx(22)
     assert list(translator.translate_window([Line("")], search, 1, 0, counted)) and counted.n == pytest.approx(22)
-
-
-def test_translating_into_a_file_shows_progress(
-    translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "in").write_text("abc.\n" * 70)
-    screen = terminal(monkeypatch)
-    translate_file(translator, tmp_path / "in", tmp_path / "out")
-    assert any("left, 91% translating: 64 of 70" in row for row in rows(screen))
-
-
-def test_at_a_terminal_translate_says_that_it_waits(
-    translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = io.BytesIO(b"")
-    file.isatty = lambda: True  # type: ignore[method-assign]
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(file))
-    screen = terminal(monkeypatch)
-    translate_file(translator, "-", tmp_path / "out")
-    assert screen.getvalue() == "nmt: waiting for lines to translate; end with Ctrl-D on an empty line\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +11,9 @@ import pytest
 from command import Command
 from nmt.config import SearchConfig
 from nmt.text.tokenizer import Tokenizer
-from nmt.translate.score import PairScorer, Scored, Totals
+from nmt.translate.score import PairScorer, Scored
 from nmt.translate.translator import Translator
-from tiny_run import PLAIN, STRANGE, make, tiny_config, words, write_run
+from tiny_run import PLAIN, STRANGE, words, write_run
 
 SEARCH = SearchConfig(beam=3, length_penalty=0.6, max_length_ratio=1.0)
 REFS = [" ".join(words(n, seed=100 + n)) for n in (4, 1, 9, 2, 13, 6, 5, 3)]
@@ -99,21 +98,6 @@ def test_what_is_too_long_is_scored_as_far_as_it_is_read(translator: Translator,
     assert (cut_tgt.n_words, of_start.n_words) == (len(start.split()), len(start.split()) + 1)
 
 
-def test_learned_positions_are_enough_for_the_longest_line(tokenizer: Tokenizer) -> None:
-    translator = make(tokenizer, tiny_config(positions="learned", max_positions=20))
-    long = " ".join(words(40))
-    assert len(tokenizer.encode(long)) > 20
-    [found] = score(translator, [(long, long)], longest=19)
-    assert found.cut and len(found.pieces) == 19
-
-
-def test_totals_count_cut_pairs() -> None:
-    totals = Totals()
-    totals.add(3, Scored(("a",), (-2.0,), -2.0, 1, cut=True))
-    first, _ = totals.lines()
-    assert first.startswith("1 pair ") and first.endswith(": 3")
-
-
 # --- the command --------------------------------------------------------------------------------
 
 
@@ -146,22 +130,6 @@ def test_the_command_writes_a_line_for_every_pair(nmt: Command, run_dir: Path, t
     assert "nmt: 1 pair with a blank side, not scored: 9\n" in result.err
     assert f"nmt: log-probability {total:,.2f}, perplexity {math.exp(-total / n_pieces):.4g} per piece, " in result.err
     assert f"(9 pairs, {n_pieces} pieces, {sum(len(ref.split()) for ref in REFS) + 1 + 9} words, " in result.err
-
-
-def test_the_command_tells_of_every_piece(nmt: Command, run_dir: Path, tokenizer: Tokenizer) -> None:
-    lines = ["mali bo\u2028re", "\U0001f600 \t x", '"\\'] * 2
-    write("a.src", lines)
-    write("a.ref", [*lines[:5], " "])
-    result = nmt("score", "--run", run_dir, "--src", "a.src", "--ref", "a.ref", "--tokens")
-    assert result.status == 0, result.err
-    found = [json.loads(line) for line in result.out.split("\n")[:-1]]
-    assert len(found) == 6
-    assert found[5] == {"score": None, "log_prob": None, "pieces": [], "log_probs": [], "cut": False}
-    for line, one in zip(lines[:5], found, strict=False):
-        assert one["pieces"] == [*tokenizer.pieces(tokenizer.encode(line)), "</s>"]
-        assert len(one["log_probs"]) == len(one["pieces"])
-        assert sum(one["log_probs"]) == pytest.approx(one["log_prob"], abs=1e-4)
-        assert one["score"] == pytest.approx(one["log_prob"] / len(one["pieces"]), abs=1e-4)
 
 
 def test_files_that_do_not_pair_are_refused(nmt: Command, run_dir: Path) -> None:

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from nmt.config import SearchConfig
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError
 from nmt.model.inference import DecoderState, InferenceModel
-from nmt.model.masks import Padded
 from nmt.model.stacks import DecoderModel
 from nmt.runs.model import Origin
 from nmt.search.rules import SearchStopped
-from nmt.text.profile import Profiles
 from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer
 from nmt.translate.files import Warnings, translate_file
 from nmt.translate.generate import Generator, generate_file
 from nmt.translate.language_model import LanguageModel
-from nmt.translate.parts import Models, _write_parts
 from nmt.translate.searcher import THREAD_NAME
 from nmt.translate.sentences import longest_translation
 from nmt.translate.translator import Translator
 from nmt.translate.types import BLANK
-from sentences import sentence_pairs
 from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, make, texts, tiny_config, words
 
 
@@ -104,22 +98,6 @@ def test_a_window_is_stopped_within_a_batch(
         list(translator.translate_window(PLAIN, BEAM, should_stop=lambda: True))
 
 
-def test_a_line_is_given_out_before_the_next_window_is_read(translator: Translator) -> None:
-    read = []
-
-    def lines() -> Iterator[str]:
-        for line in PLAIN:
-            read.append(line)
-            yield line
-
-    found = translator.translate_lines(lines(), GREEDY, window=1)
-    next(found)
-    assert read == PLAIN[:1]
-    next(found)
-    assert read == PLAIN[:2]
-    assert [best.text for best, *_ in found] == texts(translator, PLAIN[2:])
-
-
 def test_n_best(translator: Translator) -> None:
     for translations, [best] in zip(
         translator.translate_lines(PLAIN, BEAM, n_best=3), translator.translate_lines(PLAIN, BEAM), strict=True
@@ -133,34 +111,11 @@ def test_n_best(translator: Translator) -> None:
         translator.translate_lines(PLAIN, BEAM, n_best=4)
 
 
-def test_the_model_translates_without_dropout_and_trains_on(tokenizer: Tokenizer) -> None:
-    translator = make(tokenizer, tiny_config())
-    expected = texts(translator, PLAIN)
-    translator.searcher.models[0].train()
-    assert texts(translator, PLAIN) == expected
-    assert translator.searcher.models[0].training
-    # the table of positions grows while gradients are off
-    list(translator.translate_lines([" ".join(words(700))], GREEDY.model_copy(update={"max_length_ratio": 0.0})))
-    ids = torch.randint(20, 40, (2, 600))
-    layout = Padded(torch.ones(2, 600, dtype=torch.bool))
-    translator.searcher.models[0](ids, layout, ids, layout).sum().backward()
-    assert all(parameter.grad is not None for parameter in translator.searcher.models[0].parameters())
-
-
 def test_the_translation_of_a_text_that_repeats_itself_may_not_be_longer() -> None:
     search = SearchConfig(max_length_ratio=2.0, max_length_offset=10)
     assert longest_translation([20, 21] * 8, 3, search, None) == 16 + 10 + 3
     assert longest_translation([20, 21] * 7 + [22, 23], 0, search, None) == 2 * 16 + 10
     assert longest_translation([20] * 8, 0, search.model_copy(update={"max_length_ratio": 0.5}), None) == 4 + 10
-
-
-def test_a_line_of_five_thousand_words(translator: Translator) -> None:
-    search = GREEDY.model_copy(update={"max_length_offset": 12})
-    lines = [PLAIN[0], " ".join(words(5000)), PLAIN[1]]
-    found = texts(translator, lines, search)
-    assert found[0] == texts(translator, PLAIN[:1], search)[0]
-    assert found[1]
-    assert found[2] == texts(translator, PLAIN[1:2], search)[0]
 
 
 def test_learned_positions_cut_a_line_and_say_so(tokenizer: Tokenizer, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
@@ -216,29 +171,6 @@ def test_the_source_that_is_read_ends_in_its_end_of_sentence(tokenizer: Tokenize
     assert rows == {(*tokenizer.encode(line), EOS) for line in PLAIN[:3]}
 
 
-@pytest.mark.parametrize("workers", [False, True], ids=["one", "parts"])
-def test_source_in_the_target_language_is_warned_of_and_translated(
-    translator: Translator, tmp_path: Path, capsys: pytest.CaptureFixture[str], workers: bool
-) -> None:
-    profiles = Profiles.of(("de", "en"), sentence_pairs(300))
-    (tmp_path / "tokenizer").mkdir()
-    profiles.save(tmp_path / "tokenizer" / "profiles.json")
-    translator = Translator(translator.searcher, replace(translator.tokenizers, profiles=profiles), translator.config)
-    for side, n_warnings in ((0, 0), (1, 1)):
-        source, target = tmp_path / f"source.{side}", tmp_path / f"target.{side}"
-        source.write_text("".join(f"{pair[side]}\n" for pair in sentence_pairs(30, seed=2)), encoding="utf-8")
-        if workers:
-            (tmp_path / str(side)).mkdir()
-            models = Models(
-                paths=(str(tmp_path),), checkpoint="", weights="", precision="", fingerprints=(), language="de"
-            )
-            assert len(_write_parts(tmp_path / str(side), source, models, {})) == 1
-        else:
-            translate_file(translator, source, target, GREEDY)
-            assert target.read_text(encoding="utf-8").count("\n") == 30
-        assert capsys.readouterr().err.count("looks like English, not German") == n_warnings
-
-
 # --- Text from an untrained language model: what is read of a beginning, and where lines end ---
 
 
@@ -275,11 +207,6 @@ def test_lines_end_at_the_maximum_length(
     longer = Generator(language_model, SAMPLES.model_copy(update={"max_length_offset": 56}), 40)
     list(longer.lines([""]))
     assert 0 < longer.n_unfinished < 40 == generator.n_unfinished
-
-
-def test_a_beginning_must_leave_positions(language_model: LanguageModel) -> None:
-    with pytest.raises(DataError, match=r"line 2: has \d+ pieces, more than the model has positions for .* = 60\)"):
-        list(Generator(language_model, SAMPLES, 1).lines(["bo", " ".join(PLAIN * 5)]))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from nmt.translate.searcher import THREAD_NAME, run_all
-from tiny_run import BEAM, PLAIN, make, texts, tiny_config, tiny_tokenizer
+from tiny_run import BEAM, PLAIN, make, tiny_config, tiny_tokenizer
 
 CPU = torch.device("cpu")
 
@@ -38,12 +38,6 @@ def test_results_come_in_order_from_several_threads() -> None:
     assert len(set(entered)) == 4
     assert threading.get_ident() not in entered
     assert torch.get_num_threads() == 4
-
-
-def test_a_single_job_has_all_threads() -> None:
-    [n_threads] = run_all(lambda _: torch.get_num_threads(), [0], CPU)
-    assert n_threads == 4
-    assert list(run_all(lambda _: None, [], CPU)) == []
 
 
 def test_an_error_is_raised_where_the_results_are_taken() -> None:
@@ -80,11 +74,3 @@ def test_inference_mode_is_left_between_lines(n_threads: int) -> None:
     torch.set_num_threads(n_threads)
     for _ in make(tiny_tokenizer(), tiny_config()).translate_lines(PLAIN, BEAM.model_copy(update={"batch_tokens": 20})):
         assert not torch.is_inference_mode_enabled()
-
-
-def test_translations_do_not_depend_on_the_number_of_threads() -> None:
-    translator = make(tiny_tokenizer(), tiny_config())
-    search = BEAM.model_copy(update={"batch_tokens": 20})
-    several = texts(translator, PLAIN * 2, search)
-    torch.set_num_threads(1)
-    assert several == texts(translator, PLAIN * 2, search)
