@@ -89,7 +89,7 @@ def plot(
       nmt plot runs/multi30k-de-en runs/multi30k-en-de --output curves.pdf
       nmt plot runs/sweep-sample
     """
-    from nmt.plots.curves import plot as draw
+    from nmt.figures.curves import plot as draw
 
     for line in draw(runs, output):
         say(line)

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from nmt.console import say
-from nmt.html.document import asset
+from nmt.figures.page import asset
 from nmt.serve.access import admit, is_admitted
 from nmt.serve.edge import Edge, Gate, Handler, error_answer
 from nmt.serve.libretranslate import LibreTranslate
@@ -109,7 +109,7 @@ def _routes(service: Service) -> list[Route]:
         Route("/metrics", metrics if service.keys is None else gate(metrics)),
         Route("/spec", _fixed(json.dumps(described).encode(), "application/json")),
         Route("/docs", _fixed(docs_page(described).encode(), "text/html")),
-        Route("/docs.css", _fixed(asset("nmt.html", "style.css").encode(), "text/css")),
+        Route("/docs.css", _fixed(asset("nmt.figures", "style.css").encode(), "text/css")),
         *_page(),
     ]
 

@@ -15,8 +15,8 @@ from nmt.console import Progress, amount, say
 from nmt.console import n_lines as count_lines
 from nmt.documents import refuse_document
 from nmt.errors import DataError
+from nmt.figures.attention import check_picture, draw_attention, save_picture
 from nmt.files.write import open_output, refuse_overwriting
-from nmt.plots.attention import attention_picture, check_picture
 from nmt.search.forced import ForcedDecoder, with_cross_attention
 from nmt.text.constraints import Applied, Glossary, constraint_spans
 from nmt.text.formats import lines_problem
@@ -157,7 +157,7 @@ def _draw_attention(path: Path, translator: Translator, decoder: ForcedDecoder, 
     src, tgt = translator.tokenizers[data.src], translator.tokenizers[data.tgt]
     attention = attention_of(decoder, src, tgt, (part.src_ids, part.tgt_ids))
     title = "Attention, mean of the heads"
-    attention_picture(path, attention.src_pieces, attention.tgt_pieces, attention.weights, title)
+    save_picture(draw_attention(attention.src_pieces, attention.tgt_pieces, attention.weights, title), path)
 
 
 @dataclass

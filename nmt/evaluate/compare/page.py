@@ -42,8 +42,8 @@ from nmt.evaluate.compare.view import (
 )
 from nmt.evaluate.line_statistics import Floats
 from nmt.evaluate.significance import Interval
-from nmt.html.charts import histogram, interval_bar, line_chart, scatter
-from nmt.html.document import asset, document, escaped, language_attributes
+from nmt.figures.charts import histogram, interval_bar, line_chart, scatter
+from nmt.figures.page import asset, document, escaped, language_attributes
 from nmt.layout import DataDir, RunDir
 from nmt.runs.info import read_info
 

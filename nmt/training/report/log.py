@@ -21,7 +21,7 @@ from nmt.errors import UnsafeFileError
 from nmt.files.read import DOCUMENT_BYTES
 from nmt.files.write import open_own, refuse_links
 from nmt.layout import RunDir
-from nmt.plots.attention import any_script, draw_attention
+from nmt.figures.attention import any_script, draw_attention
 from nmt.runs.state import TrainState
 
 Record = Mapping[str, Any]

@@ -18,7 +18,7 @@ from nmt.evaluate.comet import SegmentScores
 from nmt.evaluate.compare.compare import compare
 from nmt.evaluate.compare.page import STATIC, page
 from nmt.evaluate.compare.systems import Comparison, Group, System, TextToTranslate
-from nmt.html.document import asset
+from nmt.figures.page import asset
 from parsed_page import ParsedPage
 from sentences import sentence_pairs
 from trained_texts import training_text

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from nmt.html.document import asset
+from nmt.figures.page import asset
 
 PACKAGE = "nmt.serve.page"
 HTML, CSS = asset(PACKAGE, "index.html"), asset(PACKAGE, "page.css")
@@ -51,7 +51,7 @@ def test_text_and_controls_stand_out(scheme: str) -> None:
 
 
 def test_the_colours_are_those_of_the_other_pages() -> None:
-    for scheme, colours in palettes(asset("nmt.html", "style.css")).items():
+    for scheme, colours in palettes(asset("nmt.figures", "style.css")).items():
         own = palettes(CSS)[scheme]
         shared = own.keys() & colours.keys()
         assert {"ink", "soft", "line", "paper", "panel", "kept", "warn"} <= shared

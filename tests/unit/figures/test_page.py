@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.html.charts import histogram, interval_bar, line_chart, round_numbers, scatter
-from nmt.html.document import document, escaped, escaped_sentence, language_attributes
+from nmt.figures.charts import histogram, interval_bar, line_chart, round_numbers, scatter
+from nmt.figures.page import document, escaped, escaped_sentence, language_attributes
 from parsed_page import ParsedPage
 
 

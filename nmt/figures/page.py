@@ -23,7 +23,7 @@ def document(title: str, style: str, body: Iterable[str], script: str | None = N
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>',
             f'<meta http-equiv="Content-Security-Policy" content="{policy}"/>',
             '<meta name="viewport" content="width=device-width, initial-scale=1"/>',
-            f"<title>{escaped(title)}</title>\n<style>{asset('nmt.html', 'style.css')}{style}</style>\n</head>\n<body>",
+            f"<title>{escaped(title)}</title>\n<style>{asset('nmt.figures', 'style.css')}{style}</style>\n</head>\n<body>",
             f"<h1>{escaped(title)}</h1>",
             *body,
             *([f"<script>{script}</script>"] if script else []),

@@ -17,8 +17,8 @@ from command import Command
 from logged_run import GOLDEN, make_run, train, valid
 from nmt.config.load import dump_config, load_config
 from nmt.errors import DataError
-from nmt.plots.attention import MOST_PIECES, attention_picture, draw_attention
-from nmt.plots.curves import MOST_POINTS, MOST_RUNS, Curves, curves_of, draw, plot, thin
+from nmt.figures.attention import MOST_PIECES, attention_picture, draw_attention
+from nmt.figures.curves import MOST_POINTS, MOST_RUNS, Curves, curves_of, draw, plot, thin
 
 LOG = [
     train(100, 5.0), valid(100, 10.0), train(200, 4.0), valid(200, 20.0), train(300, 3.5), valid(300, 25.0),
@@ -47,7 +47,7 @@ def blank(monkeypatch: pytest.MonkeyPatch) -> list[Curves]:
         curves.extend(runs)
         return Figure()
 
-    monkeypatch.setattr("nmt.plots.curves.draw", note)
+    monkeypatch.setattr("nmt.figures.curves.draw", note)
     return curves
 
 
@@ -373,7 +373,7 @@ def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-# --- Whole pictures, written and looked at; what is in them is tested in tests/unit/plots ---
+# --- Whole pictures, written and looked at; what is in them is tested in tests/unit/figures ---
 
 
 NAMES_RENDERING = ["two words", "$x_1$ ^{", "_hidden", "line\nend", "中文 ünï", "x" * 200]

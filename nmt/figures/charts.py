@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from nmt.html.document import escaped
+from nmt.figures.page import escaped
 
 _WIDTH, _HEIGHT, _TOP, _BOTTOM = 340, 150, 18, 20  # pixels: those of the bars, and the margins for text
 _LEFT = 36  # margin of charts whose vertical axis has numbers

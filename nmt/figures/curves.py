@@ -25,7 +25,7 @@ from nmt.config.load import load_saved_config
 from nmt.console import printable
 from nmt.errors import CheckpointError, NmtError
 from nmt.layout import RunDir
-from nmt.plots.attention import check_picture, save_picture
+from nmt.figures.attention import check_picture, save_picture
 from nmt.runs.listing import is_run
 from nmt.runs.log import Record, number, read_log
 

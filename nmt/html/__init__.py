@@ -1,1 +1,0 @@
-"""Pages of a single HTML file: style, charts and escaping."""

@@ -1,1 +1,0 @@
-"""Figures: learning curves and attention."""
