@@ -51,13 +51,6 @@ def any_script() -> Iterator[None]:
         yield
 
 
-def attention_picture(
-    output: Path, src_pieces: Sequence[str], tgt_pieces: Sequence[str], weights: Weights, title: str
-) -> None:
-    """Draw attention weights (T, S) and save the figure. Raises DataError as `save_picture` does."""
-    save_picture(draw_attention(src_pieces, tgt_pieces, weights, title), output)
-
-
 def draw_attention(
     src_pieces: Sequence[str],
     tgt_pieces: Sequence[str],
@@ -71,8 +64,7 @@ def draw_attention(
     """
     from matplotlib.figure import Figure  # importing matplotlib takes 0.3 s
 
-    longest = max(len(src_pieces), len(tgt_pieces))
-    if longest > most:
+    if (longest := max(len(src_pieces), len(tgt_pieces))) > most:
         title += f"\n(the first {most} of {longest} pieces)"
     src_pieces, tgt_pieces = src_pieces[:most], tgt_pieces[:most]
     figure = Figure(figsize=(1.5 + 0.35 * len(src_pieces), 1.5 + 0.3 * len(tgt_pieces)), layout="constrained")

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from nmt.config.yaml12 import dump_yaml
-from nmt.files.write import replace_file
 from nmt.figures.charts import histogram
 from nmt.figures.page import asset, document, escaped, escaped_sentence, language_attributes
+from nmt.files.write import replace_file
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import REASONS, REPAIRS
 from nmt.prepare.reporting.report import CorpusReport, Histograms, MonoReport, Report, TokenizerReport, summed

@@ -18,10 +18,10 @@ from tqdm import tqdm
 
 from nmt.console import printable
 from nmt.errors import UnsafeFileError
+from nmt.figures.attention import any_script, draw_attention
 from nmt.files.read import DOCUMENT_BYTES
 from nmt.files.write import open_own, refuse_links
 from nmt.layout import RunDir
-from nmt.figures.attention import any_script, draw_attention
 from nmt.runs.state import TrainState
 
 Record = Mapping[str, Any]
