@@ -14,7 +14,7 @@ from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, ValidationErro
 
 from nmt.console import Progress, printable, printable_sentence
 from nmt.errors import DataError
-from nmt.evaluate.contrasts.contrasts import Contrast, kinds_of, language_of, make_contrasts
+from nmt.evaluate.contrasts import Contrast, kinds_of, language_of, make_contrasts
 from nmt.evaluate.report import Subject
 from nmt.evaluate.run import read_split, subject_of
 from nmt.evaluate.significance import Interval

@@ -25,7 +25,7 @@ from nmt.evaluate.challenge import (
     score_contrasts,
     without_equal,
 )
-from nmt.evaluate.contrasts.contrasts import Contrast
+from nmt.evaluate.contrasts import Contrast
 from nmt.evaluate.report import Subject
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate.score import BLANK, Scored

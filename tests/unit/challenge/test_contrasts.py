@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.evaluate.contrasts.contrasts import Contrast, kinds_of, language_of, make_contrasts
-from nmt.evaluate.contrasts.language import Language, clauses, digits, names
+from nmt.evaluate.contrasts import Contrast, Language, clauses, digits, kinds_of, language_of, make_contrasts, names
 
 LANGUAGES = ("de", "en", "es", "fr", "xx")
 LINES = [

@@ -1,0 +1,449 @@
+"""Contrasts of challenge sets: a true translation, and one that is wrong in a known way, made from any parallel text.
+
+First the changes of any language, then the words and rules of German, English, Spanish and French.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from bisect import bisect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from nmt.text.words import UNSPACED
+
+WORD = re.compile(r"[^\W\d_]+")
+
+
+class Edit(NamedTuple):
+    """Other text in place of some characters of a line."""
+
+    start: int
+    end: int
+    text: str
+
+    def apply(self, line: str) -> str:
+        """Return the changed line."""
+        return line[: self.start] + self.text + line[self.end :]
+
+
+Rule = tuple[re.Pattern[str], str]
+"""A pattern and what replaces a match; groups as in `re.Match.expand`."""
+
+
+def rule(pattern: str, replacement: str, ignore_case: bool = True) -> Rule:
+    """Return a rule; a typewriter apostrophe in its pattern, outside classes, stands for a typographic one, too."""
+    return re.compile(pattern.replace("'", "['’]"), re.IGNORECASE if ignore_case else 0), replacement
+
+
+def not_after(words: str) -> str:
+    """Return a pattern that matches unless one of these words (separated by spaces) and a space precede."""
+    return "".join(rf"(?<!\b(?i:{word}) )" for word in words.split())
+
+
+def rewritten(line: str, rules: Sequence[Rule]) -> Iterator[Edit]:
+    """Yield an edit for each match of each rule."""
+    for pattern, replacement in rules:
+        for match in pattern.finditer(line):
+            yield replaced(line, match, match.expand(replacement))
+
+
+def exchanged(line: str, table: Mapping[str, Sequence[str]]) -> Iterator[Edit]:
+    """Yield edits that exchange one word, for each word in `table`, as it stands or in lower case, by its
+    alternatives."""
+    for match in WORD.finditer(line):
+        for word in table.get(match[0].lower()) or table.get(match[0], ()):
+            yield replaced(line, match, word.upper() if len(match[0]) > 1 and match[0].isupper() else word)
+
+
+def replaced(line: str, match: re.Match[str], by: str) -> Edit:
+    """Return the edit that replaces a match; the replacement is capitalised if the match was."""
+    end = match.end()
+    if match[0][:1].isupper():
+        if not by:
+            by, end = line[end : end + 1], end + 1
+        by = by[:1].upper() + by[1:]
+    return Edit(match.start(), end, by)
+
+
+def alternatives(*groups: str) -> dict[str, list[str]]:
+    """Return for each word of each group, words separated by spaces, the other words of that group."""
+    words = [group.split() for group in groups]
+    return {word: [other for other in group if other != word] for group in words for word in group}
+
+
+SHORTEST = 3
+"""Minimum number of words of a clause that is dropped, and of what is left of its sentence."""
+_NUMBER = re.compile(r"\d+")
+_NAME = re.compile(r"[^\W\d_]{3,}")
+_COMMA = re.compile(r", |[،؛;] ?|[，；、]")
+_SENTENCE_END = re.compile(r"[.!?…。！？]+(?=[\s\"“”»«')]|$)")
+_PAIRED = re.compile('["“”„«»()\\[\\]{}]')
+_COUNTED = re.compile(rf"[{UNSPACED}]|\w+")
+
+
+def digits(line: str) -> Iterator[Edit]:
+    """Yield edits that change one digit. The number 1 is neither changed nor made: its noun would tell."""
+    for number in _NUMBER.finditer(line):
+        lowest = 2 if len(number[0]) == 1 else 1  # "2" to "0" or "1" and "12" to "02" look wrong by themselves
+        for place in range(number.start(), number.end()) if number[0] != "1" else ():
+            digit = int(line[place])
+            zero = ord(line[place]) - digit  # of its script
+            for other in range(lowest if place == number.start() else 0, 10):
+                if other != digit:
+                    yield Edit(place, place + 1, chr(zero + other))
+
+
+def names(source: str, reference: str) -> Iterator[Edit]:
+    """Yield edits that swap two adjacent letters in a capitalised word that the source has, too."""
+    known = set(_NAME.findall(source))
+    for word in _NAME.finditer(reference):
+        if word[0] not in known or not word[0][0].isupper():
+            continue
+        for place in range(word.start() + 1, word.end() - 1):
+            first, second = reference[place], reference[place + 1]
+            if first.lower() != second.lower():
+                yield Edit(place, place + 2, second + first)
+
+
+def clauses(line: str, conjunctions: str) -> Iterator[Edit]:
+    """Yield edits that drop the end of a sentence, from a comma or one of the conjunctions, separated by `|`."""
+    starts = {match.start() for match in _COMMA.finditer(line)}
+    if conjunctions:
+        starts |= {match.start() for match in re.finditer(rf"(?<![,;]) (?:{conjunctions})\b", line)}
+    ends = list(_SENTENCE_END.finditer(line))
+    stops, resumes = [match.start() for match in ends], [0, *(match.end() for match in ends)]
+    for start in sorted(starts):
+        sentence = bisect(stops, start)
+        stop = stops[sentence] if sentence < len(stops) else len(line)
+        kept, dropped = line[resumes[sentence] : start], line[start:stop]
+        if not _PAIRED.search(dropped) and min(map(n_words, (kept, dropped))) >= SHORTEST:
+            yield Edit(start, stop, "")
+
+
+def n_words(text: str) -> int:
+    """Count words, and characters in scripts without spaces between words."""
+    return len(_COUNTED.findall(text))
+
+
+Change = Callable[[str], Iterator[Edit]]
+"""From a translation: all edits of a kind that make it wrong."""
+
+
+@dataclass(frozen=True)
+class Language:
+    """Words and rules of a language; empty for most languages."""
+
+    numbers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """For each number in words, other numbers."""
+    conjunctions: str = ""
+    """Words that a clause or the rest of a list may begin with, separated by `|`."""
+    removals: Sequence[Rule] = ()
+    """From negated to not negated."""
+    insertions: Sequence[Rule] = ()
+    """From not negated to negated."""
+    negated: re.Pattern[str] | None = None
+    """Found in a line that has a negation."""
+    article: Change | None = None
+    """Changes of the gender of an article."""
+    verbs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Verbs in the singular and in the plural, each with the other one."""
+    either_number: re.Pattern[str] | None = None
+    """Found in a line where both numbers of a verb are right."""
+
+    def changes(self) -> dict[str, Change]:
+        """Return the kinds of changes of a translation, by name."""
+        changes: dict[str, Change] = {"number": self._number, "clause dropped": self._clause}
+        if self.negated is not None:
+            changes |= {"negation removed": self._remove_negation, "negation inserted": self._insert_negation}
+        if self.article is not None:
+            changes["article"] = self.article
+        if self.verbs:
+            changes["verb number"] = self._verb
+        return changes
+
+    def _number(self, line: str) -> Iterator[Edit]:
+        yield from digits(line)
+        yield from exchanged(line, self.numbers)
+
+    def _clause(self, line: str) -> Iterator[Edit]:
+        return clauses(line, self.conjunctions)
+
+    def _remove_negation(self, line: str) -> Iterator[Edit]:
+        if "?" not in line:  # a negated question often asks the same as a plain one
+            yield from rewritten(line, self.removals)
+
+    def _insert_negation(self, line: str) -> Iterator[Edit]:
+        if "?" not in line and self.negated is not None and not self.negated.search(line):
+            yield from rewritten(line, self.insertions)
+
+    def _verb(self, line: str) -> Iterator[Edit]:
+        if self.either_number is None or not self.either_number.search(line):
+            yield from exchanged(line, self.verbs)
+
+
+# --- German ---
+
+_DE_NUMBERS = alternatives(
+    "zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
+    "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig",
+    "hundert tausend",
+    "Hunderte Tausende",
+    "Million Milliarde",
+    "Millionen Milliarden",
+)
+_DE_CONJUNCTIONS = "und|aber|oder|sondern|denn|während"
+_DE_REMOVALS = [
+    rule(r"\bnoch nicht\b", "schon"),
+    rule(r"\bnicht mehr\b(?! als\b)", "noch"),
+    rule(r"(?<!\boder)(?<!\bnoch)(?<!\bob) nicht\b(?!-| nur\b)(?! mehr\b(?! als\b))", "", ignore_case=False),
+    rule(r"(?:\bN|(?<![ \w-])n)icht (?!nur\b|mehr\b)(?=\w)", "", ignore_case=False),
+    rule(r"\bauf keinen fall\b", "auf jeden Fall"),
+    rule(r"\bkein(en|em|er|es|s)?\b(?! fall\b)", r"ein\1"),
+    rule(r"\bkeine (?!der\b|von\b|mehr\b|andere[nr]? als\b)(?=[^\W\d_])", ""),
+    rule(r"\bnoch nie\b", "schon oft"),
+    rule(r"(?<!\bnoch )\bnie(?:mals)?\b", "immer"),
+    rule(r"\bniemand(en|em)?\b", r"jemand\1"),
+    rule(r"\bnichts\b", "etwas"),
+]
+_DE_NEGATED = re.compile(r"\b(?:nichts?|nie|niemals|niemand\w*|kein\w*|nirgend\w*|weder|ohne|kaum)\b", re.IGNORECASE)
+
+# words that end as adjectives do
+_DE_OTHERS = (
+    "der|die|den|dem|des|er|sie|es|ihre[nrms]?|seine[nrms]?|unsere[nrms]?|meine[nrms]?|deine[nrms]?|eine[nrms]?|"
+    "diese[nrms]?|jede[nrms]?|keine[nrms]?|über|unter|hinter|gegen|neben|zwischen|wegen|oder|aber|immer|wieder|weiter|"
+    "bisschen|andere[nr]?"
+)
+_DE_NOUN_PHRASE = rf"(?=(?:(?!(?:{_DE_OTHERS})\b)[a-zäöüß]+(?:e|en|er|es|em) ){{0,2}}(?P<noun>[A-ZÄÖÜ][a-zäöüß]+))"
+"""Up to two adjectives and a noun, not part of the match."""
+_DE_VERBS = (
+    "ist|sind|war|waren|bin|bist|wird|werden|wurde|wurden|kann|können|konnte|konnten|will|wollen|wollte|wollten|soll|"
+    "sollen|sollte|sollten|muss|müssen|musste|mussten|darf|dürfen|durfte|durften"
+)
+_DE_PRONOUNS = "ich|du|er|sie|es|wir|ihr|man|sich|mich|mir|dich|dir|ihn|ihm|uns|euch|ihnen|Sie|Ihnen"
+_DE_NOT_AFTER_NICHT = (
+    rf"{_DE_VERBS}|{_DE_PRONOUNS}|und|oder|aber|sondern|denn|wie|als|dass|ob|eine?[nmrs]?|noch|schon|auch|ja|doch|wohl|zwar|"
+    r"laut|demnach|beispielsweise|letztlich|zudem|jedoch|allerdings|inzwischen|bereits|also|dann|daher|damit|nur"
+)
+_DE_NO_KEIN = r"(?!(?:Tages|Abends|Morgens|Nachts)\b)"
+_DE_INSERTIONS = [
+    rule(
+        rf"(?<![Ww]as für )(?<!\bso )\b[Ee]in(e[nmrs]?)? {_DE_NO_KEIN}{_DE_NOUN_PHRASE}", r"kein\1 ", ignore_case=False
+    ),
+    rule(rf"\b({_DE_VERBS}) (?!(?:{_DE_NOT_AFTER_NICHT})\b)(?=\w)", r"\1 nicht ", ignore_case=False),
+    rule(
+        rf"\b((?:{_DE_VERBS})(?: (?:{_DE_PRONOUNS}))+)\b(?! (?:{_DE_NOT_AFTER_NICHT})\b)(?=[ .,;!])",
+        r"\1 nicht",
+        ignore_case=False,
+    ),
+]
+
+_DE_ARTICLES = {
+    "der": ["das"],  # not "die", which after a preposition may be another case, and before some nouns another person
+    "die": ["das"],
+    "das": ["der", "die"],
+    "den": ["das"],
+    "dem": ["der"],
+    "des": ["der"],
+    "ein": ["eine"],
+    "eine": ["ein"],
+    "einen": ["eine"],
+    "einem": ["einer"],
+    "einer": ["einem"],
+    "eines": ["einer"],
+}
+"""For each article those of another gender, none of which is an article of the same noun in another case or number."""
+_DE_ARTICLE = re.compile(
+    rf"\b(?:{'|'.join((*_DE_ARTICLES, *map(str.capitalize, _DE_ARTICLES)))})(?= {_DE_NOUN_PHRASE})"
+)
+_DE_EITHER_GENDER = re.compile(
+    r"(?:teil|meter|liter|virus|laptop|blog|joghurt|event|poster|keks|gummi|dschungel|radar|filter|service|match|bonbon|"
+    r"sakko|pyjama|comic|lasso|spray|kajak|terminal|cola|mail|band|see)s?$",
+    re.IGNORECASE,
+)
+_DE_VERB_PAIRS = {
+    one: [other]
+    for singular, plural in (
+        ("ist", "sind"), ("war", "waren"), ("hat", "haben"), ("hatte", "hatten"), ("wird", "werden"),
+        ("wurde", "wurden"), ("kann", "können"), ("muss", "müssen"), ("soll", "sollen"), ("will", "wollen"),
+        ("darf", "dürfen"),
+    )
+    for one, other in ((singular, plural), (plural, singular))
+}  # fmt: skip
+_DE_EITHER_NUMBER = re.compile(
+    r"\b(?:gruppe|reihe|anzahl|menge|paar|hälfte|mehrheit|teil|prozent|dutzend|oder|million|milliarde|viertel|drittel)\b",
+    re.IGNORECASE,
+)
+
+
+def _break_article(line: str) -> Iterator[Edit]:
+    """Yield edits that change the gender of an article."""
+    for match in _DE_ARTICLE.finditer(line):
+        if not _DE_EITHER_GENDER.search(match["noun"]):
+            for article in _DE_ARTICLES[match[0].lower()]:
+                yield replaced(line, match, article)
+
+
+GERMAN = Language(
+    _DE_NUMBERS,
+    _DE_CONJUNCTIONS,
+    _DE_REMOVALS,
+    _DE_INSERTIONS,
+    _DE_NEGATED,
+    article=_break_article,
+    verbs=_DE_VERB_PAIRS,
+    either_number=_DE_EITHER_NUMBER,
+)
+
+
+# --- English ---
+
+_EN_NUMBERS = alternatives(
+    "two three four five six seven eight nine ten eleven twelve",
+    "twenty thirty forty fifty sixty seventy eighty ninety",
+    "hundred thousand",
+    "hundreds thousands",
+    "million billion",
+    "millions billions",
+)
+_EN_CONJUNCTIONS = "and|but|or|because|while|although|when|who|which|where"
+_EN_REMOVALS = [
+    rule(r"\bcan(?:'t|not)\b", "can"),
+    rule(r"\bwon't\b", "will"),
+    rule(r"\b(is|are|was|were|do|does|did|has|have|had|could|would|should|must)n't\b", r"\1"),
+    rule(r"(?<!\bor)(?<!\bif) not\b(?!-| only\b)", "", ignore_case=False),
+    rule(r"(?:\bN|(?<![ \w-])n)ot (?!only\b)(?=\w)", "", ignore_case=False),
+    rule(r"\bnever (?=\w)", ""),
+    rule(r"\bno longer\b", "still"),
+    rule(r"\bno one\b", "someone"),
+    rule(r"\bnobody\b", "somebody"),
+    rule(r"\bnothing\b", "something"),
+    rule(r"\bno (?!longer\b|one\b|matter\b|more\b|less\b|later\b|sooner\b|other\b|fewer\b)(?=[a-z])", "some "),
+]
+_EN_NEGATED = re.compile(
+    r"n['’]t\b|\b(?:not?|never|nobody|nothing|nowhere|neither|nor|none|without|hardly|cannot)\b", re.I
+)
+_EN_SUBJECTS = "I|you|he|she|it|we|they|there"
+_EN_NO_NOUN = not_after("the a his her my your their of as")
+_EN_INSERTIONS = [
+    rule(
+        rf"{_EN_NO_NOUN}\b(is|are|was|were|am|can|could|will|would|should|must|may|might)\b"
+        rf"(?= (?!(?:{_EN_SUBJECTS}|and|or|of|still|also|now)\b)[a-z])",
+        r"\1 not",
+        ignore_case=False,  # at the beginning of a sentence it is a question or a name
+    )
+]
+_EN_VERB_PAIRS = {"is": ["are"], "are": ["is"], "was": ["were"], "were": ["was"], "has": ["have"], "have": ["has"]}
+_EN_EITHER_NUMBER = re.compile(  # both numbers are right after these, and after "if I" and the like, in the subjunctive
+    r"%|[$€£]|\b(?:group|couple|crowd|number|pair|team|family|majority|lot|bunch|set|range|series|variety|band|staff|"
+    r"police|government|council|committee|club|party|union|association|army|public|city|none|half|rest|percent|each|either|any|or|"
+    r"company|audience|class|crew|media|data|eur|usd|euros?|dollars?|pounds?|if|wish|though|one of)\b",
+    re.IGNORECASE,
+)
+ENGLISH = Language(
+    _EN_NUMBERS,
+    _EN_CONJUNCTIONS,
+    _EN_REMOVALS,
+    _EN_INSERTIONS,
+    _EN_NEGATED,
+    verbs=_EN_VERB_PAIRS,
+    either_number=_EN_EITHER_NUMBER,
+)
+
+
+# --- Spanish ---
+
+_ES_NUMBERS = alternatives(
+    "dos tres cuatro cinco seis siete ocho nueve diez once doce",
+    "veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa",
+    "cien mil",
+    "millones billones",
+)
+_ES_CONJUNCTIONS = "y|pero|o|porque|cuando|mientras|donde"
+_ES_REMOVALS = [
+    rule(r"\bno (?!obstante\b|solo\b|sólo\b)(?=\w)", ""),
+    rule(r"\bnunca (?=\w)", "siempre "),
+]
+_ES_NEGATED = re.compile(r"\b(?:no|nunca|jamás|nada|nadie|ning\w+|sin|ni|tampoco)\b", re.IGNORECASE)
+_ES_FREE = not_after("me te se lo la los las le les nos os")
+"""No pronoun stands before that belongs to the verb."""
+_ES_INSERTIONS = [
+    rule(
+        rf"{_ES_FREE}\b(es|son|era|eran|está|están|estaba|estaban|fue|fueron|ha|han|puede|pueden|quiere|quieren|debe|"
+        r"deben|tiene|tienen|hay|será|serán)(?= \w)",
+        r"no \1",
+        ignore_case=False,
+    )
+]
+SPANISH = Language(_ES_NUMBERS, _ES_CONJUNCTIONS, _ES_REMOVALS, _ES_INSERTIONS, _ES_NEGATED)
+
+
+# --- French ---
+
+_FR_NUMBERS = alternatives(
+    "deux trois quatre cinq six sept huit dix onze douze",  # "neuf" is "new", too
+    "vingt trente quarante cinquante soixante",
+    "cent mille",
+    "millions milliards",
+)
+_FR_CONJUNCTIONS = "et|mais|ou|parce que|car|quand|qui|où"
+_FR_VERB = r"((?:(?:l'|y |en |me |te |se |le |la |les |lui |nous |vous |leur )*)\w+)"
+"""A verb and the pronouns before it."""
+_FR_REMOVALS = [
+    rule(rf"\b([jc])e n'{_FR_VERB} pas\b", r"\1'\2"),
+    rule(rf"(?:\bne |(?<!\bje )(?<!\bce )\bn'){_FR_VERB} pas\b", r"\1"),
+    rule(rf"\bne {_FR_VERB} jamais\b", r"\1 toujours"),
+]
+_FR_NEGATED = re.compile(r"\bne\b|\bn['’]|\b(?:pas|jamais|rien|personne|aucune?|sans|ni|non)\b", re.IGNORECASE)
+_FR_FREE = "(?<!')(?<!-)" + not_after("y en me te se le la les lui nous vous leur ce")
+"""No pronoun stands before that belongs to the verb, nor a part of the word."""
+_FR_INSERTIONS = [
+    rule(rf"{_FR_FREE}\b(est|était|a|avait|aime)(?= \w)", r"n'\1 pas", ignore_case=False),
+    rule(
+        rf"{_FR_FREE}\b(sont|peut|peuvent|veut|veulent|doit|doivent|va|vont|fait|sera|seront)(?= \w)",
+        r"ne \1 pas",
+        ignore_case=False,
+    ),
+]
+FRENCH = Language(_FR_NUMBERS, _FR_CONJUNCTIONS, _FR_REMOVALS, _FR_INSERTIONS, _FR_NEGATED)
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A true translation and wrong ones, each of which the model should find less probable."""
+
+    kind: str
+    source: str
+    reference: str
+    changed: tuple[str, ...]
+    """One; several only in sets such as ContraPro, where a line counts once."""
+    origin: str
+    """The line in the test set."""
+
+
+def language_of(code: str) -> Language:
+    """Return the rules of a language by its code, such as de or de-CH."""
+    languages = {"de": GERMAN, "en": ENGLISH, "es": SPANISH, "fr": FRENCH}
+    return languages.get(code.lower().replace("_", "-").split("-")[0], Language())
+
+
+def kinds_of(language: Language) -> tuple[str, ...]:
+    """Return the kinds of contrasts that can be made in this language."""
+    return "name", *language.changes()
+
+
+def make_contrasts(lines: Iterable[tuple[str, str]], name: str, language: Language, seed: int) -> Iterator[Contrast]:
+    """Yield one contrast for each line of source and reference and each kind of change that it allows.
+
+    Which one of several is a function of the seed and the line, so that parts of a test set have the same contrasts as
+    the whole. `name` is that of the test set, `language` that of the references.
+    """
+    changes = language.changes()
+    for number, (source, reference) in enumerate(lines, start=1):
+        by_kind = {"name": names(source, reference), **{kind: change(reference) for kind, change in changes.items()}}
+        for kind, edits in by_kind.items():
+            if candidates := list(edits):
+                edit = random.Random(f"{seed}\n{kind}\n{source}\n{reference}").choice(candidates)
+                yield Contrast(kind, source, reference, (edit.apply(reference),), f"{name}.{number}")
