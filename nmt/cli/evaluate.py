@@ -117,7 +117,7 @@ def evaluate(
       nmt evaluate --hyp news.en --ref news.ref.en --json
       nmt evaluate --hyp news.en --ref news.ref.en --src news.de --comet Unbabel/wmt22-comet-da
     """
-    from nmt.evaluate.comet import NeuralOptions, find_metrics
+    from nmt.evaluate.comet import find_metrics
     from nmt.evaluate.report import (
         SYSTEM,
         evaluate_files,
@@ -141,9 +141,7 @@ def evaluate(
         raise ConfigError(["--src F needs --ref F (to translate and score it), or --hyp, --ref and --comet"])
     if src and not hyp and (split or data):
         raise ConfigError(["--src F and --ref F cannot be combined with --split and --data"])
-    neural = find_metrics(
-        NeuralOptions(comet or (), comet_command, segment_scores or (), lower_is_better or ()), [SYSTEM]
-    )
+    neural = find_metrics([SYSTEM], comet or (), comet_command, segment_scores or (), lower_is_better or ())
     if hyp is not None or (ref and src is None):
         if hyp is None or not ref or _is_any_given(run, split, *of_a_run):
             raise ConfigError([FILES_ALONE])
@@ -347,7 +345,7 @@ def compare(
       nmt compare --hyp ours.en theirs.en --ref reference.en --src source.de --comet Unbabel/wmt22-comet-da
       nmt compare --group plain=runs/plain-1,runs/plain-2,runs/plain-3 'simcut=runs/simcut-*'
     """
-    from nmt.evaluate.comet import NeuralOptions, find_metrics
+    from nmt.evaluate.comet import find_metrics
     from nmt.evaluate.compare.compare import compare as run_stage
     from nmt.evaluate.compare.screen import render_json, render_text
     from nmt.evaluate.compare.systems import (
@@ -372,8 +370,8 @@ def compare(
     position = find_baseline(baseline, members)
     if comet and ref and not src:
         raise ConfigError(["--comet needs the source text of these files: --src F"])
-    options = NeuralOptions(comet or (), comet_command, segment_scores or (), lower_is_better or ())
-    neural = find_metrics(options, names_of(members))
+    names = names_of(members)
+    neural = find_metrics(names, comet or (), comet_command, segment_scores or (), lower_is_better or ())
     with nullcontext() if html is None else open_output(html) as page_file:
         if ref:
             of_runs = (split, data, output, beam, length_penalty, overrides, checkpoint, weights, precision)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -12,10 +13,10 @@ from typing import NamedTuple
 
 from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, ValidationError
 
-from nmt.console import Progress, printable, printable_sentence
+from nmt.console import Progress, aligned, printable, printable_sentence
 from nmt.errors import DataError
 from nmt.evaluate.contrasts import Contrast, kinds_of, language_of, make_contrasts
-from nmt.evaluate.report import Subject
+from nmt.evaluate.report import Subject, facts
 from nmt.evaluate.run import read_split, subject_of
 from nmt.evaluate.significance import Interval
 from nmt.files.read import read_regular, reading
@@ -80,24 +81,17 @@ def read_published(path: Path) -> tuple[list[Contrast], int]:
     ], len(entries)
 
 
-def read_text(source: Path, reference: Path) -> list[tuple[str, str]]:
-    """Read a parallel text. Raises DataError if a file is missing, is no text, or has more lines than the other."""
-    return bounded_list(read_aligned(source, reference), str(source))
-
-
 def read_contrastive(source: Path, reference: Path, changed: Path) -> list[Contrast]:
-    """Read contrasts from three aligned files. Raises DataError as `read_text` does."""
-    lines, others = read_text(source, reference), [other for _, other in read_text(source, changed)]
+    """Read contrasts from three aligned files.
+
+    Raises DataError if a file is missing, is no text, or has more lines than another.
+    """
+    lines = bounded_list(read_aligned(source, reference), str(source))
+    others = [other for _, other in bounded_list(read_aligned(source, changed), str(source))]
     return [
         Contrast(GIVEN, source_line, reference_line, (other,), f"{reference.name}.{number}")
         for number, ((source_line, reference_line), other) in enumerate(zip(lines, others, strict=True), start=1)
     ]
-
-
-def without_equal(contrasts: Sequence[Contrast]) -> tuple[list[Contrast], int]:
-    """Return the contrasts that differ from their reference, and the number of the others."""
-    different = [contrast for contrast in contrasts if contrast.reference not in contrast.changed]
-    return different, len(contrasts) - len(different)
 
 
 Score = Callable[[Sequence[tuple[str, str]]], Iterable[Scored]]
@@ -136,38 +130,23 @@ class Outcome:
         return self.reference.per_piece - max(changed.per_piece for changed in self.changed)
 
 
-class NotScored(NamedTuple):
-    """Numbers of contrasts that were not scored."""
-
-    blank: int
-    """A line is blank."""
-    cut: int
-    """A line is longer than what the model takes."""
-
-
-def score_contrasts(contrasts: Sequence[Contrast], score: Score) -> tuple[list[Outcome], NotScored]:
-    """Score each distinct line once per source; return the outcomes, and how many contrasts were left out."""
+def score_contrasts(contrasts: Sequence[Contrast], score: Score) -> tuple[list[Outcome], Counter[str]]:
+    """Score each distinct line once per source; return the outcomes, and the numbers left out by reason."""
     pairs = {
         (contrast.source, line): None for contrast in contrasts for line in (contrast.reference, *contrast.changed)
     }
-    scored = dict(zip(pairs, map(_probability, score(list(pairs))), strict=True))
-    outcomes, n_blank, n_cut = [], 0, 0
+    scored = dict(zip(pairs, score(list(pairs)), strict=True))
+    outcomes, left_out = [], Counter[str]()
     for contrast in contrasts:
         found = [scored[contrast.source, line] for line in (contrast.reference, *contrast.changed)]
-        if "cut" in found:
-            n_cut += 1
-        elif "blank" in found:
-            n_blank += 1
+        if any(each.cut for each in found):
+            left_out["has more pieces than the model takes"] += 1
+        elif not all(each.pieces for each in found):
+            left_out["is blank"] += 1
         else:
-            reference, *changed = (each for each in found if isinstance(each, Probability))
+            reference, *changed = (Probability(each.log_prob, len(each.pieces)) for each in found)
             outcomes.append(Outcome(contrast, reference, tuple(changed)))
-    return outcomes, NotScored(n_blank, n_cut)
-
-
-def _probability(scored: Scored) -> Probability | str:
-    if scored.cut:
-        return "cut"
-    return Probability(scored.log_prob, len(scored.pieces)) if scored.pieces else "blank"
+    return outcomes, left_out
 
 
 @dataclass(frozen=True)
@@ -251,17 +230,9 @@ class Report:
 
 def render_text(report: Report) -> str:
     """Format the result as a table, then what was scored and notes."""
-    rows = [
-        ("kind", "pairs", "right %", "95 %", "per piece %", "margin"),
-        *map(_cells, by_kind(report.outcomes, report.kinds)),
-    ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join([first.ljust(widths[0]), *(cell.rjust(n) for cell, n in zip(cells, widths[1:], strict=True))])
-        for first, *cells in rows
-    ]
-    facts = {"lines": report.n_lines, **vars(report.subject), "seed": report.seed}
-    lines.append(", ".join(f"{name} {_fact(value)}" for name, value in facts.items() if value is not None))
+    results = map(_cells, by_kind(report.outcomes, report.kinds))
+    lines = aligned([("kind", "pairs", "right %", "95 %", "per piece %", "margin"), *results], range(1, 6))
+    lines.append(facts({"lines": report.n_lines, **vars(report.subject), "seed": report.seed}))
     lines.append(LEGEND)
     lines += [f"note: {note}" for note in report.notes]
     return "\n".join(map(printable, lines))
@@ -274,10 +245,6 @@ def _cells(result: KindResult) -> tuple[str, ...]:
     low, high = result.interval
     interval = f"{100 * low:.1f}-{100 * high:.1f}"
     return result.kind, f"{result.n:,}", f"{shares[0]:.1f}", interval, f"{shares[1]:.1f}", f"{result.margin:.2f}"
-
-
-def _fact(value: object) -> str:
-    return " + ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def render_json(report: Report) -> str:
@@ -296,16 +263,17 @@ def render_json(report: Report) -> str:
 
 
 def _entry(result: KindResult) -> dict[str, object]:
-    n, entry = result.n, {"kind": result.kind, "pairs": result.n}
-    values = {
+    n, interval = result.n, result.interval
+    return {
+        "kind": result.kind,
+        "pairs": n,
         "right": result.n_right,
         "right_per_piece": result.n_right_per_piece,
         "share": result.n_right / n if n else None,
-        "interval": result.interval if n else None,
+        "interval": interval if n else None,
         "share_per_piece": result.n_right_per_piece / n if n else None,
         "margin": result.margin if n else None,
     }
-    return {**entry, **values}
 
 
 def contrasts_json(outcomes: Sequence[Outcome]) -> str:
@@ -372,8 +340,8 @@ def of_lines(lines: Sequence[tuple[str, str]], name: str, target: str, seed: int
 def of_files(source: Path, reference: Path, changed: Path | None, target: str, seed: int) -> Challenge:
     """Read aligned files; make contrasts, or read them from a third file. Raises DataError."""
     if changed is None:
-        made = of_lines(read_text(source, reference), reference.name, target, seed)
-        return replace(made, reference=str(reference))
+        lines = bounded_list(read_aligned(source, reference), str(source))
+        return replace(of_lines(lines, reference.name, target, seed), reference=str(reference))
     contrasts = read_contrastive(source, reference, changed)
     return _given(contrasts, len(contrasts), f"{reference} and {changed}")
 
@@ -384,7 +352,8 @@ def of_published(path: Path) -> Challenge:
 
 
 def _given(contrasts: Sequence[Contrast], n_lines: int, name: str) -> Challenge:
-    different, n_equal = without_equal(contrasts)
+    different = [contrast for contrast in contrasts if contrast.reference not in contrast.changed]
+    n_equal = len(contrasts) - len(different)
     if not different:
         raise DataError(f"{name}: no line has a changed translation that differs from its reference")
     notes = (f"pairs left out since both translations are the same: {n_equal:,}",) if n_equal else ()
@@ -410,13 +379,9 @@ def challenge_run(translator: Translator, challenge: Challenge) -> Report:
             return list(translator.score(pairs, progress=progress))
 
     outcomes, left_out = score_contrasts(challenge.contrasts, score)
+    notes = [f"pairs left out since a line {reason}: {n:,}" for reason, n in sorted(left_out.items(), reverse=True)]
     if not outcomes:
-        raise DataError(f"none of {len(challenge.contrasts)} pairs was scored: {'; '.join(_left_out(left_out))}")
+        raise DataError(f"none of {len(challenge.contrasts)} pairs was scored: {'; '.join(notes)}")
     subject = subject_of(translator, split=challenge.split, ref=challenge.reference)
-    notes = (*challenge.notes, *_left_out(left_out))
-    return Report(subject, challenge.n_lines, challenge.kinds, tuple(outcomes), challenge.seed, notes)
-
-
-def _left_out(left_out: NotScored) -> list[str]:
-    reasons = {"is blank": left_out.blank, "has more pieces than the model takes": left_out.cut}
-    return [f"pairs left out since a line {reason}: {n:,}" for reason, n in reasons.items() if n]
+    notes = [*challenge.notes, *notes]
+    return Report(subject, challenge.n_lines, challenge.kinds, tuple(outcomes), challenge.seed, tuple(notes))

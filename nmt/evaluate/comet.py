@@ -23,7 +23,7 @@ from typing import IO
 
 from pydantic import RootModel, ValidationError
 
-from nmt.console import Progress, printable, say
+from nmt.console import printable, say
 from nmt.errors import ConfigError, DataError, error_text
 from nmt.evaluate.metrics import METRICS, Reference
 from nmt.files.document import Document
@@ -77,7 +77,6 @@ _LICENSES = {
     "Apache-2.0": re.compile("Unbabel/(wmt20-comet-(qe-)?da|eamt22-cometinho-da|wmt22-comet-da|unite-mup)"),
     "CC-BY-NC-SA": re.compile("Unbabel/(wmt22-unite-da|wmt2[23]-cometkiwi-.*|unite-xx?l|XCOMET-.*)"),
 }
-_INTERVAL = 0.5  # seconds between two looks at what the command is doing
 
 
 class _Segment(Document):
@@ -170,7 +169,11 @@ def score_segments(
         segments = _read(output, comet)
         found = {name: segments.get(str(path), []) for name, path in of_system.items()}
     for name, scores in found.items():
-        _check(scores, len(sources), f"{comet.name}: {name}")
+        if len(scores) != len(sources):
+            raise DataError(f"{comet.name}: {name}: {len(scores)} scores for {len(sources)} lines")
+        for number, score in enumerate(scores, start=1):
+            if not abs(score) <= MAX_SCORE:  # nor is it for nan
+                raise DataError(f"{comet.name}: {name}: the score of line {number} is {score}")
     return {name: SegmentScores(tuple(scores), signature(model, comet.version)) for name, scores in found.items()}
 
 
@@ -185,11 +188,11 @@ def _write(path: Path, lines: Iterable[str]) -> None:
 
 
 def _run(comet: Comet, arguments: Sequence[str]) -> None:
-    """Run the command until it ends; its output is hidden, but a terminal shows its last message.
+    """Run the command until it ends. Its output is hidden; an error has its last message.
 
     Raises DataError if it cannot be started or fails.
     """
-    with tempfile.TemporaryFile() as messages, Progress(comet.name) as progress:
+    with tempfile.TemporaryFile() as messages:
         try:
             child = subprocess.Popen(
                 [*comet.command, *arguments],
@@ -201,8 +204,7 @@ def _run(comet: Comet, arguments: Sequence[str]) -> None:
         except OSError as error:
             raise DataError(f"{comet.command[0]}: cannot be run: {error.strerror}") from None
         try:
-            while (status := _wait(child)) is None:
-                progress.say(f"{comet.name}: {_last_message(messages)}"[: shutil.get_terminal_size().columns - 1])
+            status = child.wait()
         except BaseException:
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
@@ -215,18 +217,10 @@ def _run(comet: Comet, arguments: Sequence[str]) -> None:
             raise DataError(f"{comet.name} ended with status {status}: {error_text(_last_message(messages))}")
 
 
-def _wait(child: subprocess.Popen[bytes]) -> int | None:
-    try:
-        return child.wait(_INTERVAL)
-    except subprocess.TimeoutExpired:
-        return None
-
-
 def _last_message(messages: IO[bytes]) -> str:
     """Return the last line or state of a progress bar that a process has written to a file."""
-    size = os.fstat(messages.fileno()).st_size
-    end = os.pread(messages.fileno(), 8192, max(0, size - 8192)).decode(errors="replace")
-    lines = [line.strip() for line in re.split("[\r\n]", end) if line.strip()]
+    messages.seek(0)
+    lines = [line.strip() for line in re.split("[\r\n]", messages.read().decode(errors="replace")) if line.strip()]
     return printable(lines[-1]) if lines else "no message"
 
 
@@ -242,30 +236,8 @@ def _read(path: Path, comet: Comet) -> dict[str, list[float]]:
     return {name: [segment.COMET for segment in segments] for name, segments in output.root.items()}
 
 
-def _check(scores: Sequence[float], n_lines: int, whose: str) -> None:
-    if len(scores) != n_lines:
-        raise DataError(f"{whose}: {len(scores)} scores for {n_lines} lines")
-    for number, score in enumerate(scores, start=1):
-        if not abs(score) <= MAX_SCORE:  # nor is it for nan
-            raise DataError(f"{whose}: the score of line {number} is {score}")
-
-
 ScoresOfSystems = Mapping[str, Mapping[str, SegmentScores]]
 """Segment scores by the name of the metric and that of the system."""
-
-
-@dataclass(frozen=True)
-class NeuralOptions:
-    """The command-line options for further metrics."""
-
-    models: Sequence[str] = ()
-    """Of COMET."""
-    command: str | None = None
-    """That runs COMET; None: `comet-score`."""
-    files: Sequence[str] = ()
-    """NAME=FILE; NAME@SYSTEM=FILE if there are several systems."""
-    lower_is_better: Sequence[str] = ()
-    """Names of metrics with files."""
 
 
 @dataclass(frozen=True)
@@ -299,40 +271,51 @@ class NeuralMetrics:
         return {system: {metric: scores[system] for metric, scores in by_metric.items()} for system in translations}
 
 
-def find_metrics(options: NeuralOptions, systems: Sequence[str]) -> NeuralMetrics:
-    """Find COMET's command and read the files of scores; `systems` are the names of the systems to score.
+def find_metrics(
+    systems: Sequence[str],
+    models: Sequence[str] = (),
+    command: str | None = None,
+    files: Sequence[str] = (),
+    lower_is_better: Sequence[str] = (),
+) -> NeuralMetrics:
+    """Find COMET's command and read the files of scores.
+
+    Args:
+        systems: names of the systems to score.
+        models: of COMET.
+        command: that runs COMET; by default `comet-score`.
+        files: NAME=FILE; NAME@SYSTEM=FILE if there are several systems.
+        lower_is_better: names of metrics with files.
 
     Raises ConfigError if options contradict each other, and DataError if the command or a file is missing or a file
     has something else than scores.
     """
-    if options.command is not None and not options.models:
+    if command is not None and not models:
         raise ConfigError(["--comet-command says how to run COMET; --comet MODEL says which model"])
     paths: dict[str, dict[str, Path]] = {}
-    for text in options.files:
+    for text in files:
         metric, system, path = _split(text, systems)
         if paths.setdefault(metric, {}).setdefault(system, path) is not path:
             raise ConfigError([f"--segment-scores {metric}: there are two files of {system}"])
-    names = Counter([*METRICS, *map(model_name, options.models), *paths])
+    names = Counter([*METRICS, *map(model_name, models), *paths])
     if twice := [name for name, n in names.items() if n > 1]:
         raise ConfigError([f"two metrics are called {twice[0]}: each needs its own name"])
-    if unknown := [name for name in options.lower_is_better if name not in paths]:
+    if unknown := [name for name in lower_is_better if name not in paths]:
         raise ConfigError([f"--lower-is-better {unknown[0]}: there are no --segment-scores of this name"])
     for metric, of_system in paths.items():
         if lacking := [system for system in systems if system not in of_system]:
             raise ConfigError([f"--segment-scores {metric}@{lacking[0]}=FILE is missing: all systems need scores"])
     read = {
         metric: {
-            system: _read_segments(metric, path, metric in options.lower_is_better)
+            system: SegmentScores(
+                read_segment_scores(path), f"{metric}|scores read from a file", metric not in lower_is_better
+            )
             for system, path in of_system.items()
         }
         for metric, of_system in paths.items()
     }
-    comet = find_comet(COMMAND if options.command is None else options.command) if options.models else None
-    return NeuralMetrics(tuple(options.models), comet, read)
-
-
-def _read_segments(metric: str, path: Path, lower_is_better: bool) -> SegmentScores:
-    return SegmentScores(read_segment_scores(path), f"{metric}|scores read from a file", not lower_is_better)
+    comet = find_comet(command or COMMAND) if models else None
+    return NeuralMetrics(tuple(models), comet, read)
 
 
 def _split(text: str, systems: Sequence[str]) -> tuple[str, str, Path]:

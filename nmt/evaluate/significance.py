@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -95,23 +95,16 @@ class Interval(NamedTuple):
     high: float
 
 
-def approximate_randomization(first: LineCounts, second: LineCounts, trials: int = TRIALS, seed: int = SEED) -> float:
-    """Return the two-sided p of the difference between two systems (Riezler and Maxwell, 2005).
+def randomization_tests(
+    pairs: Sequence[tuple[LineCounts, LineCounts]], trials: int = TRIALS, seed: int = SEED
+) -> list[float]:
+    """Return the two-sided p of the difference between the systems of each pair (Riezler and Maxwell, 2005).
 
     The null hypothesis is that both systems' translations of a line could be exchanged: in each trial they are, of
     lines chosen at random, and p is the share of trials, the observed one among them, whose difference is at least that
     of the systems. `sacrebleu --paired-ar` counts larger ones only: the same unless few lines differ, but systems that
-    do not differ at all have its smallest p.
-    """
-    return randomization_tests([(first, second)], trials, seed)[0]
-
-
-def randomization_tests(
-    pairs: Sequence[tuple[LineCounts, LineCounts]], trials: int = TRIALS, seed: int = SEED
-) -> list[float]:
-    """Return p of each pair as `approximate_randomization` does; the lines that are exchanged are drawn once for all.
-
-    All systems have the same lines.
+    do not differ at all have its smallest p. All systems have the same lines, and the lines to exchange are drawn once
+    for all pairs.
     """
     if not pairs:
         return []
@@ -198,41 +191,6 @@ class SeedTest:
     half_width_of_twice_the_lines: float
 
 
-@dataclass(frozen=True)
-class _Variances:
-    """Parts of the variance of a difference. A pair has a value for each group."""
-
-    seeds: tuple[float, float]
-    """Of the mean over runs, on these lines."""
-    both: tuple[float, float]
-    """Of seed and line together; a part of `seeds`, too."""
-    lines: float
-    """Of lines alone: what infinitely many runs would leave."""
-    runs: tuple[int, int]
-
-    def error_and_freedom(self) -> tuple[float, float]:
-        """Return the standard error of the difference and its degrees of freedom.
-
-        The variance over lines counts as known: there are hundreds of lines.
-        """
-        return error_and_freedom(self.seeds, self.runs, known=self.lines)
-
-    def half_width(self) -> float:
-        """Return half of the width of the interval."""
-        error, freedom = self.error_and_freedom()
-        return error * quantile(CONFIDENCE, freedom)
-
-    def twice_the_runs(self) -> _Variances:
-        """Return the variances to be expected with twice as many runs."""
-        (first, second), (n_first, n_second) = self.seeds, self.runs
-        return replace(self, seeds=(first / 2, second / 2), runs=(2 * n_first, 2 * n_second))
-
-    def twice_the_lines(self) -> _Variances:
-        """Return the variances to be expected with twice as many lines."""
-        first, second = (seeds - min(seeds, both) / 2 for seeds, both in zip(self.seeds, self.both, strict=True))
-        return replace(self, seeds=(first, second), lines=self.lines / 2)
-
-
 def seeds_and_lines(baseline: Sequence[LineCounts], other: Sequence[LineCounts]) -> SeedTest:
     """Test the difference between two groups of at least two runs each.
 
@@ -251,10 +209,13 @@ def seeds_and_lines(baseline: Sequence[LineCounts], other: Sequence[LineCounts])
     scores = [run.score() for run in baseline], [run.score() for run in other]
     between = statistics.variance(scores[0]) / sizes[0], statistics.variance(scores[1]) / sizes[1]
     both = (_both(covariance[first, first]), _both(covariance[second, second]))
-    variances = _Variances(between, both, max(0.0, over_lines - sum(both)), sizes)
+    lines = max(0.0, over_lines - sum(both))  # what infinitely many runs would leave; known: there are many lines
     value = statistics.mean(scores[1]) - statistics.mean(scores[0])  # exact: 0 for equal runs
-    error, freedom = variances.error_and_freedom()
-    half = variances.half_width()
+    error, freedom = error_and_freedom(between, sizes, lines)
+    half = error * quantile(CONFIDENCE, freedom)
+    twice_runs = error_and_freedom([each / 2 for each in between], [2 * n for n in sizes], lines)
+    seeds_on_twice_lines = [seeds - min(seeds, own) / 2 for seeds, own in zip(between, both, strict=True)]
+    twice_lines = error_and_freedom(seeds_on_twice_lines, sizes, lines / 2)
     p = two_sided_p(value / error, freedom) if error else float(value == 0)
     return SeedTest(
         value,
@@ -263,8 +224,8 @@ def seeds_and_lines(baseline: Sequence[LineCounts], other: Sequence[LineCounts])
         line_error=math.sqrt(over_lines),
         seed_error=math.sqrt(sum(between)),
         degrees_of_freedom=freedom,
-        half_width_of_twice_the_runs=variances.twice_the_runs().half_width(),
-        half_width_of_twice_the_lines=variances.twice_the_lines().half_width(),
+        half_width_of_twice_the_runs=twice_runs[0] * quantile(CONFIDENCE, twice_runs[1]),
+        half_width_of_twice_the_lines=twice_lines[0] * quantile(CONFIDENCE, twice_lines[1]),
     )
 
 

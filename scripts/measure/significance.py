@@ -32,7 +32,7 @@ import numpy as np
 from nmt import api
 from nmt.evaluate.line_statistics import LineCounts, count_lines, of_line_scores
 from nmt.evaluate.metrics import METRICS
-from nmt.evaluate.significance import approximate_randomization, bootstrap_scores, seeds_and_lines, two_sided_p
+from nmt.evaluate.significance import bootstrap_scores, randomization_tests, seeds_and_lines, two_sided_p
 from nmt.files.write import open_output
 from nmt.layout import RunDir
 
@@ -198,7 +198,7 @@ def drawn(baseline: Systems, other: Systems, n: int) -> Iterator[tuple[Systems, 
 
 def by_lines(baseline: Systems, other: Systems, trials: int = 1000) -> float:
     """Return p of the first run of each group by approximate randomization."""
-    return approximate_randomization(baseline[0], other[0], trials)
+    return randomization_tests([(baseline[0], other[0])], trials)[0]
 
 
 def by_paired_bs(baseline: Systems, other: Systems) -> float:

@@ -24,7 +24,7 @@ async function readData() {
   return JSON.parse(await new Response(stream).text());
 }
 
-// --- words: as in nmt/evaluate/compare/view.py ------------------------------------------------------
+// --- words ---------------------------------------------------------------------------------------
 
 /** Return which words of each line are in a longest common subsequence; all, if the lines are too long for that. */
 function commonWords(first, second, mostCells) {

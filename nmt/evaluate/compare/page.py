@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 from base64 import b64encode
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from html import escape
-from itertools import chain, groupby
-from operator import itemgetter
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +19,6 @@ from nmt.evaluate.compare.view import (
     FEW,
     MOST,
     MOST_CELLS,
-    PATTERN,
     SAMPLES,
     SCRIPT_PATTERN,
     NGram,
@@ -32,7 +28,6 @@ from nmt.evaluate.compare.view import (
     View,
     by_frequency,
     by_length,
-    common_words,
     find_words,
     make_view,
     part_scores,
@@ -40,7 +35,6 @@ from nmt.evaluate.compare.view import (
     read_trainings,
     won_and_lost,
 )
-from nmt.evaluate.line_statistics import Floats
 from nmt.evaluate.significance import Interval
 from nmt.figures.charts import histogram, interval_bar, line_chart, scatter
 from nmt.figures.page import asset, document, escaped, language_attributes
@@ -92,13 +86,8 @@ def _row(tag: str, cells: Sequence[str], kinds: Sequence[str]) -> str:
     return f"<tr>{''.join(f'<{tag}{kind}>{cell}</{tag}>' for cell, kind in zip(cells, kinds, strict=True))}</tr>"
 
 
-STATIC = 50
-"""Lines that are on the page without the script."""
-
-
 def lines(view: View, seen: Collection[int]) -> Iterator[str]:
-    """Yield the section. `seen`: the numbers of lines of which a side is in a training text."""
-    chosen = _most_different(view)
+    """Yield the section that the script fills. `seen`: the numbers of lines of which a side is in a training text."""
     yield f'<h2 id="lines">Lines</h2>{legend(view)}'
     yield (
         '<p class="soft"><mark>Marked</mark>: words that are not in the reference; in the reference, those that no '
@@ -106,28 +95,9 @@ def lines(view: View, seen: Collection[int]) -> Iterator[str]:
         "the score of the line, and the difference from it.</p>"
     )
     yield from _controls(view, bool(seen))
-    yield (
-        f'<p id="status" role="status">The {len(chosen):,} of {len(view.references):,} lines in which the systems '
-        "differ most. With JavaScript all of them can be searched and sorted here.</p>"
-    )
-    yield '<ol id="list">'
-    scores = view.line_scores(view.by_line).round(digits(view.by_line))
-    for number in chosen:
-        yield _line(view, number, scores[:, number], number in seen)
-    yield "</ol>"
+    yield f'<p id="status" role="status">JavaScript lists the {len(view.references):,} lines here.</p>'
+    yield '<ol id="list"></ol>'
     yield f'<script type="application/gzip" id="data">{_data(view, seen)}</script>'
-
-
-def _most_different(view: View) -> list[int]:
-    """Return the numbers of lines with the largest gains and losses of each group, by number."""
-    a_side = max(1, STATIC // (2 * max(1, len(view.others))))
-    chosen: set[int] = set()
-    for number in view.others:
-        order = np.argsort(view.gains[number], kind="stable")
-        gains = view.gains[number]
-        chosen |= {int(row) for row in order[:a_side] if gains[row] < 0}
-        chosen |= {int(row) for row in order[::-1][:a_side] if gains[row] > 0}
-    return sorted(chosen)
 
 
 def _controls(view: View, any_seen: bool) -> Iterator[str]:
@@ -165,47 +135,6 @@ def _metrics(view: View) -> list[Result]:
     return [view.by_line] + [
         result for result in view.comparison.results if result.metric.formula == "mean" and result is not view.by_line
     ]
-
-
-def _line(view: View, number: int, scores: Floats, is_seen: bool) -> str:
-    """Return the HTML of a line, the same that the script makes. `scores`: (groups,), rounded."""
-    n = digits(view.by_line)
-    reference, all_words = view.reference_words[number], [words[number] for words in view.translation_words]
-    common = [common_words(reference, words) for words in all_words]
-    parts = [f'<li class="line" id="line-{number + 1}"><a href="#line-{number + 1}">{number + 1}</a>']
-    parts += ['<span class="seen">in a training text</span>'] if is_seen else []
-    parts.append("<dl>")
-    if view.sources is not None:
-        parts.append(_entry("source", escape(view.sources[number]), view.languages[0]))
-    missed = [not any(flags) for flags in zip(*(in_reference for in_reference, _ in common), strict=True)]
-    shown = _marked(view.references[number], missed, [False] * len(missed))
-    parts.append(_entry("reference", shown, view.languages[1]))
-    for group, words in enumerate(all_words):
-        gain = "" if group == view.baseline else signed(scores[group] - scores[view.baseline], n)
-        head = f"<span>{system_name(view, group)}</span> <span>{scores[group]:.{n}f} <b>{gain}</b></span>"
-        in_baseline = common_words(all_words[view.baseline], words)[1]
-        wrong, changed = [not there for there in common[group][1]], [not there for there in in_baseline]
-        shown = _marked(view.translations[group][number], wrong, changed)
-        parts.append(_entry(head, shown, view.languages[1]))
-    return "".join([*parts, "</dl></li>"])
-
-
-def _entry(head: str, shown: str, language: str | None) -> str:
-    return f"<dt>{head}</dt><dd{language_attributes(language)}>{shown}</dd>"
-
-
-def _marked(text: str, wrong: Sequence[bool], changed: Sequence[bool]) -> str:
-    """Return a text as HTML whose words are marked or underlined, by word."""
-    parts, end = [], 0
-    words = zip(re.finditer(PATTERN, text), wrong, changed, strict=True)
-    for (is_wrong, is_changed), run in groupby(words, key=itemgetter(1, 2)):
-        spans = [word.span() for word, _, _ in run]
-        start, stop = spans[0][0], spans[-1][1]
-        piece = escape(text[start:stop])
-        piece = f"<u>{piece}</u>" if is_changed else piece
-        parts += [escape(text[end:start]), f"<mark>{piece}</mark>" if is_wrong else piece]
-        end = stop
-    return "".join([*parts, escape(text[end:])])
 
 
 def _data(view: View, seen: Collection[int]) -> str:

@@ -40,7 +40,7 @@ PATTERN = rf"[{UNSPACED}][{_MARKS}]*|[{_PUNCTUATION}]|[^{_SPACE}{_PUNCTUATION}{U
 SCRIPT_PATTERN = re.sub(r"\\U000([0-9a-f]{5})", r"\\u{\1}", PATTERN)
 """The same for JavaScript."""
 MOST_CELLS = 250_000
-"""The largest table of two lines' words in which a common subsequence is searched for."""
+"""The largest table of two lines' words in which the script searches for a common subsequence."""
 
 find_words = re.compile(PATTERN).findall
 
@@ -48,29 +48,6 @@ find_words = re.compile(PATTERN).findall
 def join_words(words: Sequence[str]) -> str:
     """Join words with spaces, or without in scripts that have none."""
     return re.sub(rf"(?<=[{UNSPACED}]) (?=[{UNSPACED}])", "", " ".join(words))
-
-
-def common_words(first: Sequence[str], second: Sequence[str]) -> tuple[list[bool], list[bool]]:
-    """Return which words of each line are in a longest common subsequence; all if the lines are too long."""
-    n, m = len(first), len(second)
-    if first == second or n * m > MOST_CELLS:
-        return [True] * n, [True] * m
-    lengths = [[0] * (m + 1) for _ in range(n + 1)]  # of the common subsequences of the rests from each pair of words
-    for i in reversed(range(n)):
-        for j in reversed(range(m)):
-            same, skipped = first[i] == second[j], max(lengths[i + 1][j], lengths[i][j + 1])
-            lengths[i][j] = lengths[i + 1][j + 1] + 1 if same else skipped
-    in_first, in_second = [False] * n, [False] * m
-    i = j = 0
-    while i < n and j < m:
-        if first[i] == second[j]:
-            in_first[i] = in_second[j] = True
-            i, j = i + 1, j + 1
-        elif lengths[i + 1][j] >= lengths[i][j + 1]:
-            i += 1
-        else:
-            j += 1
-    return in_first, in_second
 
 
 SAMPLES = 1000

@@ -12,7 +12,6 @@ from command import Command
 from nmt.errors import DataError
 from nmt.evaluate.challenge import (
     KindResult,
-    NotScored,
     Outcome,
     Probability,
     Report,
@@ -23,7 +22,6 @@ from nmt.evaluate.challenge import (
     read_published,
     render_text,
     score_contrasts,
-    without_equal,
 )
 from nmt.evaluate.contrasts import Contrast
 from nmt.evaluate.report import Subject
@@ -55,7 +53,7 @@ def fake(pairs: Sequence[tuple[str, str]]) -> list[Scored]:
 
 def test_reference_must_beat_every_contrast() -> None:
     outcomes, left_out = score_contrasts(CONTRASTS, fake)
-    assert left_out == NotScored(0, 0)
+    assert not left_out
     assert [outcome.margin for outcome in outcomes] == [3.0, -3.0, -3.0, -1.0, 1.0]
     assert outcomes[2].margin_per_piece == pytest.approx(-4 / 3 + 1 / 2)
     order, length, pronoun = by_kind(outcomes, ["order", "length", "pronoun"])
@@ -82,7 +80,8 @@ def test_blank_and_truncated_lines_are_skipped_and_counted() -> None:
         Contrast("order", "s", "good", ("bad",), "test.3"),
     ]
     outcomes, left_out = score_contrasts(contrasts, fake)
-    assert ([outcome.contrast for outcome in outcomes], left_out) == (contrasts[2:], NotScored(1, 1))
+    assert [outcome.contrast for outcome in outcomes] == contrasts[2:]
+    assert left_out == {"is blank": 1, "has more pieces than the model takes": 1}
 
 
 @pytest.mark.parametrize(
@@ -183,9 +182,6 @@ def test_command_compares_aligned_files(nmt: Command, run_dir: Path) -> None:
     ("options", "message"),
     [
         (("--src", "src"), "--src F and --ref F must be given together, and --contrastive F only with them"),
-        (("--contrastive", "src"), "--src F and --ref F must be given together, and --contrastive F only with them"),
-        (("--src", "src", "--ref", "ref", "--split", "test"),
-         "--split and --data, --src and --ref, and --pairs cannot be combined"),
         (("--src", "src", "--ref", "ref", "--pairs", "x"),
          "--split and --data, --src and --ref, and --pairs cannot be combined"),
         (("--pairs", "x", "--seed", "2"),
@@ -194,7 +190,6 @@ def test_command_compares_aligned_files(nmt: Command, run_dir: Path) -> None:
         (("--src", "src", "--ref", "ref", "--output", "ref"),
          "ref: is an input and would be overwritten; name another output file"),
         (("--src", "src", "--ref", "none"), "none: no such file"),
-        (("--src", "src", "--ref", "short"), "src has 3 lines, short 1: they must pair line by line (in .)"),
         (("--src", "src", "--ref", "src", "--contrastive", "src"),
          "src and src: no line has a changed translation that differs from its reference"),
         (("--src", "plain", "--ref", "plain"),
@@ -287,6 +282,5 @@ def test_aligned_files_pair_line_by_line(tmp_path: Path) -> None:
         Contrast("contrastive", "a", "c", ("x",), "ref.1"),
         Contrast("contrastive", "b", "d", ("d",), "ref.2"),
     ]
-    assert without_equal(contrasts) == (contrasts[:1], 1)
     with pytest.raises(DataError, match=r"src has 2 lines, short 1: they must pair line by line"):
         read_contrastive(source, reference, write(tmp_path / "short", "x\n"))

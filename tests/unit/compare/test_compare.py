@@ -14,10 +14,10 @@ from nmt.evaluate.compare.systems import Group, System, TextToTranslate
 from nmt.evaluate.line_statistics import count_lines
 from nmt.evaluate.metrics import METRICS, corpus_score
 from nmt.evaluate.significance import (
-    approximate_randomization,
     bootstrap_scores,
     holm,
     interval,
+    randomization_tests,
     seeds_and_lines,
     what_to_add,
 )
@@ -56,7 +56,7 @@ def test_single_systems_have_corrected_p_over_lines() -> None:
         systems = [system.translations for system in (FAIR, GOOD, BAD)]
         counts = count_lines(metric, systems, REFS)
         resampled = bootstrap_scores(counts, TRIALS, 3)
-        p = [approximate_randomization(counts[1], counts[i], TRIALS, 3) for i in (0, 2)]
+        p = [randomization_tests([(counts[1], counts[i])], TRIALS, 3)[0] for i in (0, 2)]
         assert result.differences[1] is None
         for i, corrected in zip((0, 2), holm(p), strict=True):
             assert result.scores[i].value == pytest.approx(corpus_score(metric, systems[i], REFS).value)

@@ -12,7 +12,6 @@ from nmt.config.load import dump_config, load_config
 from nmt.errors import ConfigError, DataError
 from nmt.evaluate.comet import (
     NeuralMetrics,
-    NeuralOptions,
     SegmentScores,
     find_metrics,
     model_name,
@@ -33,7 +32,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def metrics(*files: str, systems: tuple[str, ...] = ("a",), lower: tuple[str, ...] = ()) -> NeuralMetrics:
-    return find_metrics(NeuralOptions(files=files, lower_is_better=lower), systems)
+    return find_metrics(systems, files=files, lower_is_better=lower)
 
 
 def scored(found: NeuralMetrics, n_lines: int = 2) -> dict[str, dict[str, SegmentScores]]:
@@ -74,18 +73,18 @@ def test_segment_scores_of_several_systems() -> None:
 )
 def test_ambiguous_segment_scores_raise(files: list[str], systems: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
-        find_metrics(NeuralOptions(files=files), systems)
+        find_metrics(systems, files=files)
 
 
 def test_unused_options_raise() -> None:
     with pytest.raises(ConfigError, match=r"^--comet-command says how to run COMET; --comet MODEL says which model$"):
-        find_metrics(NeuralOptions(command="comet-score"), ["a"])
+        find_metrics(["a"], command="comet-score")
     with pytest.raises(ConfigError, match=r"^--lower-is-better y: there are no --segment-scores of this name$"):
         metrics("m=two", lower=("y",))
     with pytest.raises(ConfigError, match=r"^two metrics are called m: "):
-        find_metrics(NeuralOptions(models=["x/m"], files=["m=two"]), ["a"])
+        find_metrics(["a"], ["x/m"], files=["m=two"])
     with pytest.raises(ConfigError, match=r"^two metrics are called m: "):
-        find_metrics(NeuralOptions(models=["x/m", "y/m"]), ["a"])
+        find_metrics(["a"], ["x/m", "y/m"])
 
 
 @pytest.mark.parametrize(

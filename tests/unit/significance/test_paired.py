@@ -18,12 +18,13 @@ from nmt.errors import DataError
 from nmt.evaluate.line_statistics import Floats, LineCounts, count_lines, of_line_scores
 from nmt.evaluate.metrics import METRICS, make_scorer
 from nmt.evaluate.significance import (
+    SEED,
     SeedTest,
-    approximate_randomization,
     bootstrap_scores,
     holm,
     interval,
     quantile,
+    randomization_tests,
     seeds_and_lines,
     two_sided_p,
     what_to_add,
@@ -32,6 +33,10 @@ from nmt.evaluate.significance import (
 
 def of(scores: list[float]) -> LineCounts:
     return of_line_scores("m", scores, "")
+
+
+def p_of(first: LineCounts, second: LineCounts, trials: int, seed: int = SEED) -> float:
+    return randomization_tests([(first, second)], trials, seed)[0]
 
 
 def some_scores(n: int, seed: int) -> list[float]:
@@ -54,7 +59,7 @@ def test_scores_and_p_equal_sacrebleu(two_references: bool):
         counted = count_lines(metric, systems, refs)
         assert [system.score() for system in counted] == pytest.approx([r.score for r in expected[name]], abs=1e-9)
         for other, result in zip(counted[1:], expected[name][1:], strict=True):
-            p = approximate_randomization(counted[0], other, trials)
+            p = p_of(counted[0], other, trials)
             mean = (p + result.p_value) / 2
             assert p == pytest.approx(result.p_value, abs=4 * sqrt(2 * mean * (1 - mean) / trials) + 1 / trials)
             ps.append(p)
@@ -79,27 +84,27 @@ def test_bootstrap_scores_equal_sacrebleu():
 
 def test_exact_p_of_few_lines():
     """Five lines, all better by the same: of 32 exchanges two are as large, so p is 1/16."""
-    p = approximate_randomization(of([0.0] * 5), of([1.0] * 5), 20_000)
+    p = p_of(of([0.0] * 5), of([1.0] * 5), 20_000)
     assert p == pytest.approx(1 / 16, abs=0.008)
     # six of eight better by one: exchanges with 6, 7 or 8, or 0, 1 or 2 on one side are as large
-    p = approximate_randomization(of([0.0] * 6 + [1.0] * 2), of([1.0] * 6 + [0.0] * 2), 20_000)
+    p = p_of(of([0.0] * 6 + [1.0] * 2), of([1.0] * 6 + [0.0] * 2), 20_000)
     assert p == pytest.approx(2 * (comb(8, 6) + comb(8, 7) + 1) / 256, abs=0.015)
 
 
 def test_p_is_two_sided_and_repeatable():
     rng = random.Random(5)
     first, second = ([rng.gauss(mean, 1) for _ in range(100)] for mean in (0, 0.3))
-    p = approximate_randomization(of(first), of(second), 4000)
-    assert approximate_randomization(of(first), of(second), 4000) == p
-    assert approximate_randomization(of(second), of(first), 4000) == p
-    assert approximate_randomization(of(first), of(second), 4000, seed=1) != p
+    p = p_of(of(first), of(second), 4000)
+    assert p_of(of(first), of(second), 4000) == p
+    assert p_of(of(second), of(first), 4000) == p
+    assert p_of(of(first), of(second), 4000, seed=1) != p
     differences = np.array(second) - np.array(first)
     z = abs(differences.mean()) / sqrt(float((differences**2).mean()) / 100)  # under the null hypothesis the mean is 0
     assert p == pytest.approx(2 * (1 - statistics.NormalDist().cdf(z)), abs=0.02)
 
 
 def test_smallest_p_is_one_over_trials():
-    assert approximate_randomization(of([0.0] * 200), of([1.0] * 200), 99) == pytest.approx(0.01)
+    assert p_of(of([0.0] * 200), of([1.0] * 200), 99) == pytest.approx(0.01)
 
 
 def test_bootstrap_interval_of_mean_is_normal():

@@ -16,8 +16,8 @@ from comparisons import comparison, group_of, systems, text_of
 from logged_run import make_run, valid
 from nmt.evaluate.comet import SegmentScores
 from nmt.evaluate.compare.compare import compare
-from nmt.evaluate.compare.page import STATIC, page
-from nmt.evaluate.compare.systems import Comparison, Group, System, TextToTranslate
+from nmt.evaluate.compare.page import page
+from nmt.evaluate.compare.systems import Comparison, Group, System
 from nmt.figures.page import asset
 from parsed_page import ParsedPage
 from sentences import sentence_pairs
@@ -55,33 +55,6 @@ def test_page_is_self_contained() -> None:
                          asset("nmt.evaluate.compare", "page.js"))  # fmt: skip
 
 
-def test_static_lines_differ_most() -> None:
-    found = comparison(300, 2)
-    text = page(found)
-    shown = [int(number) for number in re.findall(r'<li class="line" id="line-(\d+)">', text)]
-    assert shown == sorted(shown) and len(shown) == STATIC
-    data = data_of(text)
-    baseline, other = data["metrics"][0]["scores"]
-    gains = [second - first for first, second in zip(baseline, other, strict=True)]
-    order = sorted(range(300), key=gains.__getitem__)
-    ends = {gains[row] for row in (*order[:25], *order[-25:])}
-    assert {gains[number - 1] for number in shown} == ends, "as many that it gains as it loses"
-    for number in shown:
-        part = text.partition(f'id="line-{number}"')[2].partition("</li>")[0]
-        plain = re.sub("<[^>]*>", "", part)
-        assert found.groups[1].systems[0].translations[number - 1] in plain and f"{other[number - 1]:.2f}" in plain
-
-
-def test_differing_words_are_marked() -> None:
-    text = TextToTranslate("t", ("the cat sat", "x"), None, None)
-    found = compare(text, [group_of("a", ["a cat ran", "x"]), group_of("b", ["the dog ran", "x"])], trials=10)
-    entries = re.findall(r'<dd dir="auto">(.*?)</dd>', page(found))
-    assert entries == [
-        "the cat <mark>sat</mark>", "<mark>a</mark> cat <mark>ran</mark>",
-        "<u>the</u> <mark><u>dog</u></mark> <mark>ran</mark>",
-    ]  # fmt: skip
-
-
 def test_script_data_has_all_lines() -> None:
     found = comparison(40)
     data = data_of(page(found))
@@ -103,7 +76,7 @@ def test_line_scores_of_other_metrics() -> None:
     text = page(compare(text_of(pairs), groups, trials=10))
     assert [metric["digits"] for metric in data_of(text)["metrics"]] == [2, 4]
     assert data_of(text)["metrics"][1]["scores"] == [[*values["a"]], [*values["b"]]]
-    assert '<option value="1">comet</option>' in text and "+0.0250" in text
+    assert '<option value="1">comet</option>' in text
 
 
 def evil_comparison(text: str) -> Comparison:
@@ -118,7 +91,7 @@ def test_text_is_escaped() -> None:
     parsed = ParsedPage(text)
     assert [tag for tag, _ in parsed.seen].count("script") == 2, "the data and the script"
     assert "alert" not in {name for _, attributes in parsed.seen for name in attributes}
-    assert parsed.text.count("</script><script>alert('1')</script>") >= 10
+    assert parsed.text.count("</script><script>alert('1')</script>") >= 5
     assert "\u202e" not in text and "\u2028" not in text
     assert data_of(text)["references"][-1] == EVIL.replace("\u202e", "\\u202e").replace("\u2028", "\\u2028")
 
@@ -145,7 +118,7 @@ def test_page_of_runs_and_groups(tmp_path: Path) -> None:
         "No setting differs.", "BLEU on the development set", "the one whose BLEU is the median", "error by seeds",
         f"plain, other: the training text in {seen.path} has 2 lines. It holds the source of 1 of 20 lines of the test "
         "set, the reference of 2, both of 1, letter by letter.",
-        "source or reference in a training text", "Rare words", "in a training text",
+        "source or reference in a training text", "Rare words",
     ):  # fmt: skip
         assert expected in parsed.text, expected
     data = data_of(text)

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
-
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from nmt.evaluate.compare import view as words
-from nmt.evaluate.compare.view import MOST, SCRIPT_PATTERN, NGram, common_words, find_words, join_words, won_and_lost
+from nmt.evaluate.compare.view import MOST, SCRIPT_PATTERN, NGram, find_words, join_words, won_and_lost
 
 
 @pytest.mark.parametrize("line, expected", [
@@ -30,34 +24,6 @@ def test_joined_words_equal_text() -> None:
 
 def test_script_pattern_escapes_long_code_points() -> None:
     assert r"\u{20000}-\u{3ffff}" in SCRIPT_PATTERN and r"\U" not in SCRIPT_PATTERN
-
-
-LINES = st.lists(st.sampled_from("abcd"), max_size=8)
-
-
-@settings(max_examples=100)
-@given(LINES, LINES)
-def test_longest_common_subsequence(first: list[str], second: list[str]) -> None:
-    in_first, in_second = common_words(first, second)
-    common = [word for word, there in zip(first, in_first, strict=True) if there]
-    assert common == [word for word, there in zip(second, in_second, strict=True) if there]
-
-    @cache
-    def longest(i: int, j: int) -> int:
-        if i == len(first) or j == len(second):
-            return 0
-        return longest(i + 1, j + 1) + 1 if first[i] == second[j] else max(longest(i + 1, j), longest(i, j + 1))
-
-    assert len(common) == longest(0, 0)
-
-
-def test_very_long_lines_skip_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
-    def flags(first: Sequence[str], second: Sequence[str]) -> list[bool]:
-        return [*common_words(first, second)[0], *common_words(first, second)[1]]
-
-    assert not all(flags("ab", "cdef"))
-    monkeypatch.setattr(words, "MOST_CELLS", 7)
-    assert all(flags("ab", "cdef"))
 
 
 # --- N-grams won and lost ---
