@@ -126,9 +126,7 @@ def _runs_at(path: Path) -> list[Path]:
     if not runs:
         raise CheckpointError(f"{path}: no run directory, and none in it; nmt runs {path} lists those below it")
     if len(runs) > MOST_RUNS:
-        raise CheckpointError(
-            f"{path}: holds {len(runs)} runs, and {MOST_RUNS} can be distinguished; name some of them"
-        )
+        raise CheckpointError(f"{path}: holds {len(runs)} runs; at most {MOST_RUNS} can be distinguished")
     return runs
 
 
@@ -168,9 +166,7 @@ def draw(runs: Sequence[Curves]) -> Figure:
     losses = [points[:, VALUE] for curves in runs for (row, _), points in curves.points.items() if row == LOSS]
     if np.concatenate(losses).max(initial=0.0) > EXPLODED:
         panels[LOSS, 0].set_yscale("log")  # next to an exploded loss the rest would be invisible
-    units, metrics = (
-        " or ".join(sorted(set(names))) for names in zip(*((c.unit, c.metric) for c in runs), strict=True)
-    )
+    units, metrics = {curves.unit for curves in runs}, {curves.metric for curves in runs}
     of_loss = f"Loss (nats per {' or '.join(sorted(units))})"
     for row, label in enumerate((of_loss, f"Development set {' or '.join(sorted(metrics))}", "Learning rate")):
         panels[row, 0].set_ylabel(label, fontsize=12)

@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 import os
 import shlex
-import shutil
 import signal
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
 
 from nmt.config.load import dump_config
-from nmt.console import printable, say, show
+from nmt.console import aligned, printable, say, show
 from nmt.data.corpus import read_manifest
 from nmt.errors import CheckpointError, ConfigError, DataError, StoppedError
 from nmt.evaluate.significance import CONFIDENCE, MIN_RUNS, error_and_freedom, quantile
@@ -242,16 +241,8 @@ def difference(first: Sequence[float], other: Sequence[float], metric: Metric = 
 
 def _columns(lines: Sequence[Sequence[str]], n_left: int) -> str:
     """Align columns: the first `n_left` to the left, numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     names = {*(f"dev {label}" for label in LABELS.values()), *KINDS, "step", "min", "seeds", DIFFERENCE}
-    is_number = [i >= n_left and name in names for i, name in enumerate(lines[0])]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(line, widths, is_number, strict=True)
-        ).rstrip()
-        for line in lines
-    )
+    return "\n".join(aligned(lines, [i for i, name in enumerate(lines[0]) if i >= n_left and name in names]))
 
 
 def as_tsv(plan: Plan, rows: Sequence[Row]) -> str:
@@ -318,8 +309,6 @@ class Jobs:
     stop: Stop
     report: Callable[[Job, Ended | None], None]
     """Called when a job starts, with None, and when it has ended."""
-    watch: Callable[[Sequence[Job]], None]
-    """Called repeatedly with the running jobs."""
     _running: list[_Running] = field(default_factory=list)
 
     def run(self, jobs: Sequence[Job]) -> dict[str, Ended]:
@@ -340,7 +329,6 @@ class Jobs:
                     free.append(running.slot)
                     ended[running.job.name] = _end_of(running)
                     self.report(running.job, ended[running.job.name])
-                self.watch([running.job for running in self._running])
         finally:
             self._end()
         return ended
@@ -387,12 +375,9 @@ def _end_of(running: _Running) -> Ended:
     return Ended(status, lines[-1].removeprefix("nmt: ") if lines else f"ended with status {status}")
 
 
-SECONDS = 5.0  # between updates of the status line, as reading the logs takes time from the trainings
-
-
 @dataclass
 class Screen:
-    """Prints a line when a job starts or ends, keeps the table up to date and, on a terminal, a status line."""
+    """Prints a line when a job starts or ends, and keeps the table up to date."""
 
     plan: Plan
     folder: SweepDir
@@ -401,8 +386,6 @@ class Screen:
     _names: set[str] = field(default_factory=set)
     _total: int = 0
     _n_begun: int = 0
-    _status: str = ""
-    _next_look: float = 0.0
 
     def begin(self, total: int, trainings: set[str]) -> None:
         """Announce `total` jobs, of which those named `trainings` are in the table."""
@@ -412,63 +395,27 @@ class Screen:
         """Print that a job has started (None) or ended."""
         if ended is None:
             self._n_begun += 1
-            self.say(f"[{self._n_begun}/{self._total}] {job.name}: started")
+            say(f"[{self._n_begun}/{self._total}] {job.name}: started")
             return
         if job.name in self._names:
             self.ended[job.name] = ended
             with suppress(OSError):  # a full disk must not end a training
                 self.write()
-        self.say(f"{job.name}: {self._outcome(job, ended)}")
+        say(f"{job.name}: {self._outcome(job, ended)}")
 
     def _outcome(self, job: Job, ended: Ended) -> str:
         if ended.has_failed:
             return f"failed: {ended.message} (full output: {job.log})"
         if job.name not in self._names:
             return "done" if ended.status == 0 else "stopped"
-        row = next(row for row in self.rows if row.training.name == job.name)
-        return f"{row.state} at step {row.step or 0:,}{self._score(row.score, 'dev ')}"
-
-    def _score(self, value: float | None, of: str = "") -> str:
-        metric = self.plan.metric
-        return "" if value is None else f", {of}{LABELS[metric]} {score(value, metric)}"
-
-    def watch(self, jobs: Sequence[Job]) -> None:
-        """Update the status line from time to time, on a terminal."""
-        if not sys.stderr.isatty() or time.monotonic() < self._next_look:
-            return
-        self._next_look = time.monotonic() + SECONDS
-        status = printable("; ".join(self._progress(job) for job in jobs))
-        if status != self._status:
-            self._show(status)
-
-    def _progress(self, job: Job) -> str:
-        if job.name not in self._names or not self.folder.run(job.name).log.exists():
-            return job.name
-        run = summarise(self.folder.run(job.name))
-        if not run.max_steps:
-            return job.name
-        return f"{job.name}: {run.step:,} of {run.max_steps:,}{self._score(run.best_score)}"
-
-    def _show(self, status: str) -> None:
-        self._status = status
-        with suppress(OSError):
-            sys.stderr.write(f"\r\x1b[K{status[: shutil.get_terminal_size().columns - 1]}")
-            sys.stderr.flush()
-
-    def say(self, line: str) -> None:
-        """Print a permanent line."""
-        self.close()
-        say(line)
+        row, metric = next(row for row in self.rows if row.training.name == job.name), self.plan.metric
+        found = "" if row.score is None else f", dev {LABELS[metric]} {score(row.score, metric)}"
+        return f"{row.state} at step {row.step or 0:,}{found}"
 
     def write(self) -> None:
         """Write the current table to sweep.tsv."""
         self.rows = rows_of(self.plan, self.ended)  # first: it needs no disk space
         replace_file(self.folder.table, as_tsv(self.plan, self.rows))
-
-    def close(self) -> None:
-        """Clear the status line."""
-        if self._status:
-            self._show("")
 
 
 def sweep(request: Request) -> list[Row]:
@@ -482,7 +429,8 @@ def sweep(request: Request) -> list[Row]:
     check_places(plan, folder)
     refuse_links(folder.written_in_place)
     folder.path.mkdir(parents=True, exist_ok=True)
-    with Lock(folder.lock, "sweeps"), stopping() as stop, closing(Screen(plan, folder)) as screen:
+    with Lock(folder.lock, "sweeps"), stopping() as stop:
+        screen = Screen(plan, folder)
         _Sweep(request, plan, folder, stop, screen).run()
     rows = screen.rows
     show(*render(plan, rows, request.include_shorter).split("\n"))
@@ -517,12 +465,12 @@ class _Sweep:
             replace_file(path, dump_config(training.config), may_follow=False)
         n, n_to_do = len(self.plan.trainings), len(to_do)
         done = f", {n - n_to_do} of them finished already" if n_to_do < n else ""
-        self.screen.say(f"{n} training{'s' * (n > 1)} in {self.folder.path}{done}")
+        say(f"{n} training{'s' * (n > 1)} in {self.folder.path}{done}")
         others = {path.name for path in self.folder.path.iterdir() if is_run(path)} - {
             training.name for training in self.plan.trainings
         }
         if others:
-            self.screen.say(
+            say(
                 f"the table leaves out {len(others)} run{'s' * (len(others) > 1)} of another grid; "
                 f"nmt runs {self.folder.path} lists all"
             )
@@ -532,7 +480,7 @@ class _Sweep:
         self.screen.write()
         check_texts(self.plan)
         slots = self._slots()
-        jobs = Jobs(slots, self._environment(len(slots)), self.stop, self.screen.report, self.screen.watch)
+        jobs = Jobs(slots, self._environment(len(slots)), self.stop, self.screen.report)
         self.screen.begin(len(to_do), {training.name for training in self.plan.trainings})
         for training in to_do:
             if training.data in failed:
@@ -552,14 +500,14 @@ class _Sweep:
                     line = unlike(data, read_manifest(data), training.config)
                     if line is not None and line not in reported:
                         reported.add(line)
-                        self.screen.say(line)
+                        say(line)
             elif training.data not in jobs:
                 name = f"prepare {own or training.data}"
                 config = str(self.folder.config(training.name))
                 arguments = ("prepare", "--config", config, "--data", str(training.data))
                 jobs[training.data] = Job(name, arguments, self.folder.log(f"prepare-{own or training.data.name}"))
         self.screen.begin(len(jobs), set())
-        ended = Jobs([{}], os.environ, self.stop, self.screen.report, self.screen.watch).run(list(jobs.values()))
+        ended = Jobs([{}], os.environ, self.stop, self.screen.report).run(list(jobs.values()))
         return {
             path: (job, Ended(end.status, f"{path} could not be prepared: {end.message}"))
             for path, job in jobs.items()

@@ -10,11 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import yaml
+
 from nmt.config import Config
 from nmt.config.load import load_config, load_saved_config
 from nmt.config.messages import differences
 from nmt.data.corpus import read_manifest
-from nmt.errors import CheckpointError, ConfigError, NmtError
+from nmt.errors import CheckpointError, ConfigError, NmtError, error_text
 from nmt.layout import DataDir, RunDir
 from nmt.prepare.recipe import recipe
 from nmt.runs.info import read_info
@@ -40,15 +42,19 @@ def parse_grid(options: Sequence[str]) -> list[Axis]:
     values_of: dict[str, tuple[str, ...]] = {}
     for option in options:
         key, equals, text = option.partition("=")
-        values = tuple(split_values(text))
+        try:
+            values = tuple(split_values(text))
+        except yaml.YAMLError as error:
+            problems.append(f"--grid {option}: not values separated by commas: {error_text(error)}")
+            continue
         if not equals or not all(key.split(".")) or "." not in key:
             problems.append(f"--grid {option}: write it as section.key=A,B")
         elif key == "training.run_dir":
             problems.append(f"--grid {key}: every training has a run directory of its own anyway; --dir says where")
         elif key in values_of:
             problems.append(f"--grid {key} is given twice; write all its values in one")
-        elif not all(values):
-            problems.append(f"--grid {option}: a value is empty; write null where none is meant")
+        elif not values:
+            problems.append(f"--grid {option}: has no value; write null where none is meant")
         elif len(set(values)) < len(values):
             twice = next(value for value in values if values.count(value) > 1)
             problems.append(f"--grid {option}: {twice} is given twice")
@@ -65,24 +71,13 @@ def _end(key: str) -> str:
 
 
 def split_values(text: str) -> list[str]:
-    """Split `text` at commas outside the quotes, brackets and braces of YAML."""
-    values, depth, quote = [""], 0, ""
-    for character in text:
-        before = values[-1]
-        if quote:
-            is_escaped = quote == '"' and before.endswith("\\")
-            quote = "" if character == quote and not is_escaped else quote
-        elif character in "\"'":
-            # only at the start of a value or after a doubled quote: the apostrophe of `it's` is not a quote
-            starts = before.rstrip()[-1:] in ("", "[", "{", ",", ":") or before.endswith(character)
-            quote = character if starts else ""
-        else:
-            depth += (character in "[{") - (character in "]}")
-        if character == "," and depth <= 0 and not quote:
-            values.append("")
-        else:
-            values[-1] += character
-    return [value.strip() for value in values]
+    """Split `text` at the commas of a YAML list, not those within quotes, brackets and braces.
+
+    Raises yaml.YAMLError if it is no list.
+    """
+    node = yaml.compose(f"[{text}]", yaml.SafeLoader)
+    assert node is not None, "a list"
+    return [text[value.start_mark.index - 1 : value.end_mark.index - 1].strip() for value in node.value]
 
 
 def name_of(labels: Sequence[str], values: Sequence[str]) -> str:

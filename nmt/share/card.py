@@ -22,7 +22,7 @@ from nmt.layout import DataDir, RunDir
 from nmt.runs.checkpoint import saved_steps
 from nmt.runs.folder import ExportInfo, Kind
 from nmt.runs.info import ScoreRecord, read_info
-from nmt.runs.log import is_validation, last_record, number, read_log
+from nmt.runs.log import is_validation, number, read_log
 from nmt.runs.state import load_state
 
 USE = "## Use\n"
@@ -266,8 +266,7 @@ def _training(run: RunDir) -> Iterator[str]:
         return
     skipped = f", {cost.skipped:,} of them skipped" if cost.skipped else ""
     yield from ("## Training", "", f"- updates: {cost.updates:,}{skipped}")
-    if cost.target_tokens is not None:
-        yield f"- target tokens: {cost.target_tokens / 1e6:,.2f} million"
+    yield f"- target tokens: {cost.target_tokens / 1e6:,.2f} million"
     yield f"- hours: {cost.hours:.2f}, validation included"
     if device := info.device_name or info.device:
         processes = f"{info.processes} processes" if (info.processes or 1) > 1 else None
@@ -297,29 +296,20 @@ def _recipe(config: Config) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class TrainingCost:
-    """What a training took up to a step."""
+    """Updates, time and text of a training up to its last checkpoint."""
 
     updates: int
     """Those that were skipped included."""
-    skipped: int | None
+    skipped: int
     hours: float
     """Summed over resumes; with validations and checkpoints, without the starts."""
-    target_tokens: int | None
+    target_tokens: int
 
 
 def training_cost(run: RunDir) -> TrainingCost | None:
-    """Return the cost of a run up to its last checkpoint, or by the last record of the log if that has none.
-
-    None if that does not tell either.
-    """
+    """Return the cost of a run up to its last checkpoint; None if none has recorded it."""
     try:
         state = load_state(run.step(saved_steps(run)[-1]))
     except (CheckpointError, LookupError):  # of an earlier version
-        state = None
-    if state is not None and state.step:
-        return TrainingCost(state.step, state.n_skipped, state.seconds / 3600, state.n_tokens)
-    record = last_record(run.log)
-    step, minutes = number(record, "step"), number(record, "minutes")
-    if not step or minutes is None:
         return None
-    return TrainingCost(int(step), None, minutes / 60, None)
+    return TrainingCost(state.step, state.n_skipped, state.seconds / 3600, state.n_tokens) if state.step else None

@@ -18,9 +18,10 @@ import random
 import threading
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Protocol, TypedDict
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -51,25 +52,6 @@ if TYPE_CHECKING:
 
 
 INSTALL = "CTranslate2 is not installed; pip install ctranslate2 installs it, and so does nmt's extra of that name"
-
-
-class Options(TypedDict, total=False):
-    """Options of `ctranslate2.Translator.translate_batch`."""
-
-    max_input_length: int
-    min_decoding_length: int
-    max_decoding_length: int
-    no_repeat_ngram_size: int
-    length_penalty: float
-    return_scores: bool
-    return_end_token: bool
-    beam_size: int
-    num_hypotheses: int
-    patience: float
-    sampling_topk: int
-    sampling_topp: float
-    sampling_temperature: float
-    suppress_sequences: list[list[str]]
 
 
 class TranslationResult(Protocol):
@@ -104,27 +86,6 @@ class Model(Protocol):
         self, source: Sequence[list[str]], target: Sequence[list[str]], *, max_batch_size: int, max_input_length: int
     ) -> list[ScoringResult]:
         """Score given translations."""
-
-
-def stoppable(model: Model, should_stop: ShouldStop | None) -> Model:
-    """Return a model that raises SearchStopped instead of translating once the search should stop.
-
-    CTranslate2 itself stops within a batch in greedy search alone, by a function that it calls for each token of each
-    line. That needs Python's global interpreter lock, and is up to four times slower beside a busy thread.
-    """
-    return model if should_stop is None else _Stoppable(model, should_stop)
-
-
-class _Stoppable:
-    def __init__(self, model: Model, should_stop: ShouldStop) -> None:
-        self._model, self._should_stop = model, should_stop
-        self.score_batch = model.score_batch
-
-    def translate_batch(
-        self, source: list[list[str]], target_prefix: list[list[str]] | None, *, asynchronous: bool, **options: object
-    ) -> list[AsyncResult]:
-        stop_if(self._should_stop)
-        return self._model.translate_batch(source, target_prefix, asynchronous=asynchronous, **options)
 
 
 def library() -> ModuleType:
@@ -231,6 +192,8 @@ def _array(tensor: Tensor) -> npt.NDArray[np.float32]:
     return np.array(tensor.detach().float().cpu().numpy())
 
 
+Options = dict[str, object]
+"""Options of `ctranslate2.Translator.translate_batch`."""
 _Candidates = dict[int, list[tuple[list[int], float]]]
 """Translations by row: ids without `</s>`, log-probability."""
 
@@ -333,19 +296,31 @@ class Engine:
             for row, (src, limit, start) in enumerate(zip(sources, limits, starts, strict=True))
         ]
         if not config.sample:
-            return self._search(stoppable(self._model, should_stop), lines, config, n_best)
+            return self._search(self._model, lines, config, n_best, should_stop)
         with self._sampling:
-            return self._search(stoppable(self._sampler(config.seed, key), should_stop), lines, config, n_best)
+            return self._search(self._sampler(config.seed, key), lines, config, n_best, should_stop)
 
     def _search(
-        self, model: Model, lines: Sequence[_Line], config: SearchConfig, n_best: int
+        self,
+        model: Model,
+        lines: Sequence[_Line],
+        config: SearchConfig,
+        n_best: int,
+        should_stop: ShouldStop | None,
     ) -> list[list[Hypothesis]]:
+        translate = partial(self._translate, model, config, should_stop)
         options = _options(config, n_best)
-        candidates = self._translate(model, _batches(lines, config), options, suppress=config.sample)
+        candidates = translate(lines, options, suppress=config.sample)
         special = [line for line in lines if any(i < N_SPECIAL for ids, _ in candidates[line.row] for i in ids)]
-        candidates |= self._translate(model, _batches(special, config), options, suppress=True)
+        candidates |= translate(special, options, suppress=True)
         long = [line for line in lines if any(len(ids) >= line.limit for ids, _ in candidates[line.row])]
-        candidates |= self._translate_to_the_limit(model, long, options, config)
+        # Again, one token before the limit: all live hypotheses are returned with the finished ones, without `</s>`. (A
+        # hypothesis that would replace one that ends with that token is not; it could only be the last of several.)
+        options = _options(config, n_best, n_more=config.beam)
+        for limit in {line.limit for line in long}:
+            same = [line for line in long if line.limit == limit]
+            for row, hypotheses in translate(same, options, suppress=True, longest=max(limit - 1, 1)).items():
+                candidates[row] = [(ids[: limit - 1], log_prob) for ids, log_prob in hypotheses]
         # searched with other probabilities than the model's
         is_reshaped = config.sample or config.min_length or config.no_repeat_ngram
         rows = {line.row for line in [*special, *long]}
@@ -377,49 +352,42 @@ class Engine:
         return self._load(1, math.prod(_threads()))
 
     def _translate(
-        self, model: Model, batches: Sequence[Sequence[_Line]], options: Options, suppress: bool
+        self,
+        model: Model,
+        config: SearchConfig,
+        should_stop: ShouldStop | None,
+        lines: Sequence[_Line],
+        options: Options,
+        *,
+        suppress: bool,
+        longest: int | None = None,
     ) -> _Candidates:
-        """Translate batches, as many at once as there are threads.
+        """Translate lines, as many batches at once as there are threads.
 
-        The maximum length of a batch is the largest limit of its lines. `suppress`: mask special tokens.
+        CTranslate2 itself stops within a batch in greedy search only, by a function that it calls for each token of
+        each line, which needs Python's global interpreter lock: up to four times slower beside a busy thread.
+
+        Args:
+            should_stop: called before each batch.
+            suppress: whether to mask special tokens.
+            longest: maximum length; by default the largest limit of a batch.
         """
         if suppress:
             options = options | {"suppress_sequences": [[self._tgt[i]] for i in range(N_SPECIAL) if i != EOS]}
         waiting: list[tuple[_Line, AsyncResult]] = []
-        for batch in batches:
-            longest = options.get("max_decoding_length", max(line.limit for line in batch))
+        for batch in _batches(lines, config):
+            stop_if(should_stop)
+            most = longest or max(line.limit for line in batch)
             prefixes = [_pieces(self._tgt, line.prefix) for line in batch]
-            shortest = min(options["min_decoding_length"], longest)
+            limits = {"max_decoding_length": most, "min_decoding_length": min(config.min_length, most)}
             results = model.translate_batch(
                 [_pieces(self._src, line.src) for line in batch],
                 prefixes if any(prefixes) else None,
                 asynchronous=True,
-                **options | {"max_decoding_length": longest, "min_decoding_length": shortest},
+                **options | limits,
             )
             waiting += zip(batch, results, strict=True)
-        return {line.row: self._read(result.result(), options["length_penalty"]) for line, result in waiting}
-
-    def _translate_to_the_limit(
-        self, model: Model, lines: Sequence[_Line], options: Options, config: SearchConfig
-    ) -> _Candidates:
-        """Translate lines again whose search must end at their limit.
-
-        One token before it, all live hypotheses are returned with the finished ones, without their `</s>`. (A
-        hypothesis that would replace one that ends with that token is not returned; it could only be the last of
-        several translations.)
-        """
-        candidates: _Candidates = {}
-        if not config.sample and config.beam > 1:
-            n_wanted = options["num_hypotheses"] + config.beam
-            options = options | {"num_hypotheses": n_wanted, "patience": n_wanted / config.beam}
-        for limit in {line.limit for line in lines}:
-            longest = max(limit - 1, 1)
-            batches = _batches([line for line in lines if line.limit == limit], config)
-            again = self._translate(model, batches, options | {"max_decoding_length": longest}, suppress=True)
-            candidates |= {
-                row: [(ids[: limit - 1], log_prob) for ids, log_prob in hypotheses] for row, hypotheses in again.items()
-            }
-        return candidates
+        return {line.row: self._read(result.result(), _exponent(config)) for line, result in waiting}
 
     def _read(self, result: TranslationResult, exponent: float) -> list[tuple[list[int], float]]:
         candidates = []
@@ -441,14 +409,20 @@ def _pieces(vocabulary: Sequence[str], ids: Sequence[int]) -> list[str]:
     return [vocabulary[i] for i in ids]
 
 
-def _options(config: SearchConfig, n_best: int) -> Options:
-    """Return options of `translate_batch`; all hypotheses found are returned, as their scores may still change."""
+def _exponent(config: SearchConfig) -> float:
+    """Return the length penalty: with an exponent of 0 CTranslate2 applies another rule for when to stop."""
+    return config.length_penalty or 1e-30
+
+
+def _options(config: SearchConfig, n_best: int, n_more: int = 0) -> Options:
+    """Return options of `translate_batch`; all hypotheses found are returned, as their scores may still change.
+
+    n_more: hypotheses to finish beyond those that the search needs, with a beam.
+    """
     options: Options = {
         "max_input_length": 0,
-        "min_decoding_length": config.min_length,
         "no_repeat_ngram_size": config.no_repeat_ngram,
-        # with an exponent of 0 CTranslate2 applies another rule for when to stop
-        "length_penalty": config.length_penalty or 1e-30,
+        "length_penalty": _exponent(config),
         "return_scores": True,
         "return_end_token": True,
         "sampling_topk": 1,
@@ -461,12 +435,8 @@ def _options(config: SearchConfig, n_best: int) -> Options:
             "sampling_topp": config.top_p,
             "sampling_temperature": config.temperature,
         }
-    enough = 1 if config.beam == 1 else n_to_finish(config, n_best)
-    return options | {
-        "beam_size": config.beam,
-        "num_hypotheses": enough,
-        "patience": enough / config.beam,
-    }
+    enough = 1 if config.beam == 1 else n_to_finish(config, n_best) + n_more
+    return options | {"beam_size": config.beam, "num_hypotheses": enough, "patience": enough / config.beam}
 
 
 def _batches(lines: Sequence[_Line], config: SearchConfig) -> list[list[_Line]]:

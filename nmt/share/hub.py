@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import json
 import re
-from importlib.util import find_spec
 from pathlib import Path
 
 from nmt.errors import ConfigError, DataError, HubError, error_text
@@ -88,37 +87,19 @@ def hub_error(repository: str, error: Exception) -> Exception:
             problem = "no such revision"
         case errors.LocalEntryNotFoundError() if constants.HF_HUB_OFFLINE:
             problem = "not downloaded before, and HF_HUB_OFFLINE is set"
-    of_xet = _is_of_xet(error)
     if problem is None:
         problem = {
             401: "the hub does not accept the token; hf auth login stores another one",
             403: "the token may not do this: it needs the permission to write there",
             409: "was created meanwhile; push again",
             412: "was changed meanwhile, perhaps by this push if its answer was lost; push again",
-        }.get((_xet_status(error) if of_xet else status(error)) or 0)
-    if problem is None and of_xet:
-        problem = f"Xet has failed: {error_text(error)}; HF_HUB_DISABLE_XET=1 does without it"
+        }.get(status(error) or 0)
     if problem is None and (code := status(error)) is not None:
         problem = f"the hub answered {code}: {error_text(error)}"
+    if problem is None and isinstance(error, RuntimeError):  # of hf_xet, which transfers large files if installed
+        problem = f"the transfer has failed: {error_text(error)}; HF_HUB_DISABLE_XET=1 does without Xet"
     text = problem or f"the hub cannot be reached: {error_text(error.__cause__ or error)}"
     return HubError(f"{repository}, at {constants.ENDPOINT}: {text}")
-
-
-def _is_of_xet(error: Exception) -> bool:
-    """Whether an error is from hf_xet, which transfers large files if installed.
-
-    They are of Python's own classes and have nothing but a text; those of other uploads are raised from one of HTTP.
-    """
-    from huggingface_hub import constants
-
-    is_plain = type(error).__module__ == "builtins" and getattr(error, "errno", None) is None and status(error) is None
-    has_xet = not constants.HF_HUB_DISABLE_XET and find_spec("hf_xet") is not None
-    return has_xet and is_plain and isinstance(error, RuntimeError | ConnectionError | TimeoutError)
-
-
-def _xet_status(error: Exception) -> int | None:
-    match = re.search(r"HTTP status (?:client|server) error \((\d{3})\b", str(error))
-    return int(match[1]) if match else None
 
 
 _FILES = ["translator.json", "config.yaml", "tokenizer/*", "weights.safetensors", "model.bin", "*.json", "README.md"]

@@ -122,7 +122,9 @@ def push(folder: Path, repository: Repository) -> Pushed:
         return str(commit.commit_url), str(commit.oid)
 
     try:
-        head = repository.head or _create(api, repository)
+        head = repository.head
+        if head is None:
+            _patiently(lambda: api.create_repo(name, private=repository.private))
         url, commit = _patiently(lambda: upload(head))
     except Exception as error:
         raise hub_error(name, error) from error
@@ -139,31 +141,6 @@ def _card(folder: Path, info: ExportInfo, repository: str) -> bytes:
     except UnicodeDecodeError as error:  # the hub's client would raise it
         raise DataError(f"{folder / CARD}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
     return card.replace(here.encode(), there.encode())
-
-
-def _create(api: HfApi, repository: Repository) -> str | None:
-    """Create the repository. Returns its commit, if it is known.
-
-    A hub that fails after it has created it answers the next try that it exists (409). It is ours then if it is private
-    or public as wanted, and nobody has put anything into it.
-    """
-    has_failed = False
-
-    def create() -> str | None:
-        nonlocal has_failed
-        try:
-            api.create_repo(repository.name, private=repository.private)
-        except Exception as error:
-            if has_failed and status(error) == 409:
-                found = api.model_info(repository.name)
-                files = {sibling.rfilename for sibling in found.siblings or []}
-                if bool(found.private) == repository.private and files <= _OF_THE_HUB:
-                    return found.sha
-            has_failed = has_failed or status(error) in TRANSIENT
-            raise
-        return None
-
-    return _patiently(create)
 
 
 def _patiently(ask: Callable[[], T]) -> T:

@@ -51,7 +51,7 @@ _PLACE = re.compile(r"\b(line|row|byte|character|unit|tu|trans-unit) \d")
 
 
 class FindingError(Exception):
-    """What must not happen."""
+    """A case was read wrongly, or failed in another way than with a DataError."""
 
 
 class TooSlowError(BaseException):

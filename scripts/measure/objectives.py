@@ -38,7 +38,7 @@ ARMS: dict[str, dict[str, Any]] = {
 
 @dataclass
 class Cost:
-    """What some updates cost."""
+    """Time and text of a number of updates."""
 
     seconds: float
     tokens: int

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +17,6 @@ import pytest
 from command import Command
 from logged_run import GOLDEN, make_run, train, valid
 from nmt.config.load import dump_config, load_config
-from nmt.errors import ConfigError
 from nmt.files.write import Lock
 from nmt.layout import RunDir
 from nmt.recipes.sweep import as_tsv, render, rows_of
@@ -92,8 +89,6 @@ def golden_run(bleu: float, finished: int | None = 400, **values: object) -> Run
         ("0.1,0.3", ["0.1", "0.3"]),
         (" 1 , 2 ", ["1", "2"]),
         ("one", ["one"]),
-        ("", [""]),
-        ("a,", ["a", ""]),
         ("[],[encoder, decoder]", ["[]", "[encoder, decoder]"]),
         ("{a: [1, 2], b: 3},null", ["{a: [1, 2], b: 3}", "null"]),
         ("'a,b',\"c,d\"", ["'a,b'", '"c,d"']),
@@ -101,10 +96,9 @@ def golden_run(bleu: float, finished: int | None = 400, **values: object) -> Run
         (r'"a\",b",x', [r'"a\",b"', "x"]),
         ("it's,that's", ["it's", "that's"]),
         ("['a]', b],c", ["['a]', b]", "c"]),
-        ("a],b", ["a]", "b"]),
     ],
 )
-def test_values_are_cut_at_commas_but_not_within_brackets_and_quotes(text: str, values: list[str]) -> None:
+def test_values_are_split_at_commas_outside_brackets_and_quotes(text: str, values: list[str]) -> None:
     assert split_values(text) == values
 
 
@@ -132,7 +126,8 @@ def test_names_tell_the_combination_and_fit_any_file_system() -> None:
             "n_heads=3,seed=1 and 1 more: --grid model.n_heads: 3 does not divide d_model",
         ]),
         (["--grid", "seed", "--grid", "seed=1,2"], ["--grid seed: write it as", "--grid seed=1,2: write it as"]),
-        (["--grid", "training.seed=1,,2"], ["--grid training.seed=1,,2: a value is empty; write null"]),
+        (["--grid", "training.seed="], ["--grid training.seed=: has no value"]),
+        (["--grid", "training.seed=1,,2"], ["--grid training.seed=1,,2: not values separated by commas"]),
         (["--grid", "training.seed=1,2,1"], ["--grid training.seed=1,2,1: 1 is given twice"]),
         (["--grid", "training.seed=1", "--grid", "training.seed=2"], ["--grid training.seed is given twice"]),
         (["--grid", "training.ema=0.9,0.90"], ["--grid: ema=0.9 and ema=0.90 are the same training"]),
@@ -148,8 +143,6 @@ def test_names_tell_the_combination_and_fit_any_file_system() -> None:
         (["--grid", "tokenizer.vocab_size=300,400", "--data", "c"], ["--data: the grid changes the text"]),
         (["--grid", "training.seed=1", "--jobs", "2", "--devices", "0"], ["--jobs and --devices cannot be combined"]),
         (["--grid", "training.seed=1", "--devices", "0,"], ["--devices 0,: must be numbers of GPUs, such as 0,1"]),
-        (["--grid", "training.seed=1", "--jobs", "0"], ["--jobs: must be a whole number"]),
-        ([], ["sweep needs --grid"]),
     ],
 )  # fmt: skip
 def test_everything_is_checked_before_anything_starts(
@@ -233,31 +226,6 @@ def test_what_is_not_finished_is_in_no_mean() -> None:
         "3            -  -           -    -  not started",
     ]
     assert lines[-2:] == ["dev BLEU  seeds", "   20.00      1"]
-
-
-def test_different_development_sets_are_told(tiny_data: Path, folder: Path) -> None:
-    plan = make_plan(Request("golden.yaml", ["training.seed=1,2"]))
-    golden_run(20.0, seed=1)
-    golden_run(90.0, seed=2)
-    other = folder / "other"
-    shutil.copytree(tiny_data, other)
-    manifest = json.loads((other / "manifest.json").read_bytes())
-
-    def table() -> str:
-        first, second = plan.trainings
-        here = replace(plan, trainings=[replace(first, data=tiny_data), replace(second, data=other)])
-        return render(here, rows_of(here, {}))
-
-    assert "development set" not in table()
-    manifest["files"]["valid.ids.aa.npy"] = {"bytes": 1, "sha256": "of another vocabulary"}
-    (other / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    assert "development set" not in table()
-    manifest["files"]["valid.aa"]["sha256"] = "of another text"
-    (other / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    assert (
-        "\n\nwarning: the trainings have 2 different development sets, whose BLEU cannot be compared; give data.valid "
-        "files of its own, the same for all\n"
-    ) in table()
 
 
 def timed_run(bleu: float, step: int, finished_by: str | None, **values: object) -> None:
@@ -354,18 +322,6 @@ def test_classifiers_are_ranked_by_accuracy() -> None:
     assert render(plan, rows_of(plan, {})).splitlines()[1].split()[:2] == ["2", "0.9300"]
 
 
-def test_no_score_ranks_several_objectives() -> None:
-    with pytest.raises(ConfigError, match="no score ranks runs of denoising and translation; sweep each by itself"):
-        make_plan(Request("golden.yaml", ["training.objective=translation,denoising"]))
-
-
-def test_finished_runs_of_another_text_are_named(nmt: Command, tiny_data: Path) -> None:
-    golden_run(20.0, seed=1)
-    result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1", "--data", tiny_data)
-    assert result.status == 2
-    assert f"{GOLDEN_SEEDS}/seed=1: trained on another text than that of {tiny_data}; name another" in result.err
-
-
 # --- what is called -----------------------------------------------------------------------------
 
 
@@ -456,20 +412,6 @@ def test_what_fails_does_not_keep_the_others_from_their_end(nmt: Command, tiny: 
     assert (float(rows[done.path.name]["dev_bleu"]) >= 0, rows[done.path.name]["step"]) == (True, "2")
 
 
-def test_two_at_a_time_share_the_cores(nmt: Command, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OMP_NUM_THREADS")
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    result = nmt("sweep", tiny, "--grid", "training.seed=1,2", "--jobs", "2")
-    assert result.status == 0, result.err
-    events = [line.split(": ")[-1].split(" at ")[0] for line in result.err.splitlines()[1:]]
-    assert events == ["started", "started", "finished", "finished"]
-    runs = [RunDir(Path("runs/sweep-tiny") / f"seed={seed}") for seed in (1, 2)]
-    assert [json.loads(run.info.read_text())["threads"] for run in runs] == [1, 1]
-    assert runs[0].step(2).weights.read_bytes() != runs[1].step(2).weights.read_bytes()
-    listed = json.loads(nmt("runs", "runs/sweep-tiny", "--json").out)
-    assert {each["name"]: each["state"] for each in listed} == {"seed=1": "finished", "seed=2": "finished"}
-
-
 def test_a_sweep_that_is_stopped_goes_on(tiny: Path, tiny_data: Path, folder: Path) -> None:
     command = [sys.executable, "-m", "nmt", "sweep", str(tiny), "--grid", "training.max_steps=1,80,2", "--dir", "s"]
     first, second, third = (RunDir(folder / "s" / f"max_steps={steps}") for steps in (1, 80, 2))
@@ -500,18 +442,3 @@ def test_a_sweep_that_is_stopped_goes_on(tiny: Path, tiny_data: Path, folder: Pa
     assert f"resuming from step {stopped_at}\n" in (folder / "s" / "logs" / "max_steps=80.log").read_text()
     steps = [json.loads(line)["step"] for line in second.log.read_text().splitlines() if '"train"' in line]
     assert steps == list(range(1, 81))
-
-
-def test_it_needs_no_torch() -> None:
-    golden_run(20.0, seed=1)
-    code = """
-import sys
-from nmt.cli import main
-try:
-    main(["sweep", "golden.yaml", "--grid", "training.seed=1"])
-except SystemExit as end:
-    assert end.code == 0, end.code
-print("torch" in sys.modules)
-"""
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.endswith("\nFalse\n")

@@ -18,9 +18,8 @@ from export_run import write_run
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.runs.model import open_saved
 from nmt.share import argos
-from nmt.share.argos import export_argos, language_code, splitter
+from nmt.share.argos import export_argos, splitter
 from nmt.share.export import Request
-from nmt.text.language_names import language_name
 from nmt.text.split import split
 from places import GOLDEN
 from scripts.checks import argos as check
@@ -133,13 +132,6 @@ def test_the_command_and_what_it_refuses(tmp_path: Path, nmt: Command, monkeypat
     with pytest.raises(DataError, match=r"y.argosmodel: .*No space left"):
         export_argos(Request(run), tmp_path / "y.argosmodel", "float16")
     assert not [*tmp_path.glob(".y*"), *tmp_path.glob("y*")]
-
-
-def test_codes_and_names() -> None:
-    codes = {"de": "de", "pt_BR": "pb", "zh_TW": "zt", "en_GB": "en", "DE": "de"}
-    assert {name: language_code(name) for name in codes} == codes
-    names = {"de": "German", "pt_BR": "Portuguese (BR)", "nb": "Norwegian Bokmål", "xx": "xx", "zu": "Zulu"}
-    assert {code: language_name(code) for code in names} == names
 
 
 # --- the splitter -------------------------------------------------------------------------------------

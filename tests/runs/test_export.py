@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from nmt.evaluate.metrics import corpus_score
 from nmt.evaluate.run import corpus_of, evaluate_run
 from nmt.layout import RunDir
 from nmt.runs.folder import load_folder
-from nmt.share.engine import TOLERANCE, Engine
+from nmt.share.engine import TOLERANCE
 from nmt.share.export import Request, engine_folder, engine_for, export
 from nmt.translate.translator import Translator
 from screen import rows, terminal
@@ -78,13 +77,6 @@ def test_test_sets_are_scored_only_if_asked_for(whole: Path, tmp_path: Path, mon
         assert ("CTranslate2" in quality) == (kind == "ctranslate2")
 
 
-def test_weights_that_nobody_validated_have_no_score(whole: Path, tmp_path: Path) -> None:
-    export(Request(whole, checkpoint="4"), tmp_path / "out", "folder")
-    text = card_of(tmp_path / "out")[1]
-    assert "## Quality" not in text
-    assert "step 4 (requested)" in text
-
-
 @pytest.mark.parametrize("quantization", ["float16", "int8"])
 def test_rounded_weights_differ_and_are_accepted(quantization: Any, whole: Path, tmp_path: Path) -> None:
     exact = export(Request(whole), tmp_path / "exact", "ctranslate2").comparison
@@ -117,16 +109,6 @@ def test_the_engine_s_model_is_made_once(whole: Path, tmp_path: Path, capsys: py
     engine_folder(run, "float32")
     assert load_folder(made).info == first
     assert not list(run.glob("*.part"))
-
-
-def test_the_engine_of_a_run_translates_as_the_run(whole: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(whole, run)
-    native = Translator.load(run, device="cpu", precision="float32")
-    texts = ["mali bo re", "", "ta gu"]
-    assert engine_for([run]).translate(texts) == native.translate(texts)
-    assert engine_for([run], int8=True).precision == "int8, CTranslate2"
-    assert engine_for([run / "ctranslate2-int8"]).translate(texts) == engine_for([run], int8=True).translate(texts)
 
 
 def test_what_an_engine_has_no_choice_of(whole: Path, tmp_path: Path) -> None:
@@ -171,17 +153,3 @@ def test_what_is_wrong_is_one_line(whole: Path, tmp_path: Path, nmt: Command) ->
         done = nmt("export", *arguments)
         assert (done.status, done.out, done.err.count("\n"), message in done.err) == (2, "", 1, True)
     assert not (tmp_path / "x").exists()
-
-
-def test_a_package_that_is_not_installed_is_told(
-    whole: Path, tmp_path: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    export(Request(whole), tmp_path / "made", "ctranslate2")
-    monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    done = nmt("export", "--run", whole, "--output", tmp_path / "x", "--format", "ctranslate2")
-    assert (done.status, done.out) == (2, "")
-    assert done.err.startswith("nmt: CTranslate2 is not installed; pip install ctranslate2")
-    assert done.err.count("\n") == 1
-    assert not (tmp_path / "x").exists()
-    with pytest.raises(ConfigError, match="is not installed"):
-        Engine(load_folder(tmp_path / "made"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import random
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from nmt.model.masks import Padded
 from nmt.runs.model import Saved, open_saved
 from nmt.share.export import Request, export
 from nmt.share.transformers import tokenizer_config, tokenizer_json
-from nmt.text.tokenizer import EOS, N_SPECIAL, Tokenizer, train_tokenizer
+from nmt.text.tokenizer import EOS, N_SPECIAL, Tokenizer
 from nmt.translate.translator import Translator
 from tiny_run import STRANGE
 
@@ -111,31 +110,6 @@ def test_greedy_translations_are_equal(exported: Both) -> None:
     assert [row[1 : row.index(EOS)] for row in exported.generated(LINES).tolist()] == wanted
 
 
-def test_special_pieces_are_never_produced(exported: Both) -> None:
-    bias = exported.model.final_logits_bias
-    bias[:, :N_SPECIAL] += 1000.0
-    bias[:, EOS] -= 1000.0
-    try:
-        found = exported.generated(LINES[:3], num_beams=2)
-    finally:
-        bias.zero_()
-    produced = [row[1 : row.index(EOS)] for row in found.tolist()]
-    assert [len(row) for row in produced] == [8, 8, 8]
-    assert min(map(min, produced)) >= N_SPECIAL
-
-
-def test_the_weights_are_saved_and_loaded_again_by_the_library(exported: Both, tmp_path: Path) -> None:
-    """Marian leaves its table of positions out then, and computes it as accurately."""
-    exported.model.save_pretrained(tmp_path)
-    source = exported.tokenizer(LINES[:3], padding=True, return_tensors="pt")
-    with torch.no_grad():
-        first, second = (
-            model(**source, decoder_input_ids=source.input_ids).logits
-            for model in (exported.model, AutoModelForSeq2SeqLM.from_pretrained(tmp_path))
-        )
-    assert (first - second).abs().max() < 1e-3
-
-
 def test_a_trained_model_translates_as_in_nmt(whole: Path, data: Path, tmp_path: Path) -> None:
     found = both(whole, tmp_path / "out")
     lines = (data / "test.aa").read_text(encoding="utf-8").splitlines()
@@ -190,13 +164,6 @@ def test_odd_lines_have_the_same_ids(tokenizers: tuple[Tokenizer, PreTrainedToke
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("mali bo\t\u2581<>/s\x85"))))
 def test_any_lines_have_the_same_ids(tokenizers: tuple[Tokenizer, PreTrainedTokenizerFast], lines: list[str]) -> None:
     check_tokenizer(*tokenizers, ["", *lines])
-
-
-def test_where_pieces_overlap_the_same_are_merged(tmp_path: Path) -> None:
-    rng = random.Random(1)
-    lines = ["".join(rng.choices("aab ", k=rng.randint(1, 40))) for _ in range(600)]
-    ours = train_tokenizer([*lines[:300], *("a" * n for n in range(1, 30))], 340)
-    check_tokenizer(ours, loaded(ours, tmp_path), [*lines, *("a" * n for n in range(90))])
 
 
 # --- the card --------------------------------------------------------------------------------------

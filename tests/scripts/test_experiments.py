@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +12,7 @@ from typer.main import get_command
 from nmt.cli import app
 from nmt.config import Config
 from nmt.config.load import load_config
-from places import GOLDEN, SCRIPTS
+from places import SCRIPTS
 
 EXPERIMENTS = SCRIPTS / "experiments"
 FAKE = """#!/usr/bin/env bash
@@ -66,20 +63,6 @@ def test_arms_differ_in_what_they_name_and_resume() -> None:
     assert again == [["train", "--resume", *simcut[1:]]]
     _, _, other = trainings("some/folder", "8", "simcut")
     assert other[0][-1] == "runs/multi30k/simcut-8" and "--resume" not in other[0]
-
-
-def test_table_shows_runs_that_have_just_begun() -> None:
-    shutil.copytree(GOLDEN / "run", "a-1")
-    Path("a-1/log.jsonl").write_text(json.dumps({"kind": "ema", "step": 400, "minutes": 1.0, "bleu": 20.0}) + "\n")
-    Path("a-2").mkdir()
-    for name in ("run.json", "config.yaml"):
-        shutil.copy(GOLDEN / "run" / name, "a-2")
-    table = [sys.executable, str(EXPERIMENTS / "table.py"), "a-1", "a-2"]
-    done = subprocess.run(table, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    rows = [line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| a-")]
-    assert rows == [["| a-1", "400", "1", "-", "20.00", "-", "raw |"], ["| a-2", "0", *"----", "broken |"]]
-    assert done.stdout.endswith("| a | 1 | - | 20.00 | - |\n"), "means are of what is finished"
 
 
 @pytest.mark.parametrize("path", sorted(EXPERIMENTS.glob("*.yaml")), ids=lambda path: path.stem)

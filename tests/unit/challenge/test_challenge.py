@@ -17,7 +17,6 @@ from nmt.evaluate.challenge import (
     Report,
     by_kind,
     contrasts_json,
-    of_lines,
     read_contrastive,
     read_published,
     render_text,
@@ -67,12 +66,6 @@ def test_equal_probabilities_count_as_wrong() -> None:
     assert by_kind(outcomes, ["order"])[0].n_right == 0
 
 
-def test_mean_per_piece_does_not_favour_short_lines() -> None:
-    outcomes, _ = score_contrasts([Contrast("length", "s", "good good good fine fine", ("good good",), "test.1")], fake)
-    [result] = by_kind(outcomes, ["length"])
-    assert (result.n_right, result.n_right_per_piece) == (0, 1)
-
-
 def test_blank_and_truncated_lines_are_skipped_and_counted() -> None:
     contrasts = [
         Contrast("order", "s", "good", ("",), "test.1"),
@@ -119,19 +112,6 @@ def test_written_pairs_can_be_read(tmp_path: Path) -> None:
     assert read_published(path) == ([outcome.contrast for outcome in outcomes], 2)
     first = json.loads(path.read_text("utf-8"))[0]
     assert (first["log_prob"], first["errors"][0]["log_prob"], first["errors"][0]["n_pieces"]) == (-1.0, -2.5, 3)
-
-
-def test_text_without_contrasts_raises() -> None:
-    with pytest.raises(
-        DataError, match=r"test: no contrast could be made of its 2 lines \(kinds: name, number, clause"
-    ):
-        of_lines([("a", "b"), ("c", "d")], "test", "sv", 1)
-
-
-def test_language_without_rules_is_noted() -> None:
-    [note] = of_lines([("a 22", "b 22")], "test", "sv", 1).notes
-    assert note.startswith("no words of sv are known: ")
-    assert of_lines([("a 22", "b 22")], "test", "de", 1).notes == ()
 
 
 # --- with a model -------------------------------------------------------------------------------

@@ -126,12 +126,3 @@ def test_segment_scores_of_all_systems_are_compared() -> None:
         compare(TEXT, alone(scored(FAIR, *high), scored(GOOD, 0.5)), trials=TRIALS)
     with pytest.raises(DataError, match=r"^comet: its scores of fair have another signature than those of others$"):
         compare(TEXT, alone(scored(FAIR, *high), scored(GOOD, *low, signature="comet|2")), trials=TRIALS)
-
-
-def test_scoring_options_reach_metrics_and_text_notes_come_first() -> None:
-    text = replace(TEXT, languages=("de", "ja"), notes=("known",))
-    comparison = compare(text, alone(FAIR, GOOD), lowercase=True, trials=TRIALS)
-    bleu, _, ter = (result.metric.signature for result in comparison.results)
-    assert "case:lc" in bleu and "tok:char" in bleu and "asian:yes" in ter
-    assert "tok:intl" in compare(TEXT, alone(FAIR, GOOD), tokenize="intl", trials=9).results[0].metric.signature
-    assert comparison.notes[0] == "known" and len(comparison.notes) == 2

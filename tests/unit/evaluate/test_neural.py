@@ -18,7 +18,6 @@ from nmt.evaluate.comet import (
     read_segment_scores,
     signature,
 )
-from nmt.evaluate.report import SYSTEM, Subject, evaluate_files, render_text
 
 
 @pytest.fixture(autouse=True)
@@ -105,13 +104,6 @@ def test_malformed_segment_scores_raise(content: str, message: str) -> None:
         read_segment_scores(Path("scores"))
 
 
-def test_segment_scores_missing_or_of_other_length_raise() -> None:
-    with pytest.raises(DataError, match=r"^none: no such file$"):
-        metrics("m=none")
-    with pytest.raises(DataError, match=r"^--segment-scores m: 3 scores of a, which has 2 lines$"):
-        scored(metrics("m=three"))
-
-
 def test_comet_short_names_and_licences() -> None:
     assert model_name("Unbabel/wmt22-comet-da") == "wmt22-comet-da"
     assert model_name("/models/mine.ckpt") == "mine"
@@ -121,15 +113,6 @@ def test_comet_short_names_and_licences() -> None:
     for bound in ("wmt22-cometkiwi-da", "wmt23-cometkiwi-da-xl", "XCOMET-XL", "wmt22-unite-da", "unite-xxl"):
         assert "|license:CC-BY-NC-SA|" in signature(f"Unbabel/{bound}", None)
     assert signature("/models/kiwi.ckpt", None) == "COMET|nrefs:1|model:/models/kiwi.ckpt|version:unknown"
-
-
-def test_report_shows_neural_scores_with_four_digits() -> None:
-    found = metrics("MetricX=two", systems=(SYSTEM,), lower=("MetricX",))
-    report = evaluate_files(Path("hyp"), Path("ref"), neural=found)
-    lines = render_text(report).splitlines()
-    assert lines[2].startswith("TER       0.00  TER|")
-    assert lines[3] == "MetricX 1.7500  MetricX|scores read from a file  (lower is better)"
-    assert report.subject == Subject(hyp="hyp", ref="ref")
 
 
 @pytest.mark.parametrize(

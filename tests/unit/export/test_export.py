@@ -16,33 +16,28 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from huggingface_hub.repocard_data import eval_results_to_model_index
 
 from command import Command
-from export_run import LINES, card_of, section, tokenizer, with_search, write_run
+from export_run import card_of, section, with_search, write_run
 from nmt.config import SearchConfig
 from nmt.config.load import changed_config, dump_config, load_config
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.evaluate.metrics import corpus_score
 from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
-from nmt.runs.folder import Kind, load_folder, verify_export
+from nmt.runs.folder import Kind, verify_export
 from nmt.runs.info import add_scores
 from nmt.runs.state import TrainState, update_state
 from nmt.share import export as stage
 from nmt.share.card import TrainingCost, training_cost
 from nmt.share.engine import (
     Comparison,
-    Engine,
     check_tolerance,
-    compare,
-    made_up_lines,
     save_ctranslate2,
     search_for_check,
 )
 from nmt.share.export import Request, export
 from nmt.share.transformers import not_carried
-from nmt.translate.translator import Translator
 from places import ROOT
 from scored_run import record
-from screen import rows, terminal
 
 # --- the model card -------------------------------------------------------------------------------
 
@@ -108,9 +103,7 @@ def spoil(change: Callable[[Transformer], None]) -> Callable[..., None]:
 
 CHANGES: dict[str, Callable[[Transformer], Any]] = {
     "a bias": lambda model: model.encoder.layers[0].feed_forward.inner.bias[3].add_(0.3),
-    "a norm": lambda model: model.decoder.layers[0].attention_residual.norm.weight[5].mul_(1.1),
     "a projection": lambda model: model.decoder.layers[0].cross_attention.in_weight[17].mul_(1.1),  # type: ignore[union-attr]
-    "a piece": lambda model: model.decoder.embedding.weight[40:].mul_(1.01),
     "not a number": lambda model: model.decoder.layers[0].feed_forward.outer.bias[0].fill_(math.nan),
 }
 
@@ -126,20 +119,6 @@ def test_a_model_that_is_not_the_run_s_is_an_error(name: str, tmp_path: Path, mo
     export(Request(run, check_lines=5), tmp_path / "out", "ctranslate2")
 
 
-def test_what_is_compared_is_what_was_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of another model no translation is the same, and BLEU tells."""
-    runs = [write_run(tmp_path / name, norm=name) for name in ("pre", "post")]
-    export(Request(runs[1], check_lines=2), tmp_path / "out", "ctranslate2")
-    native, engine = Translator.load(runs[0], device="cpu"), Engine(load_folder(tmp_path / "out"))
-    screen = terminal(monkeypatch)
-    found = compare(native, engine, LINES, SearchConfig(beam=2, max_length_ratio=1.0))
-    assert any("100% comparing the engines" in row for row in rows(screen))
-    assert found.n_lines == len(LINES)
-    assert found.n_identical < len(LINES) / 2
-    assert found.forced_difference > 0.1
-    assert found.bleu.value < 90
-
-
 def test_a_difference_is_judged_by_the_number_format() -> None:
     bleu = corpus_score("bleu", ["a"], ["a"])
     check_tolerance(Comparison(9, 9, 1e-6, 9e-4, bleu), "float32")
@@ -153,25 +132,6 @@ def test_engines_are_compared_by_settings_that_both_have() -> None:
     assert search_for_check(SearchConfig(beam=3)) == SearchConfig(beam=3)
     for settings in ({"coverage_penalty": 0.1}, {"sample": True}, {"mbr": "chrf"}):
         assert search_for_check(SearchConfig(beam=3, **settings)) == SearchConfig()  # type: ignore[arg-type]
-
-
-def test_lines_are_made_of_the_vocabulary() -> None:
-    lines = made_up_lines(tokenizer("joint"), 30)
-    assert len(set(lines)) > 25
-    assert all(line.strip() for line in lines)
-    assert lines == made_up_lines(tokenizer("joint"), 30)
-
-
-def test_lines_of_a_file(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run")
-    (tmp_path / "lines").write_text("".join(f"{line}\n" for line in ["", *LINES]), encoding="utf-8")
-    found = export(Request(run, check=tmp_path / "lines", check_lines=4), tmp_path / "a", "ctranslate2").comparison
-    assert found is not None
-    assert found.n_lines == 4
-    with pytest.raises(DataError, match=r"lines: its first 1 lines are blank: nothing to check with$"):
-        export(Request(run, check=tmp_path / "lines", check_lines=1), tmp_path / "b", "ctranslate2")
-    with pytest.raises(DataError, match=r"none: no such file$"):
-        export(Request(run, check=tmp_path / "none"), tmp_path / "b", "ctranslate2")
 
 
 # --- The model card: licences, what the training took, and the metadata that the hub reads ---
@@ -215,12 +175,11 @@ def test_the_data_are_told_with_their_licences(tmp_path: Path) -> None:
     assert "- licence of the model: not stated\n" in text
 
 
-@pytest.mark.parametrize("kind", ["folder", "ctranslate2", "transformers"])
+@pytest.mark.parametrize("kind", ["folder", "transformers"])
 def test_the_licence_of_the_model_is_in_every_card(kind: str, tmp_path: Path, nmt: Command) -> None:
     run = write_run(tmp_path / "run")
-    check = ("--check-lines", "2") if kind == "ctranslate2" else ()
     out = tmp_path / "out"
-    done = nmt("export", "--run", run, "--format", kind, "--license", "cc-by-4.0", "--output", out, *check)
+    done = nmt("export", "--run", run, "--format", kind, "--license", "cc-by-4.0", "--output", out)
     assert done.status == 0, done.err
     matter, text = card_of(out)
     assert matter["license"] == "cc-by-4.0"
@@ -246,7 +205,7 @@ def test_no_directory_of_this_machine_is_exported(kind: Kind, tmp_path: Path) ->
         assert (exported.training.init_from, exported.training.glossary) == (None, "terms.tsv")
 
 
-@pytest.mark.parametrize("name", ["CC-BY-4.0", "cc by", "", "-x", "a\nb"])
+@pytest.mark.parametrize("name", ["CC-BY-4.0", "a\nb"])
 def test_what_is_no_licence_of_the_hub_is_refused_at_once(name: str, tmp_path: Path, nmt: Command) -> None:
     with pytest.raises(ConfigError, match="must be a Hub identifier"):
         Request(tmp_path, license=name)
@@ -279,11 +238,8 @@ def test_what_the_training_took_is_told_as_far_as_it_is_recorded(tmp_path: Path)
     assert "- device: Some CPU, 4 threads, float32\n" in card_of(tmp_path / "cpu")[1]
 
 
-def test_without_a_state_the_log_tells_what_the_training_took(tmp_path: Path) -> None:
+def test_training_cost_is_that_of_the_last_checkpoint(tmp_path: Path) -> None:
     run = RunDir(write_run(tmp_path / "run"))
-    lines = [{"kind": "train", "step": 5 + n, "minutes": 60.0 + 30 * n} for n in (0, 1)] + [{"kind": "x"}]
-    run.log.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    assert training_cost(run) == TrainingCost(updates=6, skipped=None, hours=1.5, target_tokens=None)
     update_state(run.step(7), TrainState(step=7, seconds=7200.0, n_tokens=9))
     assert training_cost(run) == TrainingCost(updates=7, skipped=0, hours=2.0, target_tokens=9)
 
@@ -343,13 +299,6 @@ def test_settings_of_search_are_carried_over(tmp_path: Path) -> None:
     assert "do_sample" not in found
 
 
-def test_sampling_is_carried_over(tmp_path: Path) -> None:
-    found = generation(tmp_path, "sample=true", "temperature=0.7", "top_k=9", "top_p=0.9")
-    wanted = {"num_beams": 1, "do_sample": True, "temperature": 0.7, "top_k": 9, "top_p": 0.9}
-    assert found | wanted == found
-    assert "early_stopping" not in found
-
-
 def test_settings_that_are_not_carried_over_are_named(tmp_path: Path, nmt: Command) -> None:
     assert not_carried(SearchConfig()) == []
     assert not_carried(SearchConfig(length_penalty=0.0, length_penalty_kind="gnmt")) == []
@@ -396,18 +345,3 @@ def test_an_export_is_verified_and_not_loaded(tmp_path: Path, nmt: Command) -> N
     (out / "model.safetensors").write_bytes(weights)
     with pytest.raises(CheckpointError, match=r"model.safetensors: damaged"):
         verify_export(out)
-
-
-def test_learned_positions_bound_source_and_translation(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", positions="learned", max_positions=300)
-    export(Request(run), tmp_path / "out", "transformers")
-    generation, config, tokenizer = (
-        json.loads((tmp_path / "out" / f"{name}.json").read_text(encoding="utf-8"))
-        for name in ("generation_config", "config", "tokenizer_config")
-    )
-    assert (generation["max_length"], config["max_position_embeddings"], tokenizer["model_max_length"]) == (
-        301,
-        300,
-        300,
-    )
-    assert config["encoder_no_repeat_ngram_size"] == generation["encoder_no_repeat_ngram_size"] == 0

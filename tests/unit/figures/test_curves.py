@@ -16,8 +16,8 @@ from command import Command
 from logged_run import GOLDEN, make_run, train, valid
 from nmt.config.load import dump_config, load_config
 from nmt.errors import DataError
-from nmt.figures.attention import MOST_PIECES, check_picture, draw_attention, save_picture
-from nmt.figures.curves import LOSS, MOST_POINTS, MOST_RUNS, Curves, curves_of, draw, plot, thin
+from nmt.figures.attention import check_picture, draw_attention, save_picture
+from nmt.figures.curves import LOSS, MOST_POINTS, Curves, curves_of, draw, plot, thin
 
 LOG = [
     train(100, 5.0), valid(100, 10.0), train(200, 4.0), valid(200, 20.0), train(300, 3.5), valid(300, 25.0),
@@ -132,12 +132,6 @@ def test_runs_are_told_apart_without_colour() -> None:
             assert 0.0 <= float(line.get_color()) <= 0.6  # a grey, and dark enough on white
 
 
-def test_moving_average_has_hollow_markers() -> None:
-    ema = [{**record, "kind": "ema"} for record in LOG if record["kind"] == "valid"]
-    figure = draw([curves_of("run", [*LOG, *ema])])
-    assert [line.get_markerfacecolor() for line in lines(figure, 1, 0)].count("1.0") == 1
-
-
 def test_an_explosion_does_not_flatten_the_rest(drawn: Figure) -> None:
     assert drawn.axes[0].get_yscale() == "linear"
     exploded = curves_of("a", [*LOG, train(400, 700.0)])
@@ -159,11 +153,6 @@ def test_thinning_keeps_means_and_spikes() -> None:
     sizes = np.diff(np.arange(MOST_POINTS) * n // MOST_POINTS, append=n)
     assert np.average(means[:, 2], weights=sizes) == pytest.approx(points[:, 2].mean())
     assert (np.diff(means[:, 0]) > 0).all()
-
-
-@pytest.mark.parametrize("n", [0, 1, MOST_POINTS, MOST_POINTS + 1])
-def test_thinning_at_its_limit(n: int) -> None:
-    assert len(thin(np.arange(3.0 * n).reshape(n, 3))[0]) == min(n, MOST_POINTS)
 
 
 def test_long_log_shows_its_spike_as_a_band(drawn: Figure) -> None:
@@ -254,29 +243,6 @@ def test_a_directory_of_runs_stands_for_the_runs_in_it(nmt: Command, folder: Pat
     assert [curves.name for curves in blank] == ["a", "b", "other"]
 
 
-def test_a_directory_with_more_runs_than_can_be_told_apart(nmt: Command, folder: Path) -> None:
-    for i in range(MOST_RUNS + 1):
-        make_run(folder / "runs" / f"{i:02}")
-    told = nmt("plot", "runs")
-    assert (told.status, told.out) == (2, "")
-    assert told.err == "nmt: runs: holds 29 runs; at most 28 can be distinguished\n"
-
-
-@pytest.mark.usefixtures("blank")
-def test_a_failure_leaves_the_old_picture(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_run(folder / "a", LOG)
-    Path("x.png").write_bytes(b"old")
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "rename", full)
-    with pytest.raises(DataError, match=r"x\.png: cannot be written: No space left on device"):
-        plot([Path("a")], Path("x.png"))
-    assert Path("x.png").read_bytes() == b"old"
-    assert sorted(path.name for path in folder.iterdir()) == ["a", "x.png"]
-
-
 # --- names --------------------------------------------------------------------------------------
 
 
@@ -284,17 +250,6 @@ def test_a_failure_leaves_the_old_picture(folder: Path, monkeypatch: pytest.Monk
 def test_names_in_the_legend(name: str, label: str, folder: Path) -> None:
     make_run(folder / name, LOG)
     assert names(draw([curves_of(name, LOG)])) == [label]
-
-
-def test_runs_of_one_name_have_their_path_in_the_legend(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, blank: list[Curves]
-) -> None:
-    for path in ("x/a", "y/a", "y/b"):
-        make_run(folder / path, LOG)
-    plot([Path("x/a"), Path("y/a"), Path("y/b")], Path("x.svg"))
-    monkeypatch.chdir("y/b")
-    plot([Path()], Path("x.svg"))
-    assert [curves.name for curves in blank] == ["x/a", "y/a", "b", "b"]
 
 
 # --- The picture of an attention, and how pictures are written ---
@@ -333,16 +288,6 @@ def test_any_script_is_drawn_without_a_warning(tmp_path: Path, ending: str) -> N
     assert [path.name for path in tmp_path.iterdir()] == [f"a{ending}"]
 
 
-@pytest.mark.parametrize("n", [MOST_PIECES + 30])
-def test_more_pieces_than_the_most_are_left_out(n: int) -> None:
-    pieces, drawn = [f"\u2581{i}" for i in range(n)], min(n, MOST_PIECES)
-    figure = draw_attention(pieces, pieces[:40], np.eye(n)[:40], "title")
-    assert labels(figure) == (pieces[:drawn], pieces[:40])
-    assert figure.axes[0].images[0].get_array().shape == (min(40, n), drawn)
-    cut = f"\n(the first {MOST_PIECES} of {n} pieces)" if n > drawn else ""
-    assert figure.axes[0].get_title() == f"title{cut}"
-
-
 def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.gif: unknown picture format; use one of \.png, \.pdf, \.svg"):
         check_picture(tmp_path / "a.gif")
@@ -352,9 +297,6 @@ def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 
 # --- Whole pictures, written and looked at; what is in them is tested in tests/unit/figures ---
-
-
-NAMES_RENDERING = ["two words", "$x_1$ ^{", "_hidden", "line\nend", "中文 ünï", "x" * 200]
 
 
 def test_a_damaged_log_is_drawn_as_far_as_it_can_be_read(nmt: Command, folder: Path) -> None:
@@ -372,19 +314,3 @@ def test_a_damaged_log_is_drawn_as_far_as_it_can_be_read(nmt: Command, folder: P
     assert imread("plot.png").shape[1] == 1650
     run.log.unlink()
     assert nmt("plot", "./a").err == "nmt: a: its log has no training record and no validation yet\n"
-
-
-@pytest.mark.parametrize(("name", "start"), [("x.png", b"\x89PNG"), ("x.PDF", b"%PDF")])
-def test_every_format_holds_any_name(name: str, start: bytes, nmt: Command, folder: Path) -> None:
-    for run in NAMES_RENDERING:
-        make_run(folder / run, LOG)
-    result = nmt("plot", *NAMES_RENDERING, "--output", name)
-    assert (result.status, result.out, result.err) == (0, f"{name}: written\n", "")
-    written = Path(name).read_bytes()
-    assert written.startswith(start) and len(written) > 1000
-    assert sorted(path.name for path in folder.iterdir()) == sorted([*NAMES_RENDERING, name])
-    if name == "x.png":
-        pixels = imread(name)[:, :, :3]  # without colour
-        np.testing.assert_array_equal(pixels[:, :, 0], pixels[:, :, 1])
-        np.testing.assert_array_equal(pixels[:, :, 0], pixels[:, :, 2])
-        assert pixels.min() < 0.1 and (pixels < 0.7).mean() > 0.005  # and it is not blank

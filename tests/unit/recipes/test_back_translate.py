@@ -14,7 +14,7 @@ from nmt.config.source import TrainFiles
 from nmt.data.corpus import read_manifest
 from nmt.layout import DataDir
 from nmt.recipes import directory
-from nmt.recipes.back_translate import SEARCHES, UNFINISHED, PairRules
+from nmt.recipes.back_translate import UNFINISHED, PairRules
 from recipe_folder import dropped, interrupt_after, lines_of
 
 
@@ -105,20 +105,6 @@ def test_stopped_and_resumed_is_never_stopped(folder: Path, nmt: Command, monkey
     done = nmt(*back, "parts")
     assert done.status == 0 and "parts/synthetic.bb: all 40 lines are translated already" in done.err
     assert f"{json.loads(whole['report.json'])['pairs']:>12,}  pairs\n" in done.out
-
-
-def test_samples_differ_from_line_to_line_and_from_beam_search(folder: Path, nmt: Command) -> None:
-    line = lines_of(folder / "text" / "train.aa")[0]
-    Path("mono.aa").write_text(f"{line}\n" * 40, encoding="utf-8")
-    translations = {}
-    for how in SEARCHES:
-        back = ("back-translate", "--reverse", folder / "run", "--mono", "mono.aa", "--output", how, "--how", how)
-        assert nmt(*back).status == 0
-        translations[how] = lines_of(Path(how) / "synthetic.bb")
-    assert len(set(translations["beam"])) == len(set(translations["greedy"])) == 1
-    # line n is sampled alike in any chunk: no two chunks are equal
-    sample = translations["sample"]
-    assert sample[:8] != sample[16:24] != sample[32:40]
 
 
 def test_input_that_does_not_fit_is_refused(folder: Path, nmt: Command) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from typer.main import get_command
@@ -14,7 +13,6 @@ from nmt.config import Config
 from nmt.config.load import dump_config, load_config
 from nmt.recipes import bidirectional as recipe
 from nmt.recipes.bidirectional import Bidirectional, plan
-from tiny_run import licensed
 
 SEED = "training.seed=2"
 
@@ -67,13 +65,6 @@ def test_runs_may_be_called_otherwise_and_begin_with_weights() -> None:
     assert one.settings().training.init_from == "runs/mine-both"
 
 
-def test_a_licence_that_is_stated_later_repeats_no_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    both, _ = plan(Bidirectional("sample.yaml", "900", "20m", [SEED]))
-    begin("runs/sample-both", licensed(both.settings()))
-    monkeypatch.setattr(recipe, "summarise", lambda _: SimpleNamespace(state="finished"))
-    assert both.is_finished()
-
-
 def test_interrupting_the_first_training_stops_the_command(nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     statuses, called = [75], list[list[str]]()
 
@@ -91,8 +82,6 @@ def test_interrupting_the_first_training_stops_the_command(nmt: Command, monkeyp
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "bidirectional needs --"),
-        (["--both", "900"], "bidirectional needs --"),
         (["--both", "3h", "--one", "900"], "--both 3h: write it as 6000 for steps or 30m for minutes"),
         (["--both", "900", "--one", "2m3"], "--one 2m3: write"),
         (["--both", "900", "--one", ""], "--one : write"),

@@ -10,15 +10,13 @@ import pytest
 from command import Command
 from folders import TRAIN, Folder, files
 from nmt.config import Source
-from nmt.config.load import changed_config, dump_config, load_config
-from nmt.errors import DataError
+from nmt.config.load import dump_config, load_config
 from nmt.layout import DataDir
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
 from nmt.recipes import directory
 from nmt.recipes.directory import rooted
 from recipe_folder import Parrot, dropped, lines_of, make_split
-from tiny_corpus import tiny_settings
 from tiny_run import licensed
 
 
@@ -78,24 +76,6 @@ def test_the_prepared_text_does_not_tell_corpora_apart_that_repeat_differently(s
     done = nmt("distil", "--teacher", "run", "--output", "out")
     assert done.status == 2 and "run: trained with data.train.N.repeat above 1" in done.err
     assert not Path("out").exists()
-
-
-def test_a_development_set_that_was_split_off_stays_the_same(folder: Path) -> None:
-    config = tiny_settings(folder / "text", data={"valid": 10, "dir": "data"})
-    with pytest.raises(DataError, match=r"^data: no development set here yet; data\.valid splits it off"):
-        rooted(config)
-    data = folder / "data"
-    for result in (rooted(config, data), rooted(changed_config(config, [f"data.dir={data}"]))):
-        assert isinstance(result.data.valid, Source)
-        assert result.data.valid.files == {language: str(data / f"valid.{language}") for language in ("aa", "bb")}
-        (train,) = result.data.train
-        assert train.files == {language: str(data / f"train.{language}") for language in ("aa", "bb")}
-
-
-def test_the_installed_sample_corpus_is_found() -> None:
-    assert not Path("data").exists()
-    for _, source in rooted(load_config("sample.yaml")).data.sources():
-        assert source.files and all(Path(name).is_file() for name in source.files.values())
 
 
 def test_the_text_of_shards_is_taken_shard_by_shard(tmp_path: Path) -> None:

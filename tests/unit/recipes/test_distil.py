@@ -11,11 +11,8 @@ from sacrebleu.metrics.chrf import CHRF
 
 from command import Command
 from nmt import Translator
-from nmt.config import SearchConfig
 from nmt.config.load import dump_config, load_config
-from nmt.files.write import Lock
 from nmt.recipes import directory as commands
-from nmt.recipes.directory import translation_settings
 from nmt.recipes.distil import UNFINISHED, nearest
 from places import GOLDEN
 from recipe_folder import dropped, interrupt_after, lines_of
@@ -81,14 +78,6 @@ def test_the_nearest_text() -> None:
     assert nearest(["dog", "the cat", "the cat sits"], "the cat sat", "chrf", "en") == "the cat sits"
 
 
-def test_an_ensemble_teaches(folder: Path, nmt: Command) -> None:
-    greedy = ("--teacher", folder / "run", "--beam", "1", "--output")
-    assert nmt("distil", "--teacher", folder / "run", *greedy, "out").status == 0
-    assert nmt("distil", *greedy, "alone").status == 0
-    assert Path("out/distilled.bb").read_bytes() == Path("alone/distilled.bb").read_bytes()
-    assert len(json.loads(Path("out/settings.json").read_text(encoding="utf-8"))["runs"]) == 2
-
-
 def test_the_first_command_that_fails_is_the_last(folder: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     called = list[str]()
     statuses = {"prepare": 0, "train": 75, "evaluate": 0}
@@ -121,27 +110,6 @@ def test_changed_weights_are_refused(folder: Path, nmt: Command, monkeypatch: py
     assert "is [[[200, 400], 'average']]" in nmt(*again).err, "the best step is not what translates"
 
 
-def test_two_at_a_time_are_refused(folder: Path, nmt: Command) -> None:
-    Path("out").mkdir()
-    lock = Lock(Path("out/lock"), "works")
-    try:
-        done = nmt("distil", "--teacher", folder / "run", "--output", "out")
-    finally:
-        lock.release()
-    assert done.status == 2 and "another process works here" in done.err
-
-
-def test_a_damaged_chunk_is_translated_again(folder: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    again = ("distil", "--teacher", folder / "run", "--output", "out", "--beam", "1")
-    with monkeypatch.context() as patch:
-        interrupt_after(1, patch)
-        assert nmt(*again).status == 130
-    Path("out/chunks/000000000000/text").write_text("ba\n", encoding="utf-8")
-    done = nmt(*again)
-    assert done.status == 0 and "000000000000/text: missing, or not what was written; retrying" in done.err
-    assert len(lines_of(Path("out/distilled.bb"))) == 40
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -158,8 +126,3 @@ def test_errors_are_found_before_anything_is_written(
     done = nmt("distil", "--teacher", folder / "run", "--output", "new", *words)
     assert done.status == 2 and message in done.err and done.err.count("\n") == 1
     assert not Path("new").exists()
-
-
-def test_weights_that_no_validation_has_selected_have_no_identity(tmp_path: Path) -> None:
-    """As in directories begun by earlier versions, which continue."""
-    assert translation_settings([tmp_path / "run"], SearchConfig())["weights"] == [[None, None]]

@@ -26,7 +26,6 @@ from nmt.recipes.rerank import (
     Table,
     channel,
     direct,
-    find_weights,
     length,
     make_table,
     read_n_best,
@@ -77,16 +76,6 @@ def test_weights_that_are_known_are_found() -> None:
     assert tuned == tune(table, FEATURES, wanted(table, known), "bleu", None), "the same again"
 
 
-def test_a_feature_that_does_not_help_has_no_weight() -> None:
-    constant = Feature("constant", lambda pairs: [7.0] * len(pairs))
-    features = [direct(), constant, feature("opposite", 3)]
-    table = make_table(made_lists(100), features)
-    right = table.choose((1.0, 0.0, -0.5))
-    weights, scores = find_weights(table, features, lambda chosen: float((chosen == right).mean()))
-    assert weights == (1.0, 0.0, 0.0), "only signed features may count against a candidate"
-    assert scores[weights] < 1
-
-
 @settings(max_examples=20)
 @given(st.integers(0, 10**6), st.sampled_from(["bleu", "chrf"]))
 def test_never_below_the_ranking_by_search_and_as_sacrebleu_says(seed: int, metric: MetricName) -> None:
@@ -120,15 +109,6 @@ def test_any_choice_has_the_score_of_its_text() -> None:
         assert counts.score(chosen) == pytest.approx(corpus_score(metric, texts, refs).value)
     with pytest.raises(DataError, match="40 hypotheses, 39 references"):
         tune(table, FEATURES, refs[1:], "bleu", None)
-
-
-def test_the_simplest_of_equally_good_weights_is_kept() -> None:
-    table = make_table(made_lists(30), FEATURES)
-    weights, scores = find_weights(table, FEATURES, lambda _: 50.0)
-    assert weights == (1.0, 0.0, 0.0) and len(scores) > 900
-    assert (1.0, 1.0, 1.0) in scores, "the default weights"
-    assert all(channel >= 0 for _, channel, _ in scores)
-    assert min(length for _, _, length in scores) < 0
 
 
 # --- Candidates as `nmt translate --n-best` writes them ---
@@ -191,10 +171,6 @@ def test_the_length_is_counted_in_pieces(translator: Translator, tokenizer: Toke
     source, *targets = (len(tokenizer.encode(PLAIN[number])) + 1 for number in (0, 1, 3))
     assert length(translator, SUMS).values(PAIRS) == [*targets, 1]
     assert length(translator, MEANS).values(PAIRS) == [*(target / source for target in targets), 1]
-
-
-def test_the_score_of_search_is_taken_as_it_is() -> None:
-    assert direct().values(PAIRS) == [-0.5, -0.75, 0.0]
 
 
 def test_pairs_that_are_cut_are_counted(translator: Translator, capsys: pytest.CaptureFixture[str]) -> None:

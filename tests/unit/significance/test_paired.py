@@ -103,24 +103,6 @@ def test_p_is_two_sided_and_repeatable():
     assert p == pytest.approx(2 * (1 - statistics.NormalDist().cdf(z)), abs=0.02)
 
 
-def test_smallest_p_is_one_over_trials():
-    assert p_of(of([0.0] * 200), of([1.0] * 200), 99) == pytest.approx(0.01)
-
-
-def test_bootstrap_interval_of_mean_is_normal():
-    rng = random.Random(7)
-    first = [rng.gauss(0, 2) for _ in range(400)]
-    second = [score + rng.gauss(0.1, 0.5) for score in first]
-    low_of_first, high_of_first = interval(bootstrap_scores([of(first)], 4000)[0])
-    expected = 1.96 * statistics.pstdev(first) / 20
-    assert (high_of_first - low_of_first) / 2 == pytest.approx(expected, rel=0.06)
-    assert (high_of_first + low_of_first) / 2 == pytest.approx(statistics.fmean(first), abs=0.1 * expected)
-    scores = bootstrap_scores([of(first), of(second)], 4000)  # the same lines: most of the variance cancels out
-    low, high = interval(scores[1] - scores[0])
-    pairs = zip(first, second, strict=True)
-    assert (high - low) / 2 == pytest.approx(1.96 * statistics.pstdev(b - a for a, b in pairs) / 20, rel=0.06)
-
-
 def test_bootstrap_draws_the_same_lines_in_each_call():
     first, second = some_scores(30, seed=1), some_scores(30, seed=2)
     together = bootstrap_scores([of(first), of(second)], 200)
@@ -208,12 +190,6 @@ def test_false_positive_rate_of_three_runs(seeds: float, lines: float, both: flo
     assert 6 <= rejected <= 35
 
 
-def test_large_difference_is_significant():
-    rng = np.random.default_rng(2)
-    found = sum(seeds_and_lines(*groups(rng, (3, 3), 0.2, 1, 1, shift=1.5)).p <= 0.05 for _ in range(50))
-    assert found >= 45
-
-
 def test_advice_names_runs_or_lines():
     rng = np.random.default_rng(5)
     seeds = seeds_and_lines(*groups(rng, (3, 3), seeds=1, lines=1, both=0.1))
@@ -261,19 +237,6 @@ def test_quantiles_match_tables(freedom: float):
     for confidence, t in zip((0.95, 0.99), TABLE[freedom], strict=True):
         assert quantile(confidence, freedom) == pytest.approx(t, abs=6e-4)
         assert two_sided_p(quantile(confidence, freedom), freedom) == pytest.approx(1 - confidence, rel=1e-9)
-
-
-def test_closed_forms():
-    for t in (1e-6, 0.3, 1, 7, 1e4):
-        assert two_sided_p(t, 1) == pytest.approx(1 - 2 * math.atan(t) / math.pi, abs=1e-12)
-        assert two_sided_p(t, 2) == pytest.approx(1 - t / math.sqrt(2 + t * t), abs=1e-12)
-    assert two_sided_p(0, 3.5) == 1
-
-
-def test_many_degrees_of_freedom_approach_normal():
-    for t in (0.1, 1.5, 3, 5):
-        assert two_sided_p(t, 9.9e6) == pytest.approx(two_sided_p(t, 1.1e7), rel=1e-4)
-        assert two_sided_p(t, math.inf) == pytest.approx(math.erfc(t / math.sqrt(2)))
 
 
 @given(st.floats(1, 1e6), st.floats(0, 50), st.floats(0.01, 5))
