@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from nmt.serve.access import admit, is_admitted
 from nmt.serve.limits import CLIENT_LEFT, Refusal
-from nmt.serve.service import Service
+from nmt.serve.service import Service, aside
 
 MAX_FIELDS = 1100
 """Of a form: as many texts as `Limits.items`, and what goes with them."""
@@ -51,7 +51,7 @@ async def read_fields(service: Service, request: Request) -> Fields:
             else:
                 body = await request.body()
                 parse = parse_json if content_type(request) == JSON else parse_form
-                fields = await service.aside.run(len(body), parse, body)
+                fields = await aside(len(body), parse, body)
     except ClientDisconnect:
         raise Refusal(CLIENT_LEFT, "The client has left") from None
     except TimeoutError:

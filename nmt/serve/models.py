@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,7 +14,7 @@ from typing import Literal, NamedTuple
 from nmt.config import SearchConfig
 from nmt.config.load import changed_config, check_config
 from nmt.console import say
-from nmt.errors import CheckpointError, ConfigError, DataError, NmtError
+from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.search.forced import ForcedDecoder, with_cross_attention
 from nmt.search.rules import ShouldStop, stop_if
 from nmt.text.constraints import constraint_spans
@@ -53,10 +52,6 @@ class How:
         return sha256(f"{self.n_best} {self.align} {self.search.model_dump_json()}".encode()).hexdigest()
 
 
-class LoadError(Exception):
-    """A model cannot be loaded while the server runs. The message, for the log, has the reason and no client's text."""
-
-
 class Candidate(NamedTuple):
     """A translation of a line."""
 
@@ -73,16 +68,11 @@ class Direction:
     placeholders, or settings of search that it does not have. It may be used in several threads.
     """
 
-    def __init__(self, name: str, engine: Translator | None, native: Callable[[], Translator] | None) -> None:
-        """name: the run's, for messages; native: loads PyTorch's translator when it is first needed, which is now
-        without an engine. Raises the exceptions of `native`.
-        """
-        self._engine, self._load = engine, native
-        self._loading = threading.Lock()
-        self._native: Translator | None = None
-        main = engine if native is None else engine or self._loaded(native)
+    def __init__(self, name: str, engine: Translator | None, native: Translator | None) -> None:
+        """name: the run's, for messages; one of the translators may be missing."""
+        main = engine or native
         assert main is not None, f"{name} has no engine"
-        self._main = main
+        self._main, self._native = main, native
         self.name, self.config, self.search = name, main.config, main.config.search
         self.source, self.target = main.config.data.src, main.config.data.tgt
         self.engine = main.precision
@@ -90,7 +80,7 @@ class Direction:
     @property
     def has_native(self) -> bool:
         """Whether it can take terms."""
-        return self._load is not None
+        return self._native is not None
 
     @property
     def aligns(self) -> bool:
@@ -102,20 +92,12 @@ class Direction:
         tree = self.config.model_dump()
         return check_config(tree | {"search": tree["search"] | dict(changes)}, "request").search
 
+    @property
     def native(self) -> Translator:
-        """Return PyTorch's translator. Raises ConfigError if there is none, LoadError if it cannot be loaded."""
-        if self._load is None:
+        """PyTorch's translator. Raises ConfigError if there is none."""
+        if self._native is None:
             raise ConfigError([NATIVE_ONLY])
-        try:
-            return self._loaded(self._load)
-        except (NmtError, OSError) as error:
-            raise LoadError(f"{self.name}: {' '.join(str(error).split())}") from error
-
-    def _loaded(self, load: Callable[[], Translator]) -> Translator:
-        with self._loading:
-            if self._native is None:
-                self._native = load()
-            return self._native
+        return self._native
 
     def costs(self, lines: Sequence[Line], how: How) -> list[float]:
         """Return for each line the largest cost that its search can have; see `Translator.costs`."""
@@ -132,7 +114,7 @@ class Direction:
         `Translator.translate_window`.
 
         Raises ConfigError for settings that cannot be combined or are not supported, DataError for prefixes and terms
-        that are too long, LoadError, and SearchStopped.
+        that are too long, and SearchStopped.
         """
         hows = {True: how, False: replace(how, search=_unprotected(how.search))}
         protected = [self._protects(line.text, how.search) for line in lines]
@@ -165,27 +147,25 @@ class Direction:
 
     def _translator(self, how: How, lines: Sequence[Line]) -> Translator:
         has_terms = not how.search.inline_terms and any(line.terms or line.glossary is not None for line in lines)
-        if self._engine is not None:
-            try:
-                self._engine.check(how.search, how.n_best, has_terms)
-                return self._engine
-            except ConfigError:
-                if not self.has_native:
-                    raise
-        translator = self.native()
-        translator.check(how.search, how.n_best, has_terms)
-        return translator
+        try:
+            self._main.check(how.search, how.n_best, has_terms)
+            return self._main
+        except ConfigError:
+            if self._native in (None, self._main):
+                raise
+        self.native.check(how.search, how.n_best, has_terms)
+        return self.native
 
     @cached_property
     def _decoder(self) -> ForcedDecoder:
-        decoder = self.native().forced_decoder(self.search)
+        decoder = self.native.forced_decoder(self.search)
         with_cross_attention(decoder.models)
         return decoder
 
     def _alignments(
         self, line: Line, translations: Sequence[Translation], should_stop: ShouldStop | None
     ) -> list[Alignment]:
-        src, tgt = self.native().tokenizers[self.source], self.native().tokenizers[self.target]
+        src, tgt = self.native.tokenizers[self.source], self.native.tokenizers[self.target]
         words = alignments(self._decoder, src, tgt, [line.text] * len(translations), translations, should_stop)
         from_spans = word_spans(line.text)
         aligned: list[Alignment] = []
@@ -271,40 +251,31 @@ def load_models(paths: Sequence[Path], engine: EngineName, int8: bool, overrides
 
 def load_direction(path: Path, engine: EngineName, int8: bool, overrides: Sequence[str]) -> Direction:
     """Load one run or exported folder; see `load_models`."""
-
-    def native() -> Translator:
-        translator = _searching(Translator.load(path), overrides)
-        translator.check(_unprotected(translator.config.search), 1)  # which reads search.lm, too
-        return translator
-
     if engine == "native":
         if int8:
             raise ConfigError(["--int8 needs CTranslate2; leave out --engine native"])
-        return Direction(str(path), None, native)
-    found = _engine(path, engine, int8, overrides)
-    if engine == "ctranslate2" or _is_ctranslate2(path):
-        return Direction(str(path), found, None)
-    return Direction(str(path), found, native)
-
-
-def _engine(path: Path, wanted: EngineName, int8: bool, overrides: Sequence[str]) -> Translator | None:
-    """Load the CTranslate2 translator; None if there is none and none is required."""
+        return Direction(str(path), None, _checked(Translator.load(path), overrides))
     import torch
 
-    insists = wanted == "ctranslate2" or _is_ctranslate2(path)
-    if not insists and torch.cuda.is_available():
-        return None  # CTranslate2 is used on the CPU alone
-    from nmt.share.export import engine_for
+    is_alone = engine == "ctranslate2" or _is_ctranslate2(path)
+    found = None
+    if is_alone or not torch.cuda.is_available():  # CTranslate2 is used on the CPU alone
+        from nmt.share.export import engine_for
 
-    try:
-        translator = _searching(engine_for([path], int8=int8), overrides)
-        translator.check(_unprotected(translator.config.search), 1)
-    except (ConfigError, CheckpointError, DataError) as error:
-        # no package, a decoder alone, settings that it lacks, a run that cannot be written; PyTorch says what is fatal
-        if insists:
-            raise
-        say(f"{path}: translating with PyTorch: {error.args[0]}")
-        return None
+        try:
+            found = _checked(engine_for([path], int8=int8), overrides)
+        except (ConfigError, CheckpointError, DataError) as error:
+            # no package, a decoder alone, settings that it lacks, a run that cannot be written
+            if is_alone:
+                raise
+            say(f"{path}: translating with PyTorch: {error.args[0]}")
+    return Direction(str(path), found, None if is_alone else _checked(Translator.load(path), overrides))
+
+
+def _checked(translator: Translator, overrides: Sequence[str]) -> Translator:
+    """Change the search settings of a translator, and check them, which also reads search.lm."""
+    translator = _searching(translator, overrides)
+    translator.check(_unprotected(translator.config.search), 1)
     return translator
 
 

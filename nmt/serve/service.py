@@ -10,9 +10,8 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Generic, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError, DataError
@@ -150,20 +149,12 @@ class Detected(NamedTuple):
     confidence: float
 
 
-class Identifier(Protocol):
-    """`py3langid.langid.LanguageIdentifier`."""
-
-    def rank(self, text: str) -> list[tuple[str, float]]:
-        """Return all languages with their probabilities, the likeliest first."""
-
-
 @functools.cache
-def identifier() -> Identifier:
+def identifier() -> Any:
     """Return py3langid's model, which takes half a second to load."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    model: Identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    return model
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 class Detector:
@@ -221,7 +212,6 @@ class Service:
         self.queue = Room(queue)
         self._worker = Worker(self.metrics, threads)
         self._cache: Cache[list[Candidate]] = Cache(cache)
-        self.aside = Aside()
         self.parsing = asyncio.Semaphore(PARSED_AT_ONCE)
         """Held by whatever takes a document apart, or puts it together, in a thread."""
         self.fragments = asyncio.Semaphore(1)
@@ -243,7 +233,6 @@ class Service:
     def close(self) -> None:
         """Translate the jobs that wait, and end."""
         self._worker.close()
-        self.aside.close()
 
     @property
     def most_best(self) -> int | None:
@@ -287,13 +276,13 @@ class Service:
         how = self._how(route, wish)
         deadline = time.monotonic() + seconds
         size = sum(map(len, texts)) + len(texts) + sum(map(len, wish.terms))
-        lines = await self.aside.run(size, _checked_lines, texts, wish)
+        lines = await aside(size, _checked_lines, texts, wish)
         for direction in route[:-1]:  # prefix and terms are for the last one
             plain = [replace(line, prefix="", glossary=None) for line in lines]
             found = await self._one_way(direction, plain, How(direction.search), deadline, size)
             lines = [replace(line, text=best.text) for line, (best, *_) in zip(lines, found, strict=True)]
         found = await self._one_way(route[-1], lines, how, deadline, size)
-        return await self.aside.run(size * wish.n_best, joined, texts, found)
+        return await aside(size * wish.n_best, joined, texts, found)
 
     def route(self, source: str, target: str) -> list[Direction]:
         """Return the directions to translate with, one after the other. Raises Refusal if there are none."""
@@ -343,16 +332,16 @@ class Service:
     ) -> list[list[Candidate]]:
         """Translate lines in one direction: those that are not blank, not in the cache, and each only once.
 
-        size: of all lines; see `Aside.run`.
+        size: of all lines; see `aside`.
         """
-        keys, found, unknown = await self.aside.run(size, self._look_up, direction, lines, how)
+        keys, found, unknown = await aside(size, self._look_up, direction, lines, how)
         if unknown:
             try:
-                job = await self.aside.run(size, Job, direction, how, [*unknown.values()], deadline)
+                job = await aside(size, Job, direction, how, [*unknown.values()], deadline)
             except (ConfigError, DataError) as error:
                 raise invalid(error) from error
             by_line = await asyncio.wrap_future(self._worker.submit(job))
-            found |= await self.aside.run(size, self._keep, direction, unknown, by_line)
+            found |= await aside(size, self._keep, direction, unknown, by_line)
         return [found[key] for key in keys]
 
     def _look_up(
@@ -421,27 +410,12 @@ def _key(direction: Direction, line: Line, how: How, number: int) -> _Key:
 
 SMALL = 1000
 """Characters, times translations of each, that are worked on at once: at most 5 ms."""
-AT_ONCE = 2
-"""Threads; more would wait for Python's global interpreter lock, and the event loop with them."""
-
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
-class Aside:
-    """A few threads for short work. Work that has not begun is cancelled when its client disconnects."""
-
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(AT_ONCE, "nmt prepares")
-
-    async def run(
-        self, size: int, work: Callable[Arguments, Result], *args: Arguments.args, **named: Arguments.kwargs
-    ) -> Result:
-        """Return the result of `work`, or raise its exception; it runs in a thread if `size` is above `SMALL`."""
-        if size <= SMALL:
-            return work(*args, **named)
-        return await asyncio.wrap_future(self._threads.submit(work, *args, **named))
-
-    def close(self) -> None:
-        """Begin nothing more."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+async def aside(
+    size: int, work: Callable[Arguments, Result], *args: Arguments.args, **named: Arguments.kwargs
+) -> Result:
+    """Return the result of `work`, or raise its exception; it runs in a thread if `size` is above `SMALL`."""
+    return work(*args, **named) if size <= SMALL else await asyncio.to_thread(work, *args, **named)

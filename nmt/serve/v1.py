@@ -15,7 +15,7 @@ from nmt.serve.access import before_leaving
 from nmt.serve.bodies import JSON, content_type, read_fields
 from nmt.serve.limits import Refusal
 from nmt.serve.models import Candidate
-from nmt.serve.service import Service, Wish
+from nmt.serve.service import Service, Wish, aside
 from nmt.text.language_names import language_name
 
 
@@ -61,7 +61,7 @@ class Api:
         by_text = await before_leaving(service, request, seconds, work)
         facts = {"source": source, "target": target, "detected": detected and detected._asdict()}
         size = sum(map(len, texts)) * wanted.n_best
-        return await service.aside.run(size, _answer, facts, by_text, wanted.alignment)
+        return await aside(size, _answer, facts, by_text, wanted.alignment)
 
     async def info(self, request: Request) -> Response:  # noqa: ARG002 (Starlette's)
         """GET /v1/info."""

@@ -21,7 +21,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.search.rules import SearchStopped
 from nmt.serve.limits import LATE, Refusal, busy
 from nmt.serve.metrics import Metrics
-from nmt.serve.models import Candidate, Direction, How, LoadError
+from nmt.serve.models import Candidate, Direction, How
 from nmt.translate.types import Line
 
 ROUND_COST = 5_000
@@ -228,9 +228,6 @@ class Worker:
         if isinstance(error, (ConfigError, DataError)):
             return invalid(error)
         self._metrics.failures.labels(type(error).__name__).inc()
-        if isinstance(error, LoadError):
-            say(f"a translation failed: {error}")
-            return Refusal(500, "Cannot translate text: a model cannot be loaded")
         say(f"a translation failed: {failure(error)}")
         return Refusal(500, "Cannot translate text: internal error")
 

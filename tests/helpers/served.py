@@ -43,7 +43,7 @@ class MadeUp(Direction):
         self.name, self.engine, self.source, self.target = f"{source}-{target}", "made up", source, target
         self.config = load_config("sample.yaml")
         self.search = SearchConfig()
-        self._load = (lambda: None) if has_native else None  # type: ignore[assignment, return-value]
+        self._native = object() if has_native else None  # type: ignore[assignment]
         self.gate = threading.Event()
         self.gate.set()
         self.batches: list[list[str]] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -160,25 +159,6 @@ def test_invalid_request_does_not_fail_others(ask: Ask) -> None:
         ask(["a"], terms={"a": " "})
 
 
-def test_a_model_that_is_gone_is_an_error_of_the_server(
-    run: Path, tmp_path: Path, direction: Direction, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert direction.has_native  # it was exported
-    copy = tmp_path / "copy"
-    shutil.copytree(run, copy)
-    service = Service(Models([load_direction(copy, "auto", False, SEARCH)]))
-    for folder in ("tokenizer", "checkpoints"):
-        shutil.rmtree(copy / folder, ignore_errors=True)
-    (copy / "config.yaml").unlink()  # of PyTorch's translator alone
-    service.start()
-    assert asyncio.run(service.translate([LINES[1]], "de", "en", Wish(), 60))[0][0].text
-    with pytest.raises(Refusal) as refused:
-        asyncio.run(service.translate([LINES[1]], "de", "en", Wish(terms={LINES[1].split()[0]: "x"}), 60))
-    service.close()
-    assert refused.value.status == 500 and str(tmp_path) not in refused.value.message
-    assert f"a translation failed: {copy}: " in capsys.readouterr().err
-
-
 def test_the_language_model_of_the_search_is_read_at_the_start(run: Path, tmp_path: Path) -> None:
     with pytest.raises(NmtError, match="none"):
         load_direction(run, "native", False, [f"search.lm={tmp_path / 'none'}"])
@@ -211,7 +191,7 @@ def test_the_engine_is_chosen_by_what_it_can(run: Path, capsys: pytest.CaptureFi
     alone = load_direction(run, "ctranslate2", False, ())
     assert not alone.has_native and not alone.aligns
     with pytest.raises(ConfigError, match="PyTorch"):
-        alone.native()
+        _ = alone.native
     protected = ("search.protect=true",)  # which CTranslate2 cannot
     assert load_direction(run, "auto", False, protected).engine == "float32"
     assert "translating with PyTorch: search.protect" in capsys.readouterr().err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import threading
 import tracemalloc
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +14,7 @@ from nmt.serve import app
 from nmt.serve import service as service_module
 from nmt.serve.limits import Refusal
 from nmt.serve.models import Candidate, How, Models
-from nmt.serve.service import AT_ONCE, SMALL, Aside, Cache, Service, Wish, memory
+from nmt.serve.service import Cache, Service, Wish, memory
 from nmt.translate.types import Line
 from served import MadeUp
 
@@ -127,28 +126,6 @@ def test_a_beam_of_groups_is_divisible(direction: MadeUp) -> None:
 
 
 # --- threads ------------------------------------------------------------------------------------
-
-
-def test_work_of_disconnected_clients_is_cancelled() -> None:
-    aside, gate, begun = Aside(), threading.Event(), []
-
-    def work(number: int) -> None:
-        begun.append(number)
-        gate.wait(30)
-
-    async def run() -> None:
-        tasks = [asyncio.create_task(aside.run(SMALL + 1, work, i)) for i in range(AT_ONCE + 2)]
-        while len(begun) < AT_ONCE:
-            await asyncio.sleep(0.01)
-        assert await aside.run(SMALL, lambda: len(begun)) == AT_ONCE  # here, and at once
-        tasks[AT_ONCE].cancel()
-        await asyncio.wait(tasks[AT_ONCE : AT_ONCE + 1])
-        gate.set()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    asyncio.run(run())
-    aside.close()
-    assert sorted(begun) == [0, 1, AT_ONCE + 1]
 
 
 # --- warming up ---------------------------------------------------------------------------------

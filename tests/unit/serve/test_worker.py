@@ -10,7 +10,7 @@ import pytest
 
 from nmt.serve.limits import Refusal
 from nmt.serve.metrics import Metrics
-from nmt.serve.models import How, LoadError
+from nmt.serve.models import How
 from nmt.serve.worker import ROUND_COST, Job, Worker
 from nmt.translate.types import Line
 from served import MadeUp
@@ -204,18 +204,3 @@ def test_nothing_is_taken_after_closing(stage: Stage) -> None:
     waiting.submit(job)
     waiting.close()
     assert isinstance(job.future.exception(0), Refusal)
-
-
-def test_a_model_that_cannot_be_loaded_is_an_error_of_the_server(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def translate(*_: object) -> None:
-        raise LoadError("run: /secret/tokenizer.model: no such file")
-
-    monkeypatch.setattr(stage.direction, "translate", translate)
-    stage.worker.submit(job := stage.job("a"))
-    refused = job.future.exception(30)
-    assert isinstance(refused, Refusal) and refused.status == 500
-    assert refused.message == "Cannot translate text: a model cannot be loaded"
-    assert "a translation failed: run: /secret/tokenizer.model: no such file" in capsys.readouterr().err
-    assert 'nmt_failures_total{exception="LoadError"} 1' in stage.metrics.text()
