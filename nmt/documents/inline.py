@@ -348,22 +348,6 @@ class Origins:
         """Whether a unit of the translation is a word, not a sign."""
         return _is_word(self.text, self.units[unit])
 
-    def rest_of_word(self, src_units: range) -> int | None:
-        """Return a unit that comes from the word of which these units of the text are a part."""
-        for step, edge in ((-1, src_units.start), (1, src_units.stop - 1)):
-            unit = edge
-            for _ in range(_LOOK_BACK):
-                if not self._touch(unit, unit + step):
-                    break
-                unit += step
-                if unit in self._first and _is_word(self.source, self.src_units[unit]):
-                    return self._first[unit]
-        return None
-
-    def _touch(self, unit: int, other: int) -> bool:
-        first, second = sorted((unit, other))
-        return first >= 0 and second < len(self.src_units) and self.src_units[first][1] == self._starts[second]
-
     def gap(self, position: int, is_attached: bool) -> int:
         """Return before which unit of the translation a mark is that is at this character of the text.
 
@@ -568,12 +552,9 @@ class _Level(Generic[M]):
         return runs
 
     def _substitute(self, piece: Piece[M]) -> int | None:
-        """Return a free unit for a span that none comes from: that of the rest of its word, or one nearby."""
-        src_units = self._origins.inside(piece.start, piece.end)
-        if not src_units:
+        """Return a free unit nearby for a span that none comes from."""
+        if not self._origins.inside(piece.start, piece.end):
             return None
-        if (mate := self._origins.rest_of_word(src_units)) is not None and self._is_free(mate):
-            return mate
         middle = self._origins.by_place((piece.start + piece.end) // 2)
         near = sorted(range(middle - _NEAR, middle + _NEAR + 1), key=lambda unit: abs(unit - middle))
         return next((unit for unit in near if self._is_free(unit) and self._origins.may_take(unit)), None)

@@ -6,7 +6,6 @@ import asyncio
 import secrets
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -50,13 +49,15 @@ class Downloads:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._files: OrderedDict[str, tuple[float, str, bytes]] = OrderedDict()
+        self._files: dict[str, tuple[float, str, bytes]] = {}  # oldest first
 
     def add(self, name: str, content: bytes) -> str:
         """Keep a file and return its identifier, which cannot be guessed."""
+        self._forget()
         number = secrets.token_urlsafe(16)
         self._files[number] = self._clock(), name[-NAME_CHARACTERS:], content
-        self._forget()
+        while sum(len(content) for _, _, content in self._files.values()) > BYTES:
+            del self._files[next(iter(self._files))]
         return number
 
     def get(self, number: str) -> tuple[str, bytes] | None:
@@ -66,13 +67,8 @@ class Downloads:
         return None if found is None else found[1:]
 
     def _forget(self) -> None:
-        size = sum(len(content) for _, _, content in self._files.values())
-        while self._files:
-            since, _, content = next(iter(self._files.values()))
-            if size <= BYTES and self._clock() - since < SECONDS:
-                return
-            size -= len(content)
-            self._files.popitem(last=False)
+        least = self._clock() - SECONDS
+        self._files = {number: file for number, file in self._files.items() if file[0] > least}
 
 
 FILE_LINES = 50_000

@@ -132,7 +132,8 @@ class Edge:
             say(f"a request failed: {failure(error)}")
             if not status:
                 await JSONResponse({"error": "Internal error"}, 500)(scope, receive, protected)
-        endpoint = self._endpoint(scope["path"])
+        path = scope["path"]
+        endpoint = path if path in self._paths else "/download_file" if path.startswith("/download_file/") else "other"
         self._metrics.requests.labels(endpoint, status).inc()
         self._metrics.seconds.labels(endpoint).observe(time.monotonic() - began)
 
@@ -145,11 +146,6 @@ class Edge:
         if scope["method"] == "POST" and is_site and origin not in self._origins and host_of(origin) != host:
             return Refusal(403, "Pages of this site may not use the server; nmt serve --origin allows it")
         return None
-
-    def _endpoint(self, path: str) -> str:
-        if path in self._paths:
-            return path
-        return "/download_file" if path.startswith("/download_file/") else "other"
 
 
 def host_of(address: str) -> str:

@@ -382,23 +382,20 @@ def _settings(direction: Direction, changes: Mapping[str, object]) -> SearchConf
     try:
         return direction.search_settings(changes)
     except ConfigError as error:
-        raise Refusal(400, f"Invalid request: {error.args[0]}") from error
+        raise invalid(error) from error
 
 
 def _checked_lines(texts: Sequence[str], wish: Wish) -> list[Line]:
+    """Return the lines of texts. Raises Refusal if terms are invalid, or occur too often, which slows down search."""
     try:
         lines = lines_of(texts, wish)
     except DataError as error:
-        raise Refusal(400, f"Invalid request: {error.args[0]}") from error
-    _check_terms(lines, wish.most_terms)
-    return lines
-
-
-def _check_terms(lines: Sequence[Line], most: int) -> None:
-    """Raise Refusal if terms occur too often: each occurrence slows down the search of its line."""
+        raise invalid(error) from error
     numbers = [sum(1 for _ in line.glossary.spans(line.text)) for line in lines if line.glossary is not None]
-    if max(numbers, default=0) > TERMS_OF_LINE or sum(numbers) > most:
-        raise Refusal(400, f"terms: occur too often; at most {TERMS_OF_LINE} times in a line, {most} in a request")
+    if max(numbers, default=0) > TERMS_OF_LINE or sum(numbers) > wish.most_terms:
+        most = f"{TERMS_OF_LINE} times in a line, {wish.most_terms} in a request"
+        raise Refusal(400, f"terms: occur too often; at most {most}")
+    return lines
 
 
 def _key(direction: Direction, line: Line, how: How, number: int) -> _Key:

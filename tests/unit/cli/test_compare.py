@@ -153,36 +153,6 @@ def test_compare_groups_of_runs(nmt: Command) -> None:
     assert json.loads(render_json(api.compare(members, baseline="x", search={"beam": 2}))) == told
 
 
-def test_comparison_notes_overlap_with_training_text(nmt: Command, data: Path, tmp_path: Path) -> None:
-    copied, run = shutil.copytree(data, tmp_path / "data"), shutil.copytree("runs/r-1", tmp_path / "r-1")
-    sources, own = ((data / name).read_text(encoding="utf-8").splitlines() for name in ("test.aa", "train.aa"))
-    (copied / "train.aa").write_text("\n".join([sources[0], sources[4], *own[2:]]) + "\n", encoding="utf-8")
-    info = json.loads((run / "run.json").read_text()) | {"data_dir": str(copied)}
-    (run / "run.json").write_text(json.dumps(info))
-
-    def notes() -> list[str]:
-        told = json.loads(done(nmt("compare", "runs/r-0", run, "--data", data, "--json")).out)["notes"]
-        return [note for note in told if "the training text" in note]
-
-    n = sum(line in (sources[0], sources[4]) for line in sources)
-    assert n >= 2 and not {*sources} & {*own}
-    assert notes() == [
-        "0 of the 10 lines of test are in the training text of r-0, letter by letter: source, reference or both",
-        f"{n} of the 10 lines of test are in the training text of r-1, letter by letter: source, reference or both",
-    ]
-    info["data_dir"] = str(data)
-    (run / "run.json").write_text(json.dumps(info))
-    assert notes() == [
-        "0 of the 10 lines of test are in the training text, letter by letter: source, reference or both"
-    ]
-    info["data_dir"] = str(copied)
-    (run / "run.json").write_text(json.dumps(info))
-    (copied / "train.aa").unlink()
-    assert notes()[1].startswith(
-        f"whether the training text of r-1 has lines of test is not known: {copied}/train.aa: "
-    )
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

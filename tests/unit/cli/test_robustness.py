@@ -40,13 +40,6 @@ def test_robustness_table_and_output_files(nmt: Command) -> None:
     assert Path("a/b/original.en").read_text().count("\n") == 8
 
 
-def test_input_is_not_overwritten(nmt: Command) -> None:
-    Path("in.de").rename("original.de")
-    result = nmt("robustness", "--run", "runs/tiny", "--src", "original.de", "--ref", "ref.en", "--output", ".")
-    assert result.status == 2 and "original.de" in result.err and result.err.count("\n") == 1
-    assert Path("original.de").read_text().count("\n") == 8
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

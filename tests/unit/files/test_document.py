@@ -40,14 +40,6 @@ def test_written_documents_are_read_in_the_same_order(tmp_path: Path) -> None:
     assert read_document(path, Note, DataError, formats=(1,)) == note
 
 
-def test_unknown_keys_are_ignored_and_missing_optional_ones_have_defaults(tmp_path: Path) -> None:
-    path = written(tmp_path / "note.json", {"format": 1, "text": "a", "later": [1]})
-    note = read_document(path, Note, DataError)
-    assert (note.inner, note.tags) == (None, [])
-    with pytest.raises(ValueError, match="frozen"):
-        note.text = "b"
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -12,7 +12,7 @@ import pytest
 
 from disk import hook
 from nmt.errors import DataError, LockedError
-from nmt.files.write import refuse_overwriting, replace_file, staged, work_directory, writing
+from nmt.files.write import refuse_overwriting, replace_file, staged, work_directory
 
 
 def test_written_file_appears_only_at_the_end(tmp_path: Path) -> None:
@@ -72,15 +72,6 @@ def test_staged_puts_back_what_it_cannot_replace(tmp_path: Path, monkeypatch: py
     assert [path.name for path in tmp_path.iterdir()] == ["data"] and (final / "a").read_text() == "1"
 
 
-def test_where_nothing_can_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="data: cannot be written: "), writing(tmp_path / "file" / "data"):
-        (tmp_path / "file" / "data").mkdir()
-    with pytest.raises(OSError, match="No space left") as caught, staged(tmp_path / "data"):
-        raise OSError(28, os.strerror(28), str(tmp_path / "data.part" / "a"))
-    assert caught.value.filename == str(tmp_path / "data" / "a")
-
-
 def full(*_: object, **__: object) -> Any:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -105,14 +96,6 @@ def test_a_file_is_on_the_disk_before_it_gets_its_name_and_then_its_name_is(tmp_
         f"fsync {tmp_path.name}", "unlink f.part",
     ]  # fmt: skip
     assert (tmp_path / "f").read_text() == "text"
-
-
-def test_replace_file_leaves_a_directory_of_its_temporary_name(tmp_path: Path) -> None:
-    (tmp_path / "f.part").mkdir()
-    (tmp_path / "f.part" / "mine").touch()
-    with pytest.raises(OSError, match="directory"):
-        replace_file(tmp_path / "f", "text")
-    assert (tmp_path / "f.part" / "mine").exists()
 
 
 @pytest.mark.parametrize("function", ["write", "fsync", "rename"])

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from documents import bare_docx
 from nmt.documents import Document
 from nmt.errors import DataError
 from nmt.serve import documents
@@ -126,18 +125,6 @@ def test_bodies_hold_memory_until_they_are_answered(made_up: MadeUp, monkeypatch
             assert client.ask("/detect", large, **OTHER).status == 200
         assert len(waiting.answers) == 7 and {answer.status for answer in waiting.answers} == {200}
         assert client.ask("/detect", large).status == 200
-
-
-def test_the_text_of_a_compressed_file_counts_too(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "HELD_BYTES", 1)
-    text = "<w:p><w:r><w:t>wait</w:t></w:r></w:p>" + f"<w:p><w:r><w:t>{'x' * 990}</w:t></w:r></w:p>" * 4
-    form = file_form("a.docx", bare_docx(text))
-    assert len(form) < 1300  # with its text 4600 of 32,000, of which one client may have 28,800
-    service = Service(Models([made_up]), Limits(bytes=1000, file_bytes=4000))
-    with serving(service) as client, Waiting(client, made_up) as waiting:
-        waiting.ask(6, "/translate_file", 6, raw=form, content_type=FORM)
-        refused = client.ask("/translate_file", raw=form, content_type=FORM)
-        assert refused.status == 503 and "Too much" in refused.json["error"]
 
 
 def test_parser_is_stopped_when_its_client_leaves(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -266,15 +266,6 @@ def test_errors_do_not_quote_the_text(client: Client, fields: dict[str, object],
     assert "secret" not in answer.json["error"]
 
 
-def test_allowed_beam_limits_the_number_of_translations(client: Client, directions: list[MadeUp]) -> None:
-    assert len(own(client, text="many", n_best=8).json["translations"][0]["alternatives"]) == 7
-    assert directions[0].hows[-1].search.beam == 8
-    assert len(translate(client, q="more", alternatives=6).json["alternatives"]) == 6
-    assert directions[0].hows[-1].search.beam == 7
-    assert len(own(client, text="few", n_best=4).json["translations"][0]["alternatives"]) == 3
-    assert directions[0].hows[-1].search.beam == 5
-
-
 def test_only_json_is_taken(client: Client) -> None:
     assert client.ask("/v1/translate", form={"text": "a"}).status == 415  # a form of another site would need no leave
 

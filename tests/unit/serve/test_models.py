@@ -8,14 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from torch import Tensor
 
 from export_run import LINES, write_run
 from nmt.config import SearchConfig
 from nmt.errors import CheckpointError, ConfigError, NmtError
-from nmt.search.forced import ForcedDecoder
-from nmt.search.rules import SearchStopped, ShouldStop
-from nmt.search.step import Pair
 from nmt.serve.limits import Refusal
 from nmt.serve.models import (
     PLACEHOLDER_CHARACTERS,
@@ -76,14 +72,6 @@ def test_the_text_is_that_of_nmt_translate_with_the_same_engine(run: Path, ask: 
     assert [[each.text for each in found] for found in ask(LINES, n_best=2)] == expected
     [[joined]] = ask(["\n".join(LINES)])
     assert joined.text.split("\n") == [best for best, *_ in expected]
-
-
-def test_sentences_of_a_line_are_translated_one_by_one(ask: Ask, direction: Direction, run: Path) -> None:
-    sentences = [f"{line.rstrip('.').capitalize()}." for line in LINES[:3]]
-    [[joined]] = ask([" ".join(sentences)])
-    assert joined.text == " ".join(best.text for [best] in ask(sentences))
-    kept = load_direction(run, "native", False, (*SEARCH, "search.split=long")).search.split
-    assert (direction.search.split, kept) == ("always", "long")
 
 
 def test_terms_and_prefixes_are_translated_by_pytorch(ask: Ask, native: Translator) -> None:
@@ -164,26 +152,6 @@ def test_the_language_model_of_the_search_is_read_at_the_start(run: Path, tmp_pa
         load_direction(run, "native", False, [f"search.lm={tmp_path / 'none'}"])
 
 
-def test_aligning_is_stopped_too(direction: Direction, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, asked = ForcedDecoder.attention, []
-
-    def attention(self: ForcedDecoder, pairs: Sequence[Pair], should_stop: ShouldStop | None = None) -> list[Tensor]:
-        asked.append(should_stop)
-        return real(self, pairs, lambda: True)
-
-    def never() -> bool:
-        return False
-
-    monkeypatch.setattr(ForcedDecoder, "attention", attention)
-    lines, how = [*map(Line, LINES[:2])], How(direction.search, align=True)
-    with pytest.raises(SearchStopped):
-        next(direction.translate(lines, how, 0, never))
-    assert asked == [never]
-    answers = iter([False] * 2 + [True] * 9)  # the batch, its translation, and then the line
-    with pytest.raises(SearchStopped):
-        next(direction.translate(lines[:1], How(direction.search), 0, lambda: next(answers)))
-
-
 def test_the_engine_is_chosen_by_what_it_can(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = load_direction(run, "auto", False, ())
     assert "CTranslate2" in chosen.engine and chosen.has_native and chosen.aligns
@@ -212,17 +180,3 @@ def test_invalid_startup_options_give_one_line_errors(run: Path, tmp_path: Path,
         load_direction(run, "native", False, ["training.seed=1"])
     with pytest.raises(CheckpointError):
         load_direction(tmp_path / "none", "auto", False, ())
-
-
-def test_samples_of_a_text_are_those_of_nmt_translate(run: Path, native: Translator) -> None:
-    sampled = load_direction(
-        run, "native", False, ("search.sample=true", "search.max_length_ratio=0", "search.max_length_offset=6")
-    )
-    service = Service(Models([sampled]))
-    service.start()
-    lines = [LINES[0], LINES[0], LINES[1]]
-    found = asyncio.run(service.translate(["\n".join(lines)], "de", "en", Wish(), 60))
-    service.close()
-    assert found[0][0].text.split("\n") == native.translate(
-        lines, sample=True, max_length_ratio=0.0, max_length_offset=6
-    )

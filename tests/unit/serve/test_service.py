@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from nmt.serve import app
 from nmt.serve import service as service_module
 from nmt.serve.limits import Refusal
 from nmt.serve.models import Candidate, How, Models
@@ -129,14 +128,3 @@ def test_a_beam_of_groups_is_divisible(direction: MadeUp) -> None:
 
 
 # --- warming up ---------------------------------------------------------------------------------
-
-
-def test_another_refusal_ends_warming_up(
-    service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def broken(_: Any) -> Any:
-        raise Refusal(500, "broken")
-
-    monkeypatch.setattr(service._worker, "submit", broken)
-    asyncio.run(app._warm_up(service))
-    assert not service.is_ready and "not ready: the warm-up translation failed: broken" in capsys.readouterr().err
