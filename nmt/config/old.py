@@ -78,7 +78,7 @@ def without_old(tree: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
     """Return a copy of a tree of settings without those of earlier versions, and a message about each that had an
     effect."""
     kept = deepcopy(dict(tree))
-    lines = [*_listed(kept), *_moved(kept)]
+    lines = [*_listed(kept), *_moved(kept), *_dotted(kept)]
     _translate_search(kept)
     for key in ("data.clean.overlap_sides", "data.train.*.clean.overlap_sides"):
         for where, section, name in _places(kept, key.split(".")):
@@ -124,6 +124,25 @@ def _listed(tree: dict[str, Any]) -> Iterator[str]:
                 entries = [entry for entry in entries if entry != NEAR_DUPLICATES]  # is of all corpora
             clean[setting] = list(dict.fromkeys([*(clean.get(setting) or ()), *entries]))
             yield f"{where}.{key}: this setting is now an entry of {where}.{setting}: {clean[setting]}"
+
+
+def _dotted(tree: dict[str, Any]) -> Iterator[str]:
+    """Replace `column` of sources by paths in `columns`, in place. Yield a message about each."""
+    data = next(iter(_sections(tree, "data")), {})
+    both = tree.get("languages") or str(data.get("direction", "")).split("-")
+    lists = [("train", both, data.get("train")), ("valid", both, [data.get("valid")])]
+    lists += [(f"test.{name}", both, [source]) for name, source in _items(data.get("test"))]
+    lists += [(f"mono.{language}", [language], sources) for language, sources in _items(data.get("mono"))]
+    for where, languages, sources in lists:
+        for source in sources if isinstance(sources, list | tuple) else ():
+            column = source.pop("column", None) if isinstance(source, dict) else None
+            if column is not None:
+                source["columns"] = {language: f"{column}.{language}" for language in languages}
+                yield f"data.{where}: column: {column} is now columns: {source['columns']}"
+
+
+def _items(value: object) -> list[tuple[str, Any]]:
+    return list(value.items()) if isinstance(value, dict) else []
 
 
 def _moved(tree: dict[str, Any]) -> Iterator[str]:

@@ -69,17 +69,10 @@ class Files(Section):
 class Columns(Section):
     """Settings of sources that may be tables."""
 
-    column: str | None = None
-    """Name of the column that contains a mapping from language code to text, such as `translation`."""
     columns: dict[str, Column] | None = None
-    """Language code -> column with its text, if columns are not named after language codes. In TSV and CSV files
-    without a header, columns are given by number, starting from 1."""
-
-    @model_validator(mode="after")
-    def _check_columns(self) -> Columns:
-        if self.column is not None and self.columns is not None:
-            raise ValueError("give column or columns, not both")
-        return self
+    """Language code -> column with its text, if columns are not named after language codes. `translation.de` names the
+    field `de` of the column `translation`. In TSV and CSV files without a header, columns are given by number, starting
+    from 1."""
 
 
 class Paths(Section):

@@ -19,7 +19,7 @@ from nmt.config.source import HubSource, Source, TrainHub, TrainPath, score_of
 from nmt.data.corpus import SourceFile, SourceRecord
 from nmt.errors import DataError, HubError, error_text
 from nmt.files.read import checksum
-from nmt.prepare.formats.tables import is_label, label_text
+from nmt.prepare.formats.tables import follow, is_label, label_text
 from nmt.prepare.pairs import NO_SCORE, Row, Units, parse_score
 
 _KINDS = {".parquet": "parquet", ".jsonl": "json"}
@@ -43,7 +43,7 @@ def locate_hub(source: HubSource) -> tuple[SourceRecord, list[Source]]:
         if local is None or Path(path).suffix in _KINDS:
             parts.append(source.model_copy(update={"revision": commit, "paths": [path], "stream": is_streamed}))
         else:
-            columns = TrainPath(path=str(local), column=source.column, columns=source.columns)
+            columns = TrainPath(path=str(local), columns=source.columns)
             parts.append(columns.model_copy(update={"score": score_of(source), "name": source.label}))
     record = SourceRecord(corpus=source.label, hub=source.hub, revision=source.revision, commit=commit, files=files)
     return record, parts
@@ -57,7 +57,7 @@ def read_hub(part: TrainHub, languages: tuple[str, str], units: Units) -> Iterat
     for number, row in enumerate(_rows(part), start=1):
         src, tgt = (_text(part, row, language, number) for language in languages)
         score = None
-        if part.score is not None and (score := parse_score(_value(part, row, part.score, ""))) is None:
+        if part.score is not None and (score := parse_score(_value(part, row, part.score))) is None:
             units.skip(NO_SCORE)
         else:
             yield src, tgt, score
@@ -144,16 +144,7 @@ def _rows(part: HubSource) -> Iterator[dict[str, object]]:
 
 def _text(part: HubSource, row: dict[str, object], language: str, number: int) -> str:
     """Return the text of one side of a row, with line breaks replaced by spaces."""
-    values, within, name = row, "", (part.columns or {}).get(language, language)
-    if part.column is not None:
-        column, within = _value(part, row, part.column, ""), f" of {part.column}"
-        if not isinstance(column, dict):
-            raise DataError(
-                f"{_place(part)}: column {part.column} holds no mapping from language to text; "
-                f"leave column out and name the columns in columns; there are {', '.join(row)}"
-            )
-        values = column
-    text = _value(part, values, name, within)
+    text = _value(part, row, (part.columns or {}).get(language, language))
     if language == LABEL and is_label(text):
         text = label_text(text)
     if text is None:
@@ -163,10 +154,13 @@ def _text(part: HubSource, row: dict[str, object], language: str, number: int) -
     return _BREAKS.sub(" ", text.rstrip("\r\n"))
 
 
-def _value(part: HubSource, values: dict[str, object], name: str, within: str) -> object:
-    if name not in values:
-        raise DataError(f"{_place(part)}: no column {name}{within}; there are {', '.join(values) or 'none'}")
-    return values[name]
+def _value(part: HubSource, row: dict[str, object], name: str) -> object:
+    try:
+        return follow(row, name)
+    except KeyError as error:
+        fields = [f"{key}.{field}" for key, value in row.items() if isinstance(value, dict) for field in value]
+        names = [key for key, value in row.items() if not isinstance(value, dict)] + fields
+        raise DataError(f"{_place(part)}: no column {name}; there are {', '.join(names)}") from error
 
 
 def _unreachable(source: HubSource, error: Exception, path: str = "") -> HubError:

@@ -69,8 +69,6 @@ class Layout:
     """In alphabetical order."""
     columns: Mapping[str, str]
     """Language code -> name or number of its column, from `columns`; empty: the columns have their names."""
-    column: str | None
-    """`column` of a source."""
     score: str | None = None
     """`score` of a source."""
 

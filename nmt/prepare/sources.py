@@ -69,7 +69,7 @@ def read_part(part: AnyTrainSource, languages: tuple[str, str], root: Path, unit
 
 
 def _inputs(part: TrainPath, languages: tuple[str, str], root: Path, units: Units) -> Iterator[Row]:
-    layout = Layout(languages, part.columns or {}, part.column, part.score)
+    layout = Layout(languages, part.columns or {}, part.score)
     for file in find_inputs(part, root, is_told=True):
         if part.score is not None and file.format in ("po", "xliff"):
             raise DataError(f"{file.name}: {file.format.upper()} has no scores; leave score out")
@@ -115,7 +115,7 @@ def _with_scores(pairs: Iterator[tuple[str, str]], first: Path, lines: Iterator[
 SAMPLE = Path("data/sample")
 _OF_READING = {
     *("files", "path", "format", "members", "hub", "revision", "paths", "stream"),
-    *("column", "columns", "score", "name"),
+    *("columns", "score", "name"),
 }
 """Settings of a source that say how a part of it is read."""
 _PART: TypeAdapter[AnyTrainSource] = TypeAdapter(AnyTrainSource)

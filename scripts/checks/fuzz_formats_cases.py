@@ -57,7 +57,7 @@ def make_case(kind: str, number: int, seed: int, folder: Path) -> Case:
     if kind in ("tsv", "jsonl", "tmx") and b'{"translation"' not in good and rng.random() < 0.3:
         settings["score"] = "score"
     if b'{"translation"' in good:
-        settings["column"] = "translation"
+        settings["columns"] = {"de": "translation.de", "en": "translation.en"}
     source = TrainPath.model_validate(settings)
     expected = None if is_outside and outer == ".tar" else _expected(kind, inner, source)  # it has no checksums
     return Case(source, n_damages, kind == "moses" or (is_outside and outer != ".tar"), expected)
@@ -107,7 +107,7 @@ def _expected(kind: str, content: bytes, source: TrainPath) -> Pairs | None:
     if kind == "jsonl":
         try:
             objects = [json.loads(row) for row in rows]
-            texts = [(each.get("translation") or {}) if source.column else each for each in objects]
+            texts = [(each.get("translation") or {}) if source.columns else each for each in objects]
             scores = [parse_score(each.get("score")) for each in objects]
         except (ValueError, AttributeError, RecursionError):
             return None

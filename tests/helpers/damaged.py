@@ -17,7 +17,7 @@ from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import Layout, Units
 from reading import Reader
 
-NAMED = Layout(("de", "en"), {}, None)
+NAMED = Layout(("de", "en"), {})
 
 _ODD = [
     b'"',

@@ -28,7 +28,7 @@ def read_bytes(
     """The pairs of a file called `F`, and the number of skipped units by reason."""
     raw = data.encode() if isinstance(data, str) else data
     units = Units()
-    file, layout = Input("F", "any", lambda: nullcontext(io.BytesIO(raw))), Layout(languages, columns or {}, None)
+    file, layout = Input("F", "any", lambda: nullcontext(io.BytesIO(raw))), Layout(languages, columns or {})
     return [(src, tgt) for src, tgt, _ in reader(file, layout, units)], units.skipped
 
 

@@ -216,7 +216,7 @@ def test_streamed_files_are_not_kept(hub: Hub, client: Client) -> None:
     }
     hub.add("some/streamed", "main", files)
     hub.large, hub.cuts = set(files), {"a.parquet": [100], "b.jsonl": [200_000]}
-    parts = ("paths: [a.parquet], column: translation", "paths: [b.jsonl]")
+    parts = ("paths: [a.parquet], columns: {de: translation.de, en: translation.en}", "paths: [b.jsonl]")
     train = ", ".join(f"{{hub: some/streamed, {part}, stream: true}}" for part in parts)
     overrides = [f"data.train=[{train}]", "data.valid=20", "data.test={}"]
     said, errors = client.run(["base.yaml", *overrides])
@@ -279,12 +279,10 @@ FAILURES = {
     "no file matches iwslt2017-de-en/validation/*.parquet; there are README.md, iwslt2017.py",
     "data.valid.paths=[iwslt2017-de-en/*.parquet]": "HubError: {iwslt}: no file matches iwslt2017-de-en/*.parquet; "
     "there are iwslt2017-ar-en/train/0000.parquet, iwslt2017-de-en/test/0000.parquet, ",
-    "data.valid.column=text": "DataError: {valid}: no column text; there are translation",
-    "data.valid.column=null": "DataError: {valid}: no column de; there are translation",
-    "data.direction=de-fr": "DataError: {valid}: no column fr of translation; there are de, en",
-    "data.valid={hub: bentrevett/multi30k, paths: [test.jsonl], column: en}": "DataError: dataset bentrevett/multi30k, "
-    "revision COMMIT, at {}, file test.jsonl: column en holds no mapping from language to text; leave column out and "
-    "name the columns",
+    "data.valid.columns={de: text, en: text}": "DataError: {valid}: no column text; there are translation.de, ",
+    "data.valid.columns=null": "DataError: {valid}: no column de; there are translation.de, translation.en",
+    "data.valid={hub: bentrevett/multi30k, paths: [test.jsonl], columns: {de: en.de, en: en.en}}": "DataError: dataset "
+    "bentrevett/multi30k, revision COMMIT, at {}, file test.jsonl: no column en.de; there are ",
     "data.valid={hub: some/numbers, paths: [a.jsonl]}": "DataError: dataset some/numbers, revision COMMIT, at {}, file "
     "a.jsonl: row 1 has int for de, where text is needed",
     "data.valid.pairs=888": "DataError: IWSLT/iwslt2017: 50 pairs, where 888 are expected by pairs in the config: it ",

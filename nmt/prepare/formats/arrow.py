@@ -127,19 +127,12 @@ def _paths(schema: pa.Schema, layout: Layout, where: str) -> tuple[_Path, ...]:
     """Find the columns of both languages, which may be fields of a structure, and that of the scores if wanted. Raises
     DataError unless there is one of text for each."""
     leaves = [(".".join(path), path, kind) for path, kind in _leaves(list(schema), ())]
-    above = "" if layout.column is None else f"{layout.column}."
-    within = [leaf for leaf in leaves if leaf[0].startswith(above)]
-    if not within and above:
-        raise DataError(
-            f"{where}: no column {shown([above[:-1]])} that maps languages to text as a structure; there are "
-            f"{shown([f'{name} ({kind})' for name, _, kind in leaves])}"
-        )
-    names = [name.removeprefix(above) for name, _, _ in within]
-    chosen = [within[i] for i in find_columns(layout, names, where, f"write {written(layout, 'NAME', 'NAME')}")]
+    names = [name for name, _, _ in leaves]
+    chosen = [leaves[i] for i in find_columns(layout, names, where, f"write {written(layout, 'NAME', 'NAME')}")]
     for language, (name, _, kind) in zip(layout.languages, chosen, strict=True):
         if not (_is_text(kind) or (language == LABEL and _is_number(kind))):
             raise DataError(f"{where}: column {shown([name])} is of type {shown([str(kind)])}, where text is needed")
-    chosen += [leaves[i] for i in find_score(layout, [name for name, _, _ in leaves], where)]
+    chosen += [leaves[i] for i in find_score(layout, names, where)]
     return tuple(path for _, path, _ in chosen)
 
 

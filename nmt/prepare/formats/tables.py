@@ -176,8 +176,6 @@ def _named(layout: Layout, header: list[str], where: str) -> tuple[int, ...]:
 
 def _numbers(layout: Layout, where: str) -> tuple[int, ...] | None:
     """Return the positions of the columns if they are numbers, so that there is no header."""
-    if layout.column is not None:
-        raise DataError(f"{where}: column is for mappings, and this is a table; name its columns in columns")
     if not layout.columns:
         return None
     names = [layout.columns[language] for language in layout.languages]
@@ -340,7 +338,7 @@ def read_jsonl(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
         if n_objects and language not in present:
             raise DataError(
                 f"{file.name}: no key for {language} in any of {n_objects:,} objects; the first has the keys "
-                f"{shown(keys)}; write {written(layout, 'KEY', 'KEY')}, or column: KEY if that maps languages to text"
+                f"{shown(keys)}; write {written(layout, 'KEY', 'KEY')}; KEY may be a path such as text.{language}"
             )
 
 
@@ -373,15 +371,6 @@ def _object(line: str, where: str) -> dict[str, object]:
 
 def _text(row: dict[str, object], language: str, layout: Layout, where: str) -> str | None:
     """Return the text of one side, None if it is null. Raises KeyError if it is missing, DataError if it is no text."""
-    if layout.column is not None:
-        mapping = _follow(row, layout.column)
-        if mapping is None:
-            return None
-        if not isinstance(mapping, dict):
-            raise DataError(
-                f"{where}: {layout.column} is {_kind(mapping)}, where an object that maps languages to text is needed"
-            )
-        row = mapping
     text = _side(row, language, layout, where)
     if language == LABEL and is_label(text):
         return label_text(text)
@@ -392,7 +381,7 @@ def _text(row: dict[str, object], language: str, layout: Layout, where: str) -> 
 
 def _side(values: dict[str, object], language: str, layout: Layout, where: str) -> object:
     if layout.columns:
-        return _follow(values, layout.columns[language])
+        return follow(values, layout.columns[language])
     if language in values:
         return values[language]
     names = matching(language, values)
@@ -407,13 +396,13 @@ def _side(values: dict[str, object], language: str, layout: Layout, where: str) 
 
 def _score(row: dict[str, object], path: str) -> float | None:
     try:
-        value = _follow(row, path)
+        value = follow(row, path)
     except KeyError:
         return None
     return None if isinstance(value, bool) else parse_score(value)
 
 
-def _follow(row: dict[str, object], path: str) -> object:
+def follow(row: dict[str, object], path: str) -> object:
     """Return the value at a key, which may contain dots itself, or else at the end of a dotted path. Raises KeyError if
     it is missing."""
     if path in row:

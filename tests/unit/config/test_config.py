@@ -189,8 +189,10 @@ def test_all_problems_are_reported_at_once() -> None:
             "data.valid={hub: a/b, paths: [x.csv, y.jsonl], stream: true}",
             ["valid: paths must all have the same suffix", "valid: stream needs .parquet or .jsonl"],
         ),
-        ("data.valid={hub: a/b, paths: [x.jsonl], column: t, columns: {de: a, en: b}}", ["valid: give column or"]),
-        ("data.valid={files: {de: a, en: b}, column: t}", ["valid.column: only available with path and hub"]),
+        (
+            "data.valid={files: {de: a, en: b}, columns: {de: a, en: b}}",
+            ["valid.columns: only available with path and hub"],
+        ),
         ("data.train.0.file=x", ["train.0.file: no such setting; did you mean data.train.0.files?"]),
         ("data.train=[]", ["train: must have at least one entry, found []"]),
         ("data.test={dev/2: {files: {de: a, en: b}}}", ["test: 'dev/2' is not a valid name"]),
@@ -399,7 +401,7 @@ FILES = st.fixed_dictionaries({"de": WORDS, "en": WORDS})
 HUB = {"hub": WORDS, "paths": st.just(["a/*.parquet"])}
 SOURCES = st.one_of(
     st.fixed_dictionaries({"files": FILES}, optional={"name": WORDS}),
-    st.fixed_dictionaries(HUB, optional={"revision": WORDS, "column": WORDS, "name": WORDS}),
+    st.fixed_dictionaries(HUB, optional={"revision": WORDS, "name": WORDS}),
     st.fixed_dictionaries({**HUB, "columns": FILES}),
 )
 RATES = st.floats(0, 0.99)

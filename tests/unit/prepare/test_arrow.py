@@ -20,11 +20,11 @@ from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import Layout, Units
 from reading import Reader
 
-MAPPING = Layout(("de", "en"), {}, "translation")
+MAPPING = Layout(("de", "en"), {"de": "translation.de", "en": "translation.en"})
 
 
 def columns(de: str, en: str) -> Layout:
-    return Layout(("de", "en"), {"de": de, "en": en}, None)
+    return Layout(("de", "en"), {"de": de, "en": en})
 
 
 def as_parquet(table: pa.Table) -> bytes:
@@ -68,7 +68,10 @@ STRUCTS = pa.array([{"en": en, "de": de, "n": 1} for de, en in zip(DE, EN, stric
         (pa.table({"id": [[1]] * 4, "translation": STRUCTS}), MAPPING),
         (pa.table({"a": STRUCTS, "de": EN}), columns("a.de", "a.en")),
         (pa.table({"a": pa.StructArray.from_arrays([STRUCTS], ["b"])}), columns("a.b.de", "a.b.en")),
-        (pa.table({"a": pa.StructArray.from_arrays([STRUCTS], ["b"])}), Layout(("de", "en"), {}, "a.b")),
+        (
+            pa.table({"a": pa.StructArray.from_arrays([STRUCTS], ["b"])}),
+            columns("a.b.de", "a.b.en"),
+        ),
     ],
 )
 def test_columns(write: Callable[[pa.Table], bytes], read: Reader, table: pa.Table, layout: Layout) -> None:
@@ -95,9 +98,8 @@ def test_rows_without_text_are_skipped(write: Callable[[pa.Table], bytes], read:
         (pa.table({"de": [b"x"], "en": ["X"]}), NAMED, "column de is of type binary, where text is needed"),
         (pa.table({"a": STRUCTS}), columns("a.de", "a.n"), "column a.n is of type int64, where text is needed"),
         (pa.table({"de": [["x"]], "en": ["X"]}), NAMED, "column de is of type list<"),
-        (pa.table({"a": ["x"]}), MAPPING, "no column translation that maps languages to text as a structure; there are "
-         "a (string)"),
-        (pa.table({"translation": pa.array([{"en": "X"}])}), MAPPING, "no column for de; there are en; write"),
+        (pa.table({"a": ["x"]}), MAPPING, "no column named translation.de; there are a; write"),
+        (pa.table({"translation": pa.array([{"en": "X"}])}), MAPPING, "no column named translation.de; there are tr"),
     ],
 )  # fmt: skip
 def test_columns_that_are_refused(

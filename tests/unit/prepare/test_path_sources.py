@@ -51,7 +51,7 @@ def config(root: Path, **first: object) -> Config:
         {"path": "memories/*.tmx", **first},
         {"path": "agency.zip", "members": "*.tmx"},
         {"path": "table.tsv.gz", "columns": {"de": 2, "en": 1}},
-        {"path": "rows.jsonl", "column": "translation"},
+        {"path": "rows.jsonl", "columns": {"de": "translation.de", "en": "translation.en"}},
     ]
     data = {"direction": "de-en", "root": str(root), "train": train, "valid": 20}
     return check_config({"data": data, "tokenizer": {"vocab_size": 330}}, "test")
@@ -152,7 +152,6 @@ def test_unreadable_sources_leave_nothing_behind(folder: Path) -> None:
     [
         ({"files": {"de": "a", "en": "b"}}, "exactly one of files, path, opus and hub"),
         ({"paths": ["a.parquet"]}, "paths: only available with hub"),
-        ({"column": "x", "columns": {"de": "a", "en": "b"}}, "give column or columns, not both"),
         ({"format": "docx"}, "format: must be"),
     ],
 )

@@ -140,7 +140,7 @@ def test_local_files_are_pinned_too(tmp_path: Path) -> None:
         ({"files": {"de": "a", "en": "b"}, "sha256": {"fr": "0" * 64}}, "sha256: must name de and en, found fr"),
         ({"opus": "Talks/v1/x"}, "opus: must be a corpus, optionally with its version, such as Europarl/v8; found"),
         ({"opus": "Talks", "hub": "a/b", "paths": ["a.jsonl"]}, "exactly one of files, path, opus and hub"),
-        ({"opus": "Talks", "column": "translation"}, "column: only available with path and hub"),
+        ({"opus": "Talks", "columns": {"de": "a", "en": "b"}}, "columns: only available with path and hub"),
         ({"path": "a.tmx", "stream": True}, "stream: only available with hub"),
         ({"path": "a.tmx", "pairs": 0}, "pairs: must be at least 1"),
     ],

@@ -66,7 +66,7 @@ def written(name: str, folder: Path) -> dict[str, object]:
             settings |= {"columns": {"de": 1, "en": 2}, "score": 3}
         case "a.jsonl":
             path.write_text(json_lines([0.5, "-0.01", True, None, 7]), encoding="utf-8")
-            settings |= {"column": "t", "score": "m.s"}
+            settings |= {"columns": {"de": "t.de", "en": "t.en"}, "score": "m.s"}
         case "a.parquet":
             pa.parquet.write_table(pa.table({**COLUMNS, "bicleaner": pa.array(NUMBERS, pa.float64())}), path)
         case "a.feather":

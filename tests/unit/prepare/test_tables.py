@@ -17,12 +17,12 @@ from nmt.prepare.formats.tables import matching, read_csv, read_jsonl, read_tsv
 from nmt.prepare.pairs import Layout, one_line
 from reading import Reader
 
-NUMBERED = Layout(("de", "en"), {"de": "1", "en": "2"}, None)
-MAPPING = Layout(("de", "en"), {}, "translation")
+NUMBERED = Layout(("de", "en"), {"de": "1", "en": "2"})
+MAPPING = Layout(("de", "en"), {"de": "translation.de", "en": "translation.en"})
 
 
 def columns(de: str, en: str) -> Layout:
-    return Layout(("de", "en"), {"de": de, "en": en}, None)
+    return Layout(("de", "en"), {"de": de, "en": en})
 
 
 # --- columns --------------------------------------------------------------------------------------
@@ -101,7 +101,6 @@ def test_rows_of_another_width_are_skipped() -> None:
         (b"\n\n", NAMED, "f: empty, where a header with the names of the columns is needed"),
         (b"a\tb\n", columns("1", "b"), "f: columns must be two names, or two numbers from 1, found 1 and b"),
         (b"a\tb\n", columns("0", "1"), "f: columns must be two names, or two numbers from 1, found 0 and 1"),
-        (b"a\tb\n", MAPPING, "f: column is for mappings, and this is a table; name its columns in columns"),
         (b"de\ten\nx\t\xe4\n", NAMED, "f: not UTF-8 at line 2, byte 3 of the line (0xE4); "),
         (b"PK\x03\x04", NUMBERED, "f: a zip archive"),
     ],
@@ -180,7 +179,6 @@ def test_a_record_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
          "write columns: {de: NAME, en: NAME}, or numbers if there is no header: columns: {de: 1, en: 2}"),
         (b"\n\n", NAMED, "f, separated by ',': empty, where a header"),
         (b"a,b\n", columns("1", "1"), "f: columns must be two names, or two numbers from 1, found 1 and 1"),
-        (b"a,b\n", MAPPING, "f: column is for mappings, and this is a table"),
         (b"de,en\nx,\xe4\n", NAMED, "f: not UTF-8 at line 2, byte 3 of the line (0xE4); "),
     ],
 )  # fmt: skip
@@ -211,7 +209,7 @@ def test_written_tables_are_read_back(rows: list[tuple[str, str]], delimiter: st
         (b'{"id": 1, "de": "x", "en": "X"}\n', NAMED, [("x", "X")]),
         (b'\xef\xbb\xbf{"de-AT": "x\\n y", "EN": "X"}\r\n', NAMED, [("x y", "X")]),
         (b'{"translation": {"en": "X", "de": "x"}}', MAPPING, [("x", "X")]),
-        (b'{"a": {"b": {"en": "X", "de": "x"}}}', Layout(("de", "en"), {}, "a.b"), [("x", "X")]),
+        (b'{"a": {"b": {"en": "X", "de": "x"}}}', Layout(("de", "en"), {"de": "a.b.de", "en": "a.b.en"}), [("x", "X")]),
         (b'{"a": {"s": "x", "t": "X"}}', columns("a.s", "a.t"), [("x", "X")]),
         (b'{"a.s": "x", "a": {"s": "no", "t": "X"}}', columns("a.s", "a.t"), [("x", "X")]),
         (b'{"de": "", "en": "\\ud83d\\ude00", "n": NaN}', NAMED, [("", "\U0001f600")]),
@@ -247,9 +245,9 @@ def test_objects_without_text_are_skipped() -> None:
         (b'{"a": ' * 200_000, NAMED, "f: line 1: not JSON: nested too deeply; "),
         (b'{"a": ' + b"1" * 5000 + b"}", NAMED, "f: line 1: not JSON: Exceeds the limit"),
         (b'{"de-AT": "x", "de-DE": "x"}', NAMED, "f: line 1: 2 keys for de, de-AT, de-DE; write columns: {de: KEY, "),
-        (b'{"translation": "x"}', MAPPING, "f: line 1: translation is text, where an object that maps"),
+        (b'{"translation": "x"}', MAPPING, "f: no key for de in any of 1 objects; the first has the keys translation"),
         (b'{"\\ud800\\n": "x"}\n{"b": 1}', NAMED, "f: no key for de in any of 2 objects; the first has the keys "
-         "\\ud800; write columns: {de: KEY, en: KEY}, or column: KEY if that maps languages to text"),
+         "\\ud800; write columns: {de: KEY, en: KEY}; KEY may be a path"),
         (b'{"de": "x"}', columns("de", "de.en"), "f: no key for en in any of 1 objects; the first has the keys de; "),
         (b'{"de": "\xe4"}', NAMED, "f: not UTF-8 at line 1, byte 9 of the line (0xE4); "),
     ],

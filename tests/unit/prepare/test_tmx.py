@@ -238,7 +238,7 @@ def test_text_without_end_is_given_up_in_bounded_memory(before: str, repeated: b
             return repeated * (size // len(repeated)) if self.left > 0 else b""
 
     stream = Endless()
-    reading = read_tmx(Input("F", "tmx", lambda: nullcontext(stream)), Layout(("de", "en"), {}, None), Units())
+    reading = read_tmx(Input("F", "tmx", lambda: nullcontext(stream)), Layout(("de", "en"), {}), Units())
     with pytest.raises(DataError, match=message):
         list(reading)
     assert stream.left > 100
