@@ -3,7 +3,7 @@
 Masks are boolean and True means "may be attended to", as in `scaled_dot_product_attention`. For two sentences of three
 and two tokens
 
-    padding_mask([3, 2])  T T T        causal_mask(3)  T . .
+    padding of [3, 2]     T T T        causal_mask(3)  T . .
                           T T .                        T T .
                                                        T T T
 
@@ -19,12 +19,6 @@ from dataclasses import dataclass, field
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-
-
-def padding_mask(lengths: Tensor, max_len: int | None = None) -> Tensor:
-    """Return the mask (B, L) for lengths (B,), True at tokens. L is `max_len`, by default the largest length."""
-    longest = int(lengths.max()) if max_len is None else max_len
-    return torch.arange(longest, device=lengths.device) < lengths[:, None]
 
 
 def pad_rows(rows: Tensor, step: int) -> Tensor:

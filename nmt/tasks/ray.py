@@ -18,10 +18,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol
+from typing import Any
 
 import nmt
-from nmt.console import say
 from nmt.errors import ConfigError, DataError, error_text
 from nmt.files.write import writing
 from nmt.tasks.perform import Done, Task
@@ -152,21 +151,10 @@ class _Actor:
         return attempt(work, task)
 
 
-class _Method(Protocol):
-    def remote(self, *arguments: object) -> object:
-        """Call it; returns a reference to the result."""
-
-
-class _Handle(Protocol):
-    """A handle of an actor."""
-
-    node: _Method
-    do: _Method
-
-
 @dataclass(frozen=True)
 class _Remote:
-    actor: _Handle
+    actor: Any
+    """Ray's handle of an `_Actor`."""
     node: str = ""
 
 
@@ -194,7 +182,6 @@ class RayEngine:
         self._probe = Path()
         self._n_wanted = 0
         self._n_failed = 0  # workers that did not start, since one did
-        self._has_told = False
         self._starting: dict[object, _Remote] = {}
         self._idle: list[_Remote] = []
         self._busy: dict[object, tuple[int, _Remote]] = {}
@@ -292,9 +279,6 @@ class RayEngine:
             raise DataError(
                 f"no node with CPUs is left in the Ray cluster; add one, and start again: {self._probe.parent}"
             )
-        if not self._busy and not self._has_told:
-            say("waiting until the Ray cluster has started a worker")
-            self._has_told = True
         return [(self._busy.pop(reference)[0], Lost("its node was removed")) for reference in lost]
 
     def _alive(self) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
@@ -11,11 +10,10 @@ from nmt.config import SearchConfig
 from nmt.console import Progress, say
 from nmt.errors import ConfigError, DataError
 from nmt.files.write import open_output, refuse_overwriting
-from nmt.search.step import Hypothesis
 from nmt.text.tokenizer import BOS, is_blank
 from nmt.translate.files import input_windows
 from nmt.translate.language_model import LanguageModel
-from nmt.translate.searcher import NativeSearcher
+from nmt.translate.searcher import NativeSearcher, in_order
 from nmt.translate.types import MAX_PARTS, WINDOW, Sentence, check_search
 
 
@@ -46,17 +44,10 @@ class Generator:
         stream, first = iter(beginnings), 0
         while window := list(islice(stream, WINDOW)):
             sentences = self._sentences(window, first)
-            ready: dict[int, list[Hypothesis]] = {}
-            with closing(self._searcher.search(sentences, self._search, self._n)) as batches:
-                for row in range(len(window)):
-                    while row not in ready:
-                        indices, hypotheses = next(batches)
-                        ready |= zip(indices, hypotheses, strict=True)
-                        if progress is not None:
-                            progress.add(len(indices))
-                    found = ready.pop(row)
-                    self.n_unfinished += sum(not hypothesis.finished for hypothesis in found)
-                    yield [self._tokenizer.decode(hypothesis.ids) for hypothesis in found]
+            batches = self._searcher.search(sentences, self._search, self._n)
+            for found in in_order(batches, sentences, None if progress is None else progress.add):
+                self.n_unfinished += sum(not hypothesis.finished for hypothesis in found)
+                yield [self._tokenizer.decode(hypothesis.ids) for hypothesis in found]
             first += len(window)
 
     def _sentences(self, beginnings: Sequence[str], first: int) -> list[Sentence]:

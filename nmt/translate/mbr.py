@@ -30,23 +30,20 @@ MAX_COUNTS = 2**20
 def choose(
     candidates: Sequence[str],
     metric: Literal["chrf", "bleu"],
-    weights: Sequence[float] | None = None,
     tgt_lang: str | None = None,
 ) -> int:
     """Return the index of the candidate of highest expected utility, the first one on ties. There is at least one.
 
-    weights: of each candidate as a reference; by default 1 for each occurrence. A candidate is a reference for itself,
-    too, since the expectation is over the model's distribution, of which it is a sample. (With equal weights that adds
-    the same to each, except to a blank one, which is never chosen before others.) tgt_lang: the target language, which
-    determines BLEU's tokenizer.
+    A candidate is a reference as often as it occurs, and for itself, too, since the expectation is over the model's
+    distribution, of which it is a sample. (That adds the same to each, except to a blank one, which is never chosen
+    before others.) tgt_lang: the target language, which determines BLEU's tokenizer.
     """
     different = list(dict.fromkeys(candidates))
     row = {candidate: i for i, candidate in enumerate(different)}
     rows = [row[candidate] for candidate in candidates]
-    weight = np.bincount(rows, weights)  # (N,)
-    utility = pairwise(different, metric, tgt_lang) @ weight
+    utility = pairwise(different, metric, tgt_lang) @ np.bincount(rows)  # (N,)
     # ignore differences by rounding
-    best = int(np.flatnonzero(utility >= utility.max() - 1e-9 * weight.sum())[0])
+    best = int(np.flatnonzero(utility >= utility.max() - 1e-9 * len(rows))[0])
     return rows.index(best)
 
 

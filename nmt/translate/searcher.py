@@ -197,6 +197,27 @@ class NativeSearcher:
         return word_parts(self._tgt_tokenizer).to(self.device)
 
 
+def in_order(
+    batches: Generator[tuple[list[int], Hypotheses]],
+    sentences: Sequence[Sentence],
+    on_found: Callable[[int], None] | None = None,
+) -> Generator[list[Hypothesis]]:
+    """Yield the hypotheses of each sentence, in order, as soon as those before it are there; none of blank ones.
+
+    batches: as `Searcher.search` yields them; closed with this generator. on_found: gets the number of sentences of
+    each batch.
+    """
+    ready: dict[int, list[Hypothesis]] = {i: [] for i, sentence in enumerate(sentences) if not sentence.src_ids}
+    with closing(batches):
+        for i in range(len(sentences)):
+            while i not in ready:
+                indices, hypotheses = next(batches)
+                ready |= zip(indices, hypotheses, strict=True)
+                if on_found is not None:
+                    on_found(len(indices))
+            yield ready.pop(i)
+
+
 def search_batches(
     search_batch: Callable[[Sequence[Sentence], SearchConfig, int, ShouldStop | None], Hypotheses],
     sentences: Sequence[Sentence],

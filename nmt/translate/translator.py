@@ -22,11 +22,10 @@ from nmt.model.device import pick_device
 from nmt.runs.model import Origin, Saved, choose_precision, open_saved
 from nmt.search.forced import ForcedDecoder
 from nmt.search.rules import ShouldStop
-from nmt.search.step import Hypothesis
 from nmt.text.constraints import AnyGlossary, Glossary
 from nmt.text.tokenizer import Tokenizers
 from nmt.translate.score import PairScorer, Scored
-from nmt.translate.searcher import NativeSearcher, Searcher, search_cost
+from nmt.translate.searcher import NativeSearcher, Searcher, in_order, search_cost
 from nmt.translate.sentences import Segmenter, n_candidates
 from nmt.translate.types import NOT_INLINE, WINDOW, Line, Translation, check_search
 
@@ -177,24 +176,23 @@ class Translator:
         search: SearchConfig | None = None,
         n_best: int = 1,
         progress: Progress | None = None,
-        window: int = WINDOW,
     ) -> Iterator[list[Translation]]:
         """Yield for each line, in order, up to `n_best` translations, best first; a blank line has one, which is blank.
 
-        `window` lines at a time are read ahead and sorted by length; a line is yielded as soon as all lines before it
+        `WINDOW` lines at a time are read ahead and sorted by length; a line is yielded as soon as all lines before it
         are. A translation has no line feed in it. `search` is by default the configuration's. `progress` counts lines
         as they are searched, which is in another order. The models are left in the mode (training or evaluation) they
         were in. Raises ConfigError if the settings are incompatible or not supported.
         """
         search = search or self.config.search
         self.check(search, n_best)
-        return self._windows(iter(lines), search, n_best, progress, window)
+        return self._windows(iter(lines), search, n_best, progress)
 
     def _windows(
-        self, lines: Iterator[Line | str], search: SearchConfig, n_best: int, progress: Progress | None, size: int
+        self, lines: Iterator[Line | str], search: SearchConfig, n_best: int, progress: Progress | None
     ) -> Iterator[list[Translation]]:
         first = 0
-        while window := list(islice(lines, size)):
+        while window := list(islice(lines, WINDOW)):
             yield from self.translate_window(window, search, n_best, first, progress)
             first += len(window)
 
@@ -224,18 +222,13 @@ class Translator:
         lines = [Line(line) if isinstance(line, str) else line for line in window]
         by_line = self._segmenter.split_lines(lines, search, first)
         sentences = [sentence for of_line in by_line for sentence in of_line]
-        # by index of the sentence, until its line is complete; blank sentences are not searched
-        ready: dict[int, list[Hypothesis]] = {i: [] for i, sentence in enumerate(sentences) if not sentence.src_ids}
-        lines_per_sentence = len(lines) / max(len(sentences) - len(ready), 1)
-        searching = self.searcher.search(sentences, search, n_candidates(search, n_best), should_stop)
-        with closing(searching) as batches:
-            end = 0
+        n_sentences = sum(bool(sentence.src_ids) for sentence in sentences)
+        found = in_order(
+            self.searcher.search(sentences, search, n_candidates(search, n_best), should_stop),
+            sentences,
+            None if progress is None else lambda n: progress.add(n * len(lines) / n_sentences),
+        )
+        with closing(found):
             for of_line in by_line:
-                start, end = end, end + len(of_line)
-                while not all(i in ready for i in range(start, end)):
-                    indices, hypotheses = next(batches)
-                    ready |= zip(indices, hypotheses, strict=True)
-                    if progress is not None:
-                        progress.add(len(indices) * lines_per_sentence)
-                of_sentences = [ready.pop(i) for i in range(start, end)]
+                of_sentences = [next(found) for _ in of_line]
                 yield self._segmenter.join_hypotheses(of_line, of_sentences, search, n_best)

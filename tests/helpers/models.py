@@ -10,6 +10,12 @@ from nmt.model.transformer import Transformer
 VOCAB = 40
 
 
+def padding_mask(lengths: Tensor, max_len: int | None = None) -> Tensor:
+    """The mask (B, L) for lengths (B,), True at tokens. L is `max_len`, by default the largest length."""
+    longest = int(lengths.max()) if max_len is None else max_len
+    return torch.arange(longest) < lengths[:, None]
+
+
 def model_config(**changes: object) -> ModelConfig:
     """A model that takes no time: two layers each, width 16, no dropout."""
     settings: dict[str, object] = {

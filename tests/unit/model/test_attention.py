@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from models import tiny_model
+from models import padding_mask, tiny_model
 from nmt.model.attention import MultiHeadAttention, keys_values_of
 from nmt.model.dropout import Dropout
-from nmt.model.masks import AttentionMask, Padded, attention_mask, padding_mask
+from nmt.model.masks import AttentionMask, Padded, attention_mask
 
 
 def test_mask_true_means_attended():

@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 
-from models import VOCAB, model_config, packed, pad, sentences, tiny_model
+from models import VOCAB, model_config, packed, pad, padding_mask, sentences, tiny_model
 from nmt.errors import DataError
 from nmt.model import inference, transformer
 from nmt.model.embedding import Embedding, LearnedPositions, SinusoidalPositions, sinusoidal_table
 from nmt.model.inference import InferenceModel
-from nmt.model.masks import Padded, padding_mask
+from nmt.model.masks import Padded
 from nmt.model.transformer import ACTIVATIONS, Activation, Decoder, Encoder, Transformer
 
 VARIANTS = [
