@@ -53,33 +53,30 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _check(self) -> Config:
-        problems = []
-        if self.model.tie_embeddings == "all" and not self.tokenizer.joint:
-            problems.append("model.tie_embeddings: all needs tokenizer.joint: true; use target or none")
+        objective, kind, training = self.training.objective, self.model.kind, self.training
+        problems = [
+            f"{setting} needs tokenizer.joint: true" for setting in self.joint_settings if not self.tokenizer.joint
+        ]
         sides = "both sides of a pair, each of " if self.longest > self.data.max_pieces + 1 else ""
-        if self.training.max_tokens != "auto" and self.training.max_tokens < self.longest:
-            problems.append(
-                f"training.max_tokens: {self.training.max_tokens} is too small for the longest pair, "
-                f"{sides}data.max_pieces = {self.data.max_pieces} and an end of sentence"
-            )
-        if self.model.positions == "learned" and self.model.max_positions < self.longest:
-            problems.append(
-                f"model.max_positions: {self.model.max_positions} is too small for {sides}data.max_pieces = "
-                f"{self.data.max_pieces} and an end of sentence"
-            )
-        if self.joins_sides and not self.tokenizer.joint:
-            problems.append("training.objective: translation with model.kind: decoder needs tokenizer.joint: true")
-        if self.joins_sides and self.training.modifiers:
-            problems.append("training.modifiers: not available with model.kind: decoder")
-        if self.joins_sides and self.search.coverage_penalty:
-            problems.append("search.coverage_penalty: not available with model.kind: decoder (no cross-attention)")
-        if self.training.both_directions and not self.tokenizer.joint:
-            problems.append("training.both_directions: true needs tokenizer.joint: true")
-        objective, kind = self.training.objective, self.model.kind
-        if objective == "classification" and kind == "decoder" and self.model.pooling == "first":
-            problems.append("model.pooling: first is not available with model.kind: decoder; use mean or last")
-        if self.learns_several_languages and not self.tokenizer.joint:
-            problems.append(f"training.objective: {objective} in both languages needs tokenizer.joint: true")
+        limits = {"training.max_tokens": training.max_tokens}
+        if self.model.positions == "learned":
+            limits["model.max_positions"] = self.model.max_positions
+        problems += [
+            f"{key}: {limit} is too small for {sides}data.max_pieces = {self.data.max_pieces} and an end of sentence"
+            for key, limit in limits.items()
+            if limit != "auto" and limit < self.longest
+        ]
+        not_of_decoders = {
+            "training.modifiers": bool(training.modifiers) and self.joins_sides,
+            "search.coverage_penalty": self.search.coverage_penalty and self.joins_sides,
+            "model.pooling: first": objective == "classification" and self.model.pooling == "first",
+        }
+        if kind == "decoder":
+            problems += [
+                f"{key}{'' if ': ' in key else ':'} not available with model.kind: decoder"
+                for key, is_given in not_of_decoders.items()
+                if is_given
+            ]
         if objective not in OBJECTIVES[kind]:
             kinds = " or ".join(kind for kind, possible in OBJECTIVES.items() if objective in possible)
             problems.append(
@@ -91,21 +88,34 @@ class Config(Section):
                 f"training.objective: classification needs data.direction: {self.data.src}-{LABEL}, found "
                 f"{self.data.direction}"
             )
-        if others := set(self.training.languages) - set(self.data.text_languages):
+        if others := set(training.languages) - set(self.data.text_languages):
             problems.append(
                 f"training.{objective}.languages: must name {' or '.join(self.data.text_languages)}, found "
                 f"{', '.join(sorted(others))}"
             )
-        dropouts = [value for name, value in self.model if name.endswith("_dropout")]
-        if self.training.consistency_weight and not any(dropouts):
-            if self.training.consistency == "rdrop":
-                problems.append("training.consistency: rdrop needs dropout, but all model.*_dropout are 0")
-            if self.training.consistency == "simcut" and not self.training.cut_rate:
-                problems.append("training.cut_rate: must be above 0 for simcut, since all model.*_dropout are 0")
-        problems += mixing_problems(self.data, self.training.stages)
-        problems += label_problems(self.data, self.training)
+        is_disturbed = training.consistency == "simcut" and training.cut_rate > 0
+        if (
+            training.has_consistency
+            and not is_disturbed
+            and not any(value for name, value in self.model if name.endswith("_dropout"))
+        ):
+            needs = "dropout" if training.consistency == "rdrop" else "cut_rate above 0"
+            problems.append(f"training.consistency: {training.consistency} needs {needs}; all model.*_dropout are 0")
+        problems += mixing_problems(self.data, training.stages)
+        problems += label_problems(self.data, training)
         raise_together(problems)
         return self
+
+    @property
+    def joint_settings(self) -> list[str]:
+        """The settings that need one vocabulary for both languages."""
+        needs = {
+            "model.tie_embeddings: all": self.model.tie_embeddings == "all",
+            "training.both_directions: true": self.training.both_directions,
+            f"training.objective: {self.training.objective} in both languages": self.learns_several_languages,
+            "training.objective: translation with model.kind: decoder": self.joins_sides,
+        }
+        return [setting for setting, is_given in needs.items() if is_given]
 
     @property
     def learns_lines(self) -> bool:
@@ -123,7 +133,7 @@ class Config(Section):
         it is the language of the texts."""
         if self.data.has_labels:
             return (self.data.src,)
-        both = (self.data.src, self.data.tgt)
+        both = self.data.sides
         if self.training.languages:
             return tuple(language for language in both if language in self.training.languages)
         return both[1:] if self.training.objective == "causal" else both

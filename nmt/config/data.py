@@ -168,6 +168,11 @@ class DataConfig(Section):
         return self.direction.split("-")[1]
 
     @property
+    def sides(self) -> tuple[str, str]:
+        """Source and target language."""
+        return self.src, self.tgt
+
+    @property
     def languages(self) -> tuple[str, str]:
         """Both languages in alphabetical order, independent of the direction."""
         first, second = sorted(self.direction.split("-"))

@@ -325,19 +325,26 @@ class TrainingConfig(Section):
             problems.append(f"modifiers: the shares add up to {total:g}, but must be at most 1")
         if ("terms" in self.modifiers) != (self.glossary is not None):
             problems.append("glossary: must be given with the modifier terms, and only with it")
+        not_of_others = {
+            "modifiers": self.modifiers,
+            "both_directions": self.both_directions,
+            "bpe_dropout": self.bpe_dropout,
+            "consistency": self.has_consistency and self.objective == "classification",
+        }
         if self.objective != "translation":
-            problems += self._only_of_pairs()
+            problems += [
+                f"{name}: not available with objective: {self.objective}"
+                for name, is_given in not_of_others.items()
+                if is_given
+            ]
         for name, section in OBJECTIVE_SECTIONS.items():
             if name != self.objective and getattr(self, name) != section():
                 problems.append(f"{name}: only available with objective: {name}, found {self.objective}")
-        if self.objective == "classification" and self.has_consistency:
-            problems.append("consistency: not available with objective: classification")
-        if self.objective != "classification" and self.select_by == "accuracy":
-            problems.append("select_by: accuracy is only available with objective: classification")
-        if not self.writes_text and self.select_by in ("bleu", "chrf"):
+        of_objective = ("accuracy",) if self.objective == "classification" else ("bleu", "chrf") * self.writes_text
+        if self.select_by not in ("auto", "loss", *of_objective):
+            possible = " or ".join((*of_objective, "loss", "auto"))
             problems.append(
-                f"select_by: {self.select_by} needs translations, but objective: {self.objective} writes none; use "
-                "loss or auto"
+                f"select_by: {self.select_by} is not available with objective: {self.objective}; use {possible}"
             )
         if self.cooldown and self.ends_at_max_steps:
             problems.append(f"cooldown: must be 0 with the {self.schedule} schedule, which already decays to 0")
@@ -345,15 +352,6 @@ class TrainingConfig(Section):
             problems.append("max_tokens: auto is not available with parallel: fsdp; give a number")
         raise_together(problems)
         return self
-
-    def _only_of_pairs(self) -> list[str]:
-        """Return problems of settings that need translation pairs."""
-        given = {
-            "modifiers": self.modifiers,
-            "both_directions": self.both_directions,
-            "bpe_dropout": self.bpe_dropout,
-        }
-        return [f"{name}: not available with objective: {self.objective}" for name, value in given.items() if value]
 
 
 _PAIR_STEPS = ("misaligned", "max_ratio")

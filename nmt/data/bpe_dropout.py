@@ -52,7 +52,7 @@ class BpeDropout:
         rows of the pairs of a window.
         """
         self._split, self._segments, self._seed, self._max_pieces = split, segments, training.seed, data.max_pieces
-        src, tgt = data.src, data.tgt
+        src, tgt = data.sides
         self._languages = [(src, tgt), (tgt, src)] if training.both_directions else [(src,), (tgt,)]
         self._cuts = {
             name: _Cuts(

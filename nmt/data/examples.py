@@ -31,11 +31,10 @@ def learned_pairs(
     if config.learns_lines:
         lines = Joined(*(side_of(language) for language in config.learned_languages), *mono)
         return Pairs(lines, lines, segments)
+    src, tgt = (side_of(language) for language in config.data.sides)
     if config.training.objective == "classification":
-        text, labels = side_of(config.data.src), side_of(config.data.tgt)
-        classes = labels.gather(np.arange(len(labels)), EOS)[:, 0]  # a label is one id
-        return Pairs(text, text, segments, labels=classes)
-    src, tgt = side_of(config.data.src), side_of(config.data.tgt)
+        classes = tgt.gather(np.arange(len(tgt)), EOS)[:, 0]  # a label is one id
+        return Pairs(src, src, segments, labels=classes)
     if config.training.masked.pair_task:
         sequences = PairSequences(src, tgt)
         return Pairs(sequences, sequences, segments)

@@ -51,7 +51,7 @@ class Modifiers:
         """Raises DataError if the glossary of terms is invalid."""
         settings, data, train = config.training, config.data, corpus.manifest.splits["train"]
         self._seed, self._max_pieces = config.training.seed, data.max_pieces
-        self._src, self._tgt = corpus.tokenizers[data.src], corpus.tokenizers[data.tgt]
+        self._src, self._tgt = (corpus.tokenizers[language] for language in data.sides)
         # with both_directions, later rows are swapped
         self._n_pairs = train.pairs if train.shards is None else sum(shard.pairs for shard in train.shards)
         glossary = Glossary.of(settings.glossary, data.tgt) if settings.glossary is not None else None
@@ -59,7 +59,7 @@ class Modifiers:
         """The fingerprint of the glossary, if there is one."""
         self.rates = settings.modifiers
         self._ends = np.cumsum(list(self.rates.values()))
-        here, swapped = _modifiers((data.src, data.tgt), glossary), _modifiers((data.tgt, data.src), None)
+        here, swapped = _modifiers(data.sides, glossary), _modifiers((data.tgt, data.src), None)
         self._modifiers, self._swapped = ([by_name[name] for name in self.rates] for by_name in (here, swapped))
 
     def modified(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:

@@ -93,7 +93,7 @@ def back_translate(request: BackTranslation) -> int:
             counts[kind] = counts.get(kind, 0) + 1
         return counts
 
-    src, tgt = config.data.src, config.data.tgt
+    src, tgt = config.data.sides
     name = f"synthetic.{src}"
     files = {src: str(recipe.path / name), tgt: str(request.mono)}
     authentic = [source.model_copy(update={"repeat": source.repeat * request.upsample}) for source in config.data.train]

@@ -71,7 +71,7 @@ def distil(request: Distillation) -> int:
         ])  # fmt: skip
     data = DataDir(request.data or data_directory(request.teachers[0]))
     corpus = Corpus.open(data)
-    src, tgt = teacher.data.src, teacher.data.tgt
+    src, tgt = teacher.data.sides
     if set(corpus.languages) != {src, tgt}:
         raise DataError(f"{data.path}: holds {' and '.join(corpus.languages)}, but the teacher translates {src}-{tgt}")
     check_search(request.search, request.n_best)

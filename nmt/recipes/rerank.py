@@ -381,7 +381,7 @@ def fluency(name: str, language_model: LanguageModel, search: SearchConfig) -> F
 
 def length(translator: Translator, search: SearchConfig) -> Feature:
     """The pieces of the candidate, `</s>` counted, divided by the length penalty of the line."""
-    src, tgt = translator.tokenizers[translator.config.data.src], translator.tokenizers[translator.config.data.tgt]
+    src, tgt = (translator.tokenizers[language] for language in translator.config.data.sides)
 
     def values(pairs: Pairs) -> list[float]:
         lines = src.encode_all([line for line, _ in pairs])

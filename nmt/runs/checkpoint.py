@@ -154,11 +154,8 @@ def restore_optimizer(
 
 def _state(optimizer: torch.optim.Optimizer) -> list[dict[str, Tensor]]:
     """Return the state of each parameter, in the order of the optimizer's groups."""
-    if type(optimizer).state_dict is torch.optim.Optimizer.state_dict:
-        # the same as below, but the first call of that imports PyTorch's compiler, which takes more than a second
-        return [optimizer.state.get(parameter, {}) for parameter in _parameters(optimizer)]
-    saved = optimizer.state_dict()["state"]
-    return [saved.get(index, {}) for index in range(len(_parameters(optimizer)))]
+    # not by state_dict, whose first call imports PyTorch's compiler, which takes more than a second
+    return [optimizer.state.get(parameter, {}) for parameter in _parameters(optimizer)]
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:

@@ -131,22 +131,20 @@ def learning_curve(run: RunDir) -> list[Point]:
 
 def curve_table(points: Sequence[Point]) -> str:
     """Format a learning curve as a table in Markdown; without BLEU it is short."""
-    if all(not point.bleu for point in points):
-        lines = ["| minutes | steps | perplexity | accuracy |", "|---|---|---|---|"]
-        for point in points:
-            cells = [_rounded(point.minutes, 1), f"{point.step:,}"]
-            cells += [_rounded(point.perplexity, 2), _rounded(point.accuracy, 4)]
-            lines.append(f"| {' | '.join(cells)} |")
-        return "\n".join(lines)
-    lines = [
-        "| minutes | steps | BLEU raw | moving average | mean of the last | chrF | perplexity |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    has_bleu = any(point.bleu for point in points)
+    columns = ["BLEU raw", "moving average", "mean of the last", "chrF", "perplexity"]
+    header = ["minutes", "steps", *(columns if has_bleu else ["perplexity", "accuracy"])]
+    rows = [header]
     for point in points:
-        bleu = [_rounded(point.bleu.get(kind), 1) for kind in KINDS.values()]
-        others = [_rounded(point.chrf, 1), _rounded(point.perplexity, 2)]
-        lines.append(f"| {' | '.join([_rounded(point.minutes, 1), f'{point.step:,}', *bleu, *others])} |")
-    return "\n".join(lines)
+        cells = [_rounded(point.minutes, 1), f"{point.step:,}"]
+        if has_bleu:
+            cells += [_rounded(point.bleu.get(kind), 1) for kind in KINDS.values()]
+            cells += [_rounded(point.chrf, 1), _rounded(point.perplexity, 2)]
+        else:
+            cells += [_rounded(point.perplexity, 2), _rounded(point.accuracy, 4)]
+        rows.append(cells)
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([lines[0], f"|{'---|' * len(header)}", *lines[1:]])
 
 
 def curve_json(points: Sequence[Point]) -> str:

@@ -74,7 +74,7 @@ class Direction:
         assert main is not None, f"{name} has no engine"
         self._main, self._native = main, native
         self.name, self.config, self.search = name, main.config, main.config.search
-        self.source, self.target = main.config.data.src, main.config.data.tgt
+        self.source, self.target = main.config.data.sides
         self.engine = main.precision
 
     @property

@@ -240,7 +240,7 @@ def _files(folder: ExportDir, license: str | None) -> dict[str, bytes]:  # noqa:
     loaded = load_folder(folder.path)
     config, step = loaded.config, loaded.info.step
     source = folder.tokenizer.joint if loaded.tokenizers.joint else folder.tokenizer.language(config.data.src)
-    codes = [language_code(name) for name in (config.data.src, config.data.tgt)]
+    codes = [language_code(name) for name in config.data.sides]
     model = {f"model/{name}": (folder.path / name).read_bytes() for name in sorted(loaded.checksums)
              if "/" not in name and name != folder.config.name}  # fmt: skip
     card = folder.card.read_text(encoding="utf-8").partition(USE)[0] + _use(config, codes)

@@ -159,7 +159,7 @@ def _facts(
     yield f"A Transformer that translates from `{data.src}` to `{data.tgt}`, exported by nmt {__version__}."
     yield ""
     joint = f"{n_pieces[0]:,} pieces for both languages"
-    separate = " and ".join(f"{n:,} for {name}" for n, name in zip(n_pieces, (data.src, data.tgt), strict=True))
+    separate = " and ".join(f"{n:,} for {name}" for n, name in zip(n_pieces, data.sides, strict=True))
     number_format = "float32" if info.quantization is None else f"{info.quantization}, as a model of CTranslate2"
     for name, value in {
         "parameters": f"{n_parameters / 1e6:.2f} million ({number_format})",

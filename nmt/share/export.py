@@ -134,7 +134,7 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
     lines = _check_lines(request, native) if kind == "ctranslate2" else []
     info = _info(saved, kind, quantization)
     recorded = _recorded(saved)
-    vocabularies = [native.tokenizers[name] for name in (config.data.src, config.data.tgt)]
+    vocabularies = [native.tokenizers[name] for name in config.data.sides]
     translator: Translator = native
     comparison = None
     with new_directory(output) as directory:

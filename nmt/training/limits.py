@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nmt.config import TrainingConfig
@@ -137,9 +135,6 @@ def resume_command(session: Session) -> str:
     return f"nmt train --resume --run {session.run.path} --set training.{name}={number}"
 
 
-FIRST_UPDATES = 50  # of a process, by which its pace is estimated
-SLOW_UPDATES = 10  # left out of these: the first ones allocate memory, or compile the model
-FEW_UPDATES, TIME_SHARE = 5, 0.25  # fewer updates do once this share of max_minutes is used
 LONG_BEFORE = 0.9  # share of a schedule's steps without which it is cut short
 
 
@@ -153,15 +148,12 @@ def cut_short(settings: TrainingConfig, last: int, cooldown_start: int | None = 
     return missed
 
 
-def forecast(
-    settings: TrainingConfig, state: TrainState, n_epoch_tokens: int, update_seconds: Sequence[float]
-) -> str | None:
-    """Return a warning if the run will end too early, at the pace of its first updates.
+def forecast(settings: TrainingConfig, state: TrainState, n_epoch_tokens: int, seconds_per_update: float) -> str | None:
+    """Return a warning if the run will end too early at this pace.
 
-    `update_seconds` are their durations. Validations take time too, so the last step is an upper bound.
+    Validations take time too, so the last step is an upper bound.
     """
-    n_slow = min(SLOW_UPDATES, len(update_seconds) // 2)
-    limit, last = expected_end(settings, state, n_epoch_tokens, statistics.median(update_seconds[n_slow:]))
+    limit, last = expected_end(settings, state, n_epoch_tokens, seconds_per_update)
     if last <= state.step:
         return None
     cooldown_start = state.cooldown_start
@@ -173,12 +165,6 @@ def forecast(
     if missed := cut_short(settings, last, cooldown_start):
         return f"warning: {ends}, before {' and '.join(missed)}; raise training.{limit} or lower the other settings"
     return None
-
-
-def pace_is_known(settings: TrainingConfig, state: TrainState, n_updates: int) -> bool:
-    """Whether `n_updates` are enough to estimate the pace of a process; a slow machine needs fewer."""
-    is_slow = settings.max_minutes is not None and state.seconds >= TIME_SHARE * 60 * settings.max_minutes
-    return n_updates >= FIRST_UPDATES or (is_slow and n_updates >= FEW_UPDATES)
 
 
 def expected_end(

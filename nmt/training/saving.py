@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
@@ -208,26 +207,9 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
     update_state(run.step(state.step), state)
     write_selected(run, selected.model_copy(update={"finished_step": state.step, "finished_by": limit}))
     log.say(f"selected: {selected.reason} ({clock(state.seconds)} in all)")
-    for line in _warnings(session):
-        log.say(f"warning: {line}")
-
-
-def _warnings(session: Session) -> Iterator[str]:
-    """Yield warnings about the weights from all validations of the run."""
-    selected_by, records = session.config.training.selected_by, [*filter(is_validation, read_log(session.run.log))]
-    found = [
-        (number(each, "step"), -score if selected_by == "loss" else score)
-        for each in records
-        if (score := number(each, selected_by)) is not None
-    ]
-    start = max((score for step, score in found if step == 0), default=-math.inf)
-    if start > max((score for step, score in found if step), default=math.inf):
-        yield (
-            f"the weights that the run started with scored better, {selected_by} {abs(start):.4g}: use these, or start "
-            "another run with a lower training.peak_lr or more text"
-        )
-    bleu = [score for each in records if (score := number(each, "bleu")) is not None]
-    yield from filter(None, [no_match_note(max(bleu, default=math.inf))])
+    bleu = [number(each, "bleu") for each in read_log(run.log) if is_validation(each)]
+    if note := no_match_note(max((each for each in bleu if each is not None), default=math.inf)):
+        log.say(f"warning: {note}")
 
 
 def _best(session: Session) -> Selected:

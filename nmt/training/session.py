@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
@@ -243,12 +243,11 @@ THREADED = ("cuda",)
 
 
 class Saver:
-    """Writes one checkpoint at a time, in a thread, and records the last complete one."""
+    """Writes one checkpoint at a time, and records the last complete one."""
 
     def __init__(self, device: torch.device) -> None:
         """device: the model's."""
-        self._executor = ThreadPoolExecutor(1, "nmt saves")
-        self.is_threaded = device.type in THREADED
+        self._executor = ThreadPoolExecutor(1, "nmt saves") if device.type in THREADED else None
         self._saved_step = 0
         self._writing: tuple[int, Future[None]] | None = None
 
@@ -265,16 +264,23 @@ class Saver:
 
     def copied(self, tensors: Tensors) -> Tensors:
         """Return a copy in host memory, which a thread can write while training changes the tensors."""
-        if not self.is_threaded:
+        if self._executor is None:
             return tensors
         return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
 
     def write(self, step: int, write: Callable[[], None]) -> None:
         """Begin to write the checkpoint of a step, after `outcome` has reported the previous one."""
         assert self._writing is None, "one at a time"
-        self._writing = step, self._executor.submit(write)
-        if not self.is_threaded:
-            wait([self._writing[1]])
+        if self._executor is not None:
+            self._writing = step, self._executor.submit(write)
+            return
+        future: Future[None] = Future()
+        try:
+            write()
+            future.set_result(None)
+        except (OSError, UnsafeFileError) as error:
+            future.set_exception(error)
+        self._writing = step, future
 
     def outcome(self, must_wait: bool) -> tuple[int, OSError | UnsafeFileError | None] | None:
         """Return step and error of a checkpoint whose writing has ended, once; None if there is nothing new.
@@ -293,7 +299,8 @@ class Saver:
 
     def close(self) -> None:
         """Wait until the checkpoint is written."""
-        self._executor.shutdown()
+        if self._executor is not None:
+            self._executor.shutdown()
 
 
 @dataclass(frozen=True)

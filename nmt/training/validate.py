@@ -187,7 +187,7 @@ class TextValidator(Validator):
         """Return the cross-attention of one line, averaged over heads; None for a decoder-only model."""
         if not isinstance(model, Transformer):
             return None
-        src, tgt = self.config.data.src, self.config.data.tgt
+        src, tgt = self.config.data.sides
         batch = self.pairs.batch(np.array([self.shown])).to(self.device)
         model.eval()
         memory = model.encoder(batch.src, Padded(batch.src_mask))

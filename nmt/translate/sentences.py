@@ -30,7 +30,7 @@ class Segmenter:
 
     def __init__(self, tokenizers: Tokenizers, data: DataConfig, max_positions: int | None) -> None:
         """max_positions: the longest sequence, `</s>` counted, that the model takes; None without a limit."""
-        self._src, self._tgt = tokenizers[data.src], tokenizers[data.tgt]
+        self._src, self._tgt = (tokenizers[language] for language in data.sides)
         self._tgt_lang, self._max_positions = data.tgt, max_positions
         # one position is for the end of sentence
         self.max_length = MAX_PIECES_FACTOR * data.max_pieces if max_positions is None else max_positions - 1

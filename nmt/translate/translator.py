@@ -166,7 +166,7 @@ class Translator:
         `progress` counts pairs as they are scored, which is in another order. Raises ConfigError as `forced_decoder`.
         """
         search = search or self.config.search
-        src, tgt = self.tokenizers[self.config.data.src], self.tokenizers[self.config.data.tgt]
+        src, tgt = (self.tokenizers[language] for language in self.config.data.sides)
         scorer = PairScorer(self.forced_decoder(search), src, tgt, search, self._segmenter.max_length)
         return scorer.score(pairs, progress=progress)
 

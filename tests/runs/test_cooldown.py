@@ -16,7 +16,7 @@ from nmt.layout import RunDir
 from nmt.runs.checkpoint import saved_steps
 from nmt.runs.state import TrainState, load_state, read_seal, state_text
 from nmt.training import loop
-from nmt.training.limits import FIRST_UPDATES, SLOW_UPDATES, cut_short, forecast, pace_is_known
+from nmt.training.limits import cut_short, forecast
 from nmt.training.loop import fit
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -145,10 +145,9 @@ def test_cut_short_names_what_is_not_reached(changes: dict[str, Any], last: int,
 
 
 def said(update_seconds: float = 1.0, state: TrainState | None = None, **changes: Any) -> str | None:
-    """The forecast after 50 updates, the first ten of which took 30 seconds each, in an epoch of 100 updates."""
-    seconds = [30.0] * SLOW_UPDATES + [update_seconds] * (FIRST_UPDATES - SLOW_UPDATES)
+    """The forecast after 50 updates in an epoch of 100 updates."""
     state = state or TrainState(step=50, n_tokens=50_000, seconds=340.0)
-    return forecast(TrainingConfig(**changes), state, 100_000, seconds)
+    return forecast(TrainingConfig(**changes), state, 100_000, update_seconds)
 
 
 def test_forecast_by_minutes_and_epochs() -> None:
@@ -173,11 +172,3 @@ def test_forecast_by_minutes_and_epochs() -> None:
         f"(training.warmup_steps = 41){allow}"
     )
     assert said(state=TrainState(step=50, n_tokens=1, seconds=601.0), max_minutes=10.0) is None  # it ends by itself
-
-
-def test_pace_of_slow_machine_is_known_earlier() -> None:
-    settings, state = TrainingConfig(max_minutes=4.0), TrainState(step=6, n_tokens=6000, seconds=60.0)
-    assert pace_is_known(settings, state, 5) and not pace_is_known(settings, state, 4)
-    assert not pace_is_known(TrainingConfig(), state, 49) and pace_is_known(TrainingConfig(), state, 50)
-    line = forecast(settings, state, 100_000, [30.0, 30.0, 10.0, 10.0, 10.0])
-    assert line is not None and "ends training after about 24 steps at most" in line

@@ -164,7 +164,7 @@ def test_what_is_learned(data: Path, tmp_path: Path) -> None:
 def test_separate_vocabularies_of_a_data_directory_raise(data: Path, tmp_path: Path) -> None:
     separate = {"tokenizer": {"joint": False}, "model": {"tie_embeddings": "none"}}
     prepare(tiny_settings(data.parent / "text", **separate), tmp_path / "data", echo=lambda _: None)
-    with pytest.raises(DataError, match="of both languages, needs a joint one"):
+    with pytest.raises(DataError, match="in both languages needs a joint one"):
         start(masked(data), tmp_path / "data", tmp_path / "run", resume=False)
 
 

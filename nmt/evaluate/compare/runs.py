@@ -73,7 +73,7 @@ def translate_runs(members: Members, how: Translating) -> tuple[TextToTranslate,
     for name, of_group in members.items():
         notes += _notes_on_group(name, [next(rest) for _ in of_group])
     notes += _notes_on_training_text(runs)
-    languages = (first.config.data.src, first.config.data.tgt)
+    languages = first.config.data.sides
     text = TextToTranslate(first.split, tuple(first.references), tuple(first.sources), languages, tuple(notes))
     return text, systems
 
@@ -180,9 +180,7 @@ def _notes_on_training_text(runs: Sequence[_Run]) -> Iterator[str]:
     for directory, names in names_of.items():
         text = "the training text" if len(names_of) == 1 else f"the training text of {listed(names)}"
         try:
-            training = read_training_text(
-                DataDir(directory), (data.src, data.tgt), (first.sources, first.references), words=()
-            )
+            training = read_training_text(DataDir(directory), data.sides, (first.sources, first.references), words=())
         except NmtError as error:
             yield f"whether {text} has lines of {first.split} is not known: {error}"
             continue

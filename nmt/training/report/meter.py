@@ -7,7 +7,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,9 +14,8 @@ import torch
 from nmt.data.mixing import is_mixed
 from nmt.data.modifiers import N_TRIED, Modifiers
 from nmt.errors import DivergedError
-from nmt.evaluate.metrics import looks_tokenized
 from nmt.runs.state import TrainState
-from nmt.training.limits import FIRST_UPDATES, check_is_due, expected_end, forecast, pace_is_known
+from nmt.training.limits import check_is_due, expected_end, forecast
 from nmt.training.optim import learning_rate
 from nmt.training.report.log import TrainingLog
 from nmt.training.report.profile import Profile
@@ -29,15 +27,6 @@ OVERFLOWS_IN_A_ROW = 10
 LAG = {"cpu": 0, "cuda": 8}  # updates after which statistics are read, so that nothing waits for the device
 
 
-@dataclass(frozen=True)
-class _Pending:
-    """An outcome whose statistics are being copied to the CPU; they have arrived once the event has happened."""
-
-    outcome: Outcome
-    stats: UpdateStats
-    arrived: torch.cuda.Event | None
-
-
 class Meter:
     """Accumulates statistics and time of the updates between two records; pauses while something else is done.
 
@@ -46,10 +35,10 @@ class Meter:
 
     def __init__(self, session: Session, log: TrainingLog, profile: Profile | None = None) -> None:
         self._session, self.log, self._profile = session, log, profile
-        self._pending: deque[_Pending] = deque()
+        # outcomes whose statistics are being copied to the CPU; they have arrived once the event has happened
+        self._pending: deque[tuple[Outcome, UpdateStats, torch.cuda.Event | None]] = deque()
         self._clock = self._shown = time.monotonic()
-        self._update_seconds: list[float] = []  # of the first updates of this process
-        self._is_forecast = False
+        self._n_records = 0  # of this process
         self._stage: int | None = None  # the one whose mixture was said
 
     @property
@@ -64,37 +53,24 @@ class Meter:
 
     def add(self, outcome: Outcome) -> None:
         """Count an update that was just made. Raises DivergedError if too many in a row changed nothing."""
-        self._forecast(self._tick(training=True))
+        self._tick(training=True)
         device, stats, arrived = self._session.device, outcome.stats.cpu(), None
         if device.type == "cuda":
             arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
             arrived.record()
-        self._pending.append(_Pending(outcome, stats, arrived))
+        self._pending.append((outcome, stats, arrived))
         self.settle(LAG[device.type])
         if self._profile is not None:
             self._tick(training=True)
             self._profile.step(outcome)
             self._tick(training=False)
 
-    def _forecast(self, seconds: float) -> None:
-        """Warn, once the pace of updates is known, if the run will end too early; `seconds`: duration of this one."""
-        if self._is_forecast:
-            return
-        self._update_seconds.append(seconds)
-        settings, state = self._session.config.training, self._session.state
-        if pace_is_known(settings, state, len(self._update_seconds)):
-            line = forecast(settings, state, self._session.n_epoch_tokens, self._update_seconds)
-            self._is_forecast = line is not None or len(self._update_seconds) >= FIRST_UPDATES
-            if line is not None:
-                self.log.say(line)
-
     def settle(self, n_left: int = 0) -> None:
         """Read the statistics of all updates but the newest `n_left`."""
         while len(self._pending) > n_left:
-            pending = self._pending.popleft()
-            if pending.arrived is not None:
-                pending.arrived.synchronize()
-            outcome, stats = pending.outcome, pending.stats
+            outcome, stats, arrived = self._pending.popleft()
+            if arrived is not None:
+                arrived.synchronize()
             self._count_out_of_memory(int(stats.n_out_of_memory))
             if not (stats.loss.isfinite() and stats.gradient_norm.isfinite()):
                 self._skip(outcome)
@@ -199,6 +175,11 @@ class Meter:
             "n_out_of_memory": state.n_out_of_memory,
         }
         self.log.log(record)
+        self._n_records += 1
+        if self._n_records == 2:  # the first updates are slow: they allocate memory, or compile the model
+            pace = tally["seconds"] / tally["n_updates"]
+            if line := forecast(settings, state, self._session.n_epoch_tokens, pace):
+                self.log.say(line)
         # nll: it does not jump where a second pass begins
         alarm = None if is_last else loss_alarm(state, nll, int(tally["n_updates"]))
         if alarm is not None:
@@ -225,14 +206,13 @@ class Meter:
         _, last = expected_end(session.config.training, state, session.n_epoch_tokens, pace)
         return pace * max(0, last - state.step)
 
-    def _tick(self, training: bool) -> float:
-        """Count the seconds since the last call, and return them."""
+    def _tick(self, training: bool) -> None:
+        """Count the seconds since the last call."""
         now = time.monotonic()
         seconds, self._clock = now - self._clock, now
         self._session.state.seconds += seconds
         if training:
             self._tally["seconds"] = self._tally.get("seconds", 0.0) + seconds
-        return seconds
 
 
 def _pair_scores(tally: dict[str, float]) -> dict[str, float]:
@@ -338,11 +318,6 @@ def announce(session: Session, log: TrainingLog) -> None:
     )
     if session.modifiers is not None:
         announce_modifiers(session, session.modifiers, log)
-    if looks_tokenized(session.validator.references):
-        log.say(
-            "the development set looks tokenised: its BLEU here is computed on text that is tokenised again; "
-            "nmt evaluate --tokenize none scores it as it stands"
-        )
     if session.forward is not None:
         log.say("compiling the model first: its first updates take a minute or more (training.compile)")
     if session.state.step:

@@ -11,7 +11,6 @@ import importlib.util
 import os
 import shutil
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -83,7 +82,7 @@ def choose(config: Config, before: RunInfo | None, inputs: Inputs, world: World)
         precision=precision,
         device=device.type,
         device_name=name,
-        nmt=_nmt_version(),
+        nmt=version(),
         torch=torch.__version__,
         threads=_pick_threads(config, kept, inputs, world, precision, max_tokens),
         processes=world.size,
@@ -96,11 +95,6 @@ def choose(config: Config, before: RunInfo | None, inputs: Inputs, world: World)
     if before is not None:
         _report_changes(before, choices)
     return choices
-
-
-@cache
-def _nmt_version() -> str:
-    return version()
 
 
 def _pick_threads(

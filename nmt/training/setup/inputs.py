@@ -18,7 +18,6 @@ from nmt.layout import DataDir, RunDir
 from nmt.model.device import pick_device
 from nmt.model.stacks import make_model
 from nmt.model.transformer import Model
-from nmt.prepare.recipe import unlike
 from nmt.runs.checkpoint import most_bytes
 from nmt.training.parallel import World
 from nmt.training.setup.init_from import freeze
@@ -66,10 +65,6 @@ def read_inputs(config: Config, data: DataDir, world: World) -> Inputs:
         model = model.to(device)
     elif world.is_rank0:  # sharding moves the model to the device layer by layer, since as a whole it may not fit there
         copy = make_model(config, sizes).to(device)
-    if settings.parallel == "fsdp" and world.size == 1:
-        say("training.parallel: fsdp has no effect: it shards a model over several processes, and there is only one")
-    if settings.exchange_precision != "float32" and world.size == 1:
-        say(f"training.exchange_precision: {settings.exchange_precision} has no effect: there is only one process")
     modifiers = Modifiers(corpus, config) if settings.modifiers else None
     change = modifiers.modified if modifiers else change_of(config, corpus.tokenizers, settings.seed)
     return Inputs(corpus, windows, modifiers, change, device, model, copy, to_shard)
@@ -86,16 +81,10 @@ def _read_corpus(config: Config, data: DataDir) -> Corpus:
     if config.learns_lines:
         for language in corpus.mono_languages:
             corpus.verify_mono(language)
-    needs_joint = {
-        "training.both_directions": config.training.both_directions,
-        f"training.objective: {config.training.objective}, of both languages,": config.learns_several_languages,
-        "training.objective: translation with model.kind: decoder": config.joins_sides,
-        "model.tie_embeddings: all": config.model.tie_embeddings == "all",
-    }
-    if not corpus.tokenizers.joint and any(needs_joint.values()):
-        setting = next(setting for setting, needs in needs_joint.items() if needs)
+    if not corpus.tokenizers.joint and config.joint_settings:
         raise DataError(
-            f"{data.path}: has a vocabulary for each language, {setting} needs a joint one; prepare it again"
+            f"{data.path}: has a vocabulary for each language, {config.joint_settings[0]} needs a joint one; prepare "
+            "it again"
         )
     return corpus
 
@@ -134,13 +123,3 @@ def check_disk(run: RunDir, n_parameters: int, settings: TrainingConfig, resume:
     if resume:
         return f"{text}: that may not be enough"
     raise CheckpointError(f"{run.path}: {text}: free some space or lower training.keep_last")
-
-
-def warn_of_unused(config: Config, corpus: Corpus) -> None:
-    """Warn if the config differs from the one that the data was prepared with, or a learning rate has no effect."""
-    if message := unlike(corpus.directory, corpus.manifest, config):
-        say(message)
-    settings, unused = config.training, config.training.idle_rate
-    if (value := getattr(settings, unused)) != TrainingConfig.model_fields[unused].default:
-        used = "factor" if unused == "peak_lr" else "peak_lr"
-        say(f"training.{unused} = {value:g} has no effect: the {settings.schedule} schedule uses training.{used}")

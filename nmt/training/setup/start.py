@@ -13,6 +13,7 @@ from nmt.errors import DataError, NmtError
 from nmt.files.write import replace_file, sync
 from nmt.layout import RUN_FORMAT, DataDir, RunDir
 from nmt.model.precision import Halves, use_float32_library
+from nmt.prepare.recipe import unlike
 from nmt.process import Stop
 from nmt.runs.info import InitialWeights, RunInfo, launch, write_info
 from nmt.runs.state import TrainState
@@ -23,7 +24,7 @@ from nmt.training.parallel import EXCHANGE_DTYPES, World, shard
 from nmt.training.session import Session
 from nmt.training.setup.choices import Choices, choose, compiled
 from nmt.training.setup.init_from import NO_WEIGHTS, load_initial, read_initial
-from nmt.training.setup.inputs import Inputs, check_disk, check_sentences, read_inputs, warn_of_unused
+from nmt.training.setup.inputs import Inputs, check_disk, check_sentences, read_inputs
 from nmt.training.setup.resume import check_resume, restore
 from nmt.training.validate import ClassValidator, TextValidator, Validator
 
@@ -82,7 +83,8 @@ def start(
     def check_and_choose() -> Choices:
         nonlocal initial  # on rank 0
         before = check_resume(config, run, inputs) if resume else None
-        warn_of_unused(config, corpus)
+        if message := unlike(corpus.directory, corpus.manifest, config):  # than the data was prepared with
+            say(message)
         initial = read_initial(config, run, corpus, model, before)
         return choose(config, before, inputs, world)
 

@@ -93,15 +93,15 @@ def problems(text: str | bytes, *overrides: str) -> list[str]:
         ),
         (
             "training: {consistency: simcut, cut_rate: 0}\nmodel: {embedding_dropout: 0, residual_dropout: 0}",
-            "training.cut_rate: must be above 0 for simcut, since all model.*_dropout are 0",
+            "training.consistency: simcut needs cut_rate above 0; all model.*_dropout are 0",
         ),
         (
             "tokenizer: {joint: false}",
-            "model.tie_embeddings: all needs tokenizer.joint: true; use target or none",
+            "model.tie_embeddings: all needs tokenizer.joint: true",
         ),
         (
             "training: {max_tokens: 250}",
-            "training.max_tokens: 250 is too small for the longest pair, data.max_pieces = 250 and an end of sentence",
+            "training.max_tokens: 250 is too small for data.max_pieces = 250 and an end of sentence",
         ),
         (
             "model: {positions: learned, max_positions: 250}",
