@@ -110,10 +110,10 @@ class Config(Section):
     def joint_settings(self) -> list[str]:
         """The settings that need one vocabulary for both languages."""
         needs = {
-            "model.tie_embeddings: all": self.model.tie_embeddings == "all",
             "training.both_directions: true": self.training.both_directions,
             f"training.objective: {self.training.objective} in both languages": self.learns_several_languages,
             "training.objective: translation with model.kind: decoder": self.joins_sides,
+            "model.tie_embeddings: all": self.model.tie_embeddings == "all",
         }
         return [setting for setting, is_given in needs.items() if is_given]
 
