@@ -11,7 +11,6 @@ from typer.core import TyperGroup
 
 from nmt.cli.command import Command, Misuse, no_such_command
 from nmt.cli.exits import user_errors
-from nmt.cli.options import SHELLS, shell
 from nmt.version import version as nmt_version
 
 ORDER = (
@@ -33,10 +32,6 @@ class _Commands(TyperGroup):
         with user_errors():
             if args[0].startswith("-") and args[0] != "--" and (name := args[0].partition("=")[0]) not in known:
                 raise Misuse(f"No such option: {name}; options of a command follow its name: nmt COMMAND {name}")
-            if {"--install-completion", "--show-completion"} & {*args} and (current := shell()) not in SHELLS:
-                raise Misuse(
-                    f"completion is available for {', '.join(SHELLS)}, found {current or 'no shell'}: run nmt from one"
-                )
             return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

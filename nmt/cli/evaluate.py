@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,7 +32,6 @@ from nmt.config.foreign import did_you_mean, misspelt
 from nmt.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
-    from nmt.evaluate.report import Report
     from nmt.evaluate.run import Evaluation
 
 HISTORY_ALONE = "--history can be combined only with one --run, --split and --json"
@@ -118,15 +116,7 @@ def evaluate(
       nmt evaluate --hyp news.en --ref news.ref.en --src news.de --comet Unbabel/wmt22-comet-da
     """
     from nmt.evaluate.comet import find_metrics
-    from nmt.evaluate.report import (
-        SYSTEM,
-        evaluate_files,
-        record_scores,
-        render_json,
-        render_table,
-        render_text,
-        with_neural_metrics,
-    )
+    from nmt.evaluate.report import SYSTEM, evaluate_files, render_json, render_table, render_text
 
     of_a_run = (data, output, samples, beam, length_penalty, overrides, checkpoint, weights, precision)
     of_neural = (comet, comet_command, segment_scores, lower_is_better)
@@ -152,13 +142,13 @@ def evaluate(
         raise ConfigError(["--samples cannot be combined with --json; --output F writes all translations"])
 
     from nmt.cli.defaults import resolve_models, search_settings
+    from nmt.evaluate.report import record_scores, with_neural_metrics
     from nmt.evaluate.run import choose_splits, corpus_of, evaluate_run, evaluate_run_on_files
     from nmt.translate.translator import Translator
 
     paths = resolve_models(run, None)
     if _is_classifier(paths):
-        of_text = (beam, length_penalty, overrides, tokenize, lowercase, samples, output, src, ref)
-        if _is_any_given(*of_text, *of_neural):
+        if _is_any_given(beam, length_penalty, overrides, tokenize, lowercase, samples, output, src, ref, *of_neural):
             raise ConfigError([f"{paths[0]}: {CLASSIFIER_ALONE}"])
         _evaluate_classifier(paths[0], data, split or (), checkpoint, weights, precision, json)
         return
@@ -174,20 +164,15 @@ def evaluate(
             return evaluate_run_on_files(translator, Path(split), ref or (), search, lowercase, tokenize)
         return evaluate_run(translator, corpus, split, search, lowercase, tokenize)
 
-    reports: list[Report] = []
-    for name, path in _outputs(output, splits, translator.config.data.tgt).items():
-        evaluation = _written(path, partial(evaluation_of, name))
+    outputs = _outputs(output, splits, translator.config.data.tgt)
+    reports = []
+    for evaluation in _evaluated(outputs, evaluation_of, samples):
         texts = evaluation.sources, evaluation.references, evaluation.translations
         reports.append(with_neural_metrics(evaluation.report, neural, *texts))
         if corpus is not None:
             record_scores(reports[-1], translator, corpus)
-        heading = [f"split {name}"] if samples and len(splits) > 1 else []
-        for line in (*heading, *evaluation.samples(samples)):
-            print(line)
-    if json:
-        print(render_json(*reports))
-    else:
-        print(render_text(*reports) if len(reports) == 1 else render_table(reports))
+    as_text = render_text(*reports) if len(reports) == 1 else render_table(reports)
+    print(render_json(*reports) if json else as_text)
 
 
 def _is_any_given(*values: object) -> bool:
@@ -195,15 +180,21 @@ def _is_any_given(*values: object) -> bool:
     return any(value not in (None, 0, [], "best", "auto") for value in values)
 
 
-def _written(path: Path | None, evaluate: Callable[[], Evaluation]) -> Evaluation:
-    """Evaluate, and write the translations to a file that is opened before."""
+def _evaluated(
+    outputs: Mapping[str, Path | None], evaluation_of: Callable[[str], Evaluation], samples: int
+) -> Iterator[Evaluation]:
+    """Yield the evaluation of each split, and write its translations to its file and samples to the screen."""
     from nmt.files.write import open_output
 
-    with nullcontext() if path is None else open_output(path) as file:
-        evaluation = evaluate()
-        if file is not None:
-            file.writelines(f"{line}\n".encode() for line in evaluation.translations)
-    return evaluation
+    for name, path in outputs.items():
+        with nullcontext() if path is None else open_output(path) as file:
+            evaluation = evaluation_of(name)
+            if file is not None:
+                file.writelines(f"{line}\n".encode() for line in evaluation.translations)
+        yield evaluation
+        heading = [f"split {name}"] if samples and len(outputs) > 1 else []
+        for line in (*heading, *evaluation.samples(samples)):
+            print(line)
 
 
 def _is_classifier(paths: Sequence[Path]) -> bool:

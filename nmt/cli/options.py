@@ -11,8 +11,6 @@ import typer
 from nmt.config.load import shipped_configs
 from nmt.config.messages import field_paths
 
-SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
-
 
 def settings(typed: str) -> Iterator[str]:
     """Complete settings for --set KEY=VALUE."""
@@ -53,16 +51,6 @@ def corpora(typed: str) -> list[str]:
     from nmt.prepare.named import CATALOGUE
 
     return [entry.name for entry in CATALOGUE if entry.name.startswith(typed)]
-
-
-def shell() -> str | None:
-    """Return the name of the shell that nmt was called from; None if it is unknown."""
-    import shellingham  # type: ignore[import-untyped]  # a dependency of Typer
-
-    try:
-        return str(shellingham.detect_shell()[0])
-    except (shellingham.ShellDetectionFailure, OSError):
-        return None
 
 
 Weights = Literal["auto", "raw", "ema", "average"]
