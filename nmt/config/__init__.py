@@ -143,7 +143,11 @@ class Config(Section):
         """Whether one embedding is trained on lines of both languages. This is always so for denoising, where a line of
         either language passes through encoder and decoder."""
         is_denoising = self.training.objective == "denoising"
-        return self.training.masked.pair_task or is_denoising or (self.learns_lines and len(self.learned_languages) > 1)
+        return (
+            bool(self.training.masked.pair_task)
+            or is_denoising
+            or (self.learns_lines and len(self.learned_languages) > 1)
+        )
 
     @property
     def n_classes(self) -> int:

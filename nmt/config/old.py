@@ -79,6 +79,11 @@ def without_old(tree: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
     effect."""
     kept = deepcopy(dict(tree))
     lines = [*_listed(kept), *_moved(kept), *_dotted(kept)]
+    for masked in _sections(kept, "training.masked"):
+        kinds, has_task = masked.pop("pair_negatives", ["shuffled"]), masked.get("pair_task")
+        if isinstance(has_task, bool):
+            masked["pair_task"] = kinds if has_task else []
+            lines += [f"training.masked.pair_task: write the kinds of wrong sides: {kinds}"] if has_task else []
     _translate_search(kept)
     for key in ("data.clean.overlap_sides", "data.train.*.clean.overlap_sides"):
         for where, section, name in _places(kept, key.split(".")):

@@ -39,14 +39,13 @@ class MaskedConfig(Section):
     """Languages to learn from; []: both languages."""
     mask_share: float = Field(0.15, gt=0.0, lt=1.0)
     """Mean share of the pieces of a line that are masked."""
-    pair_task: bool = False
-    """Also learn to recognise translations. Each pair is one sequence, masked on both sides, and half of the pairs have
-    a wrong side. The cross-entropy of this decision (the mean over the pairs) is added to the loss."""
-    pair_negatives: Annotated[list[PairNegative], Field(min_length=1)] = Field(["shuffled"])
-    """pair_task: how a wrong source or target is made; one kind is drawn per pair, with equal probability. shuffled:
-    taken from another pair of similar length. cut: its second half is removed. replaced: a word is replaced by one of
-    another pair. number: a digit is changed. copied: a copy of the other side. If a kind is impossible for a pair, such
-    as number without digits, another kind is used."""
+    pair_task: list[PairNegative] = Field([])
+    """Also learn to recognise translations; []: do not. Each pair is one sequence, masked on both sides, and half of
+    the pairs have a wrong source or target, of one of these kinds, drawn with equal probability. shuffled: taken from
+    another pair of similar length. cut: its second half is removed. replaced: a word is replaced by one of another
+    pair. number: a digit is changed. copied: a copy of the other side. If a kind is impossible for a pair, such as
+    number without digits, another kind is used. The cross-entropy of this decision (the mean over the pairs) is added
+    to the loss."""
 
     @model_validator(mode="after")
     def _check(self) -> MaskedConfig:

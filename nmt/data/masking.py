@@ -38,7 +38,7 @@ class Masking:
     def __init__(self, settings: MaskedConfig, tokenizer: Tokenizer, max_pieces: int, seed: int) -> None:
         """`tokenizer`: that of both languages; `max_pieces`: of each side of a wrong pair."""
         self._share, self._seed, self._vocab_size = settings.mask_share, seed, len(tokenizer)
-        self._examples = PairExamples(settings.pair_negatives, tokenizer, max_pieces) if settings.pair_task else None
+        self._examples = PairExamples(settings.pair_task, tokenizer, max_pieces) if settings.pair_task else None
 
     def masked(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
         """Return the lines `rows` (N,) masked; row i of the result is row `rows[i]`.

@@ -1,7 +1,7 @@
 """Pairs of lines as one sequence each, `source SEPARATOR target`, and wrong ones of them.
 
-From wrong pairs a model learns to tell translations from others: `training.masked.pair_task`. Half of the pairs get a
-wrong side, source or target, of one of the kinds of `training.masked.pair_negatives`: damage that is learned on one
+From wrong pairs a model learns to tell translations from others. Half of the pairs get a
+wrong side, source or target, of one of the kinds of `training.masked.pair_task`: damage that is learned on one
 side only is not found on the other. Which pairs, and what they get, is a function of a number of each and of the pairs
 that are given together.
 """

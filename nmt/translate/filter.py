@@ -170,7 +170,7 @@ class PairClassifier:
         """
         saved = open_saved(path, checkpoint, weights)
         if not saved.config.training.masked.pair_task:
-            raise ConfigError([f"{path}: not a classifier of pairs; name a run with training.masked.pair_task: true"])
+            raise ConfigError([f"{path}: not a classifier of pairs; name a run with training.masked.pair_task"])
         if saved.note is not None:
             say(saved.note)
         model, device = saved.model(), pick_device("auto")

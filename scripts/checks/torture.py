@@ -64,9 +64,9 @@ SETTINGS = {
     ),
     "denoising": ("training.objective=denoising", "training.consistency=simcut", "training.ema=0.95"),
     "pretrain": (
-        "training.objective=masked", "training.masked.pair_task=true",
+        "training.objective=masked",
         "model.kind=encoder",
-        "training.masked.pair_negatives=[shuffled, cut, replaced, number, copied]",
+        "training.masked.pair_task=[shuffled, cut, replaced, number, copied]",
         "training.max_tokens=600", "training.ema=0.95", "training.consistency=simcut",
     ),
 }  # fmt: skip

@@ -72,8 +72,8 @@ for arm in "${arms[@]}"; do
     prepare trusted
     updates=${CLASSIFIER_UPDATES:-800}
     run trusted --set model.kind=encoder --set model.encoder_layers=3 \
-      --set training.objective=masked --set training.masked.pair_task=true \
-      --set "training.masked.pair_negatives=[shuffled, cut, copied]" --set model.embedding_dropout=0 \
+      --set training.objective=masked \
+      --set "training.masked.pair_task=[shuffled, cut, copied]" --set model.embedding_dropout=0 \
       --set model.residual_dropout=0 --set training.label_smoothing=0 --set training.update_tokens=4096 \
       --set training.peak_lr=3e-3 \
       --set "training.max_steps=$updates" --set training.validate_every_steps=250

@@ -155,7 +155,7 @@ OTHER_OBJECTIVES = (
         for name, settings in {
             "denoising": ("training.objective=denoising",),
             "masked": MASKED,
-            "masked with pair task": (*MASKED, "training.masked.pair_task=true"),
+            "masked with pair task": (*MASKED, "training.masked.pair_task=[shuffled]"),
             "causal": ("training.objective=causal", "model.kind=decoder"),
             "classification": (*CLASSES, "model.kind=encoder"),
             "causal classification": (*CLASSES, "model.kind=decoder"),

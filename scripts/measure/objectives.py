@@ -30,7 +30,11 @@ ARMS: dict[str, dict[str, Any]] = {
     "translation": {},
     "denoising": {"training.objective": "denoising"},
     "masked": {"model.kind": "encoder", "training.objective": "masked"},
-    "masked, pair task": {"model.kind": "encoder", "training.objective": "masked", "training.masked.pair_task": True},
+    "masked, pair task": {
+        "model.kind": "encoder",
+        "training.objective": "masked",
+        "training.masked.pair_task": ["shuffled"],
+    },
     "causal": {"model.kind": "decoder", "training.objective": "causal"},
     "translation, decoder alone": {"model.kind": "decoder"},
 }

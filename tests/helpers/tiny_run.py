@@ -85,7 +85,7 @@ def write_classifier(path: Path, tokenizer: Tokenizer, direction: str = "de-en",
     """A run of an untrained classifier of pairs."""
     config = tiny_config(kind="encoder")
     training = config.training.model_copy(
-        update={"objective": "masked", "masked": MaskedConfig(pair_task=True), "max_tokens": 2048}
+        update={"objective": "masked", "masked": MaskedConfig(pair_task=["shuffled"]), "max_tokens": 2048}
     )
     data = config.data.model_copy(update={"direction": direction})
     torch.manual_seed(seed)

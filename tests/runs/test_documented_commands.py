@@ -133,7 +133,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, nmt: Command) -> Path:
         ok(nmt(*train, "runs/denoising", "--set", "training.objective=denoising"))
         masked = ("--set", "model.kind=encoder", "--set", "training.objective=masked")
         ok(nmt(*train, "runs/masked", *masked))
-        ok(nmt(*train, "runs/pairs", *masked, "--set", "training.masked.pair_task=true"))
+        ok(nmt(*train, "runs/pairs", *masked, "--set", "training.masked.pair_task=[shuffled]"))
         copies = "sample-de-en a b plain simcut general-de-en de-en clean-de-en"
         for name in copies.split():
             shutil.copytree("runs/mine-de-en", f"runs/{name}")

@@ -60,7 +60,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Config, Path]:
         tokenizer={"vocab_size": 400},
         model={"kind": "encoder", **STILL},
         training={
-            "objective": "masked", "masked": {"pair_task": True, "pair_negatives": ["copied"]}, "update_tokens": 600,
+            "objective": "masked", "masked": {"pair_task": ["copied"]}, "update_tokens": 600,
             "max_tokens": 2000, "schedule": "constant", "peak_lr": 0.01, "warmup_steps": 20, "label_smoothing": 0,
             "max_steps": 240, "validate_every_steps": 240, "save_every_steps": 240, "log_every_steps": 120,
         },
@@ -103,8 +103,8 @@ def losses(session: Session, max_tokens: int, n_ranks: int = 1) -> tuple[float, 
     return total, grads
 
 
-@pytest.mark.parametrize("pair_task", [False, True])
-def test_the_loss_does_not_depend_on_how_an_update_is_split(data: Path, tmp_path: Path, pair_task: bool) -> None:
+@pytest.mark.parametrize("pair_task", [[], ["shuffled"]])
+def test_the_loss_does_not_depend_on_how_an_update_is_split(data: Path, tmp_path: Path, pair_task: list[str]) -> None:
     config = still(data, update_tokens=200, masked={"pair_task": pair_task})
     session = start(config, data, tmp_path / "run", resume=False)
     whole, grads = losses(session, 10_000)
@@ -129,7 +129,7 @@ def test_the_loss_does_not_depend_on_how_an_update_is_split(data: Path, tmp_path
 
 @pytest.mark.parametrize("pooling", ["mean", "first", "last"])
 def test_padded_packed_and_single_sequences_have_the_same_loss(data: Path, tmp_path: Path, pooling: str) -> None:
-    config, changes = still(data, masked={"pair_task": True}), {"pooling": pooling}
+    config, changes = still(data, masked={"pair_task": ["shuffled"]}), {"pooling": pooling}
     config = config.model_copy(update={"model": config.model.model_copy(update=changes)})
     session = start(config, data, tmp_path / "run", resume=False)
     session.changed_update(session.updates()[0])
@@ -152,11 +152,11 @@ def test_padded_packed_and_single_sequences_have_the_same_loss(data: Path, tmp_p
 
 def test_what_is_learned(data: Path, tmp_path: Path) -> None:
     lines = start(masked(data), data, tmp_path / "lines", resume=False)
-    pairs = start(masked(data, masked={"pair_task": True}), data, tmp_path / "pairs", resume=False)
+    pairs = start(masked(data, masked={"pair_task": ["shuffled"]}), data, tmp_path / "pairs", resume=False)
     one = start(masked(data, masked={"languages": ["bb"]}), data, tmp_path / "one", resume=False)
     assert len(lines.pairs) == 2 * len(pairs.pairs) == 2 * len(one.pairs) == 2 * pairs.windows.mix.n_pairs
     assert isinstance(lines.model, EncoderModel) and lines.model.head is None
-    again = start(masked(data, masked={"pair_task": True}, seed=2), data, tmp_path / "again", resume=False)
+    again = start(masked(data, masked={"pair_task": ["shuffled"]}, seed=2), data, tmp_path / "again", resume=False)
     batches = [session.validator.pairs.batch(np.arange(3)) for session in (pairs, again)]
     assert torch.equal(batches[0].src, batches[1].src), "runs of several seeds compare"
 

@@ -102,7 +102,7 @@ def test_resumed_equals_never_stopped(tiny_data, text, tmp_path, monkeypatch, se
             "encoder",
             {
                 "objective": "masked",
-                "masked": {"pair_task": True, "pair_negatives": ["shuffled", "cut", "replaced"]},
+                "masked": {"pair_task": ["shuffled", "cut", "replaced"]},
                 "max_tokens": 400,
             },
         ),

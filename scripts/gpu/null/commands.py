@@ -28,7 +28,7 @@ OBJECTIVES = {
     "masked": [
         "training.objective=masked",
         "model.kind=encoder",
-        "training.masked.pair_task=true",
+        "training.masked.pair_task=[shuffled]",
     ],
     "causal": ["training.objective=causal", "model.kind=decoder"],
     "decoder": ["model.kind=decoder"],

@@ -12,15 +12,15 @@ from nmt.errors import ConfigError
 from tiny_corpus import tiny_settings
 
 CAUSAL = {"objective": "causal", "select_by": "auto"}
-PAIRS = {"objective": "masked", "masked": {"pair_task": True}}
+PAIRS = {"objective": "masked", "masked": {"pair_task": ["cut"]}}
 DENOISING = {"objective": "denoising", "denoising": {"mask_share": 0.5}}
 
 
 @pytest.mark.parametrize(
     ("kind", "training", "problem"),
     [
-        ("translation", {"masked": {"pair_task": True}}, "training.masked: .* found translation"),
-        ("encoder", {**PAIRS, "masked": {"pair_task": True, "languages": ["aa"]}}, "languages: .* pair_task"),
+        ("translation", {"masked": {"pair_task": ["cut"]}}, "training.masked: .* found translation"),
+        ("encoder", {**PAIRS, "masked": {"pair_task": ["cut"], "languages": ["aa"]}}, "languages: .* pair_task"),
         ("encoder", {**PAIRS, "max_tokens": 201}, "training.max_tokens: 201"),
         ("translation", CAUSAL, "causal needs model.kind: decoder"),
         ("decoder", {**CAUSAL, "causal": {"languages": ["xx"]}}, "languages: .*, found xx"),

@@ -91,7 +91,7 @@ def test_it_depends_on_seed_epoch_and_row_alone(tokenizer: Tokenizer, pairs: Pai
 
 
 def test_pairs_are_one_sequence_with_a_label(tokenizer: Tokenizer, pairs: Pairs) -> None:
-    masks, rows = masking(tokenizer, pair_task=True), np.arange(150, 20, -1)
+    masks, rows = masking(tokenizer, pair_task=["shuffled"]), np.arange(150, 20, -1)
     true = pairs.batch(rows)
     sequences = PairSequences(*(Lines.of(encoded(tokenizer, side)) for side in zip(*PAIRS, strict=True)))
     pairs = Pairs(sequences, sequences)
@@ -114,7 +114,7 @@ def test_pairs_are_one_sequence_with_a_label(tokenizer: Tokenizer, pairs: Pairs)
     assert len(set(sides)) == 3, "both sides are masked"
     shares = [sum(map(sum, (each for _, _, each in scored))) / sum(len(ids) - 1 for ids, _, _ in scored)]
     assert shares == [pytest.approx(0.15, abs=0.01)]
-    again = masking(tokenizer, pair_task=True).masked(pairs, rows, 3).batch(np.arange(len(rows)))
+    again = masking(tokenizer, pair_task=["shuffled"]).masked(pairs, rows, 3).batch(np.arange(len(rows)))
     assert (again.src == batch.src).all() and (again.labels == batch.labels).all()
     # another order of the update gives the same pairs
     turned = masks.masked(pairs, rows[::-1].copy(), 3).batch(np.arange(len(rows)))

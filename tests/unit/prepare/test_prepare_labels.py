@@ -22,7 +22,7 @@ from nmt.prepare.records import PreparedSplit
 from nmt.text.labels import Labels
 from tiny_corpus import tiny_settings, tiny_text
 
-PAIR_TASK: dict[str, object] = {"objective": "masked", "masked": {"pair_task": True}}
+PAIR_TASK: dict[str, object] = {"objective": "masked", "masked": {"pair_task": ["cut"]}}
 
 
 @pytest.fixture
