@@ -341,10 +341,10 @@ def compare(
     from nmt.evaluate.compare.screen import render_json, render_text
     from nmt.evaluate.compare.systems import (
         check_alike,
+        distinct_names,
         find_baseline,
         group_members,
         grouped,
-        names_of,
         read_systems,
         single_members,
         with_segment_scores,
@@ -361,7 +361,7 @@ def compare(
     position = find_baseline(baseline, members)
     if comet and ref and not src:
         raise ConfigError(["--comet needs the source text of these files: --src F"])
-    names = names_of(members)
+    names = distinct_names([path for paths in members.values() for path in paths])
     neural = find_metrics(names, comet or (), comet_command, segment_scores or (), lower_is_better or ())
     with nullcontext() if html is None else open_output(html) as page_file:
         if ref:
@@ -535,11 +535,10 @@ def robustness(
         Plan,
         Report,
         default_changes,
-        file_text,
         measure_run,
+        read_text,
         render_json,
         render_text,
-        split_text,
         write_texts,
     )
     from nmt.evaluate.run import subject_of
@@ -556,10 +555,8 @@ def robustness(
             output.mkdir(parents=True, exist_ok=True)
     translator = Translator.load(resolve_models(run, None), checkpoint, weights, precision=precision)
     search = search_settings(translator.config, beam, length_penalty, overrides or ())
-    if source is not None and reference is not None:
-        whole = file_text(translator, source, reference)
-    else:
-        whole = split_text(translator, data, split)
+    files = (source, reference) if source is not None and reference is not None else None
+    whole = read_text(translator, files, data, split)
     text = whole if lines is None else whole.sampled(lines)
     plan = Plan(chosen or default_changes(text.languages[0]), percentages, seed)
     if output is not None:

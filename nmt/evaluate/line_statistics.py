@@ -1,10 +1,9 @@
 """The contribution of each line to a corpus score, to compute the score of any selection of lines.
 
-Shapes are written with L lines, N symbols of all lines of all texts, and O orders of n-grams.
-
-The phrase whose shift saves the most edits is shifted, again and again; what remains is an edit distance. The rows of
-its table are bit vectors (Hyyrö, 2003, A bit-vector algorithm for computing Levenshtein and Damerau edit distances)
-with a bit for each word of the reference.
+BLEU and chrF are counted by sacrebleu. TER is counted here, to the same figures and many times faster: the phrase whose
+shift saves the most edits is shifted, again and again; what remains is an edit distance. The rows of its table are bit
+vectors (Hyyrö, 2003, A bit-vector algorithm for computing Levenshtein and Damerau edit distances) with a bit for each
+word of the reference.
 
 Shapes are written with L lines, C counts of a metric, and S selections of lines.
 """
@@ -12,7 +11,7 @@ Shapes are written with L lines, C counts of a metric, and S selections of lines
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import Literal, NamedTuple, TypeVar
@@ -24,111 +23,6 @@ from sacrebleu.metrics.lib_ter import translation_edit_rate
 from nmt.evaluate.metrics import MetricName, Reference, check_lines, make_scorer
 
 Ints = npt.NDArray[np.int64]
-
-_LINES = 1000
-"""Counted at once."""
-_LARGEST = 1 << 62
-"""Number of an n-gram."""
-
-
-@dataclass(frozen=True)
-class Symbols:
-    """The words or characters of lines, as numbers."""
-
-    numbers: Ints
-    """Of all lines, one after another."""
-    lengths: Ints
-    """(L,)"""
-
-    def lines(self, start: int, end: int) -> Symbols:
-        """Return some of the lines."""
-        first, n = self.lengths[:start].sum(), self.lengths[start:end].sum()
-        return Symbols(self.numbers[first : first + n], self.lengths[start:end])
-
-    def n_grams(self, orders: int) -> Ints:
-        """Return the number of n-grams of each line, (L, O)."""
-        n_grams: Ints = np.maximum(self.lengths[:, None] - np.arange(orders), 0)
-        return n_grams
-
-
-def number_words(texts: Sequence[Sequence[Sequence[str]]]) -> list[Symbols]:
-    """Return the words of each line of several texts."""
-    numbers: dict[str, int] = {}
-    return [
-        Symbols(
-            np.array([numbers.setdefault(word, len(numbers)) for words in lines for word in words], np.int64),
-            np.array([*map(len, lines)], np.int64),
-        )
-        for lines in texts
-    ]
-
-
-def number_characters(texts: Sequence[Sequence[str]]) -> list[Symbols]:
-    """Return the characters of each line of several texts."""
-    return [
-        Symbols(
-            np.frombuffer("".join(lines).encode("utf-32-le", "surrogatepass"), "<u4").astype(np.int64),
-            np.array([*map(len, lines)], np.int64),
-        )
-        for lines in texts
-    ]
-
-
-def count_matches(reference: Symbols, others: Sequence[Symbols], orders: int) -> list[Ints]:
-    """Return how many n-grams of each order each line shares with the reference, (L, O).
-
-    An n-gram counts as often as both lines have it.
-    """
-    n_lines = len(reference.lengths)
-    matches = np.zeros((len(others), n_lines, orders), np.int64)
-    for start in range(0, n_lines, _LINES):
-        part = slice(start, start + _LINES)
-        texts = [text.lines(start, start + _LINES) for text in (reference, *others)]
-        for order, (n_kinds, (own, *keys)) in enumerate(line_n_grams(texts, orders)):
-            own, n_own = np.unique(own, return_counts=True)
-            for number, of_text in enumerate(keys):
-                n_both = count_common(own, n_own, of_text)
-                matches[number, part, order] = np.bincount(own // n_kinds, n_both, len(texts[0].lengths))
-    return [*matches]
-
-
-def line_n_grams(texts: Sequence[Symbols], orders: int) -> Iterator[tuple[int, list[Ints]]]:
-    """Yield for each order how many kinds of n-grams there may be, and the n-grams of each text in their order.
-
-    An n-gram is the number of its kind, and that of its line times the number of kinds.
-    """
-    lengths, n_lines = np.concatenate([text.lengths for text in texts]), len(texts[0].lengths)
-    numbers = np.concatenate([text.numbers for text in texts])
-    rank = np.cumsum(np.bincount(numbers, minlength=1) > 0) - 1  # of the numbers that occur
-    numbers, n_symbols = rank[numbers], int(rank[-1]) + 1
-    line = np.repeat(np.tile(np.arange(n_lines), len(texts)), lengths)
-    rest = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(numbers))  # symbols from each one to its line's end
-    borders = np.cumsum([len(text.numbers) for text in texts])[:-1]
-    kinds, n_kinds = np.zeros(len(numbers) + 1, np.int64), 1  # by where an n-gram begins
-    for order in range(min(orders, len(numbers))):
-        if n_kinds * n_symbols * n_lines > _LARGEST:
-            kinds, n_kinds = _ranked(kinds)
-        kinds, n_kinds = kinds[:-1] * n_symbols + numbers[order:], n_kinds * n_symbols
-        if n_kinds * n_lines > _LARGEST:  # of a very long text
-            kinds, n_kinds = _ranked(kinds)
-        keys = np.split(line[: len(kinds)] * n_kinds + kinds, borders)
-        whole = np.split(rest[: len(kinds)] > order, borders)
-        yield n_kinds, [of_text[is_whole] for of_text, is_whole in zip(keys, whole, strict=True)]
-
-
-def _ranked(kinds: Ints) -> tuple[Ints, int]:
-    distinct, ranks = np.unique(kinds, return_inverse=True)
-    return ranks, len(distinct)
-
-
-def count_common(own: Ints, n_own: Ints, others: Ints) -> Ints:
-    """Return how often each n-gram is in both texts, where the first has those of `own`, sorted, `n_own` times."""
-    if not len(others):
-        return np.zeros(len(own), np.int64)
-    others, n_others = np.unique(others, return_counts=True)
-    at = np.minimum(np.searchsorted(others, own), len(others) - 1)
-    return np.where(others[at] == own, np.minimum(n_own, n_others[at]), 0)
-
 
 Item = TypeVar("Item")
 
@@ -321,7 +215,7 @@ Formula = Literal["bleu", "chrf", "ter", "mean"]
 """How a corpus score follows from sums; mean: of scores that lines have, such as those of neural metrics."""
 
 _NAMES: dict[MetricName, str] = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}  # as sacrebleu calls them
-_BLEU_ORDERS, _CHRF_ORDERS = 4, 6
+_BLEU_ORDERS = 4
 _Lines = Sequence[str]
 _Counts = npt.NDArray[np.int64] | Floats
 
@@ -374,45 +268,21 @@ def count_lines(
     """
     for hyps in systems:
         check_lines(hyps, refs)
-    several = not all(isinstance(ref, str) or len(ref) == 1 for ref in refs) and metric != "ter"
-    # for the signature one line is enough; the references are counted here
-    scorer = make_scorer(metric, refs if several else refs[:1], tgt_lang, lowercase, tokenize)
+    # for the signature one line is enough; TER is counted here
+    scorer = make_scorer(metric, refs[:1] if metric == "ter" else refs, tgt_lang, lowercase, tokenize)
     counted = Metric(metric, metric, f"{_NAMES[metric]}|{scorer.get_signature()}", metric != "ter")
-    counts: list[_Counts]
-    if several:
-        # sacrebleu's own paired tests begin with this method; there is no public one
-        counts = [np.array(scorer._extract_corpus_statistics(hyps, None)) for hyps in systems]
-    else:
+    if metric == "ter":
         prepared = [[scorer._preprocess_segment(line) for line in hyps] for hyps in systems]
         references = [[scorer._preprocess_segment(ref) for ref in each] for each in map(_as_tuple, refs)]
-        counts = _COUNTING[metric](prepared, references)
+        counts = _count_ter(prepared, references)
+    else:
+        # sacrebleu's own paired tests begin with this method; there is no public one
+        counts = [np.array(scorer._extract_corpus_statistics(hyps, None)) for hyps in systems]
     return [LineCounts(counted, of_system.astype(np.float64)) for of_system in counts]
 
 
 def _as_tuple(reference: Reference) -> tuple[str, ...]:
     return (reference,) if isinstance(reference, str) else reference
-
-
-def _count_bleu(systems: Sequence[_Lines], references: Sequence[_Lines]) -> list[_Counts]:
-    """Return the length of each line and of its reference, and the matches and n-grams of each order."""
-    texts = [[line.split() for line in lines] for lines in ([ref for (ref,) in references], *systems)]
-    reference, *others = number_words(texts)
-    return [
-        np.column_stack([other.lengths, reference.lengths, matches, other.n_grams(_BLEU_ORDERS)])
-        for other, matches in zip(others, count_matches(reference, others, _BLEU_ORDERS), strict=True)
-    ]
-
-
-def _count_chrf(systems: Sequence[_Lines], references: Sequence[_Lines]) -> list[_Counts]:
-    """Return, for each order, the n-grams of the line and of its reference, and the matches."""
-    texts = (["".join(line.split()) for line in lines] for lines in ([ref for (ref,) in references], *systems))
-    reference, *others = number_characters([*texts])
-    n_ref = reference.n_grams(_CHRF_ORDERS)
-    return [
-        # as sacrebleu, which does not count the n-grams of a line if its reference has none of that order
-        np.stack([np.where(n_ref, other.n_grams(_CHRF_ORDERS), 0), n_ref, matches], 2).reshape(len(n_ref), -1)
-        for other, matches in zip(others, count_matches(reference, others, _CHRF_ORDERS), strict=True)
-    ]
 
 
 def _count_ter(systems: Sequence[_Lines], references: Sequence[_Lines]) -> list[_Counts]:
@@ -425,13 +295,6 @@ def _count_ter(systems: Sequence[_Lines], references: Sequence[_Lines]) -> list[
         for of_system, line in zip(counts, lines, strict=True):
             of_system.append((edits[line], length))
     return [np.array(of_system) for of_system in counts]
-
-
-_COUNTING: dict[MetricName, Callable[[Sequence[_Lines], Sequence[_Lines]], list[_Counts]]] = {
-    "bleu": _count_bleu,
-    "chrf": _count_chrf,
-    "ter": _count_ter,
-}
 
 
 def of_line_scores(name: str, scores: Sequence[float], signature: str, higher_is_better: bool = True) -> LineCounts:

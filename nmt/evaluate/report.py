@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -100,18 +100,14 @@ def evaluate(
     if tokenize is not None:
         notes.append(f"BLEU with tokenize={tokenize}: not comparable with BLEU of another tokenization")
     notes += filter(None, [no_match_note(scores[METRICS.index("bleu")].value)])
-    hyps_tokenized, refs_tokenized = looks_tokenized(hyps), looks_tokenized([*_flat(refs)])
+    all_refs = [line for ref in refs for line in ((ref,) if isinstance(ref, str) else ref)]
+    hyps_tokenized, refs_tokenized = looks_tokenized(hyps), looks_tokenized(all_refs)
     if hyps_tokenized != refs_tokenized:
         which, other = ("hypotheses", "references") if hyps_tokenized else ("references", "hypotheses")
         notes.append(f"the {which} look tokenised, the {other} do not: these scores mean little, detokenise them first")
     elif hyps_tokenized and tokenize != "none":
         notes.append("the text looks tokenised: BLEU tokenizes it once more; --tokenize none scores it as it stands")
     return Report(scores, len(hyps), subject, tuple(notes))
-
-
-def _flat(refs: Sequence[Reference]) -> Iterator[str]:
-    for ref in refs:
-        yield from (ref,) if isinstance(ref, str) else ref
 
 
 def evaluate_files(
@@ -142,7 +138,8 @@ def read_texts(paths: Sequence[Path]) -> list[list[str]]:
     texts = [bounded_list(read_lines(path), str(path)) for path in paths]
     counts = {path: len(lines) for path, lines in zip(paths, texts, strict=True)}
     if len({*counts.values()}) > 1:
-        raise DataError(f"{_counts(counts)}: they must pair line by line")
+        first, *others = (f"{path} has {amount(n, 'line')}" for path, n in counts.items())
+        raise DataError(f"{first}, {', '.join(others)}: they must pair line by line")
     if not texts[0]:
         raise DataError(f"{' and '.join(map(str, paths))} are empty: there is nothing to score")
     return texts
@@ -162,12 +159,6 @@ def with_neural_metrics(
     (by_metric,) = neural.score(sources, references, {SYSTEM: translations}).values()
     scores = [Score(name, s.mean, s.signature, s.higher_is_better) for name, s in by_metric.items()]
     return replace(report, scores=(*report.scores, *scores))
-
-
-def _counts(counts: Mapping[Path, int]) -> str:
-    """Format numbers of lines: `hyp has 3 lines, ref 4`."""
-    first, *others = counts.items()
-    return f"{first[0]} has {amount(first[1], 'line')}, {', '.join(f'{path} {n:,}' for path, n in others)}"
 
 
 def render_text(report: Report) -> str:

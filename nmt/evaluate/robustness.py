@@ -107,16 +107,8 @@ def _words(change: Callable[[str, str], str], line: str, language: str, _: Rando
             yield Edit(word.start(), word.end(), new)
 
 
-def _upper_case(word: str, language: str) -> str:
-    return upper_case(word, "", Random(), (language, ""))[0]
-
-
-def _title_case(word: str, language: str) -> str:
-    return title_case(word, "", Random(), (language, ""))[0]
-
-
-def _lower_case(word: str, language: str) -> str:
-    return lower_case(word, "", Random(), (language, ""))[0]
+def _cased(modifier: Callable[[str, str, Random, tuple[str, str]], tuple[str, str]], word: str, language: str) -> str:
+    return modifier(word, "", Random(), (language, ""))[0]
 
 
 def _spelled_out(word: str, _: str) -> str:
@@ -168,9 +160,9 @@ def _protected(line: str) -> set[int]:
 
 CHANGES: Mapping[str, Change] = {
     "typos": _typos,
-    "upper_case": partial(_words, _upper_case),
-    "lower_case": partial(_words, _lower_case),
-    "title_case": partial(_words, _title_case),
+    "upper_case": partial(_words, partial(_cased, upper_case)),
+    "lower_case": partial(_words, partial(_cased, lower_case)),
+    "title_case": partial(_words, partial(_cased, title_case)),
     "punctuation_removed": _punctuation_removed,
     "punctuation_changed": _punctuation_changed,
     "umlauts": partial(_words, _spelled_out),
@@ -474,23 +466,20 @@ def _entry(row: Row) -> dict[str, object]:
     return {**entry, **signs}
 
 
-def split_text(translator: Translator, data_dir: Path | None, split_name: str | None) -> Text:
-    """Read a split of a corpus, by default the only test set of the run's data. Raises DataError."""
-    return _whole(*read_split(translator, data_dir, split_name), translator)
+def read_text(
+    translator: Translator, files: tuple[Path, Path] | None, data_dir: Path | None, split_name: str | None
+) -> Text:
+    """Read two aligned files, source and reference, or else a split of a corpus, by default the only test set.
 
-
-def file_text(translator: Translator, source: Path, reference: Path) -> Text:
-    """Read two aligned files.
-
-    Raises DataError if one is missing, empty or no text, or has more lines than the other.
+    Raises DataError if a file is missing, empty or no text, or has more lines than the other, and as `read_split`.
     """
-    pairs = bounded_list(read_aligned(source, reference), str(source))
-    if not pairs:
-        raise DataError(f"{source}: is empty")
-    return _whole(str(reference), [src for src, _ in pairs], [ref for _, ref in pairs], translator)
-
-
-def _whole(name: str, sources: Sequence[str], references: Sequence[str], translator: Translator) -> Text:
+    if files is None:
+        name, sources, references = read_split(translator, data_dir, split_name)
+    else:
+        pairs = bounded_list(read_aligned(*files), str(files[0]))
+        if not pairs:
+            raise DataError(f"{files[0]}: is empty")
+        name, sources, references = str(files[1]), [src for src, _ in pairs], [ref for _, ref in pairs]
     config = translator.config.data
     return Text(name, sources, references, (config.src, config.tgt), range(1, len(sources) + 1))
 

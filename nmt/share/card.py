@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from nmt import __version__
-from nmt.config import Config, Source
+from nmt.config import Config
 from nmt.config.source import NOT_STATED, HubSource
 from nmt.console import printable
 from nmt.data.corpus import Manifest, read_manifest
@@ -221,32 +221,30 @@ def _signature(metric: MetricName, tgt_lang: str) -> str:
     return corpus_score(metric, ["a"], ["a"], tgt_lang).signature.split("|version:")[0]
 
 
+_PURPOSES = {"train": "training", "valid": "development set"}
+
+
 def _data(run: RunDir, config: Config) -> Iterator[str]:
     """Yield the sources with their licences, which are the configuration's, and what was read and kept of them."""
     yield from ("## Training data", "")
     data, recorded = config.data, _manifest(run)
-    sources = {where: (_purpose(where), source, "pairs") for where, source in data.sources()}
+    sources = {
+        where: (_PURPOSES.get(where.split(".")[0], where.replace(".", " set ")), source, "pairs")
+        for where, source in data.sources()
+    }
     sources |= {where: (f"monolingual, {code}", source, "lines") for where, code, source in data.mono_sources()}
     for where, (purpose, source, unit) in sources.items():
+        license = f"licence: {printable(source.license or NOT_STATED)}"  # noqa: A001
         record = (recorded.sources or {}).get(where) if recorded else None
         known = {"read": record.read, "kept": record.kept} if record else {}
         counts = [f"{n:,} {unit} {key}" for key, n in known.items() if n is not None]
-        yield f"- {purpose}: {', '.join([printable(source.label), *counts, _license(source)])}"
+        yield f"- {purpose}: {', '.join([printable(source.label), *counts, license])}"
     if "valid" not in sources:
         valid = recorded.splits.get("valid") if recorded else None
         yield "- development set: split off the training text" + (f", {valid.pairs:,} pairs" if valid else "")
     if recorded:
         yield f"- fingerprint of the prepared corpus: {recorded.fingerprint}"
     yield ""
-
-
-def _purpose(where: str) -> str:
-    """Return the purpose of the source with this key of `data`."""
-    return {"train": "training", "valid": "development set"}.get(where.split(".")[0], where.replace(".", " set "))
-
-
-def _license(source: Source) -> str:
-    return f"licence: {printable(source.license or NOT_STATED)}"
 
 
 def _manifest(run: RunDir) -> Manifest | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, chain
 from statistics import fmean, stdev
+from typing import NamedTuple
 
 import numpy as np
 
@@ -72,8 +73,7 @@ def _segment_scores(systems: Sequence[System], n_lines: int) -> Iterator[list[Li
         yield [of_line_scores(name, each.values, each.signature, each.higher_is_better) for each in scores]
 
 
-@dataclass(frozen=True)
-class _Side:
+class _Side(NamedTuple):
     """A group by one metric."""
 
     counts: tuple[LineCounts, ...]
@@ -82,12 +82,12 @@ class _Side:
     """The group's score on resampled test sets."""
     score: GroupScore
 
-    @classmethod
-    def of(cls, counts: Sequence[LineCounts], resampled: Floats) -> _Side:
-        """`resampled`: the scores of each system on resampled test sets."""
-        by_system, mean = tuple(system.score() for system in counts), resampled.mean(0)
-        deviation = stdev(by_system) if len(by_system) > 1 else None
-        return cls(tuple(counts), mean, GroupScore(fmean(by_system), interval(mean), by_system, deviation))
+
+def _side(counts: Sequence[LineCounts], resampled: Floats) -> _Side:
+    """Return a group's side from the scores of its systems on resampled test sets, (systems, S)."""
+    by_system, mean = tuple(system.score() for system in counts), resampled.mean(0)
+    deviation = stdev(by_system) if len(by_system) > 1 else None
+    return _Side(tuple(counts), mean, GroupScore(fmean(by_system), interval(mean), by_system, deviation))
 
 
 def _p_over_lines(
@@ -120,7 +120,7 @@ def _result(
     sides, start = [], 0
     for group in groups:
         end = start + len(group.systems)
-        sides.append(_Side.of(counts[start:end], resampled[start:end]))
+        sides.append(_side(counts[start:end], resampled[start:end]))
         start = end
     differences = {
         position: _difference(sides[baseline], side, p_over_lines.get(position))

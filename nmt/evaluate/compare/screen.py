@@ -10,10 +10,11 @@ import json
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from nmt.console import printable
-from nmt.evaluate.compare.systems import Comparison, Difference, Group, GroupScore, Result, System
+from nmt.evaluate.compare.systems import Comparison, Difference, Group, GroupScore, Result
 from nmt.evaluate.line_statistics import Metric
 
 SOURCE = "Kocmi et al., 2024, arXiv:2401.06760"
@@ -212,6 +213,9 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]]) if names[1:] else names[0]
 
 
+_OF_A_SYSTEM = ("name", "run", "step", "weights", "search", "precision")
+
+
 def render_json(comparison: Comparison) -> str:
     """Format the comparison as one JSON object, without the lines of text; missing values are null."""
     text = comparison.text
@@ -222,7 +226,12 @@ def render_json(comparison: Comparison) -> str:
             "languages": text.languages,
             "baseline": comparison.groups[comparison.baseline].name,
             "groups": [
-                {"name": group.name, "systems": [_system(system) for system in group.systems]}
+                {
+                    "name": group.name,
+                    "systems": [
+                        {name: _plain(getattr(system, name)) for name in _OF_A_SYSTEM} for system in group.systems
+                    ],
+                }
                 for group in comparison.groups
             ],
             "results": [_result(comparison.groups, result) for result in comparison.results],
@@ -235,53 +244,27 @@ def render_json(comparison: Comparison) -> str:
     )
 
 
-def _system(system: System) -> dict[str, object]:
-    return {
-        "name": system.name,
-        "run": None if system.run is None else str(system.run),
-        "step": system.step,
-        "weights": system.weights,
-        "search": system.search,
-        "precision": system.precision,
-    }
-
-
 def _result(groups: Sequence[Group], result: Result) -> dict[str, object]:
     metric = result.metric
     return {
         "metric": metric.name,
         "signature": metric.signature,
         "higher_is_better": metric.higher_is_better,
-        "scores": [_score(group, score) for group, score in zip(groups, result.scores, strict=True)],
+        "scores": [{"group": group.name, **vars(score)} for group, score in zip(groups, result.scores, strict=True)],
         "differences": [
-            _difference(group, difference, agreement(metric, difference.value))
+            {
+                "group": group.name,
+                **{name: _plain(value) for name, value in vars(difference).items()},
+                "people_agree": agreement(metric, difference.value),
+            }
             for group, difference in zip(groups, result.differences, strict=True)
             if difference is not None
         ],
     }
 
 
-def _score(group: Group, score: GroupScore) -> dict[str, object]:
-    return {
-        "group": group.name,
-        "value": score.value,
-        "interval": score.interval,
-        "by_system": score.by_system,
-        "seed_deviation": score.seed_deviation,
-    }
-
-
-def _difference(group: Group, difference: Difference, people: str | None) -> dict[str, object]:
-    freedom = difference.degrees_of_freedom
-    return {
-        "group": group.name,
-        "value": difference.value,
-        "interval": difference.interval,
-        "p": difference.p,
-        "p_holm": difference.p_holm,
-        "line_error": difference.line_error,
-        "seed_error": difference.seed_error,
-        "degrees_of_freedom": None if freedom is None or math.isinf(freedom) else freedom,  # JSON has no infinity
-        "advice": difference.advice,
-        "people_agree": people,
-    }
+def _plain(value: object) -> object:
+    """Return a value as JSON has it, which has neither paths nor infinity."""
+    if isinstance(value, Path):
+        return str(value)
+    return None if value == math.inf else value

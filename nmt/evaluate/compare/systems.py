@@ -116,11 +116,6 @@ class Comparison:
     """What the reader should know, such as what one training cannot show."""
 
 
-def names_of(members: Members) -> list[str]:
-    """Return the names that the systems will have."""
-    return distinct_names([path for paths in members.values() for path in paths])
-
-
 def with_segment_scores(text: TextToTranslate, systems: Sequence[System], neural: NeuralMetrics) -> list[System]:
     """Return the systems with their scores by further metrics. Raises DataError as `NeuralMetrics.score` does."""
     translations = {system.name: system.translations for system in systems}

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from nmt.console import printable_sentence
 from nmt.data.corpus import Manifest, read_manifest
 from nmt.errors import DataError, NmtError
 from nmt.evaluate.compare.systems import Comparison, Group, Result, System
-from nmt.evaluate.line_statistics import Floats, LineCounts, count_common, line_n_grams, number_words
+from nmt.evaluate.line_statistics import Floats, LineCounts
 from nmt.evaluate.significance import Interval, bootstrap_scores, interval
 from nmt.files.read import open_regular
 from nmt.layout import DataDir, RunDir
@@ -135,23 +134,20 @@ def won_and_lost(
 
     An n-gram that is part of a longer one with the same gain, or the other way round, is left out.
     """
-    found = []
-    for order, (n_kinds, keys) in enumerate(line_n_grams(number_words([references, baseline, other]), ORDERS)):
-        own, first, n_own = np.unique(keys[0], return_index=True, return_counts=True)
-        _, where, kind = np.unique(own % n_kinds, return_index=True, return_inverse=True)
-        counts = [n_own, *(count_common(own, n_own, translated) for translated in keys[1:])]
-        n_reference, n_baseline, n_other = (np.bincount(kind, n).astype(int) for n in counts)
-        names = [
-            *chain.from_iterable(
-                zip(*(words[start:] for start in range(order + 1)), strict=False) for words in references
-            )
-        ]
-        found += [
-            NGram(names[first[where[i]]], int(n_reference[i]), int(n_baseline[i]), int(n_other[i]))
-            for i in np.flatnonzero(n_baseline != n_other)
-        ]
+    totals = [Counter[Words](), Counter[Words](), Counter[Words]()]
+    for reference, *translations in zip(references, baseline, other, strict=True):
+        own = _n_grams(reference)
+        totals[0].update(own)
+        for total, words in zip(totals[1:], translations, strict=True):
+            total.update(own & _n_grams(words))
+    every = [NGram(words, n, totals[1][words], totals[2][words]) for words, n in totals[0].items()]
+    found = [each for each in every if each.gain]
     found.sort(key=lambda each: (-abs(each.gain), -len(each.words)))
     return _distinct(each for each in found if each.gain > 0), _distinct(each for each in found if each.gain < 0)
+
+
+def _n_grams(words: Words) -> Counter[Words]:
+    return Counter(words[i : i + order] for order in range(1, ORDERS + 1) for i in range(len(words) - order + 1))
 
 
 def _distinct(n_grams: Iterable[NGram]) -> list[NGram]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,9 +12,8 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.lib_ter import translation_edit_rate
 
 from nmt.errors import DataError
-from nmt.evaluate import line_statistics as module
 from nmt.evaluate import line_statistics as ter
-from nmt.evaluate.line_statistics import count_edits, count_lines, count_matches, number_characters
+from nmt.evaluate.line_statistics import count_edits, count_lines
 from nmt.evaluate.metrics import METRICS, MetricName, Reference, corpus_score, make_scorer
 
 
@@ -122,41 +120,6 @@ def test_unequal_line_counts_raise():
         count_lines("bleu", [[]], [])
     with pytest.raises(DataError, match="tokenize"):
         count_lines("bleu", [["a"]], ["a"], tokenize="spaces")
-
-
-# --- N-grams that lines have in common ---
-
-
-LINES = st.lists(st.text("abé狗\U0001f415\ud800", max_size=9), min_size=1, max_size=7)
-
-
-def in_common(reference: str, line: str, order: int) -> int:
-    one, other = (Counter(text[i : i + order] for i in range(len(text) - order + 1)) for text in (reference, line))
-    return (one & other).total()
-
-
-@pytest.mark.parametrize(("lines_at_once", "largest"), [(1000, 1 << 62), (2, 1 << 62), (3, 100)])
-@settings(max_examples=20)
-@given(st.data())
-def test_count_matches_by_line(lines_at_once: int, largest: int, data: st.DataObject) -> None:
-    texts = [data.draw(LINES)]
-    texts += [[data.draw(st.sampled_from([line, line[::-1], line[1:] + line])) for line in texts[0]] for _ in range(2)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_LINES", lines_at_once)
-        patch.setattr(module, "_LARGEST", largest)  # 100: n-grams are numbered anew at every order
-        reference, *others = number_characters(texts)
-        counted = count_matches(reference, others, 5)
-    for lines, matches in zip(texts[1:], counted, strict=True):
-        assert matches.tolist() == [
-            [in_common(ref, line, order) for order in range(1, 6)] for ref, line in zip(texts[0], lines, strict=True)
-        ]
-
-
-def test_count_matches_of_blank_lines() -> None:
-    reference, other = number_characters([["", ""], ["", "a"]])
-    assert not np.any(count_matches(reference, [other], 2))
-    assert count_matches(other, [reference], 2)[0].shape == (2, 2)
-    assert not np.any(count_matches(reference, [reference], 2))
 
 
 # --- The edits of TER are those that sacrebleu counts ---
