@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from command import Command, Result
+from command import Command
 from nmt.errors import DataError
 from nmt.evaluate.comet import SegmentScores, find_comet, score_segments
 from nmt.evaluate.metrics import Reference
@@ -126,10 +126,6 @@ def is_running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-def told(nmt: Command, *arguments: object) -> Result:
-    return nmt("evaluate", *arguments, "--comet-command", stand_in("well"))
 
 
 COMET = shutil.which(os.environ.get("COMET_SCORE", "comet-score"))

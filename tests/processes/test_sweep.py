@@ -313,15 +313,6 @@ def test_runs_that_do_not_translate_are_ranked_by_perplexity() -> None:
     assert dict(zip(header.split("\t"), first.split("\t"), strict=True))["dev_perplexity"] == "10.5"
 
 
-def test_classifiers_are_ranked_by_accuracy() -> None:
-    changes = ["data.train=[{files: {aa: train.aa, label: train.label}}]", "data.direction=aa-label", "data.valid=0.1"]
-    changes += ["data.test={}", "model.kind=encoder", "training.objective=classification", "training.select_by=auto"]
-    for seed, accuracy in ((1, 0.9125), (2, 0.93)):
-        other_run(changes, {"accuracy": accuracy, "perplexity": 1.5 + seed}, seed=seed)
-    plan = make_plan(Request("golden.yaml", ["training.seed=1,2"], changes))
-    assert render(plan, rows_of(plan, {})).splitlines()[1].split()[:2] == ["2", "0.9300"]
-
-
 # --- what is called -----------------------------------------------------------------------------
 
 
@@ -362,16 +353,6 @@ def test_settings_of_the_text_have_data_directories_of_their_own(
         result.status,
         "8 of 8 trainings are not finished; run the same command again to continue" in result.err,
     ) == (75, True)
-
-
-def test_a_training_that_was_killed_says_so(
-    nmt: Command, tiny: Path, calls: Callable[[], list[str]], folder: Path
-) -> None:
-    (folder / "python").write_text("#!/bin/sh\nkill -KILL $$\n")
-    result = nmt("sweep", tiny, "--grid", "training.seed=1")
-    assert (result.status, "seed=1: failed: killed by signal 9, Killed" in result.err) == (1, True)
-    assert tsv("runs/sweep-tiny")["seed=1"]["state"] == "failed"
-    assert calls() == []
 
 
 # --- real trainings -----------------------------------------------------------------------------

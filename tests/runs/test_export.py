@@ -14,13 +14,10 @@ from command import Command
 from export_run import card_of, section
 from nmt.errors import CheckpointError, ConfigError
 from nmt.evaluate.metrics import corpus_score
-from nmt.evaluate.run import corpus_of, evaluate_run
 from nmt.layout import RunDir
 from nmt.runs.folder import load_folder
 from nmt.share.engine import TOLERANCE
 from nmt.share.export import Request, engine_folder, engine_for, export
-from nmt.translate.translator import Translator
-from screen import rows, terminal
 
 
 def test_the_card_tells_what_the_run_knows(whole: Path, data: Path, tmp_path: Path) -> None:
@@ -60,21 +57,6 @@ def test_the_use_that_the_card_tells_works(
     names: dict[str, Any] = {}
     exec(python, names)
     assert len(names["translations"]) == 1
-
-
-def test_test_sets_are_scored_only_if_asked_for(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = shutil.copytree(whole, tmp_path / "run")
-    native = Translator.load(run, device="cpu", precision="float32")
-    screen = terminal(monkeypatch)
-    wanted = evaluate_run(native, corpus_of(native, None), "test", native.config.search).report
-    assert any("100% translating test: " in row for row in rows(screen))
-    for kind in ("folder", "ctranslate2"):
-        found = export(Request(run, evaluate=True), tmp_path / kind, kind)  # type: ignore[arg-type]
-        [record] = found.scores
-        assert [score.value for score in record.scores] == [score.value for score in wanted.scores]
-        quality = section(card_of(tmp_path / kind)[1], "Quality")
-        assert all(f" {score.value:.2f} " in quality and score.signature in quality for score in wanted.scores)
-        assert ("CTranslate2" in quality) == (kind == "ctranslate2")
 
 
 @pytest.mark.parametrize("quantization", ["float16", "int8"])
@@ -136,20 +118,3 @@ def test_the_command(whole: Path, tmp_path: Path, nmt: Command) -> None:
     assert "of 2 translations identical" in done.out
     assert "test: " in done.out
     assert load_folder(tmp_path / "int8").info.quantization == "int8"
-
-
-def test_what_is_wrong_is_one_line(whole: Path, tmp_path: Path, nmt: Command) -> None:
-    taken = tmp_path / "taken"
-    (taken / "folder").mkdir(parents=True)
-    cases = {
-        ("--run", whole, "--output", taken): "taken: is not empty",
-        ("--run", tmp_path / "none", "--output", tmp_path / "x"): "not a run directory",
-        ("--run", whole, "--output", tmp_path / "x", "--checkpoint", "99"): "no checkpoint 99",
-        ("--run", whole, "--output", tmp_path / "x", "--quantization", "int8"): "need --format ctranslate2",
-        ("--run", whole, "--output", tmp_path / "x", "--format", "onnx"): "onnx",
-        ("--run", whole, "--output", tmp_path / "x", "--evaluate", "--data", tmp_path / "none"): "no such data",
-    }
-    for arguments, message in cases.items():
-        done = nmt("export", *arguments)
-        assert (done.status, done.out, done.err.count("\n"), message in done.err) == (2, "", 1, True)
-    assert not (tmp_path / "x").exists()

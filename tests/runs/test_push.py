@@ -16,7 +16,7 @@ from export_run import section, write_run
 from hub_client import use_hub
 from hub_server import Hub, serve
 from nmt import api
-from nmt.errors import ConfigError, DataError, HubError
+from nmt.errors import DataError, HubError
 from nmt.layout import RunDir
 from nmt.runs.info import add_scores
 from nmt.share import push as module
@@ -262,23 +262,3 @@ def test_a_model_is_downloaded_once_and_kept(hub: Hub, exported: Path, monkeypat
     with pytest.raises(HubError, match=r"hf://me/other, at .*: not downloaded before, and HF_HUB_OFFLINE is set"):
         download("hf://me/other")
     assert local_model("runs/hf") == Path("runs/hf")
-
-
-def test_what_cannot_be_downloaded_is_told(hub: Hub, exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    push(exported, find_repository(NAME))
-    hub.add("me/others", "main", {"config.json": b"{}"})
-    hub.add("me/strange", "main", {"translator.json": b"[]"})
-    for address, problem in {
-        "hf://me/missing": "no such repository, or a private one of others",
-        f"hf://{NAME}@v2": "no such revision",
-        "hf://me/others": "not a model pushed by nmt: translator.json is missing",
-        "hf://me/strange": "not a model pushed by nmt: translator.json is missing or of another program",
-    }.items():
-        with pytest.raises(HubError, match=f"{address}.*: {problem}"):
-            download(address)
-    for address in ("hf://tiny", "hf://me/tiny@", "hf:///me/tiny"):
-        with pytest.raises(ConfigError):
-            download(address)
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
-    with pytest.raises(HubError, match="the hub cannot be reached: "):
-        find_repository(NAME)

@@ -15,8 +15,7 @@ from nmt.training.loop import fit
 from scripts.bench.peer import Counts
 from scripts.bench.peers import PEERS, nmt
 from scripts.bench.probe import Meter
-from scripts.bench.table import Row, render
-from scripts.bench.task import MEASURED, NEVER, THREADS, VOCABULARY
+from scripts.bench.task import MEASURED, NEVER, VOCABULARY
 from scripts.bench.windows import Step, summary
 from tiny_corpus import tiny_settings
 
@@ -36,25 +35,6 @@ def test_summary_takes_the_median_of_quiet_windows() -> None:
     assert (found["tgt_per_s"], found["quiet_windows"], found["windows"]) == (100.0, 4, 6)
     loud = summary(steps(*range(11), busy=(0, 11)), warm=0)
     assert (loud["tgt_per_s"], loud["quiet_windows"], loud["others"]) == (100.0, 0, 1.0)
-
-
-def result(rate: float, **changes: Any) -> dict[str, Any]:
-    """A result of the probe."""
-    made = summary(steps(*(i * 100 / rate for i in range(200))), warm=0)
-    return {**made, "tgt_per_s": rate, "first_step_s": 4.0, "peak_rss_mb": 1000.0, "threads": THREADS, **changes}
-
-
-def test_table_shows_medians_ratios_failures_and_loud_windows() -> None:
-    rows = [
-        Row(PEERS["nmt-auto"], [result(300), result(330)]),
-        Row(PEERS["eole"], [result(100), result(100)]),
-        Row(PEERS["onmt"], [result(90), result(90, quiet_windows=0)]),
-        Row(PEERS["hf"], [None, result(50)], "was not measured: hf.log"),
-    ]
-    _, _, ours, eole, onmt, hf, _, *notes = render(rows).split("\n")
-    assert "| 315 (300 / 330) | 3.15 |" in ours and "| 1.00 |" in eole
-    assert "90 (90 / 90*)" in onmt and "50 (failed / 50)" in hf
-    assert notes[-1] == "nmt auto / Eole 0.6.4: 3.15 (by round 3.00 to 3.30)"
 
 
 def test_meter_counts_every_target_token_once(tiny_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

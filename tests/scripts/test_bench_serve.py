@@ -13,7 +13,7 @@ import pytest
 
 from loopback import serving
 from scripts.bench.load import run_load
-from scripts.bench.serve import Row, compared, render
+from scripts.bench.serve import compared
 
 LANGUAGES = ("aa", "bb")
 
@@ -63,14 +63,3 @@ def test_compared_counts_swapped_and_other_answers() -> None:
     assert compared([("a", "A"), ("b", "B"), ("c", "C")], expected) == (0, 0)
     assert compared([("a", "B"), ("b", "x"), ("c", "C")], expected) == (2, 1)
     assert compared([("a", "A"), ("new", "N")], expected) == (0, 0)
-
-
-def test_table_has_the_ratios_to_our_server() -> None:
-    rows = [
-        Row("nmt", 120.0, 2400.0, 1200, 100.4, 300.0, {}, 3, 0, 15.0, 2.0, 10.0, 250.0),
-        Row("file", 150.0, 3000.0, 1200),
-        Row("libretranslate", 30.0, 600.0, 300, 2000.0, 9000.0, {"status 500": 2}, 9, 1, 20.0, 1.0, 10.0, 900.0),
-    ]
-    lines = render(rows, 200).split("\n")
-    assert lines[8:10] == ["| nmt | 1.50 | 0.20 | 250 |", "| libretranslate | 2.00 | 0.10 | 900 |"]
-    assert lines[-2:] == ["nmt / file: 0.80", "nmt / libretranslate: 4.00"]

@@ -37,13 +37,6 @@ def test_contrasts_differ_from_reference(source: str, reference: str, code: str)
     assert kinds == [kind for kind in kinds_of(language_of(code)) if kind in kinds], "at most one of each kind"
 
 
-@settings(max_examples=60)
-@given(TEXT, st.sampled_from(LANGUAGES))
-def test_edits_change_the_line(line: str, code: str) -> None:
-    for change in language_of(code).changes().values():
-        assert all(edit.apply(line) != line for edit in change(line))
-
-
 def test_contrasts_depend_only_on_seed_and_line() -> None:
     assert made(LINES) == made(LINES)
     of_last = [(each.kind, each.changed) for each in made(LINES) if each.origin == "test.4"]

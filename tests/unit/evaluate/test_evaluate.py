@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -70,17 +68,6 @@ def test_tokenized_text_warns_once(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.records == [], "sacrebleu says nothing"
 
 
-def test_options_for_papers_are_noted() -> None:
-    report = evaluate(HYPS, REFS, RUN, lowercase=True, tokenize="none")
-    assert [note.split(":")[0] for note in report.notes] == ["lowercased", "BLEU with tokenize=none"]
-    text = render_text(report)
-    assert "note: lowercased: not comparable with cased scores" in text
-    assert "note: BLEU with tokenize=none: not comparable with BLEU of another tokenization" in text
-    assert "case:lc" in report.scores[0].signature
-    assert "tok:none" in report.scores[0].signature
-    assert json.loads(render_json(report))["notes"] == list(report.notes)
-
-
 def test_files_are_read_by_line(tmp_path: Path) -> None:
     lines = ["a\u2028b c d e", "f\x0cg\x85h i j k", "", "l m\x00n o p"]
     hyp = write(tmp_path / "hyp", "".join(f"{line}\n" for line in lines).encode())
@@ -135,21 +122,6 @@ def test_record_identifies_weights_and_text(tokenizer: Tokenizer, tiny_data: Pat
     assert first.text != second.text
 
 
-def test_record_with_names_that_are_not_utf8(tokenizer: Tokenizer, tiny_data: Path, tmp_path: Path) -> None:
-    strange = os.fsdecode(b"caf\xe9")
-    translator, corpus = make(tokenizer, tiny_config()), Corpus.open(DataDir(tiny_data))
-    origin = Origin(Path(tmp_path / strange), 30, "raw", "the best")
-    translator.origin, translator.others = origin, [replace(origin, step=7)]
-    origin.run.mkdir()
-    whole = report("test")
-    scores = tuple(replace(score, signature=strange) for score in whole.scores)
-    [record] = [record_scores(replace(whole, scores=scores), translator, corpus)]
-    assert read_scores(RunDir(origin.run)) == [record]
-    assert [member.run for member in record.ensemble] == [f"{tmp_path}/caf\\udce9"] * 2
-    assert [member.step for member in record.ensemble] == [30, 7]
-    assert (record.step, record.weights, record.scores[0].signature) == (None, None, "caf\\udce9")
-
-
 # --- Scores of classes, against values computed by hand ---
 
 
@@ -202,13 +174,6 @@ def test_tokenizer_by_target_language(tgt_lang: str | None, tok: str) -> None:
     assert (
         "|tok:intl|" in corpus_score("bleu", HYPS_METRICS, REFS_METRICS, tgt_lang=tgt_lang, tokenize="intl").signature
     )
-
-
-def test_ter_of_language_without_spaces() -> None:
-    hyps, refs = ["猫在垫子上睡觉"], ["猫在垫子上坐着"]
-    assert corpus_score("ter", hyps, refs).value == 100.0  # one word, and it is wrong
-    assert corpus_score("ter", hyps, refs, tgt_lang="zh").value == pytest.approx(200 / 7)
-    assert corpus_score("bleu", hyps, refs, tgt_lang="zh").value > 50
 
 
 # --- Several test sets as one table, and what a run's earlier scores can be compared with ---

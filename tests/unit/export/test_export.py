@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from command import Command
 from export_run import card_of, section, with_search, write_run
 from nmt.config import SearchConfig
 from nmt.config.load import changed_config, dump_config, load_config
-from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.errors import CheckpointError
 from nmt.evaluate.metrics import corpus_score
 from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
@@ -36,22 +35,9 @@ from nmt.share.engine import (
 )
 from nmt.share.export import Request, export
 from nmt.share.transformers import not_carried
-from places import ROOT
 from scored_run import record
 
 # --- the model card -------------------------------------------------------------------------------
-
-
-def test_without_its_data_directory_a_run_is_exported_all_the_same(tmp_path: Path) -> None:
-    found = export(Request(write_run(tmp_path / "run"), check_lines=5), tmp_path / "out", "ctranslate2")
-    assert found.comparison is not None
-    assert (found.comparison.n_lines, found.comparison.n_identical) == (5, 5)
-    text = card_of(tmp_path / "out")[1]
-    assert "5 of 5 translations identical (100.0%)" in text
-    assert "--engine ctranslate2" in section(text, "Use")
-    assert "pairs" not in section(text, "Training data")
-    with pytest.raises(DataError, match=r"^nowhere: "):
-        export(Request(tmp_path / "run", evaluate=True), tmp_path / "other", "folder")
 
 
 def test_the_scores_of_exactly_these_weights_are_in_the_card(tmp_path: Path) -> None:
@@ -203,16 +189,6 @@ def test_no_directory_of_this_machine_is_exported(kind: Kind, tmp_path: Path) ->
         exported = load_config(tmp_path / "out" / "config.yaml")
         assert (exported.search.lm, exported.search.protect) == ("lm", ["/a/b+"])
         assert (exported.training.init_from, exported.training.glossary) == (None, "terms.tsv")
-
-
-@pytest.mark.parametrize("name", ["CC-BY-4.0", "a\nb"])
-def test_what_is_no_licence_of_the_hub_is_refused_at_once(name: str, tmp_path: Path, nmt: Command) -> None:
-    with pytest.raises(ConfigError, match="must be a Hub identifier"):
-        Request(tmp_path, license=name)
-    (tmp_path / "none").mkdir()
-    shutil.copy(ROOT / "configs" / "sample.yaml", tmp_path / "none" / "config.yaml")
-    done = nmt("export", "--run", tmp_path / "none", "--license", name, "--output", tmp_path / "out")
-    assert (done.status, done.err.count("\n"), "--license" in done.err) == (2, 1, True)
 
 
 def test_what_the_training_took_is_told_as_far_as_it_is_recorded(tmp_path: Path) -> None:

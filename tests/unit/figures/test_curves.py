@@ -85,13 +85,6 @@ def test_every_curve_is_where_it_belongs(drawn: Figure) -> None:
     assert names(figure) == ["a"]
 
 
-def test_runs_that_do_not_translate_have_their_accuracy() -> None:
-    record = {"kind": "valid", "step": 100, "minutes": 1.0, "loss": 2.5, "accuracy": 0.4}
-    figure = draw([curves_of("a", LOG), curves_of("b", [train(100), record])])
-    np.testing.assert_allclose(lines(figure, 1, 0)[2].get_xydata(), [[100, 40]])
-    assert figure.axes[2].get_ylabel() == "Development set BLEU or accuracy (%)"
-
-
 def test_the_unit_of_losses_is_that_of_the_objective(blank: list[Curves]) -> None:
     record = {"kind": "valid", "step": 100, "minutes": 1.0, "loss": 2.5, "nll": 2.0, "accuracy": 0.4}
     labels = ("data.direction=aa-label", "data.train=[{files: {aa: a, label: b}}]", "data.valid=0.1", "data.test={}")

@@ -19,7 +19,6 @@ from nmt.evaluate.metrics import MetricName, corpus_score
 from nmt.recipes import rerank as module
 from nmt.recipes.rerank import (
     Candidate,
-    Counts,
     Feature,
     NBest,
     Pairs,
@@ -29,7 +28,6 @@ from nmt.recipes.rerank import (
     length,
     make_table,
     read_n_best,
-    rerank,
     rescored,
     tune,
 )
@@ -96,19 +94,6 @@ def test_never_below_the_ranking_by_search_and_as_sacrebleu_says(seed: int, metr
     ]
     assert tuned.oracle == pytest.approx(corpus_score(metric, best, refs).value)
     assert tuned.metric.signature == corpus_score(metric, first, refs).signature
-
-
-def test_any_choice_has_the_score_of_its_text() -> None:
-    lists = made_lists(40)
-    table = make_table(lists, FEATURES)
-    refs = [candidates[-1].text + " and more" for _, candidates in lists]
-    chosen = np.array([number % len(candidates) for number, (_, candidates) in enumerate(lists)])
-    texts = [candidates[number].text for number, (_, candidates) in zip(chosen, lists, strict=True)]
-    for metric in ("bleu", "chrf"):
-        counts = Counts.of(metric, table, refs, None)
-        assert counts.score(chosen) == pytest.approx(corpus_score(metric, texts, refs).value)
-    with pytest.raises(DataError, match="40 hypotheses, 39 references"):
-        tune(table, FEATURES, refs[1:], "bleu", None)
 
 
 # --- Candidates as `nmt translate --n-best` writes them ---
@@ -217,12 +202,3 @@ def test_the_highest_weighted_sum_wins(weights: tuple[float, ...], chosen: list[
     assert table.values.shape == (2, 3, 3)
     assert table.texts[0] == ["house", "home", "home"]
     assert table.choose(weights).tolist() == chosen
-
-
-def test_lines_come_in_their_order_however_many_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = [("home", 1), ("", 0), ("home", 2)] * 3
-    assert [*rerank(iter(LISTS * 3), SCORED_FEATURES, (1.0, 2.0))] == expected
-    for window in (1, 2, 9):
-        monkeypatch.setattr(module, "WINDOW", window)
-        assert [*rerank(LISTS * 3, SCORED_FEATURES, (1.0, 2.0))] == expected
-    assert [*rerank([], SCORED_FEATURES, (1.0, 2.0))] == []
