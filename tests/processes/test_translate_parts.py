@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -120,18 +119,6 @@ def test_files(translator: Translator, tmp_path: Path, capsysbinary) -> None:  #
     assert capsysbinary.readouterr().out.decode() == expected
 
 
-def test_a_disk_that_is_full_is_named(translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "in").write_text(f"{PLAIN[0]}\n")
-    with Path("/dev/full").open("wb", buffering=0) as full:
-        monkeypatch.setattr("sys.stdout", io.TextIOWrapper(full, write_through=True))
-        with pytest.raises(DataError, match="standard output: cannot be written: No space left on device"):
-            translate_file(translator, tmp_path / "in", "-", GREEDY)
-        sys.stdout.detach()  # type: ignore[union-attr]
-    monkeypatch.setattr("sys.stdout", None)
-    with pytest.raises(DataError, match="standard output is closed; name a file with --output"):
-        translate_file(translator, tmp_path / "in", "-", GREEDY)
-
-
 def test_n_best_in_columns(translator: Translator, tmp_path: Path) -> None:
     source, target = tmp_path / "in", tmp_path / "out"
     source.write_text(f"{PLAIN[0]}\n\n{PLAIN[1]}\n")
@@ -159,15 +146,6 @@ def test_an_error_leaves_nothing_half_written(translator: Translator, tmp_path: 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
 
 
-def test_a_run_directory_translates_as_the_model_did(translator: Translator, run_dir: Path) -> None:
-    loaded = Translator.load(run_dir, device="cpu")
-    assert texts(loaded, PLAIN, BEAM) == texts(translator, PLAIN, BEAM)
-    assert loaded.origin is not None
-    assert (loaded.origin.run, loaded.origin.step, loaded.origin.weights) == (run_dir, 7, "raw")
-    assert (loaded.precision, loaded.searcher.models[0].training) == ("float32", False)
-    assert Translator.load(run_dir, checkpoint="7", weights="raw", device="cpu").origin is not None
-
-
 def test_what_is_no_run_directory_is_refused(
     translator: Translator, tokenizer: Tokenizer, run_dir: Path, tmp_path: Path
 ) -> None:
@@ -182,18 +160,6 @@ def test_what_is_no_run_directory_is_refused(
     other = write_run(tmp_path / "other", tiny_config(d_ff=48), tokenizer, translator.searcher.models[0])
     with pytest.raises(CheckpointError, match=r"has shape \(32, 16\), the model of config\.yaml needs \(48, 16\)"):
         Translator.load(other)
-
-
-def test_the_last_checkpoint_is_told_where_none_is_selected(
-    run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = RunDir(shutil.copytree(run_dir, tmp_path / "copy"))
-    run.selected.unlink(missing_ok=True)
-    Translator.load(run.path)
-    told = f"nmt: {run.path}: no validation has selected a checkpoint (selected.json); using the last, step "
-    assert capsys.readouterr().err.startswith(told)
-    Translator.load(run.path, checkpoint="last")
-    assert capsys.readouterr().err == ""
 
 
 def command(run_dir: Path) -> list[str]:

@@ -6,14 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from kept_run import settings
 from nmt.config import Config
 from nmt.errors import ConfigError
-from nmt.layout import RunDir
 from nmt.model.stacks import DecoderModel
-from nmt.runs.checkpoint import load_weights
 from nmt.share.export import Request, export
 from nmt.training.loop import fit
 from nmt.training.setup.start import start
@@ -48,14 +45,6 @@ def test_it_learns_and_translates(data: Path, trained: Path) -> None:
         values = translator.forced_decoder(search).log_probs(pairs)
         assert [each.log_prob for each in found] == pytest.approx([sum(each) for each in values], abs=1e-3)
     assert len({each.text for each in found}) == len(lines), "samples"
-
-
-def test_it_starts_with_a_language_model(data: Path, tmp_path: Path) -> None:
-    fit(decoder(data, objective="causal", max_steps=1), data, tmp_path / "lm")
-    session = start(decoder(data, init_from=str(tmp_path / "lm")), data, tmp_path / "run", resume=False)
-    weights = load_weights(RunDir(tmp_path / "lm").step(1))
-    for name, parameter in session.model.named_parameters():
-        assert torch.equal(parameter, weights[name]), name
 
 
 def test_the_loss_is_of_the_target_alone(data: Path, tmp_path: Path) -> None:

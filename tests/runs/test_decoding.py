@@ -11,13 +11,13 @@ import torch
 from command import run_command
 from nmt import Translator
 from nmt.config import SearchConfig
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError
 from nmt.search.step import Hypothesis
 from nmt.text.constraints import protected
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate.mbr import choose
-from nmt.translate.types import BLANK, Line, Translation
-from tiny_run import BEAM, GREEDY, PLAIN, make, texts, tiny_config, tiny_model, tiny_tokenizer, words, write_run
+from nmt.translate.types import Line, Translation
+from tiny_run import BEAM, GREEDY, PLAIN, texts, tiny_config, tiny_model, tiny_tokenizer, words, write_run
 
 pytestmark = pytest.mark.usefixtures("no_coverage")
 
@@ -71,14 +71,6 @@ def test_a_translation_starts_with_its_prefix(translator: Translator, search: Se
             best.text.startswith(line.prefix.rstrip())
             for line, [best] in zip(same, translator.translate_lines(same, search), strict=True)
         )
-
-
-def test_a_prefix_beyond_the_positions_is_an_error_unless_the_line_is_blank(tokenizer: Tokenizer) -> None:
-    translator = make(tokenizer, tiny_config(positions="learned", max_positions=20))
-    long = " ".join(words(40))
-    assert list(translator.translate_lines([Line("", long)], GREEDY)) == [[BLANK]]
-    with pytest.raises(DataError, match=r"^line 2: its prefix and terms have \d+ pieces, .*model\.max_positions = 20"):
-        list(translator.translate_lines([Line(PLAIN[0]), Line(PLAIN[0], long)], GREEDY))
 
 
 def test_a_gpu_takes_larger_batches_unless_the_settings_say_otherwise(translator: Translator) -> None:

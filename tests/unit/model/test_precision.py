@@ -1,7 +1,6 @@
 """Device and number format are chosen by what is there and what is fast."""
 
 import itertools
-import time
 
 import pytest
 import torch
@@ -9,7 +8,7 @@ import torch
 from nmt.errors import ConfigError
 from nmt.model import precision
 from nmt.model.device import pick_device
-from nmt.model.precision import pick_precision, pick_threads
+from nmt.model.precision import pick_precision
 
 CPU = torch.device("cpu")
 
@@ -56,20 +55,3 @@ def test_float32_library_is_fastest_exact_one(monkeypatch, seconds, errors, chos
     monkeypatch.setattr(precision, "_seconds", lambda _: next(times))
     monkeypatch.setattr(precision, "_error", lambda: next(found))
     assert precision.pick_float32_library("float32", CPU) == chosen
-
-
-@pytest.mark.usefixtures("_library_of_before")
-def test_library_probe_leaves_products_exact():
-    chosen = precision.pick_float32_library("float32", CPU)
-    for name in {chosen, "mkl"}:
-        precision.use_float32_library(name)
-        for shape in ((3, 17, 33), (300, 64, 50), (64, 1000, 8)):
-            a, b = torch.randn(shape[:2]), torch.randn(shape[1:])
-            torch.testing.assert_close(a @ b, (a.double() @ b.double()).float(), rtol=1e-5, atol=1e-4)
-
-
-@pytest.mark.parametrize("fastest", [1, 2])
-def test_pick_threads_takes_fastest(fastest: int) -> None:
-    before = torch.get_num_threads()
-    found = pick_threads(lambda: time.sleep(0.001 if torch.get_num_threads() == fastest else 0.01), 2)
-    assert (found, torch.get_num_threads()) == (fastest, before)

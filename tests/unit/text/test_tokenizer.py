@@ -83,13 +83,6 @@ def test_training_is_a_function_of_its_lines_and_not_of_threads(monkeypatch: pyt
     assert train_tokenizer(LINES[:100], 400).fingerprint != first.fingerprint
 
 
-def test_a_small_text_has_fewer_pieces_than_asked_and_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
-    small = train_tokenizer(["ein Hund", "a dog"], 5000)
-    assert 276 < len(small) < 350
-    assert small.decode(small.encode("eine Katze")) == "eine Katze"
-    assert capfd.readouterr() == ("", "")
-
-
 @pytest.mark.parametrize("sign", ["\u2585", SPACE_SIGN, "\x00", "\t", "\n", "\ufffd"])
 def test_long_lines_and_odd_signs_are_learned_from(sign: str) -> None:
     learned = train_tokenizer([f"Quark{sign}Quark " * 2000], 400)
@@ -239,20 +232,6 @@ def check(encoded: Encoded, lines: list[str], tokenizer: Tokenizer) -> None:
 @given(st.lists(LINE, max_size=8))
 def test_blocks_of_any_lines_equal_encode(encoder: BlockEncoder, tokenizer: Tokenizer, lines: list[str]) -> None:
     check(encoder.encode(lines), lines, tokenizer)
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [[], [""], ["", ""], [" "], ["", " ", ""], ["a", "", "b"], [" a"], ["a "], ["a  b"], ["a\tb \u00a0"], ["\u2581"],
-     ["a\u2581 b"], ["a\nb"], ["a\x00b", "\x85"], ["\n"], ["\x7f a"], ["x" * 100_000], ["字" * 1000, "字 字"]],
-)  # fmt: skip
-def test_these_lines(encoder: BlockEncoder, tokenizer: Tokenizer, lines: list[str]) -> None:
-    check(encoder.encode(lines), lines, tokenizer)
-
-
-def test_several_blocks(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(block_encoder, "_LINES", 7)
-    check(BlockEncoder(tokenizer).encode(LINES), LINES, tokenizer)
 
 
 def test_words_that_share_a_slot(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import math
-import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator
@@ -245,44 +244,6 @@ def test_runs_that_do_not_go_with_a_classifier(nmt: Command, runs: Path, classif
 
 TEXTS = ("--src", "a.de", "--tgt", "a.en")
 SCORES = ("--output", "s")
-
-
-@pytest.mark.usefixtures("here")
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        (TEXTS, "nothing to write: give --output F for the scores, or --keep SHARE --kept F F for the best pairs"),
-        ((*TEXTS, "--keep", "0.5"), "nothing to write: give --output F for the scores, or --keep SHARE --kept F F"),
-        ((*TEXTS, *SCORES, "--keep", "75"), "--keep 75: must be a share above 0 and at most 1, such as 0.75 for"),
-        ((*TEXTS, *SCORES, "--keep", "0"), "--keep 0: must be a share above 0"),
-        ((*TEXTS, *SCORES, "--keep", "nan"), "--keep nan: must be a share above 0"),
-        ((*TEXTS, *SCORES, "--min-score", "1.5"), "--min-score 1.5: must be between 0 and 1"),
-        ((*TEXTS, *SCORES, "--min-score", "0", "--keep", "1"), "--keep and --min-score cannot be combined"),
-        ((*TEXTS, "--kept", "k.de", "k.en"), "--kept needs --keep SHARE or --min-score X"),
-        ((*TEXTS, "--keep", "1", "--kept", "k"), "--kept takes two files, for source and target, found k"),
-        ((*TEXTS, "--keep", "1", "--kept=-", "k"), "--kept takes two files, for source and target, found - k"),
-        ((*TEXTS, "--keep", "1", "--kept", "k", "k"), "k: would be written twice; name two files"),
-        ((*TEXTS, "--output", "a.en"), "a.en: is an input and would be overwritten; name another output file"),
-        (("--src", "a.de", "--tgt", "b.en", *SCORES), "a.de has 2 lines, b.en 1: they must pair line by line (in .)"),
-        (("--src", "none", "--tgt", "a.en", *SCORES), "none: no such file"),
-        (("--src", "a.de", "--tgt", "pipe", *SCORES), "pipe: a pipe, where a regular file is needed, since it is read"),
-        (("--src", "empty", "--tgt", "empty", *SCORES), "empty: is empty: there is nothing to score"),
-    ],
-)
-def test_what_cannot_be_meant_is_told_at_once(
-    options: tuple[str, ...], problem: str, nmt: Command, runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Translator, "load", None)  # calling it would fail
-    write("a.de", ["x", "y"])
-    write("a.en", ["x", "y"])
-    write("b.en", ["x"])
-    write("empty", [])
-    os.mkfifo("pipe")
-    before = {path.name for path in Path().iterdir()}
-    result = run_filter(nmt, runs, *options)
-    assert (result.status, result.out, result.err.count("\n")) == (2, "", 1), result.err
-    assert result.err.startswith(f"nmt: {problem}")
-    assert {path.name for path in Path().iterdir()} == before
 
 
 @pytest.mark.usefixtures("here")

@@ -130,27 +130,3 @@ def test_the_command_writes_a_line_for_every_pair(nmt: Command, run_dir: Path, t
     assert "nmt: 1 pair with a blank side, not scored: 9\n" in result.err
     assert f"nmt: log-probability {total:,.2f}, perplexity {math.exp(-total / n_pieces):.4g} per piece, " in result.err
     assert f"(9 pairs, {n_pieces} pieces, {sum(len(ref.split()) for ref in REFS) + 1 + 9} words, " in result.err
-
-
-def test_files_that_do_not_pair_are_refused(nmt: Command, run_dir: Path) -> None:
-    write("a.src", PLAIN)
-    write("a.ref", REFS[:5])
-    Path("bad").write_bytes(b"mali\ncaf\xe9\n")
-    for src, ref, message in (
-        ("a.src", "a.ref", "nmt: a.src has 8 lines, a.ref 5: they must pair line by line (in .)\n"),
-        ("a.ref", "a.src", "nmt: a.ref has 5 lines, a.src 8: they must pair line by line (in .)\n"),
-        ("a.src", "none", "nmt: none: no such file\n"),
-        (
-            "a.src",
-            "bad",
-            "nmt: bad: not UTF-8 at line 2, byte 4 of the line (0xE9); perhaps WINDOWS-1252; "
-            "convert it first and look at the result, which may be wrong: "
-            "iconv -f WINDOWS-1252 -t UTF-8 bad > bad.utf8\n",
-        ),
-    ):
-        result = nmt("score", "--run", run_dir, "--src", src, "--ref", ref, "--output", "scores")
-        assert (result.status, result.out, result.err) == (2, "", message)
-        assert not Path("scores").exists()
-    write("empty", [])
-    result = nmt("score", "--run", run_dir, "--src", "empty", "--ref", "empty")
-    assert (result.status, result.out, result.err) == (0, "", "nmt: no pair was scored\n")
