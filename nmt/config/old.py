@@ -29,6 +29,7 @@ GONE: dict[str, tuple[object, str]] = {
     },
     "data.clean.max_sources": (None, _BEST),
     "data.clean.max_targets": (None, _BEST),
+    "training.layout": ("auto", "sentences are packed on GPUs that can"),
     "training.pool_pairs": (30_000, "30,000 pairs are always sorted by length together"),
     "training.src_bpe_dropout": (0.0, _BPE_DROPOUT),
     "training.tgt_bpe_dropout": (0.0, _BPE_DROPOUT),

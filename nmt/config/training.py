@@ -150,10 +150,6 @@ class TrainingConfig(Section):
     precision: Literal["auto", "float32", "bf16", "fp16"] = "auto"
     """Number format of matrix products; weights are always float32. auto: on a CPU the fastest in a short probe; on a
     GPU bf16, or fp16 if the GPU does not support bf16."""
-    layout: Literal["auto", "padded", "packed"] = "auto"
-    """Layout of micro-batches. padded: sentences are padded to the same length. packed: sentences are concatenated
-    without padding, which requires a GPU, bf16 or fp16, and no attention_dropout. auto: packed where it is supported.
-    Results do not depend on the layout, except for rounding."""
     compile: Literal["auto", "on", "off"] = "auto"
     """Whether to compile the model with torch.compile, which delays the first update by a minute or more. auto: on a
     GPU, unless there is no compiler or parallel is fsdp. Results are the same except for rounding and the random

@@ -51,7 +51,7 @@ class Cost:
 
 def settings(config: str, arm: str) -> Config:
     """Return the configuration with the changes of an arm."""
-    overrides = [f"{key}={value}" for key, value in {"training.layout": "padded", **ARMS[arm]}.items()]
+    overrides = [f"{key}={value}" for key, value in ARMS[arm].items()]
     plain = load_config(config, overrides)
     if arm != "translation, decoder alone":
         return plain

@@ -365,7 +365,7 @@ def test_what_fails_does_not_keep_the_others_from_their_end(nmt: Command, tiny: 
         "--grid",
         "data.max_pieces=1,100",
         "--grid",
-        "training.layout=packed,padded",
+        "search.lm=nowhere,null",
         "--dir",
         "s",
     ]
@@ -374,20 +374,20 @@ def test_what_fails_does_not_keep_the_others_from_their_end(nmt: Command, tiny: 
     rows = tsv("s")
     states = {name: row["state"] for name, row in rows.items()}
     assert states == {
-        "max_pieces=100,layout=padded": "finished",
-        "max_pieces=100,layout=packed": "failed",
-        "max_pieces=1,layout=packed": "failed",
-        "max_pieces=1,layout=padded": "failed",
+        "max_pieces=100,lm=null": "finished",
+        "max_pieces=100,lm=nowhere": "failed",
+        "max_pieces=1,lm=nowhere": "failed",
+        "max_pieces=1,lm=null": "failed",
     }
-    assert next(iter(rows)) == "max_pieces=100,layout=padded"
-    assert "s/data/max_pieces=1 could not be prepared: data.train: all" in rows["max_pieces=1,layout=packed"]["note"]
-    reason = rows["max_pieces=100,layout=packed"]["note"]
-    assert reason.startswith("training.layout: packed is not possible")
-    assert re.search("nmt: max_pieces=1,layout=packed: failed: .*s/logs/prepare-max_pieces=1.log", result.err)
-    assert f"nmt: max_pieces=100,layout=packed: failed: {reason} (full output: s/logs/" in result.err
-    assert reason in Path("s/logs/max_pieces=100,layout=packed.log").read_text()
+    assert next(iter(rows)) == "max_pieces=100,lm=null"
+    assert "s/data/max_pieces=1 could not be prepared: data.train: all" in rows["max_pieces=1,lm=nowhere"]["note"]
+    reason = rows["max_pieces=100,lm=nowhere"]["note"]
+    assert "nowhere" in reason
+    assert re.search("nmt: max_pieces=1,lm=nowhere: failed: .*s/logs/prepare-max_pieces=1.log", result.err)
+    assert f"nmt: max_pieces=100,lm=nowhere: failed: {reason} (full output: s/logs/" in result.err
+    assert reason in Path("s/logs/max_pieces=100,lm=nowhere.log").read_text()
     assert reason in result.out
-    done = RunDir(Path("s/max_pieces=100,layout=padded"))
+    done = RunDir(Path("s/max_pieces=100,lm=null"))
     assert load_config(done.config).data.max_pieces == 100
     assert Path(json.loads(done.info.read_text())["data_dir"]) == Path("s/data/max_pieces=100").resolve()
     assert (float(rows[done.path.name]["dev_bleu"]) >= 0, rows[done.path.name]["step"]) == (True, "2")

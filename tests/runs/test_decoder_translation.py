@@ -67,5 +67,3 @@ def test_what_it_does_not_do_is_refused(data: Path, trained: Path, tmp_path: Pat
     with pytest.raises(ConfigError, match=r"alignments and attention need an encoder and a decoder"):
         translate_file(translator, text, tmp_path / "out", files=Files(alignments=tmp_path / "words"))
     assert not (tmp_path / "out").exists()
-    with pytest.raises(ConfigError, match=r"layout: packed is not possible: its kernel cannot show a decoder"):
-        start(decoder(data, layout="packed"), data, tmp_path / "packed", resume=False)

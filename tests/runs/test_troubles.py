@@ -181,7 +181,8 @@ class Scarce:
 @pytest.mark.parametrize("layout", ["padded", "packed"])
 @pytest.mark.parametrize("error", [None, torch.OutOfMemoryError, MemoryError])
 def test_out_of_memory_halves_micro_batches(tiny_data, text, tmp_path, monkeypatch, layout, error):
-    config = tiny_settings(text, model=NO_DROPOUT, training={"max_tokens": 5000, "layout": layout})
+    monkeypatch.setattr(choices, "pick_layout", lambda *_: layout)
+    config = tiny_settings(text, model=NO_DROPOUT, training={"max_tokens": 5000})
     plenty = start(config, tiny_data, tmp_path / "plenty", resume=False)
     scarce = start(config, tiny_data, tmp_path / "scarce", resume=False)
     update = first_update(plenty)

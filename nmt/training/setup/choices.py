@@ -228,16 +228,11 @@ BACKEND = "inductor"
 
 
 def pick_layout(config: Config, device: torch.device, precision: str) -> str:
-    """Return padded or packed. Raises ConfigError if packed is requested but not available."""
-    setting, model = config.training.layout, config.model
-    if setting == "padded" or (setting == "auto" and device.type == "cpu"):
-        return "padded"
-    reason = packing_obstacle(device, precision, model.d_model // model.n_heads, model.attention_dropout)
-    if config.joins_sides:
-        reason = "its kernel cannot show a decoder all of the source (model.kind: decoder)"
-    if setting == "packed" and reason is not None:
-        raise ConfigError([f"training.layout: packed is not possible: {reason}; use auto or padded"])
-    return "packed" if reason is None else "padded"
+    """Return the layout of micro-batches: packed (without padding) on a GPU with a kernel for it, or else padded."""
+    model = config.model
+    obstacle = packing_obstacle(device, precision, model.d_model // model.n_heads, model.attention_dropout)
+    # the kernel cannot show a decoder all of the source
+    return "padded" if device.type == "cpu" or config.joins_sides or obstacle else "packed"
 
 
 def pick_compile(config: Config, device: torch.device, is_sharded: bool) -> bool:

@@ -34,7 +34,7 @@ Shape = tuple[str, torch.Size, torch.dtype]
 # settings that decide when a run ends, what it keeps and logs, and what fits into memory: they may change on a resume
 MAY_CHANGE = {
     *LIMITS, "patience", "log_every_steps", "validate_every_steps", "save_every_steps", "keep_last", "average_last",
-    "max_tokens", "device", "parallel", "layout", "compile", "run_dir",
+    "max_tokens", "device", "parallel", "compile", "run_dir",
 }  # fmt: skip
 
 
