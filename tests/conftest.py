@@ -142,7 +142,7 @@ def pair(several: Path) -> Path:
     process = torchrun(several, *NEW, "pair")
     err = ended(process)
     assert process.returncode == 0, err
-    assert err.count("20 steps") == err.count("selected: ") == 1 and "Traceback" not in err
+    assert err.count("after 20 steps") == err.count("selected: ") == 1 and "Traceback" not in err
     return several / "pair"
 
 

@@ -65,3 +65,33 @@ def test_removed_search_setting_of_a_run_keeps_its_effect(
     assert read == check_config({**TREE, "search": effective}, "run")
     with pytest.raises(ConfigError, match=f"search.{next(iter(removed))}: this setting has been removed"):
         check_config({**TREE, "search": removed}, "x")
+
+
+@pytest.mark.parametrize(
+    ("section", "old", "key"),
+    [
+        ("model", {"head": "sigmoid"}, "model.head"),
+        ("model", {"head_dropout": 0.2}, "model.head_dropout"),
+        ("training", {"beta2": 0.999}, "training.beta2"),
+        ("training", {"consistency_start": 100}, "training.consistency_start"),
+        ("training", {"lm_weight": 0.5}, "training.lm_weight"),
+        ("training", {"classification": {"lm_weight": 0.5}}, "training.classification"),
+        ("training", {"denoising": {"noise": "span"}}, "training.denoising.noise"),
+        ("training", {"masked": {"mask_words": True}}, "training.masked.mask_words"),
+        ("training", {"modifiers": {"terms": 0.1, "glossary": "g.tsv"}}, "training.modifiers.glossary"),
+    ],
+)
+def test_removed_setting_is_rejected_unless_config_is_saved(section: str, old: dict[str, object], key: str) -> None:
+    tree = {**TREE, section: old}
+    with pytest.raises(ConfigError, match=key):
+        check_config(tree, "x")
+    training = check_config(tree, "x", is_saved=True).training
+    assert training.glossary == ("g.tsv" if "modifiers" in old else None)
+
+
+def test_values_of_a_saved_config_without_effect_are_dropped() -> None:
+    modifiers = {"upper_case": 0.0, "typos": 0.2, "tags": 0.1, "glossary": None}
+    old = tree_with(denoising={"noise": "infilling", "mask_share": None}, modifiers=modifiers, beta1=0.9)
+    training = check_config(old, "x", is_saved=True).training
+    assert (training.denoising.mask_share, training.betas) == (0.35, [0.9, 0.98])
+    assert list(training.modifiers.items()) == [("typos", 0.2), ("tags", 0.1)]
