@@ -218,7 +218,7 @@ def by_training_text(view: View, texts: dict[str, TrainingText]) -> Iterator[str
         yield (
             f"<p>{escaped(names)}: the training text in {escaped(str(training.directory.path))} has "
             f"{training.all_lines:,} lines. {part}It holds the source of {len(sources):,} of {n:,} lines of the test "
-            f"set, the reference of {len(targets):,}, both of {len(sources & targets):,}, letter by letter.</p>"
+            f"set, the reference of {len(targets):,}, both of {len(sources & targets):,} (exact matches).</p>"
         )
     seen = sorted(set().union(*(side for training in texts.values() for side in training.seen)))
     if 0 < len(seen) < n:

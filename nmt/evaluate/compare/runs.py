@@ -187,6 +187,6 @@ def _notes_on_training_text(runs: Sequence[_Run]) -> Iterator[str]:
         n = len(frozenset.union(*training.seen))
         part = "" if training.n_lines == training.all_lines else f"the first {training.n_lines:,} lines of "
         yield (
-            f"{n:,} of the {len(first.sources):,} lines of {first.split} are in {part}{text}, letter by letter: "
+            f"{n:,} of the {len(first.sources):,} lines of {first.split} are in {part}{text} (exact matches): "
             "source, reference or both"
         )

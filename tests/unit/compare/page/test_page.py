@@ -117,7 +117,7 @@ def test_page_of_runs_and_groups(tmp_path: Path) -> None:
     for expected in (
         "No setting differs.", "BLEU on the development set", "the one whose BLEU is the median", "error by seeds",
         f"plain, other: the training text in {seen.path} has 2 lines. It holds the source of 1 of 20 lines of the test "
-        "set, the reference of 2, both of 1, letter by letter.",
+        "set, the reference of 2, both of 1 (exact matches).",
         "source or reference in a training text", "Rare words",
     ):  # fmt: skip
         assert expected in parsed.text, expected
