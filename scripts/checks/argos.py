@@ -30,7 +30,7 @@ from nmt.text.split import n_sentences
 from nmt.translate.translator import Translator
 from nmt.translate.types import Translation
 
-SEARCH = {"beam": 4, "length_penalty": 0.2, "max_length": 255, "max_length_ratio": 0.0, "max_length_offset": 256}
+SEARCH = {"beam": 4, "length_penalty": 0.2, "max_length_ratio": 0.0, "max_length_offset": 256}
 """Argos Translate's search, which ends at 256 pieces, `</s>` counted."""
 
 

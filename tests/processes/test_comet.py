@@ -52,12 +52,6 @@ def test_each_line_of_each_system_has_its_score(capsys: pytest.CaptureFixture[st
     assert (told.out, told.err) == ("", f"nmt: {MODEL} scores 5 lines of 2 systems\n"), "its chatter is hidden"
 
 
-def test_of_several_references_the_first_that_is_not_blank_counts() -> None:
-    several: list[Reference] = [("a dog", "x"), (" ", "empty"), ("x", "two women"), ("", ""), ("x", "one line")]
-    assert scores(references=several)["good"].values == (1.0, 0.0, 0.0, 0.0, 0.0)
-    assert scores(references=several)["bad"].values == (0.5, 1.0, 1.0, 0.0, 0.0)
-
-
 @pytest.mark.parametrize(
     ("how", "message"),
     [

@@ -12,12 +12,11 @@ import yaml
 
 from command import Command
 from export_run import card_of, section
-from nmt.errors import CheckpointError, ConfigError
 from nmt.evaluate.metrics import corpus_score
 from nmt.layout import RunDir
 from nmt.runs.folder import load_folder
 from nmt.share.engine import TOLERANCE
-from nmt.share.export import Request, engine_folder, engine_for, export
+from nmt.share.export import Request, engine_folder, export
 
 
 def test_the_card_tells_what_the_run_knows(whole: Path, data: Path, tmp_path: Path) -> None:
@@ -91,21 +90,6 @@ def test_the_engine_s_model_is_made_once(whole: Path, tmp_path: Path, capsys: py
     engine_folder(run, "float32")
     assert load_folder(made).info == first
     assert not list(run.glob("*.part"))
-
-
-def test_what_an_engine_has_no_choice_of(whole: Path, tmp_path: Path) -> None:
-    made = tmp_path / "made"
-    export(Request(whole), made, "ctranslate2")
-    for problem, call in {
-        "several runs: CTranslate2 uses one only": lambda: engine_for([whole, whole]),
-        "made: an exported folder has one set of weights": lambda: engine_for([made], checkpoint="last"),
-        "made: has weights in float32, found --int8": lambda: engine_for([made], int8=True),
-    }.items():
-        with pytest.raises(ConfigError, match=problem):
-            call()
-    export(Request(whole), tmp_path / "folder", "folder")
-    with pytest.raises(CheckpointError, match="folder: holds no CTranslate2 model"):
-        engine_for([tmp_path / "folder"])
 
 
 def test_the_command(whole: Path, tmp_path: Path, nmt: Command) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from scripts.bench.prepare import Cost, measure, render
+from scripts.bench.prepare import measure
 from scripts.bench.prepare_arms import Arm, make_text
 from sentences import sentence_pairs, write_pairs
 
@@ -25,12 +25,3 @@ def test_measure_counts_what_a_child_process_uses(tmp_path: Path) -> None:
     cost = measure(Arm("one", script, tmp_path), text, tmp_path / "home")
     assert cost.cpu_us > 20
     assert MEGABYTES < cost.megabytes < 2 * MEGABYTES
-
-
-def test_table_shows_medians_and_ratios(tmp_path: Path) -> None:
-    arms = [Arm(name, script, tmp_path) for name in ("old", "new")]
-    rounds = [[Cost(60, 9, 100), Cost(20, 3, 50)], [Cost(50, 8, 110), Cost(25, 4, 40)]]
-    assert render(arms, rounds)[2:] == [
-        "| old | 55.0 (50.0 to 60.0) | 18,182 | 1.00 (1.00 to 1.00) | 8.5 | 110 |",
-        "| new | 22.5 (20.0 to 25.0) | 44,444 | 2.50 (2.00 to 3.00) | 3.5 | 50 |",
-    ]

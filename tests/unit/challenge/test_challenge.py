@@ -17,7 +17,6 @@ from nmt.evaluate.challenge import (
     Report,
     by_kind,
     contrasts_json,
-    read_contrastive,
     read_published,
     render_text,
     score_contrasts,
@@ -253,14 +252,3 @@ def test_malformed_files_raise(tmp_path: Path, content: object, message: str) ->
     with pytest.raises(DataError) as error:
         read_published(path)
     assert str(error.value).startswith(f"{path}: {message}")
-
-
-def test_aligned_files_pair_line_by_line(tmp_path: Path) -> None:
-    source, reference = write(tmp_path / "src", "a\nb\n"), write(tmp_path / "ref", "c\nd\n")
-    contrasts = read_contrastive(source, reference, write(tmp_path / "wrong", "x\nd\n"))
-    assert contrasts == [
-        Contrast("contrastive", "a", "c", ("x",), "ref.1"),
-        Contrast("contrastive", "b", "d", ("d",), "ref.2"),
-    ]
-    with pytest.raises(DataError, match=r"src has 2 lines, short 1: they must pair line by line"):
-        read_contrastive(source, reference, write(tmp_path / "short", "x\n"))

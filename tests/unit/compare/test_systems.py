@@ -140,16 +140,3 @@ def test_systems_of_different_forms_raise() -> None:
     assert check_alike(TEXT, runs).notes == (told,)
     assert check_alike(TEXT, [plain, form("Men sit."), form("")]) == TEXT, "an empty line is in no form"
     assert check_alike(TEXT, [plain, form("the the the")]) == TEXT, "one word is no evidence"
-
-
-def test_form_unlike_references_is_noted() -> None:
-    assert check_alike(TEXT, [form("a dog."), form("two men.")]).notes == (
-        "the translations look lower-cased, the references do not: these scores mean little",
-    )
-    tokenised = TextToTranslate("ref", ("A dog .", "Two men ."), notes=("known before",))
-    assert check_alike(tokenised, [form("A dog."), form("Two men.")]).notes == (
-        "known before",
-        "the references look tokenised, the translations do not: these scores mean little",
-    )
-    chinese = TextToTranslate("ref", ("一只狗。", "两个人。"))
-    assert check_alike(chinese, [form("狗。"), form("人。")]).notes == ()

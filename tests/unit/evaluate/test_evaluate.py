@@ -20,7 +20,6 @@ from nmt.evaluate.report import (
     evaluate_files,
     record_scores,
     render_json,
-    render_table,
     render_text,
 )
 from nmt.layout import DataDir, RunDir
@@ -185,18 +184,6 @@ REFS_TABLE = ["Ein Hund läuft durch den Schnee.", "Zwei Frauen sitzen auf einer
 def report_of_split(split: str, n: int = 1, **options: bool) -> Report:
     subject = Subject(run="runs/\x1ba", split=split, step=4000, weights="average", search="beam 5", precision="bf16")
     return evaluate(REFS_TABLE * n, REFS_TABLE * n, subject, "de", **options)
-
-
-def test_table_has_one_row_per_split() -> None:
-    lines = render_table([report_of_split("a"), report_of_split("a_longer_\x1bname", 600)]).splitlines()
-    assert lines[:3] == [
-        "split                BLEU    chrF   TER  lines",
-        "a                  100.00  100.00  0.00      2",
-        "a_longer_\\x1bname  100.00  100.00  0.00  1,200",
-    ]
-    assert [line.split("|")[0] for line in lines[3:6]] == ["BLEU: BLEU", "chrF: chrF2", "TER: TER"]
-    assert lines[5].endswith("  (lower is better)")
-    assert lines[6:] == ["run runs/\\x1ba, step 4000, weights average, search beam 5, precision bf16"]
 
 
 def test_json_of_one_or_several_splits() -> None:

@@ -137,13 +137,3 @@ def test_evaluate_options_missing_raise(nmt: Command, arguments: str, message: s
     assert (ended.status, ended.out) == (2, "")
     assert ended.err.startswith(f"nmt: {message}")
     assert ended.err.count("\n") == 1
-
-
-def test_compare_reads_segment_scores(nmt: Command) -> None:
-    each = ["--segment-scores", "MetricX@hyp=two", "--segment-scores", "MetricX@three=other"]
-    Path("three").write_text("a b c x\ne f g h\n", encoding="utf-8")
-    ended = nmt("compare", "--hyp", "hyp", "three", "--ref", "ref", *each, "--lower-is-better", "MetricX")
-    assert ended.status in (None, 0), ended.err
-    assert "MetricX|scores read from a file" in ended.out.splitlines()
-    assert re.search(r"^hyp +1\.7500 ", ended.out, re.MULTILINE)
-    assert re.search(r"^three +0\.2495 .* -1\.5005 ", ended.out, re.MULTILINE)

@@ -14,7 +14,6 @@ from matplotlib.image import imread
 
 from command import Command
 from logged_run import GOLDEN, make_run, train, valid
-from nmt.config.load import dump_config, load_config
 from nmt.errors import DataError
 from nmt.figures.attention import check_picture, draw_attention, save_picture
 from nmt.figures.curves import LOSS, MOST_POINTS, Curves, curves_of, draw, plot, thin
@@ -83,31 +82,6 @@ def test_every_curve_is_where_it_belongs(drawn: Figure) -> None:
     ]  # fmt: skip
     assert [axes.get_xlabel() for axes in figure.axes[4:]] == ["Steps (updates)", "Training time (minutes)"]
     assert names(figure) == ["a"]
-
-
-def test_the_unit_of_losses_is_that_of_the_objective(blank: list[Curves]) -> None:
-    record = {"kind": "valid", "step": 100, "minutes": 1.0, "loss": 2.5, "nll": 2.0, "accuracy": 0.4}
-    labels = ("data.direction=aa-label", "data.train=[{files: {aa: a, label: b}}]", "data.valid=0.1", "data.test={}")
-    changes = {
-        "translation": (),
-        "classification": ("model.kind=encoder", *labels),
-        "masked": ("model.kind=encoder",),
-        "causal": ("model.kind=decoder",),
-        "denoising": (),
-    }
-    for objective, others in changes.items():
-        run = make_run(Path("runs") / objective, [record])
-        settings = [*others, "training.select_by=auto", f"training.objective={objective}"]
-        run.config.write_text(dump_config(load_config(GOLDEN.config, settings)))
-    make_run(Path("runs/z"), [record]).config.write_text("{")
-    plot([Path("runs")], Path("x.png"))
-    found = {curves.name: curves.unit for curves in blank}
-    assert found == {
-        "causal": "token", "classification": "text", "denoising": "token", "masked": "masked piece",
-        "translation": "token", "z": "token",
-    }  # fmt: skip
-    assert blank[3].points[LOSS, "valid"][0, 2] == 2.0, "without the pair task"
-    assert draw(blank[1:4]).axes[0].get_ylabel() == "Loss (nats per masked piece or text or token)"
 
 
 def test_long_training_is_in_hours() -> None:

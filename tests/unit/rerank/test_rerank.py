@@ -158,15 +158,6 @@ def test_the_length_is_counted_in_pieces(translator: Translator, tokenizer: Toke
     assert length(translator, MEANS).values(PAIRS) == [*(target / source for target in targets), 1]
 
 
-def test_pairs_that_are_cut_are_counted(translator: Translator, capsys: pytest.CaptureFixture[str]) -> None:
-    long = " ".join(PLAIN * 200)
-    [score] = channel(translator, MEANS).values([(long, Candidate("mali", -1.0))])
-    assert score < 0
-    assert capsys.readouterr().err == (
-        "nmt: channel: candidates longer than the model allows, or of such lines, scored only in part: 1\n"
-    )
-
-
 # --- The choice by weights, by hand ---
 
 

@@ -173,14 +173,6 @@ def test_words_farther_than_fifty_are_not_shifted(distance: int) -> None:
     assert count_edits(words, reference) == expected(words, reference) == (1 if distance == 50 else 2)
 
 
-def test_at_most_a_thousand_shifts_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = random.Random(9)
-    words, reference = rng.choices("ab", k=26), rng.choices("ab", k=26)
-    assert count_edits(words, reference) == expected(words, reference) == 6
-    monkeypatch.setattr(ter, "_MOST_SHIFTS", 100_000)
-    assert count_edits(words, reference) == 5, "the limit has an effect on this line"
-
-
 def test_long_lines_use_sacrebleu_beam(monkeypatch: pytest.MonkeyPatch) -> None:
     # 104 edits are enough, but their alignment is outside of the beam
     common = [f"c{number}" for number in range(60)]
