@@ -21,8 +21,9 @@ def admit(service: Service, request: Request, key: str) -> None:
     if service.keys is not None:
         if not key:
             raise Refusal(400, "Please contact the server operator to get an API key")
-        client = digest_of(key)
+        address, client = client, digest_of(key)
         if client not in service.keys:
+            service.rate.charge(address)  # whoever guesses keys
             raise Refusal(403, "Invalid API key")
     service.rate.charge(client)
     request.state.client = client

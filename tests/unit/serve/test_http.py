@@ -472,6 +472,7 @@ def test_a_key_is_needed_where_there_are_keys(tmp_path: Path, directions: list[M
         for _ in range(20):
             answer = translate(client, q="a", **ways[0])
         assert answer.status == 429 and int(answer.headers["retry-after"]) >= 1
+        assert {translate(client, q="a", api_key="guess").status for _ in range(12)} == {403, 429}
         assert "security" in client.ask("/spec").json
 
 
