@@ -356,7 +356,7 @@ def generate(
     settings = [f"search.{name}={value}" for name, value in ({"sample": beam is None} | given).items()]
     search = search_settings(config, beam, None, [*settings, *(overrides or ())])
     generator = Generator(language_model, search, samples)
-    generate_file(generator, source, target, prefix or "", config.learned_languages[-1])
+    generate_file(generator, source, target, prefix or "")
 
 
 @app.command("filter")

@@ -71,9 +71,7 @@ def _resolve(source: HubSource) -> tuple[str, list[str]]:
         api = HfApi()
         info = api.dataset_info(source.hub, revision=source.revision, timeout=_TIMEOUT)
         commit = info.sha or source.revision
-        names = [sibling.rfilename for sibling in info.siblings or []]
-        if not all(_matching(names, pattern) for pattern in source.paths):  # a large repository's list may be cut
-            names = api.list_repo_files(source.hub, revision=commit, repo_type="dataset")
+        names = api.list_repo_files(source.hub, revision=commit, repo_type="dataset")
     except Exception as error:  # of whichever HTTP library the client is built on
         raise _unreachable(source, error) from error
     paths: list[str] = []
@@ -167,8 +165,6 @@ def _unreachable(source: HubSource, error: Exception, path: str = "") -> HubErro
     from huggingface_hub import errors
 
     match error:
-        case errors.HFValidationError():
-            problem = error_text(error)
         case errors.GatedRepoError():
             problem = "a gated dataset: accept its terms on the hub and log in"
         case errors.RepositoryNotFoundError():

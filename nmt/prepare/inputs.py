@@ -23,6 +23,8 @@ from nmt.files.read import check_regular, checksum, open_regular, reading
 from nmt.text.formats import compression_problem
 from nmt.text.lines import READ_TWICE
 
+_WILDCARDS = re.compile(r"[*?]")
+
 
 class Found(NamedTuple):
     """A file that a path leads to."""
@@ -62,82 +64,49 @@ def find_files(path: str, root: Path) -> tuple[list[Found], Counter[str]]:
     """
     full, left_out = root / path, Counter[str]()
     with reading(full):
-        if not _exists(full):
-            found = [Found(file, "") for file in _matching(full, left_out)]
-        elif full.is_dir():
-            found = [Found(file, str(file.relative_to(full))) for file in _below(full, left_out)]
-        else:
+        if full.is_dir():
+            found = [Found(file, str(file.relative_to(full))) for file in _below(full)]
+        elif full.exists():
             check_regular(full)
-            found = [Found(full, "")]
-    found.sort(key=lambda file: natural(str(file.path)))
-    if not found:
-        what = "no file matches" if re.search(r"[*?]", path) else "no files in it" if full.is_dir() else "nothing there"
+            return [Found(full, "")], left_out
+        else:
+            found = [Found(file, "") for file in _matching(full)]
+    files = [file for file in found if file.path.is_file()]
+    left_out["links to folders"] = sum(file.path.is_dir() for file in found)
+    left_out["links that lead nowhere, special files"] = len(found) - len(files) - left_out["links to folders"]
+    if not files:
+        what = "no file matches" if _WILDCARDS.search(path) else "no files in it" if full.is_dir() else "nothing there"
         under = "" if Path(path).is_absolute() else f" under {root}"
         raise DataError(f"{path}: {what}{under}; check path and data.root in the config")
-    return found, left_out
+    return sorted(files, key=lambda file: natural(str(file.path))), left_out
 
 
-def _exists(path: Path) -> bool:
-    try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError, ValueError):  # the last for NUL in the name
-        return False
-    return True
+def _below(folder: Path) -> Iterator[Path]:
+    """Yield all below a folder that is not hidden, except folders."""
+    for parent, folders, names in os.walk(folder, onerror=_fail):
+        folders[:] = [name for name in folders if not is_hidden(name)]
+        links = [name for name in folders if Path(parent, name).is_symlink()]
+        yield from (Path(parent, name) for name in [*links, *names] if not is_hidden(name))
 
 
-def _below(folder: Path, left_out: Counter[str]) -> Iterator[Path]:
-    """Yield the files below a folder."""
-    for each in _folders(folder):
-        yield from _files_in(each, "*", left_out)
+def _fail(error: OSError) -> None:
+    raise error
 
 
-def _folders(folder: Path) -> Iterator[Path]:
-    """Yield a folder and all below it, without following links, which could lead around in circles."""
-    folders = [folder]
-    while folders:
-        each = folders.pop()
-        yield each
-        folders += [Path(entry) for entry in _entries(each) if entry.is_dir(follow_symlinks=False)]
-
-
-def _entries(folder: Path, pattern: str = "*") -> list[os.DirEntry[str]]:
-    """Return the entries of a folder that match a pattern, hidden ones only if it begins with a dot itself."""
-    with os.scandir(folder) as entries:
-        return [e for e in entries if matches(e.name, pattern) and (pattern[0] == "." or not is_hidden(e.name))]
-
-
-def _files_in(folder: Path, pattern: str, left_out: Counter[str]) -> Iterator[Path]:
-    for path in map(Path, _entries(folder, pattern)):
-        if path.is_file():
-            yield path
-        elif path.is_dir():
-            left_out["links to folders"] += path.is_symlink()
-        else:
-            left_out["special files" if path.exists() else "links that lead nowhere"] += 1
-
-
-def _matching(pattern: Path, left_out: Counter[str]) -> Iterator[Path]:
-    """Yield the files that match a pattern."""
-    if "\0" in str(pattern):
+def _matching(pattern: Path) -> Iterator[Path]:
+    """Yield all that matches a pattern, except folders and what is hidden."""
+    n_fixed = next((i for i, part in enumerate(pattern.parts) if _WILDCARDS.search(part)), None)
+    if n_fixed is None:
         return
-    *parts, last = pattern.parts
-    folders = [Path()]
-    for part in parts:
-        folders = list(dict.fromkeys(inner for folder in folders for inner in _step(folder, part)))
-    if last == "**":
-        folders, last = list(dict.fromkeys(inner for folder in folders for inner in _folders(folder))), "*"
-    for folder in folders:
-        yield from _files_in(folder, last, left_out)
+    folder, parts = Path(*pattern.parts[:n_fixed]), pattern.parts[n_fixed:]
+    folders = "".join("(?:[^/]+/)*" if part == "**" else f"{_expression(part)}/" for part in parts[:-1])
+    wanted = re.compile(folders + (".*" if parts[-1] == "**" else _expression(parts[-1])), re.DOTALL)
+    if folder.is_dir():
+        yield from (path for path in _below(folder) if wanted.fullmatch(str(path.relative_to(folder))))
 
 
-def _step(folder: Path, part: str) -> Iterator[Path]:
-    """Yield the folders that a part of a pattern leads to."""
-    if part == "**":
-        yield from _folders(folder)
-    elif re.search(r"[*?]", part):
-        yield from filter(Path.is_dir, map(Path, _entries(folder, part)))
-    elif (folder / part).is_dir():
-        yield folder / part
+def _expression(part: str) -> str:
+    return re.escape(part).replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
 
 
 FORMATS = {

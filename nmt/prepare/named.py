@@ -70,7 +70,6 @@ def find_entry(name: str, languages: tuple[str, str]) -> Entry | None:
     return next((entry for entry in entries_of(languages) if entry.name.casefold() == name.casefold()), None)
 
 
-_UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 OPUS_CITATION = "J. Tiedemann, 2012: Parallel Data, Tools and Interfaces in OPUS, LREC 2012"
 
 
@@ -237,6 +236,4 @@ def _number(n: int | None) -> str:
 
 
 def _size(n: int | None) -> str:
-    if n is None:
-        return "?"
-    return next(f"{n / unit:,.1f} {name}" for name, unit in _UNITS if n >= unit or name == "kB")
+    return "?" if n is None else f"{n / 1e6:,.1f} MB"

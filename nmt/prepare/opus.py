@@ -116,8 +116,8 @@ def read_moses(archive: Path, languages: tuple[str, str]) -> Iterator[tuple[str,
     names = [f"{stem}.{language}" for language in languages]
     with members[names[0]].open() as one, members[names[1]].open() as other:
         first, second = (
-            decode_lines(bounded_lines(file, archive / name), archive / name, language)
-            for file, name, language in zip((one, other), names, languages, strict=True)
+            decode_lines(bounded_lines(file, archive / name), archive / name)
+            for file, name in zip((one, other), names, strict=True)
         )
         yield from pair_lines(first, second, archive / names[0], archive / names[1])
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import codecs
+from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from nmt.errors import DataError
 from nmt.files.read import open_regular, reading
 from nmt.prepare.pairs import parse_score
 from nmt.text.formats import text_problem
-from nmt.text.lines import LINE_BYTES, READ_TWICE, bounded_lines, decode_lines, unequal
+from nmt.text.lines import LINE_BYTES, READ_TWICE, read_lines, unequal
 
 RANGE_LINES = 1 << 17
 """Lines of a range."""
@@ -27,7 +28,6 @@ class Side(BaseModel, frozen=True):
     """Lines of one file that follow each other."""
 
     path: str
-    language: str | None
     start: int
     """Offset of the first byte."""
     end: int
@@ -48,14 +48,12 @@ class Range(BaseModel, frozen=True):
 def cut_aligned(
     first: Path,
     second: Path,
-    languages: tuple[str | None, str | None] = (None, None),
     n_lines: int = RANGE_LINES,
     scores: Path | None = None,
 ) -> list[Range]:
     """Cut two aligned files, which are not compressed, into ranges of `n_lines` lines; the last one has fewer.
 
     Args:
-        languages: as in `read_aligned`.
         scores: a file with a number for each pair.
 
     Raises DataError if they have different numbers of lines, or one cannot be read.
@@ -69,8 +67,8 @@ def cut_aligned(
     ranges = []
     for i in range(len(cuts[0][0]) - 1):
         sides = [
-            Side(path=str(path), language=language, start=offsets[i], end=offsets[i + 1])
-            for path, language, (offsets, _) in zip(paths, [*languages, None][: len(paths)], cuts, strict=True)
+            Side(path=str(path), start=offsets[i], end=offsets[i + 1])
+            for path, (offsets, _) in zip(paths, cuts, strict=True)
         ]
         one = Range(
             first=sides[0],
@@ -125,27 +123,26 @@ def _blocks(part: Range, side: Side) -> Iterator[list[str]]:
         file.seek(side.start)
         while (position := file.tell()) < side.end:
             data = file.read(min(_READ_BYTES, side.end - position))
-            data += b"" if data.endswith(b"\n") else file.readline(LINE_BYTES)
+            data += b"" if data.endswith(b"\n") else file.readline(LINE_BYTES + 2)
             lines = _decoded(data, path, number)
             if lines is None:
-                file.seek(position)
-                raw = bounded_lines(file, path, number)
-                careful = decode_lines(raw, path, side.language, number, _is_mixed(path, position))
-                yield from ([line] for line in islice(careful, after - number))
-                return
+                break
             number += len(lines)
             if number > after:
                 break
             yield lines
     if number != after:
+        deque(read_lines(path), 0)  # raises the error with its line
         raise DataError(f"{path}: changed while it was read; prepare it again when it is complete")
 
 
 def _decoded(data: bytes, path: Path, number: int) -> list[str] | None:
-    """Decode whole lines of a file, starting at line `number`; None if a line may be invalid."""
-    if len(data) > LINE_BYTES or (number == 1 and text_problem(path, data[: data.find(b"\n") + 1] or data)):
+    """Decode whole lines of a file, starting at line `number`; None if a line is invalid."""
+    if len(data) > LINE_BYTES and max(map(len, data.split(b"\n"))) > LINE_BYTES:
         return None
     if number == 1:
+        if text_problem(path, data[: data.find(b"\n") + 1] or data):
+            return None
         data = data.removeprefix(codecs.BOM_UTF8)
     try:
         lines = data.decode("utf-8").split("\n")
@@ -154,25 +151,3 @@ def _decoded(data: bytes, path: Path, number: int) -> list[str] | None:
     if data.endswith(b"\n"):
         lines.pop()
     return [line.removesuffix("\r") for line in lines] if b"\r" in data else lines
-
-
-def _is_mixed(path: Path, end: int) -> bool:
-    """Whether the first `end` bytes of a file have characters beyond ASCII, the first of which are in UTF-8."""
-    with open_regular(path) as file:
-        if end > 0 and file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
-            file.seek(0)
-        end -= file.tell()
-        while end > 0 and (block := file.read(min(_CUT_BYTES, end))):
-            end -= len(block)
-            if not block.isascii():
-                return _is_utf8(block)
-    return False
-
-
-def _is_utf8(block: bytes) -> bool:
-    """Whether bytes are UTF-8, the last character of which may be cut off."""
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(block)
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -87,9 +87,9 @@ def _moses(part: TrainPath, languages: tuple[str, str], root: Path) -> Iterator[
 def _aligned(part: TrainFiles, languages: tuple[str, str], root: Path) -> Iterator[Row]:
     names = part.files
     if len(names) == 1:  # monolingual text: each line stands for a pair with itself
-        return ((line, line, None) for line in read_lines(root / names[languages[0]], languages[0]))
+        return ((line, line, None) for line in read_lines(root / names[languages[0]]))
     first, second = (root / names[language] for language in languages)
-    pairs = read_aligned(first, second, languages)
+    pairs = read_aligned(first, second)
     if part.score is None:
         return _without_scores(pairs)
     path = root / part.score

@@ -1,8 +1,8 @@
 """Checks of a sample of each corpus for systematic errors: languages, encoding, alignment.
 
 A bounded sample is taken from each corpus, spread over the whole of it. A corpus is swapped if its sides match the
-other corpora better in reverse; a side is in another language if most of its letters are in another script than the
-language's own, or than that side of the other corpora.
+development set better in reverse; a side is in another language if most of its letters are in another script than the
+language's own.
 
 A corpus is judged, never a line: each finds nothing in good text of any kind, and nothing is dropped for it.
 """
@@ -101,11 +101,10 @@ def language_warnings(samples: Mapping[str, Sample], languages: tuple[str, str],
     samples, names: those of each corpus, by its key in the config.
     """
     corpora = {key: sample.pairs for key, sample in samples.items() if len(sample.pairs) >= _LEAST_PAIRS}
-    scripts = {key: [_script(side) for side in zip(*pairs, strict=True)] for key, pairs in corpora.items()}
     swapped = {} if LABEL in languages else _swapped(corpora)
     warnings = []
-    for key in corpora:
-        unexpected = _unexpected_scripts(scripts, languages, key)
+    for key, pairs in corpora.items():
+        unexpected = _unexpected_scripts([_script(side) for side in zip(*pairs, strict=True)], languages)
         where = f"data.{key} ({names[key]})"
         if key in swapped:
             share, other = swapped[key]
@@ -113,14 +112,15 @@ def language_warnings(samples: Mapping[str, Sample], languages: tuple[str, str],
                 f"{where}: {languages[0]} and {languages[1]} look swapped: {share:.0%} of its pairs fit data.{other} "
                 f"({names[other]}) better the other way round; check the files of both"
             )
-        elif len({script for script, _ in unexpected.values()} & {wanted for _, wanted in unexpected.values()}) == 2:
+        elif len(unexpected) == 2 and all(unexpected[one][0] in unexpected[other][1] for one, other in
+                                          itertools.permutations(languages)):  # fmt: skip
             warnings.append(
                 f"{where}: {languages[0]} and {languages[1]} look swapped, by their scripts; check its files"
             )
         else:
             warnings += [
                 f"{where}: most letters of the {language} side are {_named(script)}, where "
-                f"{_named(wanted)} is expected; check its files"
+                f"{' or '.join(map(_named, sorted(wanted)))} is expected; check its files"
                 for language, (script, wanted) in unexpected.items()
             ]
     return warnings
@@ -130,7 +130,7 @@ def language_warnings(samples: Mapping[str, Sample], languages: tuple[str, str],
 
 
 def _swapped(corpora: Mapping[str, _Pairs]) -> dict[str, tuple[float, str]]:
-    """Find corpora whose sides are swapped relative to most others.
+    """Find corpora whose sides are swapped relative to the development set, or else to another corpus.
 
     Return for each the share of its pairs that match better in reverse, and the corpus that it was compared with.
     """
@@ -139,12 +139,7 @@ def _swapped(corpora: Mapping[str, _Pairs]) -> dict[str, tuple[float, str]]:
     anchor = min(corpora, key=lambda key: (key != "valid", not key.startswith("test."), key))
     weights = _evidence(corpora[anchor])
     shares = {key: _share_reversed(pairs, weights) for key, pairs in corpora.items() if key != anchor}
-    reversed_ones = {key: (share, anchor) for key, share in shares.items() if share >= _SURE}
-    upright = {key: (1 - share, key) for key, share in shares.items() if share <= 1 - _SURE}
-    if len(reversed_ones) <= len(upright) + 1:
-        return reversed_ones
-    first = next(iter(reversed_ones))  # most are in reverse to the anchor: it is the anchor that is swapped
-    return {anchor: (reversed_ones[first][0], first), **{key: (1 - shares[key], first) for key in upright}}
+    return {key: (share, anchor) for key, share in shares.items() if share >= _SURE}
 
 
 def _evidence(pairs: _Pairs) -> dict[str, float]:
@@ -175,27 +170,14 @@ def _trigrams(line: str) -> list[str]:
 
 
 def _unexpected_scripts(
-    scripts: Mapping[str, Sequence[str | None]], languages: tuple[str, str], key: str
-) -> dict[str, tuple[str, str]]:
-    """Return by language the script of that side of corpus `key` and the expected one, where they differ.
-
-    scripts: of both sides of each corpus.
-    """
-    unexpected = {}
-    for side, language in enumerate(languages):
-        if language == LABEL:
-            continue
-        others = Counter(both[side] for other, both in scripts.items() if other != key)
-        known = scripts_of(language)
-        wanted = next(iter(known)) if len(known) == 1 else None
-        if wanted is None and "valid" in scripts and key != "valid":
-            wanted = scripts["valid"][side]
-        elif wanted is None and others.total() > 1:
-            wanted = others.most_common(1)[0][0]
-        script = scripts[key][side]
-        if script and wanted and script != wanted:
-            unexpected[language] = script, wanted
-    return unexpected
+    scripts: Sequence[str | None], languages: tuple[str, str]
+) -> dict[str, tuple[str, frozenset[str]]]:
+    """Return by language the script of that side of a corpus and those expected, where it is none of them."""
+    return {
+        language: (script, scripts_of(language))
+        for language, script in zip(languages, scripts, strict=True)
+        if language != LABEL and script and script not in (scripts_of(language) or {script})
+    }
 
 
 def _script(lines: Iterable[str]) -> str | None:

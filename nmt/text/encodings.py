@@ -1,4 +1,4 @@
-"""Encodings that a file declares in ASCII, and those that are usual for a language, to name in an error message."""
+"""Encodings that a file declares in ASCII."""
 
 from __future__ import annotations
 
@@ -34,37 +34,3 @@ def extends_ascii(encoding: str) -> bool:
         return _ASCII.decode(encoding) == _ASCII.decode("ascii")
     except (LookupError, UnicodeError):
         return False
-
-
-_WRITTEN = {  # by their names in iconv, commonest first
-    "pl cs sk hu hr bs sl sh ro": ("WINDOWS-1250", "ISO-8859-2"),
-    "tr az": ("WINDOWS-1254",),
-    "lt lv et": ("WINDOWS-1257",),
-    "ru bg mk sr be": ("WINDOWS-1251", "KOI8-R"),
-    "uk": ("WINDOWS-1251", "KOI8-U"),
-    "el": ("WINDOWS-1253",),
-    "he yi": ("WINDOWS-1255",),
-    "ar fa ur": ("WINDOWS-1256",),
-    "th": ("TIS-620",),
-    "ja": ("SHIFT_JIS", "EUC-JP"),
-    "ko": ("EUC-KR",),
-    "zh": ("GB18030", "BIG5"),
-}
-_USUAL = {code: encodings for codes, encodings in _WRITTEN.items() for code in codes.split()}
-
-
-def usual_encodings(line: bytes, language: str | None) -> list[str]:
-    """Return the encodings other than UTF-8 that are usual for a language, by its code, and in which a line is valid.
-
-    Which one it is shows only by reading it. Languages that are not known here are taken for Western European.
-    """
-    usual = _USUAL.get((language or "").split("_")[0].lower(), ("WINDOWS-1252",))
-    return [name for name in usual if _is_valid(line, name)]
-
-
-def _is_valid(line: bytes, encoding: str) -> bool:
-    try:
-        line.decode(encoding)
-    except UnicodeDecodeError:
-        return False
-    return True

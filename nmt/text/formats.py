@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.files.compressed import compression_of, recognised
-from nmt.text.encodings import usual_encodings
 from nmt.text.language_names import language_name
 
 BEGINNING = 1 << 16
@@ -97,11 +96,11 @@ def _wide_encoding(start: bytes) -> str | None:
     return "UTF-16BE" if high > low else "UTF-16LE"
 
 
-def other_encoding(name: Path | str, line: bytes, is_mixed: bool, language: str | None = None) -> str:
-    """Return the remedy for a `line` that is not UTF-8: its possible encodings, and the command to convert it.
+def other_encoding(name: Path | str, line: bytes, is_mixed: bool) -> str:
+    """Return the remedy for a `line` that is not UTF-8: the command to convert it.
 
     is_mixed: whether earlier lines have characters beyond ASCII in UTF-8, so that the file as a whole is not in another
-    encoding. language: the code of its language, if known.
+    encoding.
     """
     if is_mixed:
         return (
@@ -109,14 +108,12 @@ def other_encoding(name: Path | str, line: bytes, is_mixed: bool, language: str 
         )
     if re.search(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]", line):
         return "is it a text file?"
-    encodings = usual_encodings(line, language)
-    command = _call(f"iconv -f {encodings[0] if encodings else 'ENCODING'} -t UTF-8", name, ".utf8")
-    some = f"perhaps {' or '.join(encodings)}; convert" if encodings else "find out its encoding, convert"
-    return f"{some} it first and look at the result, which may be wrong: {command}"
+    command = _call("iconv -f WINDOWS-1252 -t UTF-8", name, ".utf8")
+    return f"convert it first, from WINDOWS-1252 or another encoding usual for the language: {command}"
 
 
-def lines_problem(name: Path | str, start: bytes) -> str | None:
-    """Name the format of a file that begins with `start` and the remedy; None if it may have one sentence per line.
+def lines_problem(start: bytes) -> str | None:
+    """Name the format of a file that begins with `start`; None if it may have one sentence per line.
 
     start: the first BEGINNING bytes, or the whole file if it is shorter.
     """
@@ -124,17 +121,19 @@ def lines_problem(name: Path | str, start: bytes) -> str | None:
     text, lines = _text_and_lines(start)
     if not lines:
         return None
-    if kind := _text_document(text, lines):
-        return f"{kind}, {_NEEDED}: write the text of each language to a file of its own"
-    if keys := _json_lines(lines):
-        return f"JSON Lines, {_NEEDED}{_each(name, [_jq(key) for key in keys])}"
-    if _is_json(text, lines, is_whole):
-        return f"JSON, {_NEEDED}: write the text of each language to a file of its own"
-    if n := _n_columns(lines):
-        return f"tab-separated text with {n} columns, {_NEEDED}{_each(name, ['cut -f1', 'cut -f2'])}"
-    if separator := _separator(lines):
-        return f"CSV with the separator {separator!r}, {_NEEDED}: write each column to a text file of its own"
-    return None
+    if document := _text_document(text, lines):
+        kind = document
+    elif _is_json_lines(lines):
+        kind = "JSON Lines"
+    elif _is_json(text, lines, is_whole):
+        kind = "JSON"
+    elif n := _n_columns(lines):
+        kind = f"tab-separated text with {n} columns"
+    elif separator := _separator(lines):
+        kind = f"CSV with the separator {separator!r}"
+    else:
+        return None
+    return f"{kind}, {_NEEDED}"
 
 
 def document_kind(start: bytes) -> str | None:
@@ -170,8 +169,8 @@ _SUBTITLES = re.compile(
 
 
 _NEEDED = (
-    "where a text file with one sentence per line is needed (a corpus in TMX, XLIFF, PO, TSV, CSV or JSON Lines is "
-    "named as path in place of files)"
+    "where a text file with one sentence per line is needed: write the text of each language to a file of its own "
+    "(a corpus in TMX, XLIFF, PO, TSV, CSV or JSON Lines is named as path in place of files)"
 )
 _ROOTS = {"tmx": "a TMX translation memory (XML)", "html": "HTML", "srcset": "SGML", "refset": "SGML", "tstset": "SGML"}
 
@@ -208,26 +207,12 @@ def _parsed(text: str) -> object:
         return None
 
 
-def _json_lines(lines: Sequence[str]) -> list[str]:
-    """Return the keys of two texts in objects, one per line; for lists, their indices."""
+def _is_json_lines(lines: Sequence[str]) -> bool:
     rows = [_parsed(line) for line in lines[:20]]
     if all(isinstance(row, dict) and row for row in rows):
-        return _texts_in(rows[0])[:2] or ["KEY"]
+        return True
     is_list = all(isinstance(row, list) and sum(isinstance(item, str) for item in row) >= 2 for row in rows)
-    return ["[0]", "[1]"] if is_list and len(rows) >= 3 else []
-
-
-def _texts_in(row: object) -> list[str]:
-    """Return the paths of the texts in an object, nested ones first."""
-    if not isinstance(row, dict):
-        return []
-    below = [f"{key}.{path}" for key, value in row.items() for path in _texts_in(value)]
-    return below or [str(key) for key, value in row.items() if isinstance(value, str)]
-
-
-def _jq(path: str) -> str:
-    query = f".{path}" if re.fullmatch(r"[A-Za-z_][\w.]*|\[\d\]", path) else ".KEY"
-    return f"""jq -r '{query} | gsub("\\n"; " ")'"""
+    return is_list and len(rows) >= 3
 
 
 def _is_json(text: str, lines: Sequence[str], is_whole: bool) -> bool:
@@ -236,9 +221,8 @@ def _is_json(text: str, lines: Sequence[str], is_whole: bool) -> bool:
     if is_whole:
         value = _parsed(text)
         return isinstance(value, dict | list) and any(isinstance(item, str | dict | list) for item in value)
-    if len(lines) == 1:
-        return re.match(r'\s*(\[\s*)?\{\s*"', text) is not None
-    return lines[0].strip() in ("{", "[") and lines[1].lstrip().startswith(('"', "{", "["))
+    is_begun = len(lines) == 1 or lines[0].strip() in ("{", "[")
+    return is_begun and re.match(r'\s*(\[\s*)?\{\s*"', text) is not None
 
 
 def _n_columns(lines: Sequence[str]) -> int | None:
@@ -307,12 +291,6 @@ def _separator(lines: Sequence[str]) -> str | None:
 
 
 # --- commands -------------------------------------------------------------------------------------
-
-
-def _each(name: Path | str, commands: Sequence[str]) -> str:
-    """Return the remedy: a command for a file of each language."""
-    calls = [_call(command, name, f".{i}.txt") for i, command in enumerate(commands, start=1)]
-    return f"; make one for each language, such as by {' and '.join(calls)}"
 
 
 def _unpack(name: Path | str, command: str) -> str:

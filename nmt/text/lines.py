@@ -37,26 +37,22 @@ READ_TWICE = ", since it is read more than once; write the text into one"
 _Lines = TypeVar("_Lines", bound=str | tuple[object, ...])
 
 
-def read_lines(path: Path, language: str | None = None) -> Iterator[str]:
+def read_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 file, or of a pipe, without their ends; names that end in .gz, .bz2, .xz or
     .zst are decompressed.
-
-    language: its code, to guess the encoding in an error message.
 
     Raises DataError with line and byte where the file is not UTF-8, and for a line of more than `LINE_BYTES`.
     """
     with reading(path), _open(path) as file:
-        yield from decode_lines(bounded_lines(file, path), path, language)
+        yield from decode_lines(bounded_lines(file, path), path)
 
 
-def read_aligned(
-    first: Path, second: Path, languages: tuple[str | None, str | None] = (None, None)
-) -> Iterator[tuple[str, str]]:
-    """Yield line n of one file with line n of the other; `languages` of the two as in `read_lines`.
+def read_aligned(first: Path, second: Path) -> Iterator[tuple[str, str]]:
+    """Yield line n of one file with line n of the other.
 
     Raises DataError if they have different numbers of lines, and what `read_lines` raises.
     """
-    return pair_lines(read_lines(first, languages[0]), read_lines(second, languages[1]), first, second)
+    return pair_lines(read_lines(first), read_lines(second), first, second)
 
 
 def pair_lines(lines: Iterator[str], others: Iterator[str], first: Path, second: Path) -> Iterator[tuple[str, str]]:
@@ -75,31 +71,21 @@ def pair_lines(lines: Iterator[str], others: Iterator[str], first: Path, second:
         raise unequal(first, n, second, n + rest)
 
 
-def decode_lines(
-    lines: Iterable[bytes],
-    name: Path | str,
-    language: str | None = None,
-    first_number: int = 1,
-    is_mixed: bool = False,
-) -> Iterator[str]:
-    """Decode the lines of an open file, as `read_lines` does; `name` and `language` are for messages.
-
-    Args:
-        first_number: the number of the first of these lines in the file.
-        is_mixed: whether lines before it have characters beyond ASCII in UTF-8.
-    """
-    number = first_number - 1
+def decode_lines(lines: Iterable[bytes], name: Path | str) -> Iterator[str]:
+    """Decode the lines of an open file, as `read_lines` does; `name` is for messages."""
+    number, is_mixed = 0, False
     try:
-        for number, raw in enumerate(lines, start=first_number):
+        for number, raw in enumerate(lines, start=1):
             if number == 1:
-                _refuse_other_formats(name, raw)
+                if problem := text_problem(name, raw):
+                    raise DataError(f"{name}: {problem}")
                 raw = raw.removeprefix(codecs.BOM_UTF8)
             line = raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
             is_mixed = is_mixed or not line.isascii()
             yield line
     except UnicodeDecodeError as error:
         byte = f"0x{error.object[error.start]:02X}"
-        advice = other_encoding(name, error.object, is_mixed, language)
+        advice = other_encoding(name, error.object, is_mixed)
         raise DataError(
             f"{name}: not UTF-8 at line {number}, byte {error.start + 1} of the line ({byte}); {advice}"
         ) from None
@@ -107,12 +93,12 @@ def decode_lines(
         raise error.after(f"line {number}") from error
 
 
-def bounded_lines(file: IO[bytes], name: Path | str, first_number: int = 1) -> Iterator[bytes]:
-    """Yield the lines of an open file with their ends; `name` and `first_number`, of the first line, are for messages.
+def bounded_lines(file: IO[bytes], name: Path | str) -> Iterator[bytes]:
+    """Yield the lines of an open file with their ends; `name` is for messages.
 
     Raises DataError for a line of more than `LINE_BYTES`, while it is read: compressed, any length takes a few bytes.
     """
-    for number in itertools.count(first_number):
+    for number in itertools.count(1):
         line = file.readline(LINE_BYTES + 1)
         if len(line) > LINE_BYTES + line.endswith(b"\n"):
             raise long_line(name, number)
@@ -146,7 +132,7 @@ def long_line(name: Path | str, number: int) -> DataError:
 def refuse_other_texts(path: Path) -> None:
     """Raise DataError if a side of a corpus, judged by its beginning, does not have one sentence per line."""
     start = beginning(path)
-    if problem := lines_problem(path, start) or text_problem(path, start):
+    if problem := lines_problem(start) or text_problem(path, start):
         raise DataError(f"{path}: {problem}")
 
 
@@ -163,11 +149,6 @@ def beginning(path: Path) -> bytes:
 def _open(path: Path) -> Iterator[IO[bytes]]:
     with open_text(path) as file, decompressed(file, path) as content:
         yield content
-
-
-def _refuse_other_formats(name: Path | str, start: bytes) -> None:
-    if problem := text_problem(name, start):
-        raise DataError(f"{name}: {problem}")
 
 
 def unequal(first: Path, n_first: int, second: Path, n_second: int) -> DataError:
@@ -192,18 +173,17 @@ def windows(
     patience: float = 0.1,
     gap: float = 0.002,
     most: int = MAX_WINDOW_CHARACTERS,
-    language: str | None = None,
     check: Callable[[str, bytes], None] | None = None,
 ) -> Iterator[list[str]]:
     """Yield the lines of an open file, decoded by `decode_lines`, in non-empty lists.
 
     A list ends at `size` lines or `most` characters, when no line has come for `gap` seconds, and `patience` seconds
     after its first one; a terminal is never waited for. A fast writer fills the gap, and one that awaits an answer has
-    it at once. `language`: for messages; `check`: is called with `name` and the first bytes that arrive, and may raise.
+    it at once. `check`: is called with `name` and the first bytes that arrive, and may raise.
     Raises DataError where the file is not UTF-8, after the lines before have been yielded.
     """
     raw = _RawLines(file, name, check)
-    lines = decode_lines(raw, name, language)
+    lines = decode_lines(raw, name)
     if file.isatty():
         patience = gap = 0.0
     error: DataError | None = None

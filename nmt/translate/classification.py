@@ -93,7 +93,7 @@ def classify_file(classifier: Classifier, source: Path | str, target: Path | str
     refuse_overwriting((target,), (source,))
     n_lines, cut = 0, Numbers()
     with open_output(target) as out, progress_between("classifying", source, target) as progress:
-        for window in input_windows(source, classifier.config.data.src):
+        for window in input_windows(source):
             encoded, too_long = classifier.encode(window)
             for row in too_long:
                 cut.add(n_lines + row + 1)

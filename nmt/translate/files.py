@@ -87,7 +87,7 @@ def translate_file(
         out = opened.enter_context(open_output(target))
         aligned = opened.enter_context(open_output(files.alignments)) if files.alignments else None
         progress = opened.enter_context(progress_between("translating", source, target))
-        text = input_windows(source, translator.config.data.src, None if as_text else refuse_document)
+        text = input_windows(source, None if as_text else refuse_document)
         for window in checked(text, translator.tokenizers.profiles, translator.config.data.src):
             lines = constraints.next_lines(window)
             by_line = translator.translate_window(lines, search, n_best, n_lines, progress)
@@ -215,9 +215,7 @@ def progress_between(title: str, source: Path | str, target: Path | str) -> Prog
     return Progress(title, total, shown=to_file and not typed)
 
 
-def input_windows(
-    source: Path | str, language: str, check: Callable[[str, bytes], None] | None = None
-) -> Iterator[list[str]]:
+def input_windows(source: Path | str, check: Callable[[str, bytes], None] | None = None) -> Iterator[list[str]]:
     """Yield the lines of a text to translate, `WINDOW` at a time, or fewer of slow standard input. Raises DataError.
 
     check: is called with the name and the first bytes of standard input, and may raise.
@@ -227,11 +225,11 @@ def input_windows(
             raise DataError("standard input is closed; name a file with --input")
         if sys.stdin.isatty() and sys.stderr.isatty():
             say("waiting for lines to translate; end with Ctrl-D on an empty line")
-        return windows(sys.stdin.buffer, "standard input", WINDOW, language=language, check=check)
+        return windows(sys.stdin.buffer, "standard input", WINDOW, check=check)
     path = Path(source)
-    if path.is_file() and (problem := lines_problem(path, beginning(path))):
+    if path.is_file() and (problem := lines_problem(beginning(path))):
         say(f"warning: {path}: {problem}; its lines are translated as they are")
-    return _windows_of(read_lines(path, language))
+    return _windows_of(read_lines(path))
 
 
 def _windows_of(lines: Iterator[str]) -> Iterator[list[str]]:

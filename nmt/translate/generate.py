@@ -74,9 +74,7 @@ def _is_set(search: SearchConfig, name: str) -> bool:
     return bool(getattr(search, name) != SearchConfig.model_fields[name].default)
 
 
-def generate_file(
-    generator: Generator, source: Path | str | None, target: Path | str, prefix: str = "", language: str = ""
-) -> None:
+def generate_file(generator: Generator, source: Path | str | None, target: Path | str, prefix: str = "") -> None:
     """Write the lines that start with the lines of a file, of standard input (`-`), or without one with `prefix`.
 
     Raises DataError if the input is missing, not UTF-8 or has a line that is too long, or the output cannot be written.
@@ -84,7 +82,7 @@ def generate_file(
     refuse_overwriting([target], [source])
     beginnings: Iterable[str] = [prefix]
     if source is not None:
-        beginnings = (line for window in input_windows(source, language) for line in window)
+        beginnings = (line for window in input_windows(source) for line in window)
     with open_output(target) as out:
         for lines in generator.lines(beginnings):
             out.writelines(f"{line}\n".encode() for line in lines)

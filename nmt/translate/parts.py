@@ -128,7 +128,7 @@ def _write_parts(work: Path, source: Path, models: Models, request: Json) -> lis
     profiles = Profiles.load(RunDir(Path(models.paths[0])).tokenizer.profiles)
     with writing(folder):
         folder.mkdir(exist_ok=True)
-        for window in checked(input_windows(source, models.language), profiles, models.language):
+        for window in checked(input_windows(source), profiles, models.language):
             content, path = "".join(f"{line}\n" for line in window).encode(), folder / f"{len(tasks):06d}"
             if not (path.is_file() and path.read_bytes() == content):  # a worker that was left behind may read it
                 path.write_bytes(content)

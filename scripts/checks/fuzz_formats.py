@@ -119,7 +119,7 @@ def check_ranges(source: Source, folder: Path, pairs: Pairs | None) -> None:
         return
     first, second = (folder / source.files[language] for language in LANGUAGES)
     try:
-        found = [pair for part in cut_aligned(first, second, LANGUAGES, 5) for pair in read_range(part)]
+        found = [pair for part in cut_aligned(first, second, 5) for pair in read_range(part)]
     except DataError as error:
         check_message(str(error), folder)
         if pairs is not None:

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import NamedTuple
 
 from nmt.config.data import LABEL
 from nmt.console import printable
@@ -237,14 +236,15 @@ def _sample(lines: Iterator[str]) -> list[str]:
 
 
 def _delimiter(sample: list[str], layout: Layout, name: str) -> str:
-    """Guess the delimiter: the one with which the header names the columns, or else the lines have equally many."""
+    """Guess the delimiter: the most frequent one of the header, or else that with which the lines have equally many
+    columns."""
     columns = _numbers(layout, name)
     if columns is None:
-        return _delimiter_of_header(sample, layout, name)
+        return max(_DELIMITERS, key=next(filter(None, sample), "").count)
     least = max(columns) + 1
     fits = {delimiter: _fit(sample, delimiter, least) for delimiter in _DELIMITERS}
-    best = max(_DELIMITERS, key=lambda delimiter: fits[delimiter].score)
-    if sample and fits[best].share < 0.5:
+    best = max(fits, key=lambda delimiter: fits[delimiter])
+    if sample and fits[best][1] < 0.5:
         raise DataError(
             f"{name}: no delimiter of tab | ; and , separates most of the first {len(sample)} lines into equally many "
             f"columns, at least {least}; is it CSV?"
@@ -252,15 +252,9 @@ def _delimiter(sample: list[str], layout: Layout, name: str) -> str:
     return best
 
 
-class _Fit(NamedTuple):
-    """How well a delimiter fits a sample."""
-
-    score: float
-    share: float
-    """Of the records that can be read, those with the most common number of columns that is large enough."""
-
-
-def _fit(sample: list[str], delimiter: str, least: int) -> _Fit:
+def _fit(sample: list[str], delimiter: str, least: int) -> tuple[float, float]:
+    """Return how well a delimiter fits a sample: a score, and of the records that can be read the share of those with
+    the most common number of columns that is large enough."""
     reader = csv.reader(_with_ends(sample), delimiter=delimiter, skipinitialspace=True, strict=True)
     widths: Counter[int] = Counter()
     n_lines = 0
@@ -270,25 +264,7 @@ def _fit(sample: list[str], delimiter: str, least: int) -> _Fit:
             n_lines = reader.line_num
     del widths[0]
     share = max((n for width, n in widths.items() if width >= least), default=0) / max(widths.total(), 1)
-    return _Fit(share * n_lines / max(len(sample), 1), share)
-
-
-def _delimiter_of_header(sample: list[str], layout: Layout, name: str) -> str:
-    header = next((line for line in sample if line), "")
-    problem, most = None, 0
-    for delimiter in _DELIMITERS:
-        names: list[str] = []
-        with suppress(csv.Error):
-            names = next(csv.reader(_with_ends([header]), delimiter=delimiter, skipinitialspace=True))
-        try:
-            _named(layout, names, f"{name}, separated by {delimiter!r}")
-            return delimiter
-        except DataError as error:
-            if len(names) > most:
-                problem, most = error, len(names)
-    if problem is not None:
-        raise problem
-    return ","
+    return share * n_lines / max(len(sample), 1), share
 
 
 def _with_ends(lines: Iterable[str]) -> Iterator[str]:
@@ -365,7 +341,7 @@ def _object(line: str, where: str) -> dict[str, object]:
     else:
         if isinstance(row, dict):
             return row
-        raise DataError(f"{where}: {_kind(row)}, where JSON Lines has an object such as {{...}} per line")
+        raise DataError(f"{where}: {_KINDS[type(row)]}, where JSON Lines has an object such as {{...}} per line")
     raise DataError(f"{where}: not JSON: {problem}; JSON Lines has an object per line; jq -c '.[]' converts a list")
 
 
@@ -376,7 +352,7 @@ def _text(row: dict[str, object], language: str, layout: Layout, where: str) -> 
         return label_text(text)
     if text is None or isinstance(text, str):
         return text
-    raise DataError(f"{where}: {_kind(text)} for {language}, where text is needed")
+    raise DataError(f"{where}: {_KINDS[type(text)]} for {language}, where text is needed")
 
 
 def _side(values: dict[str, object], language: str, layout: Layout, where: str) -> object:
@@ -415,17 +391,7 @@ def follow(row: dict[str, object], path: str) -> object:
     return value
 
 
-def _kind(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true or false"
-        case int() | float():
-            return "a number"
-        case str():
-            return "text"
-        case list():
-            return "a list"
-        case _:
-            return "an object"
+_KINDS = {
+    type(None): "null", bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list",
+    dict: "an object",
+}  # fmt: skip

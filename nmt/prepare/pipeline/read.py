@@ -156,7 +156,7 @@ def _cut(part: TrainFiles, data: DataConfig, root: Path, n: int) -> tuple[list[R
     """Return ranges of at most `n` lines of aligned files, and how many lines they have."""
     first, second = (root / part.files[language] for language in data.languages)
     scores = None if part.score is None else root / part.score
-    ranges = cut_aligned(first, second, data.languages, n, scores)
+    ranges = cut_aligned(first, second, n, scores)
     return ranges, [each.n_lines for each in ranges]
 
 

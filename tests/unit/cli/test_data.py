@@ -37,7 +37,7 @@ def test_list_corpora_of_language_pair(nmt: Command) -> None:
         "corpus   version      pairs    size",
         "IWSLT14  hub        160,239",
         "IWSLT17  hub        206,112",
-        "Talks    v2       1,234,567  3.1 kB",
+        "Talks    v2       1,234,567  0.0 MB",
     ]
     rows = json.loads(nmt("data", "list", "de-en", "--json").out)
     assert [row["name"] for row in rows] == ["IWSLT14", "IWSLT17", "Talks"]
@@ -47,7 +47,7 @@ def test_list_corpora_of_language_pair(nmt: Command) -> None:
 def test_show_corpus_of_opus(nmt: Command, opus: Opus) -> None:
     result = nmt("data", "show", "talks", "de-en")
     assert (result.status, result.err) == (0, "")
-    assert f"version   v2, the latest: 1,234,567 pairs, 3.1 kB, {opus.site.url}/Talks/v2/" in result.out
+    assert f"version   v2, the latest: 1,234,567 pairs, 0.0 MB, {opus.site.url}/Talks/v2/" in result.out
     assert "version   v1: ? pairs" in result.out and "Tiedemann, 2012" in result.out
     assert "nmt data get Talks de-en --version v2 writes it as text" in result.out
     assert result.out.endswith("data:\n  train:\n  - opus: Talks/v2\n")

@@ -177,7 +177,7 @@ def test_a_record_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
          "into equally many columns, at least 2; is it CSV?"),
         (b"id;deutsch;en, or so\n", NAMED, "f, separated by ';': no column for de; there are id, deutsch, en, or so; "
          "write columns: {de: NAME, en: NAME}, or numbers if there is no header: columns: {de: 1, en: 2}"),
-        (b"\n\n", NAMED, "f, separated by ',': empty, where a header"),
+        (b"\n\n", NAMED, "f, separated by '\\t': empty, where a header"),
         (b"a,b\n", columns("1", "1"), "f: columns must be two names, or two numbers from 1, found 1 and 1"),
         (b"de,en\nx,\xe4\n", NAMED, "f: not UTF-8 at line 2, byte 3 of the line (0xE4); "),
     ],

@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from encoded import USUAL, refused
 from nmt.config.source import TrainFiles
 from nmt.errors import DataError
 from nmt.prepare.sources import open_source
-from nmt.text.formats import BEGINNING, lines_problem, other_encoding, text_problem
+from nmt.text.formats import BEGINNING, lines_problem, text_problem
 from nmt.text.lines import read_lines
 
 SENTENCES = [f"Satz Nummer {n}, mit Größe: {n * n}." for n in range(40)]
@@ -119,7 +118,7 @@ PO = '# head\nmsgid ""\nmsgstr ""\n"Content-Type: text/plain"\n\n#: a.c:3\nmsgid
 def test_formats_of_text_are_refused_as_a_side_of_a_corpus(
     text: str, what: str, encode: Callable[[str], bytes]
 ) -> None:
-    found = lines_problem(Path("train.de"), encode(text)[:BEGINNING])
+    found = lines_problem(encode(text)[:BEGINNING])
     assert found is not None and found.startswith(f"{what}, where a text file with one sentence per line is needed")
     assert text_problem(Path("train.de"), text.encode()) is None  # such lines may be translated
 
@@ -181,24 +180,16 @@ def test_a_corpus_is_refused_before_it_is_read(tmp_path: Path, packed: bool) -> 
 )
 def test_ordinary_text_passes(text: str) -> None:
     data = text.encode()[:BEGINNING]
-    assert lines_problem(Path("a"), data) is None
+    assert lines_problem(data) is None
     assert text_problem(Path("a"), data) is None
 
 
-@pytest.mark.parametrize(("language", "text", "encoding", "names"), USUAL)
-def test_encoding_usual_for_the_language_is_named(
-    tmp_path: Path, language: str, text: str, encoding: str, names: str
-) -> None:
-    path, message = refused(tmp_path, language, text, encoding)
-    command = f"iconv -f {names.split()[0]} -t UTF-8 {path} > {path}.utf8"
-    assert message.startswith(f"{path}: not UTF-8 at line 2, byte ")
-    assert f"; perhaps {names}; " in message and message.endswith(command)
-
-
-@pytest.mark.parametrize(("line", "language"), [(b"a\x81b", None), (b"a\x81", "tr_TR"), (b"a\xff", "ja")])
-def test_encoding_is_not_guessed_without_a_usual_one(line: bytes, language: str | None) -> None:
-    advice = other_encoding(Path("a"), line, False, language)
-    assert advice.startswith("find out its encoding, ") and advice.endswith("iconv -f ENCODING -t UTF-8 a > a.utf8")
+def test_text_in_another_encoding_names_the_command_to_convert_it(tmp_path: Path) -> None:
+    path = tmp_path / "train.de"
+    path.write_bytes(b"plain\n" + "Größe".encode("cp1252"))
+    with pytest.raises(DataError, match="not UTF-8 at line 2, byte 3") as caught:
+        list(read_lines(path))
+    assert str(caught.value).endswith(f": iconv -f WINDOWS-1252 -t UTF-8 {path} > {path}.utf8")
 
 
 def test_a_file_in_utf_8_with_a_broken_line_is_not_taken_for_another_encoding(tmp_path: Path) -> None:
@@ -217,16 +208,3 @@ def test_a_stream_is_told_what_to_do_without_a_name() -> None:
     twice = text_problem(Path("a.gz"), gzip.compress(b"a"))
     assert twice == "compressed with gzip twice; unpack it first: gzip -dc a.gz | gzip -dc > a.txt"
     assert text_problem("standard input", lzma.compress(b"a")) == "compressed with xz; unpack it first: xz -dc"
-
-
-def test_the_commands_for_tables_make_a_file_of_each_language() -> None:
-    table = lines_problem(Path("my table.tsv"), b"a\tb\n" * 5)
-    assert table is not None and table.endswith(
-        "; make one for each language, such as by cut -f1 'my table.tsv' > 'my table.tsv.1.txt' "
-        "and cut -f2 'my table.tsv' > 'my table.tsv.2.txt'"
-    )
-    lines = lines_problem(Path("x.jsonl"), b'{"id": 3, "translation": {"de": "eins", "en": "one"}}\n')
-    assert lines is not None and lines.endswith(
-        """such as by jq -r '.translation.de | gsub("\\n"; " ")' x.jsonl > x.jsonl.1.txt """
-        """and jq -r '.translation.en | gsub("\\n"; " ")' x.jsonl > x.jsonl.2.txt"""
-    )
