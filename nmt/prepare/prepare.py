@@ -12,7 +12,6 @@ from itertools import chain
 from pathlib import Path
 
 from nmt.config import Config, Source
-from nmt.config.source import HubSource
 from nmt.console import show
 from nmt.data.corpus import FORMAT, SHARDED_FORMAT, Corpus, Manifest, SourceRecord
 from nmt.layout import DataDir
@@ -71,7 +70,7 @@ def prepare(
     check_replaceable(directory)
     reasons = changes_since(directory, wanted, config)
     if reasons == []:
-        _echo_up_to_date(directory, config, echo)
+        _echo_up_to_date(directory, echo)
         return
     if reasons:
         if not force:
@@ -91,14 +90,10 @@ def prepare(
     echo_end(report.warnings, directory, echo)
 
 
-def _echo_up_to_date(directory: DataDir, config: Config, echo: Callable[[str], None]) -> None:
+def _echo_up_to_date(directory: DataDir, echo: Callable[[str], None]) -> None:
     corpus = Corpus.open(directory)
     n = corpus.split("train").n
-    data = config.data
-    sources = [*(source for _, source in data.sources()), *(source for *_, source in data.mono_sources())]
-    has_hub = any(isinstance(source, HubSource) for source in sources)
-    hub = "; the hub was not contacted, since its sources are configured as before" if has_hub else ""
-    echo(f"{directory.path} is up to date with {n:,} training pairs: nothing to do{hub}")
+    echo(f"{directory.path} is up to date with {n:,} training pairs: nothing to do")
     for warning in corpus.manifest.warnings:
         echo(f"warning: {warning}")
 

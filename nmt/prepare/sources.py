@@ -33,7 +33,7 @@ from nmt.prepare.inputs import find_inputs, fingerprints, relative_name
 from nmt.prepare.opus import find_corpus, read_moses, read_moses_scores
 from nmt.prepare.pairs import Layout, OpenSource, Row, SentencePair, Units
 from nmt.prepare.parts import read_scores
-from nmt.text.lines import READ_TWICE, read_aligned, read_lines, refuse_other_texts, unequal
+from nmt.text.lines import READ_TWICE, pair_lines, read_aligned, read_lines, refuse_other_texts
 
 CHECK_CONFIG = "; check data.root and files in the config"
 READERS = {
@@ -102,14 +102,7 @@ def _without_scores(pairs: Iterator[tuple[str, str]]) -> Iterator[Row]:
 
 def _with_scores(pairs: Iterator[tuple[str, str]], first: Path, lines: Iterator[str], name: Path) -> Iterator[Row]:
     """Yield each pair with its score. Raises DataError if there are more or fewer, or one is not a number."""
-    scores, n = read_scores(lines, name), 0
-    for n, (src, tgt) in enumerate(pairs, start=1):
-        score = next(scores, None)
-        if score is None:
-            raise unequal(first, n + sum(1 for _ in pairs), name, n - 1)
-        yield src, tgt, score
-    if rest := sum(1 for _ in scores):
-        raise unequal(first, n, name, n + rest)
+    return ((src, tgt, score) for (src, tgt), score in pair_lines(pairs, read_scores(lines, name), first, name))
 
 
 SAMPLE = Path("data/sample")

@@ -63,18 +63,13 @@ def text_problem(name: Path | str, start: bytes) -> str | None:
 
 
 def compression_problem(name: Path | str, start: bytes) -> str | None:
-    """Describe, with a remedy, how content that begins with `start` is compressed although its name does not
-    say so, or says that it is decompressed already; None if it is not. `name`: as for `text_problem`."""
+    """Describe, with a remedy, how content that begins with `start` is compressed although it should not be, or not any
+    more; None if it is not. `name`: as for `text_problem`."""
     found = recognised(start)
     if found is None:
         return None
-    outer = None if isinstance(name, str) else compression_of(name)
-    if isinstance(name, str):
-        why = ""
-    elif outer is None:
-        why = f", but its name does not end in {found.suffix}"
-    else:
-        why = " twice" if outer is found else f", and that with {outer.name}"
+    is_named = isinstance(name, Path) and compression_of(name) is None
+    why = f", but its name does not end in {found.suffix}" if is_named else ""
     return f"compressed with {found.name}{why}; {_unpack(name, found.command)}"
 
 
@@ -294,8 +289,6 @@ def _separator(lines: Sequence[str]) -> str | None:
 
 
 def _unpack(name: Path | str, command: str) -> str:
-    if isinstance(name, str):
-        return f"unpack it first: {command}"
     return f"unpack it first: {_call(command, name, '.txt')}"
 
 

@@ -35,6 +35,8 @@ READ_TWICE = ", since it is read more than once; write the text into one"
 """Why a source must be a regular file, for messages."""
 
 _Lines = TypeVar("_Lines", bound=str | tuple[object, ...])
+_One = TypeVar("_One")
+_Other = TypeVar("_Other")
 
 
 def read_lines(path: Path) -> Iterator[str]:
@@ -55,8 +57,10 @@ def read_aligned(first: Path, second: Path) -> Iterator[tuple[str, str]]:
     return pair_lines(read_lines(first), read_lines(second), first, second)
 
 
-def pair_lines(lines: Iterator[str], others: Iterator[str], first: Path, second: Path) -> Iterator[tuple[str, str]]:
-    """Yield line n of one text with line n of the other; `first` and `second` name them in messages.
+def pair_lines(
+    lines: Iterator[_One], others: Iterator[_Other], first: Path, second: Path
+) -> Iterator[tuple[_One, _Other]]:
+    """Yield line n of one text, or what it says, with that of the other; `first` and `second` name them in messages.
 
     Raises DataError if they have different numbers of lines.
     """

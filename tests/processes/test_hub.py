@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gzip
 import hashlib
 import io
 import json
@@ -28,7 +27,7 @@ from nmt.layout import DataDir
 from nmt.prepare import hub as hub_module
 from nmt.prepare.hub import _download, read_hub
 from nmt.prepare.pairs import Units
-from sentences import sentence_pairs, write_pairs
+from sentences import sentence_pairs
 
 PARQUET = "refs/convert/parquet"
 PAIRS = sentence_pairs(500)
@@ -195,19 +194,6 @@ def test_again_it_does_not_ask_the_hub(hub: Hub, client: Client) -> None:
     assert hub.requests == []
 
 
-def test_json_lines_together_with_local_files(client: Client) -> None:
-    write_pairs(client.folder / "text", "valid", SPLITS["validation"])
-    client.prepare(
-        f"data.root={client.folder / 'text'}",
-        "data.train=[{hub: bentrevett/multi30k, paths: [train.jsonl]}, {files: {de: valid.de, en: valid.en}}]",
-        "data.valid={hub: bentrevett/multi30k, paths: [test.jsonl]}",
-        "data.test={}",
-        "data.mono={de: [{hub: some/renamed, paths: [a.jsonl], columns: {de: german}}]}",
-    )
-    assert client.corpus().mono("de").text("de") == ["ja", "zwei Zeilen", "ohne"]
-    assert client.corpus().split("train").text("de") == [de for de, _ in SPLITS["train"] + SPLITS["validation"]]
-
-
 def test_streamed_files_are_not_kept(hub: Hub, client: Client) -> None:
     """Over connections that break, with the checksum that the hub tells."""
     files = {
@@ -230,27 +216,6 @@ def test_streamed_files_are_not_kept(hub: Hub, client: Client) -> None:
     kept = [path for path in (client.folder / "hf").rglob("*") if path.is_file() and path.stat().st_size > 1000]
     assert kept == []
     assert "up to date" in client.prepare(*overrides)
-
-
-def test_other_formats(hub: Hub, client: Client) -> None:
-    """Are read as local files are; a streamed file whose checksum the hub does not tell is kept."""
-    table = "".join(f"{n}\t{de}\t{en}\t0.5\n" for n, (de, en) in enumerate(PAIRS))
-    hub.add("some/tables", "main", {"a.tsv.gz": gzip.compress(table.encode()), "b.jsonl": json_lines(PAIRS[:9])})
-    tables = "{hub: some/tables, paths: ['*.tsv.gz'], columns: {de: 2, en: 3}, score: 4, pairs: 500}"
-    lines = "{hub: some/tables, paths: [b.jsonl], stream: true}"
-    client.prepare(f"data.train=[{tables}]", f"data.valid={lines}", "data.test={}")
-    corpus = client.corpus()
-    assert corpus.split("train").text("de") == [de for de, _ in PAIRS[9:]]
-    assert corpus.split("valid").text("en") == [en for _, en in PAIRS[:9]]
-    _, errors = client.run(["base.yaml", f"data.train=[{tables.replace('500', '501')}]", f"data.valid={lines}"])
-    assert "DataError: some/tables: 500 pairs, where 501 are expected by pairs in the config" in errors
-
-
-def test_columns_by_other_names_and_rows_without_text(client: Client) -> None:
-    lines = "data.{}={{hub: some/renamed, paths: [a.jsonl], columns: {{de: german, en: english}}}}"
-    client.prepare(lines.format("valid"), "data.test={}")
-    valid = client.corpus().split("valid")
-    assert (valid.text("de"), valid.text("en")) == (["ja", "zwei Zeilen ", "ohne"], ["yes", "two lines", ""])
 
 
 def test_a_hub_out_of_reach(tmp_path: Path) -> None:
@@ -327,12 +292,3 @@ def test_what_is_wrong_with_this_machine_is_not_laid_on_the_hub(number: int, mon
     with pytest.raises(OSError, match="trouble here") as caught:
         _download(TrainHub(hub="a/b", paths=["c.parquet"]), "c.parquet", "main")
     assert not isinstance(caught.value, HubError)
-
-
-def test_a_download_that_breaks_off_is_the_hubs(monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(*_: object, **__: object) -> str:
-        raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
-
-    monkeypatch.setattr("huggingface_hub.hf_hub_download", failing)
-    with pytest.raises(HubError, match=r"a/b.*Connection reset by peer"):
-        _download(TrainHub(hub="a/b", paths=["c.parquet"]), "c.parquet", "main")

@@ -69,12 +69,6 @@ def test_new_corpora_are_appended_and_the_rest_is_unchanged(place: Folder) -> No
     assert place.left() == {"data"}
 
 
-def test_the_earlier_files_are_not_needed_any_more(place: Folder) -> None:
-    (place.folder / "text" / "train.de").unlink()
-    add(place)
-    assert pairs(place) == Counter([*FIRST, *NEW])
-
-
 def test_an_addition_that_is_stopped_goes_on(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = Folder(place.folder / "whole")
     expected.write(train=FIRST, more=[*FIRST[:20], *NEW, VALID[0], TEST[0], ("leer", "")])
@@ -125,15 +119,6 @@ def test_invalid_appends_are_rejected(place: Folder, changes: dict[str, Any], me
         add(place, **changes)
     assert message in str(caught.value)
     assert place.content() == before and place.left() == {"data"}
-
-
-def test_a_training_set_in_one_file_is_prepared_again(tmp_path: Path) -> None:
-    place = Folder(tmp_path)
-    place.prepare()
-    with pytest.raises(
-        DataError, match=r"its training set is one file.*nmt prepare writes it again, with --tokenizer-from"
-    ):
-        add(place)
 
 
 def test_a_manifest_that_names_files_elsewhere(place: Folder) -> None:

@@ -12,7 +12,7 @@ from typing import IO
 
 import pyarrow as pa
 import pytest
-from pyarrow import feather, ipc, parquet
+from pyarrow import ipc, parquet
 
 from damaged import NAMED, cell, damage, pairs, problem, read_damaged
 from nmt.prepare.formats.arrow import read_arrow, read_parquet
@@ -108,16 +108,6 @@ def test_columns_that_are_refused(
     assert problem(read, write(table), layout).startswith(f"f: {message}")
 
 
-def test_columns_of_the_same_name_are_refused() -> None:
-    table = pa.Table.from_arrays([pa.array(["x"])] * 3, ["de", "en", "de"])
-    assert problem(read_arrow, as_file(table)).startswith("f: 2 columns for de, de, de, where one is needed")
-
-
-def test_feather_is_arrow(tmp_path: Path) -> None:
-    feather.write_feather(pa.table({"de": DE, "en": EN}), tmp_path / "t.feather", compression="zstd")
-    assert pairs(read_arrow, (tmp_path / "t.feather").read_bytes()) == EXPECTED
-
-
 @each_format
 def test_files_that_are_cut_or_something_else(write: Callable[[pa.Table], bytes], read: Reader) -> None:
     data = write(pa.table({"de": ["x"] * 30, "en": ["X"] * 30}))
@@ -127,29 +117,12 @@ def test_files_that_are_cut_or_something_else(write: Callable[[pa.Table], bytes]
         assert "not readable as" in (message := problem(read, other)) or "without its end" in message
 
 
-@pytest.mark.parametrize("write", [as_file, as_stream])
-def test_text_that_is_not_utf8(write: Callable[[pa.Table], bytes]) -> None:
-    data = write(pa.table({"de": ["xxxxx"] * 20, "en": ["X"] * 20}))
-    at = data.rindex(b"xxxxx")
-    assert "f: not readable as Arrow after row 14: " in problem(read_arrow, data[:at] + b"\xff" + data[at + 1 :])
-    assert "f: not readable as Arrow: " in problem(read_arrow, data.replace(b"en\x00", b"\xffn\x00"))
-
-
 def test_checksums_of_parquet_are_verified() -> None:
     file = BytesIO()
     table = pa.table({"de": ["Wort"], "en": ["word"]})
     parquet.write_table(table, file, compression="none", use_dictionary=False, write_page_checksum=True)
     assert pairs(read_parquet, file.getvalue()) == ([("Wort", "word")], {})
     assert "not readable as Parquet: " in problem(read_parquet, file.getvalue().replace(b"Wort", b"Mord"))
-
-
-def test_a_large_batch() -> None:
-    rows = [(cell("de", i), cell("en", i)) for i in range(2500)]
-    file = BytesIO()
-    table = pa.table({"de": [de for de, _ in rows], "en": [en for _, en in rows]})
-    with ipc.new_stream(file, table.schema) as writer:
-        writer.write_table(table)
-    assert pairs(read_arrow, file.getvalue()) == (rows, {})
 
 
 def test_offsets_that_lead_anywhere() -> None:
@@ -180,13 +153,6 @@ def test_files_are_copied_only_if_needed_and_closed(tmp_path: Path, monkeypatch:
     assert [copy.closed for copy in copies] == [True]
     assert "not readable as Parquet" in problem(read_parquet, b"x")
     assert [copy.closed for copy in copies] == [True, True]
-
-
-def test_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.prepare.formats.arrow.tempfile.TemporaryFile", lambda: Path("/dev/full").open("w+b", 0))  # noqa: SIM115
-    assert problem(read_parquet, b"x" * 10) == (
-        "f: cannot be copied to a temporary file: [Errno 28] No space left on device; set TMPDIR to use another folder"
-    )
 
 
 ROWS = [(cell("de", i), cell("en", i)) for i in range(20)]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nmt.config import DataConfig
 from nmt.config.source import TrainFiles
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
-from nmt.prepare.cleaning.counts import CHARS, RATIOS, CleanReport, Lengths
+from nmt.prepare.cleaning.counts import CHARS, CleanReport, Lengths
 from nmt.prepare.pairs import SentencePair
 
 FILES = TrainFiles(files={"de": "a.de", "en": "a.en"})
@@ -61,25 +61,6 @@ def test_each_length_is_in_its_bin() -> None:
     lengths.flush()
     assert lengths.src == [later - edge for edge, later in zip([0, *CHARS], [*CHARS, 5000], strict=True)]
     assert lengths.tgt == [0, 5000] + [0] * (len(CHARS) - 1)
-
-
-@pytest.mark.parametrize(
-    ("src", "tgt", "expected"), [(9, 1, 0), (8, 1, 1), (100, 99, 24), (7, 7, 25), (1, 8, 49), (1, 2**31, 49)]
-)
-def test_each_ratio_is_in_its_bin(src: int, tgt: int, expected: int) -> None:
-    lengths = Lengths()
-    lengths.count(src, tgt)
-    lengths.flush()
-    assert lengths.ratio.index(1) == expected
-    assert expected == sum(tgt / src >= edge for edge in RATIOS)
-
-
-def test_a_side_without_text_has_no_ratio() -> None:
-    lengths = Lengths()
-    lengths.count(0, 5)
-    lengths.count(5, 0)
-    lengths.flush()
-    assert (lengths.src[0], lengths.tgt[0], sum(lengths.ratio)) == (1, 1, 0)
 
 
 @pytest.mark.parametrize("n", [100, 10_007])

@@ -41,12 +41,6 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_file_is_downloaded(site: Site, tmp_path: Path) -> None:
-    to = download(f"{site.url}/a.txt#part", tmp_path / "a", SHA)
-    assert to.read_bytes() == TEXT
-    assert names(tmp_path) == ["a"] and site.requests == ["/a.txt"]
-
-
 @pytest.mark.parametrize("after", [0, 1, 5000, len(TEXT) - 1])
 @pytest.mark.parametrize("validators", [{"ETag": '"x"'}, {"Last-Modified": "Sun, 06 Nov 1994 08:49:37 GMT"}])
 def test_a_download_that_is_cut_goes_on_there(
@@ -75,12 +69,6 @@ def test_without_a_strong_validator_it_starts_again(validators: dict[str, str], 
     assert site.requests == ["/a.txt", "/a.txt"]
 
 
-def test_a_file_of_unknown_length_starts_again(site: Site, tmp_path: Path) -> None:
-    site.is_chunked, site.troubles = True, [Cut(300), Cut(5000)]
-    assert download(f"{site.url}/a.txt", tmp_path / "a").read_bytes() == TEXT
-    assert site.requests == ["/a.txt"] * 3
-
-
 def test_a_server_without_ranges_sends_all_again(site: Site, tmp_path: Path) -> None:
     site.troubles, site.has_ranges = [Cut(300)], False
     assert download(f"{site.url}/a.txt", tmp_path / "a", SHA).read_bytes() == TEXT
@@ -99,12 +87,6 @@ def test_a_file_that_was_changed_meanwhile_starts_again(keeps_promises: bool, si
     site.keeps_promises = keeps_promises
     assert download(f"{site.url}/a.txt", tmp_path / "a").read_bytes() == TEXT
     assert site.requests == ["/a.txt bytes=19-", *([] if keeps_promises else ["/a.txt"])]
-
-
-def test_part_with_a_damaged_note_is_not_continued(site: Site, tmp_path: Path) -> None:
-    left(tmp_path, TEXT[:50], validator=None)
-    assert download(f"{site.url}/a.txt", tmp_path / "a").read_bytes() == TEXT
-    assert site.requests == ["/a.txt"]
 
 
 def test_more_than_the_file_has_is_not_continued(site: Site, tmp_path: Path) -> None:
@@ -228,18 +210,6 @@ def test_only_http_is_downloaded(url: str, tmp_path: Path) -> None:
         download(url, tmp_path / "a")
 
 
-def test_a_url_may_have_other_letters(site: Site, tmp_path: Path) -> None:
-    site.files["/gr%C3%BC%C3%9Fe%20an/a%20b.txt?q=%C3%A4"] = TEXT
-    assert download(f"{site.url}/grüße an/a%20b.txt?q=ä", tmp_path / "a").read_bytes() == TEXT
-
-
-def test_a_host_that_does_not_answer(tmp_path: Path) -> None:
-    with serve_files() as gone:
-        pass
-    with pytest.raises(DataError, match="refused"):
-        download(f"{gone.url}/a.txt", tmp_path / "a")
-
-
 def test_a_full_disk_is_one_line(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -285,12 +255,6 @@ def test_another_checksum_than_that_of_the_cache(site: Site) -> None:
     site.files["/a.txt"] = b"a newer version\n"
     new = hashlib.sha256(b"a newer version\n").hexdigest()
     assert cached(f"{site.url}/a.txt", new) == (path, new)
-
-
-def test_every_url_has_its_own_place(site: Site) -> None:
-    site.files |= {"/a.txt?v=2": b"two", "/b/a.txt": b"three", "/": b"four"}
-    paths = [cached(f"{site.url}{page}").path for page in ("/a.txt", "/a.txt?v=2", "/b/a.txt", "/")]
-    assert len(set(paths)) == 4 and [path.name for path in paths] == ["a.txt", "a.txt", "a.txt", "file"]
 
 
 def test_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import zipfile
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from command import Command
-from folders import PAIRS, TEST, TRAIN, VALID, Folder, files
+from folders import TRAIN, VALID, Folder, files
 from nmt.config.load import check_config
 from nmt.errors import DataError
 from nmt.layout import DataDir
@@ -101,56 +98,6 @@ def test_a_spread_has_as_many_as_asked_for_at_equal_distances(n: int, most: int)
     assert chosen[0] == 0 and min(distances) >= 1 and max(distances) <= 4 * n // most + 1
 
 
-def tsv(pairs: Sequence[tuple[str, str]]) -> bytes:
-    return "".join(f"{de}\t{en}\n" for de, en in pairs).encode()
-
-
-def tmx(pairs: Sequence[tuple[str, str]]) -> bytes:
-    sides = "".join(
-        f'<tu><tuv xml:lang="de"><seg>{de}</seg></tuv><tuv xml:lang="en"><seg>{en}</seg></tuv></tu>' for de, en in pairs
-    )
-    lone = '<tu><tuv xml:lang="de"><seg>allein</seg></tuv></tu>'
-    return f'<tmx version="1.4"><header/><body>{sides}{lone}</body></tmx>'.encode()
-
-
-def arrow(pairs: Sequence[tuple[str, str]], path: Path) -> None:
-    import pyarrow
-    import pyarrow.parquet
-
-    pyarrow.parquet.write_table(pyarrow.table(dict(zip(("de", "en"), zip(*pairs, strict=True), strict=True))), path)
-
-
-def zipped(pairs: Sequence[tuple[str, str]], path: Path) -> None:
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("a/one.tmx", tmx(pairs))
-
-
-def plain(content: Callable[[Sequence[tuple[str, str]]], bytes]) -> Callable[[Sequence[tuple[str, str]], Path], object]:
-    return lambda pairs, path: path.write_bytes(content(pairs))
-
-
-@pytest.mark.parametrize(
-    ("name", "write", "settings"),
-    [
-        ("a.tmx", plain(tmx), {}),
-        ("a.tsv.gz", plain(lambda pairs: gzip.compress(tsv(pairs))), {"columns": {"de": 1, "en": 2}}),
-        ("a.jsonl", plain(lambda pairs: "".join(json.dumps({"de": de, "en": en}) + "\n" for de, en in pairs).encode()),
-         {}),
-        ("a.parquet", arrow, {}),
-        ("a.zip", zipped, {}),
-    ],
-)  # fmt: skip
-def test_a_sample_of_every_kind_of_source(
-    place: Folder, name: str, write: Callable[[Sequence[tuple[str, str]], Path], object], settings: dict[str, Any]
-) -> None:
-    write(PAIRS[:200], place.folder / "text" / name)
-    report, _ = run(place, 30, data__train=[{"path": name, **settings}])
-    assert report["corpora"][0]["read"] == report["corpora"][0]["kept"] == 30
-    assert report["corpora"][0]["skipped"] == ({"no text in en": 1} if name in ("a.tmx", "a.zip") else {})
-    for sample in report["corpora"][0]["kept_samples"]:
-        assert (sample["de"], sample["en"]) == PAIRS[sample["line"] - 1]
-
-
 def test_a_corpus_that_splits_off_its_development_set(place: Folder) -> None:
     changes = {"data__valid": 20, "data__test": {}}
     report, said = run(place, **changes)
@@ -161,16 +108,6 @@ def test_a_corpus_that_splits_off_its_development_set(place: Folder) -> None:
     report, said = run(place, 50, **changes)
     assert report["held_out"] == {} and "valid" not in report["corpora"][0]["dropped"]
     assert said[-2].endswith("not judged: pairs with too many pieces, and splitting off a development set")
-
-
-def test_errors_of_prepare_stop_a_dry_run(place: Folder) -> None:
-    place.write(valid=[])
-    with pytest.raises(DataError, match=r"data\.valid: valid\.de is empty"):
-        run(place)
-    place.write(valid=VALID, more=[("a", ""), *TEST])
-    report, said = run(place)
-    assert report["corpora"][1]["kept"] == 0
-    assert any("none of its pairs is kept" in line for line in said)
 
 
 @pytest.mark.parametrize(

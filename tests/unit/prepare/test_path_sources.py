@@ -12,7 +12,7 @@ import pytest
 from nmt.config import Config
 from nmt.config.load import check_config
 from nmt.config.source import TrainFiles, TrainPath
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError
 from nmt.prepare.pairs import Units
 from nmt.prepare.prepare import prepare
 from nmt.prepare.sources import open_source, read_part
@@ -93,14 +93,6 @@ def test_a_file_that_changes_or_comes_is_noticed(folder: Path) -> None:
     assert "nothing to do" in again()
 
 
-def test_a_development_set_has_its_skipped_units_counted_too(folder: Path) -> None:
-    tree = config(folder).data.model_copy(update={"valid": TrainPath(path="memories/a.tmx")})
-    prepare(config(folder).model_copy(update={"data": tree}), folder / "data", echo=lambda _: None)
-    manifest = json.loads((folder / "data" / "manifest.json").read_bytes())
-    assert manifest["sources"]["valid"]["skipped"] == {"no text in en": 1}
-    assert manifest["sources"]["valid"]["read"] == 90
-
-
 def test_files_read_twice_are_counted_once(folder: Path) -> None:
     source = open_source(TrainPath(path="memories/a.tmx"), ("de", "en"), folder)
     assert list(source.pairs()) == list(source.pairs())
@@ -136,15 +128,6 @@ def test_a_recipe_in_another_folder_finds_the_files(folder: Path) -> None:
     first, second, third = rooted(config(folder).model_copy(update={"data": moved})).data.train
     assert first.files == {"de": str(folder / "a.de"), "en": "https://host/a.en"}
     assert (first.score, second.path, third.score) == (str(folder / "a.scores"), "https://host/a.tmx", "bicleaner")
-
-
-def test_unreadable_sources_leave_nothing_behind(folder: Path) -> None:
-    (folder / "memories" / "a.tmx").write_text(tmx(PAIRS)[:-300], encoding="utf-8")
-    with pytest.raises(DataError, match=r"a\.tmx: tu \d+ \(line \d+\): broken XML"):
-        prepare(config(folder), folder / "data", echo=lambda _: None)
-    with pytest.raises(DataError, match=r"none/\*\.tmx"):
-        prepare(config(folder, path="none/*.tmx"), folder / "data", echo=lambda _: None)
-    assert not (folder / "data").exists()
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import polib
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from nmt.prepare.formats import po
 from nmt.prepare.formats.po import read_po
-from nmt.prepare.pairs import one_line
 from reading import check_damaged, error_of, read_bytes
 
 HEADER = 'msgid ""\nmsgstr ""\n"Language: de\\n"\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'  # five lines
@@ -45,11 +40,6 @@ def test_messages_of_all_kinds() -> None:
 )
 def test_escapes(written: str, text: str) -> None:
     assert read_bytes(read_po, HEADER + message("x", written))[0] == [(text, "x")]
-
-
-def test_unusual_separators_do_not_end_a_line() -> None:
-    text = "a\u2028b\u0085c\x0bd\x0ce\x1cf\rg"
-    assert read_bytes(read_po, (HEADER + message(text, text)).replace("\n", "\r\n"))[0] == [(one_line(text),) * 2]
 
 
 @pytest.mark.parametrize(
@@ -89,11 +79,6 @@ def test_languages() -> None:
     assert "columns must be msgid and msgstr" in error_of(read_po, text, {"de": "0", "en": "1"})
 
 
-def test_a_text_that_begins_on_the_next_line() -> None:
-    data = HEADER + 'msgid\n"one"\nmsgid_plural "more"\nmsgstr[0]\n"eins"\nmsgstr[1]\n"me"\n"hr"\n'
-    assert read_bytes(read_po, data)[0] == [("eins", "one"), ("mehr", "more")]
-
-
 def test_files_that_are_not_in_the_charset_that_they_should_be_in() -> None:
     assert (
         error_of(read_po, (HEADER + "\n").encode("utf-16")) == "F: UTF-16; convert it first: iconv -f UTF-16 -t UTF-8"
@@ -109,36 +94,10 @@ def test_charsets(charset: str) -> None:
     assert read_bytes(read_po, data.encode(encoding))[0] == [("größer", "larger")]
 
 
-def test_a_charset_whose_characters_contain_backslashes() -> None:
-    data = HEADER.replace("UTF-8", "shift_jis").replace("de", "ja") + message("table", "表\\n能")
-    assert b"\x5c\x5c" in data.encode("shift_jis")  # the second byte of a character, and an escape
-    assert read_bytes(read_po, data.encode("shift_jis"), ("en", "ja"))[0] == [("table", "表 能")]
-
-
-def test_a_byte_order_mark() -> None:
-    assert read_bytes(read_po, (HEADER + message("one", "eins")).encode("utf-8-sig"))[0] == [("eins", "one")]
-
-
 @pytest.mark.parametrize("charset", ["utf-16", "utf-7", "zlib", "punycode", "unicode_escape", "undefined", "nonsense"])
 def test_charsets_that_are_not_supported(charset: str) -> None:
     message = error_of(read_po, HEADER.replace("UTF-8", charset))
     assert message == f"F: the charset {charset} of its header is not supported; write UTF-8"
-
-
-_words = st.lists(st.sampled_from([*"abü日 \n\t\"\\#~[]'%", "word ", "msgid ", "\\n"]), min_size=1).map("".join)
-
-
-@given(st.lists(st.tuples(_words, _words, st.sampled_from(["", "fuzzy", "c-format"]), st.booleans()), max_size=5))
-def test_files_written_by_polib_are_read(entries: list[tuple[str, str, str, bool]]) -> None:
-    file = polib.POFile()
-    file.metadata = {"Language": "de", "Content-Type": "text/plain; charset=UTF-8"}
-    for source, target, flag, is_obsolete in entries:
-        flags = [flag] if flag else []
-        file.append(polib.POEntry(msgid=source, msgstr=target, msgctxt="c", flags=flags, obsolete=is_obsolete))
-    pairs, skipped = read_bytes(read_po, str(file))
-    wanted = [(one_line(b), one_line(a)) for a, b, flag, is_obsolete in entries if flag != "fuzzy" and not is_obsolete]
-    assert pairs == wanted
-    assert sum(skipped.values()) == len(entries) - len(wanted)
 
 
 # --- damaged --------------------------------------------------------------------------------------
@@ -167,12 +126,6 @@ def test_files_written_by_polib_are_read(entries: list[tuple[str, str, str, bool
 )
 def test_invalid_messages_are_rejected(text: str, problem: str) -> None:
     assert problem in error_of(read_po, (HEADER + "#\n" + text).encode("utf-8", "surrogateescape"))
-
-
-def test_files_that_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(po, "DOCUMENT_BYTES", 1 << 20)
-    assert read_bytes(read_po, HEADER + "# " * ((1 << 19) - 100))[0] == []
-    assert error_of(read_po, HEADER + "# " * (1 << 19)) == "F: more than 1 MB; split it"
 
 
 def test_damaged_files_give_an_error_or_pairs_of_one_unit() -> None:

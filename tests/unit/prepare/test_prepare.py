@@ -162,29 +162,6 @@ def test_held_out_set_with_identical_sides_gets_a_warning(place: Folder) -> None
         assert f"warning: {warning}" in said and warning in place.manifest()["warnings"]
 
 
-@pytest.mark.parametrize("valid", [10, 0.1])
-def test_all_pairs_dropped_before_a_development_set_is_split_off(place: Folder, valid: float) -> None:
-    place.write(train=[("a", "")])
-    with pytest.raises(DataError, match="all 1 training pairs were dropped: empty side 1"):
-        place.prepare(data__valid=valid)
-
-
-def test_all_pairs_dropped_for_their_pieces(place: Folder) -> None:
-    with pytest.raises(DataError, match=r"all 240 training pairs were dropped: too long \(pieces\) 240"):
-        place.prepare(data__max_pieces=1)
-    assert place.left() == set()
-
-
-def test_the_longest_side_that_is_kept(place: Folder) -> None:
-    place.prepare()
-    split = place.corpus().split("train")
-    longest = max(split.lengths("de").max(), split.lengths("en").max())
-    place.prepare(data__max_pieces=int(longest))
-    assert place.corpus().split("train").n == 240
-    place.prepare(data__max_pieces=int(longest) - 1)
-    assert place.corpus().split("train").n < 240
-
-
 def test_a_reference_that_does_not_come_back_stops_it(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     place.write(test=[("eins", "one"), ("zwei ", "two")])
     decode = Tokenizer.decode

@@ -123,18 +123,6 @@ def test_a_damaged_directory_is_prepared_again(place: Folder) -> None:
     assert place.content() == first
 
 
-def test_another_format_is_prepared_again(place: Folder) -> None:
-    place.prepare()
-    manifest = json.loads((place.data / "manifest.json").read_bytes())
-    (place.data / "manifest.json").write_text(json.dumps(manifest | {"format": 0}))
-    with pytest.raises(
-        DataError, match=r"manifest\.json: written in format 0, this version of nmt reads 2; .*run nmt p"
-    ):
-        place.corpus()
-    assert "manifest.json: written in format 0, this version of nmt reads 2\n" in place.prepare()
-    assert "nothing to do" in place.prepare()
-
-
 @pytest.mark.parametrize("name", ["/", ".", "..", "~", "HOME"])
 def test_directory_that_holds_more_than_data_is_refused(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -178,16 +166,6 @@ def test_a_directory_with_a_damaged_manifest_is_not_replaced(place: Folder, cont
     with pytest.raises(DataError, match=r"manifest\.json: damaged or not written by nmt, so nothing here is replaced"):
         place.prepare()
     assert place.content() == before | {"manifest.json": content}
-
-
-@pytest.mark.parametrize("damage", [{}, [], {"train.0": 3}, {"train.0": {"files": []}}])
-def test_a_manifest_that_has_lost_its_sources(place: Folder, damage: object) -> None:
-    place.prepare()
-    manifest = json.loads((place.data / "manifest.json").read_bytes())
-    (place.data / "manifest.json").write_text(json.dumps(manifest | {"sources": damage}))
-    said = place.prepare().split("\n")[0]
-    assert ("does not record what it was made from" if damage != {} else "train.de has changed") in said
-    assert "nothing to do" in place.prepare()
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
@@ -248,13 +226,3 @@ def test_a_tokenizer_that_does_not_suit(place: Folder) -> None:
     with pytest.raises(DataError, match="other: its tokenizer is for de and en, the config is for de and fr"):
         place.prepare(tokenizer_from=other, direction="de-fr", **changes)
     assert place.left() == {"other"}
-
-
-def test_a_manifest_that_does_not_say_what_it_was_made_from(place: Folder) -> None:
-    place.prepare()
-    manifest = DataDir(place.data).manifest
-    facts = json.loads(manifest.read_bytes())
-    del facts["config"]
-    manifest.write_text(json.dumps(facts))
-    assert "manifest.json does not record what it was made from" in place.prepare().split("\n")[0]
-    assert "nothing to do" in place.prepare()

@@ -12,7 +12,6 @@ from pyarrow import feather, parquet
 
 from labelled import TEST, TRAIN, VALID, labelled_config, write_reviews
 from nmt.config import Config
-from nmt.config.load import dump_config, load_config
 from nmt.data.corpus import Corpus
 from nmt.errors import ConfigError, DataError
 from nmt.layout import DataDir
@@ -192,9 +191,3 @@ def test_near_duplicates_have_the_same_label(folder: Path) -> None:
     changes: dict[str, object] = {"clean": {"drop": ["near_duplicates"]}, "valid": 20, "test": {}}
     corpus, _ = prepared(labelled_config(folder, data=changes))
     assert sum("thing" in text for name in corpus.splits for text in corpus.split(name).text("en")) == 2
-
-
-def test_the_config_is_read_back(folder: Path) -> None:
-    config = labelled_config(folder)
-    (folder / "config.yaml").write_text(dump_config(config))
-    assert load_config(folder / "config.yaml") == config

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
-import hashlib
 import itertools
 import json
 from pathlib import Path
@@ -16,7 +14,6 @@ from folders import PAIRS, TEST, TRAIN, VALID, Folder, files
 from nmt.errors import DataError
 from nmt.files import write as writing
 from nmt.prepare.append import append
-from nmt.prepare.dry_run import dry_run
 from nmt.prepare.pipeline import mono as stage
 from nmt.prepare.pipeline.work import Sizes
 from nmt.recipes.directory import rooted
@@ -86,13 +83,6 @@ def test_report_of_monolingual_text(place: Folder) -> None:
     assert "Monolingual text" in page and "duplicate (2), line 23" in page
 
 
-def test_no_monolingual_text_leaves_no_trace_in_the_output(place: Folder) -> None:
-    """All files are those of before there was `data.mono`."""
-    place.prepare()
-    assert [name for name, data in place.content().items() if b"mono" in data.replace(b"monospace", b"")] == []
-    assert place.corpus().mono_languages == ()
-
-
 def test_blocks_do_not_matter(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     place.prepare(data__max_pieces=25, **MONO)
     whole = place.content()
@@ -114,15 +104,6 @@ def test_lines_of_many_pieces_are_dropped_and_documents_move(place: Folder) -> N
     assert split.documents("en").tolist() == [0, 2]
     assert split.lengths("en").max() <= 60
     assert place.manifest()["sources"]["mono.en.0"]["dropped"] == {"blank": 2, "pieces": 2}
-
-
-def test_a_line_of_many_pieces_belongs_to_its_source(place: Folder) -> None:
-    write(place, "one.txt", NEWS[:3])
-    write(place, "two.txt", [" ".join(NEWS[40:44]), *NEWS[3:5]])
-    place.prepare(data__max_pieces=60, **MONO)
-    sources = place.manifest()["sources"]
-    assert [sources[f"mono.en.{i}"]["dropped"] for i in (0, 1)] == [{}, {"pieces": 1}]
-    assert place.corpus().mono("en").documents("en").tolist() == [0, 3]
 
 
 def test_a_development_set_that_is_split_off_is_held_out(place: Folder) -> None:
@@ -149,24 +130,6 @@ def test_the_tokenizer_learns_from_it(place: Folder, joint: bool) -> None:
     assert (after["de"].fingerprint == before["de"].fingerprint) == (not joint)
 
 
-def test_a_small_vocabulary_is_not_spent_on_rare_characters(place: Folder) -> None:
-    write(place, "one.txt", [chr(0x4E00 + n) for n in range(100)])
-    place.prepare(data__mono={"en": [{"files": {"en": "one.txt"}}]})
-    tokenizer = place.corpus().tokenizers["en"]
-    singles = [piece for piece in tokenizer.pieces(range(276, len(tokenizer))) if len(piece) == 1]
-    assert (len(tokenizer), len(singles) <= 63) == (400, True)
-
-
-def test_with_a_given_tokenizer_nothing_is_learned(place: Folder) -> None:
-    place.prepare()
-    first = place.corpus().tokenizers.fingerprint
-    other = Folder(place.folder / "other")
-    write(other, "one.txt", NEWS)
-    other.prepare(place.data, data__mono={"en": [{"files": {"en": "one.txt"}}]})
-    assert other.corpus().tokenizers.fingerprint == first
-    assert other.corpus().mono("en").n == 60
-
-
 def test_when_it_is_prepared_again(place: Folder) -> None:
     place.prepare()
     first = place.corpus().fingerprint
@@ -182,18 +145,6 @@ def test_when_it_is_prepared_again(place: Folder) -> None:
     assert "nothing to do" in place.prepare(data__mono=pinned)
     assert "again: data.mono.en was removed\n" in place.prepare()
     assert not [name for name in place.content() if "mono" in name]
-
-
-def test_compressed_and_pinned(place: Folder) -> None:
-    data = bz2.compress("".join(f"{line}\r\n" for line in NEWS).encode("utf-8-sig"))
-    (place.folder / "text" / "news.bz2").write_bytes(data)
-    source: dict[str, Any] = {"files": {"de": "news.bz2"}, "sha256": {"de": hashlib.sha256(data).hexdigest()}}
-    place.prepare(data__mono={"de": [source | {"pairs": 60}]})
-    assert place.corpus().mono("de").text("de") == NEWS
-    with pytest.raises(DataError, match=r"news\.bz2: its SHA-256 is .*, where the config expects 0000"):
-        place.prepare(data__mono={"de": [source | {"sha256": {"de": "0" * 64}}]})
-    with pytest.raises(DataError, match=r"news\.bz2: 60 pairs, where 59 are expected by pairs in the config"):
-        place.prepare(data__max_chars=900, data__mono={"de": [source | {"pairs": 59}]})
 
 
 @pytest.mark.parametrize(
@@ -227,28 +178,6 @@ def test_damage_is_found(place: Folder, name: str) -> None:
     (place.data / name).write_bytes(data[:-1])
     with pytest.raises(DataError, match=rf"{name}: \d+ bytes, its manifest says \d+ bytes; run nmt prepare again"):
         place.corpus()
-
-
-def test_another_number_of_lines_in_the_manifest(place: Folder) -> None:
-    place.prepare(**MONO)
-    manifest = place.manifest()
-    manifest["mono"]["en"]["lines"] += 1
-    (place.data / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    with pytest.raises(DataError, match="mono has a different number of lines"):
-        place.corpus().verify_mono("en")
-
-
-def test_finished_work_is_not_repeated(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "KEPT_AFTER", 0.0)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("nmt.prepare.prepare.encode_mono", interrupt)
-        place.prepare(**MONO)
-    assert place.left() == {".data.work"}
-    with monkeypatch.context() as patch:
-        patch.setattr(stage, "read_part", interrupt)
-        place.prepare(**MONO)
-    assert place.left() == {"data"}
-    assert place.corpus().mono("en").n == 41
 
 
 def test_after_a_stop_another_text_is_learned_from(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,14 +215,6 @@ def test_append_keeps_it_and_adds_none(place: Folder) -> None:
     assert place.manifest()["mono"] == record
     place.corpus().verify_mono("en")
     assert "nothing to do" in place.prepare(sizes=sizes, **two, **MONO)
-
-
-def test_a_dry_run_leaves_it_out_and_says_so(place: Folder) -> None:
-    said: list[str] = []
-    dry_run(place.config(**MONO), echo=said.append)
-    assert said[-1] == "data.mono was not read: a dry run covers only the training pairs"
-    dry_run(place.config(), echo=said.append)
-    assert not said[-1].startswith("data.mono")
 
 
 def test_the_config_of_a_recipe_finds_it(place: Folder) -> None:

@@ -65,13 +65,6 @@ def test_content_of_the_page(n_corpora: int) -> None:
     assert len(charts) == (3 if n_corpora == 1 else 9)
 
 
-def test_page_of_a_dry_run_names_its_limits() -> None:
-    page = ParsedPage(report_page(report(kind="dry run", sample=1000, tokenizer=None, warnings=[])))
-    assert "no data directory was written" in page.text
-    assert "at most 1,000 pairs of each corpus" in page.text and "most duplicates are not seen" in page.text
-    assert "Warnings" not in page.text and "Tokenizer" not in page.text
-
-
 def test_the_page_needs_nothing_else_and_does_nothing() -> None:
     page = report_page(report())
     tags = {tag for tag, _ in ParsedPage(page).seen}
@@ -112,13 +105,3 @@ def test_the_screen_is_a_hundred_columns_wide(text: str) -> None:
     lines = list(screen(dry.model_copy(update={"corpora": corpora})))
     assert max(map(len, lines)) <= 100
     assert "  kurz 0, pair 12" in lines and "    en  b" in lines
-
-
-def test_each_reason_is_shown_with_a_sample_of_each_corpus_in_turn() -> None:
-    lines = list(screen(report(kind="dry run", n_corpora=4)))
-    start = lines.index("length ratio: 8 of 49,380 pairs (0.0%), such as")
-    assert [line for line in lines[start + 1 : start + 10] if ", pair" in line] == [
-        f"  ein Satz {number}, pair 6" for number in (0, 1, 2)
-    ]
-    assert "warning: look at ein Satz" in lines and "repaired: wrong encoding 28" in lines
-    assert sum(" such as" in line for line in lines) == len(REASONS) - 1  # not those split off

@@ -91,23 +91,6 @@ def test_a_column_of_scores(name: str, tmp_path: Path) -> None:
     assert [pair.score for pair in open_source(source, ("de", "en"), tmp_path).pairs()] == [None] * 5
 
 
-@pytest.mark.parametrize(
-    ("name", "score", "problem"),
-    [
-        ("a.tsv", "laser", "a.tsv: no columns named laser for score; there are de, en, bicleaner"),
-        ("a.parquet", "laser", "a.parquet: no columns named laser for score; there are de, en, bicleaner"),
-        ("numbers.tsv", "bicleaner", "columns and score must all be names, or different numbers from 1, found 1 and 2"),
-        ("numbers.tsv", "2", "columns and score must all be names, or different numbers from 1, found 1 and 2 and 2"),
-    ],
-)
-def test_columns_that_are_not_there(name: str, score: str, problem: str, tmp_path: Path) -> None:
-    settings = {**written(name, tmp_path), "score": score}
-    source = check_config({"data": {"direction": "de-en", "train": [settings]}}, "test").data.train[0]
-    with pytest.raises(DataError) as caught:
-        list(open_source(source, ("de", "en"), tmp_path).pairs())
-    assert problem in str(caught.value)
-
-
 def test_formats_without_scores(tmp_path: Path) -> None:
     (tmp_path / "a.po").write_text('msgid ""\nmsgstr "Language: de"\n', encoding="utf-8")
     with pytest.raises(DataError, match=r"a\.po: PO has no scores; leave score out"):
@@ -149,12 +132,6 @@ def test_a_file_of_scores(kind: str, tmp_path: Path) -> None:
                 ).pairs()
             )
         assert problem in str(caught.value)
-
-
-def test_an_archive_without_scores(tmp_path: Path) -> None:
-    source = aligned(tmp_path, b"1\n", "moses").model_copy(update={"score": "laser"})
-    with pytest.raises(DataError, match=r"no C\.de-en\.laser with scores in it; it has C\.de-en\.de, C\.de-en\.en, C"):
-        list(open_source(source, ("de", "en"), tmp_path).pairs())
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.jsonl"])

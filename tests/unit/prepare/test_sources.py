@@ -13,10 +13,8 @@ from nmt.config.source import TrainFiles
 from nmt.errors import DataError
 from nmt.files.read import checksum
 from nmt.prepare.pairs import SentencePair
-from nmt.prepare.prepare import prepare
 from nmt.prepare.sources import open_source, text_folder
 from nmt.text.lines import read_aligned, read_lines
-from tiny_corpus import tiny_settings, tiny_text
 
 
 def write(folder: Path, **files: bytes) -> None:
@@ -75,16 +73,6 @@ def test_unequal_numbers_of_lines(tmp_path: Path, n_de: int, n_en: int) -> None:
     with pytest.raises(DataError) as caught:
         aligned(tmp_path)
     assert str(caught.value) == f"a.de has {n_de} lines, a.en {n_en:,}: they must pair line by line (in {tmp_path})"
-
-
-def test_unequal_files_of_two_folders_are_named_in_full(tmp_path: Path) -> None:
-    (tmp_path / "de").mkdir()
-    (tmp_path / "en").mkdir()
-    (tmp_path / "de" / "t").write_bytes(b"x\n")
-    (tmp_path / "en" / "t").write_bytes(b"")
-    with pytest.raises(DataError) as caught:
-        list(read_aligned(tmp_path / "de" / "t", tmp_path / "en" / "t"))
-    assert str(caught.value) == f"{tmp_path}/de/t has 1 line, {tmp_path}/en/t 0: they must pair line by line"
 
 
 @pytest.mark.parametrize(
@@ -150,16 +138,3 @@ def test_the_sample_corpus_is_found_anywhere(tmp_path: Path, monkeypatch: pytest
     assert text_folder("data/sample") == package / "sample"
     (tmp_path / "data" / "sample").mkdir(parents=True)  # one's own comes first
     assert text_folder("data/sample") == Path("data/sample")
-
-
-def test_prepare_takes_the_sample_corpus_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "nmt"
-    tiny_text(package / "sample")
-    monkeypatch.setattr("nmt.prepare.sources.__file__", str(package / "data" / "sources.py"))
-    (tmp_path / "empty").mkdir()
-    monkeypatch.chdir(tmp_path / "empty")
-    said: list[str] = []
-    for _ in range(2):
-        prepare(tiny_settings(Path("data/sample")), Path("prepared"), echo=said.append)
-    assert said[0] == f"no data/sample here: using the sample corpus shipped with nmt, {package / 'sample'}"
-    assert said[-1] == "prepared is up to date with 199 training pairs: nothing to do"

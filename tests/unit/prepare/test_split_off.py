@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from folders import PAIRS, TEST, TRAIN, Folder, files
-from nmt.config.load import changed_config, dump_config, load_config
-from nmt.config.messages import field_paths
-from nmt.errors import ConfigError, DataError
+from folders import TEST, TRAIN, Folder, files
+from nmt.errors import DataError
 from nmt.prepare import held_out as split_off
 from nmt.prepare.cleaning.grouping import pair_hash
 from nmt.prepare.held_out import Draw
 from nmt.prepare.pairs import SentencePair
-from sentences import sentence_pairs
 
 MANY = [SentencePair(f"Satz {n}", f"sentence {n}", "") for n in range(20_000)]
 
@@ -92,16 +88,6 @@ def test_no_side_of_the_development_set_is_learned_from(place: Folder, amount: i
     assert sorted(path.name for path in place.data.glob("cleaned*")) == []
 
 
-def test_the_pairs_are_learned_from_as_if_they_had_never_been_there(place: Folder) -> None:
-    place.prepare(data__valid=0.1)
-    valid, first = split(place, "valid"), place.content()
-    place.write(train=[pair for pair in TRAIN if pair not in valid], valid=valid)
-    place.prepare()
-    again = place.content()
-    names = set(first) - {"manifest.json", "report.json", "report.html"}
-    assert {name: first[name] for name in names} == {name: again[name] for name in names}
-
-
 def test_by_default_a_thousand_lines_but_at_most_a_tenth(place: Folder) -> None:
     tree = place.config().model_dump()
     del tree["data"]["valid"]
@@ -121,49 +107,3 @@ def test_of_a_corpus_that_repeats_a_pair_is_split_off_once(place: Folder) -> Non
     train, valid = split(place, "train"), split(place, "valid")
     assert (len(valid), len(train)) == (20, 3 * 220)
     assert not set(train) & set(valid)
-
-
-def test_one_pair_is_not_enough(place: Folder) -> None:
-    place.write(train=PAIRS[:1])
-    with pytest.raises(DataError, match=r"all 1 training pairs were dropped: split off for development 1$"):
-        place.prepare(data__valid=300)
-    assert place.left() == set()
-
-
-def test_several_corpora_give_in_proportion(place: Folder) -> None:
-    place.write(train=sentence_pairs(400)[:300], more=sentence_pairs(400)[300:])
-    place.prepare(data__train=[files("train"), files("more")], data__valid=30)
-    sources = place.manifest()["sources"]
-    of_first, of_second = (sources[f"train.{i}"]["dropped"]["valid"] for i in (0, 1))
-    assert of_first + of_second == 30 and of_first > of_second > 0
-
-
-@pytest.mark.parametrize(
-    ("override", "expected"),
-    [
-        ("data.valid=0", "data.valid: must be at least 1, found 0"),
-        ("data.valid=1.5", "data.valid: must be a whole number of lines, such as 300, or a share below 1"),
-        ("data.valid=200000", "data.valid: must be at most 100000, found 200000"),
-        ("data.valid=dev.de", "data.valid: must be a source (with files, path, opus or hub), or the part of"),
-        ("data.valid=true", "data.valid: must be a source (with files, path, opus or hub), or the part of"),
-        ("data.train.0.repeat=0.5", "data.train.0.repeat: must be a whole number, found 0.5"),
-    ],
-)
-def test_what_the_config_says_otherwise(override: str, expected: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        load_config("sample.yaml", [override])
-    (problem,) = caught.value.problems
-    assert problem.startswith(f"--set {expected}")
-
-
-@pytest.mark.parametrize("valid", ["300", "0.01"])
-def test_split_off_setting_survives_dump_and_load(tmp_path: Path, valid: str) -> None:
-    config = load_config("sample.yaml", [f"data.valid={valid}"])
-    path = tmp_path / "c.yaml"
-    for comments in (False, True):
-        path.write_text(dump_config(config, comments), encoding="utf-8")
-        assert load_config(path) == config
-    assert changed_config(config, []) == config
-    assert json.loads(config.model_dump_json())["data"]["valid"] == config.data.valid
-    assert {"data.valid.files", "data.train.*.repeat"} <= set(field_paths())
-    assert [key for key, _ in config.data.sources()] == ["train.0", "test.test"]

@@ -117,12 +117,3 @@ def test_data_directory_gets_profiles_that_are_no_part_of_its_content(place: Fol
     path.unlink()
     assert "no such file" in place.prepare() and place.manifest()["fingerprint"] == before
     assert {name: data for name, data in place.content().items() if name != "manifest.json"} == content
-
-
-def test_data_directory_of_an_older_version_is_up_to_date(place: Folder) -> None:
-    place.prepare()
-    (place.data / "tokenizer" / "profiles.json").unlink()
-    manifest = place.manifest()
-    del manifest["files"]["tokenizer/profiles.json"]
-    (place.data / "manifest.json").write_text(json.dumps(manifest))
-    assert "nothing to do" in place.prepare() and place.corpus().tokenizers.profiles is None

@@ -53,10 +53,6 @@ def test_one_line(text: str) -> None:
     assert line == text.strip() or "\n" in text or "\r" in text
 
 
-def test_a_run_of_spaces_takes_no_time() -> None:
-    assert len(one_line("a" + " " * 1_000_000 + "b\nc")) == 1_000_004
-
-
 # --- TSV ------------------------------------------------------------------------------------------
 
 
@@ -107,19 +103,6 @@ def test_rows_of_another_width_are_skipped() -> None:
 )  # fmt: skip
 def test_tsv_that_is_refused(data: bytes, layout: Layout, message: str) -> None:
     assert problem(read_tsv, data, layout).startswith(message)
-
-
-def test_names_in_messages_are_short_and_in_one_line() -> None:
-    header = "\t".join(["x" * 500, "a\rb", *(f"c{i}" for i in range(100))])
-    assert problem(read_tsv, header.encode()).startswith(
-        f"f: no column for de; there are {'x' * 30}..., a\\rb, c0, c1, c2, c3, c4, c5, c6, c7 and 92 more; write"
-    )
-
-
-def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.text.lines.LINE_BYTES", 100)
-    for read in (read_tsv, read_csv, read_jsonl):
-        assert problem(read, b" \n" + b"x" * 101, NUMBERED).startswith("f: line 2 has more than 0 MB")
 
 
 # --- CSV ------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import DataError
-from nmt.prepare.formats import xml
 from nmt.prepare.formats.xml import read_tmx, read_units
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import Layout, Units
@@ -126,30 +125,6 @@ def test_encodings(encoding: str, is_declared: bool) -> None:
     assert read_bytes(read_tmx, data.encode(encoding))[0] == [("größer", "x")]
 
 
-def test_a_declaration_that_the_bytes_contradict() -> None:
-    data = memory(unit(("de", "größer"), ("en", "x")))
-    for declared, encoding in (("UTF-16", "utf-8"), ("utf-8", "utf-16"), ("iso-8859-1", "utf-8-sig")):
-        raw = data.replace("?>", f' encoding="{declared}"?>', 1).encode(encoding)
-        assert read_bytes(read_tmx, raw)[0] == [("größer", "x")]
-
-
-def test_encodings_with_several_bytes_per_character() -> None:
-    for encoding in ("shift_jis", "gb18030", "euc_jp"):
-        data = memory(*[unit(("de", "日本語" * i), ("en", "x")) for i in range(1, 60)])
-        raw = data.replace("?>", f" encoding='{encoding}'?>", 1).encode(encoding)
-        assert read_bytes(read_tmx, raw)[0] == [("日本語" * i, "x") for i in range(1, 60)]
-        cut = raw.replace("日本語".encode(encoding), b"\xff\xff", 1)
-        assert f"tu 1 (line 4): not {encoding}, its encoding" in error_of(read_tmx, cut)
-
-
-def test_text_that_crosses_the_chunks_of_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xml, "_CHUNK_BYTES", 97)
-    for encoding in ("utf-8", "utf-16", "gb18030"):
-        data = memory(*[unit(("de", f"grün <hi>日本</hi> {i}"), ("en", str(i))) for i in range(20)])
-        raw = data.replace("?>", f' encoding="{encoding}"?>', 1).encode(encoding)
-        assert read_bytes(read_tmx, raw)[0] == [(f"grün 日本 {i}", str(i)) for i in range(20)]
-
-
 # --- broken and hostile ---------------------------------------------------------------------------
 
 
@@ -180,12 +155,6 @@ def test_a_document_type_is_accepted_and_not_fetched() -> None:
 def test_entities_are_refused(doctype: str, text: str, message: str, encoding: str, before: str) -> None:
     data = memory(unit(("de", text), ("en", "x"))).replace("<tmx", f"{before}<!DOCTYPE tmx {doctype}><tmx", 1)
     assert message in error_of(read_tmx, data.encode(encoding))
-
-
-def test_a_document_type_in_a_text_is_kept() -> None:
-    assert read_bytes(read_tmx, memory(unit(("de", "<![CDATA[<!DOCTYPE html>]]>"), ("en", "x"))))[0] == [
-        ("<!DOCTYPE html>", "x")
-    ]
 
 
 @pytest.mark.parametrize(

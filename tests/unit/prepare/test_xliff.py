@@ -105,28 +105,6 @@ def test_either_direction() -> None:
     assert read_bytes(read_xliff, turned)[0] == [("eins", "one")]
 
 
-def test_files_in_one_document_have_their_own_languages() -> None:
-    first = version1(unit1("eins", "one")).replace("</xliff>", "")
-    file = version1(unit1("un", "eins"), languages='source-language="fr" target-language="de"')
-    turned = version1(unit1("two", "zwei"), languages='source-language="en" target-language="de"')
-    data = first + "<file" + file.partition("<file")[2].replace("</xliff>", "") + "<file" + turned.partition("<file")[2]
-    assert read_bytes(read_xliff, data) == ([("eins", "one"), ("zwei", "two")], {"languages fr-de": 1})
-    unnamed = version1(unit1("drei", "three"), languages="")
-    assert "no source language is named" in error_of(read_xliff, first + "<file" + unnamed.partition("<file")[2])
-
-
-def test_the_language_of_a_text_overrides_that_of_its_file() -> None:
-    data = version1(unit1("eins", "un", of_target='xml:lang="fr"'), unit1("eins", "one", of_target='xml:lang="en"'))
-    assert read_bytes(read_xliff, data) == ([("eins", "one")], {"languages de-fr": 1})
-
-
-def test_languages_without_end_are_counted_together() -> None:
-    data = version1(*[unit1("a", "b", of_target=f'xml:lang="{"x" * 30}{i}"') for i in range(2)])
-    assert read_bytes(read_xliff, data)[1] == {f"languages de-{'x' * 20}": 2}
-    _, skipped = read_bytes(read_xliff, version1(*[unit1("a", "b", of_target=f'xml:lang="l{i}"') for i in range(90)]))
-    assert len(skipped) == 51 and skipped["other languages"] == 40
-
-
 def test_files_without_languages_need_columns() -> None:
     for data in (
         version1(unit1("one", "eins"), languages='source-language="en"'),
@@ -153,23 +131,6 @@ def test_files_without_languages_need_columns() -> None:
 def test_targets_that_are_no_translation_yet(state: str) -> None:
     data = version1(unit1("eins", "eins", of_target=f'state="{state}"'), unit1("zwei", "two"))
     assert read_bytes(read_xliff, data) == ([("zwei", "two")], {f"state {state}": 1})
-
-
-def test_other_states() -> None:
-    data = version1(
-        *[
-            unit1("a", "b", of_target=f'state="{state}"')
-            for state in ("translated", "final", "needs-review-translation")
-        ],
-        unit1("c", "d", of_unit='approved="no"'),
-        unit1("e", "f", of_unit='translate="no"'),
-        unit1("g", "h", of_target='state="translated" state-qualifier="exact-match"'),
-        unit1("i", "j", of_target='state="needs-review-translation" state-qualifier="mt-suggestion"'),
-        "<trans-unit id='1'><source>k</source></trans-unit>",
-    )
-    pairs, skipped = read_bytes(read_xliff, data)
-    assert pairs == [("a", "b")] * 3 + [("c", "d"), ("g", "h")]
-    assert skipped == {"translate no": 1, "state mt-suggestion": 1, "no text in en": 1}
 
 
 def test_states_of_version_2() -> None:
