@@ -190,7 +190,7 @@ def test_again_it_does_not_ask_the_hub(hub: Hub, client: Client) -> None:
     client.prepare()
     hub.requests.clear()
     said = client.prepare()
-    assert "nothing to do; the hub was not contacted, since its sources are configured as before" in said
+    assert "nothing to do" in said
     assert hub.requests == []
 
 
