@@ -112,7 +112,6 @@ def lines_problem(start: bytes) -> str | None:
 
     start: the first BEGINNING bytes, or the whole file if it is shorter.
     """
-    is_whole = len(start) < BEGINNING
     text, lines = _text_and_lines(start)
     if not lines:
         return None
@@ -120,7 +119,7 @@ def lines_problem(start: bytes) -> str | None:
         kind = document
     elif _is_json_lines(lines):
         kind = "JSON Lines"
-    elif _is_json(text, lines, is_whole):
+    elif _is_json(text, lines):
         kind = "JSON"
     elif n := _n_columns(lines):
         kind = f"tab-separated text with {n} columns"
@@ -210,12 +209,7 @@ def _is_json_lines(lines: Sequence[str]) -> bool:
     return is_list and len(rows) >= 3
 
 
-def _is_json(text: str, lines: Sequence[str], is_whole: bool) -> bool:
-    if not text.lstrip().startswith(("{", "[")):
-        return False
-    if is_whole:
-        value = _parsed(text)
-        return isinstance(value, dict | list) and any(isinstance(item, str | dict | list) for item in value)
+def _is_json(text: str, lines: Sequence[str]) -> bool:
     is_begun = len(lines) == 1 or lines[0].strip() in ("{", "[")
     return is_begun and re.match(r'\s*(\[\s*)?\{\s*"', text) is not None
 

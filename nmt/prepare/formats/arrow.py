@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING
 from nmt.config.data import LABEL
 from nmt.console import printable
 from nmt.errors import DataError, error_text
-from nmt.prepare.formats.tables import class_names, find_columns, find_score, label_text, shown, written
+from nmt.prepare.formats.tables import class_names, find_columns, label_text, shown, written
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_score
 
@@ -129,10 +129,9 @@ def _paths(schema: pa.Schema, layout: Layout, where: str) -> tuple[_Path, ...]:
     leaves = [(".".join(path), path, kind) for path, kind in _leaves(list(schema), ())]
     names = [name for name, _, _ in leaves]
     chosen = [leaves[i] for i in find_columns(layout, names, where, f"write {written(layout, 'NAME', 'NAME')}")]
-    for language, (name, _, kind) in zip(layout.languages, chosen, strict=True):
+    for language, (name, _, kind) in zip(layout.languages, chosen, strict=False):
         if not (_is_text(kind) or (language == LABEL and _is_number(kind))):
             raise DataError(f"{where}: column {shown([name])} is of type {shown([str(kind)])}, where text is needed")
-    chosen += [leaves[i] for i in find_score(layout, names, where)]
     return tuple(path for _, path, _ in chosen)
 
 

@@ -73,42 +73,35 @@ def _normal(code: str) -> str:
     return code.strip().lower().replace("_", "-")
 
 
-def find_columns(layout: Layout, names: Sequence[str], where: str, remedy: str) -> tuple[int, int]:
-    """Return the positions of the columns of both languages among all names.
+def find_columns(layout: Layout, names: Sequence[str], where: str, remedy: str) -> tuple[int, ...]:
+    """Return the positions among all names of the columns of both languages, and of the scores if they are wanted.
 
     Raises DataError, which begins with `where` and ends with `remedy`, unless there is one for each.
     """
-    first, second = (_find(layout, language, names, where, remedy) for language in layout.languages)
-    if first == second:
+    found = []
+    for language in layout.languages:
+        if wanted := layout.columns.get(language):
+            found.append((f"named {shown([wanted])}", _named_alike(wanted, names)))
+        else:
+            found.append((f"for {language}", matching(language, names)))
+    if layout.score is not None:
+        found.append((f"named {shown([layout.score])} for score", _named_alike(layout.score, names)))
+    places = []
+    for what, alike in found:
+        columns = [i for i, name in enumerate(names) if name in alike]
+        if len(columns) != 1:
+            many = f"{len(columns)} columns" if columns else "no column"
+            raise DataError(f"{where}: {many} {what}; there are {shown(names)}; {remedy}")
+        places += columns
+    if places[0] == places[1]:
         both = " and ".join(layout.languages)
-        raise DataError(f"{where}: column {shown([names[first]])} cannot hold both {both}; {remedy}")
-    return first, second
+        raise DataError(f"{where}: column {shown([names[places[0]]])} cannot hold both {both}; {remedy}")
+    return tuple(places)
 
 
-def _find(layout: Layout, language: str, names: Sequence[str], where: str, remedy: str) -> int:
-    if wanted := layout.columns.get(language):
-        exact = [name for name in names if name.strip() == wanted.strip()]
-        found = exact or [name for name in names if _normal(name) == _normal(wanted)]
-        what = f"named {shown([wanted])}"
-    else:
-        alike = matching(language, names)
-        found, what = [name for name in names if name in alike], f"for {language}"
-    if len(found) != 1:
-        many = f"{len(found)} columns {what}, {shown(found)}, where one is needed" if found else f"no column {what}"
-        raise DataError(f"{where}: {many}; there are {shown(names)}; {remedy}")
-    return names.index(found[0])
-
-
-def find_score(layout: Layout, names: Sequence[str], where: str) -> list[int]:
-    """Return the position of the column with the scores, none if there are to be no scores. Raises DataError."""
-    if layout.score is None:
-        return []
-    found = [i for i, name in enumerate(names) if name.strip() == layout.score.strip()]
-    if len(found) != 1:
-        raise DataError(
-            f"{where}: {len(found) or 'no'} columns named {shown([layout.score])} for score; there are {shown(names)}"
-        )
-    return found
+def _named_alike(wanted: str, names: Sequence[str]) -> list[str]:
+    exact = [name for name in names if name.strip() == wanted.strip()]
+    return exact or [name for name in names if _normal(name) == _normal(wanted)]
 
 
 def written(layout: Layout, first: str, second: str) -> str:
@@ -169,8 +162,7 @@ def _pairs(rows: Iterable[list[str]], layout: Layout, units: Units, where: str) 
 def _named(layout: Layout, header: list[str], where: str) -> tuple[int, ...]:
     """Return the positions of the columns that the header names: of both languages, and of the scores if wanted."""
     names, numbers = written(layout, "NAME", "NAME"), written(layout, "1", "2")
-    texts = find_columns(layout, header, where, f"write {names}, or numbers if there is no header: {numbers}")
-    return (*texts, *find_score(layout, header, where))
+    return find_columns(layout, header, where, f"write {names}, or numbers if there is no header: {numbers}")
 
 
 def _numbers(layout: Layout, where: str) -> tuple[int, ...] | None:

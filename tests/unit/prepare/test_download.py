@@ -89,12 +89,6 @@ def test_a_file_that_was_changed_meanwhile_starts_again(keeps_promises: bool, si
     assert site.requests == ["/a.txt bytes=19-", *([] if keeps_promises else ["/a.txt"])]
 
 
-def test_more_than_the_file_has_is_not_continued(site: Site, tmp_path: Path) -> None:
-    left(tmp_path, TEXT + b"more")
-    assert download(f"{site.url}/a.txt", tmp_path / "a").read_bytes() == TEXT
-    assert site.requests == [f"/a.txt bytes={len(TEXT) + 4}-", "/a.txt"]
-
-
 def test_a_wrong_beginning_is_found_by_the_checksum(site: Site, tmp_path: Path) -> None:
     left(tmp_path, b"x" * 50)
     with pytest.raises(DataError, match="is expected"):

@@ -98,18 +98,6 @@ def test_a_spread_has_as_many_as_asked_for_at_equal_distances(n: int, most: int)
     assert chosen[0] == 0 and min(distances) >= 1 and max(distances) <= 4 * n // most + 1
 
 
-def test_a_corpus_that_splits_off_its_development_set(place: Folder) -> None:
-    changes = {"data__valid": 20, "data__test": {}}
-    report, said = run(place, **changes)
-    dropped = [corpus["dropped"] for corpus in report["corpora"]]
-    assert report["held_out"] == {"valid": 20} and sum(counts.get("valid", 0) for counts in dropped) == 20
-    assert "valid" not in report["corpora"][0]["dropped_samples"]
-    assert said[-2] == "nothing was prepared; not judged: pairs with too many pieces"
-    report, said = run(place, 50, **changes)
-    assert report["held_out"] == {} and "valid" not in report["corpora"][0]["dropped"]
-    assert said[-2].endswith("not judged: pairs with too many pieces, and splitting off a development set")
-
-
 @pytest.mark.parametrize(
     ("path", "written"),
     [("new/a.html", ["a.html"]), ("a.json", ["a.json"]), ("new", ["report.html", "report.json"])],

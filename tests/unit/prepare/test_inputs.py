@@ -200,23 +200,6 @@ def test_archives_are_read_like_folders(tmp_path: Path, name: str) -> None:
     assert in_folder == {f"{name}/b/f.2.tmx": b"two"}
 
 
-@each
-def test_members_are_opened_in_any_order_and_at_the_same_time(tmp_path: Path, name: str) -> None:
-    texts = {f"{n}.tsv": b"%d\t" % n * 50_000 for n in range(5)}
-    write(tmp_path, {name: ARCHIVES[name](texts)})
-    inputs = find_inputs(TrainPath(path=name), tmp_path)
-    for place in (4, 0, 2, 2, 1):
-        assert read(inputs[place]) == texts[f"{place}.tsv"]
-    with inputs[1].open() as one, inputs[3].open() as three:
-        assert one.read(10) + three.read(10) + one.read() + three.read() == (
-            texts["1.tsv"][:10] + texts["3.tsv"][:10] + texts["1.tsv"][10:] + texts["3.tsv"][10:]
-        )
-    with pytest.raises(KeyError), inputs[0].open() as file:
-        file.read(1)
-        raise KeyError
-    assert read(inputs[0]) == texts["0.tsv"]
-
-
 def opened_tars(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The paths of the tars that are opened from now on."""
     opened: list[Path] = []

@@ -48,14 +48,6 @@ def test_corpora_in_the_right_order_get_no_warning() -> None:
     assert told(train_0=[(a, a + "!") for a, _ in TRAIN], valid=[(a, a + "?") for a, _ in VALID]) == []
 
 
-def test_corpora_with_hardly_any_words_get_no_warning() -> None:
-    """Of addresses the two sides differ by a word, and which one that is says little."""
-    urls = [(f"https://example.org/page{n}", f"https://example.org/de/seite{n}") for n in range(50)]
-    real = [(f"Sie sieht {n} Hunde und die große Seite", f"She sees {n} dogs and the large page") for n in range(50)]
-    assert told(valid=real, train_0=urls) == told(valid=real, train_0=other_way_round(urls)) == []
-    assert len(told(valid=real, train_0=other_way_round(real))) == 1
-
-
 def test_warning_of_a_swapped_corpus_names_what_it_was_compared_with() -> None:
     (warning,) = told(train_0=TRAIN, train_1=other_way_round(TRAIN), valid=VALID, test_a=TEST)
     assert warning == (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,21 +32,6 @@ def test_the_corpora_of_a_pair(opus: Opus) -> None:
     assert find_corpora(PAIR) == find_corpora(("en", "de")) == [books, talks]
     assert [one.version for one in find_corpora(PAIR, "Talks", None)] == ["v10", "v2"]
     assert opus.site.requests[0] == QUESTION
-
-
-def test_both_orders_of_the_pair_are_asked_for(opus: Opus) -> None:
-    opus.site.files[QUESTION.replace("de&target=en", "en&target=de")] = opus.site.files[QUESTION]
-    opus.site.files[QUESTION] = b'{"corpora": []}'
-    assert len(find_corpora(PAIR)) == 2
-
-
-def test_files_of_another_kind_are_left_out(opus: Opus) -> None:
-    good = opus.entries[1]
-    others = ({"preprocessing": "xml"}, {"target": ""}, {"source": "en"}, {"target": "fr"})
-    bare = {key: good[key] for key in ("corpus", "version", "url")}
-    entries = [*({**good, **other} for other in others), bare, {**good, "size": -1, "alignment_pairs": True}]
-    opus.site.files[QUESTION] = json.dumps({"corpora": entries}).encode()
-    assert [(one.pairs, one.bytes) for one in find_corpora(PAIR)] == [(None, None), (None, None)]
 
 
 @pytest.mark.parametrize(

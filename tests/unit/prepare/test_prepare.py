@@ -216,13 +216,6 @@ def test_separate_vocabularies(place: Folder) -> None:
     assert len(tokenizers["de"].encode("Pferd")) < len(tokenizers["en"].encode("Pferd"))
 
 
-def test_a_corpus_too_small_for_the_vocabulary(place: Folder) -> None:
-    said = place.prepare(tokenizer__vocab_size=30_000)
-    size = len(place.corpus().tokenizers["de"])
-    assert size < 1000
-    assert f"vocabulary: {size} pieces for de and en: this text has no more to merge, 30,000 were requested" in said
-
-
 @pytest.mark.parametrize(
     ("language", "words", "said"),
     [

@@ -92,15 +92,6 @@ def test_a_setting_that_a_manifest_does_not_know_had_its_default(place: Folder) 
     assert "again: data.max_ratio was 4.0, is 3.0\n" in place.prepare(data__max_ratio=3.0)
 
 
-@pytest.mark.parametrize("config", [{}, [], {"data": None, "tokenizer": None}, {"data": {"train": 3, "test": []}}])
-def test_a_manifest_whose_config_is_damaged_is_written_anew(place: Folder, config: object) -> None:
-    place.prepare()
-    manifest = json.loads((place.data / "manifest.json").read_bytes())
-    (place.data / "manifest.json").write_text(json.dumps(manifest | {"config": config}))
-    assert place.prepare().startswith(f"preparing {place.data} again: ")
-    assert "nothing to do" in place.prepare()
-
-
 def test_a_changed_file_is_named_and_prepared_again(place: Folder) -> None:
     place.prepare()
     before = place.corpus().fingerprint

@@ -7,12 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from folders import PAIRS, TEST, TRAIN, VALID, Folder, files
 from nmt.errors import DataError
-from nmt.files import write as writing
 from nmt.prepare.append import append
 from nmt.prepare.pipeline import mono as stage
 from nmt.prepare.pipeline.work import Sizes
@@ -180,26 +178,6 @@ def test_damage_is_found(place: Folder, name: str) -> None:
         place.corpus()
 
 
-def test_after_a_stop_another_text_is_learned_from(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "KEPT_AFTER", 0.0)
-    changes: dict[str, Any] = {"tokenizer__vocab_size": 600, "data__mono": {"en": [{"files": {"en": "one.txt"}}]}}
-    write(place, "one.txt", [f"xylophone {n}" for n in range(30)])
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("nmt.prepare.prepare.encode_mono", interrupt)
-        place.prepare(**changes)
-    write(place, "one.txt", [f"quizmaster {n}" for n in range(30)])
-    changes["data__mono"]["en"][0]["name"] = "renamed"
-    with monkeypatch.context() as patch:
-        patch.setattr("nmt.prepare.pipeline.clean.Cleaner", interrupt)  # the pairs have been cleaned
-        place.prepare(**changes)
-    tokenizer = place.corpus().tokenizers["en"]
-    assert len(tokenizer.encode("quizmaster")) == 1 < len(tokenizer.encode("xylophone"))
-
-
-def interrupt(*_: object, **__: object) -> None:
-    raise KeyboardInterrupt
-
-
 def test_append_keeps_it_and_adds_none(place: Folder) -> None:
     sizes = Sizes(part_pairs=40, bucket_pairs=100, shard_pairs=60)
     place.prepare(sizes=sizes, **MONO)
@@ -222,14 +200,3 @@ def test_the_config_of_a_recipe_finds_it(place: Folder) -> None:
     assert [source.files for source in data.mono["en"]] == [
         {"en": str(place.folder / "text" / name)} for name in ("one.txt", "two.txt")
     ]
-
-
-def test_both_languages_in_either_direction(place: Folder) -> None:
-    write(place, "drei.txt", [src for src, _ in TRAIN])
-    mono = MONO["data__mono"] | {"de": [{"files": {"de": "drei.txt"}}]}
-    place.prepare(data__mono=mono)
-    corpus = place.corpus()
-    assert corpus.mono_languages == ("de", "en")
-    assert corpus.mono("de").text("de") == [src for src, _ in TRAIN]
-    assert np.array_equal(corpus.mono("de").documents("de"), [0])
-    assert "nothing to do" in place.prepare(direction="en-de", data__mono=mono)

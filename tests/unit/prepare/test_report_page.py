@@ -18,7 +18,6 @@ from nmt.prepare.suspicions import Sample
 from parsed_page import ParsedPage
 
 EVIL = "<script>alert('1')</script>&amp;\"\u202e\u0007\x1b[31m"
-RECORDS = {"train.0": SourceRecord(corpus="c", files={})}
 
 
 def counts(text: str = "ein Satz", n: int = 12_345, kept: int = 9) -> CleanReport:
@@ -81,20 +80,6 @@ def test_no_text_gets_out_of_its_place() -> None:
     assert evil.text.count("<script>alert('1')</script>&amp;\"\\u202e\\x07\\x1b[31m") > 10
     assert not [character for character in evil.text if unicodedata.category(character) in ("Cf", "Cc")
                 and character != "\n"]  # fmt: skip
-
-
-def test_a_huge_line_is_cut() -> None:
-    assert len(report_page(report("x" * 100_000, n_corpora=1))) < 100_000 * 9  # names and settings are not
-    corpora = corpus_reports({"train.0": counts("x" * 100_000)}, RECORDS, {}, ("a", "b"))
-    page = report_page(report().model_copy(update={"corpora": corpora, "languages": ("a", "b")}))
-    assert "x" * 120 in page and "x" * 121 not in page
-
-
-def test_a_report_on_nothing() -> None:
-    empty = corpus_reports({"train.0": CleanReport()}, RECORDS, {}, ("de", "en"))
-    nothing = report(kind="dry run", tokenizer=None, held_out={}, warnings=[]).model_copy(update={"corpora": empty})
-    assert "0 pairs were read from one corpus. 0 (–) are kept" in ParsedPage(report_page(nothing)).text
-    assert next(iter(screen(nothing))).startswith("split")
 
 
 @pytest.mark.parametrize("text", ["ein Satz", "a-b" * 100, EVIL * 9])

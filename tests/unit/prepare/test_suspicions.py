@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Sequence
@@ -10,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from folders import Folder, files
-from nmt.prepare.dry_run import dry_run
+from folders import Folder
 from nmt.prepare.suspicions import Sample, suspicions
 from sentences import CZECH, sentence_pairs
 
@@ -95,18 +93,6 @@ def test_text_read_with_the_wrong_encoding_is_found(encoding: str, share: int) -
     (warning,) = [each for each in found(lines_of(GOOD, misread)) if "encoding" in each]
     assert warning.startswith("data.train.0 (x.de), de: ") and "data.clean.repair: [encoding]" in warning
     assert not [each for each in found(lines_of(GOOD, umlauts)) if "encoding" in each]
-
-
-@pytest.mark.parametrize("sample", [None, 300], ids=["dry", "sample"])
-def test_shift_is_in_the_report_of_a_dry_run(place: Folder, sample: int | None) -> None:
-    english = [en for _, en in GOOD]
-    place.write(more=[(de, english[n - 1]) for n, (de, _) in enumerate(GOOD)])
-    said: list[str] = []
-    path = place.folder.parent / "report.json"
-    dry_run(place.config(data__train=[files("more")]), sample, path, said.append)
-    (warning,) = json.loads(path.read_bytes())["warnings"]
-    assert warning.startswith("data.train.0 (more.de): the lines look shifted") and "line after" in warning
-    assert any(line.startswith("warning: data.train.0 (more.de): the lines look shifted") for line in said)
 
 
 def test_data_directory_gets_profiles_that_are_no_part_of_its_content(place: Folder) -> None:
