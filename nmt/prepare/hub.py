@@ -165,6 +165,8 @@ def _unreachable(source: HubSource, error: Exception, path: str = "") -> HubErro
     from huggingface_hub import errors
 
     match error:
+        case errors.HFValidationError():
+            problem = error_text(error)
         case errors.GatedRepoError():
             problem = "a gated dataset: accept its terms on the hub and log in"
         case errors.RepositoryNotFoundError():
