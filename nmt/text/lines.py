@@ -77,11 +77,13 @@ def pair_lines(
 
 def decode_lines(lines: Iterable[bytes], name: Path | str) -> Iterator[str]:
     """Decode the lines of an open file, as `read_lines` does; `name` is for messages."""
-    number, is_mixed = 0, False
+    number, is_mixed, lines = 0, False, iter(lines)
     try:
         for number, raw in enumerate(lines, start=1):
             if number == 1:
-                if problem := text_problem(name, raw):
+                # in a zip archive, which is refused in any case, a time may look like a line feed
+                more = itertools.islice(lines, 5 if raw.startswith(b"PK\x03\x04") else 0)
+                if problem := text_problem(name, raw + b"".join(more)):
                     raise DataError(f"{name}: {problem}")
                 raw = raw.removeprefix(codecs.BOM_UTF8)
             line = raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")

@@ -35,8 +35,9 @@ def archive() -> bytes:
 
 def zipped(name: str = "train.de", content: str = TEXT) -> bytes:
     data = io.BytesIO()
+    time = 2026, 10, 10, 1, 16, 20  # its bytes are line feeds
     with zipfile.ZipFile(data, "w") as file:
-        file.writestr(name, content)
+        file.writestr(zipfile.ZipInfo(name, time), content)
     return data.getvalue()
 
 
