@@ -22,7 +22,7 @@ from tiny_corpus import tiny_settings, tiny_text
 PAGE = ROOT / "docs" / "translating.md"
 
 
-def test_the_names_are_seen_before_anything_is_imported() -> None:
+def test_api_names_without_imports() -> None:
     program = """\
 import sys, nmt
 assert {"Translator", "api", "__version__"} <= set(dir(nmt))
@@ -34,7 +34,7 @@ assert not hasattr(nmt, "train") and "torch" not in sys.modules
 
 @pytest.mark.parametrize("first", ["from nmt import api", "import nmt.api", "from nmt import Translator",
                                    "from nmt.translate.translator import Translator"])  # fmt: skip
-def test_the_environment_is_set_before_pytorch_is_imported(first: str) -> None:
+def test_environment_is_set_before_torch_import(first: str) -> None:
     program = f"""\
 import os, sys
 class Finder:
@@ -52,7 +52,7 @@ sys.meta_path.insert(0, Finder())
 
 
 @pytest.mark.usefixtures("quick")
-def test_the_example_of_the_documentation_runs_as_it_is_written(
+def test_documented_example_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     [example] = [

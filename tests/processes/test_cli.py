@@ -72,7 +72,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_manual_of_a_command(command: str, nmt: Command) -> None:
+def test_command_help(command: str, nmt: Command) -> None:
     page = nmt(command, "--help")
     assert page.status == 0
     assert re.search(r"^  Examples:\n    (nmt|echo) ", page.out, re.M)
@@ -130,7 +130,7 @@ print("heavy:", sorted(heavy))
         ("--foo tra", ["train", "translate"]),
     ],
 )
-def test_a_shell_completes(line: str, expected: list[str], nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shell_completion(line: str, expected: list[str], nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("one", "two", "one.part"):
         Path("runs", name).mkdir(parents=True)
         Path("runs", name, "config.yaml").touch()
@@ -279,7 +279,7 @@ def test_bad_input_is_a_line_each_and_status_2(
 
 
 @pytest.mark.parametrize("command", [[SCRIPT], [sys.executable, "-m", "nmt"]])
-def test_the_console_script_prints_no_traceback(command: list[str]) -> None:
+def test_console_script_prints_no_traceback(command: list[str]) -> None:
     ran = subprocess.run([*command, "prepare", "--config", "no.yaml"], capture_output=True, text=True, check=False)
     assert ran.returncode == 2
     assert ran.stdout == ""
@@ -326,7 +326,7 @@ main(["prepare", "--config", "c.yaml"])
     assert not Path("prepared").exists()
 
 
-def test_no_file_gets_the_number_of_a_closed_screen(tmp_path: Path) -> None:
+def test_closed_stderr_descriptor_is_not_reused(tmp_path: Path) -> None:
     """What a library writes to number 2 would end in it."""
     code = """
 import os, sys

@@ -42,7 +42,7 @@ def scores(how: str = "well", references: list[Reference] | None = None) -> dict
     return score_segments(find_comet(stand_in(how)), MODEL, SOURCES, references or REFS, SYSTEMS)
 
 
-def test_each_line_of_each_system_has_its_score(capsys: pytest.CaptureFixture[str]) -> None:
+def test_scores_per_system_and_line(capsys: pytest.CaptureFixture[str]) -> None:
     found = scores()
     assert found["good"].values == (1.0, 0.0, 1.0, 0.5, 1.0)
     assert found["bad"].values == (0.5, 1.0, 0.0, 0.0, 0.5), "a carriage return ends no line"
@@ -67,12 +67,12 @@ def test_each_line_of_each_system_has_its_score(capsys: pytest.CaptureFixture[st
         ("well --gpus x", r"ended with status 2: comet_stand_in.py: error: .*invalid int value: 'x'"),
     ],
 )
-def test_what_goes_wrong_is_told_in_a_line(how: str, message: str) -> None:
+def test_failures_raise_one_line_errors(how: str, message: str) -> None:
     with pytest.raises(DataError, match=rf"^{Path(sys.executable).name}[^\n]*{message.replace('?', '[?]')}$"):
         score_segments(find_comet(f"{stand_in(how.split()[0])} {how.partition(' ')[2]}"), MODEL, SOURCES, REFS, SYSTEMS)
 
 
-def test_a_missing_command_says_how_to_install_comet(tmp_path: Path) -> None:
+def test_missing_comet_raises(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"^nowhere/comet-score: no such command; install COMET in an environment"):
         find_comet("nowhere/comet-score --gpus 2")
     with pytest.raises(DataError, match=r"^--comet-command 'a: No closing quotation$"):
@@ -93,7 +93,7 @@ def files(tmp_path: Path) -> list[object]:
     return [option for name in ("hyp", "ref", "src") for option in (f"--{name}", tmp_path / name)]
 
 
-def test_an_interrupt_ends_all_its_processes(nmt: Command, tmp_path: Path, files: list[object]) -> None:
+def test_interrupt_ends_child_processes(nmt: Command, tmp_path: Path, files: list[object]) -> None:
     started = tmp_path / "pids"
 
     def interrupt() -> None:

@@ -47,7 +47,7 @@ def config(folder: Path) -> Config:
     return load_config(folder / "config.yaml")
 
 
-def test_two_processes_learn_what_one_learns(folder, config, pair):
+def test_two_processes_equal_one(folder, config, pair):
     fit(config, folder / "data", folder / "single")
     close(pair, folder / "single")
     divided = torchrun(folder, *NEW, "divided", "--set", "training.parallel=fsdp")
@@ -57,7 +57,7 @@ def test_two_processes_learn_what_one_learns(folder, config, pair):
     assert load_state(RunDir(pair).step(20)).n_tokens == load_state(RunDir(folder / "single").step(20)).n_tokens
 
 
-def test_two_processes_learn_from_the_same_windows(folder):
+def test_two_processes_share_windows(folder):
     config = load_config(folder / "config.yaml", ["training.max_steps=8", "training.validate_every_steps=8"])
     prepare(config, folder / "shards", echo=lambda _: None, sizes=Sizes(shard_pairs=40))
     in_processes(2, _fit_over_windows, config, folder, "two-windows")

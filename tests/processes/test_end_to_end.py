@@ -90,7 +90,7 @@ def records(run: Path, kind: str) -> list[dict[str, float]]:
     return [record for record in found if record["kind"] == kind]
 
 
-def test_it_learns(nmt: Command) -> None:
+def test_training_learns(nmt: Command) -> None:
     losses = [record["loss"] for record in records(RUN, "train")]
     assert losses[-1] < 0.5 * losses[0]
     report = json.loads(done(nmt("evaluate", "--run", RUN, "--json")).out)
@@ -150,7 +150,7 @@ def test_evaluate_does_not_translate_for_a_tokenizer_there_is_not(
     assert (result.status, result.err) == (2, "nmt: tokenize: 'moses' is not one of 13a, intl, zh, char, none\n")
 
 
-def test_a_run_translates_alone_anywhere(toy: Path, tmp_path: Path) -> None:
+def test_run_directory_is_self_contained(toy: Path, tmp_path: Path) -> None:
     moved = tmp_path / "elsewhere" / "my run"
     moved.parent.mkdir()
     RUN.rename(moved)
@@ -222,7 +222,7 @@ def test_data_of_another_pair_or_tokenizer(toy: Path, nmt: Command) -> None:
     assert not Path("new").exists()
 
 
-def test_a_new_test_set_for_an_old_run(nmt: Command) -> None:
+def test_new_test_set_for_old_run(nmt: Command) -> None:
     changes = ["--set", "data.test.more={files: {de: dev.de, en: dev.en}}", "--tokenizer-from", RUN]
     done(nmt("prepare", "--config", "toy.yaml", "--data", "wider", *changes))
     result = done(nmt("evaluate", "--run", RUN, "--data", "wider", "--split", "more"))
@@ -252,7 +252,7 @@ def test_a_new_test_set_for_an_old_run(nmt: Command) -> None:
     assert f"more {float(rows[2][1]):.1f}" in done(nmt("runs")).out
 
 
-def test_a_reader_that_leaves_early() -> None:
+def test_closed_output_pipe_ends_quietly() -> None:
     script = Path(sys.executable).with_name("nmt")
     Path("long.de").write_text("aba oko\n" * 20_000)
     command = [script, "translate", "--run", RUN, "--input", "long.de", "--beam", "1"]

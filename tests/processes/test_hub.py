@@ -124,7 +124,7 @@ def client(hub: Hub, tmp_path: Path) -> Client:
     return Client(tmp_path, hub.endpoint)
 
 
-def test_the_shipped_configs(hub: Hub, client: Client) -> None:
+def test_shipped_configs(hub: Hub, client: Client) -> None:
     """All in one process, since its start takes longest."""
     expected = {
         "base.yaml": ("IWSLT/iwslt2017", 400),
@@ -218,7 +218,7 @@ def test_streamed_files_are_not_kept(hub: Hub, client: Client) -> None:
     assert "up to date" in client.prepare(*overrides)
 
 
-def test_a_hub_out_of_reach(tmp_path: Path) -> None:
+def test_unreachable_hub_raises(tmp_path: Path) -> None:
     with socket.socket() as closed:  # bound and not listening: nobody else takes the port, and it refuses
         closed.bind(("127.0.0.1", 0))
         endpoint = f"http://127.0.0.1:{closed.getsockname()[1]}"
@@ -258,7 +258,7 @@ FAILURES = {
 }
 
 
-def test_what_the_hub_does_not_have(hub: Hub, client: Client) -> None:
+def test_missing_hub_file_raises(hub: Hub, client: Client) -> None:
     said, errors = client.run(*(["base.yaml", override] for override in FAILURES))
     assert said == ""
     lines = errors.rstrip("\n").split("\n")
@@ -284,7 +284,7 @@ def test_scores_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
-def test_what_is_wrong_with_this_machine_is_not_laid_on_the_hub(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_error_is_not_blamed_on_hub(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*_: object, **__: object) -> str:
         raise OSError(number, "trouble here")
 

@@ -39,7 +39,7 @@ def full(*_: object) -> int:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_a_lock_is_held_by_one_and_names_it(tmp_path):
+def test_lock_names_holder(tmp_path):
     path = tmp_path / "run" / "lock"
     path.parent.mkdir()
     assert lock_holder(path) is None
@@ -59,7 +59,7 @@ def test_a_lock_is_held_by_one_and_names_it(tmp_path):
     Lock(path, "trains").release()
 
 
-def test_a_lock_file_that_is_removed_meanwhile_is_not_the_one_to_hold(tmp_path, monkeypatch):
+def test_removed_lock_file_is_reopened(tmp_path, monkeypatch):
     path, real, removed = tmp_path / "lock", fcntl.flock, []
 
     def flock(descriptor: int, how: int) -> None:
@@ -74,7 +74,7 @@ def test_a_lock_file_that_is_removed_meanwhile_is_not_the_one_to_hold(tmp_path, 
     lock.release()
 
 
-def test_a_lock_where_there_is_no_room_is_held_and_where_there_are_no_locks_is_said(tmp_path, monkeypatch, capsys):
+def test_lock_on_full_disk_or_without_flock(tmp_path, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", full)
         lock = Lock(tmp_path / "lock", "trains")
@@ -109,7 +109,7 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.parametrize("resume", [True, False])
 @pytest.mark.usefixtures("quick")
-def test_two_processes_in_one_directory(data, whole, tmp_path, request, resume):
+def test_second_process_in_run_directory_raises(data, whole, tmp_path, request, resume):
     """Also in one that is about to be made. Whoever is killed holds nothing any more."""
     if resume:
         shutil.copytree(whole, tmp_path / "run", ignore=shutil.ignore_patterns("step-00000006", "average", "selected*"))
@@ -127,7 +127,7 @@ def test_two_processes_in_one_directory(data, whole, tmp_path, request, resume):
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_directory_that_another_was_faster_to_make_a_run_of(data, whole, tmp_path, monkeypatch):
+def test_run_created_concurrently_raises(data, whole, tmp_path, monkeypatch):
     class Slow(Lock):
         def __init__(self, path: Path, what: str) -> None:
             with monkeypatch.context() as patch:
@@ -141,7 +141,7 @@ def test_a_directory_that_another_was_faster_to_make_a_run_of(data, whole, tmp_p
     assert differences(kept(tmp_path / "run"), kept(whole)) == []
 
 
-def test_only_a_directory_that_never_was_a_run_is_removed(tmp_path):
+def test_failed_start_removes_only_new_directory(tmp_path):
     run = RunDir(tmp_path / "run")
     with pytest.raises(ZeroDivisionError), locked(run, False, World().on_rank0):
         run.checkpoints.mkdir()

@@ -46,7 +46,7 @@ def printed(notebook: nbformat.NotebookNode, words: str) -> str:
     return "".join(output.text for output in cell.outputs if output.get("name") == "stdout")
 
 
-def test_the_notebook_ends_in_scores_a_comparison_and_an_export_that_translates_alike(
+def test_notebook_runs(
     notebook: nbformat.NotebookNode,
 ) -> None:
     scores = printed(notebook, "api.evaluate")
@@ -59,12 +59,12 @@ def test_the_notebook_ends_in_scores_a_comparison_and_an_export_that_translates_
     assert equal == of != "0"
 
 
-def test_the_notebook_in_the_repository_has_no_outputs() -> None:
+def test_notebook_has_no_outputs() -> None:
     for cell in nbformat.read(NOTEBOOK, as_version=4).cells:
         assert cell.cell_type != "code" or (cell.outputs, cell.execution_count) == ([], None)
 
 
-def test_the_links_of_the_notebook_lead_somewhere() -> None:
+def test_notebook_links() -> None:
     text = "\n".join(
         cell.source for cell in nbformat.read(NOTEBOOK, as_version=4).cells if cell.cell_type == "markdown"
     )

@@ -71,7 +71,7 @@ def test_differing_words_are_marked(tab: Tab, url: str) -> None:
     ]  # fmt: skip
 
 
-def test_no_text_of_the_corpus_runs(tab: Tab, url: str) -> None:
+def test_corpus_text_is_not_executed(tab: Tab, url: str) -> None:
     tab.open(f"{url}#line-8", ready=READY)
     assert tab.evaluate("typeof hacked") == "undefined"
     shown = tab.evaluate("[...document.querySelectorAll('#line-8 dd')].map(entry => entry.textContent)")
@@ -79,7 +79,7 @@ def test_no_text_of_the_corpus_runs(tab: Tab, url: str) -> None:
     assert tab.complaints == []
 
 
-def test_the_policy_forbids_what_would_run(tab: Tab, url: str) -> None:
+def test_content_security_policy_blocks_scripts(tab: Tab, url: str) -> None:
     tab.open(url, ready=READY)
     tab.evaluate(
         "document.body.append(Object.assign(document.createElement('script'), {textContent: 'hacked = 5'})); "
@@ -109,7 +109,7 @@ def test_search_order_and_pages(tab: Tab, url: str) -> None:
     assert tab.evaluate("location.hash") == "#order=line&differ=1"
 
 
-def test_an_address_holds_a_line_or_what_was_asked_for(tab: Tab, url: str) -> None:
+def test_url_restores_line_or_filter(tab: Tab, url: str) -> None:
     tab.open(f"{url}#order=reference&differ=1&search=hund", ready=READY)
     assert tab.evaluate("['order', 'search'].map(id => document.getElementById(id).value)") == ["reference", "hund"]
     assert tab.evaluate("document.getElementById('differ').checked") is True
@@ -126,7 +126,7 @@ def test_an_address_holds_a_line_or_what_was_asked_for(tab: Tab, url: str) -> No
 
 
 @pytest.mark.parametrize("width", [1200, 390])
-def test_nothing_is_wider_than_the_window(tab: Tab, url: str, width: int) -> None:
+def test_page_fits_window(tab: Tab, url: str, width: int) -> None:
     tab.size(width, 900)
     tab.open(url, ready=READY)
     assert tab.evaluate("document.documentElement.scrollWidth") <= width

@@ -77,7 +77,7 @@ def engine(cluster: TwoNodes) -> Iterator[RayEngine]:
         yield engine
 
 
-def test_a_killed_driver_goes_on_where_it_was(
+def test_killed_driver_resumes(
     cluster: TwoNodes, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first test, before the engine of the others takes the CPUs."""
@@ -102,9 +102,7 @@ def test_a_killed_driver_goes_on_where_it_was(
     assert left(work) == left(tmp_path / "one")
 
 
-def test_a_node_that_does_not_see_the_folder_is_refused(
-    engine: RayEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_node_without_shared_folder_raises(engine: RayEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmt.tasks.ray.SEEN_SECONDS", 0.0)
     monkeypatch.setattr(Path, "touch", lambda _: None)
     refused = rf"node \S+ \(\S+\) of the Ray cluster does not see {tmp_path}/work: all nodes need the same folder there"
@@ -115,7 +113,7 @@ def test_a_node_that_does_not_see_the_folder_is_refused(
         run_all(engine, tmp_path / "work", numbered(2, tmp_path / "log"))
 
 
-def test_a_text_is_translated_on_two_nodes(
+def test_translation_on_two_nodes(
     engine: RayEngine, tokenizer: Tokenizer, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = write_run(tmp_path / "run", translator.config, tokenizer, translator.searcher.models[0])
@@ -128,7 +126,7 @@ def test_a_text_is_translated_on_two_nodes(
     assert not target.with_name("out.work").exists()
 
 
-def test_a_node_is_removed_and_then_the_other(
+def test_removed_nodes_are_survived(
     engine: RayEngine, cluster: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
     """The last test of this cluster."""
@@ -165,12 +163,12 @@ def test_a_node_is_removed_and_then_the_other(
         ("10.0.0.1", "--address: must be HOST:PORT"),
     ],
 )
-def test_no_cluster_there(address: str, problem: str) -> None:
+def test_unreachable_cluster_raises(address: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem), open_engine("ray", address=address):
         pass
 
 
-def test_the_end_by_a_signal_is_not_hidden() -> None:
+def test_signal_exit_status_is_kept() -> None:
     class Ended(BaseException):
         pass
 

@@ -112,13 +112,13 @@ def test_mistakes_are_told_in_one_line(nmt: Command, run: Path, tmp_path: Path) 
             assert done.status == 2 and said in done.err and done.err.count("\n") == 1, done
 
 
-def test_a_key_is_made_and_printed_once(nmt: Command, tmp_path: Path) -> None:
+def test_new_key_is_printed_once(nmt: Command, tmp_path: Path) -> None:
     done = nmt("serve", "--keys", tmp_path / "keys", "--new-key", "Anna")
     assert done.status == 0 and len(done.out.strip()) == 43
     assert done.out.strip() not in (tmp_path / "keys").read_text(encoding="utf-8")
 
 
-def test_an_open_server_without_keys_warns(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_public_server_without_keys_warns(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from nmt.serve import server
 
     monkeypatch.setattr(server, "serve", lambda *_: None)

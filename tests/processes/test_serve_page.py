@@ -60,7 +60,7 @@ def stand(page: Page) -> Iterator[Stand]:
         yield opened
 
 
-def test_a_text_is_translated_after_a_pause(page: Page, stand: Stand) -> None:
+def test_text_is_translated_after_pause_in_typing(page: Page, stand: Stand) -> None:
     assert page.tab.evaluate("document.activeElement.id") == "text"
     for letter in HORSE:
         page.tab.call("Input.insertText", text=letter)
@@ -89,7 +89,7 @@ def test_lines_stay_where_they_are(page: Page, stand: Stand) -> None:
     assert stand.questions[-1]["text"] == [HORSE, "Nichts."]
 
 
-def test_an_older_answer_is_never_shown(page: Page, stand: Stand) -> None:
+def test_stale_answer_is_discarded(page: Page, stand: Stand) -> None:
     stand.held["alt"] = threading.Event()
     page.tab.evaluate(
         "window.signals = []; const real = fetch; window.fetch = (url, options) => { signals.push(options.signal); "
@@ -127,7 +127,7 @@ def test_words_that_belong_together_are_marked(page: Page) -> None:
 
 
 @pytest.mark.usefixtures("stand")
-def test_the_words_below_the_text_lie_where_its_letters_are(page: Page) -> None:
+def test_highlights_align_with_text(page: Page) -> None:
     page.write(f"{HORSE} {HORSE} {HORSE} {HORSE} {HORSE} {HORSE}\n\n{HORSE}")
     page.wait("document.querySelectorAll('.word').length > 20")
     box = "(({x, y, width, height}) => [x, y, width, height])(document.getElementById('%s').getBoundingClientRect())"
@@ -138,7 +138,7 @@ def test_the_words_below_the_text_lie_where_its_letters_are(page: Page) -> None:
     assert page.get("text", "scrollHeight") <= page.get("text", "clientHeight"), "nothing scrolls away from it"
 
 
-def test_an_alternative_takes_the_place_of_a_line(page: Page, stand: Stand) -> None:
+def test_alternative_replaces_line(page: Page, stand: Stand) -> None:
     page.write(f"{HORSE}\nNichts.")
     page.shows("The 🐴 sees oil.", "Nothing.")
     assert page.tab.evaluate(CHOICES) == ["A 🐴 sees oil.", "The 🐴 looks at oil.", "Not a thing."]
@@ -207,7 +207,7 @@ def test_copying_and_translating_at_once(page: Page) -> None:
     assert page.get("text", "value") == "Nichts.", "and no new line"
 
 
-def test_what_the_server_would_refuse_is_not_sent(page: Page, stand: Stand) -> None:
+def test_oversized_input_is_not_sent(page: Page, stand: Stand) -> None:
     page.write("ä" * 201)
     page.wait(f"({MESSAGE} || '').startsWith('Too long by 1: ')")
     page.write("a\n" * 6)
@@ -244,7 +244,7 @@ def test_errors_say_what_to_do(page: Page, stand: Stand) -> None:
             assert page.tab.evaluate(MESSAGE) is False
 
 
-def test_the_server_is_asked_again_when_it_said_and_not_earlier(page: Page, stand: Stand) -> None:
+def test_retry_after_is_respected(page: Page, stand: Stand) -> None:
     stand.failures.append((503, {"Retry-After": "1"}, "busy"))
     page.write("Nichts")
     page.wait(MESSAGE)
@@ -254,7 +254,7 @@ def test_the_server_is_asked_again_when_it_said_and_not_earlier(page: Page, stan
     assert len(stand.questions) == 2 and page.tab.evaluate("performance.now()") - at > 800
 
 
-def test_a_server_that_is_away(page: Page) -> None:
+def test_unreachable_server_is_reported(page: Page) -> None:
     with serve_translations(Stand(INFO)) as stand:
         stand.failures.append((503, {"Retry-After": "1"}, "starting"))
         page.open(stand.url)
@@ -330,7 +330,7 @@ def test_a_file(page: Page, stand: Stand, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("stand")
-def test_all_is_reached_by_keyboard_and_seen(page: Page) -> None:
+def test_keyboard_focus_is_visible(page: Page) -> None:
     page.write("Nichts.")
     page.shows("Nothing.")
     page.tab.evaluate("for (const each of document.querySelectorAll('details')) each.open = true; "

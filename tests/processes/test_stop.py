@@ -100,7 +100,7 @@ POINTS = [
 @pytest.mark.parametrize("kind", SIGNALS[:2])
 @pytest.mark.parametrize(("name", "number", "step"), POINTS)
 @pytest.mark.usefixtures("quick")
-def test_a_signal_stops_the_run_which_then_goes_on(data, plain, tmp_path, name, number, step, kind):
+def test_signal_saves_and_resume_gives_equal_bits(data, plain, tmp_path, name, number, step, kind):
     config, run = settings(data, average_last=1), RunDir(tmp_path / "run")
     message = stop(name, number, config, data, run.path, kind)
     assert message == f"stopped at step {step} by {kind.name}; nmt train --resume --run {run.path} continues from there"
@@ -113,7 +113,7 @@ def test_a_signal_stops_the_run_which_then_goes_on(data, plain, tmp_path, name, 
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_validation_is_left_at_once_and_made_up_for(data, whole, tmp_path, capsys):
+def test_interrupted_validation_is_repeated(data, whole, tmp_path, capsys):
     config, run = settings(data), RunDir(tmp_path / "run")
     stop("training.validate.cross_entropy", 1, config, data, run.path)
     assert load_state(run.step(3)).last_check == 0
@@ -125,7 +125,7 @@ def test_a_validation_is_left_at_once_and_made_up_for(data, whole, tmp_path, cap
 
 
 @pytest.mark.usefixtures("quick")
-def test_the_validation_of_the_average_is_left_and_made_up_for(data, whole, tmp_path):
+def test_interrupted_average_validation_is_repeated(data, whole, tmp_path):
     config, run = settings(data), RunDir(tmp_path / "run")
     assert stop("training.saving.average", 1, config, data, run.path).startswith("stopped at step 6 by SIGTERM")
     assert load_state(run.step(6)).last_check == 6 and not run.average.path.exists()
@@ -138,7 +138,7 @@ def test_the_validation_of_the_average_is_left_and_made_up_for(data, whole, tmp_
 )
 @pytest.mark.parametrize("first", SIGNALS)
 @pytest.mark.usefixtures("quick")
-def test_a_second_interrupt_ends_at_once(data, whole, tmp_path, capsys, name, first):
+def test_second_signal_ends_immediately(data, whole, tmp_path, capsys, name, first):
     config, run = settings(data), tmp_path / "run"
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
         before_call(patch, name, 2, lambda: send(first, signal.SIGINT))
@@ -151,7 +151,7 @@ def test_a_second_interrupt_ends_at_once(data, whole, tmp_path, capsys, name, fi
 
 
 @pytest.mark.usefixtures("quick")
-def test_the_command_line_says_how_to_go_on(data, tmp_path, nmt):
+def test_stopped_command_names_resume_command(data, tmp_path, nmt):
     (tmp_path / "config.yaml").write_text(dump_config(settings(data)), encoding="utf-8")
     arguments = ("train", "--config", tmp_path / "config.yaml", "--data", data, "--run", tmp_path / "run")
     line = f"nmt: stopped at step 1 by {{}}; nmt train --resume --run {tmp_path / 'run'} continues from there"
@@ -168,7 +168,7 @@ def test_the_command_line_says_how_to_go_on(data, tmp_path, nmt):
     assert "Traceback" not in stopped.err + again.err + interrupted.err
 
 
-def test_a_process_that_gets_sigterm(data, tmp_path):
+def test_sigterm_from_outside(data, tmp_path):
     """The real command line, from outside."""
     config = settings(data, max_steps=100_000)
     (tmp_path / "config.yaml").write_text(dump_config(config), encoding="utf-8")
@@ -195,7 +195,7 @@ def test_a_process_that_gets_sigterm(data, tmp_path):
 
 @pytest.mark.parametrize("minutes", [0.0, 1.5])
 @pytest.mark.usefixtures("quick")
-def test_stop_after_counts_from_the_start_of_this_process(data, whole, tmp_path, monkeypatch, minutes):
+def test_stop_after_counts_from_process_start(data, whole, tmp_path, monkeypatch, minutes):
     config, run, clock = settings(data, max_minutes=30.0), RunDir(tmp_path / "run"), SimpleNamespace(now=1e6)
     monkeypatch.setattr("nmt.process.time", SimpleNamespace(monotonic=lambda: clock.now))
     for step in (3, 6) if minutes else (0, 0):

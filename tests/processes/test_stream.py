@@ -47,7 +47,7 @@ def pipe() -> Iterator[Pipe]:
     rescue.cancel()
 
 
-def test_a_line_is_given_out_before_the_next_is_written(pipe: Pipe) -> None:
+def test_line_is_yielded_before_next_is_read(pipe: Pipe) -> None:
     found = windows(pipe.file, "pipe")
     for line in ("eins", "", "zwei"):
         pipe.write(f"{line}\n".encode())
@@ -87,7 +87,7 @@ def test_at_a_terminal_nothing_is_waited_for() -> None:
     st.integers(1, 10),
     st.integers(1, 12),
 )
-def test_every_line_once_in_order(lines: list[str], ends: bool, size: int, most: int) -> None:
+def test_lines_keep_order(lines: list[str], ends: bool, size: int, most: int) -> None:
     data = "\n".join(lines) + "\n" * ends
     expected = data.split("\n")[: -1 if data.endswith("\n") or not data else None]
     expected = [line.removesuffix("\r") for line in expected]
@@ -101,7 +101,7 @@ def test_every_line_once_in_order(lines: list[str], ends: bool, size: int, most:
         assert len(window) <= size and sum(map(len, window[:-1])) < most
 
 
-def test_an_error_comes_after_the_lines_before_it() -> None:
+def test_error_follows_preceding_lines() -> None:
     found = windows(io.BytesIO(b"eins\nzwei\ndrei\nvi\xffer\nf\n"), "standard input", size=2)
     assert next(found) == ["eins", "zwei"]
     assert next(found) == ["drei"]
@@ -128,7 +128,7 @@ def stream(end: IO[bytes] | None) -> IO[bytes]:
     return end
 
 
-def test_a_process_answers_and_is_interrupted_while_it_waits() -> None:
+def test_interrupt_while_waiting_for_input() -> None:
     with started(SCRIPT) as process:
         rescue = threading.Timer(60, process.kill)
         rescue.start()
@@ -151,7 +151,7 @@ def command(translator: Translator, tokenizer: Tokenizer, tmp_path_factory: pyte
     return [sys.executable, "-m", "nmt", "translate", "--run", str(run), "--beam", "1"]
 
 
-def test_a_line_down_an_open_pipe_is_answered(command: list[str]) -> None:
+def test_open_pipe_is_answered_line_by_line(command: list[str]) -> None:
     lines = [b"mali bore\n", b"\n", b"ta go\n", b"mali bore\n"]
     expected = subprocess.run(command, input=b"".join(lines), capture_output=True, check=True).stdout
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}

@@ -156,7 +156,7 @@ def test_everything_is_checked_before_anything_starts(
     assert not Path("runs").exists() and calls() == []
 
 
-def test_what_is_there_and_is_of_no_or_another_sweep_is_named(nmt: Command, calls: Callable[[], list[str]]) -> None:
+def test_foreign_directory_raises(nmt: Command, calls: Callable[[], list[str]]) -> None:
     changed = golden_run(20.0, seed=1)
     settings = load_config(GOLDEN.config, ["training.max_steps=500", "training.seed=1"])
     changed.config.write_text(dump_config(licensed(settings)))  # a licence is no other training
@@ -187,7 +187,7 @@ def test_what_is_there_and_is_of_no_or_another_sweep_is_named(nmt: Command, call
 # --- the table ----------------------------------------------------------------------------------
 
 
-def test_the_table_has_the_best_first_and_means_over_seeds(nmt: Command, calls: Callable[[], list[str]]) -> None:
+def test_table_is_sorted_with_means_over_seeds(nmt: Command, calls: Callable[[], list[str]]) -> None:
     for i, ema in enumerate((0.9, 0.99)):
         for seed in (1, 2):
             golden_run(20.0 + i + 2 * seed, ema=ema, seed=seed)
@@ -215,7 +215,7 @@ def test_the_table_has_the_best_first_and_means_over_seeds(nmt: Command, calls: 
     }  # fmt: skip
 
 
-def test_what_is_not_finished_is_in_no_mean() -> None:
+def test_unfinished_runs_are_excluded_from_means() -> None:
     golden_run(20.0, seed=1)
     golden_run(90.0, finished=None, seed=2)
     plan = make_plan(Request("golden.yaml", ["training.seed=1,2,3"]))
@@ -240,9 +240,7 @@ def timed_run(bleu: float, step: int, finished_by: str | None, **values: object)
     run.config.write_text(dump_config(config), encoding="utf-8")
 
 
-def test_what_time_has_ended_earlier_is_told_and_in_no_mean_unless_asked(
-    nmt: Command, calls: Callable[[], list[str]]
-) -> None:
+def test_runs_stopped_by_time_are_excluded_from_means(nmt: Command, calls: Callable[[], list[str]]) -> None:
     timed_run(20.0, 1000, "max_steps", ema=0.0, seed=1)
     timed_run(30.0, 900, "max_minutes", ema=0.0, seed=2)
     timed_run(24.0, 200, "patience", ema=0.0, seed=3)
@@ -316,7 +314,7 @@ def test_runs_that_do_not_translate_are_ranked_by_perplexity() -> None:
 # --- what is called -----------------------------------------------------------------------------
 
 
-def test_a_training_at_a_time_on_each_device(nmt: Command, tiny: Path, calls: Callable[[], list[str]]) -> None:
+def test_one_training_per_device(nmt: Command, tiny: Path, calls: Callable[[], list[str]]) -> None:
     result = nmt("sweep", tiny, "--grid", "training.seed=1,2,3,4", "--devices", "0,GPU-7", "--dir", "s")
     assert result.status == 1
     devices = [line.split(":")[0] for line in calls()]
@@ -358,7 +356,7 @@ def test_settings_of_the_text_have_data_directories_of_their_own(
 # --- real trainings -----------------------------------------------------------------------------
 
 
-def test_what_fails_does_not_keep_the_others_from_their_end(nmt: Command, tiny: Path) -> None:
+def test_failed_run_does_not_stop_others(nmt: Command, tiny: Path) -> None:
     arguments = [
         "sweep",
         tiny,
@@ -393,7 +391,7 @@ def test_what_fails_does_not_keep_the_others_from_their_end(nmt: Command, tiny: 
     assert (float(rows[done.path.name]["dev_bleu"]) >= 0, rows[done.path.name]["step"]) == (True, "2")
 
 
-def test_a_sweep_that_is_stopped_goes_on(tiny: Path, tiny_data: Path, folder: Path) -> None:
+def test_stopped_sweep_resumes(tiny: Path, tiny_data: Path, folder: Path) -> None:
     command = [sys.executable, "-m", "nmt", "sweep", str(tiny), "--grid", "training.max_steps=1,80,2", "--dir", "s"]
     first, second, third = (RunDir(folder / "s" / f"max_steps={steps}") for steps in (1, 80, 2))
     fit(load_config(tiny, ["training.max_steps=1"]), tiny_data, first.path)

@@ -45,9 +45,7 @@ def test_same_bytes_in_two_processes(engine: Processes, tmp_path: Path) -> None:
     assert (tmp_path / "log").read_text().count("\n") == 24
 
 
-def test_a_corpus_is_prepared_in_two_processes_one_of_which_is_killed(
-    engine: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_prepare_survives_killed_worker(engine: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = Folder(tmp_path)
     monkeypatch.chdir(tmp_path)
     config = place.config(data__valid=10, data__root="text", data__clean={"drop": ["near_duplicates"]})
@@ -105,7 +103,7 @@ def test_processes_share_gpus_and_those_that_died_idle_are_replaced(
     assert seen == [{"3", "GPU-5"}] * 2
 
 
-def test_a_killed_worker_is_replaced(engine: Processes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_killed_worker_is_replaced(engine: Processes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lives = tmp_path / "lives"
     lives.mkdir()
     for n in range(2):
@@ -117,7 +115,7 @@ def test_a_killed_worker_is_replaced(engine: Processes, tmp_path: Path, capsys: 
     assert not list((tmp_path / "work").rglob("*.part*"))
 
 
-def test_a_task_that_kills_every_worker_is_given_up(engine: Processes, tmp_path: Path) -> None:
+def test_task_that_kills_workers_raises(engine: Processes, tmp_path: Path) -> None:
     lives = tmp_path / "lives"
     lives.mkdir()
     for n in range(9):
@@ -136,7 +134,7 @@ def test_a_task_that_kills_every_worker_is_given_up(engine: Processes, tmp_path:
         ("bug", RuntimeError, "task bad: ZeroDivisionError: a bug"),
     ],
 )
-def test_an_error_of_a_task_is_raised_here(
+def test_task_error_is_raised_in_caller(
     engine: Processes, tmp_path: Path, kind: str, error: type[Exception], text: str
 ) -> None:
     log, before = str(tmp_path / "log"), children()

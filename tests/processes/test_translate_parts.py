@@ -38,7 +38,7 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "in"
 
 
-def test_a_worker_is_killed(
+def test_killed_translation_worker_is_replaced(
     run: Path, source: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     translate_file(Translator.load(run), source, source.with_name("whole"), GREEDY)
@@ -63,7 +63,7 @@ def test_a_worker_is_killed(
     assert not target.with_name("out.work").exists()
 
 
-def test_the_command(run: Path, source: Path, nmt: Command) -> None:
+def test_command(run: Path, source: Path, nmt: Command) -> None:
     whole = nmt("translate", "--run", run, "--input", source, "--beam", "1")
     out = source.with_name("out")
     result = nmt("translate", "--run", run, "--input", source, "--output", out, "--beam", "1", "--workers", "1")
@@ -89,7 +89,7 @@ def test_the_command(run: Path, source: Path, nmt: Command) -> None:
         ),
     ],
 )
-def test_what_cannot_be_combined(
+def test_incompatible_options_raise(
     run: Path, source: Path, options: list[str], problem: str, nmt: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(source.parent)
@@ -132,7 +132,7 @@ def test_n_best_in_columns(translator: Translator, tmp_path: Path) -> None:
     assert rows[1][3] == second.text
 
 
-def test_an_error_leaves_nothing_half_written(translator: Translator, tmp_path: Path) -> None:
+def test_error_leaves_no_partial_output(translator: Translator, tmp_path: Path) -> None:
     source, target = tmp_path / "in", tmp_path / "out"
     target.write_text("before")
     source.write_bytes(b"good line\n" * 3 + b"caf\xe9\n")
@@ -146,9 +146,7 @@ def test_an_error_leaves_nothing_half_written(translator: Translator, tmp_path: 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
 
 
-def test_what_is_no_run_directory_is_refused(
-    translator: Translator, tokenizer: Tokenizer, run_dir: Path, tmp_path: Path
-) -> None:
+def test_non_run_directory_raises(translator: Translator, tokenizer: Tokenizer, run_dir: Path, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"nowhere: not a run directory, it has no config\.yaml"):
         Translator.load(tmp_path / "nowhere")
     with pytest.raises(CheckpointError, match=r"no checkpoint 8; there are 7, best and last"):

@@ -43,7 +43,7 @@ def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_the_builder_is_given_what_the_dockerfile_copies_and_no_more() -> None:
+def test_docker_context() -> None:
     copied = {
         source for words in instructions("COPY") if not words.startswith("--from") for source in words.split()[:-1]
     }
@@ -54,7 +54,7 @@ def test_the_builder_is_given_what_the_dockerfile_copies_and_no_more() -> None:
     assert {"nmt", "configs", "data/sample", "pyproject.toml", "setup.py"} <= copied
 
 
-def test_the_image_installs_extras_that_exist_and_serves_as_a_user_without_rights() -> None:
+def test_dockerfile_extras_and_user() -> None:
     text = DOCKERFILE.read_text(encoding="utf-8")
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     used = set(re.findall(r"extras\['([\w-]+)'\]", text))
@@ -69,7 +69,7 @@ def test_the_image_installs_extras_that_exist_and_serves_as_a_user_without_right
     assert f"http://127.0.0.1:{port}/health" in text
 
 
-def test_the_compose_file_publishes_to_this_machine_and_gives_no_rights() -> None:
+def test_compose_is_local_and_unprivileged() -> None:
     [(name, service)] = yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))["services"].items()
     assert name == "nmt"
     assert all(port.startswith("127.0.0.1:") for port in service["ports"])
@@ -93,7 +93,7 @@ def unit() -> configparser.SectionProxy:
     return parser["Service"]
 
 
-def test_the_unit_starts_a_server_that_listens_to_this_machine() -> None:
+def test_systemd_unit_is_local() -> None:
     service = unit()
     program, *words = shlex.split(service["ExecStart"])
     assert program == "/opt/nmt/bin/nmt" and words.pop() == "$NMT_OPTIONS"

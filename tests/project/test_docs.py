@@ -48,17 +48,17 @@ def read(page: Path) -> str:
 
 
 @pytest.mark.parametrize("name", ["settings.md", "commands.md"])
-def test_the_generated_pages_are_up_to_date(name: str) -> None:
+def test_generated_pages_are_current(name: str) -> None:
     assert read(Path("docs") / name) == pages()[name], "run python -m scripts.docs.generate"
 
 
-def test_the_picture_of_the_report_is_up_to_date() -> None:
+def test_report_picture_is_current() -> None:
     drawn = picture()
     assert read(PICTURE.relative_to(ROOT)) == drawn, "run python -m scripts.docs.picture"
     ElementTree.fromstring(drawn)
 
 
-def test_every_setting_and_command_has_its_entry() -> None:
+def test_settings_and_commands_are_documented() -> None:
     settings, commands = pages()["settings.md"], pages()["commands.md"]
     for key in (*SETTINGS, *(name for kind in KINDS.values() for name in kind.model_fields)):
         assert f"\n| `{key}` |" in settings, key
@@ -88,7 +88,7 @@ def links(page: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_every_relative_link_leads_somewhere(page: Path) -> None:
+def test_relative_links(page: Path) -> None:
     for target in links(page):
         name, _, anchor = target.partition("#")
         path = (ROOT / page.parent / name).resolve() if name else ROOT / page
@@ -98,13 +98,13 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_every_path_of_the_repository_exists(page: Path) -> None:
+def test_named_paths_exist(page: Path) -> None:
     for name in re.findall(r"`((?:nmt|scripts|tests|configs|docs)/[\w./-]+)`", read(page)):
         assert (ROOT / name).exists(), name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_what_is_said_to_be_in_a_module_is_defined_there(page: Path) -> None:
+def test_named_definitions_exist(page: Path) -> None:
     for names, path in re.findall(
         r"((?:`\w+`(?:, | and )?)+) (?:in|\|) `(nmt/[\w/]+\.py)`", " ".join(read(page).split())
     ):
@@ -122,19 +122,19 @@ def _assigned(node: ast.AST) -> Iterator[ast.Name]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_every_setting_that_is_named_exists(page: Path) -> None:
+def test_named_settings_exist(page: Path) -> None:
     for key in re.findall(r"`((?:data|tokenizer|model|training|search)\.[a-z_0-9]+)\b", read(page)):
         assert key in SETTINGS, key
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_every_make_target_that_is_named_exists(page: Path) -> None:
+def test_named_make_targets_exist(page: Path) -> None:
     makefile = read(Path("Makefile"))
     for target in re.findall(r"(?:`|^)make ([a-z0-9-]+)", read(page), re.M):
         assert re.search(rf"^{target}:", makefile, re.M), f"make {target}"
 
 
-def test_the_readme_is_short_and_every_page_is_reached() -> None:
+def test_readme_is_short_and_pages_are_linked() -> None:
     assert len(read(Path("README.md")).splitlines()) <= 180
     navigation = read(Path("mkdocs.yml"))
     for page in ROOT.glob("docs/*.md"):
@@ -190,17 +190,17 @@ def test_commands_are_found_in_shell() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_the_commands_of_the_pages_parse(page: Path) -> None:
+def test_documented_commands_parse(page: Path) -> None:
     for arguments in commands_in("\n".join(CODE.findall(read(page)))):
         check_command(arguments)
 
 
-def test_the_pages_show_commands() -> None:
+def test_pages_show_commands() -> None:
     shown = {arguments[0] for page in PAGES for arguments in commands_in("\n".join(CODE.findall(read(page))))}
     assert shown >= COMMANDS.commands.keys()  # type: ignore[attr-defined]
 
 
-def test_the_examples_of_the_manual_parse() -> None:
+def test_help_examples_parse() -> None:
     pages = [COMMANDS, *COMMANDS.commands.values()]  # type: ignore[attr-defined]
     for page in pages:
         _, _, examples = (page.help or "").partition("Example")
@@ -210,7 +210,7 @@ def test_the_examples_of_the_manual_parse() -> None:
             check_command(arguments)
 
 
-def test_the_makefile_calls_real_commands() -> None:
+def test_makefile_commands_exist() -> None:
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
     commands = commands_in(text.replace("$(BIN)/nmt", "nmt").replace("$(DEMO)", "runs/demo"))
     assert [arguments[0] for arguments in commands] == ["prepare", "train", "translate", "evaluate"]
@@ -218,7 +218,7 @@ def test_the_makefile_calls_real_commands() -> None:
         check_command(arguments)
 
 
-def test_no_file_names_a_place_on_one_machine() -> None:
+def test_no_machine_specific_paths() -> None:
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(listing, cwd=ROOT, capture_output=True, check=False)
     if done.returncode != 0:

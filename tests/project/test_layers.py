@@ -62,7 +62,7 @@ def modules_imported(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name])
-def test_a_module_imports_from_lower_layers_only(name: str) -> None:
+def test_imports_follow_layers(name: str) -> None:
     room = room_of(name)
     assert room is not None, f"nmt.{name} has no place in the table of docs/architecture.md"
     for imported in modules_imported(NAMES[name]):
@@ -71,12 +71,12 @@ def test_a_module_imports_from_lower_layers_only(name: str) -> None:
         assert other == room or LAYER[other] < LAYER[room], f"{room} may not import nmt.{imported}"
 
 
-def test_no_modules_import_each_other_in_a_circle() -> None:
+def test_no_circular_imports() -> None:
     TopologicalSorter({name: modules_imported(path) - {name} for name, path in NAMES.items()}).prepare()
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name])
-def test_who_may_see_what(name: str) -> None:
+def test_layer_table_is_complete(name: str) -> None:
     outside = {imported.split(".")[0] for imported in imports(ast.parse(NAMES[name].read_text(encoding="utf-8")))}
     if room_of(name) in GROUND:
         assert not outside & HEAVY
@@ -93,7 +93,7 @@ def at_import(path: Path) -> ast.Module:
     return ast.Module([node for node in body if isinstance(node, (ast.Import, ast.ImportFrom))], [])
 
 
-def test_the_command_line_imports_its_stages_late() -> None:
+def test_cli_imports_stages_lazily() -> None:
     """`nmt --help` waits for no library that takes long to import."""
     waiting, seen = ["cli"], set[str]()
     while waiting:
@@ -121,12 +121,12 @@ def test_training_imports_all_of_nmt_at_its_start() -> None:
     assert not {late for name in trained for late in modules_imported(NAMES[name])} - seen
 
 
-def test_the_imports_are_really_seen() -> None:
+def test_import_scan_finds_imports() -> None:
     assert "text.tokenizer" in modules_imported(PACKAGE / "data" / "corpus.py")
     assert room_of("training.loop") == "training.loop" and room_of("training.loss") == "training"
     assert set(imports(ast.parse("import a.b\nfrom nmt import cli\nfrom c.d import e"))) == {"a.b", "nmt.cli", "c.d.e"}
 
 
-def test_every_directory_of_modules_is_a_package() -> None:
+def test_directories_are_packages() -> None:
     """Of others setup.py would install nothing."""
     assert {path.parent for path in MODULES} == {path.parent for path in PACKAGE.rglob("__init__.py")}

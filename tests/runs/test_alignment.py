@@ -50,7 +50,7 @@ def copier() -> tuple[Transformer, Tokenizer]:
     return model.eval(), tokenizer
 
 
-def test_a_model_that_copies_aligns_the_diagonal(copier: tuple[Transformer, Tokenizer]) -> None:
+def test_copy_model_aligns_diagonally(copier: tuple[Transformer, Tokenizer]) -> None:
     model, tokenizer = copier
     decoder = ForcedDecoder([model], CPU, "float32", 1000)
     rng = random.Random(2)

@@ -106,7 +106,7 @@ def test_equal_models_make_equal_packages(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1.argosmodel", "2.argosmodel"]
 
 
-def test_the_command_and_what_it_refuses(tmp_path: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_and_its_errors(tmp_path: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     run, out = GOLDEN / "run", tmp_path / "x.argosmodel"
     options = ("--quantization", "float16", "--license", "mit", "--run", run)
     done = nmt("export", "--format", "argos", *options, "--output", out)

@@ -62,7 +62,7 @@ def trained(text: Path) -> Path:
     return text / "run"
 
 
-def test_an_encoder_learns_the_labels(trained: Path, nmt: Command) -> None:
+def test_encoder_learns_labels(trained: Path, nmt: Command) -> None:
     best = max(record["accuracy"] for record in records(trained, "valid"))
     assert best > 0.95 and all(0 <= record["macro_f1"] <= 1 for record in records(trained, "valid"))
     assert json.loads(RunDir(trained).selected.read_text())["reason"].endswith("on the development set")
@@ -123,7 +123,7 @@ def test_classify_answers_line_by_line(trained: Path, tmp_path: Path, nmt: Comma
 
 
 @pytest.mark.parametrize(("kind", "objective"), [("encoder", "masked"), ("decoder", "causal")])
-def test_it_starts_with_a_model_of_its_texts(
+def test_classifier_starts_from_pretrained_model(
     text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, objective: str
 ) -> None:
     """Which was learned in the same data directory, of the texts alone; the head is new."""
@@ -137,7 +137,7 @@ def test_it_starts_with_a_model_of_its_texts(
     assert "new: head" in capsys.readouterr().err
 
 
-def test_a_head_of_other_labels_is_not_taken(trained: Path, tmp_path: Path) -> None:
+def test_head_of_other_labels_is_not_taken(trained: Path, tmp_path: Path) -> None:
     for name, pairs in (("train", TRAIN), ("valid", VALID), ("test", TEST)):
         write_reviews(tmp_path, name, [(text, f"so {label}") for text, label in pairs])
     settings = config(tmp_path, init_from=str(trained))

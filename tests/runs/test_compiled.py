@@ -66,7 +66,7 @@ def seeded(seed: int, *arguments: object) -> LossSums:
 
 @pytest.mark.usefixtures("differentiated")
 @pytest.mark.parametrize("is_packed", [False, True])
-def test_one_compilation_for_batches_of_all_sizes_whose_dropout_draws_by_the_seed(is_packed, monkeypatch):
+def test_one_compilation_for_all_batch_sizes(is_packed, monkeypatch):
     # compiled code uses PyTorch's dropout; so does what it is compared with
     monkeypatch.setattr(dropout._BytewiseDropout, "apply", lambda x, n: functional.dropout(x, n / 256))
     # rows that are filled up, as some CPUs have them, draw other numbers
@@ -84,7 +84,7 @@ def test_one_compilation_for_batches_of_all_sizes_whose_dropout_draws_by_the_see
 
 
 @pytest.mark.usefixtures("differentiated")
-def test_the_kernel_for_packed_sentences_is_compiled_along(calls):
+def test_packed_kernel_is_compiled(calls):
     model = tiny_model(**SHALLOW)
     forward = compiled(model)
     with torch._dynamo.config.patch(error_on_recompile=True), torch.autocast("cpu", dtype=torch.bfloat16):
@@ -96,7 +96,7 @@ def test_the_kernel_for_packed_sentences_is_compiled_along(calls):
 
 
 @pytest.mark.usefixtures("captured")
-def test_what_cannot_be_compiled_is_an_error(monkeypatch):
+def test_compile_error_raises(monkeypatch):
     batch = batches(is_packed=False)[0]
     model = tiny_model(**SHALLOW)
     monkeypatch.setattr(module, "BACKEND", "broken")
@@ -118,7 +118,7 @@ def plain(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dic
 
 @pytest.mark.usefixtures("captured", "quick")
 @pytest.mark.parametrize(("layout", "setting"), [("packed", "off"), ("padded", "on"), ("packed", "on")])
-def test_a_run_learns_the_same(tiny_data, plain, tmp_path, monkeypatch, layout, setting):
+def test_compiled_run_equals_eager_run(tiny_data, plain, tmp_path, monkeypatch, layout, setting):
     monkeypatch.setattr("nmt.training.setup.choices.pick_layout", lambda *_: layout)
     fit(settings(tiny_data.parent / "text", compile=setting), tiny_data, tmp_path / "run")
     info = read_info(RunDir(tmp_path / "run"))
@@ -145,7 +145,7 @@ def test_auto_on_a_gpu(monkeypatch):
         pick_compile(settings(compile="on"), GPU, is_sharded=False)
 
 
-def test_what_is_asked_for_in_vain(monkeypatch):
+def test_unavailable_compile_raises(monkeypatch):
     assert pick_layout(settings(), GPU, "float32") == "padded"
     monkeypatch.setattr(shutil, "which", lambda _: None)
     monkeypatch.delenv("CXX", raising=False)
@@ -163,7 +163,7 @@ BATCHES = [range(16), range(20, 50), [56], [57], [3, 56]]
 
 
 @pytest.mark.parametrize("is_packed", [False, True], ids=["padded", "packed"])
-def test_one_graph_for_all_sizes_before_and_after_simcut_begins(is_packed, monkeypatch):
+def test_one_graph_with_and_without_simcut(is_packed, monkeypatch):
     n_compiled = 0
 
     def backend(graph, _inputs):

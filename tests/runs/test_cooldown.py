@@ -80,7 +80,7 @@ def test_cooldown_is_fixed_once_for_any_speed(data, tmp_path, capsys, seconds):
     assert saved_steps(run) == [15, 20]
 
 
-def test_a_cooldown_of_an_earlier_version_goes_on(data, tmp_path, capsys):
+def test_cooldown_of_earlier_version(data, tmp_path, capsys):
     run = RunDir(tmp_path / "run")
     train(cooled(data), data, run.path, 3.0, dies_before=17)
     saved = run.step(15)

@@ -129,7 +129,7 @@ DAMAGE: list[tuple[Callable[[Path], None], str, str]] = [
 
 
 @pytest.mark.parametrize(("damage", "name", "reason"), DAMAGE)
-def test_a_damaged_checkpoint_is_named_and_the_one_before_taken(runs, run, monkeypatch, capsys, damage, name, reason):
+def test_damaged_checkpoint_falls_back(runs, run, monkeypatch, capsys, damage, name, reason):
     damage(run.step(4).path / name)
     assigned, restored = [], []
     real = restore_module.assign, torch.optim.Adam.load_state_dict
@@ -165,7 +165,7 @@ class Planted:
 
 @pytest.mark.parametrize("name", [WEIGHTS, OPTIMIZER])
 @pytest.mark.parametrize("how", ["pickle", "torch"])
-def test_a_planted_pickle_is_never_run(runs, run, nmt, tmp_path, capsys, name, how):
+def test_pickle_is_never_loaded(runs, run, nmt, tmp_path, capsys, name, how):
     path, trap = run.step(4).path / name, tmp_path / "trap"
     if how == "pickle":
         path.write_bytes(pickle.dumps(Planted(trap)))

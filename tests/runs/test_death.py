@@ -55,7 +55,7 @@ def life(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Deaths:
         return deaths_of(settings(data), data, folder / "run", folder / "deaths")
 
 
-def test_the_run_does_all_that_can_be_cut_short(life):
+def test_reference_run_covers_all_writes(life):
     assert saved_steps(RunDir(life.watched)) == [4, 6]
     assert len(life.killed) > 100 and len(life.power) > 5  # deaths that leave the same count once
     moments = " ".join(life.operations)
@@ -68,19 +68,19 @@ def test_the_run_does_all_that_can_be_cut_short(life):
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_process_that_dies(life, data):
+def test_killed_process_resumes(life, data):
     is_run = [(left / "run.json").exists() for left in life.killed]
     assert 5 < is_run.count(False) < is_run.count(True)
     check_all(life.killed, settings(data), data, kept(life.watched))
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_machine_that_dies(life, data):
+def test_power_loss_resumes(life, data):
     check_all(life.power, settings(data), data, kept(life.watched))
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_resumed_run_that_dies_again(life, data, tmp_path):
+def test_resumed_run_killed_again(life, data, tmp_path):
     left = next(left for left, moment in life.killed.items() if "half of write optimizer" in moment)
     shutil.copytree(left, tmp_path / "run")
     deaths = deaths_of(settings(data), data, tmp_path / "run", tmp_path / "deaths", n_most=20)
@@ -90,7 +90,7 @@ def test_a_resumed_run_that_dies_again(life, data, tmp_path):
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_finished_run_that_goes_on_and_dies(life, data, tmp_path):
+def test_extended_run_killed(life, data, tmp_path):
     """There is an average already, which the new one takes the place of."""
     shutil.copytree(life.watched, tmp_path / "run")
     longer = settings(data, max_steps=8, average_last=2)

@@ -32,7 +32,7 @@ def trained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
-def test_it_learns_and_translates(data: Path, trained: Path) -> None:
+def test_decoder_only_learns_and_translates(data: Path, trained: Path) -> None:
     first, last = records(trained, "valid")
     assert last["nll"] < first["nll"]
     assert {"bleu", "chrf"} <= last.keys()
@@ -47,7 +47,7 @@ def test_it_learns_and_translates(data: Path, trained: Path) -> None:
     assert len({each.text for each in found}) == len(lines), "samples"
 
 
-def test_the_loss_is_of_the_target_alone(data: Path, tmp_path: Path) -> None:
+def test_decoder_only_loss_covers_target(data: Path, tmp_path: Path) -> None:
     session = start(decoder(data), data, tmp_path / "run", resume=False)
     assert isinstance(session.model, DecoderModel) and session.model.sees_source
     update = session.updates()[0]
@@ -57,7 +57,7 @@ def test_the_loss_is_of_the_target_alone(data: Path, tmp_path: Path) -> None:
     assert batch.n_tokens == update.n_tokens < int((batch.tgt_out != 0).sum())
 
 
-def test_what_it_does_not_do_is_refused(data: Path, trained: Path, tmp_path: Path) -> None:
+def test_decoder_only_rejects_unsupported(data: Path, trained: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"model\.kind: decoder"):
         export(Request(trained), tmp_path / "exported", "native")
     translator = Translator.load(trained)

@@ -56,7 +56,7 @@ def test_lengths_and_repeats_of_a_thousand_sentences(translator: Translator, sea
 
 
 @pytest.mark.parametrize("search", [GREEDY, BEAM, changed(GREEDY, sample=True)], ids=["greedy", "beam", "sample"])
-def test_a_translation_starts_with_its_prefix(translator: Translator, search: SearchConfig) -> None:
+def test_translation_starts_with_prefix(translator: Translator, search: SearchConfig) -> None:
     lines = [
         Line(line, prefix) for line, prefix in zip(PLAIN, ["", "mali bore ", "Ünrú \U0001f600", "ta"] * 2, strict=True)
     ]
@@ -73,7 +73,7 @@ def test_a_translation_starts_with_its_prefix(translator: Translator, search: Se
         )
 
 
-def test_a_gpu_takes_larger_batches_unless_the_settings_say_otherwise(translator: Translator) -> None:
+def test_gpu_uses_larger_batches(translator: Translator) -> None:
     def sizes(device: str, settings: SearchConfig) -> list[int]:
         made = []
         patch.setattr(translator.searcher, "device", torch.device(device))
@@ -118,7 +118,7 @@ def test_terms_stand_in_the_translation(translator: Translator) -> None:
             translator.translate_lines(lines, changed(BEAM, protect=True, **settings))
 
 
-def test_what_is_protected_stands_in_the_translation(translator: Translator) -> None:
+def test_protected_text_is_in_translation(translator: Translator) -> None:
     things = ["https://example.org/a?b=c", "who@example.org", "1.234,5", "<b>", "{name}", "%s", "12:30"]
     lines = [f"{line} {thing} {line}" for line, thing in zip(PLAIN, things, strict=False)]
     for line, text, thing in zip(lines, texts(translator, lines, changed(BEAM, protect=True)), things, strict=True):
@@ -178,7 +178,7 @@ def test_minimum_bayes_risk_takes_what_choose_takes(translator: Translator) -> N
         translator.translate_lines(PLAIN, changed(BEAM, mbr="chrf"), n_best=2)
 
 
-def test_an_ensemble_of_a_run_with_itself_is_the_run(run_dir: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
+def test_ensemble_with_itself_equals_run(run_dir: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
     alone, twice = (Translator.load(path, device="cpu", precision="float32") for path in (run_dir, [run_dir, run_dir]))
     for one, two in zip(alone.translate_lines(PLAIN, BEAM, 3), twice.translate_lines(PLAIN, BEAM, 3), strict=True):
         assert [each.text for each in one] == [each.text for each in two]

@@ -36,7 +36,7 @@ def pretrained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
-def test_both_sides_are_learned_and_restored(data: Path, pretrained: Path, tmp_path: Path) -> None:
+def test_denoising_learns_both_sides(data: Path, pretrained: Path, tmp_path: Path) -> None:
     session = start(denoising(data), data, tmp_path / "run", resume=False)
     other = start(denoising(data, seed=2), data, tmp_path / "other", resume=False)
     assert other.validator.src_lines == session.validator.src_lines, "runs of several seeds compare"

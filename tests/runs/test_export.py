@@ -19,7 +19,7 @@ from nmt.share.engine import TOLERANCE
 from nmt.share.export import Request, engine_folder, export
 
 
-def test_the_card_tells_what_the_run_knows(whole: Path, data: Path, tmp_path: Path) -> None:
+def test_card_has_run_facts(whole: Path, data: Path, tmp_path: Path) -> None:
     export(Request(whole), tmp_path / "out", "folder")
     matter, text = card_of(tmp_path / "out")
     assert matter["language"] == ["aa", "bb"]
@@ -44,7 +44,7 @@ def test_the_card_tells_what_the_run_knows(whole: Path, data: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("kind", ["folder", "ctranslate2"])
-def test_the_use_that_the_card_tells_works(
+def test_card_usage_example_works(
     kind: Any, whole: Path, data: Path, tmp_path: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     export(Request(whole), tmp_path / "DIR", kind)
@@ -71,7 +71,7 @@ def test_rounded_weights_differ_and_are_accepted(quantization: Any, whole: Path,
     assert load_folder(tmp_path / "rounded").info.quantization == quantization
 
 
-def test_the_engine_s_model_is_made_once(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_engine_model_is_converted_once(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = tmp_path / "run"
     shutil.copytree(whole, run)
     made = engine_folder(run, "float32")
@@ -92,7 +92,7 @@ def test_the_engine_s_model_is_made_once(whole: Path, tmp_path: Path, capsys: py
     assert not list(run.glob("*.part"))
 
 
-def test_the_command(whole: Path, tmp_path: Path, nmt: Command) -> None:
+def test_command(whole: Path, tmp_path: Path, nmt: Command) -> None:
     done = nmt("export", "--run", whole, "--output", tmp_path / "folder")
     assert (done.status, done.err) == (0, "")
     assert done.out == f"{tmp_path / 'folder'}: written\n"

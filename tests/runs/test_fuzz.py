@@ -100,7 +100,7 @@ def edited(draw: st.DrawFn) -> bytes:
 
 @settings(150)
 @given(edited())
-def test_an_edited_config_is_a_config_or_a_problem(content: bytes) -> None:
+def test_mutated_config_loads_or_raises(content: bytes) -> None:
     load(content)
 
 
@@ -252,7 +252,7 @@ def sealed(name: str) -> bool:
 
 @settings(70)
 @given(damage=damages, which=places)
-def test_a_damaged_run_never_translates_wrongly(
+def test_damaged_run_never_translates_wrongly(
     damage: Damage, which: float, whole_run: Path, answer: str, nmt: Command
 ) -> None:
     with damaged(whole_run, damage, which) as (run, name):
@@ -264,14 +264,14 @@ def test_a_damaged_run_never_translates_wrongly(
 
 @settings(30)
 @given(damage=damages, which=places)
-def test_a_damaged_run_goes_on_or_not(damage: Damage, which: float, whole_run: Path, nmt: Command) -> None:
+def test_damaged_run_resumes_or_raises(damage: Damage, which: float, whole_run: Path, nmt: Command) -> None:
     with damaged(whole_run, damage, which) as (run, _):
         check(nmt("train", "--resume", "--run", run, "--set", "training.max_steps=5"))
 
 
 @settings(30)
 @given(damage=damages | replaced_value(), which=places)
-def test_a_damaged_data_directory_is_refused_or_prepared_again(
+def test_damaged_data_directory_raises_or_is_prepared_again(
     damage: Damage, which: float, tiny_data: Path, nmt: Command
 ) -> None:
     """What is learned from, and what choices are made on, is what prepare wrote or there is no run."""

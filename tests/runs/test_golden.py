@@ -19,13 +19,13 @@ from scripts.checks import golden as golden_files
 pytestmark = pytest.mark.usefixtures("no_coverage")
 
 
-def test_the_first_losses_of_the_sample_run(tmp_path):
+def test_first_losses_equal_golden(tmp_path):
     """If a change is meant to change them: python -m scripts.checks.golden losses."""
     expected = json.loads((GOLDEN / "losses.json").read_text(encoding="utf-8"))
     assert golden_files.losses(tmp_path) == pytest.approx(expected, abs=2e-3)
 
 
-def test_an_old_run_still_translates():
+def test_old_run_translates():
     golden = json.loads((GOLDEN / "translations.json").read_text(encoding="utf-8"))
     found = [best.text for best, *_ in Translator.load(GOLDEN / "run").translate_lines(golden["source"])]
     assert found == golden["translation"]

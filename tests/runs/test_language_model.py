@@ -41,7 +41,7 @@ def trained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
-def test_it_learns_the_lines_of_the_target_language(data: Path, tmp_path: Path) -> None:
+def test_language_model_learns_target_language(data: Path, tmp_path: Path) -> None:
     session = start(causal(data), data, tmp_path / "run", resume=False)
     assert isinstance(session.model, DecoderModel)
     assert len(session.pairs) == session.windows.mix.n_pairs
@@ -53,7 +53,7 @@ def test_it_learns_the_lines_of_the_target_language(data: Path, tmp_path: Path) 
     assert len(both.pairs) == 2 * len(session.pairs)
 
 
-def test_it_is_selected_by_its_loss_and_listed_with_its_perplexity(trained: Path) -> None:
+def test_language_model_is_selected_by_loss(trained: Path) -> None:
     points = learning_curve(RunDir(trained))
     assert points[-1].perplexity is not None and not points[-1].bleu
     summary = summarise(RunDir(trained))
@@ -63,7 +63,7 @@ def test_it_is_selected_by_its_loss_and_listed_with_its_perplexity(trained: Path
     assert not list(RunDir(trained).dev.iterdir())
 
 
-def test_it_does_not_translate(trained: Path) -> None:
+def test_language_model_does_not_translate(trained: Path) -> None:
     with pytest.raises(ConfigError, match=r"training\.objective: causal"):
         Translator.load(trained)
     with pytest.raises(ConfigError, match=r"training\.objective: causal"):
@@ -78,7 +78,7 @@ def begun(config: Config, data: Path, run: Path) -> dict[str, torch.Tensor]:
     return dict(start(config, data, run, resume=False).model.named_parameters())
 
 
-def test_a_translation_run_starts_with_its_decoder(
+def test_translation_starts_from_language_model(
     data: Path, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     theirs = weights_of(trained)
@@ -94,7 +94,7 @@ def test_a_translation_run_starts_with_its_decoder(
     assert "taken: embeddings, decoder; new: encoder, cross-attention" in said, said
 
 
-def test_a_stack_starts_with_another(data: Path, trained: Path, tmp_path: Path) -> None:
+def test_stack_starts_from_other_stack(data: Path, trained: Path, tmp_path: Path) -> None:
     theirs = weights_of(trained)
     config = settings(data, init_from={"encoder": str(trained)})
     found = begun(config, data, tmp_path / "run")
@@ -127,7 +127,7 @@ def lines(data: Path, name: str) -> list[str]:
     return (data.parent / "text" / name).read_text(encoding="utf-8").splitlines()
 
 
-def test_the_perplexity_of_lines_is_that_of_validation(data: Path, lm: Path, nmt: Command) -> None:
+def test_scored_perplexity_equals_validation(data: Path, lm: Path, nmt: Command) -> None:
     valid = data / "valid.bb"
     done = nmt("score", "--run", lm, "--ref", valid, "--precision", "float32")
     assert done.status == 0, done.err

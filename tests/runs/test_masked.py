@@ -72,7 +72,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Config, Path]:
     return config, folder
 
 
-def test_it_learns_what_is_masked_and_which_pairs_are_right(trained: tuple[Config, Path], tmp_path: Path) -> None:
+def test_masked_model_learns_pieces_and_pairs(trained: tuple[Config, Path], tmp_path: Path) -> None:
     config, folder = trained
     [valid] = records(folder / "run", "valid")
     session = start(config, folder / "data", tmp_path / "run", resume=False)
@@ -104,7 +104,7 @@ def losses(session: Session, max_tokens: int, n_ranks: int = 1) -> tuple[float, 
 
 
 @pytest.mark.parametrize("pair_task", [[], ["shuffled"]])
-def test_the_loss_does_not_depend_on_how_an_update_is_split(data: Path, tmp_path: Path, pair_task: list[str]) -> None:
+def test_loss_does_not_depend_on_micro_batches(data: Path, tmp_path: Path, pair_task: list[str]) -> None:
     config = still(data, update_tokens=200, masked={"pair_task": pair_task})
     session = start(config, data, tmp_path / "run", resume=False)
     whole, grads = losses(session, 10_000)
@@ -150,7 +150,7 @@ def test_padded_packed_and_single_sequences_have_the_same_loss(data: Path, tmp_p
     assert found([pairs.batch(rows[i : i + 1]) for i in rows]) == pytest.approx(padded, rel=1e-4)
 
 
-def test_what_is_learned(data: Path, tmp_path: Path) -> None:
+def test_masked_training_text(data: Path, tmp_path: Path) -> None:
     lines = start(masked(data), data, tmp_path / "lines", resume=False)
     pairs = start(masked(data, masked={"pair_task": ["shuffled"]}), data, tmp_path / "pairs", resume=False)
     one = start(masked(data, masked={"languages": ["bb"]}), data, tmp_path / "one", resume=False)

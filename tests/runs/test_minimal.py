@@ -17,7 +17,7 @@ from trained import records
 MINIMAL = runpy.run_path(str(ROOT / "docs" / "minimal.py"))
 
 
-def test_the_losses_of_the_tutorial_are_those_of_nmt_train(tiny_data, tmp_path, capsys, quick):  # noqa: ARG001
+def test_minimal_losses_equal_nmt_train(tiny_data, tmp_path, capsys, quick):  # noqa: ARG001
     # whole updates
     training = {"max_tokens": 8192, "max_steps": 20, "validate_every_steps": 20, "save_every_steps": 20}
     config = tiny_settings(tiny_data.parent / "text", data={"dir": str(tiny_data)}, training=training)
@@ -36,7 +36,7 @@ def test_the_losses_of_the_tutorial_are_those_of_nmt_train(tiny_data, tmp_path, 
     assert f"loss {losses[0]:.3f}" in printed and printed.count("\ntranslation ") == 3
 
 
-def test_greedy_translations_of_the_tutorial_are_those_of_the_translator(tokenizer):
+def test_minimal_search_equals_translator(tokenizer):
     config = tiny_config()
     config = config.model_copy(update={"search": GREEDY})
     tokenizers = Tokenizers(dict.fromkeys(config.data.languages, tokenizer), joint=True)

@@ -72,7 +72,7 @@ def test_tokens_are_those_of_the_modified_pairs(tiny_data, text, tmp_path):
     assert float(outcome.stats.padded_tokens) >= outcome.n_tokens
 
 
-def test_the_ranks_share_the_same_modified_pairs(tiny_data, text, tmp_path):
+def test_ranks_share_modified_pairs(tiny_data, text, tmp_path):
     whole = session_of(tiny_data, text, tmp_path / "run", modifiers=RATES)
     update = whole.changed_update(first_update(whole))
     wanted = accumulate_gradients(whole, update)

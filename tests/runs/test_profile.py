@@ -35,7 +35,7 @@ def shares(err: str) -> dict[str, float]:
 
 
 @pytest.mark.usefixtures("quick")
-def test_it_tells_and_changes_nothing(nmt: Command, config: Path, data: Path, tmp_path: Path) -> None:
+def test_profile_does_not_change_training(nmt: Command, config: Path, data: Path, tmp_path: Path) -> None:
     plain, profiled = tmp_path / "plain", tmp_path / "profiled"
     train = ("train", "--config", config, "--data", data, "--run")
     assert nmt(*train, plain).status == 0
@@ -60,7 +60,7 @@ def test_it_tells_and_changes_nothing(nmt: Command, config: Path, data: Path, tm
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_resumed_run_can_be_profiled(nmt: Command, config: Path, data: Path, tmp_path: Path) -> None:
+def test_resumed_run_can_be_profiled(nmt: Command, config: Path, data: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     told = nmt("train", "--config", config, "--data", data, "--run", run, "--set=training.max_steps=3", "--profile")
     assert f"ends at step 3, tracing begins after step {WARM_UP}\n" in told.err
@@ -116,7 +116,7 @@ def event(name: str, start: float, end: float, parent: Any = None, kernels: tupl
     )
 
 
-def test_the_time_of_a_gpu() -> None:
+def test_gpu_times() -> None:
     step, gemm = event("step", 0, 100), Fake(name="gemm", duration=30.0)
     events = [
         step,

@@ -57,7 +57,7 @@ def files(hub: Hub) -> dict[str, bytes]:
 # --- the commands ---------------------------------------------------------------------------------
 
 
-def test_what_was_pushed_translates_as_the_run_does(hub: Hub, tmp_path: Path, nmt: Command) -> None:
+def test_pushed_model_translates_like_run(hub: Hub, tmp_path: Path, nmt: Command) -> None:
     run = shutil.copytree(GOLDEN / "run", tmp_path / "run")
     for each in (record(bleu=10.0, step=400), record("other", bleu=20.0, step=400), record(bleu=30.0, step=400)):
         add_scores(RunDir(run), each)
@@ -85,7 +85,7 @@ def test_what_was_pushed_translates_as_the_run_does(hub: Hub, tmp_path: Path, nm
     assert "exists and stays private" in again.err
 
 
-def test_an_exported_directory_is_pushed_as_it_is(hub: Hub, exported: Path, nmt: Command, tmp_path: Path) -> None:
+def test_exported_directory_is_pushed_unchanged(hub: Hub, exported: Path, nmt: Command, tmp_path: Path) -> None:
     assert nmt("push", "--public", exported, NAME).out.splitlines()[0].endswith(": pushed, public")
     wanted = {str(path.relative_to(exported)): path.read_bytes() for path in exported.rglob("*") if path.is_file()}
     card = wanted.pop("README.md").decode()
@@ -112,7 +112,7 @@ def test_an_exported_directory_is_pushed_as_it_is(hub: Hub, exported: Path, nmt:
     assert nmt("push", "--evaluate", exported, NAME).status == 2, "it is already exported"
 
 
-def test_a_model_for_transformers_is_pushed_and_not_loaded(hub: Hub, nmt: Command, tmp_path: Path) -> None:
+def test_transformers_export_is_pushed_without_loading(hub: Hub, nmt: Command, tmp_path: Path) -> None:
     run = write_run(tmp_path / "run")
     pushed = nmt("push", "--format", "transformers", "--license", "mit", "--public", run, NAME)
     assert (pushed.status, hub.private[NAME]) == (0, False), pushed.err
@@ -140,7 +140,7 @@ def test_a_model_for_transformers_is_pushed_and_not_loaded(hub: Hub, nmt: Comman
 # --- pushing ----------------------------------------------------------------------------------------
 
 
-def test_a_new_model_replaces_the_former_and_nothing_else(hub: Hub, exported: Path, tmp_path: Path) -> None:
+def test_push_replaces_only_model_files(hub: Hub, exported: Path, tmp_path: Path) -> None:
     push(exported, find_repository(NAME))
     old = hub.commit(NAME, "main")
     hub.add(NAME, "main", files(hub) | {"LICENSE": b"mine"})
@@ -174,7 +174,7 @@ def test_lost_answer_to_creation_asks_for_another_push(hub: Hub, exported: Path)
     assert "weights.safetensors" in files(hub)
 
 
-def test_an_upload_that_broke_off_is_repeated(hub: Hub, exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_upload_is_retried(hub: Hub, exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.refusals = {"/commit/": [502, 0]}
     with pytest.raises(HubError, match="the hub cannot be reached"):
         push(exported, find_repository(NAME))
@@ -205,7 +205,7 @@ def test_failed_xet_upload(hub: Hub, exported: Path, monkeypatch: pytest.MonkeyP
 # --- downloading --------------------------------------------------------------------------------------
 
 
-def test_a_model_is_downloaded_once_and_kept(hub: Hub, exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_is_downloaded_once(hub: Hub, exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     push(exported, find_repository(NAME))
     found = local_model(Path(f"hf://{NAME}"))
     assert not any(path.is_symlink() for path in found.rglob("*"))

@@ -45,7 +45,7 @@ def called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return words
 
 
-def test_the_commands_that_follow_are_run(folder: Path, nmt: Command, called: list[list[str]]) -> None:
+def test_following_commands_run(folder: Path, nmt: Command, called: list[list[str]]) -> None:
     short = ["max_steps=2", "warmup_steps=1", "validate_every_steps=2", "save_every_steps=1"]
     settings = [word for setting in short for word in ("--set", f"training.{setting}")]
     again = ("distil", "--teacher", folder / "run", "--output", "out", "--beam", "1", *settings)
@@ -59,7 +59,7 @@ def test_the_commands_that_follow_are_run(folder: Path, nmt: Command, called: li
     assert nmt(*again, "--set", "model.d_ff=24", "--train").status == 2, "another model is another run"
 
 
-def test_one_direction_goes_on_from_both(folder: Path, nmt: Command, called: list[list[str]]) -> None:
+def test_single_direction_continues_from_both(folder: Path, nmt: Command, called: list[list[str]]) -> None:
     config = tiny_settings(folder / "text", data={"dir": "split", "valid": 1000}, search={"beam": 1}, training={
         "average_last": 1, "update_tokens": 60, "precision": "float32",
     })  # fmt: skip

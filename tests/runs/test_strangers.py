@@ -84,7 +84,7 @@ WRITTEN_IN_PLACE = (
 
 
 @pytest.mark.parametrize("name", WRITTEN_IN_PLACE)
-def test_a_link_in_place_of_what_is_changed_is_refused(nmt, data, run, tmp_path, name):
+def test_symlinked_output_raises(nmt, data, run, tmp_path, name):
     if name in ("tensorboard", "profile"):
         (run.path / name).mkdir(exist_ok=True)
     link_away(run.path / name, tmp_path / "victim")
@@ -116,7 +116,7 @@ def test_links_in_place_of_what_is_replaced_are_not_followed(nmt, data, run, tmp
     assert kept(run.path).keys() >= {"checkpoints/step-00000007/weights.safetensors", "dev/step-00000007.bb"}
 
 
-def test_a_link_that_is_made_during_training_is_not_followed(run, tmp_path):
+def test_symlink_made_during_training_is_not_followed(run, tmp_path):
     for path in (run.dev, run.checkpoints, run.tensorboard):
         link_away(path, tmp_path / "victim")
     before, said = content(tmp_path / "victim"), []
@@ -144,7 +144,7 @@ def test_files_are_made_and_changed_in_their_own_place(tmp_path):
 # --- links beside what is made ----------------------------------------------------------------------
 
 
-def test_a_data_directory_is_not_made_through_links(tmp_path):
+def test_symlinked_data_directory_raises(tmp_path):
     victim = tmp_path / "victim"
     (victim / "deep").mkdir(parents=True)
     (victim / "deep" / "file").write_bytes(SECRET)
@@ -230,7 +230,7 @@ Change = Callable[[Path], None]
 
 @pytest.mark.parametrize(("odd", "said"), [*ODD, (sparse, " bytes, ")])
 @pytest.mark.parametrize("name", [*READ, f"{STEP}state.json"])
-def test_a_run_of_odd_files_is_refused(nmt, tiny, tmp_path, name, odd: Change, said: str):
+def test_run_with_special_files_raises(nmt, tiny, tmp_path, name, odd: Change, said: str):
     (tmp_path / "text").write_text(f"{PLAIN[0]}\n")
     odd(tiny / name)
     if name == "config.yaml" and odd is not sparse:
@@ -240,7 +240,7 @@ def test_a_run_of_odd_files_is_refused(nmt, tiny, tmp_path, name, odd: Change, s
 
 @pytest.mark.parametrize(("odd", "said"), [*ODD, (sparse, " bytes, ")])
 @pytest.mark.parametrize("name", ["weights.safetensors", "tokenizer/joint.model", "config.yaml", "translator.json"])
-def test_an_export_of_odd_files_is_refused(nmt, tiny, tmp_path, name, odd: Change, said: str):
+def test_export_with_special_files_raises(nmt, tiny, tmp_path, name, odd: Change, said: str):
     (tmp_path / "text").write_text(f"{PLAIN[0]}\n")
     assert nmt("export", "--run", tiny, "--output", tmp_path / "export").status in (0, None)
     odd(tmp_path / "export" / name)
@@ -249,7 +249,7 @@ def test_an_export_of_odd_files_is_refused(nmt, tiny, tmp_path, name, odd: Chang
     fails(nmt, said, "translate", "--model", tmp_path / "export", "--input", tmp_path / "text")
 
 
-def test_what_another_library_would_open_is_looked_at_first(tiny, tmp_path):
+def test_files_for_libraries_are_checked_first(tiny, tmp_path):
     export(Request(tiny, check_lines=2), tmp_path / "export", "ctranslate2")
     pipe(tmp_path / "export" / "shared_vocabulary.json")
     with pytest.raises(CheckpointError, match=r"shared_vocabulary\.json: a pipe, where a regular file is needed"):
@@ -257,7 +257,7 @@ def test_what_another_library_would_open_is_looked_at_first(tiny, tmp_path):
 
 
 @pytest.mark.parametrize(("odd", "said"), ODD)
-def test_a_log_and_a_lock_that_are_no_files(nmt, tiny, odd: Change, said: str):
+def test_special_log_and_lock_raise(nmt, tiny, odd: Change, said: str):
     for name in ("log.jsonl", "lock"):
         odd(tiny / name)
     fails(nmt, f"log.jsonl: {said}", "plot", tiny)
@@ -266,7 +266,7 @@ def test_a_log_and_a_lock_that_are_no_files(nmt, tiny, odd: Change, said: str):
 
 
 @pytest.mark.parametrize(("odd", "said"), ODD)
-def test_a_pipe_in_place_of_what_is_changed_is_refused(nmt, data, run, odd: Change, said: str):
+def test_pipe_as_output_raises(nmt, data, run, odd: Change, said: str):
     odd(run.log)
     said = "a symbolic link" if odd is zeros else said
     fails(nmt, f"log.jsonl: {said}", *go_on(run, data))
@@ -280,7 +280,7 @@ def prepared(data: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("odd", "said"), [*ODD, (sparse, " bytes, ")])
 @pytest.mark.parametrize("name", ["manifest.json", "train.aa.ids.npy", "valid.bb", "tokenizer/joint.model"])
-def test_a_data_directory_of_odd_files_is_refused(prepared, name, odd: Change, said: str):
+def test_data_directory_with_special_files_raises(prepared, name, odd: Change, said: str):
     odd(prepared / name)
     if name != "manifest.json" and odd is not sparse:
         said = "no such file, its manifest says"
@@ -318,7 +318,7 @@ def test_ids_that_are_not_what_their_header_promises(prepared, change: Change):
 
 
 @pytest.mark.parametrize(("odd", "said"), ODD)
-def test_a_source_that_is_no_file_is_refused(tmp_path, odd: Change, said: str):
+def test_special_file_source_raises(tmp_path, odd: Change, said: str):
     odd(tmp_path / "text")
     (tmp_path / "other").write_text("a\n")
     source = TrainFiles(files={"aa": "text", "bb": "other"})
@@ -326,7 +326,7 @@ def test_a_source_that_is_no_file_is_refused(tmp_path, odd: Change, said: str):
         sources.open_source(source, ("aa", "bb"), tmp_path)
 
 
-def test_a_device_or_a_pipe_is_no_config(nmt, tmp_path):
+def test_special_file_config_raises(nmt, tmp_path):
     pipe(tmp_path / "c.yaml")
     fails(nmt, "c.yaml: a pipe, where a regular file is needed", "config", "--config", tmp_path / "c.yaml")
     fails(nmt, "/dev/zero: a device, where a regular file is needed", "config", "--config", "/dev/zero")
@@ -349,7 +349,7 @@ def test_text_may_come_from_a_pipe(nmt, tmp_path):
 # --- text without end -------------------------------------------------------------------------------
 
 
-def test_a_line_without_end_is_refused_as_it_is_read(tmp_path, monkeypatch):
+def test_endless_line_raises_while_reading(tmp_path, monkeypatch):
     monkeypatch.setattr(text_lines, "LINE_BYTES", 1000)
     monkeypatch.setattr(stream, "LINE_BYTES", 1000)
     monkeypatch.setattr(stream, "BLOCK", 100)

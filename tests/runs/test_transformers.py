@@ -95,7 +95,7 @@ def logits(each: Both, target: torch.Tensor, dtype: torch.dtype) -> tuple[torch.
     return (hidden @ ours.output_weight.T).detach(), found.detach()
 
 
-def test_the_logits_are_equal(exported: Both) -> None:
+def test_transformers_logits_are_equal(exported: Both) -> None:
     target = torch.randint(N_SPECIAL, 300, (len(LINES), 7), generator=torch.Generator().manual_seed(1))
     for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 3e-6)):
         ours, theirs = logits(exported, target, dtype)
@@ -110,7 +110,7 @@ def test_greedy_translations_are_equal(exported: Both) -> None:
     assert [row[1 : row.index(EOS)] for row in exported.generated(LINES).tolist()] == wanted
 
 
-def test_a_trained_model_translates_as_in_nmt(whole: Path, data: Path, tmp_path: Path) -> None:
+def test_transformers_translates_like_nmt(whole: Path, data: Path, tmp_path: Path) -> None:
     found = both(whole, tmp_path / "out")
     lines = (data / "test.aa").read_text(encoding="utf-8").splitlines()
     native = Translator.load(whole, device="cpu", precision="float32")
@@ -120,7 +120,7 @@ def test_a_trained_model_translates_as_in_nmt(whole: Path, data: Path, tmp_path:
 
 
 @pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # of the hub's client itself
-def test_what_was_pushed_is_loaded_by_its_name(tmp_path: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pushed_model_is_loaded_by_name(tmp_path: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     run = with_search(write_run(tmp_path / "run"), "max_length_ratio=0", "max_length_offset=9", "beam=1")
     with serve(Hub()) as hub:
         use_hub(hub, tmp_path / "home", monkeypatch)
@@ -169,7 +169,7 @@ def test_any_lines_have_the_same_ids(tokenizers: tuple[Tokenizer, PreTrainedToke
 # --- the card --------------------------------------------------------------------------------------
 
 
-def test_the_use_that_the_card_tells_works(exported: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_card_usage_example_works(exported: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     (exported.path.parent / "DIR").symlink_to(exported.path)
     monkeypatch.chdir(exported.path.parent)
     matter, text = card_of(exported.path)

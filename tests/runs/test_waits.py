@@ -92,7 +92,7 @@ def check() -> Check:
 
 @pytest.mark.usefixtures("as_on_a_gpu")
 @pytest.mark.parametrize("way", machine.WAYS, ids=lambda way: way.name)
-def test_an_update_waits_for_nothing(check, way):
+def test_update_has_no_gpu_sync(check, way):
     session = check.session(way, max_tokens=256)
     updates = check.updates(128, check.learned(session.config))
     for update in updates[:2]:
@@ -104,7 +104,7 @@ def test_an_update_waits_for_nothing(check, way):
 
 @pytest.mark.usefixtures("as_on_a_gpu")
 @pytest.mark.parametrize("name", machine.SEARCHES)
-def test_a_search_waits_only_to_see_who_is_done_and_what_was_found(check, name, monkeypatch):
+def test_search_syncs_only_for_finished_sentences(check, name, monkeypatch):
     settings = SearchConfig(max_length_ratio=0.0, max_length_offset=7, **machine.SEARCHES[name])
     monkeypatch.setattr(Rules, "leaving", unseen(Rules.leaving))
     monkeypatch.setattr(beam, "_results", unseen(beam._results))

@@ -32,7 +32,7 @@ def test_figures(corpus: make.Corpus) -> None:
     assert missed == []
 
 
-def test_one_translation(corpus: make.Corpus) -> None:
+def test_sentence_has_one_translation(corpus: make.Corpus) -> None:
     """The same German sentence never has two English ones."""
     pairs = {(pair.de, pair.en) for pair in [*corpus.train, *corpus.dev, *corpus.test]}
     assert len(pairs) == len({german for german, _ in pairs})

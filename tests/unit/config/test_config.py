@@ -161,7 +161,7 @@ def test_unknown_setting_suggests_nearest(key: str, expected: str) -> None:
     assert f"--set {key}: no such setting{expected}" in problems(BASE, f"{key}=1")
 
 
-def test_all_problems_are_reported_at_once() -> None:
+def test_all_problems_are_reported() -> None:
     text = BASE + "training: {warmup_step: 0, clip_norm: -1}\nmodel: {d_model: 100, n_heads: 3}\n"
     assert sorted(problems(text, "search.beam=0", "search.baem=1", "nonsense")) == [
         "--set nonsense: write it as section.key=value",

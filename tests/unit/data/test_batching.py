@@ -228,7 +228,7 @@ def test_by_hand() -> None:
     assert pairs.corpus_rows(np.array([0, 1])).tolist() == [2, 0]
 
 
-def test_what_each_token_attends_to() -> None:
+def test_attended_positions() -> None:
     """The source and the separator to each other, the target to these and to what stands before it."""
     batch = one_sequence(Pairs(SRC, TGT), np.arange(3), 0).batch(np.array([0]))
     torch.manual_seed(0)

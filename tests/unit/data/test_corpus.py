@@ -53,7 +53,7 @@ def test_lines_come_back_whatever_they_hold(directory: DataDir) -> None:
     assert isinstance(split.ends("de"), np.memmap)
 
 
-def test_no_data_directory(tmp_path: Path) -> None:
+def test_missing_data_directory_raises(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="absent: no such data directory; nmt prepare with the same --config makes it"):
         Corpus.open(DataDir(tmp_path / "absent"))
     with pytest.raises(DataError, match=r"no data directory: manifest\.json is missing; run nmt prepare"):
@@ -67,7 +67,7 @@ def test_no_data_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "[]", "3", '"x"', "[" * 100_000, '{"format": {}}', "null"])
-def test_a_manifest_that_is_none(directory: DataDir, content: str) -> None:
+def test_invalid_manifest_raises(directory: DataDir, content: str) -> None:
     directory.manifest.write_text(content)
     with pytest.raises(DataError, match=r"manifest\.json: (damaged: |written in format \{\}, this version).*; remove"):
         Corpus.open(directory)
@@ -89,14 +89,14 @@ def test_a_manifest_that_is_none(directory: DataDir, content: str) -> None:
         ("files", {"train.de": {"bytes": 1.5, "sha256": ""}}),
     ],
 )
-def test_a_manifest_with_a_value_of_another_kind(directory: DataDir, key: str, value: object) -> None:
+def test_manifest_with_wrong_type_raises(directory: DataDir, key: str, value: object) -> None:
     manifest = json.loads(directory.manifest.read_bytes())
     directory.manifest.write_text(json.dumps(manifest | {key: value}))
     with pytest.raises(DataError, match=rf"manifest\.json: damaged: (it lacks )?{key}.*; remove the directory"):
         Corpus.open(directory)
 
 
-def test_a_manifest_with_another_number_of_pairs(directory: DataDir) -> None:
+def test_manifest_with_wrong_count_raises(directory: DataDir) -> None:
     Corpus.open(directory).verify("train")
     manifest = json.loads(directory.manifest.read_bytes())
     manifest["splits"]["train"]["pairs"] = 4
@@ -129,7 +129,7 @@ def test_another_tokenizer(directory: DataDir) -> None:
         Corpus.open(directory)
 
 
-def test_the_fingerprint_changes_with_every_file(directory: DataDir) -> None:
+def test_fingerprint_covers_every_file(directory: DataDir) -> None:
     seen = {content_fingerprint(file_facts(directory.path))}
     for path in sorted(path for path in directory.path.rglob("*") if path.is_file()):
         data = path.read_bytes()

@@ -81,7 +81,7 @@ def test_specials_are_never_chosen_and_a_line_of_them_has_none(tokenizer: Tokeni
     assert [any(each) for _, _, each in found] == [True, False, True], "bytes are"
 
 
-def test_it_depends_on_seed_epoch_and_row_alone(tokenizer: Tokenizer, pairs: Pairs) -> None:
+def test_noise_depends_on_seed_epoch_and_row(tokenizer: Tokenizer, pairs: Pairs) -> None:
     masks, rows = masking(tokenizer), np.arange(50)
     whole = made(masks, pairs, rows)
     part = made(masking(tokenizer), pairs, np.arange(30, 20, -1))
@@ -136,7 +136,7 @@ def wrong_lines(tokenizer: Tokenizer, kind: PairNegative, n: int = 160) -> list[
     return found
 
 
-def test_each_kind_of_wrong_line(tokenizer: Tokenizer) -> None:
+def test_negative_kinds(tokenizer: Tokenizer) -> None:
     sides = [[ids.tolist() for ids in encoded(tokenizer, side[:160])] for side in zip(*PAIRS, strict=True)]
     lengths = [sorted(map(len, side)) for side in sides]
     for side, line, _, wrong in wrong_lines(tokenizer, "shuffled"):
@@ -154,7 +154,7 @@ def test_each_kind_of_wrong_line(tokenizer: Tokenizer) -> None:
         assert wrong == translation
 
 
-def test_what_cannot_be_made_wrong_stays_right(tokenizer: Tokenizer) -> None:
+def test_impossible_negative_stays_positive(tokenizer: Tokenizer) -> None:
     numbers = np.array([1], np.uint64)
     ids = np.array(tokenizer.encode("Hund"), np.int64)
     for kinds in (["shuffled"], ["number"], ["replaced"], ["copied"], ["shuffled", "number", "copied"]):

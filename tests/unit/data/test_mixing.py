@@ -92,7 +92,7 @@ def test_by_size_an_epoch_is_one_pass_over_each_corpus(sizes: list[int], n_windo
 # --- stages -------------------------------------------------------------------------------------
 
 
-def test_a_stage_of_updates_leaves_the_window_where_it_stands() -> None:
+def test_stage_change_keeps_window() -> None:
     mix = mix_of([600, 400], [Fraction(1, 4), Fraction(3, 4)], n_windows=2, n_updates=30)
     at = mix.after(Position(), step=20)
     assert at == Position(window=1)
@@ -108,7 +108,7 @@ def test_a_stage_of_updates_leaves_the_window_where_it_stands() -> None:
 
 
 @pytest.mark.parametrize("sharded", [True, False])
-def test_the_corpora_of_a_directory(sharded: bool) -> None:
+def test_corpora_of_data_directory(sharded: bool) -> None:
     found = train_corpora(manifest_of([10, 7], [1, 3], sharded))
     assert [corpus.name for corpus in found.values()] == ["file0", "file1"]
     if sharded:
@@ -121,7 +121,7 @@ def test_the_corpora_of_a_directory(sharded: bool) -> None:
     assert (mix.takes(Position())) == [(0, 10), (0, 21)]
 
 
-def test_a_directory_that_does_not_tell_its_corpora_apart_is_one() -> None:
+def test_data_directory_without_corpora_is_one_corpus() -> None:
     manifest = manifest_of([10, 7], [1, 3], False).model_copy(update={"sources": None})
     (corpus,) = train_corpora(manifest).values()
     assert corpus.runs == (Run(0, 31),)
@@ -147,7 +147,7 @@ def test_stages_of_a_config() -> None:
     assert [stage.n_updates for stage in mix.stages] == [5, 6, 7, None]
 
 
-def test_a_large_epoch_has_several_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_epoch_has_several_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mixing, "WINDOW_PAIRS", 10)
     assert make_mix(config_of(None), manifest_of([101], [1], True)).n_windows == 11
     assert make_mix(config_of(1.0), manifest_of([100], [1], False)).n_windows == 10
@@ -178,7 +178,7 @@ def rows_of(stream: Stream, start: int, stop: int) -> list[int]:
 
 
 @given(sizes, st.integers(1, 9), st.lists(st.integers(0, 200), min_size=2, max_size=6))
-def test_a_pass_has_every_pair_once_however_it_is_cut(sizes: list[int], block: int, cuts: list[int]) -> None:
+def test_pass_has_every_pair_once(sizes: list[int], block: int, cuts: list[int]) -> None:
     stream, n = Stream(runs_of(sizes, first=7), (3, 0), block), sum(sizes)
     cuts = sorted([0, *cuts, 5 * n])
     parts = [rows_of(stream, start, stop) for start, stop in itertools.pairwise(cuts) if stop <= 5 * n]
@@ -187,7 +187,7 @@ def test_a_pass_has_every_pair_once_however_it_is_cut(sizes: list[int], block: i
     assert passes and all(sorted(one) == list(range(7, 7 + n)) for one in passes)
 
 
-def test_the_rows_of_a_block_stay_together_and_its_place_is_drawn() -> None:
+def test_blocks_are_shuffled_whole() -> None:
     stream = Stream(runs_of([20, 18]), (1, 0), 4)
     rows = rows_of(stream, 0, 38)
     blocks = [sorted(rows).index(row) for row in rows if row in (0, 4, 8, 12, 16, 20, 24, 28, 32, 36)]

@@ -61,7 +61,7 @@ def texts_of(tokenizer: Tokenizer, pairs: Pairs) -> list[tuple[str, str]]:
     return [(tokenizer.decode(src), tokenizer.decode(tgt)) for src, tgt in ids_of(pairs)]
 
 
-def test_a_share_of_the_pairs_is_in_the_form_of_each_modifier(tokenizer: Tokenizer, pairs: Pairs) -> None:
+def test_modifier_shares(tokenizer: Tokenizer, pairs: Pairs) -> None:
     modifiers = make(tokenizer, config_of(upper_case=0.2, drop_end_punctuation=0.3))
     counts = np.zeros(3)
     for epoch in range(8):
@@ -78,7 +78,7 @@ def test_a_share_of_the_pairs_is_in_the_form_of_each_modifier(tokenizer: Tokeniz
     assert counts / (8 * N) == pytest.approx([0.5, 0.2, 0.3], abs=0.03)
 
 
-def test_a_pair_is_drawn_for_by_seed_epoch_and_its_row_alone(tokenizer: Tokenizer, pairs: Pairs) -> None:
+def test_modifier_draw_depends_on_seed_epoch_and_row(tokenizer: Tokenizer, pairs: Pairs) -> None:
     modifiers = make(tokenizer, config_of(typos=0.5, noise=0.2))
     whole = ids_of(modifiers.modified(pairs, ALL, 3))
     rows = np.random.default_rng(0).permutation(N)
@@ -99,7 +99,7 @@ def test_a_pair_is_drawn_for_by_seed_epoch_and_its_row_alone(tokenizer: Tokenize
     assert modifiers.modified(window, rows, 3).corpus_rows(ALL).tolist() == (N - 1 - rows).tolist()
 
 
-def test_a_pair_that_would_be_too_long_keeps_its_form(tokenizer: Tokenizer, pairs: Pairs) -> None:
+def test_overlong_modified_pair_is_kept_unmodified(tokenizer: Tokenizer, pairs: Pairs) -> None:
     upper = [tuple(tokenizer.encode(text.upper()) for text in texts) for texts in zip(GERMAN, ENGLISH, strict=True)]
     longest = sorted(max(map(len, texts)) for texts in upper)[N // 2]
     config = load_config("sample.yaml", ["training.modifiers.upper_case=1", f"data.max_pieces={longest}"])

@@ -39,7 +39,7 @@ def assert_equal(found, expected, tolerance: float = 1e-5) -> None:
 
 
 @pytest.mark.parametrize("step", [1, 4, 64])
-def test_a_packed_batch_holds_the_tokens_of_the_padded_one(step):
+def test_packed_batch_has_same_tokens(step):
     pairs = pairs_of(SRC, TGT)
     rows = np.array([5, 0, 3, 1])
     padded, batch = pairs.batch(rows), Packing(pairs, step).batch(rows)
@@ -91,7 +91,7 @@ def test_packed_equals_padded_with_gradients(variant, step):
     assert all(grad.isfinite().all() for grad in found[1].values())
 
 
-def test_the_tail_is_not_learned_from():
+def test_packed_tail_has_no_loss():
     """Its embedding may be anything, even not a number, and gets no gradient."""
     pairs, rows, model = pairs_of(SRC, TGT), np.arange(6), tiny_model(tie_embeddings="none")
     batch = Packing(pairs).batch(rows)
@@ -111,7 +111,7 @@ def test_the_tail_is_not_learned_from():
 # --- the kernel, whose work is done here by its plain twin ---------------------------------------
 
 
-def test_the_kernel_gets_what_it_needs(calls):
+def test_attention_kernel_arguments(calls):
     pairs, rows, model = pairs_of(SRC, TGT), np.arange(6), tiny_model()
     batch = Packing(pairs, step=4).batch(rows)
     found = learned(model, batch)
@@ -136,7 +136,7 @@ def test_the_kernel_gets_what_it_needs(calls):
         ((torch.device("cuda"), "fp16", 64, 0.0), "no flash attention"),
     ],
 )
-def test_what_keeps_sentences_from_being_packed(monkeypatch, where, reason):
+def test_packing_requirements(monkeypatch, where, reason):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (7, 5))
     found = attention.packing_obstacle(*where)
     assert (found is None) == (reason is None) and (reason or "") in (found or "")

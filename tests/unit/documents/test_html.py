@@ -42,12 +42,12 @@ def test_texts_are_those_that_readers_see() -> None:
     assert html_fragment('<img alt="x">a').texts == ["a"]
 
 
-def test_a_page_that_is_its_own_translation_is_the_same_bytes() -> None:
+def test_identity_translation_keeps_bytes() -> None:
     for content in (PAGE.encode(), b"\xef\xbb\xbf" + PAGE.encode(), PAGE.encode("utf-16"), b"", b"<"):
         assert same(open_document("page.htm", content)) == content
 
 
-def test_each_word_takes_its_tags_along() -> None:
+def test_words_keep_tags() -> None:
     document = open_document("page.html", PAGE.encode())
     new = document.translated([reversed_upper(text) for text in document.texts]).decode()
     assert (
@@ -149,7 +149,7 @@ def test_mark_between_spaces_is_beside_white_space(
     assert re.sub("<.*?>", "", new).split() == text.split()  # no space inside a word
 
 
-def test_a_translation_is_escaped_and_is_one_line() -> None:
+def test_translation_is_escaped() -> None:
     taken = html_fragment('<p>x</p><a title="y">z</a>', attributes=True)
     new = [Translated("1 < 2 &\n</p>"), Translated("w"), Translated("\"q\" & 'r'")]
     new = [new[["x", "z", "y"].index(text)] for text in taken.texts]
@@ -158,7 +158,7 @@ def test_a_translation_is_escaped_and_is_one_line() -> None:
         taken.translated_text(new[:1])
 
 
-def test_a_page_keeps_its_encoding() -> None:
+def test_page_keeps_encoding() -> None:
     page = '<meta charset="iso-8859-1"><p>caf\xe9</p>'.encode("latin-1")
     document = open_document("a.html", page)
     assert document.texts == ["café"]
@@ -201,7 +201,7 @@ _PARTS += ["<a ", "<i x='", "<p translate=no>", "<img alt=x>", " "]
 
 
 @given(st.lists(st.sampled_from(_PARTS), max_size=40))
-def test_nothing_of_broken_html_is_lost(parts: list[str]) -> None:
+def test_broken_html_is_kept(parts: list[str]) -> None:
     numbered = "".join(f" w{i}q " if part == "word" else part for i, part in enumerate(parts))
     taken = html_fragment(numbered, attributes=True)
     assert taken.translated_text([Translated(text) for text in taken.texts]) == numbered
@@ -238,7 +238,7 @@ _ALIGNMENTS = st.none() | st.lists(st.tuples(_RANGES, _RANGES), max_size=8)
 
 
 @given(_TREES, st.sampled_from(["", "a", "eins, zwei (drei) vier fünf sechs.", "一二三 x"]), _ALIGNMENTS)
-def test_all_markup_is_there_and_nested_whatever_the_alignment(
+def test_markup_is_complete_and_nested(
     tree: list[object], text: str, alignment: list[tuple[tuple[int, int], tuple[int, int]]] | None
 ) -> None:
     fragment = "".join(map(_written, tree))

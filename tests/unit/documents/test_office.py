@@ -120,7 +120,7 @@ def test_word_texts_are_those_of_body_tables_headers_and_footers(word: bytes) ->
     ]  # fmt: skip
 
 
-def test_a_document_that_is_its_own_translation_has_the_same_members(word: bytes, open_text: bytes) -> None:
+def test_identity_translation_keeps_members(word: bytes, open_text: bytes) -> None:
     for name, content in (("a.docx", word), ("a.odt", open_text)):
         new = same(open_document(name, content))
         assert list(members(new).items()) == list(members(content).items())
@@ -186,7 +186,7 @@ def test_reading_and_writing_stop_when_nobody_waits(word: bytes) -> None:
         open_document("a.docx", word, over.is_set)
 
 
-def test_a_damaged_picture_is_an_error_before_anything_is_translated() -> None:
+def test_damaged_member_raises_before_translation() -> None:
     content = zipped(members(bare_docx(f"<w:p>{r('one')}</w:p>")) | {"word/media/a.bmp": bytes(range(256)) * 9})
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         start = archive.getinfo("word/media/a.bmp").header_offset + 30 + len("word/media/a.bmp") + 40

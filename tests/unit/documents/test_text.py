@@ -105,7 +105,7 @@ def test_text_keeps_its_lines() -> None:
     assert new == codecs.BOM_UTF8 + b"  one two\r\n\r\n \n--- 12 ---\r3"
 
 
-def test_a_cue_keeps_times_tags_and_its_number_of_lines() -> None:
+def test_cue_keeps_times_tags_and_lines() -> None:
     document = open_document("a.srt", SRT.encode())
     assert document.texts == ["Two lines of one cue", "Who is it?", "Me.", "after a gap"]
     new = document.translated([reversed_upper(text) for text in document.texts]).decode()
@@ -126,7 +126,7 @@ def test_a_cue_keeps_times_tags_and_its_number_of_lines() -> None:
         ("-5 degrees\n-7 degrees", ["-5 degrees -7 degrees"], "-5 DEGREES\n-7 DEGREES"),
     ],
 )  # fmt: skip
-def test_each_speaker_of_a_cue_is_translated_by_itself(cue: str, texts: list[str], new: str) -> None:
+def test_speakers_are_translated_separately(cue: str, texts: list[str], new: str) -> None:
     head = "1\n00:00:01,000 --> 00:00:02,000\n"
     document = open_document("a.srt", f"{head}{cue}\n".encode())
     assert document.texts == texts
@@ -146,7 +146,7 @@ def test_each_speaker_of_a_cue_is_translated_by_itself(cue: str, texts: list[str
         ("", []),
     ],
 )
-def test_a_cue_is_wrapped_into_lines_of_about_the_same_length(translation: str, lines: list[str]) -> None:
+def test_cue_lines_are_balanced(translation: str, lines: list[str]) -> None:
     document = open_document("a.srt", SRT.replace("<i>", "").replace("</i>", "").encode())
     new = document.translated([Translated(translation), *map(Translated, document.texts[1:])]).decode()
     assert new.split("\n\n")[0].split("\n")[2:] == lines
@@ -228,7 +228,7 @@ def test_placeholder_alone_is_no_text() -> None:
     assert open_document("a.po", po.encode()).texts == ["x {a}", "%x."]
 
 
-def test_a_catalogue_is_in_its_charset_or_in_utf_8_where_that_lacks_a_letter() -> None:
+def test_catalogue_keeps_charset_or_uses_utf8() -> None:
     po = '# charset=foo\nmsgid ""\nmsgstr "Content-Type: text/plain; charset=ISO-8859-1\\n"\n\nmsgid "é"\nmsgstr ""\n'
     document = open_document("a.po", po.encode("latin-1"))
     assert document.texts == ["é"]

@@ -70,7 +70,7 @@ def test_beam_search_finds_the_same_n_best(quiet: Pair, search: dict[str, object
     assert all(len(of_line) == n_best for of_line in found)
 
 
-def test_it_is_stopped_before_its_next_batch(plain: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engine_stops_before_next_batch(plain: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     [_, other], calls = plain, []
     engine = other.searcher.engine  # type: ignore[attr-defined]
@@ -107,7 +107,7 @@ def test_at_the_limit_only_the_end_may_follow(plain: Pair, search: dict[str, obj
     assert not all(of_line[0].finished for of_line in found)
 
 
-def test_each_line_has_its_own_limit_and_scores_are_forced_ones(plain: Pair) -> None:
+def test_length_limits_and_scores(plain: Pair) -> None:
     native, other = plain
     sources = [native.tokenizers["de"].encode(line) for line in LINES]
     limits = [1 + i for i in range(len(sources))]
@@ -133,7 +133,7 @@ def test_minimum_length_and_no_repeated_ngram(quiet: Pair) -> None:
     assert ids(found) != ids(check_equal(quiet, LINES, beam=1, **at_most(17))), "there was something to forbid"
 
 
-def test_a_translation_starts_with_its_prefix(quiet: Pair) -> None:
+def test_translation_starts_with_prefix(quiet: Pair) -> None:
     starts = ["", "mali", "bo re ta", "gusi"]
     lines = [Line(line, prefix=start) for line, start in zip(LINES, starts, strict=False)]
     for beam in (1, 3):
@@ -173,7 +173,7 @@ def test_forced_scores_are_those_of_the_model(plain: Pair) -> None:
         assert found == pytest.approx(expected, abs=1e-4)
 
 
-def test_it_reads_terms_in_the_source(quiet: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inline_terms(quiet: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     config = quiet[0].config
     changes = {"modifiers": {"terms": 0.1}, "glossary": "g.tsv"}
     trained = config.model_copy(update={"training": config.training.model_copy(update=changes)})
@@ -209,13 +209,13 @@ def test_terms_and_attention_are_for_the_native_engine(quiet: Pair) -> None:
     ],
     ids=lambda setting: next(iter(setting)),
 )
-def test_a_setting_it_cannot_carry_out_is_an_error(setting: dict[str, object]) -> None:
+def test_unsupported_setting_raises(setting: dict[str, object]) -> None:
     [name] = setting
     with pytest.raises(ConfigError, match=rf"^search\.{name}: .* not supported by CTranslate2; use --engine native$"):
         check_supported(SearchConfig(**setting))  # type: ignore[arg-type]
 
 
-def test_a_source_beyond_its_positions_is_an_error(tmp_path: Path) -> None:
+def test_source_beyond_positions_raises(tmp_path: Path) -> None:
     pair = both(tmp_path, positions="learned", max_positions=260)
     engine = pair[1].searcher.engine
     assert engine.positions == 260

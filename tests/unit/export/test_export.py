@@ -40,7 +40,7 @@ from scored_run import record
 # --- the model card -------------------------------------------------------------------------------
 
 
-def test_the_scores_of_exactly_these_weights_are_in_the_card(tmp_path: Path) -> None:
+def test_card_has_scores_of_exported_weights(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run")
     export(Request(run), tmp_path / "none", "folder")
     assert "## Quality" not in card_of(tmp_path / "none")[1]
@@ -95,7 +95,7 @@ CHANGES: dict[str, Callable[[Transformer], Any]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_model_that_is_not_the_run_s_is_an_error(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_different_engine_model_raises(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = write_run(tmp_path / "run")
     monkeypatch.setattr(stage, "save_ctranslate2", spoil(CHANGES[name]))
     with pytest.raises(CheckpointError, match=r"the exported model does not match the run: .* should differ by less"):
@@ -105,7 +105,7 @@ def test_a_model_that_is_not_the_run_s_is_an_error(name: str, tmp_path: Path, mo
     export(Request(run, check_lines=5), tmp_path / "out", "ctranslate2")
 
 
-def test_a_difference_is_judged_by_the_number_format() -> None:
+def test_tolerance_follows_number_format() -> None:
     bleu = corpus_score("bleu", ["a"], ["a"])
     check_tolerance(Comparison(9, 9, 1e-6, 9e-4, bleu), "float32")
     check_tolerance(Comparison(9, 9, 0.0, 0.1, bleu), "int8")
@@ -145,7 +145,7 @@ def trained(run: Path, **facts: object) -> Path:
     return run
 
 
-def test_the_data_are_told_with_their_licences(tmp_path: Path) -> None:
+def test_card_names_data_and_licences(tmp_path: Path) -> None:
     export(Request(changed(write_run(tmp_path / "run"), *SOURCES)), tmp_path / "out", "folder")
     matter, text = card_of(tmp_path / "out")
     assert section(text, "Training data").strip().splitlines() == [
@@ -162,7 +162,7 @@ def test_the_data_are_told_with_their_licences(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["folder", "transformers"])
-def test_the_licence_of_the_model_is_in_every_card(kind: str, tmp_path: Path, nmt: Command) -> None:
+def test_card_has_model_licence(kind: str, tmp_path: Path, nmt: Command) -> None:
     run = write_run(tmp_path / "run")
     out = tmp_path / "out"
     done = nmt("export", "--run", run, "--format", kind, "--license", "cc-by-4.0", "--output", out)
@@ -173,7 +173,7 @@ def test_the_licence_of_the_model_is_in_every_card(kind: str, tmp_path: Path, nm
 
 
 @pytest.mark.parametrize("kind", ["folder", "transformers"])
-def test_no_directory_of_this_machine_is_exported(kind: Kind, tmp_path: Path) -> None:
+def test_export_has_no_local_paths(kind: Kind, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.mkdir()
     (secret / "terms.tsv").write_text("Hund\tdog\n", encoding="utf-8")
@@ -191,7 +191,7 @@ def test_no_directory_of_this_machine_is_exported(kind: Kind, tmp_path: Path) ->
         assert (exported.training.init_from, exported.training.glossary) == (None, "terms.tsv")
 
 
-def test_what_the_training_took_is_told_as_far_as_it_is_recorded(tmp_path: Path) -> None:
+def test_card_has_recorded_training_cost(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run")
     assert training_cost(RunDir(run)) is None, "an empty state"
     export(Request(run), tmp_path / "none", "folder")
@@ -220,7 +220,7 @@ def test_training_cost_is_that_of_the_last_checkpoint(tmp_path: Path) -> None:
     assert training_cost(run) == TrainingCost(updates=7, skipped=0, hours=2.0, target_tokens=9)
 
 
-def test_the_hub_s_own_classes_read_the_metadata(tmp_path: Path) -> None:
+def test_hub_reads_card_metadata(tmp_path: Path) -> None:
     run = changed(write_run(tmp_path / "run"), *SOURCES)
     for name, bleu in (("news", 10.0), ("more", 20.0), ("news", 30.0)):
         add_scores(RunDir(run), record(name, bleu=bleu, step=7))
@@ -299,7 +299,7 @@ def test_settings_that_are_not_carried_over_are_named(tmp_path: Path, nmt: Comma
         ({"tie_embeddings": "none", "joint": False}, "model.tie_embeddings: none, but"),
     ],
 )
-def test_what_no_class_holds_is_refused(model: dict[str, Any], problem: str, tmp_path: Path, nmt: Command) -> None:
+def test_unsupported_architecture_raises(model: dict[str, Any], problem: str, tmp_path: Path, nmt: Command) -> None:
     run = write_run(tmp_path / "run", **model)
     done = nmt("export", "--run", run, "--output", tmp_path / "out", "--format", "transformers")
     assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
@@ -308,7 +308,7 @@ def test_what_no_class_holds_is_refused(model: dict[str, Any], problem: str, tmp
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-def test_an_export_is_verified_and_not_loaded(tmp_path: Path, nmt: Command) -> None:
+def test_export_is_verified_without_loading(tmp_path: Path, nmt: Command) -> None:
     out = tmp_path / "out"
     export(Request(write_run(tmp_path / "run")), out, "transformers")
     assert (info := verify_export(out)).kind == "transformers" and info.direction == "de-en"

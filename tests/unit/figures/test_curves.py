@@ -62,7 +62,7 @@ def names(figure: Figure) -> list[str]:
 # --- what is drawn ------------------------------------------------------------------------------
 
 
-def test_every_curve_is_where_it_belongs(drawn: Figure) -> None:
+def test_curves_in_their_panels(drawn: Figure) -> None:
     figure = drawn
     training, development, average = lines(figure, 0, 0)
     np.testing.assert_allclose(training.get_xydata(), [[100, 5.0], [200, 4.0], [300, 3.5]])  # without the smoothing
@@ -99,7 +99,7 @@ def test_runs_are_told_apart_without_colour() -> None:
             assert 0.0 <= float(line.get_color()) <= 0.6  # a grey, and dark enough on white
 
 
-def test_an_explosion_does_not_flatten_the_rest(drawn: Figure) -> None:
+def test_outlier_does_not_set_axis(drawn: Figure) -> None:
     assert drawn.axes[0].get_yscale() == "linear"
     exploded = curves_of("a", [*LOG, train(400, 700.0)])
     assert exploded.points[LOSS, "train"][-1, 2] == pytest.approx(700.0)
@@ -167,7 +167,7 @@ NAMES = [
 ]
 
 
-def test_the_golden_run_and_others_in_one_picture(nmt: Command, folder: Path, blank: list[Curves]) -> None:
+def test_several_runs_in_one_figure(nmt: Command, folder: Path, blank: list[Curves]) -> None:
     make_run(folder / "a", LOG)
     result = nmt("plot", GOLDEN.path, "a")
     assert result.status == 0
@@ -202,7 +202,7 @@ def test_bad_input_is_one_line(arguments: list[str], message: str, nmt: Command,
     assert sorted(folder.rglob("*")) == before
 
 
-def test_a_directory_of_runs_stands_for_the_runs_in_it(nmt: Command, folder: Path, blank: list[Curves]) -> None:
+def test_directory_of_runs_is_expanded(nmt: Command, folder: Path, blank: list[Curves]) -> None:
     for name in ("b", "a", "c.part"):
         make_run(folder / "runs" / name, LOG)
     make_run(folder / "other", LOG)
@@ -232,7 +232,7 @@ def labels(figure: Figure) -> tuple[list[str], list[str]]:
     return tuple([label.get_text() for label in side] for side in ticks)  # type: ignore[return-value]
 
 
-def test_a_row_for_each_target_piece_from_white_to_black() -> None:
+def test_attention_rows_and_colours() -> None:
     figure = draw_attention(SRC, TGT, WEIGHTS, "title")
     assert labels(figure) == (SRC, TGT)
     [image] = figure.axes[0].images
@@ -255,7 +255,7 @@ def test_any_script_is_drawn_without_a_warning(tmp_path: Path, ending: str) -> N
     assert [path.name for path in tmp_path.iterdir()] == [f"a{ending}"]
 
 
-def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_unwritable_figure_raises(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.gif: unknown picture format; use one of \.png, \.pdf, \.svg"):
         check_picture(tmp_path / "a.gif")
     with pytest.raises(DataError, match=r"the directory .*no does not exist"):
@@ -266,7 +266,7 @@ def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
 # --- Whole pictures, written and looked at; what is in them is tested in tests/unit/figures ---
 
 
-def test_a_damaged_log_is_drawn_as_far_as_it_can_be_read(nmt: Command, folder: Path) -> None:
+def test_damaged_log_is_plotted_partially(nmt: Command, folder: Path) -> None:
     run = make_run(folder / "a", LOG)
     wild = [
         train(400) | {"loss": 1e308, "perplexity": 1e308, "lr": 1e308}, train(5) | {"step": 10**400},

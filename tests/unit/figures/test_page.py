@@ -15,7 +15,7 @@ from nmt.figures.page import document, escaped, escaped_sentence, language_attri
 from parsed_page import ParsedPage
 
 
-def test_nothing_runs_but_the_script_of_the_page() -> None:
+def test_only_page_script_runs() -> None:
     script = "show('<b>')"
     page = document("A < B", "p {}", ["<p>text</p>"], script)
     digest = b64encode(sha256(script.encode()).digest()).decode()
@@ -34,7 +34,7 @@ def test_text_is_escaped() -> None:
     assert "(no text)" in escaped_sentence("")
 
 
-def test_the_language_of_an_element() -> None:
+def test_element_language() -> None:
     assert language_attributes("pt_BR") == ' lang="pt-BR" dir="auto"'
     assert language_attributes('"><script>') == ' lang="&quot;&gt;&lt;script&gt;" dir="auto"'
     assert language_attributes(None) == ' dir="auto"'
@@ -46,7 +46,7 @@ def test_the_language_of_an_element() -> None:
 NUMBERS = st.floats(-1e6, 1e6, allow_subnormal=False)
 
 
-def test_a_histogram_shows_all_its_layers() -> None:
+def test_histogram_layers() -> None:
     drawn = histogram("a & b", {"one": [0, 0, 4, 0, 0, 0], "two": [0, 0, 0, 8, 0, 0]}, {2: "two", 5: "five"}, "lines")
     page = ParsedPage(drawn)
     assert "a & b" in page.text and "highest bar: 8 lines" in page.text
@@ -82,6 +82,6 @@ def test_round_numbers(low: float, high: float, expected: list[float]) -> None:
     assert round_numbers(low, high) == expected
 
 
-def test_an_interval_beside_zero() -> None:
+def test_interval_excluding_zero() -> None:
     assert 'd="M60.0 8H118.0"' in interval_bar(1.0, 0.0, 2.0, 2.0) and 'd="M89.0 8h0"' in interval_bar(1, 0, 2, 2)
     ParsedPage(interval_bar(0.0, 0.0, 0.0, 0.0))

@@ -62,7 +62,7 @@ def test_several_streams_are_one_text(suffix: str, rest: bytes) -> None:
 
 
 @each
-def test_a_file_cut_off_anywhere_is_an_error(suffix: str) -> None:
+def test_truncated_file_raises(suffix: str) -> None:
     packed = PACK[suffix](TEXT)
     said = f"^a{suffix}: (not readable as .*: it is (cut off|empty)$|its name ends in)"
     for n in range(0, len(packed), 7 if suffix == ".bz2" else 3):
@@ -71,7 +71,7 @@ def test_a_file_cut_off_anywhere_is_an_error(suffix: str) -> None:
 
 
 @each
-def test_a_changed_byte_is_noticed_or_changes_nothing(suffix: str) -> None:
+def test_corrupted_byte_is_detected(suffix: str) -> None:
     packed, random_ = PACK[suffix](TEXT) + PACK[suffix](TEXT), random.Random(1)
     for place in random_.sample(range(len(packed)), 150):
         changed = bytearray(packed)
@@ -107,7 +107,7 @@ def test_names_must_say_what_is_inside(tmp_path: Path, suffix: str) -> None:
 
 
 @each
-def test_a_damaged_file_names_the_last_line_that_was_read(tmp_path: Path, suffix: str) -> None:
+def test_error_names_last_good_line(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"a.de{suffix}"
     data = b"".join(b"%d\n" % random.Random(2).getrandbits(200) for _ in range(20_000))
     path.write_bytes(PACK[suffix](b"one\ntwo\n" + data)[:-40])

@@ -62,7 +62,7 @@ def test_another_content_is_refused_in_one_line(content: object, message: str, t
     assert str(error.value).endswith("; remove it") and "\n" not in str(error.value)
 
 
-def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_file_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FileNotFoundError):
         read_document(tmp_path / "none.json", Note, DataError)
     with pytest.raises(DataError, match=r": cannot be read: Is a directory; remove it$"):
@@ -72,7 +72,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         read_document(written(tmp_path / "note.json", {"format": 1, "text": "a"}), Note, DataError)
 
 
-def test_a_seal_covers_everything_and_is_checked_after_the_format(tmp_path: Path) -> None:
+def test_seal_covers_whole_document(tmp_path: Path) -> None:
     text = sealed_text({"format": 1, "text": "a", "more": 1})
     assert read_document(written(tmp_path / "a", text), Letter, DataError, formats=(1,)).text == "a"
     for old, new in (('"a"', '"b"'), ('"more": 1', '"more": 2'), ('"seal"', '"deal"')):

@@ -26,7 +26,7 @@ def test_written_file_appears_only_at_the_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
-def test_an_error_leaves_what_was_there(tmp_path: Path, error: type[BaseException]) -> None:
+def test_failed_write_keeps_old_file(tmp_path: Path, error: type[BaseException]) -> None:
     final = tmp_path / "data"
     final.mkdir()
     (final / "a").write_text("1")
@@ -90,7 +90,7 @@ def steps_of(monkeypatch: pytest.MonkeyPatch, action: Callable[[], None]) -> lis
     return steps
 
 
-def test_a_file_is_on_the_disk_before_it_gets_its_name_and_then_its_name_is(tmp_path, monkeypatch):
+def test_file_is_synced_before_rename(tmp_path, monkeypatch):
     assert steps_of(monkeypatch, lambda: replace_file(tmp_path / "f", "text")) == [
         "open f.part", "write f.part", "open f.part", "fsync f.part", "rename f.part f", f"open {tmp_path.name}",
         f"fsync {tmp_path.name}", "unlink f.part",
@@ -99,7 +99,7 @@ def test_a_file_is_on_the_disk_before_it_gets_its_name_and_then_its_name_is(tmp_
 
 
 @pytest.mark.parametrize("function", ["write", "fsync", "rename"])
-def test_a_small_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch, function):
+def test_small_file_is_atomic(tmp_path, monkeypatch, function):
     (tmp_path / "f").write_text("before")
     with monkeypatch.context() as patch:
         patch.setattr(os, function, full)

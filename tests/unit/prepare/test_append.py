@@ -69,7 +69,7 @@ def test_new_corpora_are_appended_and_the_rest_is_unchanged(place: Folder) -> No
     assert place.left() == {"data"}
 
 
-def test_an_addition_that_is_stopped_goes_on(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopped_append_resumes(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = Folder(place.folder / "whole")
     expected.write(train=FIRST, more=[*FIRST[:20], *NEW, VALID[0], TEST[0], ("leer", "")])
     expected.prepare(sizes=SIZES)
@@ -90,7 +90,7 @@ def interrupt(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_development_set_that_was_split_off_stays(tmp_path: Path) -> None:
+def test_append_keeps_split_off_development_set(tmp_path: Path) -> None:
     place = Folder(tmp_path)
     place.write(train=FIRST, more=NEW)
     place.prepare(sizes=SIZES, data__valid=12)
@@ -121,7 +121,7 @@ def test_invalid_appends_are_rejected(place: Folder, changes: dict[str, Any], me
     assert place.content() == before and place.left() == {"data"}
 
 
-def test_a_manifest_that_names_files_elsewhere(place: Folder) -> None:
+def test_manifest_with_foreign_paths_raises(place: Folder) -> None:
     manifest = place.manifest()
     (place.folder / "outside").write_text("x")
     fact = {"bytes": 1, "sha256": "0" * 64}

@@ -41,7 +41,7 @@ def report_on(pairs: list[tuple[str, str]], first: int = 0) -> CleanReport:
 
 @settings(max_examples=60)
 @given(PAIRS, st.integers(0, 60), st.integers(0, 60))
-def test_the_parts_add_up_to_the_whole(pairs: list[tuple[str, str]], one: int, other: int) -> None:
+def test_counts_of_parts_add_up(pairs: list[tuple[str, str]], one: int, other: int) -> None:
     cuts = [0, *sorted(min(cut, len(pairs)) for cut in (one, other)), len(pairs)]
     parts = [report_on(pairs[start:end], start) for start, end in pairwise(cuts)]
     added, copied = CleanReport(), CleanReport()
@@ -54,7 +54,7 @@ def test_the_parts_add_up_to_the_whole(pairs: list[tuple[str, str]], one: int, o
     assert sum(whole.kept_lengths.src) == sum(whole.kept_lengths.ratio) == whole.kept
 
 
-def test_each_length_is_in_its_bin() -> None:
+def test_length_bins() -> None:
     lengths = Lengths()
     for n in range(5000):
         lengths.count(n, 1)
@@ -64,7 +64,7 @@ def test_each_length_is_in_its_bin() -> None:
 
 
 @pytest.mark.parametrize("n", [100, 10_007])
-def test_the_samples_of_what_is_kept_are_spread_over_the_corpus(n: int) -> None:
+def test_kept_samples_are_spread(n: int) -> None:
     report = CleanReport()
     order = list(range(1, n + 1))
     random.Random(1).shuffle(order)

@@ -43,16 +43,14 @@ def names(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("after", [0, 1, 5000, len(TEXT) - 1])
 @pytest.mark.parametrize("validators", [{"ETag": '"x"'}, {"Last-Modified": "Sun, 06 Nov 1994 08:49:37 GMT"}])
-def test_a_download_that_is_cut_goes_on_there(
-    after: int, validators: dict[str, str], site: Site, tmp_path: Path
-) -> None:
+def test_cut_download_resumes(after: int, validators: dict[str, str], site: Site, tmp_path: Path) -> None:
     site.troubles, site.validators = [Cut(after), Cut(0)], validators
     assert download(f"{site.url}/a.txt", tmp_path / "a", SHA).read_bytes() == TEXT
     again = f"/a.txt bytes={after}-" if after else "/a.txt"
     assert site.requests == ["/a.txt", again, again]
 
 
-def test_a_later_process_goes_on_too(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_download_resumes_in_later_process(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "PAUSES", ())
     site.troubles = [Cut(300)]
     with pytest.raises(DataError, match=r"the connection ended after 300 of 18,890 bytes$"):
@@ -69,7 +67,7 @@ def test_without_a_strong_validator_it_starts_again(validators: dict[str, str], 
     assert site.requests == ["/a.txt", "/a.txt"]
 
 
-def test_a_server_without_ranges_sends_all_again(site: Site, tmp_path: Path) -> None:
+def test_server_without_ranges_restarts(site: Site, tmp_path: Path) -> None:
     site.troubles, site.has_ranges = [Cut(300)], False
     assert download(f"{site.url}/a.txt", tmp_path / "a", SHA).read_bytes() == TEXT
     assert site.requests == ["/a.txt", "/a.txt bytes=300-"]
@@ -82,14 +80,14 @@ def left(tmp_path: Path, data: bytes, **changes: object) -> None:
 
 
 @pytest.mark.parametrize("keeps_promises", [True, False])
-def test_a_file_that_was_changed_meanwhile_starts_again(keeps_promises: bool, site: Site, tmp_path: Path) -> None:
+def test_changed_file_restarts(keeps_promises: bool, site: Site, tmp_path: Path) -> None:
     left(tmp_path, b"of an older version", validator='"zero"')
     site.keeps_promises = keeps_promises
     assert download(f"{site.url}/a.txt", tmp_path / "a").read_bytes() == TEXT
     assert site.requests == ["/a.txt bytes=19-", *([] if keeps_promises else ["/a.txt"])]
 
 
-def test_a_wrong_beginning_is_found_by_the_checksum(site: Site, tmp_path: Path) -> None:
+def test_wrong_partial_file_fails_checksum(site: Site, tmp_path: Path) -> None:
     left(tmp_path, b"x" * 50)
     with pytest.raises(DataError, match="is expected"):
         download(f"{site.url}/a.txt", tmp_path / "a", SHA)
@@ -97,7 +95,7 @@ def test_a_wrong_beginning_is_found_by_the_checksum(site: Site, tmp_path: Path) 
     assert site.requests == ["/a.txt bytes=50-", "/a.txt"]
 
 
-def test_a_wrong_checksum_is_refused(site: Site, tmp_path: Path) -> None:
+def test_wrong_checksum_raises(site: Site, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("what was there")
     with pytest.raises(DataError, match=f"its SHA-256 is {SHA}, where {'0' * 64} is expected"):
         download(f"{site.url}/a.txt", tmp_path / "a", "0" * 64)
@@ -140,9 +138,7 @@ def test_pauses_are_as_long_as_the_server_asks(site: Site, tmp_path: Path, monke
         download(f"{site.url}/a.txt", tmp_path / "a")
 
 
-def test_a_connection_that_keeps_breaking_is_worth_more_tries_as_long_as_it_moves(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_retries_continue_while_progressing(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "_PROGRESS", 1000)
     site.troubles = [Cut(1000)] * 10
     assert download(f"{site.url}/a.txt", tmp_path / "a", SHA).read_bytes() == TEXT
@@ -152,7 +148,7 @@ def test_a_connection_that_keeps_breaking_is_worth_more_tries_as_long_as_it_move
         download(f"{site.url}/a.txt", tmp_path / "a")
 
 
-def test_a_silent_server_is_not_waited_for(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_server_times_out(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "TIMEOUT", 0.1)
     monkeypatch.setattr(http, "PAUSES", (0.0,))
     site.troubles = [Silence(), Silence()]
@@ -199,12 +195,12 @@ def test_https_never_leads_down_to_http() -> None:
         "http://a/\udcff",
     ],
 )
-def test_only_http_is_downloaded(url: str, tmp_path: Path) -> None:
+def test_other_schemes_raise(url: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="not a URL"):
         download(url, tmp_path / "a")
 
 
-def test_a_full_disk_is_one_line(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_raises(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -214,7 +210,7 @@ def test_a_full_disk_is_one_line(site: Site, tmp_path: Path, monkeypatch: pytest
     assert len(site.requests) == 1
 
 
-def test_two_at_once_take_turns(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+def test_concurrent_downloads_take_turns(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     path = cached(f"{site.url}/a.txt").path
     path.unlink()
     lock = Lock(path.parent, "downloads")
@@ -232,7 +228,7 @@ def test_cached_files_are_not_downloaded_again(site: Site, tmp_path: Path) -> No
     assert site.requests == ["/a.txt"]
 
 
-def test_a_damaged_file_of_the_cache_is_fetched_again(site: Site) -> None:
+def test_damaged_cached_file_is_fetched_again(site: Site) -> None:
     path = cached(f"{site.url}/a.txt").path
     path.write_bytes(TEXT[:-1] + b"x")
     assert cached(f"{site.url}/a.txt").path.read_bytes() == TEXT

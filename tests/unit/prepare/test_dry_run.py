@@ -56,7 +56,7 @@ def test_dry_run_reports_what_prepare_does(place: Folder) -> None:
     assert "  more.de, pair 1" in said and said[-2].startswith("nothing was prepared")
 
 
-def test_the_report_is_no_part_of_the_content(place: Folder) -> None:
+def test_report_is_not_in_fingerprint(place: Folder) -> None:
     place.prepare()
     manifest, report = place.manifest(), DataDir(place.data).report
     assert report.is_file() and DataDir(place.data).report_page.read_bytes().startswith(b"<!DOCTYPE html>")
@@ -72,7 +72,7 @@ def test_the_report_is_no_part_of_the_content(place: Folder) -> None:
         place.prepare(data__max_chars=70)
 
 
-def test_a_sample_is_spread_over_each_corpus(place: Folder) -> None:
+def test_sample_is_spread_over_corpora(place: Folder) -> None:
     report, said = run(place, 20)
     assert [corpus["read"] for corpus in report["corpora"]] == [20, 20]
     lines = [sample["line"] for sample in report["corpora"][0]["kept_samples"]]
@@ -91,7 +91,7 @@ def test_a_sample_is_spread_over_each_corpus(place: Folder) -> None:
 
 
 @given(st.integers(1, 400), st.integers(1, 50))
-def test_a_spread_has_as_many_as_asked_for_at_equal_distances(n: int, most: int) -> None:
+def test_spread_has_equal_distances(n: int, most: int) -> None:
     chosen = spread(range(n), most)
     assert len(chosen) == min(n, most)
     distances = [b - a for a, b in zip(chosen, [*chosen[1:], n], strict=True)]
@@ -112,7 +112,7 @@ def test_where_the_report_is_written(place: Folder, path: str, written: list[str
         dry_run(place.config(), 5, place.folder / "text" / "train.de" / "x.html", said.append)
 
 
-def test_the_command(place: Folder, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command(place: Folder, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place.folder)
     config = check_config(place.config().model_dump(), "c")
     Path("c.yaml").write_text(json.dumps(config.model_dump(mode="json")), encoding="utf-8")

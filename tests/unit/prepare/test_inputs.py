@@ -97,7 +97,7 @@ def problem(root: Path, path: str, **settings: str) -> str:
 # --- paths ----------------------------------------------------------------------------------------
 
 
-def test_a_file_a_folder_and_patterns(tmp_path: Path) -> None:
+def test_file_folder_and_patterns(tmp_path: Path) -> None:
     write(tmp_path, FILES)
     assert contents(tmp_path, "b/f.2.tmx") == {"b/f.2.tmx": b"two"}
     assert contents(tmp_path, str(tmp_path / "b/f.2.tmx")) == {"b/f.2.tmx": b"two"}
@@ -116,13 +116,13 @@ def test_names_are_sorted_by_the_numbers_in_them() -> None:
     assert sorted(set(names), key=natural) == names
 
 
-def test_a_file_of_a_name_like_a_pattern_is_itself(tmp_path: Path) -> None:
+def test_file_named_like_pattern(tmp_path: Path) -> None:
     write(tmp_path, {"a[1]*.tmx": b"itself", "a1.tmx": b"no", "[b].po": b"po", "b.po": b"no"})
     assert contents(tmp_path, "a[1]*.tmx") == {"a[1]*.tmx": b"itself"}
     assert contents(tmp_path, "[b].*") == {"[b].po": b"po"}
 
 
-def test_the_format_is_that_of_the_name_unless_it_is_set(tmp_path: Path) -> None:
+def test_format_follows_name_or_setting(tmp_path: Path) -> None:
     write(tmp_path, {f"x{number}{suffix.upper()}": b"" for number, suffix in enumerate(FORMATS)})
     inputs = find_inputs(TrainPath(path="."), tmp_path)
     assert [one.format for one in inputs] == list(FORMATS.values())
@@ -212,9 +212,7 @@ def opened_tars(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return opened
 
 
-def test_a_forked_process_does_not_use_the_stream_of_its_parent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_forked_process_reopens_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [os.urandom(100_000) for _ in range(3)]
     write(tmp_path, {"a.tar.gz": gzip.compress(tarred({f"{n}.tsv": row for n, row in enumerate(rows)}))})
     inputs = find_inputs(TrainPath(path="a.tar.gz"), tmp_path)
@@ -293,7 +291,7 @@ def test_zips_that_lie_are_refused(tmp_path: Path) -> None:
         assert said in problem(tmp_path, "a.zip"), said
 
 
-def test_a_zip_whose_members_overlap_is_refused(tmp_path: Path) -> None:
+def test_overlapping_zip_members_raise(tmp_path: Path) -> None:
     whole = zipped({"a.tmx": b"x" * 1000, "b.tmx": b"x" * 1000})
     second = whole.index(b"PK\1\2", whole.index(b"PK\1\2") + 1)
     write(tmp_path, {"a.zip": patched(whole, second + 42, bytes(4))})

@@ -29,7 +29,7 @@ def other_way_round(pairs: Pairs) -> Pairs:
     return [(second, first) for first, second in pairs]
 
 
-def test_a_sample_is_bounded_and_spread_over_the_whole() -> None:
+def test_language_sample_is_spread() -> None:
     for n in (0, 5, N_PAIRS, N_PAIRS + 1, 7 * N_PAIRS):
         pairs = Sample.of((str(i), "x" * 1000) for i in range(n)).pairs
         assert min(n, N_PAIRS // 2) <= len(pairs) <= N_PAIRS
@@ -65,7 +65,7 @@ def test_all_corpora_differ_from_swapped_development_set() -> None:
     assert len(found) == 3 and all("fit data.valid (valid.txt) better the other way round" in each for each in found)
 
 
-def test_a_side_in_another_script_gets_a_warning() -> None:
+def test_other_script_warns() -> None:
     (warning,) = told(train_0=TRAIN, train_1=RUSSIAN, valid=VALID)
     assert warning == (
         "data.train.1 (train.1.txt): most letters of the de side are Cyrillic, where Latin is expected; check its files"

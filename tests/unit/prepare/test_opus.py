@@ -25,7 +25,7 @@ def opus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opus]:
         yield opus
 
 
-def test_the_corpora_of_a_pair(opus: Opus) -> None:
+def test_opus_corpora_of_pair(opus: Opus) -> None:
     site = opus.site.url
     talks = OpusCorpus("Talks", "v10", 2, 3072, True, f"{site}/Talks/v10/moses/de-en.txt.zip")
     books = OpusCorpus("books", "v1", None, 3072, True, f"{site}/books/v1/moses/de-en.txt.zip")
@@ -46,7 +46,7 @@ def test_the_corpora_of_a_pair(opus: Opus) -> None:
         (b'{"corpora": [{"corpus": 1, "version": "v1", "url": "b"}]}', "corpus"),
     ],
 )
-def test_other_answers_are_refused(body: bytes, expected: str, opus: Opus) -> None:
+def test_opus_invalid_answer_raises(body: bytes, expected: str, opus: Opus) -> None:
     opus.site.files[QUESTION] = body
     with pytest.raises(DataError) as caught:
         find_corpora(PAIR)
@@ -54,7 +54,7 @@ def test_other_answers_are_refused(body: bytes, expected: str, opus: Opus) -> No
 
 
 @pytest.mark.usefixtures("opus")
-def test_a_corpus_by_its_name_in_any_case() -> None:
+def test_corpus_name_ignores_case() -> None:
     assert find_corpus("Talks", PAIR).version == "v10"
     assert find_corpus("talks", PAIR).version == "v10"
     assert find_corpus("talks", PAIR, "v2").version == "v2"
@@ -64,9 +64,7 @@ def test_a_corpus_by_its_name_in_any_case() -> None:
         find_corpus("Talks", PAIR, "v99")
 
 
-def test_a_corpus_is_downloaded_once_and_then_read_without_a_network(
-    opus: Opus, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_downloaded_corpus_is_read_offline(opus: Opus, capsys: pytest.CaptureFixture[str]) -> None:
     corpus = find_corpus("Talks", PAIR)
     path = cached(corpus.url).path
     assert path.read_bytes() == opus.site.files["/Talks/v10/moses/de-en.txt.zip"]
@@ -103,5 +101,5 @@ def refused(path: Path) -> str:
         {"de": "", "en": ""},
     ],
 )
-def test_an_archive_has_two_texts(texts: dict[str, str | bytes], tmp_path: Path) -> None:
+def test_archive_must_have_two_texts(texts: dict[str, str | bytes], tmp_path: Path) -> None:
     assert refused(written(tmp_path, texts)).startswith("not an archive with one NAME.de and NAME.en; it has ")

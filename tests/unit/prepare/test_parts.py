@@ -99,7 +99,7 @@ def test_ranges_of_real_size(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [b"", b"a\nb\n", b"aaaa\nb\nc\nd\n", b"a\n\nb\nc\n\n"])
-def test_a_file_that_changes(tmp_path: Path, change: bytes) -> None:
+def test_changed_file_raises(tmp_path: Path, change: bytes) -> None:
     """Is refused rather than read with pairs that are shifted."""
     paths = write(tmp_path, b"a\nb\nc\nd\n", b"1\n2\n3\n4\n")
     ranges = cut_aligned(*paths, 3)

@@ -57,7 +57,7 @@ def config(root: Path, **first: object) -> Config:
     return check_config({"data": data, "tokenizer": {"vocab_size": 330}}, "test")
 
 
-def test_every_pair_of_every_format_is_read_once(folder: Path) -> None:
+def test_formats_read_every_pair_once(folder: Path) -> None:
     told: list[str] = []
     prepare(config(folder), folder / "data", echo=told.append)
     manifest = json.loads((folder / "data" / "manifest.json").read_bytes())
@@ -76,7 +76,7 @@ def test_every_pair_of_every_format_is_read_once(folder: Path) -> None:
     assert pairs <= set(PAIRS) and len(lines[0]) > 200
 
 
-def test_a_file_that_changes_or_comes_is_noticed(folder: Path) -> None:
+def test_changed_or_new_file_is_detected(folder: Path) -> None:
     def again() -> str:
         told: list[str] = []
         prepare(config(folder), folder / "data", echo=told.append)
@@ -118,7 +118,7 @@ def test_parts_are_read_independently(folder: Path) -> None:
         assert {pair.corpus for pair in pairs} == {source.record.corpus}
 
 
-def test_a_recipe_in_another_folder_finds_the_files(folder: Path) -> None:
+def test_recipe_in_other_folder_finds_files(folder: Path) -> None:
     moved = config(folder).data.model_copy(update={"valid": TrainPath(path="memories/a.tmx")})
     paths = [source.path for source in rooted(config(folder).model_copy(update={"data": moved})).data.train]
     assert paths == [str(folder / name) for name in ("memories/*.tmx", "agency.zip", "table.tsv.gz", "rows.jsonl")]

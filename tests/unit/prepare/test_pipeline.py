@@ -107,7 +107,7 @@ def pairs_of(place: Folder, split: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("sizes", [SMALL, Sizes(part_pairs=100, bucket_pairs=1000)])
-def test_the_division_of_the_work_does_not_show(place: Folder, whole: Folder, sizes: Sizes) -> None:
+def test_result_does_not_depend_on_workers(place: Folder, whole: Folder, sizes: Sizes) -> None:
     said, dropped = "\n".join(whole.said), whole.manifest()["splits"]["train"]["clean"]["dropped"]
     assert "warning: data.train.2: no pair is dropped as misaligned: fewer than" in said
     assert {"duplicate", "near_duplicate", "misaligned", "valid"} <= dropped.keys()
@@ -116,7 +116,7 @@ def test_the_division_of_the_work_does_not_show(place: Folder, whole: Folder, si
     assert place.left() == whole.left() == {"data"}
 
 
-def test_a_large_training_set_is_divided_into_shards(whole: Folder, in_shards: Folder) -> None:
+def test_large_training_set_is_sharded(whole: Folder, in_shards: Folder) -> None:
     expected, place = Counter(pairs_of(whole, "train")), in_shards
     manifest = place.manifest()
     shards = manifest["splits"]["train"]["shards"]
@@ -170,7 +170,7 @@ class Stopping:
 
 
 @pytest.mark.parametrize("sizes", [SMALL, SHARDS])
-def test_a_preparation_that_is_stopped_goes_on(place: Folder, monkeypatch: pytest.MonkeyPatch, sizes: Sizes) -> None:
+def test_stopped_prepare_resumes(place: Folder, monkeypatch: pytest.MonkeyPatch, sizes: Sizes) -> None:
     everything = Stopping(10**6)
     prepare(place.config(**SETTINGS), place.data, echo=place.said.append, engine=everything, sizes=sizes)
     content = place.content()
@@ -264,7 +264,7 @@ def test_settings_unrelated_to_cleaning_do_not_repeat_it(place: Folder, monkeypa
     assert place.content() == content
 
 
-def test_a_folder_of_many_small_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_of_many_small_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = Folder(tmp_path)
     place.prepare(data__valid=10)
     content = place.content()

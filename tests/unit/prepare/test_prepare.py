@@ -46,7 +46,7 @@ def test_text_and_ids_agree(place: Folder) -> None:
             assert not {UNK, EOS} & set(ids.tolist())
 
 
-def test_the_report_on_screen(place: Folder) -> None:
+def test_report_on_screen(place: Folder) -> None:
     place.write(
         train=[*TRAIN, TRAIN[0], VALID[3], TEST[4], ("leer", " "), ("Berlin", "Berlin"), ("x" * 1001, "y" * 900)]
     )
@@ -65,7 +65,7 @@ def test_the_report_on_screen(place: Folder) -> None:
     assert said.endswith(f"wrote {place.data}")
 
 
-def test_the_manifest(place: Folder) -> None:
+def test_manifest(place: Folder) -> None:
     place.write(train=[*TRAIN, VALID[0], ("leer", "")])
     place.prepare()
     manifest = json.loads((place.data / "manifest.json").read_text(encoding="utf-8"))
@@ -91,7 +91,7 @@ def test_references_are_never_dropped_or_altered(place: Folder) -> None:
     assert "valid: 11 lines come back exactly from their pieces (BLEU 100.0); 1 with control characters do not" in said
 
 
-def test_only_training_text_is_learned_from(place: Folder) -> None:
+def test_tokenizer_learns_from_training_text_only(place: Folder) -> None:
     place.write(valid=[("Quatsch", "xylophone")] * 500)
     place.prepare(tokenizer__vocab_size=600)
     tokenizer = place.corpus().tokenizers["de"]
@@ -162,7 +162,7 @@ def test_held_out_set_with_identical_sides_gets_a_warning(place: Folder) -> None
         assert f"warning: {warning}" in said and warning in place.manifest()["warnings"]
 
 
-def test_a_reference_that_does_not_come_back_stops_it(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_irreversible_reference_raises(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     place.write(test=[("eins", "one"), ("zwei ", "two")])
     decode = Tokenizer.decode
     monkeypatch.setattr(Tokenizer, "decode", lambda self, ids: decode(self, ids).replace("zwei ", "zwei"))
@@ -194,7 +194,7 @@ def test_several_sources_each_with_its_counts(place: Folder) -> None:
     assert place.corpus().split("train").lengths("de").max() <= 60
 
 
-def test_a_corpus_that_repeats(place: Folder) -> None:
+def test_repeated_corpus(place: Folder) -> None:
     place.write(train=TRAIN[:100], more=[*TRAIN[90:], ("eins", "one")])
     place.prepare(sizes=Sizes(part_pairs=7), data__train=[{**files("train"), "repeat": 3}, files("more")])
     train = place.corpus().split("train")

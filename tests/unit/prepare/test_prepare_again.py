@@ -24,7 +24,7 @@ def place(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
 
 
-def test_both_directions_are_the_same_bytes(place: Folder) -> None:
+def test_both_directions_give_equal_bytes(place: Folder) -> None:
     place.prepare()
     first = place.content()
     assert "nothing to do" in place.prepare(direction="en-de")
@@ -55,7 +55,7 @@ def test_again_with_nothing_changed_it_does_nothing(place: Folder) -> None:
         ({"tokenizer__joint": False, "model__tie_embeddings": "none"}, "tokenizer.joint was true, is false"),
     ],
 )
-def test_a_changed_config_is_named_and_prepared_again(place: Folder, changes: dict[str, Any], said: str) -> None:
+def test_changed_config_prepares_again(place: Folder, changes: dict[str, Any], said: str) -> None:
     place.prepare()
     before = place.corpus().fingerprint
     assert place.prepare(**changes).split("\n")[0] == f"preparing {place.data} again: {said}"
@@ -83,7 +83,7 @@ def test_directory_of_other_languages_or_of_a_run_is_replaced_only_by_force(plac
     assert "again: " in place.prepare(force=True, **changes)
 
 
-def test_a_setting_that_a_manifest_does_not_know_had_its_default(place: Folder) -> None:
+def test_setting_missing_in_manifest_is_default(place: Folder) -> None:
     place.prepare()
     manifest = json.loads((place.data / "manifest.json").read_bytes())
     del manifest["config"]["data"]["max_ratio"], manifest["config"]["data"]["valid"]["name"]
@@ -92,7 +92,7 @@ def test_a_setting_that_a_manifest_does_not_know_had_its_default(place: Folder) 
     assert "again: data.max_ratio was 4.0, is 3.0\n" in place.prepare(data__max_ratio=3.0)
 
 
-def test_a_changed_file_is_named_and_prepared_again(place: Folder) -> None:
+def test_changed_file_prepares_again(place: Folder) -> None:
     place.prepare()
     before = place.corpus().fingerprint
     place.write(test=[*TEST, ("neu", "new")])
@@ -103,7 +103,7 @@ def test_a_changed_file_is_named_and_prepared_again(place: Folder) -> None:
     assert place.corpus().fingerprint != before
 
 
-def test_a_damaged_directory_is_prepared_again(place: Folder) -> None:
+def test_damaged_directory_is_prepared_again(place: Folder) -> None:
     place.prepare()
     first = place.content()
     (place.data / "valid.en").write_bytes(first["valid.en"][:-5])
@@ -150,7 +150,7 @@ def test_files_that_prepare_did_not_write_are_not_replaced(place: Folder) -> Non
 @pytest.mark.parametrize(
     "content", [b"", b"[]", b"3", b"{", b"\xff", b"[" * 100_000, b'{"format": 1}', b'{"files": 3}']
 )
-def test_a_directory_with_a_damaged_manifest_is_not_replaced(place: Folder, content: bytes) -> None:
+def test_damaged_manifest_is_not_replaced(place: Folder, content: bytes) -> None:
     place.prepare()
     before = place.content()
     (place.data / "manifest.json").write_bytes(content)
@@ -182,7 +182,7 @@ def test_interrupted_it_leaves_nothing(
     assert place.left() == {"data"}
 
 
-def test_a_tokenizer_taken_from_a_data_directory(place: Folder) -> None:
+def test_tokenizer_from_data_directory(place: Folder) -> None:
     place.prepare()
     other = place.data.rename(place.folder / "other")
     place.write(train=TRAIN[:50])
@@ -194,7 +194,7 @@ def test_a_tokenizer_taken_from_a_data_directory(place: Folder) -> None:
     assert said in place.prepare()
 
 
-def test_a_tokenizer_taken_from_a_run(place: Folder) -> None:
+def test_tokenizer_from_run(place: Folder) -> None:
     place.prepare()
     run = RunDir(place.folder / "run")
     run.path.mkdir()
@@ -205,7 +205,7 @@ def test_a_tokenizer_taken_from_a_run(place: Folder) -> None:
     assert "not learned from this text" in place.prepare(tokenizer_from=run.path)
 
 
-def test_a_tokenizer_that_does_not_suit(place: Folder) -> None:
+def test_unsuitable_tokenizer_raises(place: Folder) -> None:
     place.prepare()
     other = place.data.rename(place.folder / "other")
     with pytest.raises(DataError, match="absent: neither a run nor a data directory: it has no tokenizer/"):

@@ -42,7 +42,7 @@ def test_drops_and_repairs_are_counted_by_corpus(place: Folder) -> None:
     assert "Grüße & Dank" in (place.data / "train.de").read_text(encoding="utf-8").split("\n")
 
 
-def test_a_changed_block_list_is_prepared_again(place: Folder) -> None:
+def test_changed_block_list_prepares_again(place: Folder) -> None:
     changes = {"data__train": [files("train"), files("noise")], "data__clean": CLEAN}
     place.prepare(**changes)
     assert "nothing to do" in place.prepare(**changes)
@@ -52,6 +52,6 @@ def test_a_changed_block_list_is_prepared_again(place: Folder) -> None:
     assert "verdammt" in (place.data / "train.de").read_text(encoding="utf-8").split("\n")
 
 
-def test_a_missing_block_list_is_an_error(place: Folder) -> None:
+def test_missing_block_list_raises(place: Folder) -> None:
     with pytest.raises(DataError, match=r"gone\.de: no such file"):
         place.prepare(data__clean={"block_lists": {"de": "gone.de"}})

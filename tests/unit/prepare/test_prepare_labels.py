@@ -142,7 +142,7 @@ def test_invalid_sets_of_labels_are_rejected(folder: Path) -> None:
     assert not (folder / "data").exists()
 
 
-def test_the_vocabulary_of_a_translation_corpus(folder: Path) -> None:
+def test_vocabulary_of_translation_corpus(folder: Path) -> None:
     tiny_text(folder / "pairs", 50)
     pairs = tiny_settings(folder / "pairs", data={"dir": str(folder / "other")})
     prepare(pairs, folder / "other", echo=lambda _: None)

@@ -104,7 +104,7 @@ def test_lines_of_many_pieces_are_dropped_and_documents_move(place: Folder) -> N
     assert place.manifest()["sources"]["mono.en.0"]["dropped"] == {"blank": 2, "pieces": 2}
 
 
-def test_a_development_set_that_is_split_off_is_held_out(place: Folder) -> None:
+def test_split_off_development_set_is_held_out_of_mono(place: Folder) -> None:
     write(place, "one.txt", [tgt for _, tgt in TRAIN])
     place.prepare(data__valid=12, data__mono={"en": [{"files": {"en": "one.txt"}}]})
     corpus = place.corpus()
@@ -114,7 +114,7 @@ def test_a_development_set_that_is_split_off_is_held_out(place: Folder) -> None:
 
 
 @pytest.mark.parametrize("joint", [True, False])
-def test_the_tokenizer_learns_from_it(place: Folder, joint: bool) -> None:
+def test_tokenizer_learns_from_monolingual_text(place: Folder, joint: bool) -> None:
     write(place, "one.txt", [f"xylophone {word}" for word in map("".join, itertools.permutations("qwvz"))])
     mono = {"en": [{"files": {"en": "one.txt"}}]}
     changes: dict[str, Any] = {"tokenizer__vocab_size": 600, "tokenizer__joint": joint}
@@ -195,7 +195,7 @@ def test_append_keeps_it_and_adds_none(place: Folder) -> None:
     assert "nothing to do" in place.prepare(sizes=sizes, **two, **MONO)
 
 
-def test_the_config_of_a_recipe_finds_it(place: Folder) -> None:
+def test_recipe_config_finds_monolingual_text(place: Folder) -> None:
     data = rooted(place.config(**MONO)).data
     assert [source.files for source in data.mono["en"]] == [
         {"en": str(place.folder / "text" / name)} for name in ("one.txt", "two.txt")

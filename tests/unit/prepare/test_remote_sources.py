@@ -103,7 +103,7 @@ def test_prepared_once_the_network_is_not_needed(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_other_content_than_expected_is_refused(kind: str, site: Site, tmp_path: Path) -> None:
+def test_unexpected_checksum_raises(kind: str, site: Site, tmp_path: Path) -> None:
     source, pin, _ = source_of(kind, site)
     prepare(config(tmp_path, source), tmp_path / "data")
     other = "0" * 64

@@ -64,14 +64,14 @@ def test_content_of_the_page(n_corpora: int) -> None:
     assert len(charts) == (3 if n_corpora == 1 else 9)
 
 
-def test_the_page_needs_nothing_else_and_does_nothing() -> None:
+def test_report_page_is_self_contained() -> None:
     page = report_page(report())
     tags = {tag for tag, _ in ParsedPage(page).seen}
     assert not tags & {"script", "link", "img", "iframe", "object", "form", "a"}
     assert not re.search(r"https?:|url\(|@import|javascript|\bon\w+=", page)
 
 
-def test_no_text_gets_out_of_its_place() -> None:
+def test_report_page_escapes_text() -> None:
     harmless, evil = ParsedPage(report_page(report("e" * len(EVIL)))), ParsedPage(report_page(report(EVIL)))
     assert [tag for tag, _ in evil.seen] == [tag for tag, _ in harmless.seen]
     assert {name for _, attributes in evil.seen for name in attributes} == {
@@ -83,7 +83,7 @@ def test_no_text_gets_out_of_its_place() -> None:
 
 
 @pytest.mark.parametrize("text", ["ein Satz", "a-b" * 100, EVIL * 9])
-def test_the_screen_is_a_hundred_columns_wide(text: str) -> None:
+def test_screen_report_width(text: str) -> None:
     dry = report("kurz", kind="dry run", sample=1000)
     corpora = [corpus.model_copy(update={"dropped_samples": {"ratio": [{"line": 12, "de": text, "en": "b"}]}})
                for corpus in dry.corpora]  # fmt: skip

@@ -79,7 +79,7 @@ def written(name: str, folder: Path) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.csv", "numbers.tsv", "a.jsonl", "a.parquet", "a.feather", "a.tmx"])
-def test_a_column_of_scores(name: str, tmp_path: Path) -> None:
+def test_score_column(name: str, tmp_path: Path) -> None:
     """Rows without a number are skipped and counted."""
     settings = {**written(name, tmp_path), "name": "c"}
     source = check_config({"data": {"direction": "de-en", "train": [settings]}}, "test").data.train[0]
@@ -116,7 +116,7 @@ def aligned(folder: Path, scores: bytes, kind: str) -> Source:
 
 
 @pytest.mark.parametrize("kind", ["plain", "gz", "moses"])
-def test_a_file_of_scores(kind: str, tmp_path: Path) -> None:
+def test_score_file(kind: str, tmp_path: Path) -> None:
     opened = open_source(aligned(tmp_path, b"1\n2\r\n 3e0\n-4\n5", kind), ("de", "en"), tmp_path)
     assert [pair.score for pair in opened.pairs()] == [1, 2, 3, -4, 5]
     assert ("score" in opened.record.files) == (kind != "moses")
@@ -135,7 +135,7 @@ def test_a_file_of_scores(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.jsonl"])
-def test_a_score_that_is_the_limit_is_enough(name: str, tmp_path: Path) -> None:
+def test_score_at_limit_is_kept(name: str, tmp_path: Path) -> None:
     """0.7 in 32 bits would be less."""
     place = Folder(tmp_path)
     rows = [(*pair, "0.7" if number else "0.699999") for number, pair in enumerate(TRAIN)]

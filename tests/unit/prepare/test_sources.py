@@ -109,7 +109,7 @@ def test_missing_files_directories_and_broken_archives(tmp_path: Path) -> None:
         list(read_lines(tmp_path / "cut.gz"))
 
 
-def test_a_source_of_files_can_be_read_twice_and_has_no_direction(tmp_path: Path) -> None:
+def test_files_source_is_reusable(tmp_path: Path) -> None:
     write(tmp_path, t_de=b"eins\nzwei\n", t_en=b"one\ntwo\n")
     source = TrainFiles(files={"en": "t.en", "de": "t.de"}, name="numbers")
     opened = open_source(source, ("de", "en"), tmp_path)
@@ -127,7 +127,7 @@ def test_a_source_of_files_can_be_read_twice_and_has_no_direction(tmp_path: Path
 # --- the sample corpus ---------------------------------------------------------------------------
 
 
-def test_the_sample_corpus_is_found_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sample_corpus_is_found_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert text_folder("data/other") == Path("data/other")
     in_checkout = text_folder("data/sample")

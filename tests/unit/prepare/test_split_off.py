@@ -46,7 +46,7 @@ def test_a_share_stays_as_the_text_gownand_wherever_its_pairs_stand() -> None:
     assert many == [pair for pair in MANY if pair in set_of_many]
 
 
-def test_of_a_number_of_lines_a_pair_gives_way_only_to_a_new_one() -> None:
+def test_counted_development_set_is_stable() -> None:
     few, many = set(drawn(300, MANY[:18_000])), set(drawn(300, MANY))
     assert len(few) == len(many) == 300
     assert many - few <= set(MANY[18_000:])
@@ -54,11 +54,11 @@ def test_of_a_number_of_lines_a_pair_gives_way_only_to_a_new_one() -> None:
     assert set(drawn(100, MANY)) < many
 
 
-def test_a_number_of_lines_is_at_most_a_tenth() -> None:
+def test_counted_development_set_is_at_most_a_tenth() -> None:
     assert [len(drawn(300, MANY[:n])) for n in (3000, 2999, 500, 10, 3, 1)] == [300, 299, 50, 1, 1, 1]
 
 
-def test_a_share_that_is_too_small_or_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_share_out_of_range_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataError, match=r"^data\.valid: a share of 1e-05 of 5 pairs is less than one pair"):
         drawn(1e-5, MANY[:5])
     monkeypatch.setattr(split_off, "MOST_LINES", 100)
@@ -67,7 +67,7 @@ def test_a_share_that_is_too_small_or_too_large(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("amount", [20, 0.1])
-def test_no_side_of_the_development_set_is_learned_from(place: Folder, amount: int | float) -> None:
+def test_development_sides_are_excluded(place: Folder, amount: int | float) -> None:
     again = [(de, f"{en} Really.") for de, en in TRAIN] + [(f"Doch: {de}", en) for de, en in TRAIN]
     place.write(train=[*TRAIN, *again, *TEST[:3]])
     said = place.prepare(data__valid=amount)
@@ -102,7 +102,7 @@ def test_by_default_a_thousand_lines_but_at_most_a_tenth(place: Folder) -> None:
     assert "again: data.valid was {" in place.prepare(data__valid=0.2)
 
 
-def test_of_a_corpus_that_repeats_a_pair_is_split_off_once(place: Folder) -> None:
+def test_repeated_pair_is_split_off_once(place: Folder) -> None:
     place.prepare(data__train=[{**files("train"), "repeat": 3}], data__valid=20)
     train, valid = split(place, "train"), split(place, "valid")
     assert (len(valid), len(train)) == (20, 3 * 220)

@@ -46,7 +46,7 @@ def test_which_names_stand_for_a_language(language: str, names: list[str], found
 
 @settings(max_examples=40)
 @given(st.text(st.sampled_from(" \n\r\tab\x0b\u2028")))
-def test_one_line(text: str) -> None:
+def test_table_line(text: str) -> None:
     line = one_line(text)
     assert "\n" not in line and "\r" not in line and line == line.strip()
     assert line.split() == text.split()
@@ -145,7 +145,7 @@ def test_quotes_that_do_not_pair(data: bytes, line: int, reason: str) -> None:
     assert problem(read_csv, data).startswith(f"f: the record at line {line} is not CSV separated by ',': {reason}")
 
 
-def test_a_record_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_record_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmt.prepare.formats.tables.LINE_BYTES", 100)
     data = b"de,en\n" + b"word word word word,Wort Wort\n" * 10
     assert len(pairs(read_csv, data)[0]) == 10

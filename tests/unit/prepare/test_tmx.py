@@ -40,7 +40,7 @@ def memory(*units: str) -> str:
         ("a\tb", "a\tb"),
     ],
 )
-def test_the_text_of_a_segment(seg: str, text: str) -> None:
+def test_tmx_segment_text(seg: str, text: str) -> None:
     assert read_bytes(read_tmx, memory(unit(("de", seg), ("en", "x")))) == ([(text, "x")], {})
 
 
@@ -128,7 +128,7 @@ def test_encodings(encoding: str, is_declared: bool) -> None:
 # --- broken and hostile ---------------------------------------------------------------------------
 
 
-def test_a_document_type_is_accepted_and_not_fetched() -> None:
+def test_doctype_is_not_fetched() -> None:
     pairs = memory(unit(("de", "eins"), ("en", "one")))
     for doctype in (
         '<!DOCTYPE tmx SYSTEM "tmx14.dtd">',
@@ -213,7 +213,7 @@ def test_text_without_end_is_given_up_in_bounded_memory(before: str, repeated: b
     assert stream.left > 100
 
 
-def test_the_memory_does_not_grow_with_the_file() -> None:
+def test_tmx_memory_is_bounded() -> None:
     class Long(io.RawIOBase):
         """Units in groups of their own, beside elements that are no units: 10 MB."""
 

@@ -42,7 +42,7 @@ def unit2(*segments: tuple[str, str], state: str = "") -> str:
         ("one<x id='1' ctype='lb'/>two", "one two"),
     ],
 )
-def test_the_text_of_version_1(target: str, text: str) -> None:
+def test_xliff_1_text(target: str, text: str) -> None:
     assert read_bytes(read_xliff, version1(unit1("eins", target))) == ([("eins", text)], {})
 
 
@@ -57,7 +57,7 @@ def test_the_text_of_version_1(target: str, text: str) -> None:
         ("one<ph id='1' type='fmt' subType='xlf:lb'/>two", "one two"),
     ],
 )
-def test_the_text_of_version_2(target: str, text: str) -> None:
+def test_xliff_2_text(target: str, text: str) -> None:
     assert read_bytes(read_xliff, version2(unit2(("eins", target)))) == ([("eins", text)], {})
 
 

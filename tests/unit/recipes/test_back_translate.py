@@ -30,7 +30,7 @@ def write_mono(folder: Path) -> list[str]:
     return lines
 
 
-def test_every_line_is_counted_and_keeps_its_place(folder: Path, nmt: Command) -> None:
+def test_lines_are_counted_and_aligned(folder: Path, nmt: Command) -> None:
     lines = write_mono(folder)
     back = ("back-translate", "--reverse", folder / "run", "--mono", "mono.aa", "--output", "out", "--how", "greedy")
     done = nmt(*back, "--upsample", "3")

@@ -45,7 +45,7 @@ def test_first_both_directions_then_one() -> None:
         assert config.training.seed == 2 and config.data == sample.data and config.model == sample.model
 
 
-def test_a_training_that_has_begun_is_resumed() -> None:
+def test_started_training_is_resumed() -> None:
     request = Bidirectional("sample.yaml", "900", "20m", [SEED])
     both, one = plan(request)
     before = both.command(), one.command()

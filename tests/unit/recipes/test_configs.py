@@ -27,7 +27,7 @@ def split(folder: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("command", ["distil", "back-translate", "back-translate --config"])
-def test_nothing_of_a_development_set_that_was_split_off_is_learned(
+def test_split_off_development_set_is_excluded(
     command: str, split: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = DataDir(split)
@@ -64,7 +64,7 @@ def test_nothing_of_a_development_set_that_was_split_off_is_learned(
     assert len(set(pairs)) > len(authentic)
 
 
-def test_the_prepared_text_does_not_tell_corpora_apart_that_repeat_differently(split: Path, nmt: Command) -> None:
+def test_different_repeats_raise(split: Path, nmt: Command) -> None:
     config = load_config("run/config.yaml")
     train = [*config.data.train, config.data.train[0].model_copy(update={"repeat": 7})]
     changed = config.model_copy(update={"data": config.data.model_copy(update={"train": train})})
@@ -78,7 +78,7 @@ def test_the_prepared_text_does_not_tell_corpora_apart_that_repeat_differently(s
     assert not Path("out").exists()
 
 
-def test_the_text_of_shards_is_taken_shard_by_shard(tmp_path: Path) -> None:
+def test_sharded_text_is_read_by_shard(tmp_path: Path) -> None:
     place = Folder(tmp_path)
     place.write(more=[(f"{src} Ja.", f"{tgt} Yes.") for src, tgt in TRAIN[:40]])
     changes: dict[str, Any] = {

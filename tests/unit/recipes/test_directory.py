@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nmt.translate.translator import Translator
 
 
-def test_a_text_is_read_as_it_is_translated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_is_read_while_translating(monkeypatch: pytest.MonkeyPatch) -> None:
     n_read = 0
 
     def rows() -> Iterator[str]:

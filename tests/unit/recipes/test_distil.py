@@ -19,7 +19,7 @@ from recipe_folder import dropped, interrupt_after, lines_of
 from tiny_run import licensed
 
 
-def test_a_student_learns_from_the_translations_of_the_teacher(folder: Path, nmt: Command) -> None:
+def test_student_trains_on_teacher_output(folder: Path, nmt: Command) -> None:
     teacher = shutil.copytree(folder / "run", Path("teacher"))
     (teacher / "config.yaml").write_text(dump_config(licensed(load_config(teacher / "config.yaml"))), encoding="utf-8")
     done = nmt("distil", "--teacher", teacher, "--output", "out", "--set", "model.d_ff=24")
@@ -50,7 +50,7 @@ def test_a_student_learns_from_the_translations_of_the_teacher(folder: Path, nmt
     )
 
 
-def test_of_several_translations_the_nearest_to_the_reference_is_taken(folder: Path, nmt: Command) -> None:
+def test_nearest_candidate_is_chosen(folder: Path, nmt: Command) -> None:
     options = ["--output", "out", "--n-best", "4", "--beam", "4", "--with-originals"]
     # of the student; the beam above is the teacher's
     done = nmt("distil", "--teacher", folder / "run", *options, "--set", "search.beam=3")
@@ -72,13 +72,13 @@ def test_of_several_translations_the_nearest_to_the_reference_is_taken(folder: P
     assert config.search.beam == 3
 
 
-def test_the_nearest_text() -> None:
+def test_nearest_text() -> None:
     assert nearest([], "a", "chrf", "en") == ""
     assert nearest(["dog", "the cat", "the cat sits"], "the cat sat", "bleu", "en") == "the cat"
     assert nearest(["dog", "the cat", "the cat sits"], "the cat sat", "chrf", "en") == "the cat sits"
 
 
-def test_the_first_command_that_fails_is_the_last(folder: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_command_ends_recipe(folder: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     called = list[str]()
     statuses = {"prepare": 0, "train": 75, "evaluate": 0}
 

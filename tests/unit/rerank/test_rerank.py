@@ -102,7 +102,7 @@ def test_never_below_the_ranking_by_search_and_as_sacrebleu_says(seed: int, metr
 SOURCE = Path("a.src")
 
 
-def test_the_candidates_of_each_line(tmp_path: Path) -> None:
+def test_candidates_by_line(tmp_path: Path) -> None:
     path = tmp_path / "n-best"
     rows = ["1\t-0.5\t-1\tone\ttab", "1\t-0.6\t-1\tother", "1\t-0.7\t-2\tone\ttab", "2\t-1\t-1\tblank", "3\t-1\t-1\tz"]
     path.write_text("".join(f"{row}\n" for row in rows))
@@ -128,7 +128,7 @@ def test_the_candidates_of_each_line(tmp_path: Path) -> None:
         (["1\tnan\t-1\ta"], ": line 1 has the score nan: not a number to rank by"),
     ],
 )
-def test_what_does_not_fit_the_lines_is_refused(tmp_path: Path, rows: list[str], message: str) -> None:
+def test_mismatched_candidates_raise(tmp_path: Path, rows: list[str], message: str) -> None:
     path = tmp_path / "n-best"
     path.write_text("".join(f"{row}\n" for row in rows))
     with pytest.raises(DataError) as caught:
@@ -152,7 +152,7 @@ def test_both_directions_are_scored(translator: Translator, search: SearchConfig
     assert there != back and math.isnan(blank) and math.isnan(blank_too)
 
 
-def test_the_length_is_counted_in_pieces(translator: Translator, tokenizer: Tokenizer) -> None:
+def test_length_feature_counts_pieces(translator: Translator, tokenizer: Tokenizer) -> None:
     source, *targets = (len(tokenizer.encode(PLAIN[number])) + 1 for number in (0, 1, 3))
     assert length(translator, SUMS).values(PAIRS) == [*targets, 1]
     assert length(translator, MEANS).values(PAIRS) == [*(target / source for target in targets), 1]
@@ -188,7 +188,7 @@ SCORED_FEATURES = [direct(), Feature("channel_of_scores", channel_of_scores)]
         ((-1.0, 0.0), [1, 0, 2]),
     ],
 )
-def test_the_highest_weighted_sum_wins(weights: tuple[float, ...], chosen: list[int]) -> None:
+def test_highest_weighted_sum_wins(weights: tuple[float, ...], chosen: list[int]) -> None:
     table = make_table(LISTS, SCORED_FEATURES)
     assert table.values.shape == (2, 3, 3)
     assert table.texts[0] == ["house", "home", "home"]

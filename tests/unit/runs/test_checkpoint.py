@@ -43,7 +43,7 @@ def test_saved_and_loaded(run):
     assert saved_steps(run) == resumable_steps(run) == [10, 20, 30]
 
 
-def test_a_checkpoint_is_on_the_disk_before_it_gets_its_name_and_then_its_name_is(run, monkeypatch):
+def test_checkpoint_is_synced_before_rename(run, monkeypatch):
     steps = []
 
     def note(name: str, first: Any, _: Any) -> None:
@@ -59,7 +59,7 @@ def test_a_checkpoint_is_on_the_disk_before_it_gets_its_name_and_then_its_name_i
     assert steps == [*files, f"fsync {part}", f"rename {part}", "fsync checkpoints"]
 
 
-def test_a_save_that_fails_leaves_nothing_that_looks_finished(run, monkeypatch):
+def test_failed_save_leaves_no_checkpoint(run, monkeypatch):
     def full_disk(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -96,7 +96,7 @@ def test_damage_is_recognised_and_named(run, damage, name):
         load(run.step(20))
 
 
-def test_the_state_is_replaced_and_the_tensors_stay(run):
+def test_state_is_replaced_without_tensors(run):
     update_state(run.step(20), TrainState(20, best_score=3.5))
     assert load_state(run.step(20)).best_score == 3.5
     assert load_weights(run.step(20))["w"].tolist() == [20.0] * 3
@@ -105,7 +105,7 @@ def test_the_state_is_replaced_and_the_tensors_stay(run):
         update_state(run.step(20), TrainState())
 
 
-def test_a_checkpoint_of_before_the_seal_translates_but_cannot_go_on(run):
+def test_unsealed_checkpoint_translates_but_does_not_resume(run):
     saved = run.step(20)
     sums = {name.name: hashlib.sha256(name.read_bytes()).hexdigest() for name in (saved.weights, saved.optimizer)}
     saved.old_checksums.write_text(json.dumps(sums))
@@ -128,7 +128,7 @@ def test_rotation_keeps_the_newest_and_the_best(run):
     assert load_weights(run.step(10))["w"][0] == 10.0
 
 
-def test_a_best_that_was_kept_alone_is_no_recent_one_again(run):
+def test_best_checkpoint_is_not_recent(run):
     """Not with a larger keep_last, and not when another is the best."""
     save(run, 40, 40.0)
     rotate(run, keep_last=2, step=40, best_step=10)
@@ -159,7 +159,7 @@ def test_weights_of_another_model():
 
 
 @pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW])
-def test_the_optimizer_comes_back_bit_for_bit(kind):
+def test_optimizer_round_trip(kind):
     def stepped(model: torch.nn.Module, optimizer: torch.optim.Optimizer, n: int) -> None:
         for i in range(n):
             for j, p in enumerate(model.parameters()):
@@ -178,7 +178,7 @@ def test_the_optimizer_comes_back_bit_for_bit(kind):
     assert all(torch.equal(p, q) for p, q in zip(first.parameters(), second.parameters(), strict=True))
 
 
-def test_what_a_save_that_died_left_is_removed(run):
+def test_leftovers_of_killed_save_are_removed(run):
     (run.checkpoints / "step-00000035.part").mkdir()
     rotate(run, keep_last=3, step=30, best_step=None)
     assert sorted(path.name for path in run.checkpoints.iterdir()) == [f"step-000000{n}" for n in (10, 20, 30)]

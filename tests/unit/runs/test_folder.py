@@ -45,7 +45,7 @@ def translator_of(folder: Folder) -> Translator:
     return Translator(searcher, tokenizers, folder.config)
 
 
-def test_a_moved_folder_translates_as_its_run_did(tmp_path: Path) -> None:
+def test_moved_folder_translates_equally(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", joint=False, tie_embeddings="target")
     weights = load_weights(RunDir(run).step(7))
     before = list(Translator.load(run, device="cpu", precision="float32").translate_lines(LINES, BEAM, 3))
@@ -91,7 +91,7 @@ def read_all(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=["flipped", "missing", "cut"])
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in FILES.items() for name in names])
-def test_each_file_is_verified(
+def test_files_are_verified(
     kind: str, name: str, damage: Callable[[Path], None], exported: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / kind
@@ -136,7 +136,7 @@ def test_model_larger_than_its_weights_is_refused_before_memory_is_allocated(
         replace(saved, config=saved.config.model_copy(update={"model": model})).model()
 
 
-def test_a_directory_that_holds_something_is_left_alone(tmp_path: Path) -> None:
+def test_nonempty_directory_is_kept(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run")
     output = tmp_path / "taken"
     output.mkdir()
@@ -151,7 +151,7 @@ def test_a_directory_that_holds_something_is_left_alone(tmp_path: Path) -> None:
         export(Request(run), output / "README.md", "folder")
 
 
-def test_what_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_export_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = write_run(tmp_path / "run")
 
     def full(path: Path, data: bytes) -> None:

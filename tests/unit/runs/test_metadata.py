@@ -32,7 +32,7 @@ def run(tmp_path: Path) -> Path:
         ("selected.json", {"finished_by": 90}),
     ],
 )
-def test_a_value_of_another_kind(run: Path, name: str, changes: dict[str, object], nmt: Command) -> None:
+def test_wrong_type_raises(run: Path, name: str, changes: dict[str, object], nmt: Command) -> None:
     path = run / name
     before = json.loads(path.read_text()) if path.exists() else {}
     path.write_text(json.dumps(before | changes))

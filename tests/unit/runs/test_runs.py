@@ -60,7 +60,7 @@ def test_score_of_the_starting_weights_is_not_a_score_of_the_run(runs: Path) -> 
     assert summarise(run).best_bleu == 13.0
 
 
-def test_the_table_of_a_directory(nmt: Command, runs: Path) -> None:
+def test_runs_table(nmt: Command, runs: Path) -> None:
     records = [train(100), valid(100, 12.34), train(200), valid(200, 31.26), train(400), valid(400, 30.0)]
     done = make_run(runs / "done", [*records, valid(400, 33.3, kind="average")], steps=[200, 400], finished=400)
     stopped = make_run(runs / "stopped", records[:4], steps=[100, 200])
@@ -95,7 +95,7 @@ def test_json_has_everything(nmt: Command, runs: Path) -> None:
     }  # fmt: skip
 
 
-def test_the_newest_score_of_a_test_set_is_shown(nmt: Command, runs: Path) -> None:
+def test_newest_test_score_is_shown(nmt: Command, runs: Path) -> None:
     first = make_run(runs / "multi30k-de-en", [train(12_000), valid(12_000, 31.26)], steps=[12_000])
     make_run(runs / "b", [train(100)])
     for each in (
@@ -115,7 +115,7 @@ def test_the_newest_score_of_a_test_set_is_shown(nmt: Command, runs: Path) -> No
     assert (found["test"]["split"], found["test"]["scores"][0]["value"]) == ("test_2016_flickr", 40.04)
 
 
-def test_a_running_one_names_its_holder(nmt: Command, runs: Path) -> None:
+def test_running_run_names_holder(nmt: Command, runs: Path) -> None:
     run = make_run(runs / "a", [train(100)], steps=[100], finished=100)
     lock = Lock(run.lock, "trains")
     try:
@@ -165,9 +165,7 @@ def test_finished_is_only_what_stands_where_it_ended(runs: Path) -> None:
         ("selected.json", b"7", "selected.json: damaged: not a JSON object"),
     ],
 )
-def test_a_broken_run_says_what_is_damaged_and_hides_no_other(
-    name: str, content: bytes | None, problem: str, nmt: Command, runs: Path
-) -> None:
+def test_damaged_run_is_listed(name: str, content: bytes | None, problem: str, nmt: Command, runs: Path) -> None:
     make_run(runs / "good", [train(100)])
     broken = make_run(runs / "broken", [train(200), valid(200, 20.0)], steps=[200], finished=200)
     if content is None:
@@ -184,13 +182,13 @@ def test_a_broken_run_says_what_is_damaged_and_hides_no_other(
     assert json.loads(nmt("runs", "--json").out)[0]["problem"].startswith(problem)
 
 
-def test_a_first_save_that_died_can_start_over(runs: Path) -> None:
+def test_killed_first_save_can_restart(runs: Path) -> None:
     run = make_run(runs / "a", [train(50)])
     (run.checkpoints / "step-00000100.part").mkdir(parents=True)
     assert (summarise(run).state, summarise(run).problem) == ("stopped", None)
 
 
-def test_the_log_with_torn_and_damaged_lines(runs: Path) -> None:
+def test_log_with_damaged_lines(runs: Path) -> None:
     run = make_run(runs / "a")
     good = [train(100), valid(100, 20.0), train(200)]
     lines = [json.dumps(record).encode() for record in good]
@@ -206,7 +204,7 @@ def test_the_log_with_torn_and_damaged_lines(runs: Path) -> None:
 # --- which runs there are -----------------------------------------------------------------------
 
 
-def test_what_is_no_run_is_left_out(runs: Path) -> None:
+def test_other_directories_are_skipped(runs: Path) -> None:
     make_run(runs / "a")
     make_run(runs / "a.part")
     (runs / "data").mkdir()
@@ -218,7 +216,7 @@ def test_what_is_no_run_is_left_out(runs: Path) -> None:
 # --- speed --------------------------------------------------------------------------------------
 
 
-def test_the_newest_run_has_the_newest_checkpoint_not_the_newest_log_or_lock(runs: Path) -> None:
+def test_newest_run_has_newest_checkpoint(runs: Path) -> None:
     """A resume that is refused writes the lock, and must not change what is translated with by default."""
     for name, age in (("old", 500), ("new", 100)):
         make_run(runs / name, [train(100), valid(100, 3.0)])
@@ -239,7 +237,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_a_row_per_validation_with_every_kind_of_weights(nmt: Command) -> None:
+def test_curve_has_row_per_validation(nmt: Command) -> None:
     records = [
         valid(100, 9.0, perplexity=9.0), valid(100, 8.0, "ema"), train(150),
         valid(200, 9.0), valid(200, 9.5, "average", perplexity=9.5), {"kind": "valid", "step": 300, "bleu": "damaged"},

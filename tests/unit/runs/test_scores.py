@@ -19,7 +19,7 @@ def run(tmp_path: Path) -> RunDir:
     return RunDir(tmp_path)
 
 
-def test_what_is_added_is_read(run: RunDir, capfd: pytest.CaptureFixture[str]) -> None:
+def test_added_score_is_read(run: RunDir, capfd: pytest.CaptureFixture[str]) -> None:
     assert read_scores(run) == []
     member = EnsembleMember(run="runs/a", step=7, weights="ema")
     records = [
@@ -58,7 +58,7 @@ def test_lines_that_are_no_records_are_skipped_and_told(run: RunDir, capfd: pyte
     assert "lines skipped: 1, the first is 2" in capfd.readouterr().err
 
 
-def test_a_run_that_cannot_be_written_to_is_told(run: RunDir, capfd: pytest.CaptureFixture[str]) -> None:
+def test_read_only_run_raises(run: RunDir, capfd: pytest.CaptureFixture[str]) -> None:
     add_scores(RunDir(run.path / "gone"), record())
     assert capfd.readouterr().err == (
         f"nmt: {run.path}/gone/scores.jsonl: cannot be written: No such file or directory; the scores of test are not "

@@ -24,7 +24,7 @@ def run(tmp_path: Path) -> RunDir:
     return three_checkpoints(tmp_path / "run")
 
 
-def test_the_average_of_identical_ones_is_identical(run):
+def test_average_of_equal_checkpoints_is_equal(run):
     model = tiny_model()
     weights = dict(model.named_parameters())
     for step in (1, 2, 3):
@@ -57,7 +57,7 @@ def test_which_weights_are_chosen(run):
     assert choose_weights(run, SETTINGS).reason == "better"
 
 
-def test_an_average_takes_the_newest_and_not_the_lone_best(run):
+def test_average_uses_newest_checkpoints(run):
     for step in (40, 50):
         save(run, step, float(step))
         rotate(run, 4, step, best_step=10)  # 10 is kept as the best; the newest four are 20 to 50
@@ -71,12 +71,12 @@ def test_an_average_takes_the_newest_and_not_the_lone_best(run):
     assert mean("10", "average") == 10.0
 
 
-def test_a_run_without_a_checkpoint(tmp_path):
+def test_run_without_checkpoint_raises(tmp_path):
     with pytest.raises(CheckpointError, match=r"run: no checkpoint yet; nmt train writes one every"):
         choose_weights(RunDir(tmp_path / "run"), SETTINGS)
 
 
-def test_a_damaged_selection_is_one_line(run):
+def test_damaged_selection_raises(run):
     run.selected.write_text("{")
     with pytest.raises(CheckpointError, match=r"selected.json: damaged: .*; remove it to translate with the last"):
         choose_weights(run, SETTINGS)

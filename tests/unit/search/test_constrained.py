@@ -82,7 +82,7 @@ SHARE_NOTHING: list[Phrases] = [[(A,)], [(B, B)], [(A, A), (A, A)], [(A, B, A)],
 
 @pytest.mark.parametrize("parts", [None, B_IS_PART])
 @pytest.mark.parametrize("seed", range(8))
-def test_a_beam_as_wide_as_all_outputs_finds_the_best_that_hold_the_phrases(seed: int, parts: Tensor | None) -> None:
+def test_exhaustive_beam_finds_best_with_phrases(seed: int, parts: Tensor | None) -> None:
     table, limit = random_table(seed, sharpness=0.5 + seed / 2), 6
     phrases = [each for each in SHARE_NOTHING if parts is None or all(phrase[0] != B for phrase in each)]
     config = SearchConfig(beam=64, length_penalty=(1.0, 0.0, 0.6, -0.5)[seed % 4])
@@ -128,7 +128,7 @@ def random_phrases(rng: random.Random, vocab: int) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("beam", [1, 2, 5])
 @pytest.mark.parametrize("has_parts", [False, True])
 @pytest.mark.parametrize("seed", range(12))
-def test_every_phrase_stands_in_every_hypothesis(seed: int, has_parts: bool, beam: int) -> None:
+def test_hypotheses_have_all_phrases(seed: int, has_parts: bool, beam: int) -> None:
     rng, vocab = random.Random(seed), 8
     parts = torch.arange(vocab) >= 7 if has_parts else None
     phrases = [random_phrases(rng, vocab) for _ in range(8)]
@@ -146,7 +146,7 @@ def test_every_phrase_stands_in_every_hypothesis(seed: int, has_parts: bool, bea
 
 
 @pytest.mark.parametrize(("spare", "allowed"), [(0, {6}), (1, {1, 2, 4, 5, 6, 8}), (2, {1, 2, 4, 5, 6, 7, 8})])
-def test_a_phrase_is_not_undone_unless_there_is_room_to_say_it_again(spare: int, allowed: set[int]) -> None:
+def test_started_phrase_is_kept(spare: int, allowed: set[int]) -> None:
     phrases = [(4, 5, 6), (6, 7)]  # 7 goes on with the word that 6 ends
     limits = torch.tensor([1 + total_length(phrases) + spare])
     constraints = Constraints([phrases], limits, torch.arange(9) == 7)
@@ -196,7 +196,7 @@ def test_ordered_phrases_stand_in_their_order_and_no_more_often(seed: int, beam:
     assert free != found, "without an order they stand in another one"
 
 
-def test_the_best_of_all_outputs_with_the_order_is_found() -> None:
+def test_exhaustive_beam_finds_best_in_order() -> None:
     table, limit, config = random_table(4, sharpness=2.0), 7, SearchConfig(beam=256)
     phrases = [(B,), (A, A), (B,)]
 
@@ -210,7 +210,7 @@ def test_the_best_of_all_outputs_with_the_order_is_found() -> None:
     same(found, wanted[:3])
 
 
-def test_an_order_yields_to_prefixes_and_to_other_phrases() -> None:
+def test_order_with_prefix_and_phrases() -> None:
     table, limits = random_table(6, vocab=12), [12, 12]
     ordered = [(4,), (5, 6)]
     phrases: list[Phrases] = [ordered, [*ordered, (7, 5, 6, 8)]]
@@ -270,7 +270,7 @@ TERMS = [
         ("-ing", "the-ing"), ("東京", "the東京"),
     ],
 )  # fmt: skip
-def test_a_space_stands_before_a_term_unless_it_is_punctuation(tokenizer: Tokenizer, term: str, text: str) -> None:
+def test_space_before_term(tokenizer: Tokenizer, term: str, text: str) -> None:
     assert tokenizer.decode([*tokenizer.encode("the"), *term_ids(tokenizer, term)]) == text
 
 
@@ -285,7 +285,7 @@ def test_any_text_is_a_term(tokenizer: Tokenizer, term: str) -> None:
     assert not ids or not word_parts(tokenizer)[ids[0]], "nothing goes on with a word at the start of a term"
 
 
-def test_what_goes_on_with_a_word(tokenizer: Tokenizer) -> None:
+def test_word_continuations(tokenizer: Tokenizer) -> None:
     parts = word_parts(tokenizer)
     assert parts.shape == (len(tokenizer),)
     by_piece = dict(zip(tokenizer.pieces(range(len(tokenizer))), parts.tolist(), strict=True))

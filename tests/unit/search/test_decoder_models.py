@@ -137,7 +137,7 @@ def test_given_lines_are_scored_as_forward_does(model: DecoderModel, max_tokens:
         torch.testing.assert_close(torch.tensor(values), expected, atol=1e-5, rtol=0)
 
 
-def test_a_decoder_that_sees_the_source_and_an_encoder_are_an_ensemble() -> None:
+def test_ensemble_of_decoder_only_and_encoder_decoder() -> None:
     decoder, transformer = decoder_model(sees_source=True), tiny_model().eval()
     pairs = [(source, target.tolist()) for source, target in zip(SOURCES, TARGETS, strict=True)]
     alone = [
@@ -150,7 +150,7 @@ def test_a_decoder_that_sees_the_source_and_an_encoder_are_an_ensemble() -> None
 
 
 @torch.inference_mode()
-def test_a_source_of_more_tokens_than_there_are_positions_is_refused() -> None:
+def test_source_beyond_positions_raises() -> None:
     model = decoder_model(sees_source=True, positions="learned", max_positions=10)
     with pytest.raises(DataError, match="a sequence of 14 pieces is longer than the 10 positions"):
         started(model, SOURCES)

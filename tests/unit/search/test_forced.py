@@ -42,7 +42,7 @@ def by_hand(model: Transformer, pair: Pair) -> Tensor:
 
 @pytest.mark.parametrize("max_tokens", [1, 20, 1000])
 @pytest.mark.parametrize("changes", [{}, {"positions": "learned", "tie_embeddings": "none", "norm": "post"}])
-def test_every_piece_has_its_probability_in_any_batch(max_tokens: int, changes: dict[str, object]) -> None:
+def test_forced_probabilities_do_not_depend_on_batch(max_tokens: int, changes: dict[str, object]) -> None:
     model = tiny_model(**changes).eval()
     found = decoder(model, max_tokens=max_tokens).log_probs(PAIRS)
     backwards = decoder(model, max_tokens=max_tokens).log_probs(PAIRS[::-1])[::-1]
@@ -53,7 +53,7 @@ def test_every_piece_has_its_probability_in_any_batch(max_tokens: int, changes: 
     assert decoder(model).log_probs([]) == decoder(model).attention([]) == []
 
 
-def test_an_ensemble_has_the_mean_probability() -> None:
+def test_ensemble_averages_probabilities() -> None:
     one, other = tiny_model(0).eval(), tiny_model(1).eval()
     first, second = (decoder(model).log_probs(PAIRS) for model in (one, other))
     both, twice = decoder(one, other).log_probs(PAIRS), decoder(one, one).log_probs(PAIRS)
@@ -63,7 +63,7 @@ def test_an_ensemble_has_the_mean_probability() -> None:
         assert [math.exp(value) for value in both[row]] == pytest.approx(mean, rel=1e-4)
 
 
-def test_the_sum_over_a_corpus_is_the_loss_of_training(tiny_data: Path) -> None:
+def test_corpus_score_equals_training_loss(tiny_data: Path) -> None:
     """As validation adds it up, in other batches."""
     corpus = Corpus.open(DataDir(tiny_data))
     split, n_pieces = corpus.split("train"), len(corpus.tokenizers["aa"])
@@ -79,7 +79,7 @@ def test_the_sum_over_a_corpus_is_the_loss_of_training(tiny_data: Path) -> None:
     assert -math.fsum(math.fsum(values) for values in found) == pytest.approx(nll, rel=1e-5)
 
 
-def test_a_model_of_no_numbers_is_refused() -> None:
+def test_nan_model_raises() -> None:
     model = tiny_model()
     with torch.no_grad():
         model.output_weight[30] = math.nan
@@ -102,7 +102,7 @@ def test_rows_of_attention_sum_to_one_over_the_source(max_tokens: int, precision
 
 
 @pytest.mark.parametrize(("n_layers", "chosen"), [(1, 0), (2, 0), (4, 2)])
-def test_the_layer_before_the_last_is_looked_at(n_layers: int, chosen: int) -> None:
+def test_alignment_uses_second_last_layer(n_layers: int, chosen: int) -> None:
     """A model that ends after that layer says the same; the heads have equal shares."""
     model = tiny_model(decoder_layers=n_layers).eval()
     [found] = decoder(model).attention(PAIRS[:1])

@@ -79,7 +79,7 @@ def check(rules: Rules, logits: Tensor, ids: Tensor) -> None:
 
 
 @given(batch=batches())
-def test_each_id_is_allowed_or_not_as_the_rules_say(batch: tuple[Rules, Tensor, Tensor]) -> None:
+def test_allowed_ids_follow_rules(batch: tuple[Rules, Tensor, Tensor]) -> None:
     check(*batch)
 
 
@@ -123,7 +123,7 @@ def likeliest(table: Table, rules: Rules, sentence: int) -> list[int]:
 
 @pytest.mark.parametrize("kind", RULES)
 @pytest.mark.parametrize("seed", range(10))
-def test_each_piece_is_the_likeliest_that_is_allowed(seed: int, kind: str) -> None:
+def test_greedy_takes_likeliest_allowed_piece(seed: int, kind: str) -> None:
     table, config = random_table(seed, vocab=9), SearchConfig(length_penalty=0.7)
     found = greedy_search(TableModel(table, range(6)), RULES[kind], config)
     for sentence, hypothesis in enumerate(found):

@@ -113,7 +113,7 @@ def test_random_numbers_stay_what_they_are() -> None:
     assert uniform(1, [0], 1, 1).item() == 0.3035680343067587, "earlier samples cannot be drawn again"
 
 
-def test_a_draw_depends_on_seed_key_and_number_alone() -> None:
+def test_draw_depends_on_seed_and_key() -> None:
     table, config = cached(random_table(7, vocab=12)), SearchConfig(seed=3, temperature=1.2, top_p=0.95)
     limits = [8, 2, 5, 9, 1, 7]
     together = run(table, range(6), limits, config, 9)
@@ -128,7 +128,7 @@ def test_a_draw_depends_on_seed_key_and_number_alone() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_log_probability_is_the_model_s_own(kind: str) -> None:
+def test_sample_score_is_model_log_probability(kind: str) -> None:
     table = cached(random_table(9, vocab=15))
     config = SearchConfig(**KINDS[kind], length_penalty=0.8, length_penalty_kind="gnmt")
     limits = [7, 1, 9, 4]
@@ -190,9 +190,7 @@ LOGITS = st.lists(st.floats(-12, 12, width=32) | st.just(-math.inf), min_size=1,
     top_k=st.integers(0, 9),
     top_p=st.sampled_from([0.1, 0.5, 0.9, 0.999, 1.0]),
 )
-def test_every_random_number_draws_what_may_be_drawn(
-    logits: list[float], temperature: float, top_k: int, top_p: float
-) -> None:
+def test_draws_are_allowed_pieces(logits: list[float], temperature: float, top_k: int, top_p: float) -> None:
     values = [x for x in logits if x > -math.inf]
     assume(values and min(b - a for a, b in itertools.pairwise([*sorted(values), math.inf])) > 1e-3)
     config = SearchConfig(temperature=temperature, top_k=top_k, top_p=top_p)
@@ -206,7 +204,7 @@ def test_every_random_number_draws_what_may_be_drawn(
         assert drawn.count(i) / 2**9 == pytest.approx(chance, abs=2.1 / 2**9)
 
 
-def test_the_likeliest_pieces_are_found_however_many_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_top_p_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     logits = torch.linspace(0.0, 1.0, 700).repeat(1000, 1)
     logits[::3, 7] = 30.0  # where a single piece is enough
     logits[1::3, :600] -= 8.0  # where 64 are not, and 8 times as many are

@@ -105,7 +105,7 @@ def test_half_precision_is_close(model: Transformer, precision: str, monkeypatch
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_the_score_is_what_teacher_forcing_gives(model: Transformer, beam: int) -> None:
+def test_search_score_equals_forced_score(model: Transformer, beam: int) -> None:
     config = SearchConfig(beam=beam, length_penalty=0.9)
     for source, hypotheses in zip(SOURCES, find(model, SOURCES, config, n_best=beam), strict=True):
         assert len(hypotheses) == beam

@@ -51,7 +51,7 @@ def second() -> str:
         return "127.0.0.2"
 
 
-def test_a_name_is_listened_to_on_all_its_addresses(second: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_name_listens_on_all_addresses(second: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", found(second, "192.0.2.1", "127.0.0.1", "127.0.0.1"))
     with listen("localhost", 0) as listening:
         (one, port), (other, same) = (each.getsockname()[:2] for each in listening)
@@ -70,7 +70,7 @@ def test_a_name_is_listened_to_on_all_its_addresses(second: str, monkeypatch: py
 
 
 @pytest.mark.parametrize(("other", "is_own"), [("::1", True), ("192.0.2.1", False), ("fe80::1%eth0", False)])
-def test_a_server_is_open_if_one_of_its_addresses_is(other: str, is_own: bool) -> None:
+def test_public_if_any_address_is_public(other: str, is_own: bool) -> None:
     sockets: Any = [SimpleNamespace(getsockname=lambda host=host: (host, 5000)) for host in ("127.0.0.1", other)]
     assert (hosts_of("x", sockets) is not None) is is_own
 
@@ -142,7 +142,7 @@ def reading(client: Client) -> socket.socket:
     return connection
 
 
-def test_a_slow_reader_of_a_large_answer_gets_all_of_it(looks: Looks, large: Client) -> None:
+def test_slow_reader_gets_whole_answer(looks: Looks, large: Client) -> None:
     with reading(large) as connection:
         head, _, content = connection.recv(1000).partition(b"\r\n\r\n")
         n = len(content)
@@ -157,7 +157,7 @@ def test_a_slow_reader_of_a_large_answer_gets_all_of_it(looks: Looks, large: Cli
     assert b" 200 " in head and n == LARGE
 
 
-def test_a_reader_that_stops_is_not_waited_for_without_end(looks: Looks, large: Client) -> None:
+def test_stalled_reader_is_disconnected(looks: Looks, large: Client) -> None:
     with reading(large) as connection:
         connection.recv(1000)
         looks.wait(30)

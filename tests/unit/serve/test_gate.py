@@ -98,7 +98,7 @@ class Waiting:
         until(lambda: f"nmt_queue_requests {in_all}.0\n" in self.client.ask("/metrics").body.decode())
 
 
-def test_a_client_that_fills_the_queue_leaves_places_to_others(made_up: MadeUp) -> None:
+def test_client_cannot_fill_queue(made_up: MadeUp) -> None:
     fields = {"q": "wait", **LANGUAGES}
     with serving(Service(Models([made_up]), queue=9)) as client:
         with Waiting(client, made_up) as waiting:

@@ -48,7 +48,7 @@ def translate(client: Client, **fields: object) -> Answer:
 # --- LibreTranslate's interface -----------------------------------------------------------------
 
 
-def test_a_text_is_translated_from_json_and_from_forms(client: Client) -> None:
+def test_json_and_form_requests(client: Client) -> None:
     fields = {"q": "Hallo", "source": "de", "target": "en"}
     expected = {"translatedText": "de>en: Hallo"}
     assert translate(client, q="Hallo").json == expected
@@ -57,7 +57,7 @@ def test_a_text_is_translated_from_json_and_from_forms(client: Client) -> None:
     assert client.ask("/translate", raw=multipart(*parts), content_type=FORM).json == expected
 
 
-def test_a_list_is_translated_as_a_list(client: Client) -> None:
+def test_list_request_returns_list(client: Client) -> None:
     assert translate(client, q=["a", "", "b"]).json == {"translatedText": ["de>en: a", "", "de>en: b"]}
     form = {"q": ["a", "b"], "source": "de", "target": "en"}
     assert client.ask("/translate", form=form).json == {"translatedText": ["de>en: a", "de>en: b"]}
@@ -77,7 +77,7 @@ def test_alternatives_are_others(client: Client) -> None:
     assert client.ask("/translate", form=form).json["alternatives"] == ["de>en#2: a"]
 
 
-def test_the_language_is_detected(client: Client) -> None:
+def test_language_is_detected(client: Client) -> None:
     text = "Der Hund schläft heute im Garten, und die Katze auch."
     answer = translate(client, q=text, source="auto").json
     assert answer["translatedText"] == f"de>en: {text}"
@@ -90,7 +90,7 @@ def test_the_language_is_detected(client: Client) -> None:
     assert client.ask("/detect", form={"q": text}).json[0]["language"] == "de"
 
 
-def test_a_third_language_is_a_bridge(client: Client) -> None:
+def test_pivot_language(client: Client) -> None:
     assert translate(client, q="Hallo", target="fr").json["translatedText"] == "en>fr: de>en: Hallo"
     by_code = {language["code"]: language for language in client.ask("/languages").json}
     assert by_code["de"] == {"code": "de", "name": "German", "targets": ["en", "fr"]}
@@ -138,7 +138,7 @@ def test_settings_are_reported(client: Client) -> None:
     assert client.ask("/suggest", {"q": "a", "s": "b"}).status == 403
 
 
-def test_a_file_is_translated_and_fetched(client: Client) -> None:
+def test_translated_file_is_downloaded(client: Client) -> None:
     parts = [
         ('name="source"', b"de"),
         ('name="target"', b"en"),
@@ -266,7 +266,7 @@ def test_errors_do_not_quote_the_text(client: Client, fields: dict[str, object],
     assert "secret" not in answer.json["error"]
 
 
-def test_only_json_is_taken(client: Client) -> None:
+def test_non_json_body_returns_415(client: Client) -> None:
     assert client.ask("/v1/translate", form={"text": "a"}).status == 415  # a form of another site would need no leave
 
 
@@ -291,7 +291,7 @@ def test_cached_lines_are_not_translated_again(client: Client, directions: list[
     assert directions[0].batches[n:] == [["once", "twice"]]
 
 
-def test_the_interface_is_described(client: Client) -> None:
+def test_openapi_is_served(client: Client) -> None:
     described = client.ask("/spec").json
     assert described["openapi"].startswith("3.1")
     defined = {f"#/components/{kind}/{name}" for kind, all_ in described["components"].items() for name in all_}
@@ -309,7 +309,7 @@ def test_the_interface_is_described(client: Client) -> None:
     assert client.ask("/docs.css").headers["content-type"].startswith("text/css")
 
 
-def test_every_answer_protects_the_browser(client: Client) -> None:
+def test_security_headers(client: Client) -> None:
     for path in ("/", "/docs", "/nothing", "/languages", "/translate"):
         headers = client.ask(path).headers
         assert "default-src 'self'" in headers["content-security-policy"]
@@ -383,9 +383,7 @@ def request(body: str) -> bytes:
     return (head + body).encode()
 
 
-def test_a_client_that_left_is_not_translated_for(
-    client: Client, directions: list[MadeUp], gate: threading.Event
-) -> None:
+def test_disconnected_client_is_skipped(client: Client, directions: list[MadeUp], gate: threading.Event) -> None:
     first, second = client.connect(), client.connect()
     first.sendall(request('{"q": "wait", "source": "de", "target": "en"}'))
     until(lambda: directions[0].batches[-1] == ["wait"])
@@ -400,7 +398,7 @@ def test_a_client_that_left_is_not_translated_for(
     assert ["nobody reads this"] not in directions[0].batches
 
 
-def test_a_body_that_does_not_arrive_is_not_waited_for(client: Client) -> None:
+def test_slow_body_times_out(client: Client) -> None:
     with client.connect() as slow:
         slow.sendall(request("x" * 100)[:-50])
         assert b" 408 " in slow.recv(1000)
@@ -408,7 +406,7 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(client: Client) -> None:
             assert b"error" in answer
 
 
-def test_a_body_without_a_length_is_limited_too(client: Client) -> None:
+def test_chunked_body_is_limited(client: Client) -> None:
     with client.connect() as connection:
         connection.sendall(b"POST /translate HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
         for _ in range(3):
@@ -416,9 +414,7 @@ def test_a_body_without_a_length_is_limited_too(client: Client) -> None:
         assert b" 413 " in connection.recv(1000)
 
 
-def test_a_head_that_does_not_arrive_is_not_waited_for(
-    directions: list[MadeUp], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slow_head_times_out(directions: list[MadeUp], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "PATIENCE_SECONDS", 0.2)
     with serving(Service(Models(directions))) as client, client.connect() as slow, client.connect() as silent:
         slow.sendall(b"POST /translate HTTP/1.1\r\nHo")
@@ -430,7 +426,7 @@ def test_a_head_that_does_not_arrive_is_not_waited_for(
         assert translate(client, q="wait").status == 200  # an answer may take longer
 
 
-def test_a_translation_that_takes_too_long_is_given_up(directions: list[MadeUp], gate: threading.Event) -> None:
+def test_slow_translation_times_out(directions: list[MadeUp], gate: threading.Event) -> None:
     gate.set()
     with serving(Service(Models(directions), Limits(seconds=0.3))) as client:
         gate.clear()
@@ -440,7 +436,7 @@ def test_a_translation_that_takes_too_long_is_given_up(directions: list[MadeUp],
         assert translate(client, q="after").status == 200
 
 
-def test_an_error_of_the_server_is_an_answer(
+def test_internal_error_returns_500(
     client: Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fails(*_: object) -> None:
@@ -453,7 +449,7 @@ def test_an_error_of_the_server_is_an_answer(
     assert "KeyError at " in said and "Geheimnis" not in said
 
 
-def test_a_key_is_needed_where_there_are_keys(tmp_path: Path, directions: list[MadeUp]) -> None:
+def test_missing_key_returns_403(tmp_path: Path, directions: list[MadeUp]) -> None:
     key = new_key(tmp_path / "keys", "Anna")
     service = Service(Models(directions), keys=read_keys(tmp_path / "keys"), rate=Rate(8))
     with serving(service) as client:
@@ -476,9 +472,7 @@ def test_a_key_is_needed_where_there_are_keys(tmp_path: Path, directions: list[M
         assert "security" in client.ask("/spec").json
 
 
-def test_a_server_that_cannot_translate_is_not_ready(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failing_model_is_not_ready(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     broken = MadeUp("de", "en")
     monkeypatch.setattr(broken, "translate", lambda *_: 1 / 0)
     with serving(Service(Models([broken])), ready=False) as client:

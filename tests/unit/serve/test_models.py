@@ -66,7 +66,7 @@ def test_locale_codes_find_the_language_of_a_model() -> None:
     assert [models.language(code) for code in asked] == ["de", "de", "pt_BR", "pt", "zh", "zh", None, None, None]
 
 
-def test_the_text_is_that_of_nmt_translate_with_the_same_engine(run: Path, ask: Ask) -> None:
+def test_server_equals_nmt_translate(run: Path, ask: Ask) -> None:
     translator = engine_for([run])
     expected = translator.translate(LINES, beam=3, max_length_ratio=1.0, split="always", n_best=2)
     assert [[each.text for each in found] for found in ask(LINES, n_best=2)] == expected
@@ -147,12 +147,12 @@ def test_invalid_request_does_not_fail_others(ask: Ask) -> None:
         ask(["a"], terms={"a": " "})
 
 
-def test_the_language_model_of_the_search_is_read_at_the_start(run: Path, tmp_path: Path) -> None:
+def test_language_model_is_loaded_at_start(run: Path, tmp_path: Path) -> None:
     with pytest.raises(NmtError, match="none"):
         load_direction(run, "native", False, [f"search.lm={tmp_path / 'none'}"])
 
 
-def test_the_engine_is_chosen_by_what_it_can(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_engine_is_chosen_by_capability(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = load_direction(run, "auto", False, ())
     assert "CTranslate2" in chosen.engine and chosen.has_native and chosen.aligns
     assert load_direction(run, "native", False, ()).engine == "float32"

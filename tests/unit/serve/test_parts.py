@@ -30,7 +30,7 @@ class Clock:
 # --- cache and downloads ------------------------------------------------------------------------
 
 
-def test_the_cache_is_never_larger_than_it_may_be() -> None:
+def test_cache_size_is_bounded() -> None:
     cache = Cache[str](100)
     cache.put("long", "x", 11)  # more than a tenth
     assert cache.get("long") is None
@@ -86,7 +86,7 @@ def test_metrics_have_documented_names_and_labels() -> None:
 # --- keys ---------------------------------------------------------------------------------------
 
 
-def test_only_the_hash_of_a_new_key_is_stored(tmp_path: Path) -> None:
+def test_key_file_stores_hashes(tmp_path: Path) -> None:
     path = tmp_path / "keys.txt"
     key, other = new_key(path, "Anna"), new_key(path, "Bert")
     text = path.read_text(encoding="utf-8")
@@ -99,7 +99,7 @@ def test_only_the_hash_of_a_new_key_is_stored(tmp_path: Path) -> None:
     ("text", "said"),
     [("# none\n\n", "has no key"), ("secret Anna\n", "line 1: not a SHA-256"), (None, "No such file")],
 )
-def test_a_file_without_keys_is_an_error(tmp_path: Path, text: str | None, said: str) -> None:
+def test_key_file_without_keys_raises(tmp_path: Path, text: str | None, said: str) -> None:
     path = tmp_path / "keys.txt"
     if text is not None:
         path.write_text(text, encoding="utf-8")
@@ -107,7 +107,7 @@ def test_a_file_without_keys_is_an_error(tmp_path: Path, text: str | None, said:
         read_keys(path)
 
 
-def test_a_key_needs_a_name_and_a_place(tmp_path: Path) -> None:
+def test_key_needs_name_and_file(tmp_path: Path) -> None:
     for path, name in ((tmp_path / "keys", " "), (tmp_path / "keys", "a\nb"), (tmp_path / "none" / "keys", "Anna")):
         with pytest.raises(ConfigError):
             new_key(path, name)
@@ -116,7 +116,7 @@ def test_a_key_needs_a_name_and_a_place(tmp_path: Path) -> None:
 # --- rates and limits ---------------------------------------------------------------------------
 
 
-def test_a_client_may_ask_so_often_and_others_do_not_pay_for_it() -> None:
+def test_rate_limit_is_per_client() -> None:
     clock = Clock()
     rate = Rate(3, clock)
     for _ in range(3):
@@ -137,7 +137,7 @@ def test_a_client_may_ask_so_often_and_others_do_not_pay_for_it() -> None:
         rate.charge("a")
 
 
-def test_a_client_is_an_address_or_a_network() -> None:
+def test_client_is_address_or_network() -> None:
     assert client_of("192.0.2.1") == client_of("::ffff:192.0.2.1") == "192.0.2.1"
     assert client_of("2001:db8::1") == client_of("2001:db8::ffff:1") != client_of("2001:db8:0:1::1")
     assert client_of(None) == client_of("testclient") == ""
@@ -177,7 +177,7 @@ def test_origins_are_named() -> None:
 # --- bodies -------------------------------------------------------------------------------------
 
 
-def test_a_field_several_times_is_a_list() -> None:
+def test_repeated_form_field_is_list() -> None:
     assert parse_form(b"q=a+b&q=%C3%A4&source=de&x=") == {"q": ["a b", "ä"], "source": "de", "x": ""}
 
 

@@ -44,7 +44,7 @@ def word(chosen: random.Random) -> str:
 
 @pytest.mark.parametrize("aligned", [False, True])
 @pytest.mark.parametrize("n_best", [1, 4])
-def test_the_cache_takes_no_more_memory_than_it_may(direction: MadeUp, aligned: bool, n_best: int) -> None:
+def test_cache_memory_is_bounded(direction: MadeUp, aligned: bool, n_best: int) -> None:
     chosen, most = random.Random(1), 1_000_000
     tracemalloc.start()
     try:
@@ -115,7 +115,7 @@ def test_more_than_are_allowed_are_refused_with_the_bound(
     assert refused.value.status == 400
 
 
-def test_a_beam_of_groups_is_divisible(direction: MadeUp) -> None:
+def test_beam_is_multiple_of_groups(direction: MadeUp) -> None:
     direction.search = direction.search_settings({"beam": 4, "diversity_groups": 2})
     direction.config = direction.config.model_copy(update={"search": direction.search})
     service = Service(Models([direction]), allowed={"beam": 7.0})

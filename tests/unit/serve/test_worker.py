@@ -56,7 +56,7 @@ def texts(job: Job) -> list[str]:
     return [best.text for best, *_ in job.future.result(30)]
 
 
-def test_all_that_waits_is_one_batch(stage: Stage) -> None:
+def test_waiting_lines_form_one_batch(stage: Stage) -> None:
     stage.hold()
     jobs = [stage.job(f"line {i}") for i in range(20)]
     for job in jobs:
@@ -95,7 +95,7 @@ def test_short_requests_overtake_long_ones_which_are_divided(stage: Stage, monke
     assert sum(line.startswith("long") for line in first) == 2  # a quarter of the round is for the oldest
 
 
-def test_a_long_line_does_not_hold_up_short_ones(stage: Stage) -> None:
+def test_long_line_does_not_delay_short_ones(stage: Stage) -> None:
     long = stage.job("wait", "x" * (2 * ROUND_COST))
     stage.direction.gate.clear()
     stage.worker.submit(long)
@@ -156,7 +156,7 @@ def test_closing_translates_what_waits(stage: Stage) -> None:
 # --- stopping -----------------------------------------------------------------------------------
 
 
-def test_a_search_for_a_client_that_has_left_is_stopped(stage: Stage) -> None:
+def test_search_stops_after_disconnect(stage: Stage) -> None:
     left, other = stage.job("endless"), stage.job("other")
     stage.worker.submit(left)
     until(lambda: stage.direction.batches == [["endless"]])
@@ -167,7 +167,7 @@ def test_a_search_for_a_client_that_has_left_is_stopped(stage: Stage) -> None:
     assert "nmt_failures_total{" not in stage.metrics.text()
 
 
-def test_a_search_that_is_late_is_stopped_and_answered(stage: Stage) -> None:
+def test_late_search_times_out(stage: Stage) -> None:
     late, other = stage.job("endless", seconds=0.05), stage.job("other")
     stage.worker.submit(late)
     stage.worker.submit(other)
@@ -194,7 +194,7 @@ def test_closing_gives_up_what_does_not_end(stage: Stage) -> None:
         assert not thread.is_alive()
 
 
-def test_nothing_is_taken_after_closing(stage: Stage) -> None:
+def test_closed_worker_refuses_requests(stage: Stage) -> None:
     stage.worker.close()
     with pytest.raises(Refusal, match="closing") as refused:
         stage.worker.submit(stage.job("a"))

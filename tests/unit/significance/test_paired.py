@@ -202,7 +202,7 @@ def test_advice_names_runs_or_lines():
     assert what_to_add(alike).startswith("more runs or more test lines would help alike")
 
 
-def test_one_line_raises():
+def test_single_line_raises():
     one = of_line_scores("m", [0.5], "")
     with pytest.raises(DataError, match="one line"):
         seeds_and_lines([one] * 3, [one] * 3)

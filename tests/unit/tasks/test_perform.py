@@ -99,7 +99,7 @@ def test_damaged_tasks_are_repeated(
     assert told == "" if found is None else (found in told and told.endswith("; retrying\n")), told
 
 
-def test_the_second_of_two_workers_finds_it_done(work: Path, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finished_task_is_not_repeated(work: Path, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     real = module.checksums_in
 
     def other_is_first(folder: Path) -> dict[str, str]:
@@ -138,7 +138,7 @@ def test_errors_leave_nothing(work: Path, kind: str, error: type[Exception], tex
     assert left(work) == {}
 
 
-def test_a_disk_that_is_full_as_the_record_is_written(work: Path, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_when_recording_raises(work: Path, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

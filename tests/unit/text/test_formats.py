@@ -124,7 +124,7 @@ def test_formats_of_text_are_refused_as_a_side_of_a_corpus(
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_corpus_is_refused_before_it_is_read(tmp_path: Path, packed: bool) -> None:
+def test_corpus_file_is_refused_by_name(tmp_path: Path, packed: bool) -> None:
     names = {language: f"train.{language}{'.gz' * packed}" for language in ("de", "en")}
     for name, text in zip(names.values(), (TEXT, "a\tb\n" * 40), strict=True):
         (tmp_path / name).write_bytes(gzip.compress(text.encode()) if packed else text.encode())
@@ -192,7 +192,7 @@ def test_text_in_another_encoding_names_the_command_to_convert_it(tmp_path: Path
     assert str(caught.value).endswith(f": iconv -f WINDOWS-1252 -t UTF-8 {path} > {path}.utf8")
 
 
-def test_a_file_in_utf_8_with_a_broken_line_is_not_taken_for_another_encoding(tmp_path: Path) -> None:
+def test_broken_utf8_line_is_not_another_encoding(tmp_path: Path) -> None:
     path = tmp_path / "train.de.gz"
     path.write_bytes(gzip.compress("Größe\n".encode() + b"Gr\xf6\xdfe\n"))
     with pytest.raises(DataError) as caught:
@@ -203,7 +203,7 @@ def test_a_file_in_utf_8_with_a_broken_line_is_not_taken_for_another_encoding(tm
     )
 
 
-def test_a_stream_is_told_what_to_do_without_a_name() -> None:
+def test_stream_error_has_no_file_name() -> None:
     assert text_problem("standard input", gzip.compress(b"a")) == "compressed with gzip; unpack it first: gzip -dc"
     twice = text_problem(Path("a.gz"), gzip.compress(b"a"))
     assert twice == "compressed with gzip; unpack it first: gzip -dc a.gz | gzip -dc > a.txt"

@@ -36,7 +36,7 @@ def applied(text: str, terms: dict[str, str], search: SearchConfig = OFF) -> lis
     return [span.wanted for span in constraint_spans(text, search, Glossary(terms))]
 
 
-def test_a_file_of_terms(tmp_path: Path) -> None:
+def test_terms_file(tmp_path: Path) -> None:
     text = (
         "\ufeff# German\tEnglish\n\n Hund \t hound \r\nHund\thound\n#1\tfirst\n  \n#\n#\tnumber\nneue Katze\tnew cat\n"
     )
@@ -102,7 +102,7 @@ def test_broken_csv_of_terms_is_refused_with_its_line(tmp_path: Path, text: str,
         ("# x\n", r"g\.tsv: has no terms"),
     ],
 )
-def test_a_file_that_is_no_glossary(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_glossary_file_raises(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         read(tmp_path, text)
 
@@ -120,7 +120,7 @@ def test_a_file_that_is_no_glossary(tmp_path: Path, text: str, message: str) -> 
         ({"x": "y", " x": "z"}, "glossary: 'x' has two translations, 'y' and 'z'"),
     ],
 )
-def test_a_value_that_is_no_glossary(translator: Translator, glossary: Any, message: str) -> None:
+def test_invalid_glossary_value_raises(translator: Translator, glossary: Any, message: str) -> None:
     with pytest.raises(DataError, match=f"^{message}"):
         translator.translate(PLAIN, glossary=glossary)
 
@@ -137,18 +137,18 @@ def test_a_value_that_is_no_glossary(translator: Translator, glossary: Any, mess
         ("👩\u200d👧 👩", "👩", 1), ("a b  c", "a b", 1), ("aaa", "a", 0), ("l'hôtel", "hôtel", 1),
     ],
 )  # fmt: skip
-def test_a_term_stands_between_boundaries_of_words(text: str, term: str, n: int) -> None:
+def test_term_matches_at_word_boundaries(text: str, term: str, n: int) -> None:
     assert applied(text, {term: "x"}) == ["x"] * n
 
 
-def test_the_longest_term_is_taken() -> None:
+def test_longest_term_wins() -> None:
     terms = {"Bank": "bank", "Bank A": "bank A", "die Bank": "the bank", "A B C": "abc", "D": "D"}
     assert applied("die Bank A B C D", terms) == ["the bank", "abc", "D"]
     assert applied("die Bank A, Bank", terms) == ["the bank", "bank"], "the first of equally long ones"
 
 
 @pytest.mark.parametrize("search", [OFF, ON])
-def test_no_term_stands_within_what_is_no_word(search: SearchConfig) -> None:
+def test_term_inside_link_is_ignored(search: SearchConfig) -> None:
     terms = {"title": "Titel", "5": "five", "name": "Name", "100 %": "100 percent", "see x.org": "x.org"}
     text = '<p class="title">title</p> 5.5 und 5, https://title.org/name {name} name 100 % 7 see x.org'
     found = [span.wanted for span in constraint_spans(text, search, Glossary(terms)) if span.kind == "term"]
@@ -208,7 +208,7 @@ def test_translations_hold_the_terms(translator: Translator) -> None:
         ("7 ab", {"ab": "bo 7"}, ["7"] * 2 + ["bo 7"]),
     ],
 )  # fmt: skip
-def test_a_translation_within_another_stands_once_more(
+def test_nested_translation_is_required_twice(
     tokenizer: Tokenizer, text: str, terms: dict[str, str], expected: list[str]
 ) -> None:
     phrases, _ = phrases_of(Line(text, glossary=Glossary(terms)), text, ON, tokenizer)
@@ -249,7 +249,7 @@ def test_applied_terms_are_counted() -> None:
         ("nothing", 2),
     ],
 )  # fmt: skip
-def test_no_translation_counts_within_another_or_within_a_word(translation: str, n_missing: int) -> None:
+def test_nested_translation_does_not_count(translation: str, n_missing: int) -> None:
     glossary = Glossary({"Bank": "bank", "Bankkonto": "bank account"})
     counts = Applied(glossary)
     counts.add(1, constraint_spans("Die Bank hat ein Bankkonto", OFF, glossary), translation)
@@ -259,7 +259,7 @@ def test_no_translation_counts_within_another_or_within_a_word(translation: str,
     assert list(counts.lines()) == told
 
 
-def test_the_command(nmt: Command, tokenizer: Tokenizer, translator: Translator, tmp_path: Path) -> None:
+def test_command(nmt: Command, tokenizer: Tokenizer, translator: Translator, tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", tiny_config(), tokenizer, translator.searcher.models[0])
     word = PLAIN[0].split()[0]
     (tmp_path / "g.tsv").write_text(f"{word}\tZürich\nnichts davon\tnothing\n", encoding="utf-8")

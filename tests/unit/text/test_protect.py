@@ -39,7 +39,7 @@ FRAMES = [
 
 @pytest.mark.parametrize("kind", FOUND)
 @pytest.mark.parametrize("frame", FRAMES)
-def test_each_is_found_in_any_place(kind: str, frame: str) -> None:
+def test_protected_text_is_found_anywhere(kind: str, frame: str) -> None:
     for text in FOUND[kind]:
         assert list(find(frame.replace("{}", text))) == [(kind, text)]
 
@@ -51,7 +51,7 @@ def test_each_is_found_in_any_place(kind: str, frame: str) -> None:
         "AT&T & Söhne", "ein@", "{Menge von Dingen}", "a_b und __", "http", "Er sagt: % ist ein Zeichen.", "½ ٣", "§",
     ],
 )  # fmt: skip
-def test_what_is_none(text: str) -> None:
+def test_unprotected_text(text: str) -> None:
     assert protected(text) == []
 
 
@@ -83,7 +83,7 @@ def test_patterns_of_ones_own_with_and_without_the_others() -> None:
     ],
     ids=lambda text: text[:10],
 )
-def test_a_pattern_that_is_none_is_refused_with_the_configuration(pattern: str, problem: str) -> None:
+def test_invalid_pattern_raises(pattern: str, problem: str) -> None:
     override = f"search.protect={json.dumps(['b', pattern])}"
     with pytest.raises(ConfigError) as caught:
         load_config("sample.yaml", [override])
@@ -92,7 +92,7 @@ def test_a_pattern_that_is_none_is_refused_with_the_configuration(pattern: str, 
 
 
 @given(st.text(st.sampled_from("ab1.,:/-%${}()<>_@&; #wht\u00e9你"), max_size=60))
-def test_all_of_them_stand_in_the_text(text: str) -> None:
+def test_protected_text_is_in_line(text: str) -> None:
     place = 0
     for kind, each in find(text):
         assert each and kind in FOUND
@@ -104,7 +104,7 @@ def test_all_of_them_stand_in_the_text(text: str) -> None:
              "a@" * 125_000, "__a" * 83_000, "%" * 250_000, "&a" * 125_000, "1" * 250_000],
     ids=lambda text: text[:10],
 )  # fmt: skip
-def test_a_very_long_line_is_no_trouble(text: str) -> None:
+def test_very_long_line_takes_linear_time(text: str) -> None:
     begin = time.process_time()
     assert all(each in text for each in protected(text)[:10])
     assert time.process_time() - begin < 5 * len(text) / 250_000  # a tenth of it; what is quadratic takes an hour

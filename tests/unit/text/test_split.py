@@ -68,7 +68,7 @@ def parts_of(text: str, n_pieces: CountPieces, longest: int) -> list[str]:
 
 
 @given(TEXTS, st.sampled_from(COUNTERS), st.integers(1, 40))
-def test_nothing_is_lost_and_no_part_is_too_long(text: str, n_pieces: CountPieces, longest: int) -> None:
+def test_split_is_lossless_and_bounded(text: str, n_pieces: CountPieces, longest: int) -> None:
     parts = split(text, n_pieces, longest)
     assert "".join(part + after for part, after in parts) == text
     if n_pieces([text])[0] <= longest:
@@ -83,7 +83,7 @@ def test_nothing_is_lost_and_no_part_is_too_long(text: str, n_pieces: CountPiece
 
 
 @given(TEXTS, st.integers(1, 40))
-def test_a_long_sentence_is_in_parts_as_long_as_can_be(text: str, longest: int) -> None:
+def test_long_sentence_gets_maximal_parts(text: str, longest: int) -> None:
     """Two that follow each other would be too long together."""
     sentence = re.sub("[.!?…؟۔।॥。！？｡።။។]", "-", text).strip()
     for (one, _), (other, _) in pairwise(split(sentence, by_letter, longest)):
@@ -131,7 +131,7 @@ def test_weaker_places_one_after_the_other() -> None:
     assert parts_of("klein geht es. weiter. So.", by_word, 3) == ["klein geht es.", "weiter.", "So."]
 
 
-def test_a_word_without_end_is_cut_between_characters() -> None:
+def test_endless_word_is_cut() -> None:
     word = "".join(
         random.Random(1).choices(["a", "b\u0301\u0323", "👩\u200d🔬", "가", "ᄀ\u1161\u11a8", "कि"], k=10_000)
     )
@@ -162,7 +162,7 @@ def test_a_word_without_end_is_cut_between_characters() -> None:
     ],
     ids=lambda text: text[:10],
 )
-def test_a_very_long_line_is_no_trouble(text: str) -> None:
+def test_very_long_line_takes_linear_time(text: str) -> None:
     begin, n_counted = time.process_time(), 0
 
     def counted(texts: list[str]) -> list[int]:
@@ -195,7 +195,7 @@ def test_joined(parts: list[tuple[str, str]], translations: list[str], joined: s
 
 
 @given(TEXTS, st.integers(1, 40))
-def test_a_copy_of_the_parts_is_the_line_but_for_its_white_space(text: str, longest: int) -> None:
+def test_joined_parts_equal_line(text: str, longest: int) -> None:
     parts = split(text, by_character, longest)
     copied = join(parts, [part for part, _ in parts])
     assert "".join(copied.split()) == "".join(text.split())

@@ -62,7 +62,7 @@ def test_control_characters_are_spaces(tokenizer: Tokenizer) -> None:
         assert tokenizer.encode(f"a{character}b") == tokenizer.encode(expected), hex(code)
 
 
-def test_a_translation_never_holds_a_line_break(tokenizer: Tokenizer) -> None:
+def test_decoded_text_has_no_line_break(tokenizer: Tokenizer) -> None:
     line_feed, carriage_return = N_SPECIAL + 0x0A, N_SPECIAL + 0x0D
     assert tokenizer.decode([*tokenizer.encode("Hund"), line_feed, carriage_return]) == "Hund  "
 
@@ -90,13 +90,13 @@ def test_long_lines_and_odd_signs_are_learned_from(sign: str) -> None:
 
 
 @pytest.mark.parametrize("lines", [[], [""], ["  ", "\x00"], [SPACE_SIGN]])
-def test_no_text_to_learn_from(lines: list[str]) -> None:
+def test_empty_text_raises(lines: list[str]) -> None:
     with pytest.raises(DataError, match="no text to learn a vocabulary from"):
         train_tokenizer(lines, 300)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), DataError("line 3"), ValueError("odd")])
-def test_what_ends_the_reading_ends_the_training_as_it_is(error: BaseException) -> None:
+def test_reader_error_propagates(error: BaseException) -> None:
     def lines() -> Iterator[str]:
         yield from LINES[:100]
         raise error
@@ -193,7 +193,7 @@ def test_invalid_sets_of_labels_are_rejected() -> None:
 
 
 @pytest.mark.parametrize("text", ['{"labels": ["b", "a"]}', '{"labels": ["a"]}', '{"labels": ["a", ""]}', "{}", "["])
-def test_a_damaged_file(tmp_path: Path, text: str) -> None:
+def test_damaged_file_raises(tmp_path: Path, text: str) -> None:
     path = tmp_path / "labels.json"
     with pytest.raises(DataError, match="the labels are missing"):
         Labels.load(path)
@@ -242,7 +242,7 @@ def test_words_that_share_a_slot(tokenizer: Tokenizer, monkeypatch: pytest.Monke
         check(encoder.encode(lines), lines, tokenizer)
 
 
-def test_a_full_cache_is_emptied(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_cache_is_emptied(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(word_cache, "_CACHED_BYTES", 1000)
     monkeypatch.setattr(block_encoder, "_LINES", 1)
     monkeypatch.setattr(word_cache, "_SLOT_BITS", 6)
@@ -279,6 +279,6 @@ def test_lines_are_taken(encoder: BlockEncoder, tokenizer: Tokenizer) -> None:
     check(encoded.take(rows[:0]), [], tokenizer)
 
 
-def test_a_large_vocabulary_has_four_bytes_an_id() -> None:
+def test_large_vocabulary_uses_four_bytes() -> None:
     assert id_dtype(65_536) is np.uint16
     assert id_dtype(65_537) is np.uint32

@@ -52,18 +52,18 @@ def check_words(tokenizer: Tokenizer, ids: Sequence[int]) -> None:
 
 
 @pytest.mark.parametrize("line", ODD)
-def test_the_words_of_odd_lines(tokenizer: Tokenizer, line: str) -> None:
+def test_words_of_odd_lines(tokenizer: Tokenizer, line: str) -> None:
     check_words(tokenizer, tokenizer.encode(line))
     assert len(word_shares(tokenizer, tokenizer.encode(line))) == len(CONTROL.sub(" ", line).split())
 
 
 @given(st.lists(fragments, max_size=30).map("".join))
-def test_the_words_of_any_line(tokenizer: Tokenizer, line: str) -> None:
+def test_words_of_any_line(tokenizer: Tokenizer, line: str) -> None:
     check_words(tokenizer, tokenizer.encode(line))
 
 
 @given(st.lists(st.integers(0, 400), max_size=30))
-def test_the_words_of_any_ids(tokenizer: Tokenizer, ids: list[int]) -> None:
+def test_words_of_any_ids(tokenizer: Tokenizer, ids: list[int]) -> None:
     """What a model may say: special ids, bytes that are no UTF-8."""
     words = tokenizer.decode(ids).split()
     shares = word_shares(tokenizer, ids)
@@ -72,7 +72,7 @@ def test_the_words_of_any_ids(tokenizer: Tokenizer, ids: list[int]) -> None:
     assert (shares.sum(1) > 0).all()
 
 
-def test_a_space_belongs_to_the_word_after_it_alone(tokenizer: Tokenizer) -> None:
+def test_space_belongs_to_next_word(tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode("Hund  \U0001f600 ")
     pieces = tokenizer.pieces(ids)
     assert pieces[-7:] == ["\u2581", "\u2581", "<0xF0>", "<0x9F>", "<0x98>", "<0x80>", "\u2581"]
@@ -80,7 +80,7 @@ def test_a_space_belongs_to_the_word_after_it_alone(tokenizer: Tokenizer) -> Non
     assert emoji[-7:].tolist() == [0, 1, 1, 1, 1, 1, 0]
 
 
-def test_a_piece_of_two_words_is_shared(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_piece_of_two_words(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A vocabulary may have a piece with a no-break space within: 10 %."""
     pieces = ["\u2581", "1", "0\u00a0%", "\u2581ja"]
     monkeypatch.setattr(tokenizer, "pieces", lambda ids: pieces[: len(ids)])
@@ -112,7 +112,7 @@ def copied(tokenizer: Tokenizer, parts: Sequence[str]) -> tuple[Told, Translatio
 
 
 @given(st.lists(fragments, max_size=20).map("".join), st.lists(st.integers(0, 40), max_size=3))
-def test_a_copy_is_the_diagonal_wherever_the_line_was_split(tokenizer: Tokenizer, line: str, cuts: list[int]) -> None:
+def test_copy_aligns_diagonally(tokenizer: Tokenizer, line: str, cuts: list[int]) -> None:
     """Within a word, too: then it is the same word of the line in both parts."""
     places = sorted({0, len(line), *(min(cut, len(line)) for cut in cuts)})
     parts = [line[start:end] for start, end in itertools.pairwise(places)]
@@ -121,7 +121,7 @@ def test_a_copy_is_the_diagonal_wherever_the_line_was_split(tokenizer: Tokenizer
     assert found == [(i, i) for i in range(len(line.split()))]
 
 
-def test_a_word_takes_the_sum_of_its_pieces(tokenizer: Tokenizer) -> None:
+def test_word_alignment_sums_pieces(tokenizer: Tokenizer) -> None:
     src, tgt = tokenizer.encode("\U0001f600 b"), tokenizer.encode("a \U0001f600")
     assert tokenizer.pieces(src)[-1].endswith("b")
     n_emoji = len(src) - len(tokenizer.encode("b"))
@@ -152,7 +152,7 @@ def test_attention_to_the_end_of_sentence_and_to_idle_spaces_is_no_alignment(tok
             assert found == [expected]
 
 
-def test_nothing_is_aligned_in_what_is_blank(tokenizer: Tokenizer) -> None:
+def test_blank_line_has_no_alignment(tokenizer: Tokenizer) -> None:
     empty = Translation("", 0.0, 0.0, parts=(Part(tokenizer.encode("Hund"), []),))
     n = len(tokenizer.encode("Hund")) + 1
     told = Told([torch.full((1, n), 1 / n)])
@@ -160,7 +160,7 @@ def test_nothing_is_aligned_in_what_is_blank(tokenizer: Tokenizer) -> None:
     assert pharaoh([]) == ""
 
 
-def test_the_translation_of_a_term_inline_belongs_to_the_words_of_the_term(tokenizer: Tokenizer) -> None:
+def test_inline_term_aligns_to_its_source(tokenizer: Tokenizer) -> None:
     text = "das\x01 rote Haus\x02 red house indeed\x03 da"
     ids = encode_marked(tokenizer, text)
     shares = src_word_shares(tokenizer, ids)

@@ -84,14 +84,14 @@ def test_blank_and_cut_pairs_are_told_apart() -> None:
 
 @settings(max_examples=60)
 @given(st.lists(st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.9]), min_size=1, max_size=30), st.integers(1, 100))
-def test_the_best_share_is_kept_and_of_equal_ones_the_first(values: list[float], percent: int) -> None:
+def test_best_share_is_kept(values: list[float], percent: int) -> None:
     n = min(int(len(values) * percent / 100 + 0.5), sum(value > 0 for value in values))
     wanted = sorted(range(len(values)), key=lambda i: (-values[i], i))[:n]
     found = best(np.array(values), percent / 100)
     assert np.flatnonzero(found).tolist() == sorted(wanted)
 
 
-def test_a_least_score() -> None:
+def test_minimum_score() -> None:
     scores = np.array([0.5, 0.0, 0.2, 0.1, 0.2])
     assert at_least(scores, 0.2).tolist() == [True, False, True, False, True]
     assert at_least(scores, 0.0).tolist() == [True, False, True, True, True]
@@ -155,7 +155,7 @@ def test_scores_are_those_of_both_runs_in_order(nmt: Command, runs: Path) -> Non
 
 
 @pytest.mark.usefixtures("here")
-def test_the_best_pairs_are_written_in_their_order(nmt: Command, runs: Path) -> None:
+def test_kept_pairs_keep_order(nmt: Command, runs: Path) -> None:
     write("a.de", PLAIN)
     write("a.en", REFS)
     texts = ("--src", "a.de", "--tgt", "a.en")
@@ -200,7 +200,7 @@ def test_prepare_drops_the_pairs_below_the_threshold(ending: str, nmt: Command, 
 
 
 @pytest.mark.usefixtures("here")
-def test_a_classifier_alone_and_beside_the_runs(nmt: Command, runs: Path, classifier: Path) -> None:
+def test_classifier_alone_and_with_runs(nmt: Command, runs: Path, classifier: Path) -> None:
     write("a.de", [*PLAIN, "", "mali"])
     write("a.en", [*REFS, "ta", "mali " * 300])
     options = ("--src", "a.de", "--tgt", "a.en", "--output", "-")

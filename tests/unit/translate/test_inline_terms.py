@@ -46,20 +46,20 @@ def test_lines_without_terms_are_translated_as_before(translator: Translator) ->
     assert found[1:] == translator.translate(others, **BEAM.model_dump())
 
 
-def test_what_else_is_required_is_required(translator: Translator) -> None:
+def test_constraints_beside_inline_terms(translator: Translator) -> None:
     search = INLINE.model_copy(update={"protect": True})
     line = Line(f"{WORD} 7", terms=("kolo",), glossary=Glossary({WORD: "Zürich"}))
     phrases, _ = phrases_of(line, line.text, search, translator.tokenizers["en"])
     assert sorted(translator.tokenizers["en"].decode(ids) for ids in phrases) == ["7", "kolo"]
 
 
-def test_each_part_of_a_line_has_its_terms(translator: Translator) -> None:
+def test_split_line_has_terms_per_part(translator: Translator) -> None:
     line = Line("Mali bore. Tago ri.", glossary=Glossary({"bore": "Ünrú", "Tago": "[x]"}))
     [[best]] = translator.translate_lines([line], INLINE.model_copy(update={"split": "always"}))
     assert [len(marked(part.src_ids)) for part in best.parts] == [1, 1]
 
 
-def test_a_model_that_was_not_trained_for_it_is_refused() -> None:
+def test_untrained_model_raises() -> None:
     translator = make(tiny_tokenizer(), tiny_config())
     with pytest.raises(ConfigError, match=r"search\.inline_terms: the model was not trained with"):
         translator.translate(PLAIN, **INLINE.model_dump())

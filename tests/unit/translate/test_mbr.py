@@ -48,13 +48,13 @@ def test_pairs_score_what_sacrebleu_says(metric: str, tgt_lang: str | None, cand
 
 @pytest.mark.parametrize("metric", METRICS)
 @given(candidates=st.lists(TEXTS | st.sampled_from(variants(8, seed=2, length=5)), min_size=1, max_size=9))
-def test_the_choice_is_that_of_brute_force(metric: str, candidates: list[str]) -> None:
+def test_mbr_equals_brute_force(metric: str, candidates: list[str]) -> None:
     utility = [sum(row) for row in brute_force(candidates, metric)]
     assert choose(candidates, metric) == next(i for i, u in enumerate(utility) if u > max(utility) - 1e-7)
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_of_equals_the_first_is_chosen(metric: str) -> None:
+def test_tie_takes_first(metric: str) -> None:
     assert choose(["ab cd", "ab cd"], metric) == 0
     assert choose(["ab cd ef gh", "ij kl mn op"], metric) == 0
     assert choose(["", "ij kl", "ab cd", "ij kl", "ab cd"], metric) == 1

@@ -70,7 +70,7 @@ def models(run: Path) -> Models:
 
 
 @pytest.mark.parametrize(("search", "n_best"), [(GREEDY, 1), (SAMPLE, 2)])
-def test_the_same_in_parts(
+def test_parts_equal_whole(
     run: Path, source: Path, search: SearchConfig, n_best: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = source.with_name("out")
@@ -100,7 +100,7 @@ class StoppedAfter:
             yield index, done
 
 
-def test_what_is_translated_is_not_translated_again(
+def test_finished_parts_are_reused(
     run: Path, source: Path, n_windows: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write, "KEPT_AFTER", 0.0)
@@ -123,7 +123,7 @@ def test_what_is_translated_is_not_translated_again(
     assert len(n_windows) == n_parts
 
 
-def test_one_at_a_time(run: Path, source: Path) -> None:
+def test_concurrent_translation_raises(run: Path, source: Path) -> None:
     work = source.with_name("out.work")
     work.mkdir()
     (work / "lock").touch()
@@ -154,7 +154,7 @@ def test_errors_come_before_the_work(run: Path, source: Path, n_windows: list[in
     assert n_windows == [] and [path.name for path in source.parent.iterdir()] == ["in"]
 
 
-def test_a_model_that_has_changed(run: Path, source: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
+def test_changed_model_raises(run: Path, source: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
     before = models(run)
     other = Translator.load(run)
     changed = write_run(tmp_path / "other", other.config, tokenizer, tiny_model(other.config, tokenizer, seed=4))

@@ -19,7 +19,7 @@ class Gone(Terminal):
         raise OSError(5, "Input/output error")
 
 
-def test_the_time_left_comes_first_and_the_line_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_line_fits_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = terminal(monkeypatch)
     with Progress("translating newstest2014", 12345) as progress:
         progress.add(5000)
@@ -29,7 +29,7 @@ def test_the_time_left_comes_first_and_the_line_fits(monkeypatch: pytest.MonkeyP
     assert screen.getvalue().endswith("\r")
 
 
-def test_a_terminal_that_is_gone_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closed_terminal_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal(monkeypatch)
     monkeypatch.setattr("sys.stderr", Gone())
     with Progress("translating", 3) as progress:

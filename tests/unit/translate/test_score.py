@@ -32,7 +32,7 @@ def score(
     return PairScorer(translator.forced_decoder(search), src, tgt, search, longest).score(pairs, window)
 
 
-def test_every_pair_has_its_own_score_in_its_place(translator: Translator, tokenizer: Tokenizer) -> None:
+def test_scores_are_in_order(translator: Translator, tokenizer: Tokenizer) -> None:
     pairs = [(line, ref) for line in PLAIN + STRANGE for ref in REFS[:3] + STRANGE]
     found = list(score(translator, pairs))
     assert len(found) == len(pairs)
@@ -70,9 +70,7 @@ def test_translations_have_the_scores_that_search_reported(translator: Translato
             assert scored.score == pytest.approx(each.score, abs=1e-4)
 
 
-def test_a_blank_side_is_not_scored_and_the_model_not_asked(
-    translator: Translator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blank_side_is_not_scored(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     for model in translator.searcher.models:
         monkeypatch.setattr(model, "forward", None)  # calling it would fail
     blank = ["", " ", "\t \u3000", "\u2028", "\x00", "\x1f\x85\r"]
@@ -83,7 +81,7 @@ def test_a_blank_side_is_not_scored_and_the_model_not_asked(
     assert list(score(translator, [])) == []
 
 
-def test_what_is_too_long_is_scored_as_far_as_it_is_read(translator: Translator, tokenizer: Tokenizer) -> None:
+def test_long_pair_is_scored_truncated(translator: Translator, tokenizer: Tokenizer) -> None:
     long = " ".join(words(40, seed=3))
     start = tokenizer.decode(tokenizer.encode(long)[:20])
     cut_src, cut_tgt, whole = score(translator, [(long, "ta go"), ("ta go", long), ("ta go", "ta go")], longest=20)
@@ -111,7 +109,7 @@ def write(name: str, lines: list[str]) -> None:
     Path(name).write_bytes("".join(f"{line}\n" for line in lines).encode())
 
 
-def test_the_command_writes_a_line_for_every_pair(nmt: Command, run_dir: Path, translator: Translator) -> None:
+def test_score_command_writes_line_per_pair(nmt: Command, run_dir: Path, translator: Translator) -> None:
     write("a.src", [*PLAIN, "", "mali"])
     write("a.ref", [*REFS, "ta", "go"])
     options = ("--length-penalty", "0.6", "--output", "scores")

@@ -26,7 +26,7 @@ from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, make, texts, tiny_config, wor
 
 
 @pytest.mark.parametrize("search", [GREEDY, BEAM], ids=["greedy", "beam"])
-def test_every_line_has_its_own_translation_in_its_place(translator: Translator, search: SearchConfig) -> None:
+def test_translations_are_in_order(translator: Translator, search: SearchConfig) -> None:
     lines = [line for pair in zip(STRANGE, PLAIN * 3, strict=False) for line in pair]
     one_by_one = {line: texts(translator, [line], search)[0] for line in set(lines)}
     alone = [one_by_one[line] for line in lines]
@@ -44,7 +44,7 @@ def test_blank_lines_stay_blank_and_are_not_searched(translator: Translator, mon
     assert list(translator.translate_lines([])) == []
 
 
-def test_a_translation_is_one_line(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_translation_is_one_line(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     translator = make(tokenizer, tiny_config())
     bytes_of_breaks = [N_SPECIAL + byte for byte in b"\n\r"]
     with torch.no_grad():  # now these are the likeliest pieces
@@ -75,9 +75,7 @@ def test_batches_keep_to_the_budget(translator: Translator, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
-def test_a_window_is_stopped_within_a_batch(
-    translator: Translator, n_threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stop_within_batch(translator: Translator, n_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: n_threads)
     monkeypatch.setattr(torch, "set_num_threads", lambda _: None)
     asked = []
@@ -111,7 +109,7 @@ def test_n_best(translator: Translator) -> None:
         translator.translate_lines(PLAIN, BEAM, n_best=4)
 
 
-def test_the_translation_of_a_text_that_repeats_itself_may_not_be_longer() -> None:
+def test_repetitive_source_limits_length() -> None:
     search = SearchConfig(max_length_ratio=2.0, max_length_offset=10)
     assert longest_translation([20, 21] * 8, 3, search, None) == 16 + 10 + 3
     assert longest_translation([20, 21] * 7 + [22, 23], 0, search, None) == 2 * 16 + 10
@@ -134,7 +132,7 @@ def test_learned_positions_cut_a_line_and_say_so(tokenizer: Tokenizer, tmp_path:
     ) in capsys.readouterr().err
 
 
-def test_a_line_that_is_no_sentence_is_cut(tokenizer: Tokenizer) -> None:
+def test_overlong_line_is_split(tokenizer: Tokenizer) -> None:
     config = tiny_config()
     config = config.model_copy(update={"data": config.data.model_copy(update={"max_pieces": 5})})
     long = " ".join(words(400))
@@ -160,7 +158,7 @@ def test_translations_that_reach_the_greatest_length_are_counted(
     assert Warnings().lines() == []
 
 
-def test_the_source_that_is_read_ends_in_its_end_of_sentence(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch):
+def test_source_ends_with_eos(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch):
     """As in training: see test_a_batch_holds_the_sentences_with_their_special_ids."""
     translator = make(tokenizer, tiny_config())
     read = []

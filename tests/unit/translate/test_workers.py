@@ -40,7 +40,7 @@ def test_results_come_in_order_from_several_threads() -> None:
     assert torch.get_num_threads() == 4
 
 
-def test_an_error_is_raised_where_the_results_are_taken() -> None:
+def test_job_error_is_raised_in_caller() -> None:
     def work(job: int) -> int:
         if job == 5:
             raise ValueError("number 5")
@@ -54,7 +54,7 @@ def test_an_error_is_raised_where_the_results_are_taken() -> None:
     assert not any(thread.name.startswith(THREAD_NAME) for thread in threading.enumerate())
 
 
-def test_no_job_is_begun_after_the_caller_has_left() -> None:
+def test_no_job_starts_after_close() -> None:
     begun = []
 
     def work(job: int) -> None:

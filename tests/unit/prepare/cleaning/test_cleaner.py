@@ -60,11 +60,11 @@ def reason(src: str, tgt: str) -> str | None:
         ("\U0001f600" * 50, "x" * 50, None),
     ],
 )
-def test_each_reason_at_its_boundary(src: str, tgt: str, expected: str | None) -> None:
+def test_drop_reasons_at_boundary(src: str, tgt: str, expected: str | None) -> None:
     assert reason(src, tgt) == expected
 
 
-def test_the_reasons_are_documented_in_their_order() -> None:
+def test_drop_reasons_are_documented() -> None:
     table = (ROOT / "docs" / "your-data.md").read_text(encoding="utf-8").partition("| reason | meaning")[2]
     first_cells = [line.split("|")[1] for line in table.partition("\n\n")[0].splitlines()[2:]]
     assert re.findall(r"`(\w+)`", " ".join(first_cells)) == list(REASONS)
@@ -86,11 +86,11 @@ def test_duplicates_are_the_same_pairs() -> None:
         ("x" * 60, "x" * 60, "long"),
     ],
 )
-def test_a_pair_is_counted_under_the_first_reason(src: str, tgt: str, expected: str) -> None:
+def test_pair_counts_under_first_reason(src: str, tgt: str, expected: str) -> None:
     assert reason(src, tgt) == expected
 
 
-def test_an_overlap_is_counted_before_other_reasons() -> None:
+def test_overlap_counts_first() -> None:
     held_out = HeldOut.of(SentencePair(text, text, "") for text in ("z" * 60, "same"))
     cleaner = Cleaner(CONFIG, "train.0", held_out)
     for text in ("z" * 60, "same", "same"):
@@ -98,7 +98,7 @@ def test_an_overlap_is_counted_before_other_reasons() -> None:
     assert cleaner.report.dropped == {"overlap": 3}
 
 
-def test_the_report() -> None:
+def test_report() -> None:
     cleaner = Cleaner(CONFIG, "train.0", HELD_OUT)
     assert cleaner.clean(SentencePair(" Hund  und Katze\u00a0", "dog  and cat\n", "c")) == SentencePair(
         "Hund  und Katze", "dog  and cat", "c"

@@ -46,7 +46,7 @@ def test_normal_forms(text: str, expected: str) -> None:
 
 @given(st.text(st.characters(codec="utf-8")))
 @settings(max_examples=100, deadline=None)
-def test_a_normal_form_does_not_change_with_what_it_leaves_out(text: str) -> None:
+def test_normal_form_ignores_case_and_punctuation(text: str) -> None:
     form = normal_form(text)
     assert normal_form(form) == form
     if form != text:
@@ -68,7 +68,7 @@ def test_near_duplicates() -> None:
     assert len(normal_hash("a", "b")) == 16
 
 
-def test_the_rules_of_a_config() -> None:
+def test_grouping_rules_of_config() -> None:
     assert [rule.reason for rule in groupings(config(CleanConfig()))] == ["duplicate"]
     rules = groupings(config(CleanConfig(drop=["near_duplicates"])))
     assert [rule.reason for rule in rules] == ["duplicate", "near_duplicate"]

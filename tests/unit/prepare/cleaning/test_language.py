@@ -56,18 +56,18 @@ def test_related_languages_are_not_distinguished() -> None:
     [("a", "LATIN"), ("ß", "LATIN"), ("ａ", "LATIN"), ("я", "CYRILLIC"), ("α", "GREEK"), ("中", "CJK"), ("の", "CJK"),
      ("한", "HANGUL"), ("ع", "ARABIC"), ("क", "DEVANAGARI"), ("ก", "THAI"), ("1", None), ("।", None), ("😀", None)],
 )  # fmt: skip
-def test_the_script_of_a_letter(char: str, script: str | None) -> None:
+def test_letter_script(char: str, script: str | None) -> None:
     assert script_of(char) == script
 
 
-def test_the_scripts_of_a_language() -> None:
+def test_language_scripts() -> None:
     assert scripts_of("de") == scripts_of("DE_at") == {"LATIN"}
     assert scripts_of("sr") == {"LATIN", "CYRILLIC"} and scripts_of("sr_Latn") == {"LATIN"}
     assert scripts_of("zh_Hant") == {"CJK"} and scripts_of("ja") == {"CJK"}
     assert scripts_of("xx") == frozenset() and scripts_of("xx_cyrl") == {"CYRILLIC"}
 
 
-def test_every_script_is_that_of_a_letter() -> None:
+def test_scripts_are_known() -> None:
     """A misspelt one would drop all text of its languages."""
     from nmt.prepare.cleaning import script
 
@@ -75,7 +75,7 @@ def test_every_script_is_that_of_a_letter() -> None:
     assert {name for names in script._SCRIPTS.values() for name in names} | set(script._SUBTAGS.values()) <= known
 
 
-def test_the_share_of_a_script() -> None:
+def test_script_share() -> None:
     test = in_other_script(frozenset(["DEVANAGARI"]), 0.5)
     assert [test(text) for text in ("हिन्दी", "हम ab", "हम abc", "abc", "12", "")] == [
         False,

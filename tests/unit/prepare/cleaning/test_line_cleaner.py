@@ -53,7 +53,7 @@ def test_reasons(line: str, reason: str | None, clean: CleanConfig | None) -> No
     assert text == ("" if reason == "blank" else None if reason else line.replace("\x00", ""))
 
 
-def test_the_language_is_that_of_the_lines() -> None:
+def test_language_of_lines() -> None:
     russian, steps = "вгдежзийкл", CleanConfig(block_lists={"de": "absent"})
     assert cleaner(steps).clean("A word.") == "A word."  # the list of the other language is not read
     assert cleaner(CleanConfig(min_script=0.5), "de").clean(russian) is None

@@ -57,7 +57,7 @@ def test_shifted_pairs_are_dropped_and_others_kept(corpus: list[tuple[str, str]]
     assert is_misaligned(crossed, learned).mean() > 0.9
 
 
-def test_a_part_is_judged_as_the_whole_is(corpus: list[tuple[str, str]], learned: bytes) -> None:
+def test_parts_are_judged_like_whole(corpus: list[tuple[str, str]], learned: bytes) -> None:
     assert learn_filter(list(corpus), 0.03) == learned
     whole = is_misaligned(corpus, learned)
     parts = [is_misaligned(corpus[i : i + 1700], learned) for i in range(0, PAIRS, 1700)]
@@ -71,7 +71,7 @@ def test_pairs_that_cannot_be_judged_are_kept(learned: bytes, corpus: list[tuple
     assert not is_misaligned(odd, learned).any()
 
 
-def test_nothing_is_dropped_where_nothing_can_be_learned(corpus: list[tuple[str, str]]) -> None:
+def test_unlearnable_corpus_drops_nothing(corpus: list[tuple[str, str]]) -> None:
     few = learn_filter(corpus[: MIN_PAIRS - 1], 0.03)
     assert not is_misaligned(corpus, few).any()
     assert few == b""
@@ -90,7 +90,7 @@ def test_words_of_scripts_with_and_without_spaces() -> None:
     assert ends.tolist() == [6, 6, 11, 14]
 
 
-def test_the_rarest_different_words_stay_in_their_order() -> None:
+def test_rarest_words_keep_order() -> None:
     tokens = Tokens(np.array([5, 9, 2, 9, 7, 4, 4, 4]), np.array([5, 5, 8]))
     rarest = tokens.rarest(3)
     assert rarest.ids.tolist() == [5, 2, 7, 4]
@@ -99,7 +99,7 @@ def test_the_rarest_different_words_stay_in_their_order() -> None:
     assert tokens.take(np.array([2, 0])).ids.tolist() == [4, 4, 4, 5, 9, 2, 9, 7]
 
 
-def test_the_lexicon_knows_which_words_translate_each_other() -> None:
+def test_lexicon_learns_translations() -> None:
     pairs = translated(600)
     (src, src_tokens), (tgt, tgt_tokens) = (read_words([pair[side] for pair in pairs]) for side in (0, 1))
     assert [src.stems[i] for i in src_tokens.part(0, 1).ids] == [w for w in pairs[0][0].split() if w in src.stems]

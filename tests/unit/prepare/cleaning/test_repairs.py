@@ -47,7 +47,7 @@ def repaired(text: str, clean: CleanConfig) -> tuple[str, list[str]]:
         ("spaces", CleanConfig(repair=["spaces"]), "می\u200cخواهم क्\u200dष a\u200eb", None),
     ],
 )  # fmt: skip
-def test_each_repair(kind: str, clean: CleanConfig, text: str, expected: str | None) -> None:
+def test_repairs(kind: str, clean: CleanConfig, text: str, expected: str | None) -> None:
     wanted = (text, []) if expected is None else (expected, [kind])
     assert repaired(text, clean) == wanted
     assert kind in REPAIRS
@@ -80,7 +80,7 @@ def test_pairs_are_counted_by_kind_with_samples() -> None:
     }
 
 
-def test_the_counts_of_parts_add_up() -> None:
+def test_counts_of_parts_add_up() -> None:
     first, second = CleanReport(), CleanReport()
     for line in (1, 2):
         first.repair("spaces", line, "a  b", "a b")

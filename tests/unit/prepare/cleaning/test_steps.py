@@ -118,7 +118,7 @@ def test_overlap_with_held_out_sets(src: str, tgt: str, clean: CleanConfig, expe
         (CleanConfig(drop=["truncated"]), "„Das ist gut.“", 'This is "good".', None),
     ],
 )  # fmt: skip
-def test_each_filter_at_its_boundary(clean: CleanConfig, src: str, tgt: str, expected: str | None) -> None:
+def test_filters_at_boundary(clean: CleanConfig, src: str, tgt: str, expected: str | None) -> None:
     assert reason(src, tgt, clean) == expected
 
 
@@ -167,7 +167,7 @@ ALL = CleanConfig(
 )
 
 
-def test_a_pair_is_counted_under_the_first_reason_of_the_list() -> None:
+def test_pair_counts_under_first_reason() -> None:
     """Each pair has a flaw and all those of the pairs after it, except copies and what excludes each other."""
     worst = "\ufffd ONE TWO THREE FOUR FIVE SIX SEVEN EIGHT NINE TEN SUPERCALIFRAGILISTICEXPIALI"
     flaws = [
@@ -202,7 +202,7 @@ def test_scores() -> None:
     assert other.report.kept == 4
 
 
-def test_a_corpus_has_its_own_steps() -> None:
+def test_cleaning_per_corpus() -> None:
     clean = CleanConfig(drop=["shouted", "numbers"], max_words=3)
     own = CorpusClean(drop=["truncated", "numbers"], max_words=0, max_chars=40, max_ratio=1.5)
     data = config(clean, own=own)
@@ -219,7 +219,7 @@ def test_a_corpus_has_its_own_steps() -> None:
     assert data.clean_of("train.0").max_chars == data.max_chars
 
 
-def test_the_languages_of_the_lines_are_counted() -> None:
+def test_identified_languages_are_counted() -> None:
     english = "The children play in the garden behind the house."
     cleaner = Cleaner(config(CleanConfig(drop=["language"])), "train.0", HELD_OUT)
     assert cleaner.clean(SentencePair("Die Kinder spielen im Garten.", english, "")) is not None
@@ -235,7 +235,7 @@ def test_sentences_without_final_marks_are_not_judged_by_them() -> None:
 
 
 @pytest.mark.parametrize("clean", [CleanConfig(min_script=0.5), CleanConfig(drop=["language"])])
-def test_a_language_that_is_not_known_is_an_error(clean: CleanConfig) -> None:
+def test_unknown_language_raises(clean: CleanConfig) -> None:
     with pytest.raises(DataError, match="xx"):
         Cleaner(config(clean, "de-xx"), "train.0", HELD_OUT)
 
@@ -248,7 +248,7 @@ def test_a_language_that_is_not_known_is_an_error(clean: CleanConfig) -> None:
         (CleanConfig(drop=["language"]), "py3langid"),
     ],
 )
-def test_a_missing_package_is_named(clean: CleanConfig, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_raises(clean: CleanConfig, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [package, *(name for name in sys.modules if name.startswith(f"{package}."))]:
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(DataError, match=rf"needs the package {package}; .*nmt's extra clean"):
@@ -282,7 +282,7 @@ def test_block_lists_are_found_under_the_root(tmp_path: Path) -> None:
     assert cleaner.report.dropped == {"blocked": 7}
 
 
-def test_a_word_of_a_block_list_has_all_its_marks(tmp_path: Path) -> None:
+def test_block_list_matches_whole_words(tmp_path: Path) -> None:
     (tmp_path / "bad").write_text("हम\n", encoding="utf-8")
     data = config(CleanConfig(block_lists={"hi": "bad"}), "en-hi").model_copy(update={"root": str(tmp_path)})
     cleaner = Cleaner(data, "train.0", HELD_OUT)
@@ -294,7 +294,7 @@ def test_a_word_of_a_block_list_has_all_its_marks(tmp_path: Path) -> None:
     ("text", "message"),
     [(None, "no such file"), ("# none\n", "no words"), ("a\n/(/\n", r"list:2: not a regular expression")],
 )
-def test_a_block_list_that_cannot_be_used_is_an_error(tmp_path: Path, text: str | None, message: str) -> None:
+def test_invalid_block_list_raises(tmp_path: Path, text: str | None, message: str) -> None:
     if text is not None:
         (tmp_path / "list").write_text(text, encoding="utf-8")
     data = config(CleanConfig(block_lists={"en": "list"})).model_copy(update={"root": str(tmp_path)})

@@ -34,7 +34,7 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_the_formula_of_contrast() -> None:
+def test_contrast_formula() -> None:
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
     assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.005)
 
@@ -50,7 +50,7 @@ def test_text_and_controls_stand_out(scheme: str) -> None:
         assert contrast(colours[front], colours[back]) >= 3, (front, back)
 
 
-def test_the_colours_are_those_of_the_other_pages() -> None:
+def test_colours_match_other_pages() -> None:
     for scheme, colours in palettes(asset("nmt.figures", "style.css")).items():
         own = palettes(CSS)[scheme]
         shared = own.keys() & colours.keys()
@@ -58,12 +58,12 @@ def test_the_colours_are_those_of_the_other_pages() -> None:
         assert {name: own[name] for name in shared} == {name: colours[name] for name in shared}
 
 
-def test_every_colour_is_defined_in_both_schemes_and_used() -> None:
+def test_colours_defined_in_both_schemes() -> None:
     light, dark = palettes(CSS).values()
     assert light.keys() == dark.keys() == set(re.findall(r"var\(--(\w+)\)", CSS))
 
 
-def test_every_control_has_a_label() -> None:
+def test_controls_have_labels() -> None:
     labelled = set(re.findall(r'<label for="([\w-]+)"', HTML))
     for tag, attributes in re.findall(r"<(input|select|textarea|progress)\b([^>]*)>", HTML):
         name = re.search(r'\bid="([\w-]+)"', attributes)
@@ -92,7 +92,7 @@ def test_texts_are_stored_nowhere() -> None:
     assert not any(re.search(r"indexedDB|caches\.|pushState|replaceState", script) for script in SCRIPTS.values())
 
 
-def test_the_ids_that_the_scripts_ask_for_are_there_once() -> None:
+def test_script_ids_are_unique() -> None:
     ids = re.findall(r'\bid="([\w-]+)"', HTML)
     assert len(ids) == len(set(ids))
     asked = {name for script in SCRIPTS.values() for name in re.findall(r'(?<!\.)\b(?:get|on)\("([\w-]+)"', script)}
