@@ -287,7 +287,7 @@ def test_console_script_prints_no_traceback(command: list[str]) -> None:
     assert ran.stderr.count("\n") == 1
 
 
-def test_output_that_nobody_takes() -> None:
+def test_closed_output_ends_command() -> None:
     with Path("/dev/full").open("wb") as full:
         ran = subprocess.run([SCRIPT, "config"], stdout=full, stderr=subprocess.PIPE, check=False)
     assert (ran.returncode, ran.stderr) == (2, b"nmt: output: No space left on device\n")

@@ -174,7 +174,7 @@ def test_run_directory_is_self_contained(toy: Path, tmp_path: Path) -> None:
     assert lines[0] == expected
 
 
-def test_resume_goes_on(nmt: Command) -> None:
+def test_resume_continues(nmt: Command) -> None:
     finished = done(nmt("train", "--resume"))
     assert "using the newest run, runs/de-en" in finished.err
     assert "finished at step 200" in finished.err

@@ -173,7 +173,7 @@ def classify(world: World, folder: Path, run: Path) -> None:
     fit(config, folder / "data", run, world=world)
 
 
-def test_classifier_of_two_processes_learns_what_one_learns(tmp_path):
+def test_two_process_classifier_equals_one(tmp_path):
     for name, pairs in (("train", TRAIN), ("valid", VALID), ("test", TEST)):
         write_reviews(tmp_path, name, pairs)
     classify(World(), tmp_path, tmp_path / "one")

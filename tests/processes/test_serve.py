@@ -63,7 +63,7 @@ def running(run: Path) -> Iterator[Running]:
     running.process.communicate()
 
 
-def test_clients_that_others_wrote_are_answered_until_the_end(running: Running, run: Path) -> None:
+def test_foreign_clients_are_served(running: Running, run: Path) -> None:
     expected = Translator.load(run).translate(LINES, max_length_ratio=0.0, max_length_offset=9)
     api = LibreTranslateAPI(f"http://127.0.0.1:{running.client.port}")
     assert [api.translate(line, "de", "en") for line in LINES[:3]] == expected[:3]
@@ -95,7 +95,7 @@ def test_clients_that_others_wrote_are_answered_until_the_end(running: Running, 
     assert answers and not any("Traceback" in line or LINES[0] in line for line in running.said)
 
 
-def test_mistakes_are_told_in_one_line(nmt: Command, run: Path, tmp_path: Path) -> None:
+def test_usage_errors_are_one_line(nmt: Command, run: Path, tmp_path: Path) -> None:
     with listen("127.0.0.1", 0) as [taken]:
         port = taken.getsockname()[1]
         for arguments, said in (

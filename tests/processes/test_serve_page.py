@@ -83,7 +83,7 @@ def test_text_is_translated_after_pause_in_typing(page: Page, stand: Stand) -> N
     assert page.tab.complaints == []
 
 
-def test_lines_stay_where_they_are(page: Page, stand: Stand) -> None:
+def test_line_breaks_are_kept(page: Page, stand: Stand) -> None:
     page.write(f"\n{HORSE}\n \nNichts.")
     page.shows("", "The 🐴 sees oil.", "", "Nothing.")
     assert stand.questions[-1]["text"] == [HORSE, "Nichts."]
@@ -109,7 +109,7 @@ def test_stale_answer_is_discarded(page: Page, stand: Stand) -> None:
 
 
 @pytest.mark.usefixtures("stand")
-def test_words_that_belong_together_are_marked(page: Page) -> None:
+def test_linked_words_are_highlighted(page: Page) -> None:
     page.write(f"Nichts.\n{HORSE}")
     page.shows("Nothing.", "The 🐴 sees oil.")
     assert page.tab.evaluate("document.getElementById('mirror').textContent").startswith(f"Nichts.\n{HORSE}\n")
@@ -228,7 +228,7 @@ FAILURES: list[tuple[int, dict[str, str], str, str, bool]] = [
 """Status, headers, error, what the page tells, and whether it offers to try again."""
 
 
-def test_errors_say_what_to_do(page: Page, stand: Stand) -> None:
+def test_errors_advise(page: Page, stand: Stand) -> None:
     for status, headers, said, told, can_retry in FAILURES:
         page.write("Nichts.")
         page.shows("Nothing.")
@@ -277,7 +277,7 @@ def test_unreachable_server_is_reported(page: Page) -> None:
         page.shows("NICHTS.")
 
 
-def test_a_key(page: Page) -> None:
+def test_page_with_key(page: Page) -> None:
     with serve_translations(Stand(INFO, dict(PHRASES), key="k-1")) as stand:
         page.open(stand.url)
         assert page.get("key-form", "hidden")
@@ -294,7 +294,7 @@ def test_a_key(page: Page) -> None:
         page.tab.evaluate("sessionStorage.clear()")
 
 
-def test_a_file(page: Page, stand: Stand, tmp_path: Path) -> None:
+def test_uploaded_file(page: Page, stand: Stand, tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("Nichts.\n", encoding="utf-8")
     (tmp_path / "large.txt").write_bytes(b"x" * 1001)
     page.tab.evaluate("document.getElementById('files').open = true")

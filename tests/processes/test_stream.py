@@ -60,7 +60,7 @@ def test_line_is_yielded_before_next_is_read(pipe: Pipe) -> None:
     assert list(found) == [["sechs"]]
 
 
-def test_lines_that_are_there_are_given_out_together(pipe: Pipe) -> None:
+def test_available_lines_form_one_batch(pipe: Pipe) -> None:
     for _ in range(10):
         pipe.write(b"a\n" * 100)
     found = windows(pipe.file, "pipe", size=300, patience=0)

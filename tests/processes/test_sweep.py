@@ -283,7 +283,7 @@ def other_run(changes: Sequence[str], scores: Mapping[str, float], **values: obj
     run.config.write_text(dump_config(load_config(GOLDEN.config, [*changes, *settings])), encoding="utf-8")
 
 
-def test_runs_that_do_not_translate_are_ranked_by_perplexity() -> None:
+def test_other_runs_are_ranked_by_perplexity() -> None:
     for i, share in enumerate((0.3, 0.4)):
         for seed in (1, 2, 3):
             scores = {"perplexity": 12.0 + 4 * i - seed / 2}

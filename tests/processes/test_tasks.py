@@ -88,9 +88,7 @@ def test_processes_live_until_the_engine_is_closed(tmp_path: Path) -> None:
     assert children() == before
 
 
-def test_processes_share_gpus_and_those_that_died_idle_are_replaced(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_workers_share_gpus_and_are_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, before, seen = str(tmp_path / "log"), children(), []
     with open_engine("local", 2, gpus=["3", "GPU-5"]) as engine:
         for stage in range(2):

@@ -167,7 +167,7 @@ def command(run_dir: Path) -> list[str]:
     return [sys.executable, "-c", script + "translate_file(r, '-', '-', r.config.search)"]
 
 
-def test_standard_input_is_read_from_where_it_stands(run_dir: Path, tmp_path: Path) -> None:
+def test_standard_input_starts_at_current_offset(run_dir: Path, tmp_path: Path) -> None:
     """What another program has read of it does not come back, and shift the lines."""
     (tmp_path / "lines").write_bytes(b"mali bore\nta go\nri su\n")
     with (tmp_path / "lines").open("rb", buffering=0) as file:
@@ -176,7 +176,7 @@ def test_standard_input_is_read_from_where_it_stands(run_dir: Path, tmp_path: Pa
     assert found.stdout.count(b"\n") == 2
 
 
-def test_standard_input_that_is_closed_or_not_text(
+def test_closed_or_binary_standard_input_raises(
     translator: Translator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("sys.stdin", None)

@@ -142,7 +142,7 @@ def test_readme_is_short_and_pages_are_linked() -> None:
         assert page.name == "index.md" or f"docs/{page.name}" in links(Path("README.md")), page.name
 
 
-def test_extras_that_are_installed_exist() -> None:
+def test_documented_extras_exist() -> None:
     extras = tomllib.loads(read(Path("pyproject.toml")))["project"]["optional-dependencies"]
     found = [re.findall(r"pip install [^\n`]*?(\S*)\[([\w,-]+)\]", read(page)) for page in PAGES]
     for package, names in (each for page in found for each in page):
@@ -153,7 +153,7 @@ EXAMPLES = json.loads((GOLDEN / "examples.json").read_text(encoding="utf-8"))
 """Sentences and their translations by the model of `make demo`: python -m scripts.checks.golden examples RUN."""
 
 
-def test_examples_are_sentences_that_the_demo_translates_right() -> None:
+def test_example_sentences_are_translated_correctly() -> None:
     assert EXAMPLES == {
         "Gestern hat Maria den Hund gefüttert.": "Yesterday, Maria fed the dog.",
         "Gestern hat Maria das Fahrrad repariert.": "Yesterday, Maria repaired the bicycle.",

@@ -133,7 +133,7 @@ def test_command_and_its_errors(tmp_path: Path, nmt: Command, monkeypatch: pytes
 # --- the splitter -------------------------------------------------------------------------------------
 
 
-def test_sentences_end_where_those_of_nmt_do(tmp_path: Path) -> None:
+def test_splitter_agrees_with_nmt(tmp_path: Path) -> None:
     from minisbd import SBDetect
 
     (tmp_path / "x.onnx").write_bytes(splitter("de"))

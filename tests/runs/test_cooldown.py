@@ -140,7 +140,7 @@ WARM_UP = "the end of the warm-up (training.warmup_steps = 4000)"
         ]),
     ],
 )  # fmt: skip
-def test_cut_short_names_what_is_not_reached(changes: dict[str, Any], last: int, found: list[str]) -> None:
+def test_truncated_zip_raises(changes: dict[str, Any], last: int, found: list[str]) -> None:
     assert cut_short(TrainingConfig(**changes), last) == found
 
 

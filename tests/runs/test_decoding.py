@@ -162,7 +162,7 @@ def _forced(translator: Translator, translation: Translation) -> list[list[float
     return translator.forced_decoder().log_probs([(part.src_ids, part.tgt_ids) for part in translation.parts])
 
 
-def test_minimum_bayes_risk_takes_what_choose_takes(translator: Translator) -> None:
+def test_mbr_translation_equals_choose(translator: Translator) -> None:
     samples = changed(BEAM, sample=True, seed=5)
     for metric in ("chrf", "bleu"):
         for search, n in ((samples, 8), (BEAM, 3)):

@@ -141,7 +141,7 @@ def test_scored_perplexity_equals_validation(data: Path, lm: Path, nmt: Command)
     assert f"per word ({len(rows)} lines, {n_pieces} pieces," in done.err
 
 
-def test_generated_text_goes_on_from_its_beginning(lm: Path, nmt: Command, tmp_path: Path) -> None:
+def test_generated_text_continues_prefix(lm: Path, nmt: Command, tmp_path: Path) -> None:
     def generate(*options: object) -> list[str]:
         done = nmt("generate", "--run", lm, "--set", "search.max_length_offset=13", "--precision", "float32", *options)
         assert done.status == 0, done.err
@@ -188,9 +188,7 @@ def test_shallow_fusion(data: Path, lm: Path, whole: Path, nmt: Command) -> None
         assert best.log_prob == pytest.approx(sum(by_translator) + 0.7 * sum(by_lm), abs=1e-3)
 
 
-def test_translations_end_where_the_language_model_has_no_position_left(
-    data: Path, whole: Path, tmp_path: Path
-) -> None:
+def test_language_model_positions_bound_translation(data: Path, whole: Path, tmp_path: Path) -> None:
     config = settings(data, "decoder", objective="causal", select_by="auto", max_steps=1).model_dump()
     config["model"] |= {"positions": "learned", "max_positions": 101}
     fit(Config.model_validate(config), data, tmp_path / "lm")

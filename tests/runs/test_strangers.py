@@ -93,7 +93,7 @@ def test_symlinked_output_raises(nmt, data, run, tmp_path, name):
     assert (content(tmp_path / "victim"), content(run.path)) == (before, others)
 
 
-def test_links_in_place_of_what_is_replaced_are_not_followed(nmt, data, run, tmp_path):
+def test_replaced_symlinks_are_not_followed(nmt, data, run, tmp_path):
     names = (
         "config.yaml", "run.json", "selected.json", "config.yaml.part", "run.json.part", "selected.json.part",
         "tokenizer/joint.model", "checkpoints/step-00000006/state.json", "checkpoints/step-00000007.part",
@@ -301,7 +301,7 @@ def shorter_than_it_says(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [of_objects, of_two_rows, shorter_than_it_says, Path.touch])
-def test_ids_that_are_not_what_their_header_promises(prepared, change: Change):
+def test_ids_with_wrong_header_raise(prepared, change: Change):
     """A stranger's manifest has the right checksums."""
     path = DataDir(prepared).ends("train", "aa")
     if change is Path.touch:

@@ -201,7 +201,7 @@ def test_out_of_memory_halves_micro_batches(tiny_data, text, tmp_path, monkeypat
     assert scarce.max_tokens == 5000, "the next update is tried whole again"
 
 
-def test_pair_that_does_not_fit_raises(tiny_data, text, tmp_path, monkeypatch):
+def test_pair_beyond_memory_raises(tiny_data, text, tmp_path, monkeypatch):
     session = start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
     with monkeypatch.context() as patch:
         Scarce(patch, limit=0)

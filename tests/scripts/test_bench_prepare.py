@@ -19,7 +19,7 @@ def script(size: str, _out: Path) -> list[str]:
     return [sys.executable, "-c", child]
 
 
-def test_measure_counts_what_a_child_process_uses(tmp_path: Path) -> None:
+def test_measure_includes_child_processes(tmp_path: Path) -> None:
     write_pairs(tmp_path, "x", sentence_pairs(150))
     text = make_text([tmp_path / "x.de", tmp_path / "x.en"], 2000, tmp_path / "home")
     cost = measure(Arm("one", script, tmp_path), text, tmp_path / "home")

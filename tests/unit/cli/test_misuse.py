@@ -157,7 +157,7 @@ def test_extra_words_suggest_command_line(
 
 
 @pytest.mark.parametrize(("arguments", "word"), [(["film.srt"], "subtitles"), (["--model", "x"], "nmt export")])
-def test_document_or_what_is_no_model_is_refused_for_what_it_is(
+def test_non_model_file_raises(
     nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], word: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -113,7 +113,7 @@ def test_invalid_value_is_one_line(text: str, expected: str) -> None:
     assert problems(BASE + text + "\n") == [f"c.yaml: {expected}"]
 
 
-def test_near_match_stands_in_place_of_all_choices() -> None:
+def test_error_suggests_near_match() -> None:
     with pytest.raises(ConfigError, match=r"^sampel\.yaml: .*did you mean sample\.yaml\?$"):
         load_config("sampel.yaml")
     [problem] = problems(BASE, "data.train=[{path: a, format: ts}]")

@@ -35,7 +35,7 @@ DENOISING = {"objective": "denoising", "denoising": {"mask_share": 0.5}}
         ("translation", {"glossary": "g.tsv"}, "training.glossary: "),
     ],
 )
-def test_settings_that_contradict_the_objective_are_rejected(kind: str, training: dict[str, Any], problem: str) -> None:
+def test_objective_settings_conflict_raises(kind: str, training: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         tiny_settings(Path("text"), training=training, model={"kind": kind})
 
@@ -51,7 +51,7 @@ def test_settings_that_contradict_the_objective_are_rejected(kind: str, training
         ({"data": {"direction": "label-en"}}, "data.direction: .* en-label, not label-en"),
     ],
 )
-def test_settings_that_contradict_classification_are_rejected(changes: dict[str, Any], problem: str) -> None:
+def test_classification_settings_conflict_raises(changes: dict[str, Any], problem: str) -> None:
     training = {"objective": "classification", **changes.get("training", {})}
     model = {"kind": "encoder", **changes.get("model", {})}
     with pytest.raises(ConfigError, match=problem):

@@ -153,7 +153,7 @@ def test_sides_are_cut_independently(tokenizer: Tokenizer) -> None:
     assert sum(src == tgt for src, tgt in found) < 30
 
 
-def test_line_longer_than_max_pieces_keeps_pieces(made: Made) -> None:
+def test_overlong_line_keeps_its_pieces(made: Made) -> None:
     free = sentences(made.dropout(0.3).pairs(0))
     found = sentences(made.dropout(0.3, longest=16).pairs(0))
     kept = 0

@@ -106,7 +106,7 @@ def test_manifest_with_wrong_count_raises(directory: DataDir) -> None:
         corpus.verify("train")
 
 
-def test_files_that_are_missing_or_cut(directory: DataDir) -> None:
+def test_missing_or_truncated_files_raise(directory: DataDir) -> None:
     path = directory.ids("train", "en")
     size = path.stat().st_size
     path.write_bytes(path.read_bytes()[:-2])

@@ -34,7 +34,7 @@ def translated(fragment: str, translate: object = reversed_upper) -> str:
     return taken.translated_text([translate(text) for text in taken.texts])  # type: ignore[operator]
 
 
-def test_texts_are_those_that_readers_see() -> None:
+def test_extracted_texts_are_visible_text() -> None:
     assert open_document("page.HTML", PAGE.encode()).texts == [
         "A & B", "The first heading", "Some bold and italic text,", "a line.", "One", "Two linked",
         "Run now; © 2020 — here", 'Big "one"', "A picture", "Search",

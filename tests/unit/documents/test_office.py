@@ -140,7 +140,7 @@ def test_word_keeps_its_formats(word: bytes) -> None:
     assert new.sections[0].header.paragraphs[0].text == "PAGE OF TOP"
 
 
-def test_parts_of_word_other_than_text_are_unchanged(word: bytes) -> None:
+def test_docx_other_parts_are_unchanged(word: bytes) -> None:
     before, after = members(word), members(capitals(open_document("a.docx", word)))
     changed = {name for name in before if before[name] != after[name]}
     assert changed == {"word/document.xml", "word/header1.xml", "word/footer1.xml"} and list(before) == list(after)
@@ -169,7 +169,7 @@ def test_total_size_of_parsed_members_is_limited(word: bytes, monkeypatch: pytes
         bare_docx(f'<w:p><w:r><w:rPr><w:lang w:val="{"x" * 3000}"/></w:rPr><w:t>x</w:t></w:r></w:p>'),  # format
     ],
 )
-def test_xml_that_takes_long_is_refused(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expensive_xml_raises(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(package, "MAX_ELEMENTS", 300)
     name = "a.docx" if b"word/" in content else "a.odt"
     with pytest.raises(DataError):

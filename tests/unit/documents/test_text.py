@@ -178,7 +178,7 @@ def test_messages_without_a_translation_get_one() -> None:
     assert catalogue.metadata == before.metadata and menu.occurrences == [("file.c", "1")]
 
 
-def test_message_is_fuzzy_where_its_translation_has_other_placeholders() -> None:
+def test_changed_placeholders_make_message_fuzzy() -> None:
     po = """#, c-format
 msgid "In %s: {name} of <b>7</b>, see https://a.org/b."
 msgstr ""
@@ -215,9 +215,7 @@ msgstr[1] ""
         ("100%% of it", "100 % davon", True),
     ],
 )
-def test_message_is_fuzzy_where_its_translation_lost_a_number_or_a_sign(
-    text: str, translation: str, is_fuzzy: bool
-) -> None:
+def test_lost_number_makes_message_fuzzy(text: str, translation: str, is_fuzzy: bool) -> None:
     document = open_document("a.po", f'msgid "{text}"\nmsgstr ""\n'.encode())
     [entry] = polib.pofile(document.translated([Translated(translation)]).decode())
     assert entry.fuzzy is is_fuzzy
@@ -255,7 +253,7 @@ def test_catalogue_keeps_charset_or_uses_utf8() -> None:
         ("a.po", b"\x1f\x8b\x08\0\0\0\0\0", "compressed with gzip"),
     ],
 )
-def test_documents_that_cannot_be_opened_raise_one_line_errors(name: str, content: bytes, why: str) -> None:
+def test_unreadable_documents_raise(name: str, content: bytes, why: str) -> None:
     with pytest.raises(DataError) as caught:
         open_document(name, content)
     assert why in str(caught.value) and "\n" not in str(caught.value)
@@ -267,9 +265,7 @@ def test_documents_that_cannot_be_opened_raise_one_line_errors(name: str, conten
      ("a.xlf", b"<?xml version='1.0'?>\n<xliff version='1.2'>"), ("a.de", SRT.encode("utf-16")),
      ("a.de", b"%PDF-1.4\n")],
 )  # fmt: skip
-def test_document_is_refused_where_lines_are_translated(
-    name: str, content: bytes, tmp_path: Path, nmt: Command
-) -> None:
+def test_document_as_lines_raises(name: str, content: bytes, tmp_path: Path, nmt: Command) -> None:
     (tmp_path / name).write_bytes(content)
     (tmp_path / "none").mkdir()
     shutil.copy(ROOT / "configs" / "sample.yaml", tmp_path / "none" / "config.yaml")

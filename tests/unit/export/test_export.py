@@ -114,7 +114,7 @@ def test_tolerance_follows_number_format() -> None:
             check_tolerance(Comparison(9, 9, *differences, bleu), "float32")
 
 
-def test_engines_are_compared_by_settings_that_both_have() -> None:
+def test_engines_compared_by_common_settings() -> None:
     assert search_for_check(SearchConfig(beam=3)) == SearchConfig(beam=3)
     for settings in ({"coverage_penalty": 0.1}, {"sample": True}, {"mbr": "chrf"}):
         assert search_for_check(SearchConfig(beam=3, **settings)) == SearchConfig()  # type: ignore[arg-type]
@@ -214,7 +214,7 @@ def test_card_has_recorded_training_cost(tmp_path: Path) -> None:
     assert "- device: Some CPU, 4 threads, float32\n" in card_of(tmp_path / "cpu")[1]
 
 
-def test_training_cost_is_that_of_the_last_checkpoint(tmp_path: Path) -> None:
+def test_training_cost_of_last_checkpoint(tmp_path: Path) -> None:
     run = RunDir(write_run(tmp_path / "run"))
     update_state(run.step(7), TrainState(step=7, seconds=7200.0, n_tokens=9))
     assert training_cost(run) == TrainingCost(updates=7, skipped=0, hours=2.0, target_tokens=9)
@@ -275,7 +275,7 @@ def test_settings_of_search_are_carried_over(tmp_path: Path) -> None:
     assert "do_sample" not in found
 
 
-def test_settings_that_are_not_carried_over_are_named(tmp_path: Path, nmt: Command) -> None:
+def test_dropped_settings_are_named(tmp_path: Path, nmt: Command) -> None:
     assert not_carried(SearchConfig()) == []
     assert not_carried(SearchConfig(length_penalty=0.0, length_penalty_kind="gnmt")) == []
     run = with_search(write_run(tmp_path / "run"), "length_penalty_kind=gnmt", "protect=true", "split=always")

@@ -90,7 +90,7 @@ def test_long_training_is_in_hours() -> None:
     assert lines(figure, 2, 1)[1].get_xdata() == [5.0]
 
 
-def test_runs_are_told_apart_without_colour() -> None:
+def test_runs_differ_without_colour() -> None:
     figure = draw([curves_of(f"run {i}", LOG) for i in range(28)])
     curves = lines(figure, 1, 0)[::2]
     assert len({(line.get_linestyle(), line.get_marker()) for line in curves}) == 28

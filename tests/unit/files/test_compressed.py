@@ -92,7 +92,7 @@ def test_data_after_the_end_is_an_error(suffix: str) -> None:
 
 
 @each
-def test_names_must_say_what_is_inside(tmp_path: Path, suffix: str) -> None:
+def test_document_name_must_match_content(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"a.de{suffix}"
     path.write_bytes(TEXT)
     with pytest.raises(DataError, match=rf"a\.de{suffix}: its name ends in {suffix}, but .* rename it to a\.de$"):
@@ -136,13 +136,13 @@ def test_decompression_bombs_take_little_memory(tmp_path: Path, suffix: str, mon
         tracemalloc.stop()
 
 
-def test_xz_that_asks_for_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_xz_with_huge_dictionary_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compressed, "LZMA_BYTES", 1 << 20)  # the preset asks for 8 MB
     with pytest.raises(DamagedError, match=r"a\.xz: not readable as xz: Memory usage limit"):
         read(PACK[".xz"](TEXT), "a.xz")
 
 
-def test_without_the_package_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("backports.zstd", "compression.zstd"):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(DataError, match=r"^a\.zst: .*; install it with pip install backports\.zstd, or with nmt's"):

@@ -46,7 +46,7 @@ def test_work_directory_refuses_a_second_process(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_work_directory_keeps_what_an_interrupted_process_left(tmp_path: Path) -> None:
+def test_work_directory_keeps_partial_work(tmp_path: Path) -> None:
     for name in ("lock", "a"):
         (tmp_path / "work").mkdir(exist_ok=True)
         (tmp_path / "work" / name).touch()
@@ -55,7 +55,7 @@ def test_work_directory_keeps_what_an_interrupted_process_left(tmp_path: Path) -
     assert (tmp_path / "work" / "a").exists()
 
 
-def test_staged_puts_back_what_it_cannot_replace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_replacement_restores_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     final, real = tmp_path / "data", Path.rename
     final.mkdir()
     (final / "a").write_text("1")

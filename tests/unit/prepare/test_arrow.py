@@ -102,14 +102,14 @@ def test_rows_without_text_are_skipped(write: Callable[[pa.Table], bytes], read:
         (pa.table({"translation": pa.array([{"en": "X"}])}), MAPPING, "no column named translation.de; there are tr"),
     ],
 )  # fmt: skip
-def test_columns_that_are_refused(
+def test_invalid_columns_raise(
     write: Callable[[pa.Table], bytes], read: Reader, table: pa.Table, layout: Layout, message: str
 ) -> None:
     assert problem(read, write(table), layout).startswith(f"f: {message}")
 
 
 @each_format
-def test_files_that_are_cut_or_something_else(write: Callable[[pa.Table], bytes], read: Reader) -> None:
+def test_truncated_or_other_files_raise(write: Callable[[pa.Table], bytes], read: Reader) -> None:
     data = write(pa.table({"de": ["x"] * 30, "en": ["X"] * 30}))
     for n in {*range(0, len(data), 97), len(data) - 1, len(data) - 8}:
         assert "not readable as" in (message := problem(read, data[:n])) or "without its end" in message
@@ -125,7 +125,7 @@ def test_checksums_of_parquet_are_verified() -> None:
     assert "not readable as Parquet: " in problem(read_parquet, file.getvalue().replace(b"Wort", b"Mord"))
 
 
-def test_offsets_that_lead_anywhere() -> None:
+def test_zip_with_wrong_offsets_raises() -> None:
     data = as_file(pa.table({"de": ["abcd"] * 3, "en": ["xyz"] * 3}))
     offsets = struct.pack("<4i", 0, 4, 8, 12)
     assert data.count(offsets) == 1

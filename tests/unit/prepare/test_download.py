@@ -237,7 +237,7 @@ def test_damaged_cached_file_is_fetched_again(site: Site) -> None:
     assert site.requests == ["/a.txt"] * 3
 
 
-def test_another_checksum_than_that_of_the_cache(site: Site) -> None:
+def test_cached_file_with_other_checksum(site: Site) -> None:
     path = cached(f"{site.url}/a.txt").path
     with pytest.raises(DataError, match="is expected"):
         cached(f"{site.url}/a.txt", "0" * 64)
@@ -247,7 +247,7 @@ def test_another_checksum_than_that_of_the_cache(site: Site) -> None:
     assert cached(f"{site.url}/a.txt", new) == (path, new)
 
 
-def test_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_location(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NMT_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/x")
     assert cache_folder() == Path("/x/nmt")

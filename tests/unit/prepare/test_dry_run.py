@@ -40,7 +40,7 @@ def run(place: Folder, sample: int | None = None, **changes: Any) -> tuple[dict[
     return dict(report), said
 
 
-def test_dry_run_reports_what_prepare_does(place: Folder) -> None:
+def test_dry_run_equals_prepare(place: Folder) -> None:
     changes = {"data__train": [files("train"), files("more")], "data__max_ratio": 2.0}
     dry, said = run(place)
     assert place.left() == set()
@@ -102,7 +102,7 @@ def test_spread_has_equal_distances(n: int, most: int) -> None:
     ("path", "written"),
     [("new/a.html", ["a.html"]), ("a.json", ["a.json"]), ("new", ["report.html", "report.json"])],
 )
-def test_where_the_report_is_written(place: Folder, path: str, written: list[str]) -> None:
+def test_report_location(place: Folder, path: str, written: list[str]) -> None:
     target = place.folder / "reports" / path
     said: list[str] = []
     dry_run(place.config(), 5, target, said.append)

@@ -147,7 +147,7 @@ def test_members_of_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "no file matches members: *.xlf; there are README, a.po, b/f.1" in problem(tmp_path, ".", members="*.xlf")
 
 
-def test_where_nothing_is_found_the_error_says_where(tmp_path: Path) -> None:
+def test_nothing_found_raises(tmp_path: Path) -> None:
     write(tmp_path, {"notes/a.txt": b"", "notes/b.md": b"", "hidden/.x": b""})
     (tmp_path / "empty").mkdir()
     end = f" under {tmp_path}; check path and data.root in the config"
@@ -269,7 +269,7 @@ def patched(data: bytes, place: int, new: bytes) -> bytes:
     return data[:place] + new + data[place + len(new) :]
 
 
-def test_zips_that_lie_are_refused(tmp_path: Path) -> None:
+def test_inconsistent_zip_raises(tmp_path: Path) -> None:
     whole = zipped({"a.tmx": b"x" * 1000})
     directory, text = whole.index(b"PK\1\2"), b"x" * 1000
     small = (500).to_bytes(4, "little")
@@ -298,7 +298,7 @@ def test_overlapping_zip_members_raise(tmp_path: Path) -> None:
     assert "a.zip/b.tmx: not readable as zip: " in problem(tmp_path, "a.zip")
 
 
-def test_tars_that_are_damaged_are_refused(tmp_path: Path) -> None:
+def test_damaged_tar_raises(tmp_path: Path) -> None:
     whole = tarred({"a.tmx": b"x" * 1000, "b.tmx": b"x" * 1000})
     header = tarfile.TarInfo("a.tmx")
     header.type, header.size = tarfile.XHDTYPE, 1 << 40

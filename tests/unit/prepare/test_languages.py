@@ -48,7 +48,7 @@ def test_corpora_in_the_right_order_get_no_warning() -> None:
     assert told(train_0=[(a, a + "!") for a, _ in TRAIN], valid=[(a, a + "?") for a, _ in VALID]) == []
 
 
-def test_warning_of_a_swapped_corpus_names_what_it_was_compared_with() -> None:
+def test_swapped_corpus_warning_names_reference() -> None:
     (warning,) = told(train_0=TRAIN, train_1=other_way_round(TRAIN), valid=VALID, test_a=TEST)
     assert warning == (
         "data.train.1 (train.1.txt): de and en look swapped: 100% of its pairs fit data.valid (valid.txt) better the "

@@ -64,7 +64,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     n_lines=st.integers(1, 12),
     block=st.integers(1, 50),
 )
-def test_ranges_give_what_the_whole_gives(
+def test_ranges_equal_whole_file(
     folder: Path, rows: list[tuple[bytes, bytes]], ends: tuple[bool, bool], n_lines: int, block: int
 ) -> None:
     """Pairs, and whether there is an error, with small blocks and lines of at most 40 bytes."""

@@ -138,6 +138,6 @@ def test_recipe_in_other_folder_finds_files(folder: Path) -> None:
         ({"format": "docx"}, "format: must be"),
     ],
 )
-def test_settings_that_do_not_go_together(changes: dict[str, object], problem: str) -> None:
+def test_conflicting_settings_raise(changes: dict[str, object], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         config(Path(), **changes)

@@ -282,7 +282,7 @@ def test_folder_of_many_small_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert {name: place.content()[name] for name in names} == {name: content[name] for name in names}
 
 
-def test_work_that_fails_soon_is_not_kept(place: Folder) -> None:
+def test_quick_failure_leaves_no_work(place: Folder) -> None:
     place.write(train=[("gleich", "gleich")])
     with pytest.raises(DataError, match="all 1 training pairs were dropped"):
         place.prepare()

@@ -79,7 +79,7 @@ def test_languages() -> None:
     assert "columns must be msgid and msgstr" in error_of(read_po, text, {"de": "0", "en": "1"})
 
 
-def test_files_that_are_not_in_the_charset_that_they_should_be_in() -> None:
+def test_wrong_charset_raises() -> None:
     assert (
         error_of(read_po, (HEADER + "\n").encode("utf-16")) == "F: UTF-16; convert it first: iconv -f UTF-16 -t UTF-8"
     )
@@ -95,7 +95,7 @@ def test_charsets(charset: str) -> None:
 
 
 @pytest.mark.parametrize("charset", ["utf-16", "utf-7", "zlib", "punycode", "unicode_escape", "undefined", "nonsense"])
-def test_charsets_that_are_not_supported(charset: str) -> None:
+def test_unsupported_charsets_raise(charset: str) -> None:
     message = error_of(read_po, HEADER.replace("UTF-8", charset))
     assert message == f"F: the charset {charset} of its header is not supported; write UTF-8"
 

@@ -151,7 +151,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     assert place.left() == set()
 
 
-def test_held_out_set_with_identical_sides_gets_a_warning(place: Folder) -> None:
+def test_identical_held_out_sides_warn(place: Folder) -> None:
     same = [("eins", "eins"), ("zwei", "zwei")]
     place.write(valid=same, test=same)
     said = place.prepare()

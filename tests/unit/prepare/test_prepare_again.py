@@ -115,9 +115,7 @@ def test_damaged_directory_is_prepared_again(place: Folder) -> None:
 
 
 @pytest.mark.parametrize("name", ["/", ".", "..", "~", "HOME"])
-def test_directory_that_holds_more_than_data_is_refused(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_directory_with_foreign_files_raises(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").mkdir()
     monkeypatch.chdir(tmp_path / "a")
     monkeypatch.setenv("HOME", str(tmp_path / "b"))
@@ -126,7 +124,7 @@ def test_directory_that_holds_more_than_data_is_refused(
     check_replaceable(DataDir(Path("data")))
 
 
-def test_files_that_prepare_did_not_write_are_not_replaced(place: Folder) -> None:
+def test_foreign_files_are_not_replaced(place: Folder) -> None:
     place.data.mkdir()
     (place.data / "thesis.txt").write_text("years of work")
     with pytest.raises(

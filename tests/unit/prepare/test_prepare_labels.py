@@ -167,7 +167,7 @@ def test_vocabulary_of_translation_corpus(folder: Path) -> None:
         ("training", {"modifiers": {"typos": 0.1}}, "training.modifiers: not available with data.direction: en-label"),
     ],
 )
-def test_settings_that_need_a_translation(
+def test_translation_only_settings_raise(
     tmp_path: Path, section: str, changes: dict[str, object], problem: str
 ) -> None:
     with pytest.raises(ConfigError) as error:

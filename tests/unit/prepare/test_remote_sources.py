@@ -145,7 +145,7 @@ def test_local_files_are_pinned_too(tmp_path: Path) -> None:
         ({"path": "a.tmx", "pairs": 0}, "pairs: must be at least 1"),
     ],
 )
-def test_settings_that_make_no_sense(source: dict[str, object], problem: str, tmp_path: Path) -> None:
+def test_senseless_settings_raise(source: dict[str, object], problem: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         config(tmp_path, source)
     assert problem in str(caught.value) and "secret" not in str(caught.value)

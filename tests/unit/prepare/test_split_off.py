@@ -36,7 +36,7 @@ def place(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
 
 
-def test_a_share_stays_as_the_text_gownand_wherever_its_pairs_stand() -> None:
+def test_split_off_share_is_stable() -> None:
     few, many = drawn(0.05, MANY[:8000]), drawn(0.05, MANY)
     first = set(MANY[:8000])
     assert few == [pair for pair in many if pair in first]

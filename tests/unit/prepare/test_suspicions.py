@@ -80,7 +80,7 @@ def test_shift_from_the_middle_on_is_found_with_its_place() -> None:
     assert "data.clean.misaligned" in warning
 
 
-def test_sides_that_do_not_belong_together_are_found() -> None:
+def test_unrelated_sides_warn() -> None:
     (warning,) = found([(de, en) for (de, _), (_, en) in zip(GOOD, GOOD[250:] + GOOD[:250], strict=True)])
     assert "at random" in warning
 
@@ -95,7 +95,7 @@ def test_text_read_with_the_wrong_encoding_is_found(encoding: str, share: int) -
     assert not [each for each in found(lines_of(GOOD, umlauts)) if "encoding" in each]
 
 
-def test_data_directory_gets_profiles_that_are_no_part_of_its_content(place: Folder) -> None:
+def test_profiles_are_not_in_fingerprint(place: Folder) -> None:
     place.prepare()
     before, path = place.manifest()["fingerprint"], place.data / "tokenizer" / "profiles.json"
     assert place.corpus().tokenizers.profiles is not None

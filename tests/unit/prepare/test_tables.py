@@ -40,7 +40,7 @@ def columns(de: str, en: str) -> Layout:
         ("de", ["den", "de_score", "de-"], []),
     ],
 )
-def test_which_names_stand_for_a_language(language: str, names: list[str], found: list[str]) -> None:
+def test_language_names(language: str, names: list[str], found: list[str]) -> None:
     assert matching(language, names) == found
 
 
@@ -101,7 +101,7 @@ def test_rows_of_another_width_are_skipped() -> None:
         (b"PK\x03\x04", NUMBERED, "f: a zip archive"),
     ],
 )  # fmt: skip
-def test_tsv_that_is_refused(data: bytes, layout: Layout, message: str) -> None:
+def test_invalid_tsv_raises(data: bytes, layout: Layout, message: str) -> None:
     assert problem(read_tsv, data, layout).startswith(message)
 
 
@@ -141,7 +141,7 @@ def test_csv(data: bytes, layout: Layout, expected: list[tuple[str, str]]) -> No
         (b"de,en\nx\ry,X\n", 2, "new-line character seen in unquoted field"),
     ],
 )
-def test_quotes_that_do_not_pair(data: bytes, line: int, reason: str) -> None:
+def test_unbalanced_quotes_raise(data: bytes, line: int, reason: str) -> None:
     assert problem(read_csv, data).startswith(f"f: the record at line {line} is not CSV separated by ',': {reason}")
 
 
@@ -165,7 +165,7 @@ def test_record_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         (b"de,en\nx,\xe4\n", NAMED, "f: not UTF-8 at line 2, byte 3 of the line (0xE4); "),
     ],
 )  # fmt: skip
-def test_csv_that_is_refused(data: bytes, layout: Layout, message: str) -> None:
+def test_invalid_csv_raises(data: bytes, layout: Layout, message: str) -> None:
     assert problem(read_csv, data, layout).startswith(message)
 
 
@@ -235,7 +235,7 @@ def test_objects_without_text_are_skipped() -> None:
         (b'{"de": "\xe4"}', NAMED, "f: not UTF-8 at line 1, byte 9 of the line (0xE4); "),
     ],
 )  # fmt: skip
-def test_json_lines_that_are_refused(data: bytes, layout: Layout, message: str) -> None:
+def test_invalid_json_lines_raise(data: bytes, layout: Layout, message: str) -> None:
     assert problem(read_jsonl, data, layout).startswith(message)
 
 

@@ -107,7 +107,7 @@ def test_stopped_and_resumed_is_never_stopped(folder: Path, nmt: Command, monkey
     assert f"{json.loads(whole['report.json'])['pairs']:>12,}  pairs\n" in done.out
 
 
-def test_input_that_does_not_fit_is_refused(folder: Path, nmt: Command) -> None:
+def test_mismatched_input_raises(folder: Path, nmt: Command) -> None:
     def message(*words: object) -> str:
         done = nmt("back-translate", *words)
         assert done.status == 2 and done.err.count("\n") == 1

@@ -65,7 +65,7 @@ def wanted(table: Table, weights: Sequence[float]) -> list[str]:
     return [texts[number] for texts, number in zip(table.texts, table.choose(weights), strict=True)]
 
 
-def test_weights_that_are_known_are_found() -> None:
+def test_known_feature_weights_are_recovered() -> None:
     table = make_table(made_lists(200), FEATURES)
     known = (1.0, 0.02, -3.0)
     tuned = tune(table, FEATURES, wanted(table, known), "bleu", None)
@@ -76,7 +76,7 @@ def test_weights_that_are_known_are_found() -> None:
 
 @settings(max_examples=20)
 @given(st.integers(0, 10**6), st.sampled_from(["bleu", "chrf"]))
-def test_never_below_the_ranking_by_search_and_as_sacrebleu_says(seed: int, metric: MetricName) -> None:
+def test_tuned_score_is_not_below_search(seed: int, metric: MetricName) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "N_RANDOM", 20)
         rng = random.Random(seed)

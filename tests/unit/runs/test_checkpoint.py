@@ -140,7 +140,7 @@ def test_best_checkpoint_is_not_recent(run):
     assert saved_steps(run) == [30, 40, 50, 60]
 
 
-def test_rotation_keeps_nothing_of_a_life_that_ended(run):
+def test_rotation_removes_stale_checkpoints(run):
     """A run that went on from step 10, for all after it was damaged, and saved at 15: the others are not newer."""
     save(run, 15, 15.0)
     rotate(run, keep_last=2, step=15, best_step=None)

@@ -113,7 +113,7 @@ def write(text: str) -> Callable[[Path], None]:
 
 
 @pytest.mark.parametrize("damage", [flip, say_otherwise, write("[]"), write("")])
-def test_damage_of_the_seal_is_told(damage: Callable[[Path], None], exported: Path, tmp_path: Path) -> None:
+def test_damaged_seal_raises(damage: Callable[[Path], None], exported: Path, tmp_path: Path) -> None:
     path = tmp_path / "folder"
     shutil.copytree(exported / "folder", path)
     damage(path / "translator.json")
@@ -127,9 +127,7 @@ def test_damage_of_the_seal_is_told(damage: Callable[[Path], None], exported: Pa
 @pytest.mark.parametrize(
     "changes", [{"d_ff": 1 << 36}, {"encoder_layers": 9}, {"positions": "learned", "max_positions": 1 << 36}]
 )
-def test_model_larger_than_its_weights_is_refused_before_memory_is_allocated(
-    changes: dict[str, object], exported: Path
-) -> None:
+def test_oversized_model_raises_before_allocation(changes: dict[str, object], exported: Path) -> None:
     saved = open_saved(exported / "folder")
     model = saved.config.model.model_copy(update=changes)
     with pytest.raises(CheckpointError):

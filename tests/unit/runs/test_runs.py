@@ -133,7 +133,7 @@ def test_running_run_names_holder(nmt: Command, runs: Path) -> None:
     assert summarise(run).state == "stopped"
 
 
-def test_finished_is_only_what_stands_where_it_ended(runs: Path) -> None:
+def test_finished_state_needs_last_checkpoint(runs: Path) -> None:
     run = make_run(runs / "a", [train(400)], steps=[200, 400], finished=400)
     assert summarise(run).state == "finished"
     shutil.rmtree(run.step(400).path)  # to go on from an earlier one

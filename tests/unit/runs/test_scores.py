@@ -40,7 +40,7 @@ def test_added_score_is_read(run: RunDir, capfd: pytest.CaptureFixture[str]) -> 
     }  # fmt: skip
 
 
-def test_lines_that_are_no_records_are_skipped_and_told(run: RunDir, capfd: pytest.CaptureFixture[str]) -> None:
+def test_invalid_records_are_skipped_and_counted(run: RunDir, capfd: pytest.CaptureFixture[str]) -> None:
     good = record().model_dump_json().encode()
     later = good.replace(b'"split"', b'"a key of a later version": [1], "split"', 1)
     bad = [

@@ -95,7 +95,7 @@ SHARE: list[Phrases] = [[(A, B), (A, A)], [(A, B), (A, B, B)], [(A,), (A, B)], [
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_phrases_may_share_ids_where_there_is_room(seed: int) -> None:
+def test_phrases_may_share_ids(seed: int) -> None:
     table = random_table(seed)
 
     def brief(sentence: int, prefix: Prefix) -> Tensor:
@@ -224,7 +224,7 @@ def test_order_with_prefix_and_phrases() -> None:
 
 
 @pytest.mark.parametrize("n_phrases", [1, 2, 3, 4])
-def test_phrases_go_where_they_fit(n_phrases: int) -> None:
+def test_phrases_are_placed_where_they_fit(n_phrases: int) -> None:
     usual, rare, n_pieces = list(range(10, 30)), list(range(40, 60)), 20
 
     def table(sentence: int, prefix: Prefix) -> Tensor:

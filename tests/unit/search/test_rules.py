@@ -84,7 +84,7 @@ def test_allowed_ids_follow_rules(batch: tuple[Rules, Tensor, Tensor]) -> None:
 
 
 @given(batch=batches(), chosen=st.sets(st.integers(0, 3)))
-def test_sentences_that_are_kept_keep_their_rules(batch: tuple[Rules, Tensor, Tensor], chosen: set[int]) -> None:
+def test_finished_sentences_keep_rules(batch: tuple[Rules, Tensor, Tensor], chosen: set[int]) -> None:
     rules, logits, ids = batch
     rows = torch.tensor([row for row in sorted(chosen) if row < len(ids)], dtype=torch.int64)
     kept = rules.keep(rows)

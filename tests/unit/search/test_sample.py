@@ -109,7 +109,7 @@ def test_outputs_are_drawn_as_often_as_they_are_probable(kind: str) -> None:
     check_fit(Counter(tuple(each.ids) for draws in drawn for each in draws), outputs(table, config, limit))
 
 
-def test_random_numbers_stay_what_they_are() -> None:
+def test_random_numbers_are_fixed() -> None:
     assert uniform(1, [0], 1, 1).item() == 0.3035680343067587, "earlier samples cannot be drawn again"
 
 
@@ -173,7 +173,7 @@ def test_samples_obey_the_rules(kind: str) -> None:
 
 @pytest.mark.parametrize("settings", [{}, {"top_k": 2}, {"top_p": 0.5}, {"temperature": 0.5}], ids=str)
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_scores_that_are_no_numbers_are_an_error(settings: dict[str, Any], value: float) -> None:
+def test_non_numeric_scores_raise(settings: dict[str, Any], value: float) -> None:
     def broken(sentence: int, _: Prefix) -> Tensor:
         return torch.full((6,), value if sentence == 1 else 0.0)
 

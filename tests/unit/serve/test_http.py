@@ -270,7 +270,7 @@ def test_non_json_body_returns_415(client: Client) -> None:
     assert client.ask("/v1/translate", form={"text": "a"}).status == 415  # a form of another site would need no leave
 
 
-def test_info_is_what_a_page_must_know(client: Client) -> None:
+def test_info_endpoint(client: Client) -> None:
     info = client.ask("/v1/info").json
     assert {"source": "de", "target": "fr", "via": ["en"]} in info["directions"]
     assert {"source": "en", "target": "fr", "via": []} in info["directions"]
@@ -501,7 +501,7 @@ def test_answers_are_sent_without_a_delay() -> None:
         assert listening.proto == socket.IPPROTO_TCP  # for asyncio to set TCP_NODELAY
 
 
-def test_client_that_disconnects_in_its_body_is_not_a_server_failure(client: Client) -> None:
+def test_disconnect_during_body(client: Client) -> None:
     left = 'endpoint="/detect",status="499"'
     with socket.create_connection(("127.0.0.1", client.port)) as connection:
         head = "POST /detect HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"

@@ -160,7 +160,7 @@ def test_limits_hold_for_texts_together() -> None:
         assert refused.value.status == 400
 
 
-def test_settings_that_requests_may_change() -> None:
+def test_request_settings() -> None:
     assert parse_allowed(["beam=10", "search.length_penalty"]) == {"beam": 10.0, "length_penalty": None}
     for option in ("beams", "beam=many", "beam=nan", "beam=inf", *NEVER):
         with pytest.raises(ConfigError, match="--allow"):
@@ -187,7 +187,7 @@ def test_form_with_utf8_bytes_is_decoded(text: str) -> None:
 
 
 @pytest.mark.parametrize("body", [b"q=schl\xe4ft", b"q=schl%E4ft"])
-def test_form_that_is_not_utf8_is_refused(body: bytes) -> None:
+def test_non_utf8_form_raises(body: bytes) -> None:
     with pytest.raises(Refusal) as refused:
         parse_form(body)
     assert refused.value.status == 400

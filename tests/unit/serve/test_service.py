@@ -107,9 +107,7 @@ def test_number_of_translations_is_limited_by_the_allowed_beam(
         ({"beam": 10.0}, Wish(7, search={"beam": 6}), "7 translations of a beam of 6"),
     ],
 )
-def test_more_than_are_allowed_are_refused_with_the_bound(
-    direction: MadeUp, allowed: dict[str, float | None], wish: Wish, said: str
-) -> None:
+def test_too_many_raise(direction: MadeUp, allowed: dict[str, float | None], wish: Wish, said: str) -> None:
     with pytest.raises(Refusal, match=said) as refused:
         Service(Models([direction]), allowed=allowed)._how([direction], wish)
     assert refused.value.status == 400

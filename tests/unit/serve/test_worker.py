@@ -79,7 +79,7 @@ def test_jobs_with_different_settings_and_samples_are_not_merged(stage: Stage) -
     assert sorted(stage.direction.batches) == [["a", "c"], ["b"], ["d"], ["e"]]
 
 
-def test_short_requests_overtake_long_ones_which_are_divided(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_requests_overtake_long_ones(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.hold()
     monkeypatch.setattr("nmt.serve.worker.ROUND_SECONDS", 0)
     long, other = stage.job(*["long " * 80] * 60), stage.job(*["more " * 80] * 60)
@@ -141,7 +141,7 @@ def test_late_and_cancelled_requests_are_not_translated(stage: Stage) -> None:
     assert stage.direction.batches == [["kept"]]
 
 
-def test_closing_translates_what_waits(stage: Stage) -> None:
+def test_closing_finishes_waiting_lines(stage: Stage) -> None:
     stage.hold()
     jobs = [stage.job(str(i)) for i in range(5)]
     for job in jobs:
@@ -179,7 +179,7 @@ def test_late_search_times_out(stage: Stage) -> None:
     assert stage.worker._waiting == [] and "nmt_failures_total{" not in stage.metrics.text()
 
 
-def test_closing_gives_up_what_does_not_end(stage: Stage) -> None:
+def test_closing_abandons_hanging_work(stage: Stage) -> None:
     endless, behind = stage.job("endless"), stage.job("behind")
     stage.worker.submit(endless)
     until(lambda: stage.direction.batches)

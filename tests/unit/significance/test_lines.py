@@ -160,14 +160,14 @@ def test_edits_equal_sacrebleu(n_words: int, longest: int) -> None:
     assert shifted or n_words == 1, "some lines differ by shifts alone"
 
 
-def test_phrases_longer_than_ten_words_are_shifted_in_parts() -> None:
+def test_ter_shifts_long_phrases_in_parts() -> None:
     reference = [str(number) for number in range(36)]
     words = reference[24:] + reference[:24]  # twelve words
     assert count_edits(words, reference) == expected(words, reference) == 2
 
 
 @pytest.mark.parametrize("distance", [50, 51])
-def test_words_farther_than_fifty_are_not_shifted(distance: int) -> None:
+def test_ter_shift_distance_is_bounded(distance: int) -> None:
     reference = [str(number) for number in range(60)]
     words = reference[1 : distance + 1] + reference[:1] + reference[distance + 1 :]
     assert count_edits(words, reference) == expected(words, reference) == (1 if distance == 50 else 2)

@@ -71,7 +71,7 @@ def zipped(name: str = "train.de", content: str = TEXT) -> bytes:
         (TEXT.encode("utf-32"), "UTF-32; convert it first: iconv -f UTF-32 -t UTF-8 F > F.utf8"),
     ],
 )
-def test_files_other_than_text_are_rejected_wherever_lines_are_read(tmp_path: Path, data: bytes, what: str) -> None:
+def test_non_text_files_raise(tmp_path: Path, data: bytes, what: str) -> None:
     path = tmp_path / "some text"
     path.write_bytes(data)
     with pytest.raises(DataError) as caught:

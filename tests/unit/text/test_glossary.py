@@ -172,7 +172,7 @@ def test_terms_do_not_match_within_numbers(text: str, term: str, number: str) ->
 
 
 @given(st.text("ab \u0301-1你", max_size=12), st.dictionaries(st.text("ab 1你", min_size=1, max_size=3), st.just("x")))
-def test_terms_are_found_where_they_are_and_nowhere_else(text: str, terms: dict[str, str]) -> None:
+def test_terms_match_whole_words(text: str, terms: dict[str, str]) -> None:
     terms = {term.strip(): "x" for term in terms if term.strip()}
     assume(terms)
     found = {(span.start, span.end) for span in Glossary(terms).spans(text)}
@@ -312,7 +312,7 @@ def test_marks_are_around_terms(text: str, wanted: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["ta bore.", "bore, ta?", "(bore)"])
-def test_words_have_the_pieces_that_they_have_in_other_lines(tokenizer: Tokenizer, text: str) -> None:
+def test_word_pieces_do_not_depend_on_line(tokenizer: Tokenizer, text: str) -> None:
     ids = encode_marked(tokenizer, mark_terms(text, Glossary({"bore": "dog"}).spans(text)))
     [(_, translation)] = marked(ids)
     assert [i for i in without_translations(ids) if i not in (4, 6)] == tokenizer.encode(text)

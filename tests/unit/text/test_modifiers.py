@@ -123,7 +123,7 @@ def test_case() -> None:
         ("Nimm https://a.de\u061f", "Take https://a.de.", ("Nimm https://a.de\u061f", "Take https://a.de.")),
     ],
 )
-def test_final_punctuation_goes_on_both_sides_or_on_none(src: str, tgt: str, new: tuple[str, str]) -> None:
+def test_end_punctuation_is_dropped_on_both_sides(src: str, tgt: str, new: tuple[str, str]) -> None:
     assert drop_end_punctuation(src, tgt, Random(0)) == new
 
 
@@ -147,7 +147,7 @@ def test_noise_is_the_same_on_both_sides_and_as_long_as_the_source_needs() -> No
     assert {len(src.replace(" ", "")) for src, _ in draws(noise, "x" * 1000)} == {40}
 
 
-def test_placeholders_take_the_place_of_what_is_copied() -> None:
+def test_placeholder_modifier() -> None:
     found = draws(placeholders, n=200)
     gone = {text for text in ("Köln", "Maria", "Hund", "12", "www.a.de") for src, _ in found if text not in src}
     assert gone == {"Köln", "12", "www.a.de"}  # Maria begins the target, where any word has a capital

@@ -25,12 +25,12 @@ def said_of(monkeypatch: pytest.MonkeyPatch, lines: list[str], profiles: Profile
     return said
 
 
-def test_text_in_the_target_language_gets_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_target_language_source_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
     (warning,) = said_of(monkeypatch, ENGLISH)
     assert "looks like English, not German" in warning
 
 
-def test_text_in_a_third_language_gets_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_third_language_warns(monkeypatch: pytest.MonkeyPatch) -> None:
     (warning,) = said_of(monkeypatch, CZECH * 2)
     assert "does not look like German" in warning and "English" not in warning
 
@@ -48,9 +48,7 @@ def test_text_in_a_third_language_gets_a_warning(monkeypatch: pytest.MonkeyPatch
     ],
     ids=["own", "empty", "blank", "short", "sentence", "numbers", "code"],
 )
-def test_text_in_the_language_or_without_evidence_gets_no_warning(
-    lines: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_right_or_unclear_language_does_not_warn(lines: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert said_of(monkeypatch, lines) == []
 
 

@@ -67,7 +67,7 @@ def test_decoded_text_has_no_line_break(tokenizer: Tokenizer) -> None:
     assert tokenizer.decode([*tokenizer.encode("Hund"), line_feed, carriage_return]) == "Hund  "
 
 
-def test_decode_skips_special_ids_and_marks_bytes_that_are_no_utf8(tokenizer: Tokenizer) -> None:
+def test_decode_skips_special_ids(tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode("Der Hund")
     assert tokenizer.decode([BOS, *ids, EOS, PAD, UNK, N_SPECIAL - 1]) == "Der Hund"
     assert tokenizer.decode([N_SPECIAL + 0xFF]) == "\ufffd"
@@ -84,7 +84,7 @@ def test_training_is_a_function_of_its_lines_and_not_of_threads(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("sign", ["\u2585", SPACE_SIGN, "\x00", "\t", "\n", "\ufffd"])
-def test_long_lines_and_odd_signs_are_learned_from(sign: str) -> None:
+def test_tokenizer_learns_from_long_lines_and_odd_characters(sign: str) -> None:
     learned = train_tokenizer([f"Quark{sign}Quark " * 2000], 400)
     assert learned.pieces(learned.encode("Quark")) == [f"{SPACE_SIGN}Quark"]
 
@@ -234,7 +234,7 @@ def test_blocks_of_any_lines_equal_encode(encoder: BlockEncoder, tokenizer: Toke
     check(encoder.encode(lines), lines, tokenizer)
 
 
-def test_words_that_share_a_slot(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hash_collision_in_word_cache(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(word_cache, "_SLOT_BITS", 2)
     encoder = BlockEncoder(tokenizer)
     for start in range(0, len(LINES), 10):
@@ -259,7 +259,7 @@ def test_full_cache_is_emptied(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyP
     assert encoded.count("a") == 5  # 5 words have more than 1000 bytes
 
 
-def test_pieces_that_span_a_space_are_found_and_heeded() -> None:
+def test_pieces_across_spaces() -> None:
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(f" {line}" for line in LINES), model_writer=model, model_type="bpe", vocab_size=500,

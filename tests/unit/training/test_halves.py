@@ -50,7 +50,7 @@ def test_halves_gradients_equal_autocast(consistency):
                 parameter.add_(0.05 * torch.randn_like(parameter))
 
 
-def test_halves_share_weights_other_than_matrices():
+def test_half_precision_copies_share_other_weights():
     model = tiny_model()
     twin = Halves(model, "bf16").twin
     assert twin.decoder.norm.weight is model.decoder.norm.weight and twin.output_weight is model.output_weight

@@ -64,7 +64,7 @@ def fake_scores(
     return dual_cross_entropy(cast(Translator, Fake(forward or {})), cast(Translator, Fake(reverse or {})), pairs)
 
 
-def test_blank_and_cut_pairs_are_told_apart() -> None:
+def test_blank_and_truncated_pairs() -> None:
     found = list(fake_scores([("a", ""), (" ", "b"), ("", ""), ("long", "b"), ("a", "long"), ("a", "b")]))
     assert [one.is_blank for one in found] == [True, True, True, False, False, False]
     assert [one.cut for one in found] == [False, False, False, True, True, False]
@@ -229,7 +229,7 @@ def test_classifier_alone_and_with_runs(nmt: Command, runs: Path, classifier: Pa
 
 
 @pytest.mark.usefixtures("here")
-def test_runs_that_do_not_go_with_a_classifier(nmt: Command, runs: Path, classifier: Path) -> None:
+def test_classifier_with_other_runs_raises(nmt: Command, runs: Path, classifier: Path) -> None:
     write("a.de", ["x"])
     write("a.en", ["y"])
     back = ("--run", runs / "en-de", "--reverse", runs / "de-en")
@@ -247,7 +247,7 @@ SCORES = ("--output", "s")
 
 
 @pytest.mark.usefixtures("here")
-def test_runs_that_are_not_opposite_are_refused(nmt: Command, runs: Path) -> None:
+def test_runs_of_same_direction_raise(nmt: Command, runs: Path) -> None:
     write("a.de", ["x"])
     write("a.en", ["y"])
     run, copy = runs / "de-en", runs / "copy"

@@ -40,7 +40,7 @@ TEXTS = st.text(alphabet="aab .,'-&;\n 猫\u0301", max_size=12) | st.sampled_fro
 @pytest.mark.parametrize("tgt_lang", [None, "de", "zh", "ja"])
 @pytest.mark.parametrize("metric", METRICS)
 @given(candidates=st.lists(TEXTS, min_size=1, max_size=7))
-def test_pairs_score_what_sacrebleu_says(metric: str, tgt_lang: str | None, candidates: list[str]) -> None:
+def test_pair_scores_equal_sacrebleu(metric: str, tgt_lang: str | None, candidates: list[str]) -> None:
     expected = brute_force(candidates, metric, tgt_lang)
     for found, by_sacrebleu in zip(pairwise(candidates, metric, tgt_lang).tolist(), expected, strict=True):
         assert found == pytest.approx(by_sacrebleu, abs=1e-6)

@@ -38,9 +38,7 @@ def test_closed_terminal_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("text", "n"), [("", 0), ("a\n", 1), ("a\nb", 2), ("a\n\n\n", 3)])
-def test_lines_are_counted_where_someone_sees_it(
-    text: str, n: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_counts_lines(text: str, n: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "text"
     file.write_text(text)
     assert n_lines(file) is None

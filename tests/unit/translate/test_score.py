@@ -49,7 +49,7 @@ def test_scores_are_in_order(translator: Translator, tokenizer: Tokenizer) -> No
     assert len({round(one.log_prob, 3) for one in found[:3]}) == 3
 
 
-def test_translations_have_the_scores_that_search_reported(translator: Translator) -> None:
+def test_recomputed_scores_equal_search(translator: Translator) -> None:
     for search in (SEARCH, SEARCH.model_copy(update={"beam": 1})):
         n_best = search.beam
         by_line = list(translator.translate_lines(PLAIN, search, n_best=n_best))

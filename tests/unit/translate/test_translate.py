@@ -143,9 +143,7 @@ def test_overlong_line_is_split(tokenizer: Tokenizer) -> None:
     assert second.text == texts(make(tokenizer, config), [start], whole)[0]
 
 
-def test_translations_that_reach_the_greatest_length_are_counted(
-    translator: Translator, tmp_path: Path, capsys
-) -> None:  # type: ignore[no-untyped-def]
+def test_cut_translations_are_counted(translator: Translator, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
     endless = SearchConfig(beam=2, max_length_ratio=0.0, max_length_offset=2)
     found = list(translator.translate_lines(PLAIN, endless))
     n_unfinished = sum(not best.finished for [best] in found)

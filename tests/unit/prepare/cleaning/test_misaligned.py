@@ -65,7 +65,7 @@ def test_parts_are_judged_like_whole(corpus: list[tuple[str, str]], learned: byt
     assert len(is_misaligned([], learned)) == 0
 
 
-def test_pairs_that_cannot_be_judged_are_kept(learned: bytes, corpus: list[tuple[str, str]]) -> None:
+def test_unjudgeable_pairs_are_kept(learned: bytes, corpus: list[tuple[str, str]]) -> None:
     short, unknown = (corpus[0][0].split()[0], corpus[1][1].split()[0]), ("Quux Corge 1987", "Grault Garply 12 Fred")
     odd = [short, unknown, ("", ""), ("?!", "…"), ("你好世界", "สวัสดี"), ("\udcff", "x")]
     assert not is_misaligned(odd, learned).any()
@@ -77,7 +77,7 @@ def test_unlearnable_corpus_drops_nothing(corpus: list[tuple[str, str]]) -> None
     assert few == b""
 
 
-def test_most_is_kept_where_nothing_translates_anything(corpus: list[tuple[str, str]]) -> None:
+def test_unrelated_corpus_keeps_most_pairs(corpus: list[tuple[str, str]]) -> None:
     targets = [tgt for _, tgt in corpus]
     random.Random(1).shuffle(targets)
     pairs = [(src, tgt) for (src, _), tgt in zip(corpus[:MIN_PAIRS], targets[:MIN_PAIRS], strict=True)]

@@ -74,7 +74,7 @@ def test_controls_have_labels() -> None:
         assert "aria-label=" in attributes or re.sub("<[^>]*>", "", inside).strip(), attributes
 
 
-def test_everything_comes_from_the_server_itself_and_nothing_stands_inside() -> None:
+def test_page_has_no_inline_or_foreign_code() -> None:
     """What its policy, default-src 'self', would forbid."""
     names = {file.name for file in files(PACKAGE).iterdir()}
     referred = set(re.findall(r'(?:src|href)="([^"]*)"', HTML))
