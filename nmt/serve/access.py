@@ -16,15 +16,22 @@ Answer = TypeVar("Answer")
 
 
 def admit(service: Service, request: Request, key: str) -> None:
-    """Check the key of a request, which may be empty, and charge its client. Raises Refusal."""
+    """Check the key of a request, which may be empty, and charge its client. Raises Refusal.
+
+    A request without a key in its head was charged to its address before its body was read.
+    """
     client = address_of(request)
     if service.keys is not None:
         if not key:
             raise Refusal(400, "Please contact the server operator to get an API key")
         address, client = client, digest_of(key)
+        is_in_head = bool(key_in_head(request))
         if client not in service.keys:
-            service.rate.charge(address)  # whoever guesses keys
+            if is_in_head:  # whoever guesses keys
+                service.rate.charge(address)
             raise Refusal(403, "Invalid API key")
+        if not is_in_head:
+            service.rate.give_back(address)
     service.rate.charge(client)
     request.state.client = client
 

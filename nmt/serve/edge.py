@@ -46,8 +46,9 @@ class Gate:
             if service.keys is None or key:
                 admit(service, request, key)
                 client, most = request.state.client, form_bytes or most
-            elif form_bytes:
-                hint = "; for a larger file, send the API key in a header"
+            else:
+                service.rate.charge(client)
+                hint = "; for a larger file, send the API key in a header" if form_bytes else ""
             too_large = Refusal(413, f"The request is too large: at most {most} bytes{hint}")
             if int(request.headers.get("content-length", 0)) > most:
                 raise too_large

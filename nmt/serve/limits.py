@@ -165,6 +165,12 @@ class Rate:
             after = {"Retry-After": str(max(1, round(seconds + 0.5)))}
             raise Refusal(429, f"Slowdown: {self._per_minute} per 1 minute", after)
 
+    def give_back(self, client: str) -> None:
+        """Take back a charge."""
+        if client in self._buckets:
+            tokens, since = self._buckets[client]
+            self._buckets[client] = tokens + 1, since
+
 
 def client_of(host: str | None) -> str:
     """Return the identity of a client by its address; for IPv6 its /64 network, which belongs to one client."""
