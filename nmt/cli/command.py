@@ -1,4 +1,4 @@
-"""Checks of the command line that are common to all commands, and suggestions for what does not exist."""
+"""Checks common to all commands, and suggestions for misspelled commands, options and paths."""
 
 from __future__ import annotations
 

@@ -306,7 +306,7 @@ class Pairs:
         labels: Indices | None = None,
         is_grouped: bool = True,
     ) -> None:
-        """Pair the lines of `src` and `tgt`, which must be equally many; `segments`: those of a window.
+        """Pair the lines of `src` and `tgt`, which must have the same length; `segments` are those of a window.
 
         `scored`: of each target, end of sentence counted, the tokens that the loss is of; None: all. `labels` (P,):
         classes. The sum of their losses is weighted so that it is their mean once it is divided by `n_scored`: an

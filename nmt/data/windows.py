@@ -69,7 +69,7 @@ class Windows:
             self._mono = [lines_of(corpus.mono(language), language) for language in learned]
             if self._mono and (shards or is_mixed(config)):
                 what = "training text in shards" if shards else "weights, data.temperature and training.stages"
-                raise DataError(f"{corpus.directory.path}: data.mono is learned in one window, without {what}")
+                raise DataError(f"{corpus.directory.path}: data.mono needs training in one window, without {what}")
         self._whole: Pairs | None = None
         self._dropout: BpeDropout | None = None
         if not shards and not is_mixed(config):

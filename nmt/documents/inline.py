@@ -165,7 +165,8 @@ def flat(nodes: Iterable[Node[M]]) -> Iterator[Token[M]]:
 
 
 def _nested(tokens: Iterable[Token[M]]) -> list[Node[M]]:
-    """Put what is between two marks into spans. Marks without the other half are left alone where they are."""
+    """Nest the text between an opening and a closing mark as a span. Marks without the other half stay as they
+    are."""
     root: list[Node[M]] = []
     spans: list[tuple[Mark[M], list[Node[M]]]] = []
     for token in tokens:
@@ -513,7 +514,7 @@ class _Level(Generic[M]):
                 self._owner[unit] = number
 
     def in_order(self) -> list[tuple[Piece[M], _Place]]:
-        """Return the pieces and their places as they follow each other in the translation."""
+        """Return the pieces and their places in the order of the translation."""
         found = []
         for number, piece in enumerate(self._pieces):
             if number in self._runs:

@@ -137,7 +137,7 @@ def _punctuation_removed(line: str, _: str, __: Random) -> Iterator[Edit]:
 
 
 def _punctuation_changed(line: str, _: str, rng: Random) -> Iterator[Edit]:
-    """Places: marks that others can stand for."""
+    """Places: punctuation marks that can be replaced by others."""
     for start, end in _marks(line):
         if others := _OTHERS.get(line[start:end]):
             yield Edit(start, end, pick(rng, others))

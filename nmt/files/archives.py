@@ -164,7 +164,7 @@ class _Stream:
         return self.last
 
     def seek(self, position: int) -> int:
-        """Go forward, to the end at most if it is compressed."""
+        """Seek forward; in a compressed file at most to its end."""
         if position < self.position:
             raise ValueError("the size of a member is wrong")
         if self._is_plain:

@@ -481,7 +481,7 @@ class _Packed:
 
 
 def padded_size(n_rows: int) -> int:
-    """Return the number of rows, at least `n_rows`, that are multiplied: a multiple of 16 with at most 3 binary digits.
+    """Return `n_rows` rounded up to a multiple of 16 with at most 3 significant bits.
 
     oneDNN compiles code for each size, which takes as long as many products. The hypotheses of a single sentence are
     not padded: their number stays the same.

@@ -1,4 +1,4 @@
-"""Encoder and decoder alone: models of masked pieces, of the next piece, and of classes.
+"""Encoder and decoder alone: masked and causal language models, and classifiers.
 
 Legend: B sentences, S source and T target length, D width, C classes.
 """

@@ -152,7 +152,7 @@ def fetch_json(url: str) -> object:
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
-        raise DataError(f"{url}: the answer is not JSON of at most {JSON_BYTES >> 20} MB") from None
+        raise DataError(f"{url}: the response is not JSON, or larger than {JSON_BYTES >> 20} MB") from None
 
 
 def _small(url: str) -> bytes:
@@ -233,7 +233,7 @@ def _receive(url: str, part: Path) -> None:
                 start = 0
                 _begin(part, response)
             elif known is None or not _continues(response, known, start):
-                raise Failure("the server sent another part of the file than requested", may_pass=True, status=416)
+                raise Failure("the server sent a part of the file that was not requested", may_pass=True, status=416)
             total = None if response.length is None else start + response.length
             _append(response, part, total)
     except Failure as failure:

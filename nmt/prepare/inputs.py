@@ -170,7 +170,8 @@ def find_inputs(source: PathSource, root: Path, is_told: bool = False) -> list[I
 
 
 def fingerprints(source: PathSource, root: Path) -> dict[str, str]:
-    """Compute the SHA-256 of each file on disk that belongs to a source with a `path`, of an archive as a whole.
+    """Compute the SHA-256 of each file on disk that belongs to a source with a `path`; an archive is one
+    file.
 
     The keys are names relative to `root`, absolute ones of files elsewhere. Raises DataError.
     """

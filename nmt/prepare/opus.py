@@ -88,7 +88,7 @@ def find_corpora(
 
 
 def find_corpus(name: str, languages: tuple[str, str], version: str | None = None) -> OpusCorpus:
-    """Return a corpus by its name in any case; `version`: None is the newest.
+    """Return a corpus by its name, ignoring case; `version`: None means the newest.
 
     Raises DataError, which names the corpora or versions that are alike if there is none of these.
     """

@@ -127,7 +127,7 @@ def _settings(request: Distillation, corpus: Corpus) -> dict[str, object]:
 
 
 def _split_off_lines(config: DataConfig, data: DataDir) -> set[str]:
-    """Read the target lines of a development set that was split off, which no training pair may have."""
+    """Read the target lines of the split-off development set; training pairs must not contain them."""
     if isinstance(config.valid, Source):
         return set()
     return {line.strip() for line in read_lines(data.text("valid", config.tgt))}

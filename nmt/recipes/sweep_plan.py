@@ -196,7 +196,7 @@ class Plan:
 
     @property
     def metric(self) -> Metric:
-        """The score of the development set that ranks the trainings, which have one objective."""
+        """The score on the development set by which the runs are ranked; they share one objective."""
         return metric_of(self.trainings[0].config.training.objective)
 
 

@@ -32,7 +32,8 @@ class CheckpointDocument(Sealed):
 
 
 def _whole(tally: dict[str, float]) -> dict[str, float]:
-    """Check that a tally has all sums and positive divisors of the next log record, or none. Raises ValueError."""
+    """Check that a tally is empty, or has every sum of the next log record with a positive count to divide it
+    by. Raises ValueError."""
     sums, divisors = ("loss", "nll", "n_correct", "norm", "n_real"), ("n_updates", "n_tokens", "n_slots")
     if not tally.keys() <= {"seconds"} and not (
         tally.keys() >= {*sums, *divisors, "seconds"} and all(1 <= tally[name] < 1e15 for name in divisors)

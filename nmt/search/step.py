@@ -29,7 +29,7 @@ class Fusion:
     """
 
     def __init__(self, translator: StepModel, language_model: StepModel, weight: float) -> None:
-        """Both have read the same number of sentences; `weight` is not negative."""
+        """Both models must have encoded the same number of sentences; `weight` must not be negative."""
         self._translator, self._language_model, self._weight = translator, language_model, weight
 
     def step(self, tokens: Tensor) -> Iterator[Scores]:

@@ -20,7 +20,7 @@ SUGGESTIONS = "Suggestions are disabled on this server."
 
 
 class LibreTranslate:
-    """The handlers of its endpoints."""
+    """Handlers of the endpoints of LibreTranslate."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -135,7 +135,7 @@ def _texts(fields: Fields) -> tuple[list[str], bool]:
     given = q if isinstance(q, list) else [q]
     texts = [text for text in given if isinstance(text, str)]
     if len(texts) < len(given):
-        raise Refusal(400, "Invalid request: q must be a text or a list of texts")
+        raise Refusal(400, "Invalid request: q must be a string or a list of strings")
     return texts, isinstance(q, list)
 
 

@@ -24,7 +24,7 @@ def specification(service: Service) -> Json:
 
 
 def docs_page(described: Json) -> str:
-    """Return a page of what `specification` describes; it loads nothing from elsewhere."""
+    """Return a self-contained HTML page that documents the result of `specification`."""
     title, description = (escape(described["info"][key]) for key in ("title", "description"))
     operations = [
         (f"{method.upper()} {path}", operation, described["components"]["schemas"])

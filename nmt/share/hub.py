@@ -40,7 +40,7 @@ def check_name(repository: str) -> str:
     if len(repository) > _MOST_CHARS or not _NAME.fullmatch(repository):
         raise ConfigError(
             [
-                f"{repository}: not a name of a repository on the hub: owner/name, of letters, digits, -, _ and ., at "
+                f"{repository}: not a repository name; write owner/name with letters, digits, -, _ and ., at "
                 f"most {_MOST_CHARS} characters, without -- and .."
             ]
         )
@@ -64,7 +64,7 @@ def is_for_transformers(info: Path) -> bool:
 
 
 def status(error: BaseException) -> int | None:
-    """Return the HTTP status that an error of the client is about."""
+    """Return the HTTP status of an error that the client of the hub has raised."""
     code: int | None = getattr(getattr(error, "response", None), "status_code", None)
     # an upload's error is raised from the one that says why
     return status(error.__cause__) if code is None and error.__cause__ is not None else code

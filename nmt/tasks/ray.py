@@ -79,7 +79,7 @@ def check_nodes(ray: ModuleType, probe: Path) -> None:
 def wait_for(
     ray: ModuleType, references: Sequence[object], n: int, seconds: float
 ) -> tuple[list[object], list[object]]:
-    """Wait until `n` results are there, or for so many seconds; return the references of those and of the others."""
+    """Wait for `n` results, or until the time is up; return the references of finished and of pending tasks."""
     if not references:
         return [], []
     try:

@@ -79,7 +79,7 @@ def spans(text: str) -> Iterator[Span]:
 
 
 def _without_punctuation(url: str) -> str:
-    """Strip what belongs to the sentence: marks, and brackets that the URL does not open itself."""
+    """Strip what belongs to the sentence: final punctuation, and closing brackets that the URL does not open."""
     unopened = {right: url.count(right) - url.count(left) for right, left in _BRACKETS.items()}
     end = len(url)
     while url[end - 1] in _ENDS_A_SENTENCE or unopened.get(url[end - 1], 0) > 0:

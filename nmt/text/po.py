@@ -48,7 +48,7 @@ class Message:
 
     @property
     def last(self) -> str:
-        """The last keyword."""
+        """The keyword that was read last, such as `msgid`."""
         return next(reversed(self.parts), "")
 
     @property

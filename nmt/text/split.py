@@ -230,7 +230,8 @@ def join(parts: Sequence[tuple[str, str]], translations: Sequence[str]) -> str:
 
 
 def _separator(target: str, gap: str, source: str) -> str:
-    """Return the separator of two translations, given the characters on both sides of it here and in the source."""
+    """Return the separator of two translations, given the characters on both sides of it in the
+    translation and in the source."""
     if len(_WIDE.findall(target)) == 2:
         return ""
     return " " if gap or (_UNSPACED.search(source) and not _UNSPACED.search(target)) else ""

@@ -174,7 +174,7 @@ class World:
                 if self.stop.signal is not None:
                     signalled = signalled or time.monotonic()
                     if time.monotonic() - signalled > GRACE_SECONDS:
-                        raise StoppedError(f"stopped by {self.stop.signal}, while rank 0 is busy")
+                        raise StoppedError(f"stopped by {self.stop.signal} while waiting for rank 0")
             work.wait()
         data = torch.empty(int(length), dtype=torch.uint8)
         self.broadcast(data)

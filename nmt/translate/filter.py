@@ -180,7 +180,7 @@ class PairClassifier:
 
     @property
     def max_length(self) -> int:
-        """The most pieces of a line that are read: as many as there were in training."""
+        """Maximum number of pieces that are read of a line, as in training."""
         return self.config.data.max_pieces
 
     @torch.inference_mode()

@@ -139,7 +139,7 @@ def _write_parts(work: Path, source: Path, models: Models, request: Json) -> lis
 
 
 def choose_arithmetic(folder: Path, arguments: Json) -> Json:  # noqa: ARG001 (a task's)
-    """Choose precision and library of matrix products, where the models will translate. A task."""
+    """Choose the precision and the library of matrix products on the device that runs the models. A task."""
     models, device = Models.model_validate(arguments["models"]), pick_device("auto")
     saved = models.open()
     precision = choose_precision(saved[0], models.precision, device)

@@ -165,8 +165,8 @@ def n_candidates(search: SearchConfig, n_best: int) -> int:
 def phrases_of(
     line: Line, text: str, search: SearchConfig, tokenizer: Tokenizer
 ) -> tuple[tuple[tuple[int, ...], ...], int]:
-    """Return the phrases that the translation of `text`, a line or a part of it, must contain, and how many of them,
-    the first ones, are tags in their order.
+    """Return the phrases that the translation of `text`, a line or a part of it, must contain, and
+    the number of leading phrases that are tags, which must keep their order.
 
     What the text requires is required once more for each time that it occurs inside something else that the text
     requires. Raises ConfigError for terms that this kind of search does not support.

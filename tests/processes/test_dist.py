@@ -189,7 +189,7 @@ def leaving(world: World) -> None:
         assert told.startswith("NmtError rank 0 ends because another rank has ended; see its error, if any: "), told
         return
     world.stop.signal = "SIGTERM"
-    with pytest.raises(StoppedError, match="stopped by SIGTERM, while rank 0 is busy"):
+    with pytest.raises(StoppedError, match="stopped by SIGTERM while waiting for rank 0"):
         world.on_rank0(lambda: None)
 
 

@@ -89,7 +89,7 @@ def test_content_security_policy_blocks_scripts(tab: Tab, url: str) -> None:
     assert any("Content Security Policy" in complaint for complaint in tab.complaints)
 
 
-def test_search_order_and_pages(tab: Tab, url: str) -> None:
+def test_page_searches_sorts_and_paginates(tab: Tab, url: str) -> None:
     tab.open(url, ready=READY)
     assert len(tab.evaluate(SHOWN)) == 50 and tab.evaluate("document.getElementById('previous').disabled")
     tab.evaluate("document.getElementById('next').click()")

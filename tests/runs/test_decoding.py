@@ -191,7 +191,7 @@ def test_ensemble_with_itself_equals_run(run_dir: Path, tokenizer: Tokenizer, tm
         Translator.load([run_dir, strange])
 
 
-def test_in_python_as_on_the_command_line(run_dir: Path, tmp_path: Path) -> None:
+def test_python_search_equals_command(run_dir: Path, tmp_path: Path) -> None:
     by_hand = Translator.load(str(run_dir)).translate(PLAIN, beam=3, length_penalty=0.5)
     (tmp_path / "in").write_text("\n".join(PLAIN))
     said = run_command("translate", "--run", run_dir, "--beam", 3, "--length-penalty", 0.5, "--input", tmp_path / "in")

@@ -63,7 +63,7 @@ def test_monolingual_text_is_learned_too(data: Path, tmp_path: Path) -> None:
     last = session.pairs.batch(np.array([len(session.pairs) - 1])).tgt_out[0, :-1].tolist()
     assert session.validator.tokenizers["aa"].decode(last) == "mono z29"
     mixed = tiny_settings(text, training={"objective": "denoising"}, data={**mono, "temperature": 5.0})
-    with pytest.raises(DataError, match=r"data\.mono is learned in one window, without weights"):
+    with pytest.raises(DataError, match=r"data\.mono needs training in one window, without weights"):
         start(mixed, tmp_path / "data", tmp_path / "other", resume=False)
     ids = tmp_path / "data" / "mono.aa.ids.npy"
     ids.write_bytes(ids.read_bytes()[:-1] + b"?")

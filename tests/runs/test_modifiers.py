@@ -54,7 +54,7 @@ def test_modifiers_are_named_and_have_an_example_in_the_log(tiny_data, text, glo
         fit(more, tiny_data, tmp_path / "run", resume=True)
 
 
-def test_tokens_are_those_of_the_modified_pairs(tiny_data, text, tmp_path):
+def test_token_counts_include_modified_pairs(tiny_data, text, tmp_path):
     session = session_of(tiny_data, text, tmp_path / "run", modifiers=RATES)
     update = first_update(session)
     n_epoch_tokens = session.n_epoch_tokens

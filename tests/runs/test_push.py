@@ -166,7 +166,7 @@ def test_files_of_others_are_left_alone_unless_forced(hub: Hub, exported: Path) 
         find_repository(NAME)
 
 
-def test_lost_answer_to_creation_asks_for_another_push(hub: Hub, exported: Path) -> None:
+def test_lost_response_to_creation_raises(hub: Hub, exported: Path) -> None:
     hub.lost = {"create": [502]}
     with pytest.raises(HubError, match="was created meanwhile; push again"):
         push(exported, find_repository(NAME))

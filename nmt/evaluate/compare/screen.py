@@ -56,7 +56,7 @@ _GAP = "  "
 
 
 def metric_name(metric: Metric) -> str:
-    """Return the name of a metric for people."""
+    """Return the display name of a metric."""
     return NAMES.get(metric.name, metric.name)
 
 

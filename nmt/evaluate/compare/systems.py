@@ -238,7 +238,7 @@ def read_systems(
 
 def _read(path: Path) -> list[str]:
     if path.is_dir():
-        raise DataError(f"{path}: is a directory; runs are compared without --ref, by the references of their test set")
+        raise DataError(f"{path}: is a directory; to compare runs, leave out --ref: their test set has the references")
     lines = bounded_list(read_lines(path), str(path))
     if not lines:
         raise DataError(f"{path}: is empty")

@@ -159,7 +159,7 @@ class Work:
             return run_all(self.engine, self.folder, tasks, lambda done: progress.add(pairs(done)))
 
     def remove(self, name: str, tasks: Sequence[Done]) -> None:
-        """Remove the files of a stage, which take much space and are needed no more, and keep its summaries."""
+        """Remove the files of a stage, which are large and no longer needed, and keep its summaries."""
         memo: Json = {"version": self.versions[name], "summaries": [done.summary for done in tasks]}
         replace_file(self.folder / f"{name}{_MEMO}", json.dumps(memo))
         shutil.rmtree(self.folder / name, ignore_errors=True)

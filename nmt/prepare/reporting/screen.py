@@ -114,7 +114,7 @@ def corpus_warnings(
     languages: tuple[str, str],
     names: Mapping[str, str],
 ) -> list[str]:
-    """Return a warning for each training corpus of which no pair is kept, and for what looks wrong with one.
+    """Return warnings of training corpora that keep no pair or look suspicious.
 
     Args:
         reports: those of the training corpora, by key.

@@ -260,7 +260,8 @@ def _no_compiler(device: torch.device) -> str | None:
 
 
 def compiled(model: Model, mode: str | None = None, cuts: bool = False) -> Forward:
-    """Return the model's forward pass, compiled once for all batch sizes, at its first call; `mode`: of torch.compile.
+    """Return the model's forward pass, compiled at its first call for all batch sizes; `mode` is that of
+    torch.compile.
 
     With `cuts`, passes without cut tokens (see `Embedding`) share the graph of those with. The first call raises
     NmtError if the model cannot be compiled. If a later recompilation fails, or there are too many, the model runs

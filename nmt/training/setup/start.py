@@ -135,7 +135,7 @@ def start(
 def _make_validator(config: Config, inputs: Inputs, choices: Choices, fingerprint: str) -> Validator:
     """Load the development set. Raises DataError or ConfigError if its or the training sentences cannot be used."""
     if inputs.corpus.fingerprint != fingerprint:
-        raise DataError(f"{inputs.corpus.directory.path}: its text is not the one that rank 0 learns from")
+        raise DataError(f"{inputs.corpus.directory.path}: its text differs from that of rank 0")
     kind = TextValidator if config.training.writes_text else Validator
     if config.training.objective == "classification":
         kind = ClassValidator

@@ -116,7 +116,7 @@ def test_files_with_sources_and_references() -> None:
         (("a.en", "b.en"), ("ref.en",), "short.en", "short.en has 1 line, ref.en 3"),
         (("a.en", "empty.en"), ("ref.en",), None, "empty.en: is empty"),
         (("a.en", "none.en"), ("ref.en",), None, "none.en: no such file"),
-        (("a.en", "."), ("ref.en",), None, ".: is a directory; runs are compared without --ref"),
+        (("a.en", "."), ("ref.en",), None, ".: is a directory; to compare runs, leave out --ref"),
     ],
 )
 def test_unequal_files_raise(hyps: tuple[str, ...], refs: tuple[str, ...], src: str | None, message: str) -> None:

@@ -67,7 +67,7 @@ def manifest_of(kept: list[int], repeats: list[int], sharded: bool) -> Manifest:
 
 
 @given(weights, weights, st.integers(1, 7))
-def test_shares_are_met_to_one_pair_without_a_gap(sizes: list[int], shares: list[int], n_windows: int) -> None:
+def test_mixing_shares_are_exact_to_one_pair(sizes: list[int], shares: list[int], n_windows: int) -> None:
     sizes, shares = sizes[: len(shares)], shares[: len(sizes)]
     exact = [Fraction(share, sum(shares)) for share in shares]
     mix = mix_of(sizes, exact, min(n_windows, sum(sizes)))

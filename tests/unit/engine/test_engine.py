@@ -102,7 +102,7 @@ def test_special_pieces_are_not_taken(eager: Pair) -> None:
 
 
 @pytest.mark.parametrize("search", [at_most(4), at_most(1)])
-def test_at_the_limit_only_the_end_may_follow(plain: Pair, search: dict[str, object]) -> None:
+def test_only_eos_is_allowed_at_max_length(plain: Pair, search: dict[str, object]) -> None:
     found = check_equal(plain, LINES, beam=1, **search)
     assert not all(of_line[0].finished for of_line in found)
 

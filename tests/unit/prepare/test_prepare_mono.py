@@ -128,7 +128,7 @@ def test_tokenizer_learns_from_monolingual_text(place: Folder, joint: bool) -> N
     assert (after["de"].fingerprint == before["de"].fingerprint) == (not joint)
 
 
-def test_when_it_is_prepared_again(place: Folder) -> None:
+def test_changed_monolingual_text_prepares_again(place: Folder) -> None:
     place.prepare()
     first = place.corpus().fingerprint
     assert place.prepare(**MONO).startswith(f"preparing {place.data} again: data.mono.en was added\n")
@@ -178,7 +178,7 @@ def test_damage_is_found(place: Folder, name: str) -> None:
         place.corpus()
 
 
-def test_append_keeps_it_and_adds_none(place: Folder) -> None:
+def test_append_keeps_monolingual_text(place: Folder) -> None:
     sizes = Sizes(part_pairs=40, bucket_pairs=100, shard_pairs=60)
     place.prepare(sizes=sizes, **MONO)
     before = {name: data for name, data in place.content().items() if name.startswith("mono.")}

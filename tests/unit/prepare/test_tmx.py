@@ -194,7 +194,7 @@ def test_broken_files(data: str, message: str) -> None:
         ("<!DOCTYPE a [", b"<!ELEMENT b ANY>", r"before the first unit \(line 1\): its DOCTYPE"),
     ],
 )
-def test_text_without_end_is_given_up_in_bounded_memory(before: str, repeated: bytes, message: str) -> None:
+def test_endless_segment_raises_in_bounded_memory(before: str, repeated: bytes, message: str) -> None:
     class Endless(io.RawIOBase):
         """Twice the limit of a unit."""
 

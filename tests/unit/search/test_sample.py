@@ -144,7 +144,7 @@ COLD = ({"temperature": 1e-3}, {"temperature": 1e-300}, {"top_k": 1}, {"top_p": 
 
 
 @pytest.mark.parametrize("settings", COLD, ids=str)
-def test_without_chance_it_is_greedy_search(settings: dict[str, Any]) -> None:
+def test_sampling_top_1_equals_greedy(settings: dict[str, Any]) -> None:
     table, limits = random_table(11, vocab=70), [9, 4, 1, 9]
     config = SearchConfig(**settings)
     rules = Rules(BANNED, torch.tensor(limits), no_repeat_ngram=2)

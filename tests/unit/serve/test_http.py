@@ -120,7 +120,7 @@ def test_html_keeps_its_tags(client: Client) -> None:
         ({"q": "a", "alternatives": 8}, 400, "Invalid request: alternatives parameter must be <= 7"),
         ({"q": "a" * 201}, 400, "Invalid request: request (201) exceeds text limit (200)"),
         ({"q": ["a"] * 6}, 400, "Invalid request: request (6) exceeds batch limit (5)"),
-        ({"q": ["a", 1]}, 400, "Invalid request: q must be a text or a list of texts"),
+        ({"q": ["a", 1]}, 400, "Invalid request: q must be a string or a list of strings"),
         ({"q": "\ud800"}, 400, "Invalid request: text with a lone surrogate is not Unicode"),
         ({"q": "a" * 2001}, 413, "The request is too large: at most 2000 bytes"),
         ({"q": "ZeroDivisionError"}, 500, "Cannot translate text: internal error"),
@@ -319,7 +319,7 @@ def test_security_headers(client: Client) -> None:
     assert client.ask("/page/../app.py").status == client.ask("/__init__.py").status == 404
 
 
-def test_pages_of_named_sites_may_ask(client: Client) -> None:
+def test_cors_allows_named_origins(client: Client) -> None:
     named = client.ask("/languages", origin="https://example.org").headers
     assert named["access-control-allow-origin"] == "https://example.org"
     assert "access-control-allow-credentials" not in named

@@ -167,7 +167,7 @@ def test_variance_components_of_mean_metric():
 
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
-def test_line_error_equals_bootstrap(metric):
+def test_standard_error_over_lines_equals_bootstrap(metric):
     correct = reference(150)
     systems = [with_errors(correct, rate, seed) for rate, seed in ((0.3, 1), (0.3, 2), (0.2, 3), (0.2, 4))]
     counted = count_lines(metric, systems, correct)

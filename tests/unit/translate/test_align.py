@@ -58,12 +58,12 @@ def test_words_of_odd_lines(tokenizer: Tokenizer, line: str) -> None:
 
 
 @given(st.lists(fragments, max_size=30).map("".join))
-def test_words_of_any_line(tokenizer: Tokenizer, line: str) -> None:
+def test_word_spans_cover_any_line(tokenizer: Tokenizer, line: str) -> None:
     check_words(tokenizer, tokenizer.encode(line))
 
 
 @given(st.lists(st.integers(0, 400), max_size=30))
-def test_words_of_any_ids(tokenizer: Tokenizer, ids: list[int]) -> None:
+def test_word_spans_cover_any_ids(tokenizer: Tokenizer, ids: list[int]) -> None:
     """What a model may say: special ids, bytes that are no UTF-8."""
     words = tokenizer.decode(ids).split()
     shares = word_shares(tokenizer, ids)

@@ -67,7 +67,7 @@ def test_language_scripts() -> None:
     assert scripts_of("xx") == frozenset() and scripts_of("xx_cyrl") == {"CYRILLIC"}
 
 
-def test_scripts_are_known() -> None:
+def test_language_scripts_are_known() -> None:
     """A misspelt one would drop all text of its languages."""
     from nmt.prepare.cleaning import script
 
