@@ -48,7 +48,7 @@ def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) 
     info = read_info(run)
     path = data_dir or Path(info.data_dir)
     if data_dir is None and not path.is_dir():
-        raise DataError(f"{path}: the data directory of {run.path} does not exist; name its new location with --data")
+        raise DataError(f"{path}: the data directory of {run.path} does not exist; name its new folder with --data")
     corpus = Corpus.open(DataDir(path))
     if corpus.languages != languages:
         held, needed = " and ".join(corpus.languages), " and ".join(languages)

@@ -37,8 +37,8 @@ def test_opus_corpora_of_pair(opus: Opus) -> None:
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        (b"<html>", "the answer is not JSON"),
-        (b"[" * 200_000, "the answer is not JSON"),
+        (b"<html>", "the response is not JSON"),
+        (b"[" * 200_000, "the response is not JSON"),
         (b"[]", "not a valid answer from OPUS"),
         (b'{"corpora": {}}', "not a valid answer from OPUS"),
         (b'{"corpora": ["a"]}', "not a valid answer from OPUS"),
