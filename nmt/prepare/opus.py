@@ -47,7 +47,7 @@ class OpusCorpus:
 
 
 class _Entry(BaseModel):
-    """What the API answers about one version of a corpus."""
+    """One version of a corpus in an answer of the API."""
 
     corpus: str = Field(min_length=1)
     version: str = Field(min_length=1)

@@ -168,7 +168,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 @contextmanager
 def _reading(file: Input, kind: str, n_rows: int = 0) -> Iterator[None]:
-    """Turn what pyarrow raises for a damaged file into DataError."""
+    """Turn the errors of pyarrow, each of which has one of these bases, into DataError."""
     try:
         yield
     except (OSError, ValueError, LookupError, TypeError, NotImplementedError, MemoryError) as error:

@@ -48,6 +48,58 @@ def test_removed_key_is_rejected_unless_it_had_no_effect(
     assert check_config(tree, "run", is_saved=True).training.seed == 2
 
 
+_FILES = {"files": {"aa": "a", "bb": "b"}}
+_HUB = {"hub": "x/y", "paths": ["z.jsonl"]}
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ({"clean": {"near_duplicates": True}}, {"clean": {"drop": ["near_duplicates"]}}),
+        (  # the list of a corpus replaces the other, and near-duplicates are of all corpora
+            {"clean": {"near_duplicates": True}, "train": [{**_FILES, "clean": {"same_links": True}}]},
+            {"clean": {"drop": ["near_duplicates"]}, "train": [{**_FILES, "clean": {"drop": ["links"]}}]},
+        ),
+        ({"clean": {"overlap_sides": "either"}}, {"clean": {"overlap": "either"}}),
+        (
+            {"train": [{**_FILES, "clean": {"overlap_sides": "either"}}]},
+            {"train": [{**_FILES, "clean": {"overlap": "either"}}]},
+        ),
+        (
+            {"valid": {**_HUB, "column": "t"}, "mono": {"aa": [{**_HUB, "column": "t"}]}},
+            {
+                "valid": {**_HUB, "columns": {"aa": "t.aa", "bb": "t.bb"}},
+                "mono": {"aa": [{**_HUB, "columns": {"aa": "t.aa"}}]},
+            },
+        ),
+        ({"test": {"x": {**_HUB, "column": None}}}, {"test": {"x": _HUB}}),
+    ],
+)
+def test_old_data_setting_of_a_run_keeps_its_effect(before: dict[str, object], now: dict[str, object]) -> None:
+    base = {"direction": "aa-bb", "train": [_FILES]}
+    old_tree, new_tree = {"data": {**base, **before}}, {"data": {**base, **now}}
+    expected = check_config(new_tree, "x")
+    assert check_config(old_tree, "run", is_saved=True) == expected
+    if "column" in str(before) and "None" in str(before):
+        assert check_config(old_tree, "x") == expected  # it had no effect
+    else:
+        with pytest.raises(ConfigError):
+            check_config(old_tree, "x")
+
+
+@pytest.mark.parametrize(
+    ("before", "kinds"),
+    [
+        ({"pair_task": True}, ["shuffled"]),
+        ({"pair_task": True, "pair_negatives": ["cut", "copied"]}, ["cut", "copied"]),
+        ({"pair_task": False, "pair_negatives": ["cut"]}, []),
+    ],
+)
+def test_old_pair_task_of_a_run_keeps_its_kinds(before: dict[str, object], kinds: list[str]) -> None:
+    tree = {**tree_with(objective="masked", masked=before), "model": {"kind": "encoder"}}
+    assert check_config(tree, "run", is_saved=True).training.masked.pair_task == kinds
+
+
 @pytest.mark.parametrize(
     ("removed", "effective"),
     [
