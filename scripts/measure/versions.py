@@ -3,9 +3,9 @@
     python -m scripts.measure.versions BASELINE [CHECKOUT] [--rounds N] [--threads N] [--stages STAGE ...]
 
 Both checkouts prepare the corpus, train 60 updates in float32, translate the test set and serve it over HTTP. The
-files of ids and text, the tokenizer, weights, optimizer state and translations must have equal bytes. Then each stage is repeated
-in turn, every time as a new process, and the median ratio of the CPU seconds (checkout / baseline) is printed with its
-quartiles, and the largest resident memory in MiB. Run it on an idle machine with one thread; it takes 15 minutes.
+files of ids and text, the tokenizer, weights, optimizer state and translations must have equal bytes. Then each stage
+is repeated in turn, every time as a new process. The median ratio of the CPU seconds (checkout / baseline) is printed
+with its quartiles, and the median peak memory in MiB. Run it on an idle machine; with 10 rounds it takes 15 minutes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def ended(process: subprocess.Popen[bytes], output: Path, statuses: tuple[int, .
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in statuses:
-        sys.exit(f"{process.args}: exit status {process.returncode}\n{output.read_text()}")
+        sys.exit(f"{process.args!r}: exit status {process.returncode}\n{output.read_text()}")
     return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
