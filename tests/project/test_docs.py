@@ -47,7 +47,7 @@ def read(page: Path) -> str:
 # --- generated pages ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["settings.md", "commands.md"])
+@pytest.mark.parametrize("name", ["settings.md", "commands.md", "index.md"])
 def test_generated_pages_are_current(name: str) -> None:
     assert read(Path("docs") / name) == pages()[name], "run python -m scripts.docs.generate"
 
