@@ -22,6 +22,8 @@ from nmt.errors import DataError
 MetricName = Literal["bleu", "chrf", "ter"]
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
 
+_NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
+
 Reference = str | tuple[str, ...]
 """The reference of a line, or several references."""
 
@@ -44,6 +46,11 @@ class Score:
     signature: str
     """For BLEU, chrF and TER that of sacrebleu: scores with different signatures are not comparable."""
     higher_is_better: bool
+
+
+def metric_name(metric: str) -> str:
+    """Return the name of a metric as it is usually written."""
+    return _NAMES.get(metric, metric)
 
 
 def default_tokenizer(tgt_lang: str | None) -> str:

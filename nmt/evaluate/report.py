@@ -14,25 +14,19 @@ from nmt.console import aligned, amount, printable
 from nmt.data.corpus import Corpus
 from nmt.errors import DataError
 from nmt.evaluate.comet import NeuralMetrics
-from nmt.evaluate.metrics import METRICS, Reference, Score, corpus_score, looks_tokenized, no_match_note
+from nmt.evaluate.metrics import METRICS, Reference, Score, corpus_score, looks_tokenized, metric_name, no_match_note
 from nmt.layout import RunDir
 from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord, add_scores
 from nmt.text.lines import bounded_list, read_lines
 from nmt.translate.translator import Translator
 
-_NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 SYSTEM = "the translations"
 """The name of the only system, for messages."""
 
 
-def metric_name(metric: str) -> str:
-    """Return the name of a metric for people."""
-    return _NAMES.get(metric, metric)
-
-
 def metric_value(metric: str, value: float) -> str:
     """Format a score for people; other metrics than BLEU, chrF and TER are often between 0 and 1."""
-    return f"{value:.{2 if metric in _NAMES else 4}f}"
+    return f"{value:.{2 if metric in METRICS else 4}f}"
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from nmt.figures.page import escaped
 
 _WIDTH, _HEIGHT, _TOP, _BOTTOM = 340, 150, 18, 20  # pixels: those of the bars, and the margins for text
 _LEFT = 36  # margin of charts whose vertical axis has numbers
-_SIDE = 240  # of a square chart
-_CELL = 2  # pixels: points of a scatter plot closer than this are one
-_SHADES = 4
 
 Point = tuple[float, float]
 
@@ -39,18 +35,14 @@ def histogram(title: str, layers: Mapping[str, Sequence[int]], ticks: Mapping[in
     parts.append(f'<path class="axis" d="M0 {bottom}H{_WIDTH}"/>')
     inside = [number for number in ticks if first <= number <= last]
     shown = inside[:: -(-len(inside) // 9) or 1]  # at most nine, at equal distances
-    return _chart(title, -8, _HEIGHT, parts, {(number - first) * step: ticks[number] for number in shown})
+    return _chart(title, -8, parts, {(number - first) * step: ticks[number] for number in shown})
 
 
-def line_chart(
-    title: str, lines: Iterable[tuple[str, Sequence[Point]]], ticks: Mapping[float, str] | None = None
-) -> str:
-    """Draw lines, each a class and its points. `ticks`: labels of the horizontal axis, by default numbers."""
+def line_chart(title: str, lines: Iterable[tuple[str, Sequence[Point]]]) -> str:
+    """Draw lines, each given by its CSS class and its points."""
     lines = [(name, points) for name, points in lines if points]
     xs, ys = ([point[axis] for _, points in lines for point in points] for axis in (0, 1))
-    if ticks is None:
-        ticks = {x: f"{x:,.10g}" for x in round_numbers(min(xs), max(xs))}
-    marks = round_numbers(min(ys), max(ys))
+    ticks, marks = round_numbers(min(xs), max(xs)), round_numbers(min(ys), max(ys))
     x_low, x_high = min(*xs, *ticks), max(*xs, *ticks)
     y_low, y_high = min(*ys, *marks), max(*ys, *marks)
 
@@ -58,37 +50,18 @@ def line_chart(
         across, up = (x - x_low) / ((x_high - x_low) or 1), (y - y_low) / ((y_high - y_low) or 1)
         return _LEFT + across * (_WIDTH - _LEFT), _TOP + _HEIGHT * (1 - up)
 
-    parts = [_mark(place(x_low, mark)[1], mark, _WIDTH) for mark in marks]
+    parts = []
+    for mark in marks:
+        y = place(x_low, mark)[1]
+        parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{_WIDTH}"/>')
+        parts.append(f'<text x="{_LEFT - 4}" y="{y + 3:.1f}" text-anchor="end">{mark:,.10g}</text>')
     parts.append(f'<path class="axis" d="M{_LEFT} {_TOP + _HEIGHT}H{_WIDTH}"/>')
     for name, points in lines:
         placed = [place(*point) for point in points]
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in placed)
         dots = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in placed) if len(placed) <= 60 else ""
         parts.append(f'<path class="{name} line" d="M{path}"/><path class="{name} dots" d="{dots}"/>')
-    return _chart(title, 0, _HEIGHT, parts, {place(at, y_low)[0]: label for at, label in ticks.items()})
-
-
-def scatter(title: str, labels: tuple[str, str], name: str, points: Sequence[Point]) -> str:
-    """Draw points over equal axes, with the diagonal; the more of them are in one place, the darker it is.
-
-    `labels`: those of the horizontal and the vertical axis; `name`: the class of the points.
-    """
-    values = [value for point in points for value in point]
-    marks = round_numbers(min(values), max(values))
-    low, high = min(*values, *marks), max(*values, *marks)
-    scale, bottom = _SIDE / ((high - low) or 1), _TOP + _SIDE
-    ticks = {_LEFT + (mark - low) * scale: f"{mark:,.10g}" for mark in marks}
-    parts = [_mark(bottom - (mark - low) * scale, mark, _LEFT + _SIDE) for mark in marks]
-    parts += [f'<path class="grid" d="M{at:.1f} {bottom}v-{_SIDE}"/>' for at in ticks]
-    parts.append(f'<path class="axis" d="M{_LEFT} {bottom}l{_SIDE} -{_SIDE}"/>')
-    cells = Counter((round((x - low) * scale / _CELL), round((y - low) * scale / _CELL)) for x, y in points)
-    for shade in range(1, _SHADES + 1):
-        inside = (cell for cell, n in cells.items() if min(n.bit_length(), _SHADES) == shade)
-        dots = "".join(f"M{_LEFT + _CELL * x} {bottom - _CELL * y}h0" for x, y in inside)
-        parts.append(f'<path class="{name} dots shade{shade}" d="{dots}"/>')
-    parts.append(f'<text x="{_LEFT + _SIDE}" y="{bottom + 30}" text-anchor="end">{escaped(labels[0])} →</text>')
-    parts.append(f'<text x="{_LEFT + _SIDE + 6}" y="{_TOP + 8}">↑ {escaped(labels[1])}</text>')
-    return _chart(title, 0, _SIDE + 12, parts, ticks, bottom)
+    return _chart(title, 0, parts, {place(at, y_low)[0]: f"{at:,.10g}" for at in ticks})
 
 
 def interval_bar(value: float, low: float, high: float, reach: float) -> str:
@@ -111,23 +84,13 @@ def round_numbers(low: float, high: float, most: int = 6) -> list[float]:
     return [round(number * step, 12) for number in range(first, last + 1)]
 
 
-def _mark(y: float, value: float, right: float) -> str:
-    """Return a line of the grid and its number."""
-    return (
-        f'<path class="grid" d="M{_LEFT} {y:.1f}H{right}"/>'
-        f'<text x="{_LEFT - 4}" y="{y + 3:.1f}" text-anchor="end">{value:,.10g}</text>'
-    )
-
-
-def _chart(
-    title: str, left: int, height: int, parts: Iterable[str], ticks: Mapping[float, str], bottom: int = _TOP + _HEIGHT
-) -> str:
-    """Return the image: title, parts, and the ticks of the horizontal axis, which is at `bottom` (pixels)."""
+def _chart(title: str, left: int, parts: Iterable[str], ticks: Mapping[float, str]) -> str:
+    """Return an image of a title, parts, and a horizontal axis with ticks (pixels and labels); it begins at `left`."""
+    bottom = _TOP + _HEIGHT
     lines = [
         f'<path class="axis" d="M{x:.1f} {bottom}v4"/>'
         f'<text x="{x:.1f}" y="{bottom + _BOTTOM - 3}" text-anchor="middle">{escaped(label)}</text>'
         for x, label in ticks.items()
     ]
-    box = f"{left} 0 {_WIDTH + 16} {_TOP + height + _BOTTOM}"
-    head = f'<svg viewBox="{box}" role="img" aria-label="{escaped(title)}">'
+    head = f'<svg viewBox="{left} 0 {_WIDTH + 16} {bottom + _BOTTOM}" role="img" aria-label="{escaped(title)}">'
     return "".join([head, f'<text x="0" y="11" class="title">{escaped(title)}</text>', *parts, *lines, "</svg>"])

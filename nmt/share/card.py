@@ -16,8 +16,8 @@ from nmt.config.source import NOT_STATED, HubSource
 from nmt.console import printable
 from nmt.data.corpus import Manifest, read_manifest
 from nmt.errors import CheckpointError, DataError
-from nmt.evaluate.metrics import MetricName, corpus_score
-from nmt.evaluate.report import metric_name, metrics_of, signature, values
+from nmt.evaluate.metrics import MetricName, corpus_score, metric_name
+from nmt.evaluate.report import metrics_of, signature, values
 from nmt.layout import DataDir, RunDir
 from nmt.runs.checkpoint import saved_steps
 from nmt.runs.folder import ExportInfo, Kind

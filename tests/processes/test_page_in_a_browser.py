@@ -56,7 +56,7 @@ def set_to(tab: Tab, control: str, value: str) -> None:
 
 def test_page_without_script_has_tables_and_charts(tab: Tab, url: str) -> None:
     tab.open(url, script=False)
-    assert tab.evaluate("document.querySelectorAll('svg[role=img][aria-label]').length") == 4
+    assert tab.evaluate("document.querySelectorAll('svg[role=img][aria-label]').length") == 1
     assert tab.evaluate(SHOWN) == []
     assert tab.evaluate("document.getElementById('controls').checkVisibility()") is False
     assert "JavaScript" in tab.evaluate("document.getElementById('status').textContent")

@@ -4,6 +4,11 @@
 
 const LINES_A_PAGE = 50;
 const HASH_OF_LINE = /^#line-(\d+)$/;
+// the largest table of two lines' words in which a common subsequence is searched for
+const MOST_CELLS = 250_000;
+// scripts without spaces between words, in which each character counts as a word
+const UNSPACED = ["Thai", "Lao", "Myanmar", "Khmer", "Han", "Hiragana", "Katakana"].map((name) => `\\p{scx=${name}}`).join("");
+const WORD = new RegExp(`[${UNSPACED}]\\p{M}*|[\\p{P}\\p{S}]|[^\\s\\p{P}\\p{S}${UNSPACED}]+`, "gu");
 
 const get = (id) => document.getElementById(id);
 
@@ -27,11 +32,11 @@ async function readData() {
 // --- words ---------------------------------------------------------------------------------------
 
 /** Return which words of each line are in a longest common subsequence; all, if the lines are too long for that. */
-function commonWords(first, second, mostCells) {
+function commonWords(first, second) {
   const n = first.length, m = second.length;
   const same = n === m && first.every((word, i) => word === second[i]);
   const inFirst = Array(n).fill(false), inSecond = Array(m).fill(false);
-  if (same || n * m > mostCells) return [inFirst.fill(true), inSecond.fill(true)];
+  if (same || n * m > MOST_CELLS) return [inFirst.fill(true), inSecond.fill(true)];
   const width = m + 1;
   const lengths = new Uint16Array((n + 1) * width); // of the common subsequences of the rests from each pair of words
   for (let i = n - 1; i >= 0; i--) {
@@ -81,7 +86,7 @@ function signed(value, digits) {
 /** Return the element of a line. */
 function lineElement(data, number, metric) {
   const spansOf = (text) =>
-    Array.from(text.matchAll(data.word), ({ 0: word, index }) => ({ word, start: index, stop: index + word.length }));
+    Array.from(text.matchAll(WORD), ({ 0: word, index }) => ({ word, start: index, stop: index + word.length }));
   const [sourceLanguage, targetLanguage] = data.languages;
   const entry = (head, inside, lang) => [element("dt", head), element("dd", inside, { lang, dir: "auto" })];
 
@@ -92,7 +97,7 @@ function lineElement(data, number, metric) {
   const texts = data.translations.map((lines) => lines[number]);
   const referenceSpans = spansOf(reference), spans = texts.map(spansOf);
   const words = spans.map((found) => found.map((span) => span.word));
-  const common = words.map((own) => commonWords(referenceSpans.map((span) => span.word), own, data.mostCells));
+  const common = words.map((own) => commonWords(referenceSpans.map((span) => span.word), own));
   const missed = referenceSpans.map((_, i) => !common.some(([inReference]) => inReference[i]));
   const none = missed.map(() => false);
   entries.push(...entry("reference", marked(reference, referenceSpans, missed, none), targetLanguage));
@@ -102,7 +107,7 @@ function lineElement(data, number, metric) {
     const numbers = [`${score.toFixed(metric.digits)} `, element("b", gain)];
     const key = element("span", "", { class: `key g${system % 8}` });
     const wrong = common[system][1].map((there) => !there);
-    const changed = commonWords(words[data.baseline], words[system], data.mostCells)[1].map((there) => !there);
+    const changed = commonWords(words[data.baseline], words[system])[1].map((there) => !there);
     const head = [element("span", [key, ` ${data.names[system]}`]), " ", element("span", numbers)];
     entries.push(...entry(head, marked(text, spans[system], wrong, changed), targetLanguage));
   });
@@ -123,7 +128,6 @@ function keyOf(order, data, metric, system) {
     case "loss": return gain;
     case "baseline": return (number) => sign * baseline[number];
     case "score": return (number) => sign * own[number];
-    case "source": return (number) => -data.sources[number].length;
     case "reference": return (number) => -data.references[number].length;
     case "line": return (number) => number;
     default: return (number) => -Math.abs(gain(number));
@@ -157,7 +161,6 @@ function chosenLines(data, controls) {
 async function main() {
   const data = await readData();
   data.isSeen = new Set(data.seen);
-  data.word = new RegExp(data.pattern, "gu");
   const names = ["search", "system", "order", "metric", "differ", "seen"];
   const controls = Object.fromEntries(names.map((name) => [name, get(name)]));
   let chosen = [], page = 0;

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.config import Config, SearchConfig
 from nmt.config.messages import differences
 from nmt.console import say
-from nmt.data.corpus import Corpus
+from nmt.data.corpus import Corpus, read_manifest
 from nmt.errors import DataError, NmtError
 from nmt.evaluate.compare.screen import listed
 from nmt.evaluate.compare.systems import Members, System, TextToTranslate, distinct_names
-from nmt.evaluate.compare.view import read_training_text
 from nmt.evaluate.run import choose_split, describe_search, open_corpus, translate_text
+from nmt.files.read import open_regular, reading
 from nmt.files.write import open_output
 from nmt.layout import DataDir, RunDir
 from nmt.runs.info import read_info
@@ -72,9 +72,9 @@ def translate_runs(members: Members, how: Translating) -> tuple[TextToTranslate,
     notes, rest = [*_notes_on_text(runs), *_notes_on_translating(systems)], iter(runs)
     for name, of_group in members.items():
         notes += _notes_on_group(name, [next(rest) for _ in of_group])
-    notes += _notes_on_training_text(runs)
+    seen = _find_in_training_texts(runs, notes)
     languages = first.config.data.sides
-    text = TextToTranslate(first.split, tuple(first.references), tuple(first.sources), languages, tuple(notes))
+    text = TextToTranslate(first.split, tuple(first.references), tuple(first.sources), languages, tuple(notes), seen)
     return text, systems
 
 
@@ -169,24 +169,45 @@ def _notes_on_group(name: str, runs: Sequence[_Run]) -> Iterator[str]:
         yield f"group {name}: its runs differ in more than the seed: {', '.join(sorted(keys))}"
 
 
-def _notes_on_training_text(runs: Sequence[_Run]) -> Iterator[str]:
-    """Yield how many lines of the test set are in the text that the runs were trained on."""
-    first, names_of = runs[0], defaultdict[Path, list[str]](list)
+def _find_in_training_texts(runs: Sequence[_Run], notes: list[str]) -> frozenset[int]:
+    """Return which lines of the test set are in a training text, by source or reference, and append notes on them."""
+    first, names_of, seen = runs[0], defaultdict[Path, list[str]](list), frozenset[int]()
     for run in runs:
         names_of[Path(read_info(RunDir(run.path)).data_dir)].append(run.name)
     if first.split == "train":
-        return
-    data = first.config.data
+        return seen
     for directory, names in names_of.items():
         text = "the training text" if len(names_of) == 1 else f"the training text of {listed(names)}"
+        sides = dict(zip(first.config.data.sides, (first.sources, first.references), strict=True))
         try:
-            training = read_training_text(DataDir(directory), data.sides, (first.sources, first.references), words=())
+            found = find_in_training_text(DataDir(directory), sides)
         except NmtError as error:
-            yield f"whether {text} has lines of {first.split} is not known: {error}"
+            notes.append(f"whether {text} has lines of {first.split} is not known: {error}")
             continue
-        n = len(frozenset.union(*training.seen))
-        part = "" if training.n_lines == training.all_lines else f"the first {training.n_lines:,} lines of "
-        yield (
-            f"{n:,} of the {len(first.sources):,} lines of {first.split} are in {part}{text} (exact matches): "
+        seen |= found
+        notes.append(
+            f"{len(found):,} of the {len(first.sources):,} lines of {first.split} are in {text} (exact matches): "
             "source, reference or both"
         )
+    return seen
+
+
+def find_in_training_text(directory: DataDir, sides: Mapping[str, Sequence[str]]) -> frozenset[int]:
+    """Return the numbers of the lines, from 0, of which a side is also a line of a data directory's training text.
+
+    `sides` maps languages to lines; blank lines are in no text. Raises DataError if the text is missing or damaged.
+    """
+    manifest, seen = read_manifest(directory), set[int]()
+    if "train" not in manifest.splits:
+        raise DataError(f"{directory.path}: has no training text")
+    shards = manifest.splits["train"].shards
+    for language, lines in sides.items():
+        wanted = defaultdict[bytes, list[int]](list)
+        for number, line in enumerate(lines):
+            wanted[line.encode() + b"\n"].append(number)
+        wanted.pop(b"\n", None)
+        for name in ["train"] if shards is None else [shard.name for shard in shards]:
+            path = directory.text(name, language)
+            with reading(path), open_regular(path) as file:
+                seen.update(number for line in file for number in wanted.get(line, ()))
+    return frozenset(seen)

@@ -10,54 +10,32 @@ import json
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
-from nmt.console import printable
+from nmt.console import aligned, printable
 from nmt.evaluate.compare.systems import Comparison, Difference, Group, GroupScore, Result
 from nmt.evaluate.line_statistics import Metric
+from nmt.evaluate.metrics import metric_name
+from nmt.evaluate.significance import Interval
 
-SOURCE = "Kocmi et al., 2024, arXiv:2401.06760"
-
-
-class Threshold(NamedTuple):
-    """Smallest differences at which people agree with the metric in 65 % and 80 % of pairs of systems."""
-
-    for_65: float
-    for_80: float
-
-
-def threshold_of(metric: Metric) -> Threshold | None:
-    """Return the published threshold of a metric; None if there is none."""
-    if metric.formula == "bleu":
-        return Threshold(1.06, 2.34)
-    if metric.formula == "chrf":
-        return Threshold(0.76, 1.63)
-    if "wmt22-comet-da" in metric.signature:
-        return Threshold(0.0026, 0.0056)  # published for scores times 100
-    return None
+SIGNIFICANT = 0.05
+COLUMNS = 100
 
 
 def agreement(metric: Metric, difference: float) -> str | None:
-    """Return the share of pairs of systems with this difference on which people agree; None if unknown."""
-    threshold = threshold_of(metric)
-    if threshold is None:
+    """Return the share of pairs of systems with this difference on which people agree; None if it was not published."""
+    if metric.formula == "bleu":
+        for_65, for_80 = 1.06, 2.34
+    elif metric.formula == "chrf":
+        for_65, for_80 = 0.76, 1.63
+    elif "wmt22-comet-da" in metric.signature:
+        for_65, for_80 = 0.0026, 0.0056  # published for scores times 100
+    else:
         return None
-    if abs(difference) >= threshold.for_80:
+    if abs(difference) >= for_80:
         return "over 80 %"
-    return "65 to 80 %" if abs(difference) >= threshold.for_65 else "under 65 %"
-
-
-NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
-"""Metrics as they are written for people; others have the name they were given."""
-SIGNIFICANT = 0.05
-COLUMNS = 100
-_GAP = "  "
-
-
-def metric_name(metric: Metric) -> str:
-    """Return the display name of a metric."""
-    return NAMES.get(metric.name, metric.name)
+    return "65 to 80 %" if abs(difference) >= for_65 else "under 65 %"
 
 
 def number(metric: Metric, value: float, signed: bool = False) -> str:
@@ -65,18 +43,30 @@ def number(metric: Metric, value: float, signed: bool = False) -> str:
     return f"{value:{'+' if signed else ''}.{4 if metric.formula == 'mean' else 2}f}"
 
 
-def p_value(p: float) -> str:
-    """Format a p value."""
-    return f"{p:.4f}" if p >= 0.00005 else "<0.0001"
+def spanned(metric: Metric, interval: Interval, signed: bool = False) -> str:
+    """Format an interval of scores, or with `signed` of differences."""
+    return " to ".join(number(metric, end, signed) for end in interval)
+
+
+def title(metric: Metric) -> str:
+    """Return the name of a metric, with a remark if lower scores are better."""
+    return metric_name(metric.name) + ("" if metric.higher_is_better else " (lower is better)")
 
 
 def render_text(comparison: Comparison) -> str:
-    """Format the comparison as a table for each metric, and sentences."""
+    """Format the comparison as a table for each metric, followed by verdicts, explanations, notes and signatures."""
     text, baseline = comparison.text, comparison.groups[comparison.baseline].name
     direction = f"{'-'.join(text.languages)}, " if text.languages else ""
     lines = _wrapped(f"{text.name}: {direction}{len(text.references):,} lines, compared with {baseline}")
-    for result, table in zip(comparison.results, _tables(comparison), strict=True):
-        lines += ["", *table, *_errors(comparison, result)]
+    header, *rows = score_cells(comparison)
+    cells, table = iter(rows), []
+    for result in comparison.results:
+        table.append([title(result.metric), *header])
+        table += [[printable(_counted(group)), *next(cells)] for group in comparison.groups]
+    formatted = iter(aligned(table, range(1, len(table[0]))))
+    for result in comparison.results:
+        lines += ["", *islice(formatted, 1 + len(comparison.groups))]
+        lines += [line for sentence in errors(comparison, result) for line in _wrapped(f"  {sentence}")]
     notes = (f"note: {note}" for note in comparison.notes)
     for sentences in (verdicts(comparison), explanations(comparison), notes):
         lines += ["", *(line for sentence in sentences for line in _wrapped(sentence))]
@@ -85,77 +75,43 @@ def render_text(comparison: Comparison) -> str:
 
 
 def _wrapped(sentence: str) -> list[str]:
-    return textwrap.wrap(sentence, COLUMNS, subsequent_indent=_GAP)
+    return textwrap.wrap(sentence, COLUMNS, subsequent_indent="  ")
 
 
-def _tables(comparison: Comparison) -> Iterator[list[str]]:
-    """Yield the lines of each metric's table. Long names lose their middle, so that a table has 100 columns."""
-    columns = [[*column] for column in zip(*_cells(comparison), strict=True) if any(column[1:])]
-    widths = [max(map(len, column)) for column in columns]
-    names = [_counted(group) for group in comparison.groups]
-    titles = [_title(result.metric) for result in comparison.results]
-    room = COLUMNS - sum(width + len(_GAP) for width in widths)
-    width = min(room, max(map(len, (*names, *titles))))
-    header, *rows = zip(*columns, strict=True)
-    cells = iter(rows)
-    for title in titles:
-        table = [(title, header), *((name, next(cells)) for name in names)]
-        yield [
-            _GAP.join([
-                _shortened(name, width).ljust(width),
-                *(cell.rjust(of_column) for cell, of_column in zip(row, widths, strict=True)),
-            ]).rstrip()
-            for name, row in table
-        ]  # fmt: skip
-
-
-def _cells(comparison: Comparison) -> Iterator[tuple[str, ...]]:
-    """Yield the header of all tables, then their rows; cells are empty where there is no value."""
+def score_cells(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Return the header of the tables of scores, then a row for each metric and group; empty columns are left out."""
     of_lines = any(len(group.systems) > 1 for group in comparison.groups) and not _is_over_seeds(comparison)
     interval = "95 %, lines only" if of_lines else "95 % interval"
-    yield "score", "95 % interval", "s.d.", "diff.", interval, "p", "people agree"
+    rows: list[tuple[str, ...]] = [("score", "95 % interval", "s.d.", "diff.", interval, "p", "people agree")]
     for result in comparison.results:
-        for score, difference in zip(result.scores, result.differences, strict=True):
-            yield _row(result.metric, score, difference)
-
-
-def _title(metric: Metric) -> str:
-    return metric_name(metric) + ("" if metric.higher_is_better else " (lower is better)")
+        rows += [_row(result.metric, *pair) for pair in zip(result.scores, result.differences, strict=True)]
+    return [*zip(*(column for column in zip(*rows, strict=True) if any(column[1:])), strict=True)]
 
 
 def _row(metric: Metric, score: GroupScore, difference: Difference | None) -> tuple[str, ...]:
-    low, high = (number(metric, end) for end in score.interval)
     deviation = "" if score.seed_deviation is None else number(metric, score.seed_deviation)
-    row = (number(metric, score.value), f"{low} to {high}", deviation)
+    row = number(metric, score.value), spanned(metric, score.interval), deviation
     if difference is None:
         return *row, "", "", "", ""
-    low, high = (number(metric, end, signed=True) for end in difference.interval)
-    p = "" if difference.p_holm is None else p_value(difference.p_holm)
-    people = agreement(metric, difference.value) or ""
-    return *row, number(metric, difference.value, signed=True), f"{low} to {high}", p, people
+    p = "" if difference.p_holm is None else f"{difference.p_holm:.4f}" if difference.p_holm >= 0.00005 else "<0.0001"
+    change = number(metric, difference.value, signed=True), spanned(metric, difference.interval, signed=True)
+    return *row, *change, p, agreement(metric, difference.value) or ""
 
 
 def _counted(group: Group) -> str:
     return group.name if len(group.systems) == 1 else f"{group.name} ({len(group.systems)})"
 
 
-def _shortened(name: str, width: int) -> str:
-    if len(name) <= width:
-        return name
-    end = (width - 1) // 2
-    return f"{name[: width - 1 - end]}…{name[-end:]}"
-
-
-def _errors(comparison: Comparison, result: Result) -> Iterator[str]:
-    """Yield the standard errors of differences over lines and over seeds."""
+def errors(comparison: Comparison, result: Result) -> Iterator[str]:
+    """Yield a sentence on the standard errors of each difference that has one over seeds."""
     for group, difference in zip(comparison.groups, result.differences, strict=True):
         if difference is not None and difference.seed_error is not None:
             over_lines, over_seeds = (
                 number(result.metric, error) for error in (difference.line_error, difference.seed_error)
             )
             advice = "" if difference.advice is None else f"; {difference.advice}"
-            yield from _wrapped(
-                f"{_GAP}{group.name}: standard error of the difference {over_lines} over lines, {over_seeds} over "
+            yield (
+                f"{group.name}: standard error of the difference {over_lines} over lines, {over_seeds} over "
                 f"seeds{advice}"
             )
 
@@ -169,7 +125,7 @@ def verdicts(comparison: Comparison) -> Iterator[str]:
             if (difference := result.differences[position]) is not None and difference.p_holm is not None:
                 better = "better than" if (difference.value > 0) == result.metric.higher_is_better else "worse than"
                 verdict = better if difference.p_holm < SIGNIFICANT else "not significantly different from"
-                metrics[verdict].append(metric_name(result.metric))
+                metrics[verdict].append(metric_name(result.metric.name))
         if parts := [f"{verdict} {baseline} by {listed(names)}" for verdict, names in metrics.items() if names]:
             yield f"{group.name} is {', '.join(parts)}."
         is_open = is_open or bool(metrics["not significantly different from"])
@@ -183,7 +139,7 @@ def _is_over_seeds(comparison: Comparison) -> bool:
 
 
 def explanations(comparison: Comparison) -> Iterator[str]:
-    """Yield what the columns mean and how they were computed."""
+    """Yield sentences on what the columns of the tables mean and how they were computed."""
     differences = [each for result in comparison.results for each in result.differences if each is not None]
     n_compared = len(comparison.groups) - 1
     over_lines = f"{comparison.trials:,} trials, seed {comparison.seed}"
@@ -204,7 +160,7 @@ def explanations(comparison: Comparison) -> Iterator[str]:
     if any(agreement(result.metric, 0.0) for result in comparison.results):
         yield (
             "people agree: the share of system pairs with such a difference in which people prefer the same system "
-            f"({SOURCE})."
+            "(Kocmi et al., 2024, arXiv:2401.06760)."
         )
 
 
@@ -213,7 +169,7 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]]) if names[1:] else names[0]
 
 
-_OF_A_SYSTEM = ("name", "run", "step", "weights", "search", "precision")
+SYSTEM_FACTS = ("run", "step", "weights", "search", "precision")
 
 
 def render_json(comparison: Comparison) -> str:
@@ -229,7 +185,8 @@ def render_json(comparison: Comparison) -> str:
                 {
                     "name": group.name,
                     "systems": [
-                        {name: _plain(getattr(system, name)) for name in _OF_A_SYSTEM} for system in group.systems
+                        {name: _plain(getattr(system, name)) for name in ("name", *SYSTEM_FACTS)}
+                        for system in group.systems
                     ],
                 }
                 for group in comparison.groups
@@ -264,7 +221,7 @@ def _result(groups: Sequence[Group], result: Result) -> dict[str, object]:
 
 
 def _plain(value: object) -> object:
-    """Return a value as JSON has it, which has neither paths nor infinity."""
+    """Return a value that JSON can hold: a path as text, infinity as null."""
     if isinstance(value, Path):
         return str(value)
     return None if value == math.inf else value

@@ -27,7 +27,9 @@ class TextToTranslate:
     languages: tuple[str, str] | None = None
     """Source and target; None if only files are known."""
     notes: tuple[str, ...] = ()
-    """What is known of the text, such as whether training has seen it."""
+    """Remarks for the reader, such as how much of the text is in training text."""
+    seen: frozenset[int] = frozenset()
+    """Numbers of the lines, from 0, whose source or reference is in the training text of a run."""
 
 
 @dataclass(frozen=True)

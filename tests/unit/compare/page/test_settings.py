@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from comparisons import group_of, text_of
+from comparisons import group_of
 from logged_run import make_run, train, valid
-from nmt.evaluate.compare.compare import compare
-from nmt.evaluate.compare.systems import Group
-from nmt.evaluate.compare.view import Trainings, read_trainings
+from nmt.evaluate.compare.page import differing_settings, learning_curves
 from sentences import sentence_pairs
 
-PAIRS = sentence_pairs(5)
-LINES = [pair[1] for pair in PAIRS]
-
-
-def read(*groups: Group) -> Trainings:
-    return read_trainings(compare(text_of(PAIRS), groups, trials=10))
+LINES = [pair[1] for pair in sentence_pairs(5)]
 
 
 def run(path: Path, **changes: str) -> Path:
@@ -36,22 +29,21 @@ def test_differing_settings(tmp_path: Path) -> None:
     plain = group_of("plain", LINES, LINES, runs=[run(tmp_path / "1", seed="1"), run(tmp_path / "2", seed="2")])
     other = group_of("other", LINES, LINES, runs=[run(tmp_path / "3", seed="1", d_model="64"),
                                                   run(tmp_path / "4", seed="2", d_model="64")])  # fmt: skip
-    trainings = read(plain, other)
-    assert trainings.differences == [("model.d_model", ["32", "64"]), ("training.seed", ["1; 2", "1; 2"])]
-    assert trainings.problems == [] and trainings.n_runs == 4
-    assert trainings.curves == [(number, [(100.0, 21.5), (200.0, 25.0)]) for number in (0, 0, 1, 1)]
-
-
-def test_files_have_no_settings() -> None:
-    assert read(group_of("a", LINES), group_of("b", LINES)) == Trainings([], [], [], 0)
+    problems: list[str] = []
+    differences = differing_settings([plain, other], problems)
+    assert differences == [("model.d_model", "32", "64"), ("training.seed", "1; 2", "1; 2")]
+    curves = learning_curves([plain, other], problems)
+    assert curves == [(number, [(100.0, 21.5), (200.0, 25.0)]) for number in (0, 0, 1, 1)]
+    assert problems == []
 
 
 def test_unreadable_run_is_noted(tmp_path: Path) -> None:
     broken, good = run(tmp_path / "1"), run(tmp_path / "2")
     (broken / "config.yaml").write_text("a: [")
     (broken / "log.jsonl").unlink()
-    trainings = read(group_of("a", LINES, runs=[broken]), group_of("b", LINES, runs=[good]))
-    settings, curve = trainings.problems
+    groups, problems = [group_of("a", LINES, runs=[broken]), group_of("b", LINES, runs=[good])], list[str]()
+    differences, curves = differing_settings(groups, problems), learning_curves(groups, problems)
+    settings, curve = problems
     assert settings.startswith("a: its settings cannot be read: ") and "config.yaml" in settings
-    assert curve.startswith("a: no learning curve: ") and len(trainings.curves) == 1
-    assert trainings.differences == []
+    assert curve.startswith("a: no learning curve: ") and len(curves) == 1
+    assert differences == []
