@@ -69,11 +69,10 @@ class Config(Section):
         not_of_decoders = {
             "training.modifiers": bool(training.modifiers) and self.joins_sides,
             "search.coverage_penalty": self.search.coverage_penalty and self.joins_sides,
-            "model.pooling: first": objective == "classification" and self.model.pooling == "first",
         }
         if kind == "decoder":
             problems += [
-                f"{key}{'' if ': ' in key else ':'} not available with model.kind: decoder"
+                f"{key}: not available with model.kind: decoder"
                 for key, is_given in not_of_decoders.items()
                 if is_given
             ]

@@ -17,7 +17,7 @@ from nmt.config import Config, Stage
 from nmt.config.clean import CleanConfig
 from nmt.config.foreign import did_you_mean, misspelt
 from nmt.config.messages import problems_in, shown
-from nmt.config.old import without_old
+from nmt.config.old import UNREADABLE, without_old
 from nmt.config.source import KINDS
 from nmt.config.training import OBJECTIVE_SECTIONS
 from nmt.config.yaml12 import dump_yaml, parse_yaml
@@ -109,7 +109,7 @@ def check_config(
     Raises ConfigError.
     """
     tree, gone = without_old(tree)
-    problems = [] if is_saved else gone
+    problems = [line for line in gone if line.startswith(UNREADABLE) or not is_saved]
     try:
         config = Config.model_validate(tree)
     except ValidationError as error:

@@ -34,9 +34,6 @@ class ModelConfig(Section):
     """Position embeddings. sinusoidal: fixed, for sequences of any length. learned: for at most `max_positions`."""
     max_positions: int = Field(1024, ge=2, le=1 << 24)
     """Maximum length of a sequence with learned positions, in pieces including the end of sentence."""
-    pooling: Literal["mean", "first", "last"] = "mean"
-    """Classification: predict classes from the mean of the hidden states, or from the first or last one. first is
-    rejected for decoders, whose first state does not depend on the rest of the sequence."""
     activation: Literal["relu", "gelu", "silu"] = "relu"
     """Activation function of the feed-forward layers. silu is also known as swish."""
     tie_embeddings: Literal["all", "target", "none"] = "all"

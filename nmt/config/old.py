@@ -1,6 +1,7 @@
 """Settings of earlier versions that were removed, and what to use instead. No other module knows them.
 
-Saved runs with them can still be read, except for those with `model.segments`, whose weights no model has a place for.
+Saved runs with them can still be read, except for those with `model.segments`, whose weights no model has a place for,
+and those with a setting in `UNREADABLE`.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ GONE: dict[str, tuple[object, str]] = {
     "model.head": ("softmax", "softmax is the only output of classes, also of two"),
     "model.head_dropout": (0.1, "write model.residual_dropout, which applies there, too"),
     "model.segments": (False, "the positions and the separator tell the sides of a pair apart"),
+    "model.pooling": ("mean", "classes are predicted from the mean of the hidden states; train the classifier again"),
     "training.beta1": (0.9, _BETAS),
     "training.beta2": (0.98, _BETAS),
     "training.classification": ({"lm_weight": 0.0}, _LANGUAGE_MODEL),
@@ -50,6 +52,8 @@ GONE: dict[str, tuple[object, str]] = {
     "training.denoising.noise": ("infilling", "infilling is the only one"),
 }
 """Removed setting -> its value without effect, and what to use instead. `*` stands for any list index."""
+UNREADABLE = ("model.pooling",)
+"""Removed settings that also make a saved run unreadable: no model computes what it has learned any more."""
 _GONE_VALUES: dict[tuple[str, str | None], tuple[object, str]] = {
     ("training.optimizer", "schedule_free"): ("adamw", "take adamw, with training.cooldown or training.ema"),
     ("training.denoising.mask_share", None): (0.35, "write 0.35"),

@@ -18,31 +18,24 @@ from nmt.model.transformer import Decoder, Encoder, Model, Transformer
 
 
 class Head(nn.Module):
-    """Classes of whole sequences: the mean of the hidden states of their tokens, dropout, a linear layer."""
+    """A classifier of whole sequences: the mean of the hidden states of their tokens, dropout and a linear layer."""
 
     def __init__(self, config: ModelConfig, n_classes: int) -> None:
         super().__init__()
         self.dropout = Dropout(config.residual_dropout)
         self.classes = nn.Linear(config.d_model, n_classes)
-        self.pooling = config.pooling
 
     def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
         """Return logits (B, C) of hidden states (B, S, D), or in the packed layout (1, N, D)."""
-        logits: Tensor = self.classes(self.dropout(pooled(hidden, layout, self.pooling)))
+        logits: Tensor = self.classes(self.dropout(mean_state(hidden, layout)))
         return logits
 
 
-def pooled(hidden: Tensor, layout: Layout, how: str) -> Tensor:
-    """Return a vector (B, D) for each sequence: the mean over its tokens, or the hidden state of the first or last."""
+def mean_state(hidden: Tensor, layout: Layout) -> Tensor:
+    """Return the mean of the hidden states over the tokens of each sequence, (B, D)."""
     if isinstance(layout, Padded):
-        n_tokens = layout.mask.sum(1, keepdim=True)
-        if how == "mean":
-            return (hidden * layout.mask[..., None]).sum(1) / n_tokens
-        places = torch.zeros_like(n_tokens) if how == "first" else n_tokens - 1
-        return hidden.take_along_dim(places[..., None], 1)[:, 0]
+        return (hidden * layout.mask[..., None]).sum(1) / layout.mask.sum(1, keepdim=True)
     begins, ends = layout.bounds[:-1].long(), layout.bounds[1:].long()
-    if how != "mean":  # the empty sentences at the end have no token of their own
-        return hidden[0][(begins if how == "first" else ends - 1).clamp(0, hidden.size(1) - 1)]
     sums = torch.cat((hidden.new_zeros(1, hidden.size(2), dtype=torch.float32), hidden[0].float().cumsum(0)))
     return ((sums[ends] - sums[begins]) / (ends - begins).clamp(min=1)[:, None]).to(hidden.dtype)
 

@@ -140,9 +140,8 @@ def check(session: Session, log: TrainingLog) -> None:
     state, settings = session.state, session.config.training
     kinds: tuple[Weights, ...] = ("raw",) if session.ema is None or state.step == 0 else ("raw", "ema")
     validations: dict[Weights, Validation] = {}
-    for kind in reversed(kinds):  # raw last: its model is the one shown below
-        model = session.to_validate(kind)
-        validations[kind] = session.validator.validate(model, session.stop.poll)
+    for kind in kinds:
+        validations[kind] = session.validator.validate(session.to_validate(kind), session.stop.poll)
     is_better = False
     for kind in kinds:
         score = validations[kind].score(settings.selected_by)
@@ -157,10 +156,6 @@ def check(session: Session, log: TrainingLog) -> None:
     state.last_check = state.step
     for kind in kinds:
         _record(session, log, validations[kind], kind)
-    if samples := session.validator.samples(validations["raw"]):
-        log.board.samples(state.step, samples)
-    if attention := session.validator.attention(model):
-        log.board.attention(state.step, *attention)
 
 
 def select_best(session: Session) -> None:

@@ -38,11 +38,8 @@ def pretrained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_denoising_learns_both_sides(data: Path, pretrained: Path, tmp_path: Path) -> None:
     session = start(denoising(data), data, tmp_path / "run", resume=False)
-    other = start(denoising(data, seed=2), data, tmp_path / "other", resume=False)
-    assert other.validator.src_lines == session.validator.src_lines, "runs of several seeds compare"
     assert len(session.pairs) == 2 * session.windows.mix.n_pairs
     assert len(session.validator.references) == 6 == len(session.validator.src_lines)
-    assert any("[mask]" in line for line in session.validator.src_lines)
     targets = unpadded(session.validator.pairs.batch(np.arange(6)).tgt_out)
     decode = session.validator.tokenizers["aa"].decode
     assert [decode(ids.tolist()) for ids in targets] == session.validator.references

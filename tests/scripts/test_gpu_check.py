@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from nmt.prepare.prepare import prepare
-from nmt.training.report.log import Board
 from scripts.gpu import agreement, machine, setting, speed, training
 from scripts.gpu import check as gpu_check
 from scripts.gpu.setting import Check
@@ -30,7 +29,6 @@ def _as_small_as_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speed, "WARM_UP", 1)
     monkeypatch.setattr(machine, "WAYS", machine.WAYS[:1])
     monkeypatch.setattr(machine, "SEARCHES", {name: machine.SEARCHES[name] for name in ("greedy", "beam 5")})
-    monkeypatch.setattr(Board, "attention", lambda *_: None)  # takes longer to draw than these runs to train
     monkeypatch.setattr(agreement, "LIMITS", {"float32": agreement.LIMITS["float32"]})  # others are slow
 
 

@@ -85,7 +85,7 @@ class Terminal(io.StringIO):
 def test_control_characters_in_training_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for screen in (Terminal(), io.StringIO()):
         monkeypatch.setattr("sys.stderr", screen)
-        with TrainingLog(RunDir(tmp_path), 0, 0, True, 200) as log:
+        with TrainingLog(RunDir(tmp_path), 0, 0, 200) as log:
             log.say(f"a\nb{EVIL}")
         monkeypatch.undo()
         assert rf"a\nb{SHOWN}" + "\n" in screen.getvalue()

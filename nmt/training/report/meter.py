@@ -10,15 +10,16 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
+from torch.profiler import profile
 
 from nmt.data.mixing import is_mixed
 from nmt.data.modifiers import N_TRIED, Modifiers
 from nmt.errors import DivergedError
 from nmt.runs.state import TrainState
-from nmt.training.limits import check_is_due, expected_end, forecast
+from nmt.training.limits import expected_end, forecast
 from nmt.training.optim import learning_rate
 from nmt.training.report.log import TrainingLog
-from nmt.training.report.profile import Profile
+from nmt.training.report.profile import WARM_UP, profiler
 from nmt.training.session import Outcome, Session, UpdateStats
 
 SHOW_SECONDS = 0.5  # between updates of the progress bar
@@ -33,8 +34,8 @@ class Meter:
     The sums are in the state's `tally`, so that a resumed run writes the same record.
     """
 
-    def __init__(self, session: Session, log: TrainingLog, profile: Profile | None = None) -> None:
-        self._session, self.log, self._profile = session, log, profile
+    def __init__(self, session: Session, log: TrainingLog, tracing: profile | None = None) -> None:
+        self._session, self.log, self._profiler = session, log, tracing
         # outcomes whose statistics are being copied to the CPU; they have arrived once the event has happened
         self._pending: deque[tuple[Outcome, UpdateStats, torch.cuda.Event | None]] = deque()
         self._clock = self._shown = time.monotonic()
@@ -60,9 +61,9 @@ class Meter:
             arrived.record()
         self._pending.append((outcome, stats, arrived))
         self.settle(LAG[device.type])
-        if self._profile is not None:
+        if self._profiler is not None:
             self._tick(training=True)
-            self._profile.step(outcome)
+            self._profiler.step()
             self._tick(training=False)
 
     def settle(self, n_left: int = 0) -> None:
@@ -136,8 +137,6 @@ class Meter:
     def pause(self) -> None:
         """Stop counting time as training."""
         self._tick(training=True)
-        if self._profile is not None:
-            self._profile.pause()
 
     def resume(self) -> None:
         """Count time as training again; the time since `pause` counts towards max_minutes but not towards speed."""
@@ -288,16 +287,16 @@ def mixture(session: Session) -> Iterator[str]:
 
 
 @contextmanager
-def reporting(session: Session, profile: bool) -> Iterator[Meter]:
+def reporting(session: Session, has_profile: bool) -> Iterator[Meter]:
     """Context of a training: a meter that reports to an open log, with a profile of a few steps if asked for."""
     state, settings, run = session.state, session.config.training, session.run
-    is_checked = not check_is_due(session)
-    with TrainingLog(run, state.step, state.log_bytes, is_checked, settings.max_steps, state.log_waiting) as log:
+    with TrainingLog(run, state.step, state.log_bytes, settings.max_steps, state.log_waiting) as log:
         announce(session, log)
-        tracing = Profile(settings, session.device, state.step, run.trace, log) if profile else nullcontext()
         try:
-            with tracing as profiler:
-                yield Meter(session, log, profiler)
+            with profiler(session.device, run, log) if has_profile else nullcontext() as tracing:
+                yield Meter(session, log, tracing)
+            if has_profile and not run.trace.exists():
+                log.say(f"--profile: nothing was traced: tracing begins after {WARM_UP} updates of this process")
         except KeyboardInterrupt:
             log.say(
                 f"interrupted at step {state.step}; nmt train --resume continues from step {session.saver.saved_step}"

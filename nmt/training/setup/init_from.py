@@ -105,7 +105,7 @@ def mismatches(saved: Saved, config: Config, corpus: Corpus, stacks: Mapping[str
         )
     elif not saved.tokenizers.joint:
         yield from _other_vocabularies(saved, ours, stacks)
-    keys = {key: key for key in type(ours.model).model_fields if key != "pooling"}
+    keys = {key: key for key in type(ours.model).model_fields}
     if theirs.model.kind != ours.model.kind or any(own != other for own, other in stacks.items()):
         keys = {key: key for key in keys if key not in _MAY_DIFFER}
         keys |= {f"{other}_layers": f"{own}_layers" for own, other in stacks.items()}

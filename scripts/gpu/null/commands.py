@@ -66,7 +66,7 @@ def everything() -> int:
                 [*train, "--data", others["labelled"], "--run", others[name], *labels, *_set(of)]
                 for name, of in (
                     ("classes", ["model.kind=encoder"]),
-                    ("lm-classes", ["model.kind=decoder", "model.pooling=last"]),
+                    ("lm-classes", ["model.kind=decoder"]),
                 )
             ),
             ["classify", "--run", others["lm-classes"], "--input", text],

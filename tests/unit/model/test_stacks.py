@@ -12,7 +12,7 @@ from nmt.config import ModelConfig
 from nmt.data.batching import Batch, Packing, Pairs
 from nmt.data.corpus import Lines
 from nmt.model.masks import Packed, Padded, prefix_mask
-from nmt.model.stacks import DecoderModel, EncoderModel, pooled
+from nmt.model.stacks import DecoderModel, EncoderModel, mean_state
 from nmt.model.transformer import Model
 
 LINES = Lines.of([np.array(ids) for ids in ([20, 8, 21, 22], [23, 24], [25, 26, 8, 27, 28])])
@@ -65,20 +65,19 @@ def test_decoder_states_are_causal(norm: str, positions: str) -> None:
         assert differs == [False] * place + [True] * (5 - place)
 
 
-@pytest.mark.parametrize("how", ["mean", "first", "last"])
-def test_pooled_vector_of_sequence(how: str) -> None:
+def test_mean_state_of_padded_and_packed_sequences() -> None:
     padded, packed = batches()
     numbers = [[1.0, 2, 3, 4, 5], [6.0, 7, 8], [9.0, 10, 11, 12, 13, 14]]
-    wanted = {"mean": [3.0, 7.0, 11.5], "first": [1.0, 6.0, 9.0], "last": [5.0, 8.0, 14.0]}[how]
+    wanted = [3.0, 7.0, 11.5]
     hidden = torch.full((3, 6, 1), 99.0)
     for row, own in zip(hidden, numbers, strict=True):
         row[: len(own), 0] = torch.tensor(own)
-    assert pooled(hidden, Padded(padded.src_mask), how)[:, 0].tolist() == wanted
+    assert mean_state(hidden, Padded(padded.src_mask))[:, 0].tolist() == wanted
     tokens = torch.tensor([number for own in numbers for number in own])
     hidden = torch.full((1, packed.src.size(1), 1), 99.0)
     hidden[0, : len(tokens), 0] = tokens
     layout = Packed(packed.src_bounds, packed.src_positions, packed.max_len)
-    assert pooled(hidden, layout, how)[:3, 0].tolist() == wanted
+    assert mean_state(hidden, layout)[:3, 0].tolist() == wanted
 
 
 def test_prefix_mask_values() -> None:
