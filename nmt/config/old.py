@@ -56,6 +56,7 @@ UNREADABLE = ("model.pooling",)
 """Removed settings that also make a saved run unreadable: no model computes what it has learned any more."""
 _GONE_VALUES: dict[tuple[str, str | None], tuple[object, str]] = {
     ("training.optimizer", "schedule_free"): ("adamw", "take adamw, with training.cooldown or training.ema"),
+    ("search.mbr", "bleu"): ("chrf", "write chrf"),
     ("training.denoising.mask_share", None): (0.35, "write 0.35"),
 }
 """Setting and removed value -> the value that replaces it, and what to use instead."""

@@ -58,9 +58,9 @@ class SearchConfig(Section):
     seed: int = Field(1, ge=0)
     """Random seed of sampling. The samples of line n depend only on the seed and n (with CTranslate2 also on nearby
     lines)."""
-    mbr: Literal["none", "chrf", "bleu"] = "none"
+    mbr: Literal["none", "chrf"] = "none"
     """Minimum Bayes risk decoding: of as many translations as the beam size (the best of the beam, or samples), choose
-    the one that is most similar to the others by this metric."""
+    the one with the highest mean sentence-level chrF against the others."""
     lm: str | None = None
     """Run of a language model of the target language with the same tokenizer. Its log-probabilities are added to those
     of the translation model at every step (shallow fusion; Gulcehre et al., 2015)."""

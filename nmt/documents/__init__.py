@@ -1,4 +1,4 @@
-"""Documents: their texts are extracted, and replaced by translations; everything else is unchanged."""
+"""Documents whose texts are replaced by translations, with everything else unchanged."""
 
 from nmt.documents.html import HtmlFragment, html_fragment
 from nmt.documents.open import FORMATS, open_document, refuse_document

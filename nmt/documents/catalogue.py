@@ -1,4 +1,4 @@
-"""PO catalogues of gettext: messages without a translation get one; everything else remains as it is."""
+"""PO catalogues of gettext: only messages without a translation are translated."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nmt.documents.inline import Mark, Passage, Text, Token, place, tagged
+from nmt.documents.inline import Mark, Passage, Text, Token, tagged
 from nmt.documents.types import Document, Translated
 from nmt.text.constraints import find
 from nmt.text.po import Message, po_charset, po_escaped, po_lines, po_messages
 
 _ACCELERATOR = re.compile(r"[&_](?=\w)")
-"""Marks the letter of a menu entry by which the keyboard finds it, as in `&File` or `_File`."""
+"""The sign before the accelerator key of a menu entry, as in `&File` or `_File`."""
 
 
 @dataclass(frozen=True)
 class _Missing:
-    """A message whose translation is missing: its text, or two with the plural."""
+    """A message without a translation, with its text, or its singular and plural."""
 
     message: Message
     texts: list[str]
@@ -27,7 +27,7 @@ class _Missing:
 
 
 def open_catalogue(name: str, content: bytes) -> Document:
-    """Take a PO file apart. Raises DataError."""
+    """Open a PO file. Raises DataError if it is malformed."""
     charset = po_charset(name, content)
     lines = list(po_lines(name, content))
     missing = [_missing(message) for message in po_messages(name, lines) if _is_missing(message)]
@@ -64,7 +64,7 @@ def _tokens(text: str) -> Iterator[Token[str]]:
 
 
 def _fill(lines: list[str], entry: _Missing, results: Iterator[Translated]) -> None:
-    """Write the translations of a message, in place, and mark it fuzzy if they lack something of its text."""
+    """Write the translations of a message into `lines`, and mark it fuzzy if they differ in placeholders or numbers."""
     forms = [_text(passage, results) for passage in entry.passages]
     keys = [key for key in entry.message.lines if key.startswith("msgstr")]
     for i, key in enumerate(keys):
@@ -80,13 +80,13 @@ def _fill(lines: list[str], entry: _Missing, results: Iterator[Translated]) -> N
 
 
 def _differ(source: str, translation: str) -> bool:
-    """Whether a translation lacks a number of its text, or has other placeholders, tags, addresses or accelerators."""
+    """Return whether a translation lacks a number, or has different placeholders, tags, addresses or accelerators."""
     exact, numbers = zip(_checked(source), _checked(translation), strict=True)
     return exact[0] != exact[1] or not numbers[0] <= numbers[1]
 
 
 def _checked(text: str) -> tuple[Counter[str], Counter[str]]:
-    """Return what a translation must have, and its numbers, without the separators that languages write differently."""
+    """Return the placeholders, tags, addresses and accelerators of a text, and its numbers without separators."""
     found = [*find(text)]
     exact = [wanted for kind, wanted in found if kind != "number"]
     numbers = [re.sub(r"\D", "", wanted) for kind, wanted in found if kind == "number"]
@@ -94,12 +94,12 @@ def _checked(text: str) -> tuple[Counter[str], Counter[str]]:
 
 
 def _text(passage: Passage[str], results: Iterator[Translated]) -> str:
-    _, tokens = passage.translated(results, place)
+    _, tokens = passage.translated(results)
     return "".join(token.text if isinstance(token, Text) else token.markup for token in tokens)
 
 
 def _written(key: str, text: str) -> list[str]:
-    """Return the lines of a text: one, or one for each of its own."""
+    """Return the lines of an entry: a single one, or one more for each line of a text of several lines."""
     parts = [po_escaped(part) for part in re.findall("[^\n]*\n|[^\n]+", text)]
     if len(parts) <= 1:
         return [f'{key} "{"".join(parts)}"']
@@ -107,7 +107,7 @@ def _written(key: str, text: str) -> list[str]:
 
 
 def _encoded(text: str, charset: str) -> bytes:
-    """Encode a file in its charset, or where that lacks a character, in UTF-8, which its header then says."""
+    """Encode a file in its charset, or in UTF-8, changing its header, if the charset lacks a character."""
     try:
         return text.encode(charset)
     except UnicodeEncodeError:

@@ -1,6 +1,6 @@
-"""HTML: texts between tags, which remain as they are written, however broken the document is.
+"""HTML documents: texts between tags, which stay as they are written, however broken the document is.
 
-https://html.spec.whatwg.org/multipage/parsing.html describes how browsers read it. This is not a parser of it: every
+https://html.spec.whatwg.org/multipage/parsing.html describes how browsers parse HTML. This module builds no tree: every
 character belongs to a tag, a comment or a text, and is written again.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from nmt.documents.inline import Mark, Passage, Text, Token, place
+from nmt.documents.inline import Mark, Passage, Text, Token
 from nmt.documents.types import Document, Translated, decoded, encoding_of_mark, in_lines
 from nmt.errors import DataError
 from nmt.text.encodings import browser_encoding
@@ -27,13 +27,13 @@ _BLOCKS = frozenset(
         "textarea tfoot th thead title tr track ul video",
     )
 )
-"""Elements that divide texts, and `br`. All others are inside a text, such as `b` or those that are unknown."""
+"""Block elements and `br`, which divide texts. All others, such as `b` and unknown elements, are inside a text."""
 
 _OPAQUE = frozenset(["script", "style", "code", "pre", "kbd", "samp", "var", "textarea", "svg", "math"])
-"""Elements of which nothing is translated."""
+"""Elements whose content is not translated."""
 
 _RAW = frozenset(["script", "style"])
-"""Elements in which nothing is a tag, up to their end."""
+"""Elements that contain no tags."""
 
 _TAG = re.compile(r"""<(/?)([A-Za-z][^\s/<>"']*+)((?:[^>"']++|"[^"]*"|'[^']*')*+)>""")
 _BEGINNING = re.compile("</?[A-Za-z]")
@@ -41,15 +41,15 @@ _PLAIN_TAG = re.compile(r"<(/?)([A-Za-z][^\s/<>]*+)([^<>]*+)>")
 _ATTRIBUTE = re.compile(r"""([^\s"'>/=]++)(?:\s*+=\s*+("[^"]*"|'[^']*'|[^\s"'>]++))?+""")
 _MAX_PIECES_OF_NUMBER = 8
 _SHOWN = frozenset(["alt", "title", "placeholder"])
-"""Attributes with text for readers."""
+"""Attributes whose text is shown to readers."""
 _CHARSET = re.compile(rb"<meta\s[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 _COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
-_HEAD_BYTES = 4096  # where browsers look for it, and some more
+_HEAD_BYTES = 4096  # browsers look for the charset in the first 1024
 
 
 @dataclass(frozen=True)
 class _Value:
-    """The text of an attribute, and how it is written, with its quotes."""
+    """The text of an attribute, and its spelling with quotes in `raw`."""
 
     number: int
     text: str
@@ -57,7 +57,7 @@ class _Value:
 
 
 Markup: TypeAlias = "tuple[str | _Value, ...]"
-"""A tag or comment; its parts are as they are written, or a text that is translated."""
+"""The parts of a tag or comment: strings as they are written, and values to translate."""
 
 
 @dataclass(frozen=True)
@@ -79,17 +79,17 @@ class HtmlFragment:
         self.texts = [*passage.texts, *(value.text for value in values)]
 
     def translated_text(self, results: Sequence[Translated | str]) -> str:
-        """Return the HTML with translations, one for each of `texts`. Raises ValueError for another number of them."""
+        """Return the HTML with one translation for each of `texts`. Raises ValueError if their numbers differ."""
         queue = iter(in_lines(self.texts, results))
-        _, tokens = self._passage.translated(queue, place)
+        _, tokens = self._passage.translated(queue)
         values = [_written(value, result.text) for value, result in zip(self._values, queue, strict=True)]
         return "".join(_token_text(token, values) for token in tokens)
 
 
 def html_fragment(text: str, attributes: bool = False) -> HtmlFragment:
-    """Take HTML apart, a part of a page or a whole one.
+    """Parse a whole HTML page or a part of one.
 
-    attributes: whether the texts of `alt`, `title` and `placeholder` are translated, too; they follow the others.
+    attributes: whether to translate the attributes `alt`, `title` and `placeholder`, too; their texts come last.
     """
     reader = _Reader(attributes)
     passage = Passage(reader.tokens(list(_pieces(text))))
@@ -97,7 +97,7 @@ def html_fragment(text: str, attributes: bool = False) -> HtmlFragment:
 
 
 def open_html(name: str, content: bytes) -> Document:
-    """Take an HTML file apart. Raises DataError."""
+    """Open an HTML file. Raises DataError if it cannot be decoded."""
     encoding = encoding_of_mark(content) or _declared(name, content)
     fragment = html_fragment(decoded(name, content, encoding), attributes=True)
 
@@ -110,10 +110,10 @@ def open_html(name: str, content: bytes) -> Document:
 def _declared(name: str, content: bytes) -> str:
     found = _CHARSET.search(_COMMENT.sub(b"", content[:_HEAD_BYTES]))
     label = found[1].decode("ascii") if found else "utf-8"
-    if re.match("utf-?(16|32)", label, re.IGNORECASE):  # cannot be, since it was read as ASCII
+    if re.match("utf-?(16|32)", label, re.IGNORECASE):  # impossible, since the label was read as ASCII
         return "utf-8"
     if (encoding := browser_encoding(label)) is None:
-        raise DataError(f"{name}: its charset {label} is not supported; save it as UTF-8, and declare that")
+        raise DataError(f"{name}: its charset {label} is not supported; save it as UTF-8 and declare UTF-8")
     return encoding
 
 
@@ -132,12 +132,12 @@ def _written(value: _Value, text: str) -> str:
 
 
 def _pieces(text: str) -> Iterator[_Piece]:
-    """Divide a document into tags, comments and texts, in time that grows with its length, however broken it is."""
+    """Divide a document into tags, comments and texts, in linear time even if it is broken."""
     tag, start, position = _TAG, 0, text.find("<")
     while position >= 0:
         end, piece = _other(text, position)
         if piece is None and _BEGINNING.match(text, position):
-            if tag.match(text, position) is None:  # it has no end; looking for one again and again would take too long
+            if tag.match(text, position) is None:  # avoids quadratic time: no later tag has an end
                 tag = _PLAIN_TAG
             if match := tag.match(text, position):
                 end, piece = match.end(), _Piece(match[0], match[2].lower(), bool(match[1]), match[3])
@@ -158,7 +158,7 @@ def _pieces(text: str) -> Iterator[_Piece]:
 
 
 def _other(text: str, start: int) -> tuple[int, _Piece | None]:
-    """Return the comment, declaration or instruction that begins here, and its end; None if none does."""
+    """Return the end of the comment, declaration or instruction at `start`, and the piece; None if there is none."""
     following = text[start + 1 : start + 2]
     if following not in ("!", "?"):
         return start, None
@@ -169,7 +169,7 @@ def _other(text: str, start: int) -> tuple[int, _Piece | None]:
 
 
 class _Reader:
-    """Makes tokens of the parts of a document, and collects the attributes that are translated."""
+    """Converts the pieces of a document to tokens, and collects the attributes to translate."""
 
     def __init__(self, attributes: bool) -> None:
         self._attributes = attributes
@@ -220,9 +220,9 @@ class _Reader:
 
 
 def _ends(pieces: Sequence[_Piece]) -> dict[int, int]:
-    """Return for each element that is not translated, by the number of its first tag, that of its last.
+    """Return the number of the last piece of each element that is not translated, by the number of its first piece.
 
-    One that is never closed extends to the next block.
+    An element that is never closed extends to the next block element.
     """
     opened: dict[str, list[int]] = {}
     closed: dict[int, int] = {}
@@ -243,7 +243,7 @@ def _ends(pieces: Sequence[_Piece]) -> dict[int, int]:
 
 
 def _is_number(pieces: Sequence[_Piece]) -> bool:
-    """Whether this is the beginning of a raised number, such as that of a note: it is no part of the word before it."""
+    """Return whether pieces are a raised number, such as the number of a note, which is not a part of a word."""
     if pieces[0].name != "sup" or len(pieces) > _MAX_PIECES_OF_NUMBER:
         return False
     return not any(character.isalpha() for piece in pieces if piece.is_text for character in piece.raw)

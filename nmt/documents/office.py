@@ -1,40 +1,51 @@
-"""Office documents: zip archives of XML, whose paragraphs are translated and nothing else."""
+"""Word (`.docx`) and OpenDocument (`.odt`) texts: zip archives of XML whose paragraphs are translated.
+
+Paragraphs are those of the body, tables, headers, footers, notes and text boxes. In Word, a run is a stretch of
+characters of one format; the most frequent format of a paragraph is its base, other formats, links and fields are spans
+over the text, and notes, pictures and the like are marks in it. The formats are described in
+https://ecma-international.org/publications-and-standards/standards/ecma-376/ (part 1) and
+https://docs.oasis-open.org/office/OpenDocument/v1.3/ (part 3).
+"""
 
 from __future__ import annotations
 
 import io
+import itertools
+import re
 import shutil
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from copy import copy, deepcopy
+from functools import partial
+from typing import Literal, NamedTuple
 
 from lxml import etree
 
 from nmt.console import printable
-from nmt.documents.inline import Passage, Token, place
+from nmt.documents.inline import Mark, Passage, Text, Token
 from nmt.documents.types import Document, Translated
 from nmt.errors import DataError, error_text
 from nmt.files.archives import damage, open_zip
 
 MAX_BYTES = 1 << 28
-"""Size of all members together, decompressed."""
+"""Maximum size of all members together, decompressed."""
 MAX_XML_BYTES = 1 << 24
-"""Size of the members that are parsed, together."""
+"""Maximum size of the members that are parsed, together."""
 MAX_ELEMENTS = 150_000
-"""Elements of a member that is parsed: some seconds of work, and up to 1 KB of memory for each."""
+"""Maximum number of elements of a member: some seconds of work, and up to 1 KB of memory for each."""
 _ALLOWED_ELEMENTS = 30_000
-"""However small the archive is; larger ones may have one for each byte, as XML that repeats itself has."""
-_BLOCK = 1 << 16
+"""Elements that any archive may have; a larger archive may have one for each of its bytes."""
 _MAX_MEMBERS = 10_000
 _OLE = b"\xd0\xcf\x11\xe0"
 
 
 class Package:
-    """A zip archive, in memory as it came: members are decompressed when they are needed."""
+    """A zip archive in memory, whose members are decompressed when they are needed."""
 
     def __init__(self, name: str, content: bytes) -> None:
-        """Open an archive. Raises DataError where it is damaged, encrypted or too large, or none at all."""
-        self._name = name
+        """Open an archive. Raises DataError if it is not a zip archive, damaged, encrypted or too large."""
+        self.name = name
         self._most_elements = min(MAX_ELEMENTS, max(_ALLOWED_ELEMENTS, len(content)))
         if content.startswith(_OLE):
             raise DataError(f"{name}: encrypted, or in an old format; save it again, without a password")
@@ -46,118 +57,102 @@ class Package:
         if len(infos) > _MAX_MEMBERS or total > MAX_BYTES:
             unpacked = f"{len(infos):,} members with {total:,} bytes when decompressed"
             raise DataError(f"{name}: {unpacked}, too much to be safe; divide the document, or remove its pictures")
+        self.members = self._archive.namelist()
         with damage(name, "zip"):
-            if len(self._archive.NameToInfo) < len(infos):
+            if len({*self.members}) < len(infos):
                 raise ValueError("two of its members have the same name")
             if (bad := self._archive.testzip()) is not None:  # an error before anything is translated
                 raise ValueError(f"the checksum of {printable(bad)} is wrong")
 
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the names of members."""
-        return iter(self._archive.namelist())
-
-    def __contains__(self, member: object) -> bool:
-        """Whether it has a member of this name."""
-        return member in self._archive.NameToInfo
-
     def check_size(self, members: Collection[str]) -> None:
         """Raise DataError if these members are too large to be parsed."""
         if sum(self._archive.getinfo(member).file_size for member in members) > MAX_XML_BYTES:
-            raise DataError(f"{self._name}: more than {MAX_XML_BYTES >> 20} MB of XML; divide the document")
+            raise DataError(f"{self.name}: more than {MAX_XML_BYTES >> 20} MB of XML; divide the document")
 
     def content(self, member: str) -> bytes:
-        """Return the content of a member; empty if it is missing. Raises DataError if it is too large."""
-        if member not in self:
-            return b""
+        """Return the content of a member. Raises DataError if it is too large."""
         self.check_size([member])
         return self._archive.read(member)
 
     def xml(self, member: str) -> etree._Element:
-        """Parse a member. Raises DataError for what is not XML, or not safe to read."""
+        """Parse a member without expanding entities or opening other files.
+
+        Raises DataError if it is not XML, or not safe to read.
+        """
         content = self.content(member)
         if (n := content.count(b"<") - content.count(b"</")) > self._most_elements:
-            most = f"{self._most_elements:,}, the most in a file of this size"
-            raise DataError(f"{self._name}: {member} has {n:,} elements, more than {most}; divide the document")
-        return parsed(f"{self._name}: {member}", content)
+            most = f"{self._most_elements:,}, the maximum for a file of this size"
+            raise DataError(f"{self.name}: {member} has {n:,} elements, more than {most}; divide the document")
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise DataError(f"{self.name}: {member}: not UTF-8; save the document again") from None
+        if "<!DOCTYPE" in text:
+            raise DataError(f"{self.name}: {member}: a DOCTYPE is not safe to read; save the document again")
+        parser = etree.XMLParser(encoding="utf-8", resolve_entities=False, no_network=True, load_dtd=False)
+        try:
+            return etree.fromstring(content, parser)
+        except etree.XMLSyntaxError as error:
+            broken = f"{member}: broken XML: {error_text(error)}"
+            raise DataError(f"{self.name}: {broken}; save the document again") from None
 
     def changed(self, members: Collection[str], new: Callable[[str], bytes | None]) -> bytes:
-        """Return the archive with other contents of these members.
+        """Return the archive with new contents of these members.
 
-        new: called with each of their names, in the order of the archive; None leaves a member as it is.
+        new: called with the name of each of these members, in the order of the archive; None keeps the member.
         """
-        written, members = io.BytesIO(), frozenset(members)
+        written = io.BytesIO()
         with zipfile.ZipFile(written, "w") as archive:
             for info in self._archive.infolist():
-                copy = zipfile.ZipInfo(info.filename, info.date_time)
-                copy.compress_type, copy.create_system = info.compress_type, info.create_system
-                copy.external_attr, copy.internal_attr, copy.comment = (
-                    info.external_attr,
-                    info.internal_attr,
-                    info.comment,
-                )
                 content = new(info.filename) if info.filename in members else None
                 if content is not None:
-                    archive.writestr(copy, content)
+                    archive.writestr(copy(info), content)
                     continue
-                with self._archive.open(info) as source, archive.open(copy, "w") as target:
-                    shutil.copyfileobj(source, target, _BLOCK)
+                with self._archive.open(info) as source, archive.open(copy(info), "w") as target:
+                    shutil.copyfileobj(source, target)
         return written.getvalue()
 
 
-def parsed(name: str, content: bytes) -> etree._Element:
-    """Parse XML without entities of its document type, and without opening external files. Raises DataError."""
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise DataError(f"{name}: not UTF-8; save the document again") from None
-    if "<!DOCTYPE" in text:
-        raise DataError(f"{name}: it has a DOCTYPE, which is refused as unsafe; save the document again")
-    parser = etree.XMLParser(encoding="utf-8", resolve_entities=False, no_network=True, load_dtd=False)
-    try:
-        return etree.fromstring(content, parser)
-    except etree.XMLSyntaxError as error:
-        raise DataError(f"{name}: broken XML: {error_text(error)}; save the document again") from None
-
-
-def serialised(root: etree._Element) -> bytes:
-    """Return the XML of a whole document."""
-    written: bytes = etree.tostring(root.getroottree(), encoding="UTF-8", xml_declaration=True, standalone=True)
-    return written
-
-
 class Markup(NamedTuple):
-    """The meaning of a mark in a paragraph: whole elements, or the start or end of one that contains text."""
+    """The markup of a mark in a paragraph: whole elements, or the start or end of an element that contains text."""
 
     elements: Sequence[etree._Element] = ()
     format: etree._Element | None = None
-    """Of Word: the run whose format the elements have, or without elements, the text up to its end."""
+    """In Word, a run with the format of the elements, or without elements, of the text up to the closing mark."""
     around: etree._Element | None = None
-    """The element that holds the text."""
+    """The element that contains the text."""
+
+
+AppendText = Callable[[etree._Element, etree._Element | None, str], None]
+"""Appends text to an element, in the format of a run of Word."""
 
 
 class Paragraph(NamedTuple):
-    """A paragraph, and a function that gives it other content."""
+    """A paragraph: its content, its element, a run of Word with its base format, and how to append text to it."""
 
     passage: Passage[Markup]
-    rewrite: Callable[[Iterable[Token[Markup]]], None]
+    element: etree._Element
+    base: etree._Element | None
+    append_text: AppendText
 
 
-def open_office(
+def _open(
     package: Package,
-    members: Sequence[str],
+    members: Collection[str],
     paragraphs: Callable[[etree._Element], Iterator[Paragraph]],
     should_stop: Callable[[], bool],
 ) -> Document:
-    """Take the paragraphs of these members apart, which are in the order of the package.
+    """Open a document whose paragraphs are in these members.
 
-    should_stop: asked between paragraphs, also when the translations are put in. Raises DataError, and if it says so.
+    should_stop: called between paragraphs, when they are read and when they are written. Raises DataError, also if
+    `should_stop` returns True.
     """
     package.check_size(members)
 
     def going(some: Iterable[Paragraph]) -> Iterator[Paragraph]:
         for paragraph in some:
             if should_stop():
-                raise DataError("nobody waits for the document any more")
+                raise DataError("the request for the document has ended")
             yield paragraph
 
     # the trees, which take ten times as much memory, are not kept
@@ -171,12 +166,280 @@ def open_office(
             root = package.xml(member)
             is_changed = False
             for paragraph in going(list(paragraphs(root))):
-                is_other, tokens = paragraph.passage.translated(queue, place)
+                is_other, tokens = paragraph.passage.translated(queue)
                 if is_other:
-                    paragraph.rewrite(tokens)
+                    _rewrite(paragraph, tokens)
                 is_changed |= is_other
-            return serialised(root) if is_changed else None
+            if not is_changed:
+                return None
+            written: bytes = etree.tostring(root.getroottree(), encoding="UTF-8", xml_declaration=True, standalone=True)
+            return written
 
         return package.changed(members, new)
 
     return Document(texts, write)
+
+
+def _rewrite(paragraph: Paragraph, tokens: Iterable[Token[Markup]]) -> None:
+    """Replace the content of a paragraph."""
+    _clear(paragraph.element)
+    around, formats = [paragraph.element], [paragraph.base]
+    for token in tokens:
+        if isinstance(token, Text):
+            if text := token.raw or token.text:
+                paragraph.append_text(around[-1], formats[-1], text)
+            continue
+        markup = token.markup
+        if markup.around is not None and token.kind == "open":
+            markup.around.tail = None
+            around[-1].append(markup.around)
+            around.append(_content(markup.around))
+            _clear(around[-1])
+        elif markup.around is not None:
+            around.pop()
+        elif markup.elements:
+            parent = around[-1] if markup.format is None else _append_run(around[-1], markup.format)
+            for element in markup.elements:
+                element.tail = None
+                parent.append(element)
+        elif token.kind == "open":
+            formats.append(markup.format)
+        else:
+            formats.pop()
+
+
+def _clear(element: etree._Element) -> None:
+    """Remove everything but the properties of an element."""
+    element.text = None
+    element[:] = [child for child in element if str(child.tag).endswith("Pr")]
+
+
+def _content(element: etree._Element) -> etree._Element:
+    """Return the element that contains the runs of an element: in Word, controls have one for their content."""
+    return next((child for child in element if str(child.tag).endswith("}sdtContent")), element)
+
+
+# --- Word ------------------------------------------------------------------------------------------
+
+_NAMESPACES = (
+    "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}",
+    "{http://purl.oclc.org/ooxml/wordprocessingml/main}",
+)
+_PRESERVE = {"{http://www.w3.org/XML/1998/namespace}space": "preserve"}
+_PARTS = re.compile(r"word/(document|header|footer|footnotes|endnotes)\d*\.xml")
+
+_AROUND = frozenset(["hyperlink", "ins", "moveTo", "smartTag", "fldSimple", "customXml", "dir", "bdo", "sdt"])
+"""Elements that contain runs to translate."""
+_PAIR = re.compile("(bookmark|commentRange|perm|moveFromRange|moveToRange)(Start|End)")
+_BREAKS = frozenset(["tab", "br", "cr", "ptab"])
+_HINTS = frozenset(["proofErr", "lastRenderedPageBreak", "softHyphen"])
+"""Elements that are omitted because they do not apply to another text."""
+_NOT_FORMAT = ("}lang", "}noProof")
+"""Properties by which Word divides text of one format into runs."""
+_MAX_FORMAT = 2000
+"""Maximum number of characters of the properties of a run, which are copied to each part of it."""
+
+
+def open_docx(name: str, content: bytes, should_stop: Callable[[], bool]) -> Document:
+    """Open a Word document; `should_stop` is called between paragraphs. Raises DataError."""
+    package = Package(name, content)
+    members = [member for member in package.members if _PARTS.fullmatch(member)]
+    if not any("document" in member for member in members):
+        raise DataError(f"{name}: no word/document.xml in it; is it another kind of document?")
+    return _open(package, members, partial(_word_paragraphs, name), should_stop)
+
+
+def _word_paragraphs(name: str, root: etree._Element) -> Iterator[Paragraph]:
+    namespace = next((space for space in _NAMESPACES if root.tag.startswith(space)), None)
+    if namespace is None:
+        raise DataError(f"{name}: its root element is not that of a Word document; save the document again")
+    for element in root.iter(f"{namespace}p"):
+        tokens, base = _formatted(list(_WordReader(namespace).inside(element)))
+        yield Paragraph(Passage(tokens), element, base, partial(_append_word_text, namespace))
+
+
+class _Run(NamedTuple):
+    """A part of the text of a run, and a key of its format."""
+
+    text: str
+    element: etree._Element
+    format: bytes
+
+
+class _WordReader:
+    """Reads the content of paragraphs as tokens, in which the texts still know their runs."""
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+
+    def inside(self, parent: etree._Element) -> Iterator[_Run | Mark[Markup]]:
+        """Yield the tokens of the content of an element."""
+        children = [child for child in parent if not self._name(child).endswith("Pr")]
+        fields = self._fields(children)
+        i = 0
+        while i < len(children):
+            if i in fields:
+                kind, end = fields[i]
+                yield Mark(kind, Markup(children[i:end]), "field", is_strict=True)
+                i = end
+            else:
+                yield from self._child(children[i])
+                i += 1
+
+    def _child(self, child: etree._Element) -> Iterator[_Run | Mark[Markup]]:
+        name = self._name(child)
+        if name == "r":
+            yield from self._run(child)
+        elif name in _AROUND:
+            yield Mark("open", Markup(around=child), child, is_strict=True)
+            yield from self.inside(_content(child))
+            yield Mark("close", Markup(around=child), child)
+        elif pair := _PAIR.fullmatch(name):
+            key = pair[1], child.get(f"{self._namespace}id")
+            yield Mark("open" if pair[2] == "Start" else "close", Markup([child]), key)
+        elif name not in _HINTS:
+            yield Mark("point", Markup([child]))
+
+    def _run(self, run: etree._Element) -> Iterator[_Run | Mark[Markup]]:
+        names = [self._name(child) for child in run]
+        if not {"t", "noBreakHyphen", *_BREAKS}.intersection(names):
+            yield Mark("point", Markup([run]))
+            return
+        key = _format(run.find(f"{self._namespace}rPr"))
+        for name, child in zip(names, run, strict=True):
+            if name in ("t", "noBreakHyphen"):
+                yield _Run((child.text or "") if name == "t" else "\u2011", run, key)
+            elif name not in _HINTS and name != "rPr":
+                yield Mark("break" if name in _BREAKS else "point", Markup([child], format=run))
+
+    def _fields(self, children: Sequence[etree._Element]) -> dict[int, tuple[Literal["open", "close", "point"], int]]:
+        """Return the marks of fields by the index of their first element: kind, and index after their last element.
+
+        A field without a result is a point; the parts of a field that ends in another paragraph are not included.
+        """
+        fields: dict[int, tuple[Literal["open", "close", "point"], int]] = {}
+        begun: list[list[int]] = []
+        for i, child in enumerate(children):
+            signs = child.iterchildren(f"{self._namespace}fldChar") if self._name(child) == "r" else ()
+            for sign in signs:
+                kind = sign.get(f"{self._namespace}fldCharType")
+                if kind == "begin":
+                    begun.append([i])
+                elif kind == "separate" and begun and len(begun[-1]) == 1:
+                    begun[-1].append(i)
+                elif kind == "end" and begun:
+                    begin, *separate = begun.pop()
+                    if separate and begin < separate[0] < i:
+                        fields[begin] = "open", separate[0] + 1
+                        fields[i] = "close", i + 1
+                    else:
+                        fields[begin] = "point", i + 1
+        return fields
+
+    def _name(self, element: etree._Element) -> str:
+        """Return the name of an element of Word; an empty string for other elements and comments."""
+        tag = str(element.tag)
+        return tag.removeprefix(self._namespace) if tag.startswith(self._namespace) else ""
+
+
+def _formatted(tokens: Sequence[_Run | Mark[Markup]]) -> tuple[list[Token[Markup]], etree._Element | None]:
+    """Make spans of the text that is not in the most frequent format, and return a run in that format, too."""
+    runs = {token.format: token.element for token in reversed(tokens) if isinstance(token, _Run)}
+    lengths = Counter[bytes]()
+    for token in tokens:
+        if isinstance(token, _Run):
+            lengths[token.format] += len(token.text)
+    base = max(lengths, key=lambda key: lengths[key], default=b"")
+    found: list[Token[Markup]] = []
+    for key, group in itertools.groupby(tokens, lambda token: token.format if isinstance(token, _Run) else None):
+        inner = [Text(token.text, token.text) if isinstance(token, _Run) else token for token in group]
+        if key in (None, base):
+            found += inner
+        else:
+            mark = Markup(format=runs[key])
+            found += [Mark("open", mark, key, is_strict=True), *inner, Mark("close", mark, key)]
+    return found, runs.get(base)
+
+
+def _format(properties: etree._Element | None) -> bytes:
+    """Return a key of the format of a run, given its properties."""
+    if properties is None:
+        return b""
+    length = sum(1 + len(str(each.text or "")) + sum(map(len, each.attrib.values())) for each in properties.iter())
+    if length > _MAX_FORMAT:
+        raise DataError(f"a run has more than {_MAX_FORMAT:,} characters of properties; save the document again")
+    kept = (child for child in properties if not str(child.tag).endswith(_NOT_FORMAT))
+    return b"".join(etree.tostring(child, with_tail=False) for child in kept)
+
+
+def _append_run(parent: etree._Element, like: etree._Element) -> etree._Element:
+    run = etree.SubElement(parent, like.tag)
+    run.extend(deepcopy(child) for child in like if str(child.tag).endswith("}rPr"))
+    return run
+
+
+def _append_word_text(namespace: str, parent: etree._Element, like: etree._Element | None, text: str) -> None:
+    run = etree.SubElement(parent, f"{namespace}r") if like is None else _append_run(parent, like)
+    etree.SubElement(run, f"{namespace}t", _PRESERVE).text = text
+
+
+# --- OpenDocument ----------------------------------------------------------------------------------
+
+_TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
+_OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
+_MANIFEST = "META-INF/manifest.xml"
+
+_ODT_AROUND = frozenset(f"{_TEXT}{name}" for name in ("span", "a", "meta"))
+_ODT_PAIR = re.compile(
+    re.escape(_TEXT) + "(bookmark|reference-mark|change|toc-mark|alphabetical-index-mark)-(start|end)"
+)
+_KEYS = (f"{_TEXT}name", f"{_TEXT}change-id", f"{_TEXT}id")
+_ODT_BREAKS = frozenset([f"{_TEXT}tab", f"{_TEXT}line-break"])
+_UNTOUCHED = frozenset([f"{_OFFICE}annotation", f"{_TEXT}tracked-changes"])
+"""Comments and deleted text."""
+
+
+def open_odt(name: str, content: bytes, should_stop: Callable[[], bool]) -> Document:
+    """Open an OpenDocument text; `should_stop` is called between paragraphs. Raises DataError."""
+    package = Package(name, content)
+    members = [member for member in package.members if member in ("content.xml", "styles.xml")]
+    if "content.xml" not in members:
+        raise DataError(f"{name}: no content.xml in it; is it another kind of document?")
+    if _MANIFEST in package.members and b"encryption-data" in package.content(_MANIFEST):
+        raise DataError(f"{name}: encrypted; save it without a password")
+    return _open(package, members, _odt_paragraphs, should_stop)
+
+
+def _odt_paragraphs(root: etree._Element) -> Iterator[Paragraph]:
+    walk = etree.iterwalk(root, events=("start",), tag=(f"{_TEXT}p", f"{_TEXT}h", *_UNTOUCHED))
+    for _, element in walk:
+        if element.tag in _UNTOUCHED:
+            walk.skip_subtree()
+        else:
+            yield Paragraph(Passage(_odt_tokens(element)), element, None, _append_odt_text)
+
+
+def _odt_tokens(parent: etree._Element) -> Iterator[Token[Markup]]:
+    if parent.text:
+        yield Text(parent.text, parent.text)
+    for child in parent:
+        if child.tag in _ODT_AROUND:
+            yield Mark("open", Markup(around=child), child, is_strict=True)
+            yield from _odt_tokens(child)
+            yield Mark("close", Markup(around=child), child)
+        elif pair := _ODT_PAIR.fullmatch(str(child.tag)):
+            key = pair[1], *(child.get(name) for name in _KEYS)
+            yield Mark("open" if pair[2] == "start" else "close", Markup([child]), key)
+        else:
+            kind: Literal["break", "point"] = "break" if child.tag in _ODT_BREAKS else "point"
+            yield Mark("space" if child.tag == f"{_TEXT}s" else kind, Markup([child]))
+        if child.tail:
+            yield Text(child.tail, child.tail)
+
+
+def _append_odt_text(parent: etree._Element, _: etree._Element | None, text: str) -> None:
+    last = next(parent.iterchildren(reversed=True), None)  # len(parent) takes linear time
+    if last is not None:
+        last.tail = (last.tail or "") + text
+    else:
+        parent.text = (parent.text or "") + text

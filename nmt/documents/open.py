@@ -1,4 +1,4 @@
-"""Documents by the suffix of their name; plain text, of which each line is translated."""
+"""Open documents by the suffix of their name, and plain text, whose lines are translated one by one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from pathlib import Path, PurePath
 
 from nmt.console import printable
 from nmt.documents.catalogue import open_catalogue
-from nmt.documents.docx import open_docx
 from nmt.documents.html import open_html
-from nmt.documents.inline import Mark, Passage, Text, Token, place
-from nmt.documents.odt import open_odt
+from nmt.documents.inline import Mark, Passage, Text, Token
+from nmt.documents.office import open_docx, open_odt
 from nmt.documents.subtitles import open_subtitles
 from nmt.documents.types import Document, Translated, decoded_text
 from nmt.errors import DataError
@@ -23,7 +22,7 @@ _LINE_END = re.compile("(\r\n|\n|\r)")
 
 
 def open_text(name: str, content: bytes) -> Document:
-    """Take a text file apart. Raises DataError."""
+    """Open a text file. Raises DataError if it cannot be decoded."""
     text, encoding = decoded_text(name, content)
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     parts = _LINE_END.split(text.removeprefix(mark))
@@ -31,7 +30,7 @@ def open_text(name: str, content: bytes) -> Document:
     passage = Passage(tokens)
 
     def write(results: Sequence[Translated]) -> bytes:
-        _, written = passage.translated(iter(results), place)
+        _, written = passage.translated(iter(results))
         parts = (token.raw or token.text if isinstance(token, Text) else token.markup for token in written)
         return (mark + "".join(parts)).encode(encoding)
 
@@ -39,21 +38,21 @@ def open_text(name: str, content: bytes) -> Document:
 
 
 FORMATS = (".txt", ".srt", ".vtt", ".po", ".html", ".htm", ".docx", ".odt")
-"""Suffixes of the documents that can be opened; the first is plain text."""
+"""Suffixes of the supported documents; the first is plain text."""
 
 
 def open_document(name: Path | str, content: bytes, should_stop: Callable[[], bool] = bool) -> Document:
-    """Take a document apart.
+    """Open a document and extract its texts.
 
-    name: its file name, of which only the suffix is used, for the format; should_stop: asked while an office document
-    is read and written, which then ends with DataError.
+    name: the file name, whose suffix determines the format; should_stop: called while an office document is read or
+    written, which is interrupted by DataError if it returns True.
 
-    Raises DataError for another format, for content that is not in it, and for what is damaged, encrypted or not safe
-    to read, such as an archive that decompresses to too much.
+    Raises DataError if the format is not supported or does not match the content, or if the document is damaged,
+    encrypted or not safe to read, such as an archive that decompresses to too much.
     """
     name = printable(str(name))
     if not isinstance(content, bytes):
-        raise DataError(f"{name}: its content must be bytes, found {type(content).__name__}; see Path.read_bytes")
+        raise DataError(f"{name}: content must be bytes, found {type(content).__name__}; use Path.read_bytes")
     match PurePath(name).suffix.lower():
         case ".txt":
             return open_text(name, content)
@@ -73,9 +72,9 @@ def open_document(name: Path | str, content: bytes, should_stop: Callable[[], bo
 
 
 def refuse_document(source: Path | str, start: bytes = b"") -> None:
-    """Raise DataError for a document, whose markup or time codes would be translated as lines of text.
+    """Raise DataError if the source is a document, whose markup or times would be translated as lines of text.
 
-    start: its first bytes, where it is not a file.
+    start: the first bytes of a source that is not a file.
     """
     path = Path(source)
     suffix = (path.with_suffix("") if compression_of(path) else path).suffix.lower()

@@ -1,19 +1,18 @@
-"""Subtitles: SubRip and WebVTT.
+"""Subtitles in the formats SubRip and WebVTT.
 
-Numbers, times and settings are kept as they are. The lines of a cue are translated together and wrapped into as many,
-but those of each speaker, who is marked by a dash, by themselves.
-https://www.w3.org/TR/webvtt1/ describes the one, https://en.wikipedia.org/wiki/SubRip the other.
+Numbers, times and settings are kept as they are. The lines of a cue are translated together and wrapped into the same
+number of lines; the lines of each speaker, marked by a dash, are translated separately. The formats are described in
+https://en.wikipedia.org/wiki/SubRip and https://www.w3.org/TR/webvtt1/.
 """
 
 from __future__ import annotations
 
 import html
 import re
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from nmt.console import printable
-from nmt.documents.inline import TAG, Mark, Passage, Text, Token, place, tagged
+from nmt.documents.inline import TAG, Mark, Passage, Text, Token, tagged
 from nmt.documents.types import Document, Translated, decoded_text
 from nmt.errors import DataError
 from nmt.text.words import is_boundary
@@ -28,8 +27,9 @@ _SENTENCE_END = re.compile(rf"[^\w\s,;:–—-](?:{TAG}|\s)*\Z")
 
 
 def open_subtitles(name: str, content: bytes) -> Document:
-    """Take subtitles apart, WebVTT if the name ends so, else SubRip. Raises DataError, also for a time that is
-    not well-formed: its cue would be taken for text of the one before it.
+    """Open a subtitle file: WebVTT if its name ends in `.vtt`, otherwise SubRip.
+
+    Raises DataError, also for a malformed time, whose cue would be read as text of the previous cue.
     """
     text, encoding = decoded_text(name, content)
     is_vtt = name.lower().endswith(".vtt")
@@ -42,7 +42,7 @@ def open_subtitles(name: str, content: bytes) -> Document:
     if not any(isinstance(part, _Cue) for part in parts) and not (
         is_vtt and text.lstrip("\ufeff").startswith("WEBVTT")
     ):
-        raise DataError(f"{name}: contains no time such as 00:00:01,000 --> 00:00:02,000; is it a subtitle file?")
+        raise DataError(f"{name}: has no time such as 00:00:01,000 --> 00:00:02,000; is it a subtitle file?")
     texts = [text for part in parts if isinstance(part, _Cue) for text in part.texts]
 
     def write(results: Sequence[Translated]) -> bytes:
@@ -54,7 +54,7 @@ def open_subtitles(name: str, content: bytes) -> Document:
 
 
 class _Cue:
-    """Successive lines of one speaker in a cue, with their ends."""
+    """Successive lines of one speaker in a cue, including line ends."""
 
     def __init__(self, lines: Sequence[str], is_vtt: bool) -> None:
         self._lines, self._is_vtt = lines, is_vtt
@@ -63,7 +63,7 @@ class _Cue:
         self.texts = self._passage.texts
 
     def translated(self, results: Iterator[Translated]) -> str:
-        is_changed, tokens = self._passage.translated(results, place)
+        is_changed, tokens = self._passage.translated(results)
         if not is_changed:
             return "".join(self._lines)
         written = "".join(self._written(token) for token in tokens)
@@ -85,37 +85,28 @@ class _Cue:
         return token.raw or (html.escape(token.text, quote=False) if self._is_vtt else token.text)
 
     def _wrapped(self, written: str) -> str:
-        """Divide lines of one text, with tags, into as many of about the same length as there were."""
+        """Divide a text with tags into as many lines as the cue had, of about the same length."""
         text = written.rstrip("\r\n")
         line_end = self._lines[0][len(self._lines[0].rstrip("\r\n")) :]
-        visible = _visible(text)
-        places = [i for i in range(self._start + 1, len(text)) if i in visible and _may_end(text, i)]
-        counts = [visible[place] for place in places]
-        nearest = (_nearest(counts, len(visible) * line / len(self._lines)) for line in range(1, len(self._lines)))
-        cuts = sorted({places[i] for i in nearest if places})
+        hidden = {i for tag in re.finditer(TAG, text) for i in range(*tag.span())}
+        visible = [i for i in range(len(text)) if i not in hidden]
+        nearest: dict[int, tuple[float, int]] = {}  # by line, the distance of its end from the even division
+        for n, i in enumerate(visible):
+            wanted = n * len(self._lines) / len(visible)
+            if i > self._start and 0 < (line := round(wanted)) < len(self._lines) and _may_end(text, i):
+                nearest[line] = min(nearest.get(line, (1.0, i)), (abs(wanted - line), i))
+        cuts = sorted(i for _, i in nearest.values())
         lines = [text[start:end].strip(" ") for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
         return line_end.join(line for line in lines if line) + written[len(text) :]
 
 
-def _visible(text: str) -> dict[int, int]:
-    """Return the characters outside tags, and how many of these are before each."""
-    hidden = {i for tag in re.finditer(TAG, text) for i in range(*tag.span())}
-    return {place: count for count, place in enumerate(i for i in range(len(text)) if i not in hidden)}
-
-
-def _nearest(counts: Sequence[int], wanted: float) -> int:
-    """Return the index of the count nearest to this one. They ascend."""
-    i = bisect_left(counts, wanted)
-    return min(range(max(i - 1, 0), min(i + 1, len(counts))), key=lambda j: abs(counts[j] - wanted), default=0)
-
-
 def _may_end(text: str, place: int) -> bool:
-    """Whether a line may end before a character: a space, or in a script without spaces a word's first."""
+    """Return whether a line may end before this character: a space, or a word in a script without spaces."""
     return text[place] == " " or (min(text[place - 1 : place + 1]) > "\u2fff" and is_boundary(text, place))
 
 
 def _parts(lines: Sequence[str], is_vtt: bool) -> Iterator[str | _Cue]:
-    """Yield cues, and everything else as it is written."""
+    """Yield the cues, and all other lines as they are written."""
     times = [i for i, line in enumerate(lines) if _TIME.match(line)]
     yield from lines[: times[0] if times else len(lines)]
     for time, end in zip(times, [*times[1:], len(lines)], strict=False):
@@ -137,7 +128,7 @@ def _parts(lines: Sequence[str], is_vtt: bool) -> Iterator[str | _Cue]:
 
 
 def _by_speaker(lines: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Divide the lines of a cue before each dash, unless it is inside a sentence that began without one."""
+    """Divide the lines of a cue before each dash, unless the dash is inside a sentence that began without a dash."""
     start = 0
     for i in range(1, len(lines)):
         if _SPEAKER.match(lines[i]) and (_SPEAKER.match(lines[start]) or _SENTENCE_END.search(lines[i - 1])):
@@ -147,5 +138,5 @@ def _by_speaker(lines: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _is_name(lines: Sequence[str], is_vtt: bool) -> bool:
-    """Whether the last of two lines before a time is the number or the name of its cue."""
+    """Return whether the last of two lines before a time is the number or the name of a cue."""
     return not lines[0].strip() and bool(lines[1].strip()) if is_vtt else lines[1].strip().isdigit()

@@ -1,4 +1,4 @@
-"""What a document is to those who translate it: texts, and a function of their translations."""
+"""Documents as texts to translate and a function that writes the translations."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _MARKS = {
 
 
 def encoding_of_mark(content: bytes) -> str | None:
-    """Return the encoding that the byte order mark at the start says; None without one."""
+    """Return the encoding given by the byte order mark; None without a mark."""
     if content.startswith(codecs.BOM_UTF32_LE):
         return None
     return next((encoding for mark, encoding in _MARKS.items() if content.startswith(mark)), None)
 
 
 def decoded(name: str, content: bytes, encoding: str) -> str:
-    """Return the text of a document, with its byte order mark, which is a character.
+    """Return the text of a document, including its byte order mark.
 
-    Raises DataError for other formats and for what is not in this encoding.
+    Raises DataError if the content is in another format or encoding.
     """
     if (encoding_of_mark(content) or "utf-8") == "utf-8" and (problem := text_problem(name, content[:BEGINNING])):
         raise DataError(f"{name}: {problem}")
@@ -35,7 +35,7 @@ def decoded(name: str, content: bytes, encoding: str) -> str:
         return content.decode(encoding)
     except UnicodeDecodeError as error:
         if encoding != "utf-8":
-            raise DataError(f"{name}: not {encoding}, the encoding that it declares; save it as UTF-8") from None
+            raise DataError(f"{name}: not {encoding}, the declared encoding; save it as UTF-8") from None
         before = content[: error.start]
         number, start = before.count(b"\n") + 1, before.rfind(b"\n") + 1
         line = content[start:].split(b"\n", 1)[0]
@@ -44,15 +44,15 @@ def decoded(name: str, content: bytes, encoding: str) -> str:
 
 
 def decoded_text(name: str, content: bytes) -> tuple[str, str]:
-    """Return the text of a document that declares no encoding, and its encoding. Raises as `decoded`."""
+    """Return the text and the encoding of a document that declares no encoding. Raises what `decoded` raises."""
     encoding = encoding_of_mark(content) or "utf-8"
     return decoded(name, content, encoding), encoding
 
 
 Alignment = Sequence[tuple[tuple[int, int], tuple[int, int]]]
-"""Pairs of a word in a text and one in its translation, each by its first character and the one after its last."""
+"""Pairs of a word in a text and a word in its translation, each given by its start and end."""
 
-# What may stand in no line of a text file, or in no XML; of each a space is made, so that offsets stay as they are.
+# Characters that no line of a text file, or no XML, may contain. A space replaces each, so that offsets stay the same.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
 
 
@@ -65,33 +65,30 @@ class Translated:
 
 
 class Document:
-    """A document that was taken apart.
-
-    No text has a line break, or white space at its ends.
-    """
+    """A document, from which `texts` were extracted: without line breaks, and without white space at their ends."""
 
     def __init__(self, texts: list[str], write: Callable[[list[Translated]], bytes]) -> None:
-        """write: makes the document of the translations, one for each text."""
+        """write: returns the document with translations, one for each text."""
         self.texts = texts
         self._write = write
 
     def translated(self, results: Sequence[Translated | str]) -> bytes:
-        """Return the document with translations, one for each of `texts`, in its own encoding.
+        """Return the document, in its own encoding, with one translation for each of `texts`.
 
-        Without an alignment, which a `str` lacks, markup goes where it is in the text.
+        Without an alignment, which a `str` lacks, markup keeps its relative position in the text.
 
-        Raises ValueError for another number of them.
+        Raises ValueError if the numbers of texts and translations differ.
         """
         return self._write(in_lines(self.texts, results))
 
 
 def spaced(text: str) -> str:
-    """Return a text, as long as it was, with spaces for control characters and line breaks."""
+    """Replace each control character and line break of a text by a space."""
     return _CONTROL.sub(" ", text)
 
 
 def in_lines(texts: Sequence[str], results: Sequence[Translated | str]) -> list[Translated]:
-    """Return translations without control characters and line breaks. Raises ValueError if they are not one a text."""
+    """Return translations without control characters and line breaks. Raises ValueError unless each text has one."""
     if len(texts) != len(results):
         raise ValueError(f"{len(results)} translations of {len(texts)} texts")
     translated = (Translated(result) if isinstance(result, str) else result for result in results)

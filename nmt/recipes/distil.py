@@ -108,12 +108,15 @@ def nearest(texts: Sequence[str], reference: str, metric: Metric, language: str)
 
     Empty if there are no texts.
     """
-    from nmt.translate.mbr import pairwise
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
+    from nmt.evaluate.metrics import default_tokenizer
 
     if len(texts) < 2:
         return texts[0] if texts else ""
-    scores = pairwise([*texts, reference], metric, language)[:-1, -1]
-    return texts[int(scores.argmax())]
+    scorer = CHRF() if metric == "chrf" else BLEU(tokenize=default_tokenizer(language), effective_order=True)
+    return max(texts, key=lambda text: scorer.sentence_score(text, [reference]).score)
 
 
 def _settings(request: Distillation, corpus: Corpus) -> dict[str, object]:

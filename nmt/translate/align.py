@@ -1,16 +1,16 @@
-"""Word alignments of translations from the attention of the model.
+"""Word alignments of translations, derived from the attention of the model.
 
 Words are separated by white space, which includes control characters, as for the tokenizer.
 
-Legend: S source and T target pieces, `</s>` counted; I words of a source, J words of its translation.
+Legend: S source and T target pieces, including `</s>`; I words of a source, J words of its translation.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ _WORD = re.compile(r" ?\S+")
 
 @dataclass(frozen=True)
 class Attention:
-    """Cross-attention in one pair: `weights` (T, S), whose rows sum to 1."""
+    """Cross-attention in one pair of sentences: `weights` (T, S), whose rows sum to 1."""
 
     src_pieces: list[str]
     tgt_pieces: list[str]
@@ -38,7 +38,7 @@ class Attention:
 
 
 def attention_of(decoder: ForcedDecoder, src: Tokenizer, tgt: Tokenizer, pair: Pair) -> Attention:
-    """Compute the attention of the models of `decoder` in one pair."""
+    """Compute the cross-attention of the models of `decoder` in one pair of sentences."""
     [weights] = decoder.attention([pair])
     return Attention([*src.pieces(pair[0]), "</s>"], [*tgt.pieces(pair[1]), "</s>"], weights.numpy())
 
@@ -51,79 +51,44 @@ def alignments(
     translations: Sequence[Translation],
     should_stop: ShouldStop | None = None,
 ) -> list[list[tuple[int, int]]]:
-    """Return for each line and its translation pairs of aligned words (source, target), from 0, in target order.
+    """Return the pairs of aligned words (source, target) of each line, numbered from 0, in target order.
 
     Each target word is aligned to the source word with the largest share of its pieces' attention, or to none if `</s>`
-    and white space outside words have more. Each part of a line that was split has its own attention. `should_stop` is
-    that of `ForcedDecoder.attention`.
+    and white space outside words have more. The parts of a line that was split are aligned separately. `should_stop` is
+    passed to `ForcedDecoder.attention`.
     """
     by_line = [[(part.src_ids, part.tgt_ids) for part in translation.parts] for translation in translations]
     weights = iter(decoder.attention([pair for pairs in by_line for pair in pairs], should_stop))
     aligned = []
     for line, translation, pairs in zip(lines, translations, by_line, strict=True):
-        parts = [_Part(next(weights).numpy(), src_word_shares(src, s), word_shares(tgt, t)) for s, t in pairs]
         first_i = _first_words(line, [src.decode(without_translations(ids)) for ids, _ in pairs])
         first_j = _first_words(translation.text, [tgt.decode(ids) for _, ids in pairs])
-        aligned.append(_aligned(parts, first_i, first_j))
+        found: dict[int, int] = {}  # a word cut by a boundary is aligned in the first part
+        for (src_ids, tgt_ids), i, j in zip(pairs, first_i, first_j, strict=True):
+            by_piece = word_shares(tgt, tgt_ids) @ next(weights).numpy()[:-1]  # (J, S)
+            by_word = by_piece[:, :-1] @ src_word_shares(src, src_ids).T  # (J, I)
+            for row, (to_words, total) in enumerate(zip(by_word, by_piece.sum(1), strict=True)):
+                if len(to_words) and to_words.max() > total - to_words.sum():
+                    found.setdefault(j + row, i + int(to_words.argmax()))
+        aligned.append([(i, j) for j, i in sorted(found.items())])
     return aligned
 
 
 def pharaoh(aligned: Iterable[tuple[int, int]]) -> str:
-    """Format one line as Pharaoh does: `0-0 2-1` (source word, target word)."""
+    """Format the aligned words of a line in Pharaoh format: `0-0 2-1` (source word, target word)."""
     return " ".join(f"{i}-{j}" for i, j in aligned)
 
 
-class _Part(NamedTuple):
-    weights: Floats  # (T, S)
-    src_shares: Floats  # (I, S - 1)
-    tgt_shares: Floats  # (J, T - 1)
-
-
 def _first_words(line: str, parts: Sequence[str]) -> list[int]:
-    """Return the index in `line` of the first word of each of its parts; a word cut by a boundary is in both."""
+    """Return the index in `line` of the first word of each part; a word cut by a boundary belongs to both parts."""
     line = CONTROL.sub(" ", line)
-    firsts = []
-    end = n_words = 0  # words that begin before `end`
+    words = [match.span() for match in re.finditer(r"\S+", line)]
+    firsts, end = [], 0
     for part in parts:
-        start = line.find(part, end)
-        start = end if start < 0 else start  # a line may be cut inside a character
-        n_words += _n_words(line, end, start)
-        firsts.append(n_words - int(_is_within_word(line, start)))
+        start = max(line.find(part, end), end)  # not found if the line is cut inside a character
+        firsts.append(bisect_right(words, start, key=lambda word: word[1]))
         end = start + len(part)
-        n_words += _n_words(line, start, end)
     return firsts
-
-
-def _n_words(line: str, start: int, end: int) -> int:
-    """Count the words of a line that begin between `start` and `end`."""
-    return len(line[start:end].split()) - int(end > start and _is_within_word(line, start))
-
-
-def _is_within_word(line: str, index: int) -> bool:
-    around = line[max(index - 1, 0) : index + 1]
-    return len(around) == 2 and not any(map(str.isspace, around))
-
-
-def _aligned(parts: Sequence[_Part], first_i: Sequence[int], first_j: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the aligned words of a line; `first_i` and `first_j` are the indices of the first words of its parts."""
-    # by target word, which is in several parts if a boundary cuts it; a matrix of all words would take gigabytes for a
-    # long paragraph of a document
-    by_target: dict[int, list[tuple[int, Floats, float]]] = {}
-    for (weights, src_shares, tgt_shares), i, j in zip(parts, first_i, first_j, strict=True):
-        by_piece = tgt_shares @ weights[:-1]  # (J, S)
-        by_word = by_piece[:, :-1] @ src_shares.T  # (J, I)
-        elsewhere = by_piece.sum(1) - by_word.sum(1)
-        for row, (to_words, other) in enumerate(zip(by_word, elsewhere.tolist(), strict=True)):
-            by_target.setdefault(j + row, []).append((i, to_words, other))
-    aligned = []
-    for j, found in sorted(by_target.items()):
-        start = min(i for i, _, _ in found)
-        total = np.zeros(max(i + len(to_words) for i, to_words, _ in found) - start, np.float32)
-        for i, to_words, _ in found:
-            total[i - start : i - start + len(to_words)] += to_words
-        if len(total) and total.max() > sum(other for _, _, other in found):
-            aligned.append((start + int(total.argmax()), j))
-    return aligned
 
 
 def word_shares(tokenizer: Tokenizer, ids: Sequence[int]) -> Floats:
@@ -147,7 +112,7 @@ def word_shares(tokenizer: Tokenizer, ids: Sequence[int]) -> Floats:
 
 
 def src_word_shares(tokenizer: Tokenizer, ids: Sequence[int]) -> Floats:
-    """Like `word_shares`, for a source: the translation of a term inline belongs to the words of the term."""
+    """Return the shares of a source (see `word_shares`); an inline translation belongs to the words of its term."""
     terms = marked(ids)
     is_given = np.zeros(len(ids), np.bool_)
     for _, translation in terms:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Literal
 
 from nmt.config import DataConfig, SearchConfig
 from nmt.errors import ConfigError, DataError
@@ -31,7 +30,7 @@ class Segmenter:
     def __init__(self, tokenizers: Tokenizers, data: DataConfig, max_positions: int | None) -> None:
         """max_positions: the longest sequence, `</s>` counted, that the model takes; None without a limit."""
         self._src, self._tgt = (tokenizers[language] for language in data.sides)
-        self._tgt_lang, self._max_positions = data.tgt, max_positions
+        self._max_positions = max_positions
         # one position is for the end of sentence
         self.max_length = MAX_PIECES_FACTOR * data.max_pieces if max_positions is None else max_positions - 1
         """Maximum number of pieces of a sentence that are read, `</s>` not counted."""
@@ -108,7 +107,7 @@ class Segmenter:
             return [BLANK]
         if search.mbr != "none":  # of equally good candidates, the one with the better score
             ranked = [sorted(candidates, key=lambda hypothesis: -hypothesis.score) for candidates in hypotheses]
-            hypotheses = [[self._least_risk(candidates, search.mbr)] if candidates else [] for candidates in ranked]
+            hypotheses = [[self._least_risk(candidates)] if candidates else [] for candidates in ranked]
         n_ranks = min(n_best, max(map(len, hypotheses)))
         translations = [
             self._joined(sentences, [best[min(rank, len(best) - 1)] if best else None for best in hypotheses], search)
@@ -138,9 +137,8 @@ class Segmenter:
             parts=tuple(Part(sentence.src_ids, hypothesis.ids) for sentence, hypothesis in pairs),
         )
 
-    def _least_risk(self, candidates: Sequence[Hypothesis], metric: Literal["chrf", "bleu"]) -> Hypothesis:
-        texts = [self._tgt.decode(candidate.ids) for candidate in candidates]
-        return candidates[choose(texts, metric, tgt_lang=self._tgt_lang)]
+    def _least_risk(self, candidates: Sequence[Hypothesis]) -> Hypothesis:
+        return candidates[choose([self._tgt.decode(candidate.ids) for candidate in candidates])]
 
 
 def longest_translation(

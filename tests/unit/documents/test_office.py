@@ -1,4 +1,4 @@
-"""Word and OpenDocument: python-docx and odfpy open what was written and see the same structure."""
+"""Tests of Word and OpenDocument files, which python-docx and odfpy open with the same structure afterwards."""
 
 from __future__ import annotations
 
@@ -113,14 +113,14 @@ def odt_body(content: bytes) -> str:
     return members(content)["content.xml"].decode().partition("<office:text>")[2].partition("</office:text>")[0]
 
 
-def test_word_texts_are_those_of_body_tables_headers_and_footers(word: bytes) -> None:
+def test_docx_texts_include_tables_headers_and_footers(word: bytes) -> None:
     assert open_document("a.docx", word).texts == [
         "The heading", "Some bold words and red text.", "Name:", "an item", "new line", "left cell",
         "top of page", "bottom of page",
     ]  # fmt: skip
 
 
-def test_identity_translation_keeps_members(word: bytes, open_text: bytes) -> None:
+def test_identity_translation_keeps_archive_members(word: bytes, open_text: bytes) -> None:
     for name, content in (("a.docx", word), ("a.odt", open_text)):
         new = same(open_document(name, content))
         assert list(members(new).items()) == list(members(content).items())
@@ -128,7 +128,7 @@ def test_identity_translation_keeps_members(word: bytes, open_text: bytes) -> No
         assert archive.infolist()[0].compress_type == before.infolist()[0].compress_type == zipfile.ZIP_STORED
 
 
-def test_word_keeps_its_formats(word: bytes) -> None:
+def test_docx_keeps_formats(word: bytes) -> None:
     new = docx.Document(io.BytesIO(capitals(open_document("a.docx", word))))
     heading, paragraph, item = new.paragraphs
     assert heading.text == "HEADING THE" and heading.style.name == "Heading 1"
@@ -140,13 +140,13 @@ def test_word_keeps_its_formats(word: bytes) -> None:
     assert new.sections[0].header.paragraphs[0].text == "PAGE OF TOP"
 
 
-def test_docx_other_parts_are_unchanged(word: bytes) -> None:
+def test_docx_parts_without_text_are_unchanged(word: bytes) -> None:
     before, after = members(word), members(capitals(open_document("a.docx", word)))
     changed = {name for name in before if before[name] != after[name]}
     assert changed == {"word/document.xml", "word/header1.xml", "word/footer1.xml"} and list(before) == list(after)
 
 
-def test_total_size_of_parsed_members_is_limited(word: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_xml_members_raise(word: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = members(word)
     translated = [len(parts[f"word/{name}.xml"]) for name in ("document", "header1", "footer1")]
     monkeypatch.setattr(package, "MAX_XML_BYTES", sum(translated))
@@ -176,7 +176,7 @@ def test_expensive_xml_raises(content: bytes, monkeypatch: pytest.MonkeyPatch) -
         open_document(name, content)
 
 
-def test_reading_and_writing_stop_when_nobody_waits(word: bytes) -> None:
+def test_office_document_stops_when_request_has_ended(word: bytes) -> None:
     over = threading.Event()
     document = open_document("a.docx", word, over.is_set)
     over.set()
@@ -232,13 +232,13 @@ NOTE = '<w:r><w:rPr><w:b/></w:rPr><w:footnoteReference w:id="2"/></w:r>'
     ],
     ids=["format", "link", "field", "note", "bookmark", "crossing", "changes", "control", "break"],
 )  # fmt: skip
-def test_inline_content_of_word_follows_the_words(content: str, wanted: str) -> None:
+def test_docx_inline_content_follows_words(content: str, wanted: str) -> None:
     new = body(capitals(open_document("a.docx", bare_docx(f"<w:p><w:pPr><w:jc/></w:pPr>{content}</w:p>"))))
     merged = re.sub(r"</w:t></w:r><w:r>(?:<w:rPr><w:b/></w:rPr>)?<w:t>", "", new)
     assert merged == f"<w:p><w:pPr><w:jc/></w:pPr>{wanted}</w:p>"
 
 
-def test_text_boxes_and_fields_over_paragraphs_stay_whole() -> None:
+def test_docx_text_boxes_and_fields_across_paragraphs_are_kept() -> None:
     box = f"<w:r><w:pict><w:txbxContent><w:p>{r('in a box')}</w:p></w:txbxContent></w:pict></w:r>"
     content = (
         f"<w:p>{r('before')}{box}{r(' after')}</w:p><w:p>{FIELD}{r('table of')}</w:p><w:p>{r('contents')}{END}</w:p>"
@@ -250,7 +250,7 @@ def test_text_boxes_and_fields_over_paragraphs_stay_whole() -> None:
     assert new.count("BEFORE") == 1 and new.endswith(f"{r('CONTENTS')}{END}</w:p>")
 
 
-def test_open_texts_keep_their_structure(open_text: bytes) -> None:
+def test_odt_keeps_structure(open_text: bytes) -> None:
     document = open_document("a.odt", open_text)
     assert document.texts == ["The heading", "Some bold words and a link end.", "the note", "left", "right",
                               "three spaces", "an item", "a cell"]  # fmt: skip
@@ -279,7 +279,7 @@ ANNOTATION = "<office:annotation><text:p>a comment</text:p></office:annotation>"
         ("  x\n   <text:s/>y ", "  Y <text:s/>X "),
     ],
 )  # fmt: skip
-def test_inline_content_of_open_text_follows_the_words(content: str, wanted: str) -> None:
+def test_odt_inline_content_follows_words(content: str, wanted: str) -> None:
     assert (
         odt_body(capitals(open_document("a.odt", bare_odt(f"<text:p>{content}</text:p>"))))
         == f"<text:p>{wanted}</text:p>"
@@ -332,13 +332,13 @@ UNSAFE = list(_unsafe())
 
 
 @pytest.mark.parametrize(("name", "content", "why"), UNSAFE, ids=[why for *_, why in UNSAFE])
-def test_unsafe_or_invalid_documents_are_rejected(name: str, content: bytes, why: str) -> None:
+def test_unsafe_office_document_raises(name: str, content: bytes, why: str) -> None:
     with no_hang(), pytest.raises(DataError) as caught:
         open_document(name, content)
     assert why in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_entities_are_refused_before_they_expand() -> None:
+def test_xml_entities_raise_before_expansion() -> None:
     lines = "".join(f'<!ENTITY a{i} "{f"&a{i - 1};" * 10 if i else "x"}">' for i in range(12))
     with no_hang(), pytest.raises(DataError, match="DOCTYPE"):
         open_document("a.docx", zipped({"word/document.xml": f"<!DOCTYPE x [{lines}]><x>&a11;</x>"}))
@@ -358,7 +358,7 @@ def _words(document: Document) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["a.docx", "a.odt"])
-def test_damaged_archives_and_damaged_xml_are_refused_or_read(name: str, word: bytes, open_text: bytes) -> None:
+def test_damaged_office_document_raises_or_keeps_words(name: str, word: bytes, open_text: bytes) -> None:
     random, content = Random(1), word if name == "a.docx" else open_text
     inner = members(content)
     main = "word/document.xml" if name == "a.docx" else "content.xml"

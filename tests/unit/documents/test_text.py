@@ -1,4 +1,4 @@
-"""Plain text, subtitles and catalogues: what is not translated stays as it is, byte for byte."""
+"""Tests of plain text, subtitles and catalogues, whose other bytes stay unchanged."""
 
 from __future__ import annotations
 
@@ -92,20 +92,20 @@ msgstr "x"
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 @pytest.mark.parametrize(("name", "content"), [("a.txt", LINES), ("a.srt", SRT), ("a.vtt", VTT), ("a.srt", SRT * 2),
                                                ("a.txt", ""), ("b.srt", SRT.replace("\n", "\r\n"))])  # fmt: skip
-def test_document_translated_to_itself_is_unchanged_in_bytes(name: str, content: str, encoding: str) -> None:
+def test_identity_translation_keeps_document_bytes(name: str, content: str, encoding: str) -> None:
     raw = content.encode(encoding)
     document = open_document(Path(name), raw)
     assert same(document) == document.translated(document.texts) == raw
 
 
-def test_text_keeps_its_lines() -> None:
+def test_text_keeps_lines() -> None:
     document = open_document("a.txt", codecs.BOM_UTF8 + LINES.encode())
     assert document.texts == ["First line.", "Second line", "third"]
     new = document.translated([Translated("one\ntwo"), Translated(""), Translated("3")])
     assert new == codecs.BOM_UTF8 + b"  one two\r\n\r\n \n--- 12 ---\r3"
 
 
-def test_cue_keeps_times_tags_and_lines() -> None:
+def test_srt_keeps_times_tags_and_lines() -> None:
     document = open_document("a.srt", SRT.encode())
     assert document.texts == ["Two lines of one cue", "Who is it?", "Me.", "after a gap"]
     new = document.translated([reversed_upper(text) for text in document.texts]).decode()
@@ -126,7 +126,7 @@ def test_cue_keeps_times_tags_and_lines() -> None:
         ("-5 degrees\n-7 degrees", ["-5 degrees -7 degrees"], "-5 DEGREES\n-7 DEGREES"),
     ],
 )  # fmt: skip
-def test_speakers_are_translated_separately(cue: str, texts: list[str], new: str) -> None:
+def test_subtitle_speakers_are_translated_separately(cue: str, texts: list[str], new: str) -> None:
     head = "1\n00:00:01,000 --> 00:00:02,000\n"
     document = open_document("a.srt", f"{head}{cue}\n".encode())
     assert document.texts == texts
@@ -146,20 +146,20 @@ def test_speakers_are_translated_separately(cue: str, texts: list[str], new: str
         ("", []),
     ],
 )
-def test_cue_lines_are_balanced(translation: str, lines: list[str]) -> None:
+def test_subtitle_lines_have_similar_lengths(translation: str, lines: list[str]) -> None:
     document = open_document("a.srt", SRT.replace("<i>", "").replace("</i>", "").encode())
     new = document.translated([Translated(translation), *map(Translated, document.texts[1:])]).decode()
     assert new.split("\n\n")[0].split("\n")[2:] == lines
 
 
-def test_web_subtitles_keep_notes_styles_and_names() -> None:
+def test_vtt_keeps_notes_styles_and_names() -> None:
     document = open_document("a.vtt", VTT.encode())
     assert document.texts == ["Salt & pepper", "bye"]
     new = document.translated([Translated("< & >"), Translated("ciao")]).decode()
     assert new == VTT.replace("Salt &amp; pepper", "&lt; &amp; &gt;").replace("bye", "ciao")
 
 
-def test_messages_without_a_translation_get_one() -> None:
+def test_only_untranslated_messages_are_translated() -> None:
     document = open_document("a.po", PO.encode())
     assert document.texts == ['Open "%s"', "and close", "one file", "many files"]
     catalogue = polib.pofile(document.translated([reversed_upper(text) for text in document.texts]).decode())
@@ -178,7 +178,7 @@ def test_messages_without_a_translation_get_one() -> None:
     assert catalogue.metadata == before.metadata and menu.occurrences == [("file.c", "1")]
 
 
-def test_changed_placeholders_make_message_fuzzy() -> None:
+def test_changed_placeholders_mark_message_fuzzy() -> None:
     po = """#, c-format
 msgid "In %s: {name} of <b>7</b>, see https://a.org/b."
 msgstr ""
@@ -215,13 +215,13 @@ msgstr[1] ""
         ("100%% of it", "100 % davon", True),
     ],
 )
-def test_lost_number_makes_message_fuzzy(text: str, translation: str, is_fuzzy: bool) -> None:
+def test_lost_number_or_accelerator_marks_message_fuzzy(text: str, translation: str, is_fuzzy: bool) -> None:
     document = open_document("a.po", f'msgid "{text}"\nmsgstr ""\n'.encode())
     [entry] = polib.pofile(document.translated([Translated(translation)]).decode())
     assert entry.fuzzy is is_fuzzy
 
 
-def test_placeholder_alone_is_no_text() -> None:
+def test_message_with_only_placeholder_is_not_translated() -> None:
     po = "\n".join(f'msgid "{text}"\nmsgstr ""\n' for text in ("%s", "{count}", "a@example.org", "x {a}", "%x."))
     assert open_document("a.po", po.encode()).texts == ["x {a}", "%x."]
 
@@ -253,7 +253,7 @@ def test_catalogue_keeps_charset_or_uses_utf8() -> None:
         ("a.po", b"\x1f\x8b\x08\0\0\0\0\0", "compressed with gzip"),
     ],
 )
-def test_unreadable_documents_raise(name: str, content: bytes, why: str) -> None:
+def test_unreadable_document_raises(name: str, content: bytes, why: str) -> None:
     with pytest.raises(DataError) as caught:
         open_document(name, content)
     assert why in str(caught.value) and "\n" not in str(caught.value)
@@ -265,7 +265,7 @@ def test_unreadable_documents_raise(name: str, content: bytes, why: str) -> None
      ("a.xlf", b"<?xml version='1.0'?>\n<xliff version='1.2'>"), ("a.de", SRT.encode("utf-16")),
      ("a.de", b"%PDF-1.4\n")],
 )  # fmt: skip
-def test_document_as_lines_raises(name: str, content: bytes, tmp_path: Path, nmt: Command) -> None:
+def test_translate_rejects_document_without_as_text(name: str, content: bytes, tmp_path: Path, nmt: Command) -> None:
     (tmp_path / name).write_bytes(content)
     (tmp_path / "none").mkdir()
     shutil.copy(ROOT / "configs" / "sample.yaml", tmp_path / "none" / "config.yaml")
@@ -282,7 +282,7 @@ _SAMPLES = {"a.txt": LINES, "a.srt": SRT, "a.vtt": VTT, "a.po": PO, "a.html": f"
 
 
 @given(st.sampled_from(sorted(_SAMPLES)), st.data())
-def test_damaged_files_are_refused_or_nothing_of_them_is_lost(name: str, data: st.DataObject) -> None:
+def test_damaged_document_raises_or_keeps_words(name: str, data: st.DataObject) -> None:
     content = bytearray(_SAMPLES[name].encode())
     for _ in range(data.draw(st.integers(0, 4))):
         start = data.draw(st.integers(0, len(content)))

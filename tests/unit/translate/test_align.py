@@ -1,4 +1,4 @@
-"""Alignments of words: which pieces make a word on any line, and the diagonal for a model that copies."""
+"""Tests of word alignments: the pieces of each word, and the diagonal for a model that copies."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ def check_words(tokenizer: Tokenizer, ids: Sequence[int]) -> None:
 
 
 @pytest.mark.parametrize("line", ODD)
-def test_words_of_odd_lines(tokenizer: Tokenizer, line: str) -> None:
+def test_word_shares_of_odd_lines(tokenizer: Tokenizer, line: str) -> None:
     check_words(tokenizer, tokenizer.encode(line))
     assert len(word_shares(tokenizer, tokenizer.encode(line))) == len(CONTROL.sub(" ", line).split())
 
 
 @given(st.lists(fragments, max_size=30).map("".join))
-def test_word_spans_cover_any_line(tokenizer: Tokenizer, line: str) -> None:
+def test_word_shares_cover_any_line(tokenizer: Tokenizer, line: str) -> None:
     check_words(tokenizer, tokenizer.encode(line))
 
 
 @given(st.lists(st.integers(0, 400), max_size=30))
-def test_word_spans_cover_any_ids(tokenizer: Tokenizer, ids: list[int]) -> None:
-    """What a model may say: special ids, bytes that are no UTF-8."""
+def test_word_shares_cover_any_ids(tokenizer: Tokenizer, ids: list[int]) -> None:
+    """A model may produce special ids and bytes that are not UTF-8."""
     words = tokenizer.decode(ids).split()
     shares = word_shares(tokenizer, ids)
     assert shares.shape == (len(words), len(ids))
@@ -80,7 +80,7 @@ def test_space_belongs_to_next_word(tokenizer: Tokenizer) -> None:
     assert emoji[-7:].tolist() == [0, 1, 1, 1, 1, 1, 0]
 
 
-def test_piece_of_two_words(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_piece_of_two_words_is_shared(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A vocabulary may have a piece with a no-break space within: 10 %."""
     pieces = ["\u2581", "1", "0\u00a0%", "\u2581ja"]
     monkeypatch.setattr(tokenizer, "pieces", lambda ids: pieces[: len(ids)])
@@ -113,7 +113,7 @@ def copied(tokenizer: Tokenizer, parts: Sequence[str]) -> tuple[Told, Translatio
 
 @given(st.lists(fragments, max_size=20).map("".join), st.lists(st.integers(0, 40), max_size=3))
 def test_copy_aligns_diagonally(tokenizer: Tokenizer, line: str, cuts: list[int]) -> None:
-    """Within a word, too: then it is the same word of the line in both parts."""
+    """A word that a boundary cuts is the same word of the line in both parts."""
     places = sorted({0, len(line), *(min(cut, len(line)) for cut in cuts)})
     parts = [line[start:end] for start, end in itertools.pairwise(places)]
     decoder, translation = copied(tokenizer, parts)
@@ -121,7 +121,7 @@ def test_copy_aligns_diagonally(tokenizer: Tokenizer, line: str, cuts: list[int]
     assert found == [(i, i) for i in range(len(line.split()))]
 
 
-def test_word_alignment_sums_pieces(tokenizer: Tokenizer) -> None:
+def test_word_alignment_sums_attention_of_pieces(tokenizer: Tokenizer) -> None:
     src, tgt = tokenizer.encode("\U0001f600 b"), tokenizer.encode("a \U0001f600")
     assert tokenizer.pieces(src)[-1].endswith("b")
     n_emoji = len(src) - len(tokenizer.encode("b"))
@@ -137,7 +137,7 @@ def test_word_alignment_sums_pieces(tokenizer: Tokenizer) -> None:
     assert found == [(0, 0)], "of the second word one piece looks at b, all others at the end of sentence"
 
 
-def test_attention_to_the_end_of_sentence_and_to_idle_spaces_is_no_alignment(tokenizer: Tokenizer) -> None:
+def test_attention_outside_words_is_no_alignment(tokenizer: Tokenizer) -> None:
     src = tokenizer.encode("Hund   Katze")
     shares = word_shares(tokenizer, src)
     idle = int((shares.sum(0) == 0).nonzero()[0][0])
