@@ -48,9 +48,6 @@ def sweep(
     devices: Annotated[
         str | None, typer.Option("--devices", metavar="0,1", help="GPUs to use, one run at a time on each.")
     ] = None,
-    include_shorter: Annotated[
-        bool, typer.Option("--include-shorter", help="Include runs ended early by max_minutes in the means.")
-    ] = False,
 ) -> None:
     """Train all combinations of settings and compare the runs.
 
@@ -67,10 +64,9 @@ def sweep(
 
     The table shows, best run first, the best score on the development set and the weights that nmt translate would use.
     The score is BLEU, or accuracy for classifiers, or perplexity (lower is better) for runs that write no text. With
-    several values of training.seed, means and standard deviations over the seeds are shown. A run that
-    training.max_minutes ended with less than 95 % of the steps of the longest run with the same settings is named and,
-    unless --include-shorter is given, left out of the means. Test sets are not used, so that they remain unbiased:
-    evaluate only the winner on them. sweep.tsv contains the same table.
+    several values of training.seed, means and standard deviations over the seeds are shown. If
+    training.max_minutes ended runs, so that they have different numbers of steps, a note says so. Test sets are not
+    used, so that they remain unbiased: evaluate only the winner on them. sweep.tsv contains the same table.
 
     With --jobs N, the cores are divided among the runs (OMP_NUM_THREADS, unless it is set).
 
@@ -85,10 +81,10 @@ def sweep(
     names = [] if devices is None else [name.strip() for name in devices.split(",")]
     if not all(names):
         raise ConfigError([f"--devices {devices}: must be numbers of GPUs, such as 0,1"])
+    from nmt.recipes.sweep import Request
     from nmt.recipes.sweep import sweep as run_stage
-    from nmt.recipes.sweep_plan import Request
 
-    rows = run_stage(Request(config, grid, overrides or (), data, directory, jobs or 1, names, include_shorter))
+    rows = run_stage(Request(config, grid, overrides or (), data, directory, jobs or 1, names))
     if any(row.state == "failed" for row in rows):
         raise typer.Exit(FAILED)
 

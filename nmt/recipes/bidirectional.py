@@ -14,11 +14,8 @@ from nmt.config.load import load_config, load_saved_config
 from nmt.console import say, show
 from nmt.errors import ConfigError
 from nmt.layout import RunDir
-from nmt.recipes.directory import resume_option, run_nmt
+from nmt.recipes.directory import changed_settings, resume_option, run_nmt
 from nmt.runs.listing import summarise
-
-LOCATIONS = {"data": {"dir", "root"}, "training": {"run_dir"}}
-"""Settings in which a finished run may differ: its directories may have moved."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +58,7 @@ class Training:
         """Whether the run has finished with these settings."""
         if not self.run.info.is_file() or summarise(self.run).state != "finished":
             return False
-        recorded, wanted = load_saved_config(self.run.config).without_licenses(), self.settings().without_licenses()
-        return recorded.model_dump(exclude=LOCATIONS) == wanted.model_dump(exclude=LOCATIONS)
+        return not changed_settings(self.run, self.settings())
 
 
 def bidirectional(request: Bidirectional) -> int:

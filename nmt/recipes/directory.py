@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nmt.config import Config, DataConfig, SearchConfig, Source
 from nmt.config.load import changed_config, check_config, dump_config, load_saved_config
+from nmt.config.messages import Difference, differences
 from nmt.config.source import (
     AnySource,
     AnyTrainSource,
@@ -77,6 +78,18 @@ def run_nmt(arguments: Sequence[str]) -> int:
     if status == StoppedError.exit_status:
         say("stopped; run the same command again to continue")
     return status
+
+
+LOCATIONS = {"data.dir", "data.root", "training.run_dir"}
+"""Settings that may differ from those of an existing run, whose directories may have moved."""
+
+
+def changed_settings(run: RunDir, config: Config) -> list[Difference]:
+    """Return the settings, except locations and licences, in which `config` differs from that of an existing run."""
+    before, wanted = (
+        each.without_licenses().model_dump(mode="json") for each in (load_saved_config(run.config), config)
+    )
+    return [change for change in differences(before, wanted) if change.key not in LOCATIONS]
 
 
 def wait_for(command: Sequence[str]) -> int:

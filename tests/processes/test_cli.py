@@ -55,7 +55,7 @@ def test_help_is_a_short_manual(nmt: Command) -> None:
 OPTIONS = {
     "prepare": ["--config", "--data", "--tokenizer-from", "--set"],
     "train": ["--config", "--data", "--run", "--set", "--init-from", "--resume", "--stop-after", "--profile"],
-    "sweep": ["--grid", "--set", "--data", "--dir", "--jobs", "--devices", "--include-shorter"],
+    "sweep": ["--grid", "--set", "--data", "--dir", "--jobs", "--devices"],
     "translate": [
         "--run", "--input", "--output", "--beam", "--length-penalty", "--n-best", "--checkpoint", "--weights",
     ],

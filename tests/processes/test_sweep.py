@@ -1,4 +1,4 @@
-"""Sweeps: every combination once, checked before anything starts, going on after a stop, and a table."""
+"""Tests of `nmt sweep`: the grid, the table, and the processes that train the runs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from logged_run import GOLDEN, make_run, train, valid
 from nmt.config.load import dump_config, load_config
 from nmt.files.write import Lock
 from nmt.layout import RunDir
-from nmt.recipes.sweep import as_tsv, render, rows_of
-from nmt.recipes.sweep_plan import Request, make_plan, name_of, parse_grid, split_values
+from nmt.recipes.sweep import Request, as_tsv, make_plan, name_of, parse_grid, render, rows_of, split_values
 from nmt.training.loop import fit
 from tiny_corpus import tiny_settings
 from tiny_run import licensed
@@ -30,7 +29,7 @@ GOLDEN_SEEDS = Path("runs/sweep-golden")
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to work in, with a configuration that has no runs yet."""
+    """Return an empty working directory with a configuration that has no runs yet."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "golden.yaml").write_bytes(GOLDEN.config.read_bytes())
     return tmp_path
@@ -38,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def tiny(tiny_data: Path, folder: Path) -> Path:
-    """The configuration of `tiny_corpus`, of so few updates that a training takes seconds."""
+    """Return a configuration of the tiny corpus with two updates, so that a run takes seconds."""
     short = {
         "update_tokens": 60,
         "max_steps": 2,
@@ -53,7 +52,7 @@ def tiny(tiny_data: Path, folder: Path) -> Path:
 
 @pytest.fixture
 def calls(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """In place of the trainings, a program that writes down its device and arguments and ends with status $STATUS."""
+    """Replace Python by a program that records its device and arguments and exits with status $STATUS."""
     program = folder / "python"
     program.write_text(
         f'#!/bin/sh\nsleep 0.2\necho "$CUDA_VISIBLE_DEVICES: $*" >> {folder}/calls\n'
@@ -65,14 +64,14 @@ def calls(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[st
 
 
 def tsv(path: Path | str) -> dict[str, dict[str, str]]:
-    """The rows of a sweep by the names of their runs."""
+    """Return the rows of a sweep by the names of their runs."""
     header, *rows = [line.split("\t") for line in (Path(path) / "sweep.tsv").read_text().splitlines()]
     found = [dict(zip(header, row, strict=True)) for row in rows]
     return {Path(row["run"]).name: row for row in found}
 
 
 def golden_run(bleu: float, finished: int | None = 400, **values: object) -> RunDir:
-    """A run of the golden configuration with settings of `training` changed, as a sweep over them leaves it."""
+    """Write a finished run of the golden configuration with changed settings of `training`, as a sweep does."""
     path = GOLDEN_SEEDS / ",".join(f"{key}={value}" for key, value in values.items())
     run = make_run(path, [train(400), valid(400, bleu)], steps=[400], finished=finished)
     config = load_config(GOLDEN.config, [f"training.{key}={value}" for key, value in values.items()])
@@ -98,11 +97,11 @@ def golden_run(bleu: float, finished: int | None = 400, **values: object) -> Run
         ("['a]', b],c", ["['a]', b]", "c"]),
     ],
 )
-def test_values_are_split_at_commas_outside_brackets_and_quotes(text: str, values: list[str]) -> None:
+def test_grid_values_split_at_commas_outside_brackets_and_quotes(text: str, values: list[str]) -> None:
     assert split_values(text) == values
 
 
-def test_names_tell_the_combination_and_fit_any_file_system() -> None:
+def test_run_names_are_distinct_and_safe_on_any_file_system() -> None:
     axes = parse_grid(["training.peak_lr=3e-4,7e-4", "training.seed=1"])
     assert name_of([axis.label for axis in axes], ["3e-4", "1"]) == "peak_lr=3e-4,seed=1"
     axes = parse_grid(["data.train.0.name=a", "data.valid.name=b"])
@@ -130,13 +129,9 @@ def test_names_tell_the_combination_and_fit_any_file_system() -> None:
         (["--grid", "training.seed=1,,2"], ["--grid training.seed=1,,2: not values separated by commas"]),
         (["--grid", "training.seed=1,2,1"], ["--grid training.seed=1,2,1: 1 is given twice"]),
         (["--grid", "training.seed=1", "--grid", "training.seed=2"], ["--grid training.seed is given twice"]),
-        (["--grid", "training.ema=0.9,0.90"], ["--grid: ema=0.9 and ema=0.90 are the same training"]),
-        (
-            ["--grid", "training.peak_lr=1e-3,2e-3", "--set", "training.schedule=noam"],
-            ["--grid training.peak_lr: has no effect with this training.schedule"],
-        ),
+        (["--grid", "training.ema=0.9,0.90"], ["--grid: ema=0.9 and ema=0.90 are the same settings"]),
         (["--grid", "training.seed=1", "--set", "training.seed=2"], ["--grid training.seed: --set changes it, too"]),
-        (["--grid", "training.run_dir=a,b"], ["--grid training.run_dir: every training has"]),
+        (["--grid", "training.run_dir=a,b"], ["--grid training.run_dir: every run has"]),
         (["--grid", "training.seed=1", "--set", "model.width=2"], ["--set model.width: no such setting"]),
         (["--grid", "training.seed=1", "--data", "nowhere"], ["--data nowhere: no data directory"]),
         (["--grid", "data.dir=a,b", "--data", "c"], ["--data: the grid has data.dir"]),
@@ -145,26 +140,26 @@ def test_names_tell_the_combination_and_fit_any_file_system() -> None:
         (["--grid", "training.seed=1", "--devices", "0,"], ["--devices 0,: must be numbers of GPUs, such as 0,1"]),
     ],
 )  # fmt: skip
-def test_everything_is_checked_before_anything_starts(
+def test_invalid_grid_starts_nothing(
     arguments: list[str], lines: list[str], nmt: Command, calls: Callable[[], list[str]]
 ) -> None:
     result = nmt("sweep", "golden.yaml", *arguments)
     assert result.status == 2
-    told = result.err.splitlines()
-    assert len(told) == len(lines), result.err
-    assert all(each.startswith(f"nmt: {line}") for each, line in zip(told, lines, strict=True)), result.err
+    lines_found = result.err.splitlines()
+    assert len(lines_found) == len(lines), result.err
+    assert all(each.startswith(f"nmt: {line}") for each, line in zip(lines_found, lines, strict=True)), result.err
     assert not Path("runs").exists() and calls() == []
 
 
-def test_foreign_directory_raises(nmt: Command, calls: Callable[[], list[str]]) -> None:
+def test_directory_with_other_content_is_rejected(nmt: Command, calls: Callable[[], list[str]]) -> None:
     changed = golden_run(20.0, seed=1)
     settings = load_config(GOLDEN.config, ["training.max_steps=500", "training.seed=1"])
-    changed.config.write_text(dump_config(licensed(settings)))  # a licence is no other training
+    changed.config.write_text(dump_config(licensed(settings)))  # licences do not affect training
     (GOLDEN_SEEDS / "seed=2").mkdir()
     (GOLDEN_SEEDS / "seed=2" / "letter.txt").touch()
     running = golden_run(20.0, seed=3)
     golden_run(20.0, seed=4).selected.write_text("{")
-    (GOLDEN_SEEDS / "seed=5").mkdir()  # of a training that died as it began
+    (GOLDEN_SEEDS / "seed=5").mkdir()  # of a run that was killed while starting
     RunDir(GOLDEN_SEEDS / "seed=5").lock.touch()
     lock = Lock(running.lock, "trains")
     result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1,2,3,4,5")
@@ -174,7 +169,7 @@ def test_foreign_directory_raises(nmt: Command, calls: Callable[[], list[str]]) 
     assert found[3].startswith("seed=4: selected.json: damaged") and found == [
         "seed=1: trained with training.max_steps 500, this sweep has 400; name another directory with --dir",
         "seed=2: exists already, but is not a run directory; name another directory with --dir",
-        f"seed=3: process {os.getpid()} on {os.uname().nodename} trains here; wait for it to end or stop it",
+        f"seed=3: process {os.getpid()} on {os.uname().nodename} is training it; wait for it to end or stop it",
         found[3],
     ]
     result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1", "--dir", GOLDEN_SEEDS / "seed=4")
@@ -187,14 +182,14 @@ def test_foreign_directory_raises(nmt: Command, calls: Callable[[], list[str]]) 
 # --- the table ----------------------------------------------------------------------------------
 
 
-def test_table_is_sorted_with_means_over_seeds(nmt: Command, calls: Callable[[], list[str]]) -> None:
+def test_table_shows_best_run_first_and_means_over_seeds(nmt: Command, calls: Callable[[], list[str]]) -> None:
     for i, ema in enumerate((0.9, 0.99)):
         for seed in (1, 2):
             golden_run(20.0 + i + 2 * seed, ema=ema, seed=seed)
     arguments = ["sweep", "golden.yaml", "--grid", "training.ema=0.9,0.99", "--grid", "training.seed=1,2"]
     result = nmt(*arguments)
     assert result.status == 0 and calls() == []
-    assert result.err == f"nmt: 4 trainings in {GOLDEN_SEEDS}, 4 of them finished already\n"
+    assert result.err == f"nmt: 4 runs in {GOLDEN_SEEDS}, 4 of them finished already\n"
     assert result.out.splitlines() == [
         "ema   seed  dev BLEU  weights  step  min  state",
         "0.99  2        25.00  raw       400  4.0  finished",
@@ -209,8 +204,8 @@ def test_table_is_sorted_with_means_over_seeds(nmt: Command, calls: Callable[[],
         f"{GOLDEN_SEEDS}/sweep.tsv: written",
     ]
     assert tsv(GOLDEN_SEEDS)["ema=0.9,seed=2"] == {
-        "training.ema": "0.9", "training.seed": "2", "dev_bleu": "24.0", "dev_bleu_raw": "24.0", "dev_bleu_ema": "",
-        "dev_bleu_average": "", "weights": "raw", "step": "400", "minutes": "4.0", "ended_by": "",
+        "training.ema": "0.9", "training.seed": "2", "dev_bleu": "24.0", "weights": "raw", "step": "400",
+        "minutes": "4.0", "ended_by": "",
         "state": "finished", "run": f"{GOLDEN_SEEDS}/ema=0.9,seed=2", "note": "",
     }  # fmt: skip
 
@@ -228,54 +223,27 @@ def test_unfinished_runs_are_excluded_from_means() -> None:
     assert lines[-2:] == ["dev BLEU  seeds", "   20.00      1"]
 
 
-def timed_run(bleu: float, step: int, finished_by: str | None, **values: object) -> None:
-    """A run of the golden configuration within four minutes that ended at this step by this limit."""
-    path = Path("t") / ",".join(f"{key}={value}" for key, value in values.items())
-    run = make_run(path, [train(step), valid(step, bleu)], steps=[step], finished=step)
-    selected = json.loads(run.selected.read_text())
-    if finished_by is not None:
-        run.selected.write_text(json.dumps({**selected, "finished_by": finished_by}))
-    settings = [f"training.{key}={value}" for key, value in values.items()]
-    config = load_config(GOLDEN.config, ["training.max_minutes=3.5", "training.max_steps=1000", *settings])
-    run.config.write_text(dump_config(config), encoding="utf-8")
+def timed_run(step: int, finished_by: str, seed: int) -> None:
+    """Write a run of the golden configuration that ended at this step by this limit."""
+    run = make_run(GOLDEN_SEEDS / f"seed={seed}", [train(step), valid(step, 20.0)], steps=[step], finished=step)
+    run.selected.write_text(json.dumps({**json.loads(run.selected.read_text()), "finished_by": finished_by}))
+    run.config.write_text(dump_config(load_config(GOLDEN.config, [f"training.seed={seed}"])), encoding="utf-8")
 
 
-def test_runs_stopped_by_time_are_excluded_from_means(nmt: Command, calls: Callable[[], list[str]]) -> None:
-    timed_run(20.0, 1000, "max_steps", ema=0.0, seed=1)
-    timed_run(30.0, 900, "max_minutes", ema=0.0, seed=2)
-    timed_run(24.0, 200, "patience", ema=0.0, seed=3)
-    timed_run(10.0, 400, "max_minutes", ema=0.9, seed=1)
-    timed_run(12.0, 381, "max_minutes", ema=0.9, seed=2)  # as long as the other but for the clock
-    timed_run(19.0, 350, None, ema=0.9, seed=3)  # of an earlier version: 3.5 minutes by its log
-    grid = ["--grid", "training.ema=0.0,0.9", "--grid", "training.seed=1,2,3", "--dir", "t"]
-    fixed = ["--set", "training.max_minutes=3.5", "--set", "training.max_steps=1000"]
-    result = nmt("sweep", "golden.yaml", *grid, *fixed)
-    assert result.status == 0 and calls() == [], result.err
-    lines = result.out.splitlines()
-    assert lines[8:-1] == [
-        "training.max_minutes ended 4 of 6 finished trainings: they are not equally long, 200 to 1,000 steps",
-        "",
-        "mean over finished seeds ± standard deviation (training.seed)",
-        "ema      dev BLEU  seeds",
-        "0.0  22.00 ± 2.83      2",
-        "0.9  11.00 ± 1.41      2",
-        "not in the means: ema=0.0,seed=2 (900 steps), ema=0.9,seed=3 (350 steps), which training.max_minutes ended "
-        "more than 5% before the longest of the same settings; --include-shorter averages over them, too",
-    ]
-    assert [row["ended_by"] for row in tsv("t").values()] == [
-        "max_minutes", "patience", "max_steps", "max_minutes", "max_minutes", "max_minutes",
-    ]  # fmt: skip
-    lines = nmt("sweep", "golden.yaml", *grid, *fixed, "--include-shorter").out.splitlines()
-    assert lines[8].startswith("training.max_minutes ended 4 of 6 finished trainings")
-    assert lines[11:14] == [
-        "ema      dev BLEU  seeds            to the first",
-        "0.0  24.67 ± 5.03      3",
-        "0.9  13.67 ± 4.73      3  -11.00 [-22.08, +0.08]",
-    ]
+def test_different_lengths_by_time_limit_are_noted() -> None:
+    timed_run(1000, "max_steps", seed=1)
+    timed_run(900, "max_minutes", seed=2)
+    timed_run(200, "patience", seed=3)
+    plan = make_plan(Request("golden.yaml", ["training.seed=1,2,3"]))
+    rows = rows_of(plan, {})
+    assert render(plan, rows).splitlines()[5] == (
+        "training.max_minutes ended 1 of 3 finished runs: they have different lengths, 200 to 1,000 steps"
+    )
+    assert [row.ended_by for row in rows] == ["max_steps", "max_minutes", "patience"]
 
 
 def other_run(changes: Sequence[str], scores: Mapping[str, float], **values: object) -> None:
-    """A run of the golden configuration with these changes as well that does not translate."""
+    """Write a run of the golden configuration with these changes and validation scores other than BLEU."""
     path = GOLDEN_SEEDS / ",".join(f"{key.rpartition('.')[2]}={value}" for key, value in values.items())
     run = make_run(path, [train(400), valid(400, 99.0)], steps=[400], finished=400)
     run.log.write_text(json.dumps({"kind": "valid", "step": 400, "minutes": 4.0, "bleu": 99.0} | scores) + "\n")
@@ -283,7 +251,7 @@ def other_run(changes: Sequence[str], scores: Mapping[str, float], **values: obj
     run.config.write_text(dump_config(load_config(GOLDEN.config, [*changes, *settings])), encoding="utf-8")
 
 
-def test_other_runs_are_ranked_by_perplexity() -> None:
+def test_denoising_runs_are_ranked_by_perplexity() -> None:
     for i, share in enumerate((0.3, 0.4)):
         for seed in (1, 2, 3):
             scores = {"perplexity": 12.0 + 4 * i - seed / 2}
@@ -314,7 +282,7 @@ def test_other_runs_are_ranked_by_perplexity() -> None:
 # --- what is called -----------------------------------------------------------------------------
 
 
-def test_one_training_per_device(nmt: Command, tiny: Path, calls: Callable[[], list[str]]) -> None:
+def test_each_device_trains_one_run_at_a_time(nmt: Command, tiny: Path, calls: Callable[[], list[str]]) -> None:
     result = nmt("sweep", tiny, "--grid", "training.seed=1,2,3,4", "--devices", "0,GPU-7", "--dir", "s")
     assert result.status == 1
     devices = [line.split(":")[0] for line in calls()]
@@ -327,7 +295,7 @@ def test_one_training_per_device(nmt: Command, tiny: Path, calls: Callable[[], l
     assert started == [f"nmt: [{i}/4] seed={i}: started" for i in (1, 2, 3, 4)]
 
 
-def test_settings_of_the_text_have_data_directories_of_their_own(
+def test_runs_with_other_text_settings_have_their_own_data_directories(
     nmt: Command, tiny: Path, calls: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STATUS", "0")
@@ -349,14 +317,14 @@ def test_settings_of_the_text_have_data_directories_of_their_own(
     # the program has trained nothing, and ended well all the same
     assert (
         result.status,
-        "8 of 8 trainings are not finished; run the same command again to continue" in result.err,
+        "8 of 8 runs are not finished; run the same command again to continue" in result.err,
     ) == (75, True)
 
 
-# --- real trainings -----------------------------------------------------------------------------
+# --- real runs -----------------------------------------------------------------------------------
 
 
-def test_failed_run_does_not_stop_others(nmt: Command, tiny: Path) -> None:
+def test_failed_run_does_not_stop_other_runs(nmt: Command, tiny: Path) -> None:
     arguments = [
         "sweep",
         tiny,
@@ -381,7 +349,7 @@ def test_failed_run_does_not_stop_others(nmt: Command, tiny: Path) -> None:
     assert "s/data/max_pieces=1 could not be prepared: data.train: all" in rows["max_pieces=1,lm=nowhere"]["note"]
     reason = rows["max_pieces=100,lm=nowhere"]["note"]
     assert "nowhere" in reason
-    assert re.search("nmt: max_pieces=1,lm=nowhere: failed: .*s/logs/prepare-max_pieces=1.log", result.err)
+    assert re.search("nmt: prepare s/data/max_pieces=1: failed: .*s/logs/prepare-max_pieces=1.log", result.err)
     assert f"nmt: max_pieces=100,lm=nowhere: failed: {reason} (full output: s/logs/" in result.err
     assert reason in Path("s/logs/max_pieces=100,lm=nowhere.log").read_text()
     assert reason in result.out
@@ -415,7 +383,7 @@ def test_stopped_sweep_resumes(tiny: Path, tiny_data: Path, folder: Path) -> Non
 
     done = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
-    assert "3 trainings in s, 1 of them finished already" in done.stderr
+    assert "3 runs in s, 1 of them finished already" in done.stderr
     assert {row["state"] for row in tsv("s").values()} == {"finished"}
     assert {path: path.stat().st_mtime_ns for path in first.path.rglob("*")} == before
     assert f"resuming from step {stopped_at}\n" in (folder / "s" / "logs" / "max_steps=80.log").read_text()
