@@ -6,7 +6,6 @@ import itertools
 import shlex
 import textwrap
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -92,35 +91,15 @@ INSTEAD_OF_COMMANDS = {
 SEARCHING = ("translate", "evaluate", "compare", "robustness", "score", "rerank")
 """Commands whose --set takes only search settings."""
 
-NOT_HERE = {
-    ("translate", "tgt ref target reference"): "nmt score --src F --ref F scores given translations",
-    ("translate", "device gpu cpu cuda use_gpu no_cuda"): "a GPU is used if one is available",
-    ("train", "max_tokens"): "for the batch size of an update, as in fairseq, write --set "
-    "training.update_tokens=VALUE (target tokens); training.max_tokens limits memory",
-    ("sweep", "config c cfg conf config_file"): "name the config without an option, nmt sweep CONFIG --grid KEY=A,B",
-    ("plot", "run runs model model_path"): "name the runs without an option, nmt plot RUN RUN",
-    ("push", "run model model_path"): "name the run without an option, nmt push RUN OWNER/NAME",
-    ("runs", "run dir directory output_dir"): "name the directory without an option, nmt runs DIR",
-    ("compare", "run runs model model_path"): "name the runs without an option, nmt compare RUN RUN",
-    ("compare", "paired_ar paired_bs metrics"): "both tests are always made, with all metrics",
+WORD_OPTIONS = {
+    "translate": "--input",
+    "filter": "--src",
+    "rerank": "--src",
+    "distil": "--teacher",
+    "back-translate": "--mono",
+    **dict.fromkeys(("evaluate", "export", "challenge", "robustness", "score"), "--run"),
 }
-"""What to use instead of an option that a command does not have."""
-
-INSTEAD_OF_WORDS = {
-    ("translate", ""): "echo {quoted} | nmt translate, or nmt translate --input FILE",
-    ("translate", "file"): "nmt translate --input {first}",
-    ("evaluate", "file"): "nmt evaluate --hyp {first} --ref FILE",
-    ("score", ""): "nmt score --src FILE --ref FILE",
-    ("filter", ""): "nmt filter --run RUN --reverse RUN --src FILE --tgt FILE",
-    ("rerank", ""): "nmt rerank --reverse RUN --src FILE",
-    ("rerank", "file"): "nmt rerank --reverse RUN --src {first}",
-    **{(command, ""): "nmt {command} --run {first}" for command in ("evaluate", "export", "challenge", "robustness")},
-    ("train", "folder"): "nmt train --data {first}",
-    ("distil", ""): "nmt distil --teacher {first}",
-    ("back-translate", ""): "nmt back-translate --mono {first}",
-    ("back-translate", "folder"): "nmt back-translate --reverse {first}",
-}
-"""What to write instead of an extra word of a command, depending on whether the word is a file or a folder."""
+"""For each command without arguments, the option that an extra word is most likely the value of; else --config."""
 
 
 def no_such_command(given: str, commands: Collection[str]) -> str:
@@ -137,8 +116,6 @@ def no_such_option(command: str, options: Collection[str], given: str) -> str:
     named = [option for option in options if plain(option) == name or name in OTHER_OPTIONS.get(option, "").split()]
     if named:
         return f"{start}; write {listed(named)}"
-    if notes := [note for (of, names), note in NOT_HERE.items() if of == command and name in names.split()]:
-        return f"{start}; {notes[0]}"
     if near := misspelt(name, options):
         return f"{start}; write {near[0]}"
     if "--set" in options and (keys := _settings(command, given)):
@@ -166,49 +143,19 @@ def _settings(command: str, given: str) -> list[str]:
     return [path for path in meant if command not in SEARCHING or path.startswith("search.")]
 
 
-def stray_words(command: str, argument: str | None, words: Sequence[str]) -> str:
-    """Return the error message for extra words, with a suggestion. Raises DataError for a document to translate.
+def stray_words(command: str, argument: str | None, several: Collection[str], words: Sequence[str]) -> str:
+    """Return the error message for extra words, with a suggestion.
 
-    argument: the name of the command's only argument; None if it has none.
+    argument: the name of the command's only argument; None if it has none. several: its options that can be repeated.
     """
     shown = textwrap.shorten(" ".join(words), 60, placeholder=" …") or repr(words[0])
-    if argument is not None:
-        return f"{command} takes one {argument}, but also found {shown}"
-    return f"{command} takes no arguments, found {shown}: write {_instead(command, words, shown)}"
+    meant = f"takes one {argument}, but also found {shown}"
+    if argument is None:
+        option = WORD_OPTIONS.get(command, "--config")
+        meant = f"takes no arguments, found {shown}: write nmt {command} {option} {shlex.quote(words[0])}"
+    repeated = f"; for several values, repeat the option: {', '.join(several)}" if several else ""
+    return f"{command} {meant}{repeated}"
 
-
-def value_behind(options: Collection[str], args: Sequence[str], word: str) -> str | None:
-    """Return the correction of an extra word that may be a further value of an option, as in --ref a b, or None."""
-    for option, value, following in zip(args, args[1:], args[2:], strict=False):
-        is_setting = option in ("--set", "--grid")
-        if following != word or option not in options or (option == "--run" and not Path(word).is_dir()):
-            continue
-        if is_setting and "=" not in value:
-            return f"a setting and its value are one word: write {option} {shlex.quote(f'{value}={word}')}"
-        if not is_setting or "=" in word:
-            again = " ".join(f"{option} {shlex.quote(each)}" for each in (value, word))
-            return f"{option} takes one value at a time: repeat the option as in {again}"
-    return None
-
-
-def _instead(command: str, words: Sequence[str], shown: str) -> str:
-    kind = "file" if Path(words[0]).is_file() else "folder" if Path(words[0]).is_dir() else ""
-    if (command, kind) == ("translate", "file"):
-        from nmt.documents.open import refuse_document
-
-        refuse_document(words[0])
-    quoted = shlex.quote(shown) if set(shown) & {*'"$`\\!'} else f'"{shown}"'
-    meant = INSTEAD_OF_WORDS.get((command, kind)) or INSTEAD_OF_WORDS.get(
-        (command, ""), "nmt {command} --config {first}"
-    )
-    return meant.format(command=command, first=shlex.quote(words[0]), quoted=quoted)
-
-
-INSTEAD = {
-    ("evaluate", "--hyp"): "score the files one at a time, or use nmt compare --hyp F F --ref F",
-    ("translate", "--input"): "translate the files one at a time, or all at once: cat F F | nmt translate",
-}
-"""What to do if an option that takes one value is given several."""
 
 SETTING_OF = {
     "--beam": "search.beam",
@@ -275,14 +222,12 @@ class Command(TyperCommand):
         if extra:
             several = [option.opts[0] for option in options if option.multiple]
             argument = next((param.metavar for param in self.params if param.param_type_name == "argument"), None)
-            message = value_behind(several, args, extra[0]) or stray_words(self.name or "", argument, extra)
-            raise Misuse(message)
+            raise Misuse(stray_words(self.name or "", argument, several, extra))
         for option in singles:
             values = given.get(option.name or "", ())
             if len(values) > 1:
-                instead = INSTEAD.get((self.name or "", option.opts[0]), "it takes one value")
                 found = " and ".join(values)
-                raise Misuse(f"{option.opts[0]} is given {len(values)} times, {found}: {instead}")
+                raise Misuse(f"{option.opts[0]} is given {len(values)} times, {found}: it takes one value")
         changed = {override.partition("=")[0]: override for override in given.get("overrides") or ()}
         for option in singles if self.name not in RECIPES else ():
             key = SETTING_OF.get(option.opts[0], "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -192,9 +193,8 @@ def rerank(
 
     from nmt.cli.defaults import resolve_models, search_settings
     from nmt.console import say, show
-    from nmt.files.document import document_text
     from nmt.files.write import open_output, refuse_overwriting
-    from nmt.recipes.rerank import Request, Runs, read_weights, rerank_file, screen, tune_weights
+    from nmt.recipes.rerank import Request, Runs, read_weights, rerank_file, tune_weights
 
     inputs = [source, reference, n_best_file]
     refuse_overwriting(*(([weights_file], inputs) if tune else ([output], [*inputs, weights_file])))
@@ -207,9 +207,9 @@ def rerank(
     request = Request(loaded, search, source, n_candidates, n_best_file)
     if tune and reference is not None and weights_file is not None:
         with open_output(weights_file) as file:
-            tuned = tune_weights(request, reference, metric or "bleu")
-            file.write(document_text(tuned).encode())
-        show(*screen(tuned))
+            content, lines = tune_weights(request, reference, metric or "bleu")
+            file.write(f"{json.dumps(content, indent=1)}\n".encode())
+        show(*lines)
         say(f"{weights_file}: written")
         return
     features = loaded.features(search)

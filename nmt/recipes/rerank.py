@@ -1,12 +1,11 @@
-"""`nmt rerank`: several runs choose among the candidate translations of one (noisy-channel reranking).
+"""`nmt rerank`: choose among the candidate translations of each line by the scores of several runs.
 
-Shapes are written with F features, L lines, and K candidates of the line that has most.
+This is noisy-channel reranking (Yee et al., 2019). Shapes have F features, L lines, K candidates of the line with the
+most, and C counts of a metric. The counts of each candidate are computed once, so that the score of a choice is that of
+a sum over lines.
 
-What each candidate contributes to the score is counted once, so that the score of a choice is a sum over lines.
-Shapes are written with F features, L lines, K candidates, and C counts of a metric.
-
-All that are log-probabilities are divided by the length penalty of the search, as the scores of search are: with the
-default settings they are means per piece (Yee et al., 2019), with `search.length_penalty` 0 they are sums.
+Log-probabilities are divided by the length penalty of the search, as its scores are: with the default settings they are
+means per piece, with `search.length_penalty` 0 they are sums.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, FiniteFloat
+from pydantic import FiniteFloat
 
 from nmt import __version__
 from nmt.config import SearchConfig
@@ -31,7 +30,6 @@ from nmt.evaluate.metrics import MetricName, metric_name
 from nmt.evaluate.run import describe_search
 from nmt.files.document import Document, read_document
 from nmt.files.write import open_output
-from nmt.runs.info import EnsembleMember
 from nmt.runs.model import Origin
 from nmt.search.step import length_penalty
 from nmt.text.lines import bounded_list, read_aligned, read_lines
@@ -47,15 +45,15 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Table:
-    """Candidates of lines. In lists shorter than K the last one is repeated."""
+    """The candidates of lines and their features. A line with fewer than K candidates repeats its last one."""
 
     texts: Sequence[Sequence[str]]
-    """K for each of the L lines."""
+    """The K candidates of each of the L lines."""
     values: Floats
     """(F, L, K); the first feature is the score of search."""
 
     def choose(self, weights: Sequence[float]) -> Ints:
-        """Return the number (L,) of each line's candidate with the highest weighted sum, the first of several."""
+        """Return the index (L,) of each line's candidate with the highest weighted sum, of ties the first."""
         total = np.zeros(self.values.shape[1:])
         for weight, values in zip(weights, self.values, strict=True):
             total += weight * values
@@ -64,8 +62,9 @@ class Table:
 
 
 def make_table(lists: Sequence[NBest], features: Sequence[Feature]) -> Table:
-    """Compute the features of candidates; there is at least one line. A blank candidate is as bad as the worst of its
-    line.
+    """Compute the features of the candidates of one or more lines.
+
+    A blank candidate has the worst values of its line.
     """
     pairs = [(line, candidate) for line, candidates in lists for candidate in candidates]
     sizes = np.array([len(candidates) for _, candidates in lists])
@@ -78,7 +77,7 @@ def make_table(lists: Sequence[NBest], features: Sequence[Feature]) -> Table:
 
 
 def rerank(lists: Iterable[NBest], features: Sequence[Feature], weights: Sequence[float]) -> Iterator[tuple[str, int]]:
-    """Yield for each line the text of the chosen candidate, and its number from 0; `WINDOW` lines are read ahead."""
+    """Yield the text and the index of the candidate chosen for each line. `WINDOW` lines are read ahead."""
     stream = iter(lists)
     while window := list(islice(stream, WINDOW)):
         table = make_table(window, features)
@@ -90,56 +89,31 @@ FORMAT = 1
 
 
 class WeightsFile(Document):
-    """The weights of features, and how they were tuned."""
+    """The keys of a weights file that are read; `tune_weights` returns all that are written."""
 
     format: int
-    nmt: str
-    """The version of nmt."""
     weights: dict[str, FiniteFloat]
-    metric: str
-    signature: str
-    direct: float
-    """The score on the development set by search alone."""
-    reranked: float
-    """With these weights."""
-    oracle: float
-    """With the candidates that have the highest chrF of their line."""
-    src: str
-    ref: str
-    lines: int
-    candidates: int
-    """Of all lines."""
-    n_best: int | None
-    """None if the candidates were read from a file."""
-    search: str
-    tried: int
-    """Number of weights that were tried."""
-    seed: int
-    run: list[EnsembleMember]
-    reverse: list[EnsembleMember]
-    rescore: dict[str, list[EnsembleMember]]
-    """By the names of their features."""
-    lm: dict[str, EnsembleMember] = Field({})
-    """The same of language models."""
 
 
 def read_weights(path: Path, features: Sequence[Feature]) -> tuple[float, ...]:
-    """Read the weights of these features. Raises DataError if the file is missing, damaged or has those of others."""
-    missing = f"{path}: no such file; --tune writes it"
+    """Read the weights of these features. Raises DataError if the file is missing, damaged or has other features."""
+    missing = f"{path}: no such file; create it with --tune"
     weights = read_document(path, WeightsFile, DataError, "; tune again with --tune", (FORMAT,), missing).weights
     names = [feature.name for feature in features]
     if weights.keys() != {*names}:
-        held, given = ", ".join(weights), ", ".join(names)
-        raise DataError(f"{path}: has weights of {held}, these runs give {given}; tune again, or name the same runs")
+        found, expected = ", ".join(weights), ", ".join(names)
+        raise DataError(
+            f"{path}: has weights of {found}, but these runs have {expected}; tune again, or name the same runs"
+        )
     return tuple(weights[name] for name in names)
 
 
 N_RANDOM = 1000
-"""Random weights that are tried."""
+"""Number of random weights to try."""
 N_STARTS = 5
-"""The best of these are improved one weight at a time."""
+"""Number of the best random weights, which are then improved one weight at a time."""
 FINEST = 1 / 64
-"""Smallest step of a weight, in units: with a weight of one unit a feature varies as much as the score of search."""
+"""Smallest change of a weight, in units that make a feature vary as much as the score of search."""
 SEED = 1
 
 Weights = tuple[float, ...]
@@ -147,7 +121,7 @@ Weights = tuple[float, ...]
 
 @dataclass(frozen=True)
 class Counts:
-    """The contribution of each candidate to a metric."""
+    """The counts of each candidate that a metric is computed from."""
 
     metric: Metric
     counts: Floats
@@ -155,16 +129,16 @@ class Counts:
 
     @classmethod
     def of(cls, metric: MetricName, table: Table, refs: Sequence[str], tgt_lang: str | None) -> Counts:
-        """Count by the references of the lines. Raises DataError if there is not one for each."""
+        """Compare the candidates with the reference of each line. Raises DataError if their numbers differ."""
         by_rank = count_lines(metric, [*zip(*table.texts, strict=True)], refs, tgt_lang)
         return cls(by_rank[0].metric, np.stack([each.counts for each in by_rank], 1))
 
     def score(self, chosen: Ints) -> float:
-        """Return the corpus score of one candidate (L,) of each line."""
+        """Return the corpus score of the candidates with these indices (L,)."""
         return LineCounts(self.metric, self.counts[np.arange(len(chosen)), chosen]).score()
 
     def best(self) -> Ints:
-        """Return the number (L,) of each line's candidate with the highest score of its own."""
+        """Return the index (L,) of each line's candidate with the highest segment score."""
         n_lines, n_candidates, _ = self.counts.shape
         scores = corpus_scores(self.metric.formula, self.counts.reshape(n_lines * n_candidates, -1))
         chosen: Ints = scores.reshape(n_lines, n_candidates).argmax(1)
@@ -173,31 +147,30 @@ class Counts:
 
 @dataclass(frozen=True)
 class Tuned:
-    """Weights, and their score on the development set."""
+    """Tuned weights, with scores on the development set."""
 
     weights: Weights
     metric: Metric
     direct: float
     """The score of the ranking by search."""
     reranked: float
+    """The score with the tuned weights."""
     oracle: float
-    """The score of the candidates that have the highest chrF of their line."""
-    n_tried: int
+    """The score of the candidates with the highest chrF of their line."""
 
 
 def tune(
     table: Table, features: Sequence[Feature], refs: Sequence[str], metric: MetricName, tgt_lang: str | None
 ) -> Tuned:
-    """Find the weights of features with the best score; that of the first, the score of search, is 1.
+    """Find the feature weights with the best score. The first feature, the score of search, has the weight 1.
 
-    Raises DataError if there is not one reference for each line.
+    Raises DataError if the numbers of lines and references differ.
     """
     counts = Counts.of(metric, table, refs, tgt_lang)
     by_chrf = counts if metric == "chrf" else Counts.of("chrf", table, refs, tgt_lang)
     weights, scores = find_weights(table, features, counts.score)
     return Tuned(
-        weights, counts.metric, scores[direct_weights(features)], scores[weights], counts.score(by_chrf.best()),
-        len(scores),
+        weights, counts.metric, scores[direct_weights(features)], scores[weights], counts.score(by_chrf.best())
     )  # fmt: skip
 
 
@@ -209,9 +182,9 @@ def direct_weights(features: Sequence[Feature]) -> Weights:
 def find_weights(
     table: Table, features: Sequence[Feature], score: Callable[[Ints], float]
 ) -> tuple[Weights, dict[Weights, float]]:
-    """Return the weights whose choice has the best score, the first of several, and the scores of all that were tried.
+    """Return the weights with the best score of the chosen candidates, and the scores of all weights tried.
 
-    The ranking by search and the default weights are among them.
+    The ranking by search and the default weights are always tried.
     """
     units, lowest = _units(table), [-np.inf if feature.is_signed else 0.0 for feature in features]
     scores: dict[Weights, float] = {}
@@ -246,8 +219,7 @@ def find_weights(
 
 
 def _units(table: Table) -> Floats:
-    """Return for each feature (F,) the weight with which it varies within lines as much as the first; 0 if it does not
-    vary."""
+    """Return the weight (F,) that makes each feature vary within lines as much as the first; 0 if it is constant."""
     centred = table.values - table.values.mean(2, keepdims=True)
     spread = np.sqrt((centred**2).mean((1, 2)))
     units: Floats = np.divide(spread[0], spread, out=np.zeros_like(spread), where=spread > 0)
@@ -262,7 +234,7 @@ class Candidate(NamedTuple):
 
     text: str
     score: float
-    """That of search."""
+    """The score of search."""
 
 
 class NBest(NamedTuple):
@@ -270,13 +242,13 @@ class NBest(NamedTuple):
 
     source: str
     candidates: Sequence[Candidate]
-    """With different texts; those of beam search best first."""
+    """Candidates with different texts, in the order of the search."""
 
 
 def translated(
     translator: Translator, lines: Iterable[str], search: SearchConfig, n_best: int, progress: Progress | None = None
 ) -> Iterator[NBest]:
-    """Translate lines into up to `n_best` candidates each. Warnings are printed at the end.
+    """Yield up to `n_best` translations of each line. Warnings are printed at the end.
 
     Raises ConfigError if the settings of the search are incompatible.
     """
@@ -293,8 +265,7 @@ def translated(
 def read_n_best(path: Path, lines: Iterable[str], source: Path) -> Iterator[NBest]:
     """Read the candidates of the lines of `source`.
 
-    Raises DataError if a row is none of `nmt translate --n-best`, or if the rows are not those of these lines in their
-    order.
+    Raises DataError if a row was not written by `nmt translate --n-best`, or if lines are missing or out of order.
     """
     rows = (_parsed(row, f"{path}: line {number}") for number, row in enumerate(read_lines(path), start=1))
     groups = groupby(rows, key=lambda row: row[0])
@@ -302,8 +273,8 @@ def read_n_best(path: Path, lines: Iterable[str], source: Path) -> Iterator[NBes
     for n_lines, line in enumerate(lines, start=1):
         number, group = next(groups, (None, ()))
         if number != n_lines:
-            instead = "the end" if number is None else f"those of line {number}"
-            raise DataError(f"{path}: no candidates of line {n_lines} of {source}, found {instead} in their place")
+            instead = "the end of the file" if number is None else f"line {number}"
+            raise DataError(f"{path}: no candidates of line {n_lines} of {source}, found {instead} instead")
         yield _n_best(line, (candidate for _, candidate in group))
     if rest := next(groups, None):
         raise DataError(f"{path}: has candidates of line {rest[0]}, but {source} has {n_lines} lines")
@@ -323,21 +294,21 @@ def _parsed(row: str, where: str) -> tuple[int, Candidate]:
     except ValueError:
         raise DataError(f"{where} is {row[:40]!r}, expected {COLUMNS}") from None
     if not math.isfinite(parsed[1].score):
-        raise DataError(f"{where} has the score {score}: not a number to rank by")
+        raise DataError(f"{where} has the score {score}; it must be a finite number")
     return parsed
 
 
 Pairs = Sequence[tuple[str, Candidate]]
-"""Lines, each with one of its candidates."""
+"""Pairs of a line and one of its candidates."""
 
 
 @dataclass(frozen=True)
 class Feature:
-    """A number for each candidate, by which those of a line are compared."""
+    """A function that gives each candidate a number, to compare the candidates of a line."""
 
     name: str
     values: Callable[[Pairs], Sequence[float]]
-    """NaN where a side is blank."""
+    """Return the values of pairs, NaN if the candidate is blank."""
     default: float = 1.0
     """The weight if none is tuned."""
     is_signed: bool = False
@@ -345,41 +316,36 @@ class Feature:
 
 
 def direct() -> Feature:
-    """The score of the search that found the candidate."""
+    """Return the score of the search that found the candidate."""
     return Feature("direct", lambda pairs: [candidate.score for _, candidate in pairs])
 
 
-def channel(reverse: Translator, search: SearchConfig) -> Feature:
-    """Log-probability of the line as a translation of the candidate, by a run of the opposite direction."""
+def rescored(name: str, translator: Translator, search: SearchConfig, is_reverse: bool = False) -> Feature:
+    """Return the log-probability of the candidate given the line, or of the line given the candidate if `is_reverse`.
+
+    A reverse translator has the opposite direction.
+    """
 
     def values(pairs: Pairs) -> list[float]:
-        return _scores("channel", reverse, [(candidate.text, line) for line, candidate in pairs], search)
-
-    return Feature("channel", values)
-
-
-def rescored(name: str, translator: Translator, search: SearchConfig) -> Feature:
-    """Log-probability of the candidate by another run of the same direction."""
-
-    def values(pairs: Pairs) -> list[float]:
-        return _scores(name, translator, [(line, candidate.text) for line, candidate in pairs], search)
+        sides = [(candidate.text, line) if is_reverse else (line, candidate.text) for line, candidate in pairs]
+        with Progress(f"scoring, {name}", len(pairs), "candidates") as progress:
+            return _values(name, translator.score(sides, search, progress))
 
     return Feature(name, values)
 
 
 def fluency(name: str, language_model: LanguageModel, search: SearchConfig) -> Feature:
-    """Log-probability of the candidate by a language model."""
+    """Return the log-probability of the candidate by a language model."""
 
     def values(pairs: Pairs) -> list[float]:
         with Progress(f"scoring, {name}", len(pairs), "candidates") as progress:
-            lines = [candidate.text for _, candidate in pairs]
-            return _values(name, language_model.score(lines, search, progress))
+            return _values(name, language_model.score([candidate.text for _, candidate in pairs], search, progress))
 
     return Feature(name, values)
 
 
 def length(translator: Translator, search: SearchConfig) -> Feature:
-    """The pieces of the candidate, `</s>` counted, divided by the length penalty of the line."""
+    """Return the number of pieces of the candidate with `</s>`, divided by the length penalty of the line."""
     src, tgt = (translator.tokenizers[language] for language in translator.config.data.sides)
 
     def values(pairs: Pairs) -> list[float]:
@@ -390,11 +356,6 @@ def length(translator: Translator, search: SearchConfig) -> Feature:
     return Feature("length", values, default=0.0, is_signed=True)
 
 
-def _scores(name: str, translator: Translator, pairs: Sequence[tuple[str, str]], search: SearchConfig) -> list[float]:
-    with Progress(f"scoring, {name}", len(pairs), "candidates") as progress:
-        return _values(name, translator.score(pairs, search, progress))
-
-
 def _values(name: str, scored: Iterable[Scored]) -> list[float]:
     """Return the scores, and print how many candidates were cut."""
     scores, n_cut = [], 0
@@ -402,7 +363,7 @@ def _values(name: str, scored: Iterable[Scored]) -> list[float]:
         scores.append(each.score)
         n_cut += each.cut
     if n_cut:
-        say(f"{name}: candidates longer than the model allows, or of such lines, scored only in part: {n_cut:,}")
+        say(f"{name}: {n_cut:,} candidates scored only in part; they or their lines exceed the maximum length")
     return scores
 
 
@@ -414,12 +375,12 @@ class Runs:
     """The translators that score candidates."""
 
     direct: Translator
-    """Makes the candidates, too, unless they are read."""
+    """The translator that also produces the candidates, unless they are read from a file."""
     reverse: Translator
     others: Mapping[str, Translator]
-    """Further ones of the direction of `direct`, by the names of their features."""
+    """Further translators of the same direction, by the names of their features."""
     language_models: Mapping[str, LanguageModel]
-    """Of the language of the candidates, by the names of their features."""
+    """Language models of the target language, by the names of their features."""
 
     @classmethod
     def load(
@@ -432,16 +393,15 @@ class Runs:
     ) -> Runs:
         """Load runs; several for `run` or `reverse` are an ensemble.
 
-        Raises ConfigError for a run of the wrong direction or language or two of one name, and as `Translator.load`.
+        Raises ConfigError for a run of the wrong direction or language or for equal names, and what `Translator.load`
+        raises.
         """
         named = [("--rescore", path) for path in others] + [("--lm", path) for path in language_models]
         names = [path.resolve().name for _, path in named]
         for name, (option, path) in zip(names, named, strict=True):
             if name in OWN_NAMES or names.count(name) > 1:
                 of = "a feature" if name in OWN_NAMES else "another --rescore or --lm"
-                raise ConfigError(
-                    [f"{option} {path}: its weight has the same name as that of {of}, {name}; rename the run"]
-                )
+                raise ConfigError([f"{option} {path}: its name {name} is also that of {of}; rename the run"])
         translator = Translator.load(run, precision=precision)
         data = translator.config.data
         opposite = _load("--reverse", reverse, f"{data.tgt}-{data.src}", precision)
@@ -458,14 +418,20 @@ class Runs:
         """Return the features, the score of search first."""
         others = [rescored(name, translator, search) for name, translator in self.others.items()]
         fluent = [fluency(name, model, search) for name, model in self.language_models.items()]
-        return [direct(), channel(self.reverse, search), *others, *fluent, length(self.direct, search)]
+        return [
+            direct(),
+            rescored("channel", self.reverse, search, is_reverse=True),
+            *others,
+            *fluent,
+            length(self.direct, search),
+        ]
 
 
 def _load(option: str, paths: Sequence[Path], direction: str, precision: str) -> Translator:
     translator = Translator.load(paths, precision=precision)
     found = translator.config.data.direction
     if found != direction:
-        raise ConfigError([f"{option} {paths[0]}: translates {found}, beside this --run it must be {direction}"])
+        raise ConfigError([f"{option} {paths[0]}: translates {found}; with this --run it must translate {direction}"])
     return translator
 
 
@@ -473,19 +439,19 @@ def _load_language_model(path: Path, language: str, precision: str) -> LanguageM
     model = LanguageModel.load(path, precision=precision)
     learned = model.config.learned_languages
     if language not in learned:
-        raise ConfigError([f"--lm {path}: was trained on {' and '.join(learned)}, the candidates are {language}"])
+        raise ConfigError([f"--lm {path}: was trained on {' and '.join(learned)}, not on {language}"])
     return model
 
 
 @dataclass(frozen=True)
 class Request:
-    """A text to rerank, and the source of its candidates."""
+    """A text to rerank, and the origin of its candidates."""
 
     runs: Runs
     search: SearchConfig
     source: Path
     n_best: int | None
-    """Candidates of a line; None if they are read from `n_best_file`."""
+    """Number of candidates per line; None if they are read from `n_best_file`."""
     n_best_file: Path | None = None
 
     def lists(self, lines: Iterable[str]) -> Iterator[NBest]:
@@ -506,62 +472,60 @@ def rerank_file(request: Request, weights: Sequence[float], output: Path | str) 
             out.write(f"{text}\n".encode())
             n_written += 1
             n_changed += number > 0
-    say(f"lines {n_written:,}, {n_changed:,} of them with another translation than the first candidate")
+    say(f"lines {n_written:,}, {n_changed:,} of them not with the first candidate")
 
 
-def tune_weights(request: Request, reference: Path, metric: MetricName) -> WeightsFile:
-    """Tune the weights of the features on a text with references. Raises ConfigError or DataError."""
+def tune_weights(request: Request, reference: Path, metric: MetricName) -> tuple[dict[str, object], list[str]]:
+    """Tune the weights of the features on a text with references.
+
+    Return the content of the weights file, and lines to print. Raises ConfigError or DataError.
+    """
     pairs = bounded_list(read_aligned(request.source, reference), str(request.source))
     if not pairs:
-        raise DataError(f"{request.source}: is empty, there is nothing to tune on")
+        raise DataError(f"{request.source}: is empty: there is nothing to tune on")
     runs, features = request.runs, request.runs.features(request.search)
     lists = list(request.lists(line for line, _ in pairs))
     table = make_table(lists, features)
     tuned = tune(table, features, [ref for _, ref in pairs], metric, runs.direct.config.data.tgt)
-    return WeightsFile(
-        format=FORMAT,
-        nmt=__version__,
-        weights=dict(zip([feature.name for feature in features], tuned.weights, strict=True)),
-        metric=metric,
-        signature=tuned.metric.signature,
-        direct=tuned.direct,
-        reranked=tuned.reranked,
-        oracle=tuned.oracle,
-        src=printable(str(request.source)),
-        ref=printable(str(reference)),
-        lines=len(lists),
-        candidates=sum(len(candidates) for _, candidates in lists),
-        n_best=request.n_best,
-        search=describe_search(request.search),
-        tried=tuned.n_tried,
-        seed=SEED,
-        run=_members(runs.direct),
-        reverse=_members(runs.reverse),
-        rescore={name: _members(translator) for name, translator in runs.others.items()},
-        lm={name: _member(model.origin) for name, model in runs.language_models.items()},
-    )
-
-
-def _members(translator: Translator) -> list[EnsembleMember]:
-    origins = [origin for origin in (translator.origin, *translator.others) if origin is not None]
-    return list(map(_member, origins))
-
-
-def _member(origin: Origin) -> EnsembleMember:
-    return EnsembleMember(run=printable(str(origin.run)), step=origin.step, weights=origin.weights)
-
-
-def screen(tuned: WeightsFile) -> list[str]:
-    """Return what tuning has found as lines to print."""
+    weights = dict(zip([feature.name for feature in features], tuned.weights, strict=True))
+    scorers = {"direct": runs.direct, "channel": runs.reverse, **runs.others}
+    content = {
+        "format": FORMAT,
+        "nmt": __version__,
+        "weights": weights,
+        "metric": metric,
+        "signature": tuned.metric.signature,
+        "direct": tuned.direct,
+        "reranked": tuned.reranked,
+        "oracle": tuned.oracle,
+        "src": printable(str(request.source)),
+        "ref": printable(str(reference)),
+        "lines": len(lists),
+        "search": describe_search(request.search),
+        "runs": {
+            **{name: _members(translator.origin, *translator.others) for name, translator in scorers.items()},
+            **{name: _members(model.origin) for name, model in runs.language_models.items()},
+        },
+    }
     rows = [
-        ("direct", f"{tuned.direct:.2f}", "by the score of search alone"),
+        ("direct", f"{tuned.direct:.2f}", "ranking by the score of search"),
         ("reranked", f"{tuned.reranked:.2f}", f"{tuned.reranked - tuned.direct:+.2f}"),
-        ("oracle", f"{tuned.oracle:.2f}", "the candidate of each line that has the highest chrF"),
+        ("oracle", f"{tuned.oracle:.2f}", "the candidate with the highest chrF of each line"),
     ]
-    per_line = tuned.candidates / tuned.lines
-    return [
-        f"{metric_name(tuned.metric)} of {tuned.ref}, {tuned.lines:,} lines, {per_line:.1f} candidates per line",
+    per_line = sum(len(candidates) for _, candidates in lists) / len(lists)
+    lines = [
+        f"{metric_name(metric)} of {reference}, {len(lists):,} lines, {per_line:.1f} candidates per line",
         *aligned(rows, right=(1,)),
-        "weights: " + ", ".join(f"{name} {weight:g}" for name, weight in tuned.weights.items()),
-        tuned.signature,
+        "weights: " + ", ".join(f"{name} {weight:g}" for name, weight in weights.items()),
+        tuned.metric.signature,
+    ]
+    return content, lines
+
+
+def _members(*origins: Origin | None) -> list[dict[str, object]]:
+    """Return run, step and weights of each member of an ensemble."""
+    return [
+        {"run": printable(str(origin.run)), "step": origin.step, "weights": origin.weights}
+        for origin in origins
+        if origin is not None
     ]

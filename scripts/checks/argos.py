@@ -3,7 +3,8 @@
     python -m scripts.checks.argos --run R --src F [--lines N] [--quantization Q]
 
 Both search alike (beam 4, length penalty 0.2); `nmt` divides each line into sentences (search.split=always), and once
-more as it does by default, where a line stays whole. Differences are counted by their cause. Nothing is downloaded.
+more as it does by default, where a line stays whole. Differences are counted by their cause. Argos
+Translate downloads its sentence splitter.
 """
 
 from __future__ import annotations

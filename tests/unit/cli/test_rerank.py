@@ -67,7 +67,7 @@ def test_rerank_chooses_highest_sum_of_scores(nmt: Command) -> None:
         expected.append(texts[sums.index(max(sums))])
         n_changed += sums.index(max(sums)) > 0
     assert read("out.en") == expected and n_changed > 2
-    counts = f"lines 9, {n_changed} of them with another translation than the first candidate"
+    counts = f"lines 9, {n_changed} of them not with the first candidate"
     assert done.err.splitlines()[-1] == f"nmt: {counts}"
     assert not Path("out.en.part").exists()
 
@@ -85,9 +85,9 @@ def test_tuned_weights_are_written_and_used(nmt: Command) -> None:
 
     assert [*tuned["weights"]] == ["direct", "channel", "other", "length"] and tuned["weights"]["direct"] == 1.0
     assert tuned["direct"] < tuned["reranked"] <= tuned["oracle"]
-    assert (tuned["src"], tuned["ref"], tuned["lines"], tuned["n_best"]) == ("in.de", "ref.en", 9, N_BEST)
+    assert (tuned["src"], tuned["ref"], tuned["lines"]) == ("in.de", "ref.en", 9)
     assert tuned["search"].startswith(f"beam {N_BEST}, length penalty power 1")
-    assert tuned["reverse"] == [{"run": "runs/back", "step": 7, "weights": "raw"}]
+    assert tuned["runs"]["channel"] == [{"run": "runs/back", "step": 7, "weights": "raw"}]
     shown = done.out.splitlines()
     assert shown[0].startswith("chrF of ref.en, 9 lines, ") and len(shown) == 6
     assert shown[1].split()[:2] == ["direct", f"{tuned['direct']:.2f}"]
@@ -112,7 +112,7 @@ def test_candidates_from_n_best_file(nmt: Command) -> None:
     write("n-best", read("n-best")[:-N_BEST])
     done = nmt("rerank", *RUNS, "--n-best-file", "n-best", "--output", "out.en")
     assert (done.status, done.err) == (
-        2, "nmt: n-best: no candidates of line 9 of in.de, found the end in their place\n",
+        2, "nmt: n-best: no candidates of line 9 of in.de, found the end of the file instead\n",
     )  # fmt: skip
     assert not Path("out.en").exists()
 
@@ -135,24 +135,24 @@ TO_TUNE = "--tune needs --src F, --ref F and --weights-file F, and does not take
         ((*TUNE, "--ref", "short"), "in.de has 9 lines, short 1: they must pair line by line"),
         ((*TUNE, "--ref", "nowhere"), "nowhere: no such file"),
         ((*RUNS[:4], "--src", "nowhere"), "nowhere: no such file"),
-        ((*TUNE[:4], "--src", "empty", *TUNE[6:], "--ref", "empty"), "empty: is empty, there is nothing to tune on"),
+        ((*TUNE[:4], "--src", "empty", *TUNE[6:], "--ref", "empty"), "empty: is empty: there is nothing to tune on"),
         (
             ("--run", "runs/there", "--reverse", "runs/other", "--src", "in.de"),
-            "--reverse runs/other: translates de-en, beside this --run it must be en-de",
+            "--reverse runs/other: translates de-en; with this --run it must translate en-de",
         ),
         (
             (*RUNS, "--rescore", "runs/back"),
-            "--rescore runs/back: translates en-de, beside this --run it must be de-en",
+            "--rescore runs/back: translates en-de; with this --run it must translate de-en",
         ),
         (
             (*RUNS, *OTHER, *OTHER),
-            "--rescore runs/other: its weight has the same name as that of another --rescore",
+            "--rescore runs/other: its name other is also that of another --rescore",
         ),
-        ((*RUNS, "--weights-file", "nowhere"), "nowhere: no such file; --tune writes it"),
+        ((*RUNS, "--weights-file", "nowhere"), "nowhere: no such file; create it with --tune"),
         ((*RUNS, "--weights-file", "short"), "short: damaged: "),
         (
             (*RUNS, *OTHER, "--weights-file", "w.json"),
-            "w.json: has weights of direct, channel, length, these runs give direct, channel, other, length; tune",
+            "w.json: has weights of direct, channel, length, but these runs have direct, channel, other, length; tune",
         ),
         ((*RUNS, "--set", "training.seed=2"), "--set training.seed=2: only search.* settings can be changed here"),
     ],

@@ -23,7 +23,6 @@ from nmt.recipes.rerank import (
     NBest,
     Pairs,
     Table,
-    channel,
     direct,
     length,
     make_table,
@@ -118,14 +117,14 @@ def test_candidates_by_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (["1\t-1\t-1\ta", "3\t-1\t-1\tb"], ": no candidates of line 2 of a.src, found those of line 3 in their place"),
-        (["2\t-1\t-1\ta"], ": no candidates of line 1 of a.src, found those of line 2 in their place"),
-        (["1\t-1\t-1\ta"], ": no candidates of line 2 of a.src, found the end in their place"),
+        (["1\t-1\t-1\ta", "3\t-1\t-1\tb"], ": no candidates of line 2 of a.src, found line 3 instead"),
+        (["2\t-1\t-1\ta"], ": no candidates of line 1 of a.src, found line 2 instead"),
+        (["1\t-1\t-1\ta"], ": no candidates of line 2 of a.src, found the end of the file instead"),
         ([f"{n}\t-1\t-1\ta" for n in (1, 2, 3, 4)], ": has candidates of line 4, but a.src has 3 lines"),
         ([f"{n}\t-1\t-1\ta" for n in (1, 2, 3, 2)], ": has candidates of line 2, but a.src has 3 lines"),
         (["a"], ": line 1 is 'a', expected line number, score, log-probability and translation"),
         (["1\t-1\t-1\ta", "1\tx\t-1\ta"], ": line 2 is '1\\tx\\t-1\\ta', expected line number, "),
-        (["1\tnan\t-1\ta"], ": line 1 has the score nan: not a number to rank by"),
+        (["1\tnan\t-1\ta"], ": line 1 has the score nan; it must be a finite number"),
     ],
 )
 def test_mismatched_candidates_raise(tmp_path: Path, rows: list[str], message: str) -> None:
@@ -147,7 +146,7 @@ MEANS, SUMS = SearchConfig(), SearchConfig(length_penalty=0.0)
 def test_both_directions_are_scored(translator: Translator, search: SearchConfig) -> None:
     *there, blank = rescored("other", translator, search).values(PAIRS)
     assert there == [one.score for one in translator.score([(PLAIN[0], PLAIN[1]), (PLAIN[0], PLAIN[3])], search)]
-    *back, blank_too = channel(translator, search).values(PAIRS)
+    *back, blank_too = rescored("channel", translator, search, is_reverse=True).values(PAIRS)
     assert back == [one.score for one in translator.score([(PLAIN[1], PLAIN[0]), (PLAIN[3], PLAIN[0])], search)]
     assert there != back and math.isnan(blank) and math.isnan(blank_too)
 
