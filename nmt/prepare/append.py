@@ -16,8 +16,8 @@ from nmt.files.write import link
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import REASONS
 from nmt.prepare.pairs import OpenSource, SentencePair
-from nmt.prepare.pipeline.run import EncodedText, encode_text, make_vocabulary, settle_text
-from nmt.prepare.pipeline.settle import Earlier
+from nmt.prepare.pipeline.encode import EncodedText, encode_text, make_tokenizers
+from nmt.prepare.pipeline.settle import Earlier, settle_text
 from nmt.prepare.pipeline.work import SIZES, Sizes, Work, building
 from nmt.prepare.prepare import echo_end
 from nmt.prepare.recipe import changes, is_reused, recipe
@@ -107,7 +107,7 @@ class _Addition:
         earlier = Earlier(self.corpus.directory, shards, held_out["valid"], self.corpus.fingerprint)
         pairs = [pair for own in held_out.values() for pair in own]
         text = settle_text(work, data, self.sources, pairs, earlier)
-        make_vocabulary(work, self.config, text, self.corpus.tokenizers, {})
+        make_tokenizers(work, self.config, text, self.corpus.tokenizers, {})
         encoded = encode_text(work, data, text, is_added=True)
         for name in manifest.files:
             target = self.staged.path / name

@@ -14,7 +14,7 @@ from nmt.files.write import replace_file, writing
 from nmt.prepare.held_out import read_held_out
 from nmt.prepare.pairs import OpenSource, SentencePair
 from nmt.prepare.pipeline.read import Part, write_part
-from nmt.prepare.pipeline.run import TrainingText, settle_read, settle_text
+from nmt.prepare.pipeline.settle import TrainingText, settle_parts, settle_text
 from nmt.prepare.pipeline.work import SIZES, Work
 from nmt.prepare.recipe import recipe
 from nmt.prepare.reporting.page import report_json, report_page, write_report
@@ -99,7 +99,7 @@ def _settle_sample(
         parts.append(Part(key=key, corpus=source.record.corpus, first=0, n=len(chosen), lines=str(folder), version=""))
         skipped.append(dict(source.units.skipped))
     # nothing is split off: it would be most of the sample
-    text = settle_read(work, data.model_copy(update={"valid": data.train[0]}), parts, skipped, held_out)
+    text = settle_parts(work, data.model_copy(update={"valid": data.train[0]}), parts, skipped, held_out)
     samples = text.samples()
     for report, (key, own) in zip(text.reports, places.items(), strict=True):
         report.renumber([0, *(place.line for place in own)].__getitem__)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
+from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from nmt.config.source import AnyTrainSource
+from nmt.console import printable
 from nmt.data.corpus import SourceRecord
+from nmt.errors import DataError
 
 Row: TypeAlias = tuple[str, str, float | None]
 """A pair as it is read of a file: the texts, that of the alphabetically first language first, and its score if the
@@ -37,6 +40,18 @@ def parse_score(value: object) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return score if isfinite(score) else None
+
+
+def read_scores(lines: Iterable[str], name: Path | str, first_number: int = 1) -> Iterator[float]:
+    """Yield the number in each line. Raises DataError for a line that is not a number.
+
+    `name` and `first_number`, the number of the first line, are for messages.
+    """
+    for number, line in enumerate(lines, start=first_number):
+        score = parse_score(line)
+        if score is None:
+            raise DataError(f"{name}: line {number}: {printable(line[:40])!r}, where a number is needed as score")
+        yield score
 
 
 _BREAKS = re.compile(r"[\r\n]")

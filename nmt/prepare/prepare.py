@@ -1,13 +1,13 @@
 """`nmt prepare`: sources -> cleaning -> tokenizer -> ids, into a data directory that serves both directions.
 
-Training text goes through the stages of `nmt.prepare.pipeline`, in as many processes as its engine has; what has been
-done is not done again when a preparation that was stopped is repeated. The directory appears only when it is complete.
+Training text goes through the stages of `nmt.prepare.pipeline`, in as many processes as the engine has. A preparation
+that was stopped continues where it was when it is repeated. The directory appears only when it is complete.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
@@ -17,9 +17,9 @@ from nmt.data.corpus import FORMAT, SHARDED_FORMAT, Corpus, Manifest, SourceReco
 from nmt.layout import DataDir
 from nmt.prepare.held_out import read_held_out, with_classes, write_held_out
 from nmt.prepare.pairs import OpenSource
-from nmt.prepare.pipeline.encode import link_files
-from nmt.prepare.pipeline.mono import EncodedMono, clean_mono, encode_mono
-from nmt.prepare.pipeline.run import encode_text, make_vocabulary, settle_text
+from nmt.prepare.pipeline.encode import encode_text, link_files, make_tokenizers
+from nmt.prepare.pipeline.mono import MonoText, clean_mono, encode_mono
+from nmt.prepare.pipeline.settle import settle_text
 from nmt.prepare.pipeline.work import SIZES, Sizes, Work, building
 from nmt.prepare.recipe import Recipe, changes_since, check_replaceable, check_unneeded, recipe, reused_tokenizers
 from nmt.prepare.records import (
@@ -28,6 +28,7 @@ from nmt.prepare.records import (
     PreparedSplit,
     PreparedTokenizers,
     SplitOffRecord,
+    TextRecord,
     content_fingerprint,
     counted_source,
     file_facts,
@@ -40,7 +41,6 @@ from nmt.prepare.sources import open_source, text_folder
 from nmt.prepare.suspicions import samples_of
 from nmt.tasks.perform import Engine
 from nmt.tasks.processes import InProcess
-from nmt.text.profile import Profiles
 from nmt.text.tokenizer import Tokenizers
 
 
@@ -56,13 +56,13 @@ def prepare(
     """Make the data directory of a config, unless it exists and is up to date.
 
     Args:
-        tokenizer_from: a run or data directory whose vocabulary is taken instead of learning one.
-        engine: does the work; by default this process.
+        tokenizer_from: a run or data directory whose vocabulary is used, so that none is learned.
+        engine: runs the tasks; by default, this process does.
         sizes: how the work is divided.
-        force: replace a directory of other languages, or one that runs were trained on.
+        force: whether a directory of other languages, or one on which runs were trained, is replaced.
 
-    Raises DataError for sources, an empty corpus, or a directory that is not to be replaced; HubError for the hub;
-    LockedError if another process prepares it.
+    Raises DataError for bad sources, an empty corpus, or a directory that may not be replaced, HubError if a download
+    fails, and LockedError if another process prepares the directory.
     """
     directory = DataDir(data_dir)
     reused = reused_tokenizers(tokenizer_from, config) if tokenizer_from is not None else None
@@ -100,7 +100,7 @@ def _echo_up_to_date(directory: DataDir, echo: Callable[[str], None]) -> None:
 
 @dataclass
 class _Build:
-    """Writes one data directory, and collects what its manifest records."""
+    """A data directory that is being written, and the records for its manifest."""
 
     config: Config
     work: Work
@@ -115,7 +115,7 @@ class _Build:
         self.records: dict[str, SourceRecord] = {key: source.record for key, source in self.sources.items()}
 
     def write(self, directory: DataDir, wanted: Recipe) -> Report:
-        """Write everything. Returns the report."""
+        """Write all files. Return the report."""
         data = self.config.data
         train = {key: source for key, source in self.sources.items() if key.startswith("train.")}
         held_out, warnings = read_held_out(self.sources)
@@ -127,13 +127,9 @@ class _Build:
         others = samples_of(held_out)
         if text.split_off is not None:
             held_out = {"valid": text.split_off, **held_out}
-        all_pairs = list(chain.from_iterable(held_out.values()))
-        mono = clean_mono(self.work, data, self.mono_sources, all_pairs)
-        tokenizers = make_vocabulary(self.work, self.config, text, self.reused, mono)
-        samples = text.samples()
-        if not data.has_labels:
-            sampled = [pair for sample in samples.values() for pair in sample.pairs]
-            tokenizers = replace(tokenizers, profiles=Profiles.of(data.languages, sampled))
+        mono = clean_mono(self.work, data, self.mono_sources, list(chain.from_iterable(held_out.values())))
+        folders = {language: (own.done.folder, own.lines) for language, own in mono.items()}
+        tokenizers = make_tokenizers(self.work, self.config, text, self.reused, folders)
         tokenizers.save(directory.tokenizer)
         encoded = encode_text(self.work, data, text)
         encoded.put_into(directory)
@@ -152,6 +148,7 @@ class _Build:
             left_out = sum(report.dropped.get("shared", 0) for report in encoded.reports)
             split_off = SplitOffRecord(asked=data.valid, of=text.n_offered, left_out=left_out)
             self.splits["valid"] = self.splits["valid"].model_copy(update={"split_off": split_off})
+        samples = text.samples()
         reports = dict(zip(train, text.reports, strict=True))
         names = {key: record.corpus for key, record in self.records.items()}
         warnings += text.warnings + corpus_warnings(reports, samples | others, data.languages, names)
@@ -172,14 +169,18 @@ class _Build:
         write_report(directory.path, report)
         return report
 
-    def _record_mono(self, language: str, encoded: EncodedMono) -> None:
+    def _record_mono(self, language: str, encoded: MonoText) -> None:
         """Record the monolingual text of a language and its sources."""
         for number, report in enumerate(encoded.reports):
             key = f"mono.{language}.{number}"
             self.records[key] = counted_source(self.mono_sources[key].record, report, {})
             self.mono_reports.append(mono_report(self.records[key], key, language, report))
+        summary = encoded.done.summary
         self.mono[language] = PreparedMono(
-            lines=encoded.lines, documents=encoded.documents, clean=CleanRecord.of(encoded.reports), text=encoded.text
+            lines=summary["lines"],
+            documents=summary["documents"],
+            clean=CleanRecord.of(encoded.reports),
+            text=TextRecord.model_validate(summary["text"]),
         )
 
     def _write_manifest(self, directory: DataDir, report: Report, tokenizers: Tokenizers) -> None:
@@ -201,7 +202,7 @@ class _Build:
 
 
 def echo_end(warnings: Sequence[str], directory: DataDir, echo: Callable[[str], None]) -> None:
-    """Say what looks wrong with a corpus, and where the data directory and its report are."""
+    """Print the warnings, and the paths of the data directory and its report."""
     for warning in warnings:
         echo(f"warning: {warning}")
     echo(f"report: {directory.report_page}")

@@ -31,8 +31,7 @@ from nmt.prepare.formats.tables import read_csv, read_jsonl, read_tsv
 from nmt.prepare.formats.xml import read_tmx, read_xliff
 from nmt.prepare.inputs import find_inputs, fingerprints, relative_name
 from nmt.prepare.opus import find_corpus, read_moses, read_moses_scores
-from nmt.prepare.pairs import Layout, OpenSource, Row, SentencePair, Units
-from nmt.prepare.parts import read_scores
+from nmt.prepare.pairs import Layout, OpenSource, Row, SentencePair, Units, read_scores
 from nmt.text.lines import READ_TWICE, pair_lines, read_aligned, read_lines, refuse_other_texts
 
 CHECK_CONFIG = "; check data.root and files in the config"

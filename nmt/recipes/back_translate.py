@@ -18,8 +18,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.files.read import checksum
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
-from nmt.prepare.cleaning.counts import REASONS, CleanReport
-from nmt.prepare.pairs import SentencePair
+from nmt.prepare.cleaning.counts import REASONS
 from nmt.prepare.recipe import unlike
 from nmt.prepare.sources import open_source
 from nmt.recipes.directory import (
@@ -125,7 +124,7 @@ class PairRules:
             return "not translated: blank"
         if line.strip() in self._held_out:
             return f"not translated: {REASONS['overlap']}"
-        reason = _reason(self._lines, line, line)  # "copied" if nothing else is wrong
+        reason = self._lines.reason(line.strip(), line.strip())  # "copied" if nothing else is wrong
         return f"not translated: {REASONS[reason]}" if reason is not None and reason != "copied" else None
 
     def may_be_source(self, translation: str) -> bool:
@@ -139,14 +138,8 @@ class PairRules:
         if not translation.strip():
             return UNFINISHED
         sides = (translation, line) if self._is_in_order else (line, translation)
-        reason = _reason(self._pairs, *sides)
+        reason = self._pairs.reason(*self._pairs.repaired(*map(str.strip, sides)))
         return None if reason is None else f"nmt prepare will drop: {REASONS[reason]}"
-
-
-def _reason(cleaner: Cleaner, src: str, tgt: str) -> str | None:
-    cleaner.report = CleanReport()
-    cleaner.clean(SentencePair(src, tgt, ""))
-    return next(iter(cleaner.report.dropped), None)
 
 
 def _n_lines(mono: Path) -> int:

@@ -1,6 +1,6 @@
 """Tasks: pure functions that write files into a folder of their own, which gets its name when they are done.
 
-A task that has a valid record is not done again, whoever did it: another worker, or a driver that was stopped.
+A task that has a valid record is not done again, even after the process that started it was stopped.
 """
 
 from __future__ import annotations
@@ -14,42 +14,45 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
+
+from pydantic import BaseModel
 
 from nmt.errors import DataError
 from nmt.files.document import Sealed, read_document, sealed_text
 from nmt.files.read import checksum, checksums_in
 from nmt.files.write import open_output, staged, write_file
 
-Json: TypeAlias = dict[str, object]
-"""What `json.dumps` takes and `json.loads` gives."""
+Json: TypeAlias = dict[str, Any]
+"""A JSON object."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A call of a function that has no effect but the files that it writes."""
+    """A call of a function whose only effect is the files that it writes."""
 
     name: str
-    """Where the files go, relative to the folder of work: `clean/00003`."""
-    function: Callable[[Path, Json], Json]
-    """A function of a module, called with an empty folder for its files and the arguments. Returns a summary. Its files
-    and its summary are the same whenever, wherever and however often it is called."""
-    arguments: Mapping[str, object]
-    """Plain values, such as those of JSON."""
+    """Where the files go, relative to the work folder: `clean/00003`."""
+    function: Callable[[Path, Any], Json]
+    """A function of a module, called with an empty folder for its files and with the arguments. It returns a summary.
+    Its files and its summary must be the same in every call."""
+    arguments: BaseModel | Mapping[str, Any]
+    """A model, or plain values that JSON can hold. The function must not change it."""
     version: str = ""
-    """Identifies what else determines the outcome, such as the content of the files that are read."""
+    """Identifies everything else that determines the result, such as the content of input files."""
 
     @property
     def key(self) -> str:
-        """Sixteen hexadecimal digits that change if the task would write something else."""
+        """Sixteen hexadecimal digits that change with the function, its arguments or the version."""
         function = f"{self.function.__module__}.{self.function.__qualname__}"
-        text = json.dumps([function, self.arguments, self.version], sort_keys=True)
+        plain = self.arguments.model_dump(mode="json") if isinstance(self.arguments, BaseModel) else self.arguments
+        text = json.dumps([function, plain, self.version], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
 class Done:
-    """A task that is complete."""
+    """The result of a finished task."""
 
     folder: Path
     """The folder with its files."""
@@ -57,10 +60,10 @@ class Done:
 
 
 class Engine(Protocol):
-    """Runs tasks."""
+    """The interface of everything that runs tasks."""
 
     def run(self, work: Path, tasks: Sequence[Task]) -> Iterator[tuple[int, Done]]:
-        """Do the tasks that are not done yet; yield each with its index, in any order, as it becomes complete.
+        """Run the tasks that are not done yet, and yield the index and result of every task, in any order.
 
         An exception of a task is raised here, and no further task is started.
         """
@@ -69,7 +72,7 @@ class Engine(Protocol):
 def run_all(
     engine: Engine, work: Path, tasks: Sequence[Task], on_done: Callable[[Done], None] | None = None
 ) -> list[Done]:
-    """Run tasks; return them in order. `on_done` is called as each becomes complete, in any order."""
+    """Run tasks and return their results in order. `on_done` is called with each result, in any order."""
     results: dict[int, Done] = {}
     for index, done in engine.run(work, tasks):
         results[index] = done
@@ -79,11 +82,14 @@ def run_all(
 
 
 TEXT = "text"
-"""The file of a task that translates."""
+"""The name of the file that a translating task writes."""
 
 
 def join(done: Iterable[Done], target: Path) -> None:
-    """Write the texts of tasks into one file, in order; their summaries have the number of `rows`. Raises DataError."""
+    """Concatenate the text files of tasks, in order.
+
+    Raises DataError if a file does not have as many lines as `rows` in the summary of its task.
+    """
     with open_output(target) as out:
         for each in done:
             text = (each.folder / TEXT).read_bytes()
@@ -106,20 +112,20 @@ class _Record(Sealed):
 
 
 def perform(work: Path, task: Task) -> tuple[Done, str | None]:
-    """Do a task unless it is done; return it, and what was wrong with the files that it had before, if anything.
+    """Do a task unless it is done. Return its result, and what was wrong with its earlier files, if anything.
 
-    Two processes may do the same task at once: the second finds it done. Raises DataError if something cannot be read
-    or written, and what the task raises.
+    Two processes may do the same task at once: the second one keeps the files of the first. Raises DataError if a file
+    cannot be read or written, and every exception of the task.
     """
-    final = work / task.name
-    done, problem = _finished(final, task.key)
+    final, key = work / task.name, task.key
+    done, problem = _finished(final, key)
     if done is not None:
         return done, None
     part = final.with_name(f"{final.name}.part-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}")
     try:
-        with staged(final, part, True, lambda: _finished(final, task.key)[0] is not None):
-            summary: Json = json.loads(json.dumps(task.function(part, dict(task.arguments))))
-            content = {"format": _FORMAT, "key": task.key, "summary": summary, "checksums": checksums_in(part)}
+        with staged(final, part, True, lambda: _finished(final, key)[0] is not None):
+            summary: Json = json.loads(json.dumps(task.function(part, task.arguments)))
+            content = {"format": _FORMAT, "key": key, "summary": summary, "checksums": checksums_in(part)}
             write_file(part / RECORD, sealed_text(content).encode())
     except OSError as error:
         raise DataError(f"{error.filename or final}: {error.strerror or error}") from error
@@ -127,21 +133,21 @@ def perform(work: Path, task: Task) -> tuple[Done, str | None]:
 
 
 def remove_remains(work: Path, tasks: Iterable[Task]) -> None:
-    """Remove what workers left that died while they did tasks like these."""
+    """Remove the partial folders that workers left when they died during tasks like these."""
     for folder in {(work / task.name).parent for task in tasks}:
         for path in folder.glob("*.part-*"):
             shutil.rmtree(path, ignore_errors=True)
 
 
 def _finished(folder: Path, key: str) -> tuple[Done | None, str | None]:
-    """Return a finished task if all its files are there and undamaged, else what is wrong with them."""
+    """Return the result of a task if all its files are there and undamaged, or else what is wrong with them."""
     try:
         record = read_document(folder / RECORD, _Record, DataError, formats=(_FORMAT,))
     except FileNotFoundError:
         return None, f"{folder}: has no {RECORD}" if folder.exists() else None
     except DataError as error:
         return None, str(error)
-    if record.key != key:  # of other settings, or of files that have changed
+    if record.key != key:  # made with other settings or from other files
         return None, None
     for name, expected in record.checksums.items():
         try:

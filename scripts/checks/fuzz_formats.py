@@ -36,7 +36,7 @@ from pathlib import Path
 
 from nmt.config.source import Source, TrainFiles
 from nmt.errors import ConfigError, DataError
-from nmt.prepare.parts import cut_aligned, read_range
+from nmt.prepare.pipeline.read import cut_aligned, read_range
 from nmt.prepare.sources import open_source
 from scripts.checks.fuzz_formats_cases import Case, Pairs, make_case
 from scripts.checks.fuzz_formats_files import COMPRESSIONS, FORMATS, LANGUAGES, PAIRS
@@ -119,7 +119,7 @@ def check_ranges(source: Source, folder: Path, pairs: Pairs | None) -> None:
         return
     first, second = (folder / source.files[language] for language in LANGUAGES)
     try:
-        found = [pair for part in cut_aligned(first, second, 5) for pair in read_range(part)]
+        found = [pair for part in cut_aligned([first, second], 5) for pair in read_range(part)]
     except DataError as error:
         check_message(str(error), folder)
         if pairs is not None:

@@ -1,7 +1,7 @@
-"""Cleaning of training pairs and lines: each that is dropped is counted under one reason, the first that applies.
+"""Cleaning of training pairs and lines. Each dropped pair is counted under the first reason that applies.
 
-Both sides are stripped of white space and repaired as `data.clean` has it (see `repairs`). The reasons, in the order in
-which they are tried, with the settings of those that are off by default:
+Both sides are stripped of white space, and repaired as `data.clean` asks (see `repairs`). The reasons, in the order in
+which they are tried, with the settings that turn on optional ones:
 
 empty           a side has no text
 blank           a line of monolingual text (`data.mono`) has no text: a document ends
@@ -11,10 +11,10 @@ long            a side has more than `data.max_chars` characters
 ratio           the sides differ in length by more than `data.max_ratio`
 copied          both sides are the same text, or the same letters (`clean.drop`)
 score           the score is below `clean.min_score`, or there is none
-broken          a side has characters that are no text (`clean.drop`)
+broken          a side has characters that are not text (`clean.drop`)
 words           a side has more than `clean.max_words` words
 word            a side has a word of more than `clean.max_word_chars` characters
-shouted         a side is all in capitals (`clean.drop`)
+shouted         a side is entirely in capitals (`clean.drop`)
 script          few letters of a side are in a script of its language (`clean.min_script`)
 blocked         a side has a word or expression of `clean.block_lists`
 links           the sides do not have as many links (`clean.drop`)
@@ -28,10 +28,10 @@ near_duplicate  a pair was kept that is the same in normal form (`data.clean.dro
 misaligned      the sides do not translate each other (`clean.misaligned`)
 valid           it was split off as the development set (a number in `data.valid`)
 shared          it has a side in common with a pair that was split off
-pieces          a side has more than `data.max_pieces` pieces, found when the pairs that are left have been encoded
+pieces          a side has more than `data.max_pieces` pieces, found when the remaining pairs have been encoded
 
-Of a text with a label the text alone is repaired and judged. `ratio`, `copied` and all that compare both sides do not
-apply; `overlap` and `shared` are of the text, whatever its label.
+For text with labels, only the text is repaired and judged, not the labels. `ratio`, `copied` and other comparisons of
+the sides do not apply; `overlap` and `shared` compare the text, whatever its label.
 
 Development and test sets are references: they are never dropped or altered.
 """
@@ -42,6 +42,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -61,53 +62,41 @@ _RATIO_OFFSET = 15
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The lines of all development and test sets by side, stripped: training text must not contain their pairs."""
+    """The stripped lines of all development and test sets, by side. Training text must not contain their pairs."""
 
     src: frozenset[str]
     tgt: frozenset[str]
 
     @classmethod
-    def of(cls, pairs: Iterable[SentencePair]) -> HeldOut:
-        """Return the lines of these pairs."""
+    def of(cls, pairs: Iterable[Sequence[Any]]) -> HeldOut:
+        """Return the lines of pairs, whose first two items are the sides."""
         pairs = list(pairs)
-        return cls(frozenset(pair.src.strip() for pair in pairs), frozenset(pair.tgt.strip() for pair in pairs))
-
-    def without(self, side: int) -> HeldOut:
-        """Return only the lines of the other side."""
-        return HeldOut(frozenset(), self.tgt) if side == 0 else HeldOut(self.src, frozenset())
+        return cls(frozenset(pair[0].strip() for pair in pairs), frozenset(pair[1].strip() for pair in pairs))
 
     @cached_property
     def in_normal_form(self) -> HeldOut:
         """The same lines in their normal form."""
         return HeldOut(frozenset(map(normal_form, self.src)), frozenset(map(normal_form, self.tgt)))
 
-    def has(self, src: str, tgt: str, overlap: str | None, by_one_side: bool) -> bool:
-        """Whether training on a pair would be cheating, as `clean.overlap` has it."""
-        held_out = self
-        if overlap in ("normal", "either"):
-            held_out, src, tgt = self.in_normal_form, normal_form(src), normal_form(tgt)
-        if by_one_side:
-            return src in held_out.src or tgt in held_out.tgt
-        return src in held_out.src and tgt in held_out.tgt
-
 
 class Cleaner:
-    """Cleans the training pairs of one corpus, one by one."""
+    """Cleans the training pairs of one corpus."""
 
     def __init__(self, config: DataConfig, key: str, held_out: HeldOut) -> None:
-        """`key`: that of the corpus, `train.0`.
+        """`key`: the key of the corpus, such as `train.0`.
 
         Raises DataError if a package or file that the settings need is missing.
         """
-        self._clean, self._held_out = config.clean_of(key), held_out
+        self._clean = config.clean_of(key)
         self._max_chars, self._max_ratio = self._clean.max_chars or 0, self._clean.max_ratio or 0.0
         self._label_side = config.label_side
-        if self._label_side is not None:
-            self._held_out = held_out.without(self._label_side)
-        self._by_one_side = self._clean.overlap == "either" or self._label_side is not None
+        is_exact = self._clean.overlap not in ("normal", "either")
+        self._compared = None if is_exact else normal_form
+        self._held_out = held_out if is_exact else held_out.in_normal_form
         self._repairs = repairs(self._clean)
+        self._lengths: tuple[list[int], list[int]] = [], []
         self.report = CleanReport()
-        """The counts so far."""
+        """The counts so far, without the lengths of the pairs."""
         self._filters = list(filters(self._clean, config.languages, text_folder(config.root), self.report.mix))
 
     def clean(self, pair: SentencePair) -> SentencePair | None:
@@ -117,16 +106,23 @@ class Cleaner:
         before, after, corpus, score = pair
         src, tgt = before.strip(), after.strip()
         if self._repairs:
-            src, tgt = self._repaired(src, tgt)
-        report.read_lengths.count(len(src), len(tgt))
-        reason = self._reason(src, tgt, score)
+            src, tgt = self.repaired(src, tgt)
+        self._lengths[0].append(len(src))
+        self._lengths[1].append(len(tgt))
+        reason = self.reason(src, tgt, score)
         if reason is not None:
             report.drop(reason, report.read, src, tgt)
             return None
         report.kept += 1
         return pair if src is before and tgt is after else SentencePair(src, tgt, corpus, score)
 
-    def _repaired(self, src: str, tgt: str) -> tuple[str, str]:
+    def finish(self) -> CleanReport:
+        """Return the report on all pairs, with their lengths."""
+        self.report.read_lengths.count(*self._lengths)
+        return self.report
+
+    def repaired(self, src: str, tgt: str) -> tuple[str, str]:
+        """Return both sides, repaired; count the repairs."""
         for kind, repair in self._repairs:
             new_src = src if self._label_side == 0 else repair(src).strip()
             new_tgt = tgt if self._label_side == 1 else repair(tgt).strip()
@@ -137,10 +133,11 @@ class Cleaner:
             src, tgt = new_src, new_tgt
         return src, tgt
 
-    def _reason(self, src: str, tgt: str, score: float | None) -> str | None:
+    def reason(self, src: str, tgt: str, score: float | None = None) -> str | None:
+        """Return the reason to drop a pair that is stripped and repaired, or None if it is kept."""
         if not src or not tgt:
             return "empty"
-        if self._held_out.has(src, tgt, self._clean.overlap, self._by_one_side):
+        if self._overlaps(src, tgt):
             return "overlap"
         if not (src.isprintable() and tgt.isprintable()) and (CONTROL.search(src) or CONTROL.search(tgt)):
             return "control"
@@ -160,9 +157,18 @@ class Cleaner:
                 return reason
         return None
 
+    def _overlaps(self, src: str, tgt: str) -> bool:
+        if self._compared is not None:
+            src, tgt = self._compared(src), self._compared(tgt)
+        if self._label_side is not None:
+            return tgt in self._held_out.tgt if self._label_side == 0 else src in self._held_out.src
+        if self._clean.overlap == "either":
+            return src in self._held_out.src or tgt in self._held_out.tgt
+        return src in self._held_out.src and tgt in self._held_out.tgt
+
 
 class LineCleaner:
-    """Cleans the lines of one source, one by one, as `data.clean` and `data.max_chars` have it."""
+    """Cleans the lines of one source of monolingual text, by `data.clean` and `data.max_chars`."""
 
     def __init__(self, config: DataConfig, language: str, held_out: Iterable[str]) -> None:
         """`held_out`: the lines of all development and test sets in the language.
@@ -175,12 +181,12 @@ class LineCleaner:
         self._held_out = {self._compared(line.strip()) for line in held_out}
         self._repairs = repairs(clean)
         self.report = CleanReport()
-        """The counts so far; of the two sides of its samples, the second is empty."""
+        """The counts so far; the second side of each sample is empty."""
         self._tests = list(side_tests(clean, language, text_folder(config.root), self.report.mix))
 
     def clean(self, line: str) -> str | None:
-        """Return a line stripped and repaired, empty if it is blank, or None if it is dropped for another reason; count
-        it in any case."""
+        """Return a line stripped and repaired, which is empty if it was blank, or None if it is dropped for another
+        reason; count it in any case."""
         report = self.report
         report.read += 1
         text = line.strip()
@@ -209,13 +215,13 @@ class LineCleaner:
 
 
 class SeenLines:
-    """The lines seen so far, as hashes in 8 bytes each."""
+    """The set of lines seen so far, as hashes of 8 bytes."""
 
     def __init__(self) -> None:
         self._runs: list[npt.NDArray[np.uint64]] = []  # sorted, each at least twice as long as the next
 
     def add(self, lines: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """Add lines (N,). Returns which of them were not seen before, (N,)."""
+        """Add lines (N,), and return whether each of them is new, (N,)."""
         digests = b"".join(hashlib.blake2b(line.encode(), digest_size=8).digest() for line in lines)
         hashes, firsts = np.unique(np.frombuffer(digests, np.uint64), return_index=True)
         is_new = np.ones(len(hashes), np.bool_)

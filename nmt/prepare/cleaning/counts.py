@@ -1,9 +1,10 @@
-"""Counts of cleaning: the reasons for which pairs are dropped, and the lengths of the kept pairs."""
+"""Counts of cleaning: the reasons for which pairs are dropped, repairs, and the lengths of pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +41,7 @@ REASONS = {
     "shared": "shares a side with the development set",
     "pieces": "too long (pieces)",
 }
-"""Description of each reason in reports, in the order in which reasons are tried."""
+"""The description of each reason in reports, in the order in which reasons are tried."""
 
 REPAIRS = {
     "encoding": "wrong encoding",
@@ -49,7 +50,7 @@ REPAIRS = {
     "unicode": "Unicode form",
     "spaces": "white space",
 }
-"""Description of each repair in reports, in the order in which repairs are made."""
+"""The description of each repair in reports, in the order in which repairs are made."""
 
 HINTS = {
     "control": "is it text, with a line feed at the end of each line?",
@@ -64,7 +65,7 @@ HINTS = {
     "overlap": "is data.train the development or test set?",
     "pieces": "data.max_pieces is the limit",
 }
-"""Likely mistakes if most pairs are dropped for a reason."""
+"""The likely mistake if most pairs are dropped for a reason."""
 
 
 def counted(dropped: Mapping[str, int]) -> str:
@@ -74,66 +75,35 @@ def counted(dropped: Mapping[str, int]) -> str:
 
 
 CHARS = [*range(1, 8), *(2**k * quarters // 4 for k in range(3, 12) for quarters in range(4, 8)), 4096]
-"""Where each bin but the first begins, in characters: bin i is for lengths in [CHARS[i - 1], CHARS[i]); bin 0 is for
-sides without text."""
+"""The lower edge of each histogram bin but the first, in characters: bin i is for lengths in [CHARS[i - 1], CHARS[i]);
+bin 0 is for sides without text."""
 RATIOS = [round(2 ** (k / 8), 3) for k in range(-24, 25)]
-"""The same for the ratio of the second side's length to that of the first; bin 0 is for those below 1/8."""
-_BLOCK = 1 << 13  # pairs that are counted together, which is several times as fast as one by one
-
-
-def _zeros(n_edges: int) -> list[int]:
-    return [0] * (n_edges + 1)
+"""The same for the length of the second side divided by that of the first; bin 0 is for ratios below 1/8."""
 
 
 @dataclass
 class Lengths:
-    """Histograms of the lengths of pairs. Those of the parts of a corpus add up."""
+    """Histograms of the lengths of pairs. The histograms of the parts of a corpus add up."""
 
-    src: list[int] = field(default_factory=lambda: _zeros(len(CHARS)))
+    src: list[int] = field(default_factory=lambda: [0] * (len(CHARS) + 1))
     """Pairs by the length of the first side, see CHARS."""
-    tgt: list[int] = field(default_factory=lambda: _zeros(len(CHARS)))
-    ratio: list[int] = field(default_factory=lambda: _zeros(len(RATIOS)))
+    tgt: list[int] = field(default_factory=lambda: [0] * (len(CHARS) + 1))
+    ratio: list[int] = field(default_factory=lambda: [0] * (len(RATIOS) + 1))
     """Pairs with text on both sides, see RATIOS."""
 
-    def __post_init__(self) -> None:
-        self._waiting: list[int] = []
-
-    def count(self, src: int, tgt: int) -> None:
-        """Count a pair by the lengths of its sides in characters, at most 2^31; `flush` completes the histograms."""
-        self._waiting.append(src << 32 | tgt)
-        if len(self._waiting) == _BLOCK:
-            self.flush()
-
-    def flush(self) -> None:
-        """Bring the histograms up to date with all pairs counted."""
-        packed = np.array(self._waiting, np.int64)
-        self._waiting.clear()
-        self._count(packed >> 32, packed & 0xFFFFFFFF)
-
-    def count_all(self, src: Sequence[str], tgt: Sequence[str]) -> None:
-        """Count pairs, by the lengths of these sides."""
-        self._count(*(np.fromiter(map(len, side), np.int64, len(side)) for side in (src, tgt)))
-
-    def _count(self, src: npt.NDArray[np.int64], tgt: npt.NDArray[np.int64]) -> None:
-        both = (src > 0) & (tgt > 0)
-        self.src = _added(self.src, CHARS, src)
-        self.tgt = _added(self.tgt, CHARS, tgt)
-        self.ratio = _added(self.ratio, RATIOS, tgt[both] / src[both])
+    def count(self, src: Iterable[int], tgt: Iterable[int]) -> None:
+        """Count pairs, by the lengths of their sides in characters."""
+        one, other = np.fromiter(src, np.int64), np.fromiter(tgt, np.int64)
+        both = (one > 0) & (other > 0)
+        values: Sequence[npt.NDArray[Any]] = (one, other, other[both] / one[both])
+        histograms = self.src, self.tgt, self.ratio
+        for own, edges, numbers in zip(histograms, (CHARS, CHARS, RATIOS), values, strict=True):
+            own[:] = (np.bincount(np.searchsorted(edges, numbers, "right"), minlength=len(own)) + own).tolist()
 
     def add(self, other: Lengths) -> None:
         """Add the histograms of other pairs."""
-        self.flush()
-        other.flush()
         for own, more in ((self.src, other.src), (self.tgt, other.tgt), (self.ratio, other.ratio)):
             own[:] = [a + b for a, b in zip(own, more, strict=True)]
-
-
-def _added(
-    histogram: list[int], edges: list[int] | list[float], values: npt.NDArray[np.int64] | npt.NDArray[np.float64]
-) -> list[int]:
-    bins = np.searchsorted(edges, values, "right")
-    counts: list[int] = (np.bincount(bins, minlength=len(histogram)) + histogram).tolist()
-    return counts
 
 
 _N_SAMPLES = 3
@@ -144,25 +114,26 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing: 2^64 over the gold
 
 @dataclass
 class CleanReport:
-    """Counts of pairs: read, kept, dropped for each reason and repaired, with a few of the latter two as samples, and
-    what is known of the text that was read and of the text that is kept."""
+    """Counts of pairs that were read, kept, dropped and repaired, with samples and the lengths of pairs."""
 
     read: int = 0
     kept: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
+    """Pairs by reason."""
     samples: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
+    """The first few dropped pairs by reason: line number and sides."""
     repaired: dict[str, int] = field(default_factory=dict)
-    """Pairs by kind of repair, also of those that were dropped after it."""
+    """Pairs by kind of repair, including pairs that were dropped after it."""
     repaired_samples: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
-    """A few of their sides from where they differ, with the line number: before and after."""
+    """A few repaired sides, from the first difference: line number, text before and after."""
     mix: dict[str, dict[str, int]] = field(default_factory=dict)
-    """By language of a side, the number of lines by the language that they were identified as, of those that were not
-    dropped before; empty if none were."""
+    """For the language of a side, the number of lines by identified language, among the lines that earlier steps did
+    not drop; empty if languages are not identified."""
     read_lengths: Lengths = field(default_factory=Lengths)
     kept_lengths: Lengths = field(default_factory=Lengths)
     kept_samples: list[tuple[int, int, str, str]] = field(default_factory=list)
-    """A few of the pairs kept, spread over the corpus: those whose line numbers have the smallest hashes. Each is that
-    hash, the line number and the two sides."""
+    """A few kept pairs, spread over the corpus: hash of the line number, line number and sides. The smallest hashes are
+    chosen."""
 
     def drop(self, reason: str, line: int, src: str, tgt: str) -> None:
         """Count a dropped pair, and keep the first few as samples; `line` is its line number, from 1."""
@@ -170,16 +141,18 @@ class CleanReport:
         _add_sample(self.samples, reason, (line, src, tgt))
 
     def repair(self, kind: str, line: int, before: str, after: str) -> None:
-        """Count a pair with a side that was repaired, and keep the first few sides as samples."""
+        """Count a pair with a repaired side, and keep the first few sides as samples."""
         self.repaired[kind] = self.repaired.get(kind, 0) + 1
         same = next((i for i, (old, new) in enumerate(zip(before, after, strict=False)) if old != new), 0)
         start = max(0, same - _SAMPLE_CHARS // 3)
         _add_sample(self.repaired_samples, kind, (line, before[start:], after[start:]))
 
     def keep(self, lines: npt.NDArray[np.int64], src: Sequence[str], tgt: Sequence[str]) -> None:
-        """Add pairs (N,) that are left to the histograms, and perhaps to the samples; `kept` does not change. `lines`
-        (N,): their line numbers, from 1."""
-        self.kept_lengths.count_all(src, tgt)
+        """Add remaining pairs (N,) to the histograms and samples, without changing `kept`.
+
+        `lines` (N,): their line numbers, from 1.
+        """
+        self.kept_lengths.count(map(len, src), map(len, tgt))
         hashes = lines.astype(np.uint64) * _GOLDEN
         n = min(len(lines), _N_KEPT_SAMPLES)
         for i in np.argpartition(hashes, n - 1)[:n].tolist() if n else ():
@@ -188,11 +161,8 @@ class CleanReport:
         self.kept_samples = sorted(self.kept_samples)[:_N_KEPT_SAMPLES]
 
     def add(self, other: CleanReport) -> None:
-        """Add the counts of the part of the corpus that follows this one."""
-        self.read += other.read
-        self.kept += other.kept
-        _add_counts(self.dropped, other.dropped)
-        _add_counts(self.repaired, other.repaired)
+        """Add the counts of the next part of the corpus."""
+        self._add_counts(other)
         for own, others in ((self.samples, other.samples), (self.repaired_samples, other.repaired_samples)):
             for kind, samples in others.items():
                 for sample in samples:
@@ -203,9 +173,11 @@ class CleanReport:
         self.kept_lengths.add(other.kept_lengths)
         self.kept_samples = sorted(self.kept_samples + other.kept_samples)[:_N_KEPT_SAMPLES]
 
-    def shift(self, n: int) -> None:
-        """Add `n`, the number of pairs of the corpus before this part, to the line numbers."""
-        self.renumber(lambda line: line + n)
+    def _add_counts(self, other: CleanReport) -> None:
+        self.read += other.read
+        self.kept += other.kept
+        _add_counts(self.dropped, other.dropped)
+        _add_counts(self.repaired, other.repaired)
 
     def renumber(self, number: Callable[[int], int]) -> None:
         """Replace the line numbers of all samples."""
@@ -215,24 +187,21 @@ class CleanReport:
         self.kept_samples = [(value, number(line), src, tgt) for value, line, src, tgt in self.kept_samples]
 
     def to_json(self) -> Json:
-        """Return plain values."""
-        self.read_lengths.flush()
-        self.kept_lengths.flush()
+        """Return the report as plain values."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, values: Json) -> CleanReport:
-        """Return the report of which these are the plain values."""
+        """Return the report with these plain values."""
         return _REPORT.validate_python(values)
 
     @property
     def dropped_in_order(self) -> dict[str, int]:
-        """`dropped`, reasons in the order in which they are tried."""
+        """`dropped`, with reasons in the order in which they are tried."""
         return {reason: self.dropped[reason] for reason in REASONS if reason in self.dropped}
 
 
 _REPORT = TypeAdapter(CleanReport)
-_Samples = dict[str, list[tuple[int, str, str]]]
 
 
 def _add_counts(counts: dict[str, int], others: Mapping[str, int]) -> None:
@@ -240,7 +209,7 @@ def _add_counts(counts: dict[str, int], others: Mapping[str, int]) -> None:
         counts[kind] = counts.get(kind, 0) + n
 
 
-def _add_sample(samples: _Samples, kind: str, sample: tuple[int, str, str]) -> None:
+def _add_sample(samples: dict[str, list[tuple[int, str, str]]], kind: str, sample: tuple[int, str, str]) -> None:
     own = samples.setdefault(kind, [])
     if len(own) < _N_SAMPLES:
         line, first, second = sample
@@ -248,13 +217,10 @@ def _add_sample(samples: _Samples, kind: str, sample: tuple[int, str, str]) -> N
 
 
 def total(reports: Iterable[CleanReport]) -> CleanReport:
-    """Sum the counts of several reports; samples are left out."""
+    """Return the sums of the counts of several reports, without samples."""
     result = CleanReport()
     for report in reports:
-        result.read += report.read
-        result.kept += report.kept
-        _add_counts(result.dropped, report.dropped)
-        _add_counts(result.repaired, report.repaired)
+        result._add_counts(report)
     return result
 
 
@@ -267,6 +233,6 @@ def refuse_empty(report: CleanReport) -> None:
 
 
 def drop_summary(report: CleanReport) -> str:
-    """Describe why pairs were dropped: the counts by reason, and a hint on the likely mistake if there is one."""
+    """Return why pairs were dropped: the counts by reason, and a hint at the likely mistake if there is one."""
     hint = HINTS.get(max(report.dropped, key=lambda reason: report.dropped[reason]))
     return f"{counted(report.dropped)}; {hint}" if hint else counted(report.dropped)

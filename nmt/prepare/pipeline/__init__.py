@@ -2,10 +2,10 @@
 
 read       files that are not plain aligned text become parts of line files
 clean      each part is cleaned; hashes of its pairs are written for the next stage
-group      of alike pairs in all parts, such as duplicates, all but the best are found by sorting the hashes
+group      of similar pairs in all parts, such as duplicates, all but the best are found by sorting the hashes
 judge      filters that learn from a sample of what is left find more pairs to drop
 settle     the development set is split off; what is left of each part is the training text
-mono       monolingual text, if there is any, is cleaned: a task does a language
+mono       monolingual text, if there is any, is cleaned, with one task per language
 tokenizer  the vocabulary is learned
 encode     each part becomes ids, and so does monolingual text (`mono-encode`)
 join       the parts become the files of the data directory: one for each language, or shards

@@ -1,7 +1,7 @@
-"""The stages `clean`, `group`, `learn` and `judge`: which pairs of the training corpora are kept.
+"""The stages `clean`, `group`, `learn` and `judge`, which decide which pairs of the training corpora are kept.
 
-Parts are cleaned, each on its own. Of similar pairs, found by hashes in all parts, all but the best are dropped. What
-aligned pairs of a corpus look like is learned from a sample of those that are left, and all of them are judged.
+Parts are cleaned independently. Of similar pairs, found by hashes in all parts, all but the best are dropped. A filter
+of misaligned pairs is learned from a sample of the pairs that are left in a corpus, and judges all of them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.grouping import groupings, pair_hash
 from nmt.prepare.cleaning.misaligned import MIN_PAIRS, SAMPLE_PAIRS, is_misaligned, learn_filter
 from nmt.prepare.pairs import SentencePair
-from nmt.prepare.pipeline.read import Part
-from nmt.prepare.pipeline.work import SIDES, Drops, Rows, Work, part_folder, read_side, write_drops, write_side
+from nmt.prepare.pipeline.read import Part, read_side, write_side
+from nmt.prepare.pipeline.work import SIDES, Drops, Rows, Work, part_folder, write_drops
 from nmt.prepare.sources import text_folder
-from nmt.tasks.perform import Done, Json, Task
+from nmt.tasks.perform import Done, Json
 
 HELD_OUT = "held-out"
 
@@ -39,37 +39,30 @@ class _Cleaning(BaseModel):
 
 def clean_parts(work: Work, config: DataConfig, parts: Sequence[Part], held_out: Path) -> list[Done]:
     """Clean all parts."""
-    settings = cleaning_settings(config) | {"root": str(text_folder(config.root).absolute())}
-    tasks = [
-        Task(
-            f"clean/{number:05}",
-            clean_part,
-            {
-                "config": settings,
-                "part": part.model_dump(mode="json"),
-                "held_out": str(held_out),
-                "held_out_version": work.versions[HELD_OUT],
-            },
-            version=f"{part.version} {work.versions['block lists']}",
-        )
-        for number, part in enumerate(parts)
-    ]
+    settings = cleaning_settings(config)
+    arguments = (
+        _Cleaning(config=settings, part=part, held_out=str(held_out), held_out_version=work.versions[HELD_OUT])
+        for part in parts
+    )
     total = sum(part.n for part in parts)
-    return work.stage("clean", "cleaning", tasks, lambda done: int(str(done.summary["read"])), total)
+    return work.stage("clean", "cleaning", clean_part, arguments, work.versions["block lists"], total, count="read")
 
 
-def cleaning_settings(config: DataConfig) -> Json:
-    """Return a config for tasks without what cleaning does not read, so that a change of that does not repeat them."""
+def cleaning_settings(config: DataConfig) -> DataConfig:
+    """Return a config for tasks, without the settings on which cleaning does not depend: a change of those does not
+    repeat it."""
     settings = config.model_dump(mode="json", exclude={"dir", "temperature", "valid", "test", "mono", "max_pieces"})
     for source in settings["train"]:
         del source["repeat"], source["weight"], source["license"]
-    return settings | {"direction": config.direction if config.has_labels else "-".join(config.languages)}
+    direction = config.direction if config.has_labels else "-".join(config.languages)
+    root = str(text_folder(config.root).absolute())
+    return DataConfig.model_validate(settings | {"direction": direction, "root": root})
 
 
-def write_held_out_lines(work: Work, pairs: Sequence[SentencePair], name: str = HELD_OUT) -> Path:
-    """Write the text of all development and test sets for the tasks of this stage. Returns its folder, of that name."""
-    folder = work.folder / name
-    folder.mkdir(exist_ok=True)
+def write_pairs(work: Work, name: str, pairs: Sequence[SentencePair]) -> Path:
+    """Write the text of pairs for the tasks of later stages. Return its folder."""
+    folder = part_folder(work.folder, name, 0)
+    folder.mkdir(parents=True, exist_ok=True)
     for side in SIDES:
         write_side(folder, side, [pair[side] for pair in pairs])
     text = b"".join((folder / f"text.{side}").read_bytes() for side in SIDES)
@@ -77,9 +70,8 @@ def write_held_out_lines(work: Work, pairs: Sequence[SentencePair], name: str = 
     return folder
 
 
-def clean_part(folder: Path, arguments: Json) -> Json:
-    """Clean a part: write the text of the pairs that are kept, their line numbers and hashes. Returns the report."""
-    task = _Cleaning.model_validate(arguments)
+def clean_part(folder: Path, task: _Cleaning) -> Json:
+    """Write the text of the pairs of a part that are kept, their line numbers and hashes. Return the report."""
     cleaner = Cleaner(task.config, task.part.key, _held_out(Path(task.held_out), task.held_out_version))
     kept: list[SentencePair] = []
     lines: list[int] = []
@@ -96,14 +88,15 @@ def clean_part(folder: Path, arguments: Json) -> Json:
     if any(pair.score is not None for pair in kept):
         scores = np.array([np.nan if pair.score is None else pair.score for pair in kept], np.float32)
     write_hashes(folder, task.config, sides, scores)
-    cleaner.report.shift(task.part.first)
-    return cleaner.report.to_json()
+    report = cleaner.finish()
+    report.renumber(lambda line: line + task.part.first)
+    return report.to_json()
 
 
 def write_hashes(
     folder: Path, config: DataConfig, sides: tuple[list[str], list[str]], scores: npt.NDArray[np.float32] | None
 ) -> None:
-    """Write the hashes of pairs, given by side, that tell which are alike. `scores`: (N,) of the pairs."""
+    """Write hashes by which similar pairs are found. `sides`: the text of the pairs; `scores`: (N,)."""
     hashes = _keys(pair_hash, sides)
     np.save(folder / "hashes.npy", hashes[:, 0])
     for number, grouping in enumerate(groupings(config)):
@@ -120,15 +113,14 @@ def _keys(key: Callable[[str, str], bytes], sides: Sequence[Sequence[str]]) -> n
 def _held_out(folder: Path, version: str) -> HeldOut:
     """Read the development and test sets; `version` identifies the content of the folder."""
     del version
-    src, tgt = (read_side(folder, side) for side in SIDES)
-    return HeldOut.of(SentencePair(*pair, "") for pair in zip(src, tgt, strict=True))
+    return HeldOut.of(zip(*(read_side(folder, side) for side in SIDES), strict=True))
 
 
 _Keys: TypeAlias = npt.NDArray[np.uint64]
 _Scores: TypeAlias = npt.NDArray[np.float32]
 
 
-def write_keys(folder: Path, keys: npt.NDArray[np.uint64], scores: _Scores | None) -> None:
+def write_keys(folder: Path, keys: _Keys, scores: _Scores | None) -> None:
     """Write the keys (N, 2) of a part, sorted, with their rows and the scores (N,) of the pairs, if they have any."""
     folder.mkdir()
     high, low = keys.T.astype(np.uint64)
@@ -142,14 +134,14 @@ def write_keys(folder: Path, keys: npt.NDArray[np.uint64], scores: _Scores | Non
 def duplicates(
     folders: Sequence[Path], bucket: int, n_buckets: int, gone: Mapping[int, Rows]
 ) -> tuple[dict[int, Rows], int]:
-    """Find the rows to drop among the keys of one range of all parts, and count those keys.
+    """Return the rows to drop among the keys of one range in all parts, and the number of those keys.
 
-    Of each group of equal keys, the one with the best score is kept; of equal scores, the first.
+    In each group of equal keys, the one with the best score is kept; of equal scores, the first.
 
     Args:
-        folders: with the keys of each part, in order.
+        folders: the folder with the keys of each part, in order.
         bucket: number of the range; there are `n_buckets` of them.
-        gone: the rows of each part that have been dropped before; they are no part of a group.
+        gone: the rows of each part that have been dropped before; they belong to no group.
     """
     bounds = (bucket << 64) // n_buckets, ((bucket + 1) << 64) // n_buckets
     slices = [_read_keys(folder, *bounds, gone.get(part)) for part, folder in enumerate(folders)]
@@ -161,7 +153,7 @@ def duplicates(
     high, low = high[order], low[order]
     is_first = np.concatenate([[True], (high[1:] != high[:-1]) | (low[1:] != low[:-1])])
     if not np.isnan(scores).all():
-        order = order[np.lexsort((-scores[order], np.cumsum(is_first)))]  # those without a score are last
+        order = order[np.lexsort((-scores[order], np.cumsum(is_first)))]  # pairs without a score are last
     dropped = np.sort(order[~is_first])
     starts = np.cumsum([0, *sizes])
     ends = np.searchsorted(dropped, starts)
@@ -185,14 +177,12 @@ def _read_keys(folder: Path, start: int, stop: int, gone: Rows | None) -> _Slice
     end = keys.shape[1] if stop == 1 << 64 else int(np.searchsorted(keys[0], np.uint64(stop)))
     rows = np.load(folder / "rows.npy", mmap_mode="r")[first:end].astype(np.int64)
     path = folder / "scores.npy"
-    has_scores = path.exists()
-    scores = np.load(path, mmap_mode="r")[first:end] if has_scores else np.full(len(rows), np.nan, np.float32)
-    is_left = np.ones(len(rows), np.bool_)
+    scores = np.load(path, mmap_mode="r")[first:end] if path.exists() else np.full(len(rows), np.nan, np.float32)
+    is_left = np.ones(keys.shape[1], np.bool_)
     if gone is not None:
-        is_gone = np.zeros(keys.shape[1], np.bool_)
-        is_gone[gone] = True
-        is_left = ~is_gone[rows]
-    return _Slice(keys[0, first:end][is_left], keys[1, first:end][is_left], rows[is_left], scores[is_left])
+        is_left[gone] = False
+    own = is_left[rows]
+    return _Slice(keys[0, first:end][own], keys[1, first:end][own], rows[own], scores[own])
 
 
 def _sorted(high: _Keys, low: _Keys) -> Rows:
@@ -206,47 +196,39 @@ def _sorted(high: _Keys, low: _Keys) -> Rows:
 
 class _Grouping(BaseModel):
     drops: Drops
-    """What was dropped before."""
+    """The rows that were dropped before."""
     keys: str
-    """The name of the hashes in the folder of each part."""
-    n_rows: list[int]
-    """Of each part."""
+    """The name of the keys in the folder of each part."""
+    n_parts: int
     bucket: int
     n_buckets: int
 
 
 def group_parts(work: Work, config: DataConfig, cleaned: Sequence[Done]) -> Drops:
-    """Apply all groupings. Returns where the rows to drop are named."""
-    n_rows = [int(str(part.summary["kept"])) for part in cleaned]
-    n_buckets = max(1, -(-sum(n_rows) // work.sizes.bucket_pairs))
+    """Apply all groupings. Return a reference to the rows to drop."""
+    n_pairs = sum(part.summary["kept"] for part in cleaned)
+    n_buckets = max(1, -(-n_pairs // work.sizes.bucket_pairs))
     drops, before = Drops(work=str(work.folder)), "clean"
     for number, grouping in enumerate(groupings(config)):
         stage = f"group-{number}"
-        tasks = [
-            Task(
-                f"{stage}/{bucket:05}",
-                group_bucket,
-                _Grouping(
-                    drops=drops, keys=f"keys-{number}", n_rows=n_rows, bucket=bucket, n_buckets=n_buckets
-                ).model_dump(mode="json"),
-                version=work.version(before),
-            )
+        arguments = [
+            _Grouping(drops=drops, keys=f"keys-{number}", n_parts=len(cleaned), bucket=bucket, n_buckets=n_buckets)
             for bucket in range(n_buckets)
-        ]  # fmt: skip
-        title = f"comparing ({grouping.reason})"
-        work.stage(stage, title, tasks, lambda done: int(str(done.summary["compared"])), sum(n_rows))
+        ]
+        work.stage(
+            stage, f"comparing ({grouping.reason})", group_bucket, arguments, work.version(before), n_pairs
+        )  # fmt: skip
         drops = Drops(work=drops.work, groups=[*drops.groups, (grouping.reason, stage, n_buckets)])
         before = stage
     return drops
 
 
-def group_bucket(folder: Path, arguments: Json) -> Json:
-    """Find the rows to drop among those whose hashes are in one range."""
-    task = _Grouping.model_validate(arguments)
-    folders = [part_folder(task.drops.work, "clean", part) / task.keys for part in range(len(task.n_rows))]
+def group_bucket(folder: Path, task: _Grouping) -> Json:
+    """Write the rows to drop among the pairs whose keys are in one range."""
+    folders = [part_folder(task.drops.work, "clean", part) / task.keys for part in range(task.n_parts)]
     found, n_compared = duplicates(folders, task.bucket, task.n_buckets, task.drops.rows())
     write_drops(folder / "drops.npy", found)
-    return {"compared": n_compared}
+    return {"pairs": n_compared}
 
 
 class _Learning(BaseModel):
@@ -258,35 +240,30 @@ class _Learning(BaseModel):
 
 class _Judging(BaseModel):
     part: int
-    learned: int
-    """The number of the task of the stage `learn`."""
+    learned: str
+    """The file with the filter of the corpus, or an empty text if this corpus is not filtered."""
     drops: Drops
 
 
 def judge_parts(
     work: Work, config: DataConfig, parts: Sequence[Part], cleaned: Sequence[Done], drops: Drops
 ) -> tuple[Drops, list[str]]:
-    """Find the misaligned pairs of corpora with `clean.misaligned`. Returns where the rows to drop are named, and
+    """Find the misaligned pairs of corpora with `clean.misaligned`. Return a reference to the rows to drop, and
     warnings."""
     losses = {key: config.clean_of(key).misaligned for key in dict.fromkeys(part.key for part in parts)}
     limits = {key: loss for key, loss in losses.items() if loss}
     if not limits:
         return drops, []
-    n_rows = [int(str(part.summary["kept"])) for part in cleaned]
-    version = work.version(*work.versions)
-    learning, judging = [], []
-    for number, (key, loss) in enumerate(limits.items()):
-        own = [(i, n_rows[i]) for i, part in enumerate(parts) if part.key == key]
-        arguments = _Learning(max_loss=loss, parts=own, drops=drops).model_dump(mode="json")
-        learning.append(Task(f"learn/{number:05}", learn, arguments, version))
-    learned = work.stage("learn", "learning", learning, lambda done: int(str(done.summary["pairs"])))
-    version = work.version(*work.versions)
-    for i, part in enumerate(parts):
-        if part.key in limits:
-            arguments = _Judging(part=i, learned=list(limits).index(part.key), drops=drops).model_dump(mode="json")
-            judging.append(Task(f"judge/{i:05}", judge, arguments, version))
+    n_rows = [done.summary["kept"] for done in cleaned]
+    learning = [
+        _Learning(max_loss=loss, parts=[(i, n_rows[i]) for i, part in enumerate(parts) if part.key == key], drops=drops)
+        for key, loss in limits.items()
+    ]
+    learned = work.stage("learn", "learning", learn, learning, work.version(*work.versions))
+    filters = {key: str(done.folder / "learned") for key, done in zip(limits, learned, strict=True)}
+    judging = [_Judging(part=i, learned=filters.get(part.key, ""), drops=drops) for i, part in enumerate(parts)]
     n_judged = sum(n for part, n in zip(parts, n_rows, strict=True) if part.key in limits)
-    work.stage("judge", "judging", judging, lambda done: int(str(done.summary["pairs"])), n_judged)
+    work.stage("judge", "judging", judge, judging, work.version(*work.versions), n_judged)
     warnings = [
         f"data.{key}: no pair is dropped as misaligned: fewer than {MIN_PAIRS:,} pairs to learn from, or too few good "
         "ones"
@@ -296,30 +273,34 @@ def judge_parts(
     return drops.model_copy(update={"is_judged": True}), warnings
 
 
-def learn(folder: Path, arguments: Json) -> Json:
-    """Learn from pairs spread evenly over the parts of a corpus."""
-    task = _Learning.model_validate(arguments)
+def learn(folder: Path, task: _Learning) -> Json:
+    """Learn a filter from pairs spread evenly over the parts of a corpus."""
     left = {part: task.drops.left(part, n_rows) for part, n_rows in task.parts}
     stride = max(1, -(-sum(map(len, left.values())) // SAMPLE_PAIRS))
     sample: list[tuple[str, str]] = []
     first = 0
     for part, rows in left.items():
-        chosen = rows[-first % stride :: stride]
+        pairs = _pairs(task.drops, part)
+        sample += [pairs[row] for row in rows[-first % stride :: stride].tolist()]
         first += len(rows)
-        text = part_folder(task.drops.work, "clean", part)
-        src, tgt = (read_side(text, side) for side in SIDES)
-        sample += [(src[row], tgt[row]) for row in chosen.tolist()]
     learned = learn_filter(sample, task.max_loss)
     (folder / "learned").write_bytes(learned)
     return {"pairs": len(sample), "has_learned": bool(learned)}
 
 
-def judge(folder: Path, arguments: Json) -> Json:
-    """Write which rows of a part are misaligned."""
-    task = _Judging.model_validate(arguments)
-    text = part_folder(task.drops.work, "clean", task.part)
-    pairs = list(zip(*(read_side(text, side) for side in SIDES), strict=True))
+def judge(folder: Path, task: _Judging) -> Json:
+    """Write the misaligned rows of a part."""
+    if not task.learned:
+        np.save(folder / "misaligned.npy", np.zeros(0, np.int64))
+        return {"pairs": 0}
+    pairs = _pairs(task.drops, task.part)
     rows = task.drops.left(task.part, len(pairs))
-    learned = (part_folder(task.drops.work, "learn", task.learned) / "learned").read_bytes()
+    learned = Path(task.learned).read_bytes()
     np.save(folder / "misaligned.npy", rows[is_misaligned([pairs[row] for row in rows.tolist()], learned)])
     return {"pairs": len(pairs)}
+
+
+def _pairs(drops: Drops, part: int) -> list[tuple[str, str]]:
+    """Read the pairs of a part that the stage `clean` has kept."""
+    folder = part_folder(drops.work, "clean", part)
+    return list(zip(*(read_side(folder, side) for side in SIDES), strict=True))

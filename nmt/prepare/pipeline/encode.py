@@ -1,11 +1,17 @@
-"""The stages `encode` and `join`: the text becomes ids, part by part, and then the files of the data directory."""
+"""From training text to ids: the stages `tokenizer`, `encode` and `join`.
+
+A vocabulary is learned, the text is encoded part by part, and the parts become the files of the data directory.
+"""
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,31 +19,173 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-from nmt.config import DataConfig
+from nmt.config import Config, DataConfig, TokenizerConfig
 from nmt.config.data import LABEL
+from nmt.console import Progress
 from nmt.data.corpus import ShardRecord
 from nmt.files.write import link
-from nmt.layout import DataDir, TokenizerDir
-from nmt.prepare.cleaning.counts import CleanReport
-from nmt.prepare.pipeline.read import Part
-from nmt.prepare.pipeline.work import SIDES, Rows, Work, part_folder, read_side
-from nmt.prepare.records import TextRecord
-from nmt.tasks.perform import Done, Json, Task
+from nmt.layout import MONO, DataDir, TokenizerDir
+from nmt.prepare.cleaning.counts import CleanReport, Lengths, refuse_empty, total
+from nmt.prepare.pipeline.read import Part, read_side
+from nmt.prepare.pipeline.settle import TrainingText, by_source
+from nmt.prepare.pipeline.work import SIDES, Rows, Work, part_folder
+from nmt.prepare.records import TextRecord, added
+from nmt.tasks.perform import Done, Json
 from nmt.text.block_encoder import BlockEncoder, Encoded
-from nmt.text.tokenizer import N_SPECIAL, Tokenizers
+from nmt.text.labels import Labels
+from nmt.text.profile import Profiles
+from nmt.text.tokenizer import N_SPECIAL, Tokenizer, Tokenizers, train_tokenizer
+
+_MOST_LINES = 2_000_000  # SentencePiece holds its training text in memory, and a vocabulary needs no more
+
+
+class _Learning(BaseModel):
+    config: TokenizerConfig
+    languages: tuple[str, str]
+    settled: list[tuple[Path, int]]
+    """The folder and the number of pairs of each part."""
+    mono: dict[str, tuple[Path, int]]
+    """By language, the folder and the number of lines of its monolingual text."""
+    labels: list[str] | None
+
+
+def make_tokenizers(
+    work: Work,
+    config: Config,
+    text: TrainingText,
+    reused: Tokenizers | None,
+    mono: Mapping[str, tuple[Path, int]],
+) -> Tokenizers:
+    """Learn the vocabulary from the training text and `mono`, unless one is given, and write it for the next stage.
+
+    `mono`: by language, the folder and the number of lines of its cleaned monolingual text. Labels, and the profiles of
+    the languages, are always those of the training text.
+    """
+    languages = config.data.languages
+    if reused is not None:
+        tokenizers = replace(reused, labels=text.labels)
+        work.versions["tokenizer"] = reused.fingerprint
+        tokenizers.save(_tokenizer_dir(work))
+    else:
+        learning = _Learning(
+            config=config.tokenizer, languages=languages, mono=dict(mono),
+            settled=[(done.folder, done.summary["kept"]) for done in text.settled],
+            labels=None if text.labels is None else text.labels.names,
+        )  # fmt: skip
+        version = work.version("settle", *([MONO] if mono else []))
+        with Progress("learning a vocabulary") as progress:
+            names = " and ".join(language for language in languages if language != LABEL)
+            progress.say(f"learning a vocabulary for {names} …")  # SentencePiece reports no progress
+            [done] = work.stage("tokenizer", "", learn, [learning], version)
+        tokenizers = Tokenizers.load(TokenizerDir(done.folder), languages)
+    if text.labels is None:
+        pairs = [pair for sample in text.samples().values() for pair in sample.pairs]
+        tokenizers = replace(tokenizers, profiles=Profiles.of(languages, pairs))
+    return tokenizers
+
+
+def _tokenizer_dir(work: Work) -> TokenizerDir:
+    return TokenizerDir(part_folder(work.folder, "tokenizer", 0))
+
+
+def learn(folder: Path, task: _Learning) -> Json:
+    """Learn and write the vocabulary or vocabularies."""
+
+    def train(*sides: int) -> Tokenizer:
+        texts = [(part, side) for side in sides for part in task.settled]
+        mono = [task.mono[task.languages[side]] for side in sides if task.languages[side] in task.mono]
+        alphabet = Counter[str]()
+        for path in [
+            *(part / f"characters.{side}.json" for (part, _), side in texts),
+            *(language / "characters.json" for language, _ in mono),
+        ]:
+            alphabet.update(json.loads(path.read_bytes()))
+        n_lines = sum(n for (_, n), _ in texts) + sum(n for _, n in mono)
+        lines = chain.from_iterable(_lines(task, side) for side in sides)
+        return train_tokenizer(islice(lines, 0, None, -(-n_lines // _MOST_LINES)), task.config.vocab_size, alphabet)
+
+    sides = {language: side for side, language in enumerate(task.languages) if language != LABEL}
+    labels = None if task.labels is None else Labels(task.labels)
+    if task.config.joint:
+        tokenizers = Tokenizers(dict.fromkeys(sides, train(*sides.values())), True, labels)
+    else:
+        tokenizers = Tokenizers({language: train(side) for language, side in sides.items()}, False, labels)
+    tokenizers.save(TokenizerDir(folder))
+    return {"pairs": 0}
+
+
+def _lines(task: _Learning, side: int) -> Iterator[str]:
+    for folder, _ in task.settled:
+        yield from read_side(folder, side)
+    if (language := task.languages[side]) in task.mono:
+        yield from read_cleaned(task.mono[language][0])
+
+
+def read_cleaned(folder: Path) -> Iterator[str]:
+    """Yield the lines of monolingual text that a task of the stage `mono` has written."""
+    with (folder / "text").open(encoding="utf-8", newline="\n") as file:
+        yield from (line[:-1] for line in file)
+
 
 PART = "part"
-"""In place of a split in the names of the files of a part."""
-
+"""The name of the split in the files of a part."""
 _SHUFFLE_SEED = 0x6A09E667F3BCC908
 
 
-class _Arguments(BaseModel):
+@dataclass(frozen=True)
+class EncodedText:
+    """The training text as files of a data directory."""
+
+    files: list[Done]
+    pairs: int
+    reports: list[CleanReport]
+    """For each source, counts from reading to encoding."""
+    text: dict[str, TextRecord]
+    """By language."""
+    shards: list[ShardRecord] | None
+    classes: Counter[str]
+    """Number of pairs by label; empty if there are no labels."""
+
+    def put_into(self, directory: DataDir) -> None:
+        """Put the files into a data directory."""
+        link_files(self.files, directory.path)
+
+
+def encode_text(work: Work, config: DataConfig, text: TrainingText, is_added: bool = False) -> EncodedText:
+    """Encode the training text, and divide it into shards if it is large, or is added to shards.
+
+    Raises DataError if nothing is left.
+    """
+    repeats = [source.repeat for source in config.train]
+    n_pairs = sum(report.kept * repeat for report, repeat in zip(text.reports, repeats, strict=True))
+    is_large = is_added or n_pairs > work.sizes.shard_pairs
+    encoded = encode_parts(work, config, text, is_large, n_pairs)
+    summaries = [done.summary for done in encoded]
+    reports = [CleanReport.from_json(report.to_json()) for report in text.reports]  # a copy
+    own = by_source(config, text.parts, [CleanReport.from_json(each["report"]) for each in summaries])
+    for report, more in zip(reports, own, strict=True):
+        report.kept_lengths, report.kept_samples = Lengths(), []  # encoding describes the pairs that it keeps
+        report.add(more)
+    refuse_empty(total(reports))
+    shards = None
+    if is_large:
+        files, shards = _join_shards(work, config.languages, text.parts, encoded)
+    else:
+        files = _join_in_order(work, config.languages, encoded)
+    counts = {
+        language: added(TextRecord.model_validate(each["text"][language]) for each in summaries)
+        for language in config.text_languages
+    }
+    classes = sum((Counter(each["classes"]) for each in summaries), Counter[str]())
+    n = sum(report.kept * repeat for report, repeat in zip(reports, repeats, strict=True))
+    return EncodedText(files, n, reports, counts, shards, classes)
+
+
+class _Encoding(BaseModel):
     languages: tuple[str, str]
-    work: str
-    part: int
-    tokenizer: str
-    """Its folder."""
+    settled: Path
+    """The folder of the part."""
+    tokenizer: Path
     tokenizer_version: str
     max_pieces: int
     repeat: int
@@ -46,50 +194,31 @@ class _Arguments(BaseModel):
     """Whether the pairs are written in the order of their hashes, for shards."""
 
 
-class EncodeSummary(BaseModel):
-    """The summary of a task of this stage."""
-
-    n: int
-    """Pairs that are written."""
-    report: CleanReport
-    """Counts only the pairs with too many pieces, and describes those that are kept."""
-    text: dict[str, TextRecord]
-    """By language."""
-    classes: dict[str, int] = {}
-    """Number of pairs that are written by label, if there are labels."""
-
-
-def encode_parts(
-    work: Work, config: DataConfig, parts: Sequence[Part], tokenizer: TokenizerDir, is_shuffled: bool, n_pairs: int
-) -> list[Done]:
+def encode_parts(work: Work, config: DataConfig, text: TrainingText, is_shuffled: bool, n_pairs: int) -> list[Done]:
     """Encode all parts, of `n_pairs` in all."""
     repeats = {f"train.{i}": 1 if is_shuffled else source.repeat for i, source in enumerate(config.train)}
-    tasks = [
-        Task(
-            f"encode/{number:05}",
-            encode_part,
-            _Arguments(
-                languages=config.languages, work=str(work.folder), part=number, tokenizer=str(tokenizer.path),
-                tokenizer_version=work.versions["tokenizer"],
-                max_pieces=config.max_pieces, repeat=repeats[part.key], is_shuffled=is_shuffled,
-            ).model_dump(mode="json"),
-            version=work.version("settle", "tokenizer"),
+    arguments = [
+        _Encoding(
+            languages=config.languages, settled=done.folder, tokenizer=_tokenizer_dir(work).path,
+            tokenizer_version=work.versions["tokenizer"], max_pieces=config.max_pieces, repeat=repeats[part.key],
+            is_shuffled=is_shuffled,
         )
-        for number, part in enumerate(parts)
+        for part, done in zip(text.parts, text.settled, strict=True)
     ]  # fmt: skip
-    return work.stage("encode", "encoding", tasks, lambda done: EncodeSummary.model_validate(done.summary).n, n_pairs)
+    return work.stage("encode", "encoding", encode_part, arguments, work.version("settle", "tokenizer"), n_pairs)
 
 
-def encode_part(folder: Path, arguments: Json) -> Json:
-    """Encode a part: write text and ids of the pairs that are not too long. Returns an `EncodeSummary`."""
-    task = _Arguments.model_validate(arguments)
-    settled = part_folder(task.work, "settle", task.part)
-    sides = [read_side(settled, side) for side in SIDES]
-    encoders = _encoders(Path(task.tokenizer), task.tokenizer_version, task.languages)
+def encode_part(folder: Path, task: _Encoding) -> Json:
+    """Write text and ids of the pairs of a part that are not too long.
+
+    The report in the summary counts only the pairs with too many pieces, and describes the pairs that are kept.
+    """
+    sides = [read_side(task.settled, side) for side in SIDES]
+    encoders = _encoders(task.tokenizer, task.tokenizer_version, task.languages)
     encoded = [encoder.encode(lines) for encoder, lines in zip(encoders, sides, strict=True)]
     is_long = np.maximum(encoded[0].lengths, encoded[1].lengths) > task.max_pieces
     report = CleanReport()
-    numbers = np.load(settled / "lines.npy")
+    numbers = np.load(task.settled / "lines.npy")
     for row in np.flatnonzero(is_long).tolist():
         report.kept -= 1
         report.drop("pieces", int(numbers[row]), sides[0][row], sides[1][row])
@@ -98,34 +227,33 @@ def encode_part(folder: Path, arguments: Json) -> Json:
     report.keep(numbers[kept], texts[0], texts[1])
     rows = np.repeat(kept, task.repeat)
     if task.is_shuffled:
-        order = shuffled(np.load(settled / "hashes.npy")[rows])
+        order = shuffled(np.load(task.settled / "hashes.npy")[rows])
         by_order = np.argsort(order, kind="stable")
         rows = rows[by_order]
         np.save(folder / "order.npy", order[by_order])
     text, classes = {}, Counter[str]()
     is_whole = np.array_equal(rows, np.arange(len(sides[0])))
     for side, language in enumerate(task.languages):
-        raw = [line + b"\n" for line in (settled / f"text.{side}").read_bytes().split(b"\n")[:-1]]
+        raw = [line + b"\n" for line in (task.settled / f"text.{side}").read_bytes().split(b"\n")[:-1]]
         if not is_whole:
             raw = [raw[row] for row in rows.tolist()]
-        text[language] = write_side(
-            DataDir(folder), PART, language, raw, encoded[side] if is_whole else encoded[side].take(rows)
-        )
+        own = encoded[side] if is_whole else encoded[side].take(rows)
+        text[language] = write_encoded(DataDir(folder), PART, language, raw, own).model_dump()
         if task.is_shuffled:
-            np.save(text_ends(DataDir(folder), language), np.cumsum([len(line) for line in raw], dtype=np.int64))
+            np.save(_text_ends(DataDir(folder), language), np.cumsum([len(line) for line in raw], dtype=np.int64))
         if language == LABEL:
             del text[LABEL]
             classes.update(line.decode().strip() for line in raw)
-    return EncodeSummary(n=len(rows), report=report, text=text, classes=classes).model_dump(mode="json")
+    return {"pairs": len(rows), "report": report.to_json(), "text": text, "classes": classes}
 
 
-def text_ends(part: DataDir, language: str) -> Path:
+def _text_ends(part: DataDir, language: str) -> Path:
     """Return the file with the end of each line in the text of a part, in bytes."""
     return part.path / f"{PART}.{language}.text-ends.npy"
 
 
-def write_side(directory: DataDir, split: str, language: str, raw: Sequence[bytes], encoded: Encoded) -> TextRecord:
-    """Write the lines of one side, given as bytes and as ids. Returns their counts."""
+def write_encoded(directory: DataDir, split: str, language: str, raw: Sequence[bytes], encoded: Encoded) -> TextRecord:
+    """Write one side of a split, given as lines of bytes and as ids. Return its counts."""
     directory.text(split, language).write_bytes(b"".join(raw))
     np.save(directory.ids(split, language), encoded.ids)
     np.save(directory.ends(split, language), encoded.ends.astype(np.int64))
@@ -144,9 +272,9 @@ def text_record(encoded: Encoded) -> TextRecord:
 
 
 def shuffled(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return numbers (N,) that put pairs with these hashes in random order, which depends on nothing else.
+    """Return numbers (N,) that put pairs with these hashes (N,) in random order, which depends on nothing else.
 
-    They are those of SplitMix64 (Steele et al., 2014): the hashes themselves decide what is split off.
+    This is SplitMix64 (Steele et al., 2014): the hashes themselves determine the development set that is split off.
     """
     x: npt.NDArray[np.uint64] = hashes ^ np.uint64(_SHUFFLE_SEED)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -156,7 +284,7 @@ def shuffled(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 @lru_cache(maxsize=1)
 def _encoders(folder: Path, version: str, languages: tuple[str, str]) -> tuple[BlockEncoder, BlockEncoder]:
-    """Load the encoders, which remember words from one part to the next; `version` identifies the content."""
+    """Load the encoders, which cache words from one part to the next; `version` identifies the content."""
     del version
     tokenizers = Tokenizers.load(TokenizerDir(folder), languages)
     first = BlockEncoder(tokenizers.side(languages[0]))
@@ -171,60 +299,51 @@ _Ids = npt.NDArray[np.unsignedinteger]
 
 
 class _Joining(BaseModel):
-    languages: Sequence[str]
-    work: str
+    languages: tuple[str, ...]
+    parts: list[Path]
+    """The folders of encoded parts."""
     name: str
-    """Of the split or shard."""
-    parts: list[int]
+    """The name of the split or shard."""
     shard: int = 0
     n_shards: int = 1
 
 
-def join_in_order(work: Work, languages: tuple[str, str], parts: Sequence[Done]) -> list[Done]:
+def _join_in_order(work: Work, languages: tuple[str, str], parts: Sequence[Done]) -> list[Done]:
     """Write the training text as one file for each language."""
-    tasks = []
-    for side, language in enumerate(languages):
-        arguments = _Joining(languages=[language], work=str(work.folder), name="train", parts=list(range(len(parts))))
-        tasks.append(Task(f"join/{side:05}", join, arguments.model_dump(mode="json"), work.version("encode")))
-    return work.stage("join", "joining", tasks, _n_pairs)
+    folders = [part.folder for part in parts]
+    arguments = [_Joining(languages=(language,), parts=folders, name="train") for language in languages]
+    return work.stage("join", "joining", join, arguments, work.version("encode"))
 
 
-def join_shards(
+def _join_shards(
     work: Work, languages: tuple[str, str], parts: Sequence[Part], encoded: Sequence[Done]
 ) -> tuple[list[Done], list[ShardRecord]]:
     """Write the training text of each source as shards, in random order."""
-    tasks: list[Task] = []
-    sources = []
+    arguments, keys = [], []
     for key in dict.fromkeys(part.key for part in parts):
-        own = [number for number, part in enumerate(parts) if part.key == key]
-        n = sum(EncodeSummary.model_validate(encoded[number].summary).n for number in own)
+        own = [done for part, done in zip(parts, encoded, strict=True) if part.key == key]
+        n = sum(done.summary["pairs"] for done in own)
         n_shards = max(1, round(n / work.sizes.shard_pairs))
         for shard in range(n_shards if n else 0):
-            arguments = _Joining(
-                languages=languages, work=str(work.folder), name=f"{key}-{shard:05}", parts=own, shard=shard,
-                n_shards=n_shards,
+            arguments.append(
+                _Joining(
+                    languages=languages, parts=[done.folder for done in own], name=f"{key}-{shard:05}", shard=shard,
+                    n_shards=n_shards,
+                )
             )  # fmt: skip
-            dump = arguments.model_dump(mode="json")
-            tasks.append(Task(f"join/{len(tasks):05}", join_shard, dump, work.version("encode")))
-            sources.append((arguments.name, key))
-    done = work.stage("join", "writing shards", tasks, _n_pairs)
+            keys.append(key)
+    done = work.stage("join", "writing shards", join_shard, arguments, work.version("encode"))
     records = [
-        ShardRecord(name=name, source=key, pairs=_n_pairs(each))
-        for (name, key), each in zip(sources, done, strict=True)
-        if _n_pairs(each)  # by chance, a shard of a tiny corpus may have no pair
+        ShardRecord(name=task.name, source=key, pairs=each.summary["pairs"])
+        for task, key, each in zip(arguments, keys, done, strict=True)
+        if each.summary["pairs"]  # by chance, a shard of a tiny corpus may have no pair
     ]
     return done, records
 
 
-def _n_pairs(done: Done) -> int:
-    return int(str(done.summary["pairs"]))
-
-
-def join(folder: Path, arguments: Json) -> Json:
+def join(folder: Path, task: _Joining) -> Json:
     """Concatenate parts."""
-    task = _Joining.model_validate(arguments)
-    parts = [DataDir(part_folder(task.work, "encode", part)) for part in task.parts]
-    names, n = DataDir(folder), 0
+    parts, names, n = [DataDir(part) for part in task.parts], DataDir(folder), 0
     for language in task.languages:
         with names.text(task.name, language).open("wb") as file:
             for part in parts:
@@ -241,9 +360,8 @@ def join(folder: Path, arguments: Json) -> Json:
     return {"pairs": n}
 
 
-def join_shard(folder: Path, arguments: Json) -> Json:
+def join_shard(folder: Path, task: _Joining) -> Json:
     """Collect the pairs of a shard from all parts of its source, and put them in the order of their hashes."""
-    task = _Joining.model_validate(arguments)
     slices = list(_slices(task))
     order = np.argsort(np.concatenate([each.order for each in slices]), kind="stable")
     names = DataDir(folder)
@@ -251,7 +369,7 @@ def join_shard(folder: Path, arguments: Json) -> Json:
         text, ends = _read(
             slices,
             [each.part.text(PART, language) for each in slices],
-            [text_ends(each.part, language) for each in slices],
+            [_text_ends(each.part, language) for each in slices],
         )
         with names.text(task.name, language).open("wb") as file:
             file.writelines(block.tobytes() for block in _reordered(text, ends, order))
@@ -277,15 +395,14 @@ class _Slice(NamedTuple):
 def _slices(task: _Joining) -> Iterator[_Slice]:
     bounds = [(shard << 64) // task.n_shards for shard in (task.shard, task.shard + 1)]
     for part in task.parts:
-        folder = part_folder(task.work, "encode", part)
-        order = np.load(folder / "order.npy", mmap_mode="r")
+        order = np.load(part / "order.npy", mmap_mode="r")
         start = int(np.searchsorted(order, np.uint64(bounds[0])))
         end = len(order) if bounds[1] == 1 << 64 else int(np.searchsorted(order, np.uint64(bounds[1])))
-        yield _Slice(DataDir(folder), start, end, np.array(order[start:end]))
+        yield _Slice(DataDir(part), start, end, np.array(order[start:end]))
 
 
 def _read(slices: Sequence[_Slice], contents: Sequence[Path], ends: Sequence[Path]) -> tuple[_Ids, Rows]:
-    """Return the content of the rows of all slices, concatenated, and the end of each row, from their files."""
+    """Return the content of the rows of all slices, concatenated, and the end of each row."""
     pieces, lengths = [], [np.zeros(0, np.int64)]
     for (_, start, end, _), path, ends_path in zip(slices, contents, ends, strict=True):
         whole = np.load(path, mmap_mode="r") if path.suffix == ".npy" else _mapped_bytes(path)
@@ -297,7 +414,7 @@ def _read(slices: Sequence[_Slice], contents: Sequence[Path], ends: Sequence[Pat
 
 
 def _reordered(content: _Ids, ends: Rows, order: Rows) -> Iterator[_Ids]:
-    """Yield the content of the rows in this order, in blocks: indices take many times the memory of what they index."""
+    """Yield the content of the rows in this order, in blocks: indices take far more memory than the content."""
     starts = np.insert(ends[:-1], 0, 0) if len(ends) else ends
     for rows in np.array_split(order, max(1, len(order) // _BLOCK)):
         lengths = ends[rows] - starts[rows]
@@ -310,7 +427,7 @@ def _mapped_bytes(path: Path) -> npt.NDArray[np.uint8]:
 
 
 def write_array(path: Path, dtype: np.dtype[np.generic], n: int, blocks: Iterable[npt.NDArray[np.generic]]) -> None:
-    """Write an array (n,) as `np.save` does, from blocks."""
+    """Write an array (n,) from blocks, in the format of `np.save`."""
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (n,)}
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
@@ -318,7 +435,7 @@ def write_array(path: Path, dtype: np.dtype[np.generic], n: int, blocks: Iterabl
 
 
 def link_files(done: Sequence[Done], target: Path) -> None:
-    """Put the files of finished tasks into a folder, without a copy where the file system can."""
+    """Put the files of finished tasks into a folder, as hard links where the file system has them."""
     for folder in (each.folder for each in done):
         for path in folder.iterdir():
             if path.name != "record.json":

@@ -1,15 +1,17 @@
-"""The stage `read`: divides the training corpora into parts that are cleaned independently.
+"""The stage `read`: the training corpora are divided into parts that are cleaned independently.
 
-Aligned files that are plain text are cut where they are. All others, which can only be read from front to back, are
-written as files of lines first.
+Uncompressed aligned files are divided by the offsets of their lines. All other files can only be read from the start
+to the end, and are written as files of lines first.
 """
 
 from __future__ import annotations
 
+import codecs
 import itertools
 import math
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TypeGuard
 
@@ -19,27 +21,154 @@ from pydantic import BaseModel
 from nmt.config import DataConfig
 from nmt.config.source import AnyTrainSource, TrainFiles
 from nmt.console import COMPRESSED
-from nmt.prepare.pairs import OpenSource, SentencePair, Units
-from nmt.prepare.parts import Range, cut_aligned, read_range, read_range_scores
-from nmt.prepare.pipeline.work import SIDES, Work, read_side, write_side
+from nmt.errors import DataError
+from nmt.files.read import open_regular, reading
+from nmt.prepare.pairs import OpenSource, SentencePair, Units, read_scores
+from nmt.prepare.pipeline.work import SIDES, Work
 from nmt.prepare.sources import check_count, read_part, text_folder
-from nmt.tasks.perform import Done, Json, Task
+from nmt.tasks.perform import Json
+from nmt.text.formats import text_problem
+from nmt.text.lines import LINE_BYTES, READ_TWICE, read_lines, unequal
 
+_CUT_BYTES = 1 << 24  # searched for line feeds at a time
+_READ_BYTES = 1 << 20  # decoded at a time: their lines fit a processor's cache
 _SCORES = "scores.npy"
-_MOST_TASKS = 64  # that read a source
+_MOST_TASKS = 64  # per source
+
+
+def write_side(folder: Path, side: int, lines: Sequence[str]) -> None:
+    """Write one side of the pairs of a part."""
+    with (folder / f"text.{side}").open("wb") as file:
+        if lines:
+            file.write("\n".join(lines).encode())
+            file.write(b"\n")
+
+
+def read_side(folder: Path, side: int) -> list[str]:
+    """Read one side of the pairs of a part."""
+    return (folder / f"text.{side}").read_bytes().decode().split("\n")[:-1]
+
+
+class FileRange(BaseModel, frozen=True):
+    """Consecutive lines of one file."""
+
+    path: str
+    start: int
+    """Offset of the first byte."""
+    end: int
+    """Offset after the last byte."""
+
+
+class Range(BaseModel, frozen=True):
+    """Consecutive pairs of lines of two aligned files."""
+
+    files: list[FileRange]
+    """The two sides, and the file of scores if there is one."""
+    line: int
+    """Number of the first line, from 1."""
+    n_lines: int
+
+
+def cut_aligned(paths: Sequence[Path], n_lines: int) -> list[Range]:
+    """Divide aligned, uncompressed files into ranges of `n_lines` lines; the last range may have fewer.
+
+    `paths`: the two sides, and perhaps a file with a score for each pair. Raises DataError if the files have different
+    numbers of lines, or cannot be read.
+    """
+    cuts = [_offsets(path, n_lines) for path in paths]
+    total = cuts[0][1]
+    for path, (_, n) in zip(paths, cuts, strict=True):
+        if n != total:
+            raise unequal(paths[0], total, path, n)
+    return [
+        Range(
+            files=[
+                FileRange(path=str(path), start=offsets[i], end=offsets[i + 1])
+                for path, (offsets, _) in zip(paths, cuts, strict=True)
+            ],
+            line=1 + i * n_lines,
+            n_lines=min(n_lines, total - i * n_lines),
+        )
+        for i in range(len(cuts[0][0]) - 1)
+    ]
+
+
+def read_range(part: Range) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of a range, with the same errors as `read_aligned`."""
+    first, second = (_range_lines(part, file) for file in part.files[:2])
+    return zip(first, second, strict=True)
+
+
+def read_range_scores(part: Range) -> Iterator[float]:
+    """Yield the scores of a range that has a file of scores. Raises DataError for a line that is not a number."""
+    return read_scores(_range_lines(part, part.files[2]), part.files[2].path, part.line)
+
+
+def _offsets(path: Path, n_lines: int) -> tuple[list[int], int]:
+    """Return the offsets of the lines 1, 1 + n_lines, … and of the end of a file, and its number of lines."""
+    offsets, n, size, end = [0], 0, 0, b"\n"
+    with reading(path), open_regular(path, READ_TWICE) as file:
+        while block := file.read(_CUT_BYTES):
+            feeds = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
+            offsets += [size + 1 + int(feed) for feed in feeds[-(n + 1) % n_lines :: n_lines]]
+            n, size, end = n + len(feeds), size + len(block), block[-1:]
+    if offsets[-1] != size:
+        offsets.append(size)
+    return offsets, n + (end != b"\n")
+
+
+def _range_lines(part: Range, file_range: FileRange) -> Iterator[str]:
+    return chain.from_iterable(_blocks(part, file_range))
+
+
+def _blocks(part: Range, file_range: FileRange) -> Iterator[list[str]]:
+    """Yield the lines of a range of a file in lists."""
+    path, number, after = Path(file_range.path), part.line, part.line + part.n_lines
+    with reading(path), open_regular(path, READ_TWICE) as file:
+        file.seek(file_range.start)
+        while (position := file.tell()) < file_range.end:
+            data = file.read(min(_READ_BYTES, file_range.end - position))
+            data += b"" if data.endswith(b"\n") else file.readline(LINE_BYTES + 2)
+            lines = _decoded(data, path, number)
+            if lines is None:
+                break
+            number += len(lines)
+            if number > after:
+                break
+            yield lines
+    if number != after:
+        deque(read_lines(path), 0)  # raises the error with its line
+        raise DataError(f"{path}: changed while it was read; prepare it again when it is complete")
+
+
+def _decoded(data: bytes, path: Path, number: int) -> list[str] | None:
+    """Decode whole lines of a file, starting at line `number`; None if a line is invalid."""
+    if len(data) > LINE_BYTES and max(map(len, data.split(b"\n"))) > LINE_BYTES:
+        return None
+    if number == 1:
+        if text_problem(path, data[: data.find(b"\n") + 1] or data):
+            return None
+        data = data.removeprefix(codecs.BOM_UTF8)
+    try:
+        lines = data.decode("utf-8").split("\n")
+    except UnicodeDecodeError:
+        return None
+    if data.endswith(b"\n"):
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines] if b"\r" in data else lines
 
 
 class Part(BaseModel, frozen=True):
-    """Pairs of a training corpus that follow each other."""
+    """Consecutive pairs of a training corpus."""
 
     key: str
-    """Of the corpus: `train.0`."""
+    """The key of the corpus: `train.0`."""
     corpus: str
     first: int
-    """Number of pairs of the corpus before it."""
+    """Number of pairs of the corpus before this part."""
     n: int
     lines: Range | str
-    """Of aligned files, or a folder with the text and perhaps the scores."""
+    """Lines of aligned files, or a folder with the text and perhaps the scores."""
     version: str
     """Identifies the content."""
 
@@ -48,92 +177,80 @@ class Part(BaseModel, frozen=True):
         scores: Iterator[float] = itertools.repeat(math.nan)
         if isinstance(self.lines, Range):
             pairs = read_range(self.lines)
-            if self.lines.scores is not None:
+            if len(self.lines.files) > 2:
                 scores = read_range_scores(self.lines)
         else:
             folder = Path(self.lines)
-            src, tgt = (read_side(folder, side) for side in SIDES)
-            pairs = zip(src, tgt, strict=True)
+            pairs = zip(*(read_side(folder, side) for side in SIDES), strict=True)
             if (folder / _SCORES).exists():
                 scores = iter(np.load(folder / _SCORES).tolist())
-        for (one, other), score in zip(pairs, scores, strict=False):
-            yield SentencePair(one, other, self.corpus, None if math.isnan(score) else score)
+        for (src, tgt), score in zip(pairs, scores, strict=False):
+            yield SentencePair(src, tgt, self.corpus, None if math.isnan(score) else score)
 
 
-class _Arguments(BaseModel):
-    parts: list[AnyTrainSource]
+class _Reading(BaseModel):
+    sources: list[AnyTrainSource]
     languages: tuple[str, str]
     root: str
     part_pairs: int
-
-
-class _Summary(BaseModel):
-    counts: list[int]
-    """Pairs of each folder with text."""
-    skipped: dict[str, int]
+    version: str
 
 
 def training_parts(
     work: Work, data: DataConfig, sources: Mapping[str, OpenSource]
-) -> tuple[list[Part], list[dict[str, int]], list[Done]]:
-    """Return the parts of training corpora, what was skipped of each, by reason, and the tasks that were done.
-
-    `sources`: by key.
+) -> tuple[list[Part], list[dict[str, int]]]:
+    """Return the parts of training corpora, given by key, and the number of skipped units of each corpus by reason.
 
     Raises DataError, also for a corpus that does not have as many pairs as the config expects.
     """
     root = text_folder(data.root)
-    tasks: list[Task] = []
-    for source in sources.values():
-        for batch in _batches(source):
-            if not _is_plain(batch[0]):
-                arguments = _Arguments(
-                    parts=batch, languages=data.languages, root=str(root), part_pairs=work.sizes.part_pairs
-                )
-                name, version = f"read/{len(tasks):05}", source.record.model_dump_json()
-                tasks.append(Task(name, write_lines, arguments.model_dump(mode="json"), version))
-    done = work.stage("read", "reading", tasks, lambda each: sum(_Summary.model_validate(each.summary).counts))
-    written = iter(done)
+    batches = [(key, batch) for key, source in sources.items() for batch in _batches(source)]
+    arguments = [
+        _Reading(
+            sources=batch, languages=data.languages, root=str(root), part_pairs=work.sizes.part_pairs,
+            version=sources[key].record.model_dump_json(),
+        )
+        for key, batch in batches
+        if not _is_plain(batch[0])
+    ]  # fmt: skip
+    written = iter(work.stage("read", "reading", write_lines, arguments))
     parts: list[Part] = []
-    skipped: list[dict[str, int]] = []
-    for key, source in sources.items():
-        config, units, n = data.train[int(key.removeprefix("train."))], Units(), 0
-        for batch in _batches(source):
-            own = batch[0]
-            lines, counts = (
-                _cut(own, data, root, work.sizes.part_pairs) if _is_plain(own) else _written(next(written), units)
-            )
-            firsts = itertools.accumulate(counts, initial=n)
-            parts += [
-                Part(
-                    key=key, corpus=config.label, first=first, n=count, lines=each,
-                    version=source.record.model_dump_json(),
-                )
-                for each, first, count in zip(lines, firsts, counts, strict=False)
-            ]  # fmt: skip
-            n += sum(counts)
-        check_count(config, n)
-        skipped.append(units.skipped)
-    return parts, skipped, done
+    counts, skipped = dict.fromkeys(sources, 0), {key: Counter[str]() for key in sources}
+    for key, batch in batches:
+        lines: Sequence[Range | str]
+        if _is_plain(one := batch[0]):
+            paths = [root / one.files[language] for language in data.languages]
+            lines = ranges = cut_aligned([*paths, *([root / one.score] if one.score else [])], work.sizes.part_pairs)
+            sizes = [each.n_lines for each in ranges]
+        else:
+            done = next(written)
+            sizes = done.summary["counts"]
+            lines = [str(done.folder / f"{number:05}") for number in range(len(sizes))]
+            skipped[key].update(done.summary["skipped"])
+        version, corpus = sources[key].record.model_dump_json(), data.train[int(key.removeprefix("train."))].label
+        for each, n in zip(lines, sizes, strict=True):
+            parts.append(Part(key=key, corpus=corpus, first=counts[key], n=n, lines=each, version=version))
+            counts[key] += n
+    for key, n in counts.items():
+        check_count(data.train[int(key.removeprefix("train."))], n)
+    return parts, [dict(each) for each in skipped.values()]
 
 
-def write_lines(folder: Path, arguments: Json) -> Json:
-    """Write the pairs of parts of a source as files of lines, in folders of their own. Returns a `_Summary`."""
-    task, units, counts = _Arguments.model_validate(arguments), Units(), list[int]()
-    pairs = itertools.chain.from_iterable(
-        read_part(part, task.languages, Path(task.root), units) for part in task.parts
-    )
+def write_lines(folder: Path, task: _Reading) -> Json:
+    """Write the pairs of sources as files of lines, in a folder for each part. Return counts."""
+    units, counts = Units(), list[int]()
+    pairs = chain.from_iterable(read_part(source, task.languages, Path(task.root), units) for source in task.sources)
     while block := list(islice(pairs, task.part_pairs)):
         write_part(folder / f"{len(counts):05}", block)
         counts.append(len(block))
-    return _Summary(counts=counts, skipped=units.skipped).model_dump()
+    return {"counts": counts, "pairs": sum(counts), "skipped": units.skipped}
 
 
 def write_part(folder: Path, pairs: Sequence[SentencePair]) -> None:
     """Write pairs as files of lines, and their scores if there are any, into a new folder."""
     folder.mkdir(parents=True)
-    write_side(folder, 0, [pair.src for pair in pairs])
-    write_side(folder, 1, [pair.tgt for pair in pairs])
+    for side in SIDES:
+        write_side(folder, side, [pair[side] for pair in pairs])
     if any(pair.score is not None for pair in pairs):
         scores = [math.nan if pair.score is None else pair.score for pair in pairs]
         np.save(folder / _SCORES, np.array(scores, np.float64))
@@ -146,23 +263,7 @@ def _batches(source: OpenSource) -> list[list[AnyTrainSource]]:
 
 
 def _is_plain(part: AnyTrainSource) -> TypeGuard[TrainFiles]:
-    """Whether a part is aligned files that can be read from anywhere."""
+    """Return whether a part consists of aligned files that can be read from any position."""
     if not isinstance(part, TrainFiles):
         return False
     return not any(name.lower().endswith(COMPRESSED) for name in (*part.files.values(), part.score or ""))
-
-
-def _cut(part: TrainFiles, data: DataConfig, root: Path, n: int) -> tuple[list[Range], list[int]]:
-    """Return ranges of at most `n` lines of aligned files, and how many lines they have."""
-    first, second = (root / part.files[language] for language in data.languages)
-    scores = None if part.score is None else root / part.score
-    ranges = cut_aligned(first, second, n, scores)
-    return ranges, [each.n_lines for each in ranges]
-
-
-def _written(done: Done, units: Units) -> tuple[list[str], list[int]]:
-    """Return the folders that a task has written, and how many pairs they have; count what it skipped."""
-    summary = _Summary.model_validate(done.summary)
-    for reason, n in summary.skipped.items():
-        units.skipped[reason] = units.skipped.get(reason, 0) + n
-    return [str(done.folder / f"{number:05}") for number in range(len(summary.counts))], summary.counts

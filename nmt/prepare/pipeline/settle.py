@@ -1,10 +1,13 @@
-"""The stage `settle`: the pairs of each part that remain after all drops and without the development set."""
+"""The training text: cleaned, without dropped pairs, and without the development set that is split off it.
+
+This module runs the stages from `read` to `settle`. The latter writes the text that is left of each part.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,64 +16,66 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, StrictInt
 
-from nmt.config import DataConfig
+from nmt.config import DataConfig, Source
 from nmt.console import printable
 from nmt.data.corpus import ShardRecord
 from nmt.errors import DataError
 from nmt.layout import DataDir
-from nmt.prepare.cleaning.counts import CleanReport
-from nmt.prepare.held_out import Draw
-from nmt.prepare.pairs import SentencePair
-from nmt.prepare.pipeline.clean import cleaning_settings, write_hashes
-from nmt.prepare.pipeline.work import SIDES, Drops, Work, part_folder, read_side, write_side
+from nmt.prepare.cleaning.counts import CleanReport, refuse_empty, total
+from nmt.prepare.pairs import OpenSource, SentencePair
+from nmt.prepare.pipeline.clean import (
+    HELD_OUT,
+    clean_parts,
+    cleaning_settings,
+    group_parts,
+    judge_parts,
+    write_hashes,
+    write_pairs,
+)
+from nmt.prepare.pipeline.read import Part, read_side, training_parts, write_side
+from nmt.prepare.pipeline.work import SIDES, Drops, Rows, Work, part_folder
+from nmt.prepare.recipe import block_lists
 from nmt.prepare.suspicions import N_PAIRS, Place, Sample
-from nmt.tasks.perform import Done, Json, Task
+from nmt.tasks.perform import Done, Json
 from nmt.text.labels import Labels
 from nmt.text.words import count_characters
 
+SPLIT_OFF = "split-off"
+"""The stage that chooses the development set."""
 _SHOWN = 60  # characters of a text in a message
 
 
-def read_labels(work: Path, config: DataConfig, n_parts: int) -> tuple[Labels, list[str]] | None:
-    """Return the labels of the settled training text, and warnings; None if the target is a language.
+@dataclass(frozen=True)
+class TrainingText:
+    """The cleaned training text, in parts."""
 
-    Raises DataError if there is only one label, or so many that they look like text.
-    """
-    side = config.label_side
-    if side is None:
-        return None
-    names: set[str] = set()
-    hashes = []
-    for part in range(n_parts):
-        folder = part_folder(work, "settle", part)
-        names.update(read_side(folder, side))
-        hashes.append(np.array([_hash(text) for text in read_side(folder, 1 - side)], np.uint64))
-    try:
-        labels = Labels(names)
-    except DataError as error:
-        raise DataError(f"data.train: {error}") from error
-    return labels, _conflicts(work, 1 - side, hashes)
+    parts: list[Part]
+    settled: list[Done]
+    reports: list[CleanReport]
+    """One for each source."""
+    skipped: list[dict[str, int]]
+    """For each source, the number of units that are not one pair, by reason."""
+    split_off: list[SentencePair] | None
+    """The development set, if it was split off."""
+    n_offered: int
+    """Number of pairs before the split."""
+    warnings: list[str]
+    labels: Labels | None = None
+    """The labels of the text, if it has labels in place of translations."""
 
-
-def _conflicts(work: Path, side: int, hashes: list[npt.NDArray[np.uint64]]) -> list[str]:
-    """Return a warning if a text has more than one label; identical pairs have been dropped before."""
-    values, counts = np.unique(np.concatenate(hashes), return_counts=True)
-    if not (counts > 1).any():
-        return []
-    first = values[counts > 1][0]
-    part, row = next((part, int(np.flatnonzero(own == first)[0])) for part, own in enumerate(hashes) if first in own)
-    text = printable(read_side(part_folder(work, "settle", part), side)[row][:_SHOWN])
-    n = int(np.count_nonzero(counts > 1))
-    return [f"data.train: {n:,} {'texts have' if n > 1 else 'text has'} more than one label, such as {text!r}"]
-
-
-def _hash(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+    def samples(self) -> dict[str, Sample]:
+        """Return a sample of each source, by its key."""
+        samples: dict[str, Sample] = {}
+        for part, done in zip(self.parts, self.settled, strict=True):
+            sample = samples.setdefault(part.key, Sample())
+            for (src, tgt), place in zip(*json.loads((done.folder / "samples.json").read_bytes()), strict=True):
+                sample.add(src, tgt, Place(*place))
+        return samples
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """The data directory that new corpora are added to."""
+    """The data directory to which new corpora are added."""
 
     directory: DataDir
     shards: Sequence[ShardRecord]
@@ -79,44 +84,154 @@ class Earlier:
     """The fingerprint of the directory."""
 
 
+def settle_text(
+    work: Work,
+    config: DataConfig,
+    sources: Mapping[str, OpenSource],
+    held_out: Sequence[SentencePair],
+    earlier: Earlier | None = None,
+) -> TrainingText:
+    """Read and clean training corpora, given by key. `earlier`: the data directory to which they are added, if any.
+
+    Raises DataError, also if nothing is left.
+    """
+    parts, skipped = training_parts(work, config, sources)
+    return settle_parts(work, config, parts, skipped, held_out, earlier)
+
+
+def settle_parts(
+    work: Work,
+    config: DataConfig,
+    parts: list[Part],
+    skipped: list[dict[str, int]],
+    held_out: Sequence[SentencePair],
+    earlier: Earlier | None = None,
+) -> TrainingText:
+    """Clean training corpora that have been read into parts; `skipped`: see `TrainingText`. Raises DataError."""
+    folder = write_pairs(work, HELD_OUT, held_out)
+    work.versions["block lists"] = json.dumps(block_lists(config))
+    cleaned = clean_parts(work, config, parts, folder)
+    recalled = _recall_parts(work, config, earlier, len(parts)) if earlier is not None else []
+    drops, warnings = judge_parts(work, config, parts, cleaned, group_parts(work, config, [*cleaned, *recalled]))
+    chosen, n_offered, split_folder = None, 0, None
+    if not isinstance(config.valid, Source):
+        if earlier is not None:
+            chosen = list(earlier.valid)
+            split_folder = write_pairs(work, SPLIT_OFF, chosen)
+        else:
+            chosen, n_offered = _split_off(work, cleaned, drops, config.valid)
+            split_folder = part_folder(work.folder, SPLIT_OFF, 0)
+    version = work.version(*work.versions)
+    arguments = [
+        _Settling(
+            part=number, report=done.summary, drops=drops, split_off=split_folder, version=version,
+            label_side=config.label_side,
+        )
+        for number, done in enumerate(cleaned)
+    ]  # fmt: skip
+    settled = work.stage("settle", "settling", settle_part, arguments, version, count="kept")
+    reports = by_source(config, parts, [CleanReport.from_json(done.summary) for done in settled])
+    refuse_empty(total(reports))
+    labels, conflicts = _read_labels(config, settled) or (None, [])
+    return TrainingText(parts, settled, reports, skipped, chosen, n_offered, warnings + conflicts, labels)
+
+
+def by_source(config: DataConfig, parts: Sequence[Part], reports: Sequence[CleanReport]) -> list[CleanReport]:
+    """Add up the reports of the parts of each source."""
+    totals = {f"train.{i}": CleanReport() for i in range(len(config.train))}
+    for part, report in zip(parts, reports, strict=True):
+        totals[part.key].add(report)
+    return list(totals.values())
+
+
 class _Recalling(BaseModel):
     config: DataConfig
-    sides: tuple[str, str]
+    sides: tuple[Path, Path]
     """The files with the text."""
 
 
-def recall_parts(work: Work, config: DataConfig, earlier: Earlier, first: int) -> list[Done]:
+def _recall_parts(work: Work, config: DataConfig, earlier: Earlier, first: int) -> list[Done]:
     """Hash the pairs of all shards; their tasks follow the `first` ones of the stage `clean`."""
-    tasks = []
-    for number, shard in enumerate(earlier.shards, start=first):
-        sides = [str(earlier.directory.text(shard.name, language)) for language in config.languages]
-        arguments = {"config": cleaning_settings(config), "sides": sides}
-        tasks.append(Task(f"clean/{number:05}", recall_shard, arguments, earlier.version))
-    return work.stage("recall", "comparing with earlier text", tasks, lambda done: int(str(done.summary["kept"])))
+    settings = cleaning_settings(config)
+    one, other = config.languages
+    arguments = [
+        _Recalling(
+            config=settings,
+            sides=(earlier.directory.text(shard.name, one), earlier.directory.text(shard.name, other)),
+        )
+        for shard in earlier.shards
+    ]
+    return work.stage(
+        "clean", "comparing with earlier text", recall_shard, arguments, earlier.version, count="kept", first=first
+    )
 
 
-def recall_shard(folder: Path, arguments: Json) -> Json:
-    """Write the hashes of the pairs of a shard, with scores above all others: none of them is dropped."""
-    task = _Recalling.model_validate(arguments)
-    src, tgt = (Path(side).read_bytes().decode().split("\n")[:-1] for side in task.sides)
+def recall_shard(folder: Path, task: _Recalling) -> Json:
+    """Write the hashes of the pairs of a shard, with a score above all others, so that none of them is dropped."""
+    src, tgt = (side.read_bytes().decode().split("\n")[:-1] for side in task.sides)
     write_hashes(folder, task.config, (src, tgt), np.full(len(src), np.inf, np.float32))
-    return CleanReport(read=len(src), kept=len(src)).to_json()
+    return {"kept": len(src)}
 
 
-SPLIT_OFF = "split-off"
-"""The stage that chooses the development set."""
+MOST_LINES = 100_000
+"""Maximum size of a development set that is split off, which is held in memory."""
+_LARGEST_PART = 10  # a number of lines is at most a tenth of the pairs
 
 
-class _Arguments(BaseModel):
-    part: int
-    report: CleanReport
-    """That of cleaning."""
-    drops: Drops
-    split_off: str | None
-    """The folder with the development set that was split off."""
-    version: str
-    label_side: int | None
-    """Which side has labels, if one has."""
+class Draw:
+    """A selection of pairs by their hashes, as the development set.
+
+    The choice does not depend on the order of the pairs. As the text grows, a share keeps all its pairs; a number of
+    lines takes those with the smallest hashes, so a pair is replaced only by a new one whose hash is smaller.
+    """
+
+    def __init__(self, amount: int | float) -> None:
+        """`amount`: a number of pairs (int), or a share of all pairs (float)."""
+        self._amount = amount
+        self._hashes = np.zeros(0, np.uint64)
+        self._places = np.zeros((0, 2), np.int64)  # part, row
+        self.n_offered = 0
+
+    def offer(self, part: int, rows: Rows, hashes: npt.NDArray[np.uint64]) -> None:
+        """Consider rows (N,) of a part of the text; `hashes` (N,): the first eight bytes of the hashes of the pairs.
+
+        Raises DataError if a share exceeds MOST_LINES pairs.
+        """
+        self.n_offered += len(rows)
+        if isinstance(self._amount, float):
+            is_below = hashes < np.uint64(int(self._amount * 2**64))
+            rows, hashes = rows[is_below], hashes[is_below]
+        self._hashes = np.concatenate([self._hashes, hashes])
+        self._places = np.concatenate([self._places, np.stack([np.full(len(rows), part, np.int64), rows], axis=1)])
+        if isinstance(self._amount, int):
+            self._keep(self._amount)
+        elif len(self._hashes) > MOST_LINES:
+            raise DataError(
+                f"data.valid: a share of {self._amount:g} is more than {MOST_LINES:,} pairs of this text, which "
+                "no development set needs; take a smaller share or a number of lines"
+            )
+
+    def _keep(self, n: int) -> None:
+        """Keep the `n` smallest hashes; of equal ones, the first."""
+        order = np.argsort(self._hashes, kind="stable")[:n]
+        self._hashes, self._places = self._hashes[order], self._places[order]
+
+    def chosen(self) -> dict[int, list[int]]:
+        """Return the rows of the development set by part, in the order of the text.
+
+        Raises DataError if the set is empty, except for a text without pairs, which `refuse_empty` rejects.
+        """
+        if isinstance(self._amount, int):
+            self._keep(max(1, self.n_offered // _LARGEST_PART))
+        if self.n_offered and not len(self._places):
+            raise DataError(
+                f"data.valid: a share of {self._amount:g} of {self.n_offered:,} pairs is less than one pair; "
+                "use a larger share, or a number of pairs"
+            )
+        rows: dict[int, list[int]] = {}
+        for part, row in sorted(map(tuple, self._places.tolist())):
+            rows.setdefault(part, []).append(row)
+        return rows
 
 
 class _Choice(BaseModel):
@@ -125,76 +240,46 @@ class _Choice(BaseModel):
     n_rows: list[int]
 
 
-def settle_parts(
-    work: Work, cleaned: Sequence[Done], drops: Drops, is_split_off: bool, label_side: int | None
-) -> list[Done]:
-    """Write the remaining pairs of all parts, without the development set if it `is_split_off`.
-
-    label_side: which side has labels, if one has.
-    """
-    version = work.version(*work.versions)
-    chosen = str(part_folder(work.folder, SPLIT_OFF, 0)) if is_split_off else None
-    tasks = [
-        Task(
-            f"settle/{number:05}",
-            settle_part,
-            {
-                "part": number, "report": done.summary, "drops": drops.model_dump(mode="json"),
-                "split_off": chosen, "version": version, "label_side": label_side,
-            },
-            version,
-        )
-        for number, done in enumerate(cleaned)
-    ]  # fmt: skip
-    return work.stage("settle", "settling", tasks, lambda done: int(str(done.summary["kept"])))
+def _split_off(
+    work: Work, cleaned: Sequence[Done], drops: Drops, amount: int | float
+) -> tuple[list[SentencePair], int]:
+    """Choose the development set among the pairs that are left. Return it, and the number of those pairs."""
+    choice = _Choice(amount=amount, drops=drops, n_rows=[done.summary["kept"] for done in cleaned])
+    [done] = work.stage(SPLIT_OFF, "splitting off", choose, [choice], work.version(*work.versions))
+    return [SentencePair(src, tgt, "") for src, tgt in _read_pairs(done.folder)], done.summary["pairs"]
 
 
-def split_off(work: Work, cleaned: Sequence[Done], drops: Drops, amount: int | float) -> tuple[list[SentencePair], int]:
-    """Choose the development set among the pairs that are left. Returns it, and the number of those pairs."""
-    n_rows = [int(str(done.summary["kept"])) for done in cleaned]
-    arguments = _Choice(amount=amount, drops=drops, n_rows=n_rows).model_dump(mode="json")
-    task = Task(f"{SPLIT_OFF}/00000", choose, arguments, work.version(*work.versions))
-    [done] = work.stage(SPLIT_OFF, "splitting off", [task], lambda _: sum(n_rows), sum(n_rows))
-    src, tgt = (read_side(done.folder, side) for side in SIDES)
-    pairs = [SentencePair(one, other, "") for one, other in zip(src, tgt, strict=True)]
-    return pairs, int(str(done.summary["offered"]))
-
-
-def write_split_off(work: Work, pairs: Sequence[SentencePair]) -> list[SentencePair]:
-    """Write a development set that was split off earlier, for the next stage. Returns it."""
-    folder = part_folder(work.folder, SPLIT_OFF, 0)
-    folder.mkdir(parents=True, exist_ok=True)
-    for side in SIDES:
-        write_side(folder, side, [(pair.src, pair.tgt)[side] for pair in pairs])
-    text = b"".join((folder / f"text.{side}").read_bytes() for side in SIDES)
-    work.versions[SPLIT_OFF] = hashlib.sha256(text).hexdigest()[:16]
-    return list(pairs)
-
-
-def choose(folder: Path, arguments: Json) -> Json:
-    """Write the text of the development set. Returns the number of pairs that it was chosen from."""
-    task = _Choice.model_validate(arguments)
+def choose(folder: Path, task: _Choice) -> Json:
+    """Write the text of the development set. Return the number of pairs from which it was chosen."""
     draw = Draw(task.amount)
     parts = [part_folder(task.drops.work, "clean", part) for part in range(len(task.n_rows))]
     for part, (text, n) in enumerate(zip(parts, task.n_rows, strict=True)):
         left = task.drops.left(part, n)
         draw.offer(part, left, np.load(text / "hashes.npy")[left])
-    sides: tuple[list[str], list[str]] = ([], [])
-    for part, rows in draw.chosen().items():
-        for side in SIDES:
-            lines = read_side(parts[part], side)
-            sides[side].extend(lines[row] for row in rows)
+    chosen = draw.chosen()
     for side in SIDES:
-        write_side(folder, side, sides[side])
-    return {"offered": draw.n_offered}
+        lines = [(read_side(parts[part], side), rows) for part, rows in chosen.items()]
+        write_side(folder, side, [own[row] for own, rows in lines for row in rows])
+    return {"pairs": draw.n_offered}
 
 
-def settle_part(folder: Path, arguments: Json) -> Json:
+class _Settling(BaseModel):
+    part: int
+    report: Json
+    """The report of cleaning."""
+    drops: Drops
+    split_off: Path | None
+    """The folder with the development set that was split off."""
+    version: str
+    label_side: int | None
+    """The side that has labels, if any."""
+
+
+def settle_part(folder: Path, task: _Settling) -> Json:
     """Write the text that is left of a part, its line numbers and hashes, its characters and a sample.
 
-    Returns the report, now with all drops.
+    Return the report, with all drops.
     """
-    task = _Arguments.model_validate(arguments)
     text = part_folder(task.drops.work, "clean", task.part)
     sides = [read_side(text, side) for side in SIDES]
     lines, hashes = np.load(text / "lines.npy"), np.load(text / "hashes.npy")
@@ -202,17 +287,21 @@ def settle_part(folder: Path, arguments: Json) -> Json:
     for reason, rows in task.drops.by_reason(task.part).items():
         reason_of |= dict.fromkeys(rows.tolist(), reason)
     if task.split_off is not None:
-        pairs, *own = _chosen(Path(task.split_off), task.version)
+        chosen, *own = _chosen(task.split_off, task.version)
         if task.label_side is not None:
-            own[task.label_side] = set()  # what has the same label has no text in common
-        reason_of |= _shared(sides, reason_of, pairs, *own)
-    report = task.report
+            own[task.label_side] = set()  # an equal label is no overlap
+        for row, pair in enumerate(zip(*sides, strict=True)):
+            if row not in reason_of and (pair[0] in own[0] or pair[1] in own[1]):
+                reason_of[row] = "valid" if pair in chosen else "shared"
+    report = CleanReport.from_json(task.report)
     for row in sorted(reason_of):
         report.kept -= 1
         report.drop(reason_of[row], int(lines[row]), sides[0][row], sides[1][row])
-    left = _left(len(lines), reason_of)
+    is_left = np.ones(len(lines), np.bool_)
+    is_left[list(reason_of)] = False
+    left = np.flatnonzero(is_left).tolist()
     sample = Sample()
-    for row in left[:: 1 << (-(-len(left) // N_PAIRS) - 1).bit_length()]:  # those that the sample would take
+    for row in left[:: 1 << (-(-len(left) // N_PAIRS) - 1).bit_length()]:  # the rows that the sample would take
         before, after = (
             sides[1][other] if 0 <= other < len(lines) and lines[other] - lines[row] == other - row else ""
             for other in (row - 1, row + 1)
@@ -229,24 +318,49 @@ def settle_part(folder: Path, arguments: Json) -> Json:
     return report.to_json()
 
 
-def _left(n: int, gone: Collection[int]) -> list[int]:
-    """Return the rows, of `n`, that are left."""
-    is_left = np.ones(n, np.bool_)
-    is_left[np.fromiter(gone, np.int64, len(gone))] = False
-    return np.flatnonzero(is_left).tolist()
-
-
-def _shared(
-    sides: Sequence[Sequence[str]], gone: dict[int, str], chosen: set[tuple[str, str]], src: set[str], tgt: set[str]
-) -> dict[int, str]:
-    """Return the reason of each row that is in the development set, or shares a side with it."""
-    rows = (row for row, pair in enumerate(zip(*sides, strict=True)) if pair[0] in src or pair[1] in tgt)
-    return {row: "valid" if (sides[0][row], sides[1][row]) in chosen else "shared" for row in rows if row not in gone}
+def _read_pairs(folder: Path) -> Iterable[tuple[str, str]]:
+    return zip(read_side(folder, 0), read_side(folder, 1), strict=True)
 
 
 @lru_cache(maxsize=1)
 def _chosen(folder: Path, version: str) -> tuple[set[tuple[str, str]], set[str], set[str]]:
-    """Read the development set; `version` identifies the content of the folder."""
+    """Read the development set as pairs and as sides; `version` identifies the content of the folder."""
     del version
-    src, tgt = (read_side(folder, side) for side in SIDES)
-    return set(zip(src, tgt, strict=True)), set(src), set(tgt)
+    pairs = set(_read_pairs(folder))
+    return pairs, {src for src, _ in pairs}, {tgt for _, tgt in pairs}
+
+
+def _read_labels(config: DataConfig, settled: Sequence[Done]) -> tuple[Labels, list[str]] | None:
+    """Return the labels of the settled training text, and warnings; None if the target is a language.
+
+    Raises DataError if there is only one label, or so many that they look like text.
+    """
+    side = config.label_side
+    if side is None:
+        return None
+    names: set[str] = set()
+    hashes = []
+    for done in settled:
+        names.update(read_side(done.folder, side))
+        hashes.append(np.array([_hash(text) for text in read_side(done.folder, 1 - side)], np.uint64))
+    try:
+        labels = Labels(names)
+    except DataError as error:
+        raise DataError(f"data.train: {error}") from error
+    return labels, _conflicts([done.folder for done in settled], 1 - side, hashes)
+
+
+def _conflicts(folders: Sequence[Path], side: int, hashes: list[npt.NDArray[np.uint64]]) -> list[str]:
+    """Return a warning if a text has several labels; identical pairs have been dropped before."""
+    values, counts = np.unique(np.concatenate(hashes), return_counts=True)
+    n = int(np.count_nonzero(counts > 1))
+    if n == 0:
+        return []
+    first = values[counts > 1][0]
+    part, row = next((part, int(np.flatnonzero(own == first)[0])) for part, own in enumerate(hashes) if first in own)
+    text = printable(read_side(folders[part], side)[row][:_SHOWN])
+    return [f"data.train: {n:,} {'texts have' if n > 1 else 'text has'} more than one label, such as {text!r}"]
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")

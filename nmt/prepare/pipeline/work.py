@@ -1,23 +1,21 @@
-"""The folder in which a preparation is under way: its stages, and the files that they exchange."""
+"""The work folder of a preparation: its stages, and the records of the rows that they drop."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
 from nmt.console import Progress
-from nmt.files.write import replace_file, staged, work_directory, writing
+from nmt.files.write import staged, work_directory, writing
 from nmt.layout import DataDir
 from nmt.process import return_freed_memory
 from nmt.tasks.perform import Done, Engine, Json, Task, run_all
@@ -28,45 +26,32 @@ SIDES: tuple[Literal[0], Literal[1]] = (0, 1)
 Rows: TypeAlias = npt.NDArray[np.int64]
 
 
-def write_side(folder: Path, side: int, lines: Sequence[str]) -> None:
-    """Write one side of the pairs of a part."""
-    with (folder / f"text.{side}").open("wb") as file:
-        if lines:
-            file.write("\n".join(lines).encode())
-            file.write(b"\n")
-
-
-def read_side(folder: Path, side: int) -> list[str]:
-    """Read one side of the pairs of a part."""
-    return (folder / f"text.{side}").read_bytes().decode().split("\n")[:-1]
-
-
 def part_folder(work: str | Path, stage: str, number: int) -> Path:
     """Return the folder of a task of a stage."""
     return Path(work) / stage / f"{number:05}"
 
 
 class Drops(BaseModel):
-    """The files in which earlier stages have recorded the dropped rows."""
+    """The rows that earlier stages have dropped, by the files in which they are recorded."""
 
     work: str
     groups: list[tuple[str, str, int]] = []
     """Reason, stage and number of tasks; each task names rows of all parts."""
     is_judged: bool = False
-    """Whether the stage `judge` has found misaligned rows; it has a task for each part that was judged."""
+    """Whether the stage `judge` has run, which has a task for each part."""
 
     def by_reason(self, part: int) -> dict[str, Rows]:
-        """Return the rows of a part by reason, in the order in which they were dropped; each row once."""
+        """Return the dropped rows of a part by reason, in the order in which they were dropped; each row once."""
         found = {}
         for reason, stage, n_tasks in self.groups:
             folders = [part_folder(self.work, stage, number) for number in range(n_tasks)]
             found[reason] = np.sort(np.concatenate([_rows_of(folder / "drops.npy", part) for folder in folders]))
-        if self.is_judged and (path := part_folder(self.work, "judge", part) / "misaligned.npy").exists():
-            found["misaligned"] = np.load(path)
+        if self.is_judged:
+            found["misaligned"] = np.load(part_folder(self.work, "judge", part) / "misaligned.npy")
         return found
 
     def rows(self) -> dict[int, Rows]:
-        """Return the rows that groups have dropped, by part; parts without are left out."""
+        """Return the rows that groups have dropped, by part; parts without such rows are left out."""
         folders = [part_folder(self.work, stage, number) for _, stage, n in self.groups for number in range(n)]
         table = np.concatenate([np.zeros((0, 2), np.uint32), *(np.load(folder / "drops.npy") for folder in folders)])
         table = table[np.argsort(table[:, 0], kind="stable")]
@@ -83,7 +68,7 @@ class Drops(BaseModel):
 
 
 def write_drops(path: Path, drops: Mapping[int, Rows]) -> None:
-    """Write which rows of which parts are dropped."""
+    """Write the dropped rows of each part."""
     table = np.empty((sum(map(len, drops.values())), 2), np.uint32)
     table[:, 0] = np.repeat(sorted(drops), [len(drops[part]) for part in sorted(drops)])
     table[:, 1] = np.concatenate([np.zeros(0, np.int64), *(drops[part] for part in sorted(drops))])
@@ -99,97 +84,78 @@ def _rows_of(path: Path, part: int) -> Rows:
 
 @lru_cache(maxsize=256)
 def _table(path: Path, modified: int) -> npt.NDArray[np.uint32]:
-    """Map a file of drops; `modified` is when that was."""
+    """Map a file of drops into memory; `modified` is the time of its last change."""
     del modified
     table: npt.NDArray[np.uint32] = np.load(path, mmap_mode="r")
     return table
 
 
-def pick(lines: Sequence[str], rows: Iterable[int]) -> list[str]:
-    """Return these lines."""
-    return [lines[row] for row in rows]
-
-
-_MEMO = ".done.json"
-
-
 @dataclass(frozen=True)
 class Sizes:
-    """How the work is divided. None of it changes what is written, but for the size of a shard."""
+    """How the work is divided. Only the size of a shard has an effect on the data directory."""
 
     part_pairs: int = 1 << 16
-    """Pairs of a part."""
+    """Pairs per part."""
     bucket_pairs: int = 1 << 22
     """Pairs whose hashes are compared at a time."""
     shard_pairs: int = 1 << 20
-    """Pairs of a shard, about; a training text of at most so many pairs is one file."""
+    """Approximate number of pairs per shard; a training text of at most this size is a single file."""
 
 
 SIZES = Sizes()
-"""The usual division."""
+"""The default division."""
 
 
 @dataclass
 class Work:
-    """The folder in which a preparation is under way. Stages that are complete are not done again."""
+    """The work folder of a preparation, and the engine that runs its tasks. Finished tasks are not repeated."""
 
     folder: Path
     engine: Engine
     sizes: Sizes
     versions: dict[str, str] = field(default_factory=dict)
-    """What identifies the outcome of each stage so far."""
-    lacks_files: bool = False
-    """Whether a stage was found complete whose files had been removed."""
+    """By stage so far, a digest of everything that determines its result."""
 
     def stage(
-        self, name: str, title: str, tasks: Sequence[Task], pairs: Callable[[Done], int], total: int | None = None
+        self,
+        name: str,
+        title: str,
+        function: Callable[[Path, Any], Json],
+        arguments: Iterable[BaseModel],
+        version: str = "",
+        total: int | None = None,
+        count: str = "pairs",
+        first: int = 0,
     ) -> list[Done]:
-        """Do the tasks of a stage, all of whose names begin with its name; return them in order.
+        """Run a stage: one task for each of the `arguments`. Return the results in order.
 
-        title: for the progress bar. pairs: returns how many pairs a task has done, for that bar; of `total`, if known.
+        Args:
+            title: the label of the progress bar.
+            version: see `Task.version`.
+            total: the number of pairs for the progress bar, if known.
+            count: the key of the number of pairs in the summary of a task.
+            first: the number of the first task, if the stage is continued.
         """
-        self.versions[name] = _digest([task.key for task in tasks])
-        memo = self._memo(name)
-        if memo is not None and memo["version"] == self.versions[name]:
-            self.lacks_files = True
-            summaries = cast(list[Json], memo["summaries"])
-            return [Done(self.folder / task.name, summary) for task, summary in zip(tasks, summaries, strict=True)]
-        return_freed_memory()  # that of planning, and of a large task in this process: workers need memory now
+        tasks = [
+            Task(f"{name}/{number:05}", function, each, version) for number, each in enumerate(arguments, start=first)
+        ]
+        earlier = [self.versions[name]] if first else []
+        self.versions[name] = _digest([*earlier, *(task.key for task in tasks)])
+        return_freed_memory()  # of earlier stages in this process: workers need memory now
         with Progress(title, total, "pairs") as progress:
-            return run_all(self.engine, self.folder, tasks, lambda done: progress.add(pairs(done)))
-
-    def remove(self, name: str, tasks: Sequence[Done]) -> None:
-        """Remove the files of a stage, which are large and no longer needed, and keep its summaries."""
-        memo: Json = {"version": self.versions[name], "summaries": [done.summary for done in tasks]}
-        replace_file(self.folder / f"{name}{_MEMO}", json.dumps(memo))
-        shutil.rmtree(self.folder / name, ignore_errors=True)
-
-    def do_again(self) -> bool:
-        """Forget that stages were complete whose files were removed, so that they are done again.
-
-        A later stage may need their files after all, if its own are damaged. Returns False if there are none.
-        """
-        lacked, self.lacks_files = self.lacks_files, False
-        for memo in self.folder.glob(f"*{_MEMO}"):
-            memo.unlink()
-        return lacked
-
-    def _memo(self, name: str) -> Json | None:
-        try:
-            return cast(Json, json.loads((self.folder / f"{name}{_MEMO}").read_bytes()))
-        except (OSError, ValueError):
-            return None
+            return run_all(self.engine, self.folder, tasks, lambda done: progress.add(done.summary[count]))
 
     def version(self, *stages: str) -> str:
-        """Return what identifies the outcome of stages, for tasks that read their files."""
+        """Return a digest of everything that determines the results of stages, for tasks that read their files."""
         return _digest([self.versions[name] for name in stages])
 
 
 @contextmanager
 def building(data_dir: Path) -> Iterator[tuple[Path, DataDir]]:
-    """Yield a folder for the work on a data directory, and the directory that replaces it if the block succeeds.
+    """Yield a work folder for a data directory, and the directory that replaces it if the block succeeds.
 
-    Both are beside it, hidden. Raises DataError if they cannot be written, LockedError if another process prepares it.
+    Both are hidden folders beside it. Raises DataError if they cannot be written, LockedError if another process
+    prepares the same directory.
     """
     final = data_dir.resolve()
     work, part = (final.with_name(f".{final.name}.{suffix}") for suffix in ("work", "partial"))

@@ -196,7 +196,6 @@ def tokenizer_report(tokenizers: Tokenizers, text: dict[str, TextRecord]) -> Tok
 
 
 def _histograms(languages: Sequence[str], lengths: Lengths) -> Histograms:
-    lengths.flush()
     return Histograms(characters=dict(zip(languages, (lengths.src, lengths.tgt), strict=True)), ratio=lengths.ratio)
 
 

@@ -11,7 +11,7 @@ import pytest
 from nmt.data.corpus import FORMAT, Corpus
 from nmt.errors import DataError
 from nmt.layout import DataDir
-from nmt.prepare.pipeline.encode import write_side
+from nmt.prepare.pipeline.encode import write_encoded
 from nmt.prepare.records import content_fingerprint, file_facts
 from nmt.text.block_encoder import BlockEncoder
 from nmt.text.tokenizer import Tokenizers, train_tokenizer
@@ -28,7 +28,7 @@ def directory(tmp_path: Path) -> DataDir:
     tokenizers.save(directory.tokenizer)
     for language, lines in zip(("de", "en"), LINES, strict=True):
         encoded = BlockEncoder(tokenizer).encode(lines)
-        counts = write_side(directory, "train", language, [f"{line}\n".encode() for line in lines], encoded)
+        counts = write_encoded(directory, "train", language, [f"{line}\n".encode() for line in lines], encoded)
         if language == "de":
             assert (counts.words, counts.characters) == (4, 16)
     files = file_facts(directory.path)

@@ -27,11 +27,11 @@ def report_on(pairs: list[tuple[str, str]], first: int = 0) -> CleanReport:
     """The report on a part; `first` lines are before it."""
     cleaner = Cleaner(CONFIG, "train.0", HeldOut.of([]))
     cleaned = [(line, cleaner.clean(SentencePair(*pair, "c"))) for line, pair in enumerate(pairs, start=first + 1)]
-    report = cleaner.report
+    report = cleaner.finish()
     for line, (src, _) in enumerate(pairs, start=1):
         if "ß" in src:
             report.repair("encoding", line, src, "")
-    report.shift(first)
+    report.renumber(lambda line: line + first)
     kept = [(line, pair) for line, pair in cleaned if pair is not None]
     lines = np.array([line for line, _ in kept], np.int64)
     report.keep(lines, [pair.src for _, pair in kept], [pair.tgt for _, pair in kept])
@@ -56,9 +56,7 @@ def test_counts_of_parts_add_up(pairs: list[tuple[str, str]], one: int, other: i
 
 def test_length_bins() -> None:
     lengths = Lengths()
-    for n in range(5000):
-        lengths.count(n, 1)
-    lengths.flush()
+    lengths.count(range(5000), [1] * 5000)
     assert lengths.src == [later - edge for edge, later in zip([0, *CHARS], [*CHARS, 5000], strict=True)]
     assert lengths.tgt == [0, 5000] + [0] * (len(CHARS) - 1)
 

@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nmt.errors import DataError
-from nmt.prepare import parts
-from nmt.prepare.parts import Range, cut_aligned, read_range, read_range_scores
+from nmt.prepare.pipeline import read as parts
+from nmt.prepare.pipeline.read import Range, cut_aligned, read_range, read_range_scores
 from nmt.text import lines
 from nmt.text.lines import read_aligned
 
@@ -29,7 +29,7 @@ def outcome(pairs: Iterator[tuple[str, str]]) -> tuple[list[tuple[str, str]], st
 
 def in_ranges(first: Path, second: Path, n_lines: int) -> tuple[list[tuple[str, str]], str | None]:
     """Read two files in ranges one after the other."""
-    ranges = cut_aligned(first, second, n_lines)
+    ranges = cut_aligned([first, second], n_lines)
     assert [part.line for part in ranges] == list(range(1, 1 + n_lines * len(ranges), n_lines))
     return outcome(chain.from_iterable(map(read_range, ranges)))
 
@@ -91,7 +91,7 @@ def test_ranges_of_real_size(tmp_path: Path) -> None:
     first = b"".join(b"%d \xc3\xbc%s\r\n" % (n, b"x" * (n % 97)) for n in range(30_000)) + b"y" * 3_000_000
     second = b"".join(b"%d %s\n" % (n, b"z" * (n % 89)) for n in range(30_000)) + b"end\n"
     paths = write(tmp_path, first, second)
-    ranges = cut_aligned(*paths, 1 << 12)
+    ranges = cut_aligned(paths, 1 << 12)
     assert [part.n_lines for part in ranges] == [4096] * 7 + [30_001 - 7 * 4096]
     pairs = list(chain.from_iterable(map(read_range, ranges)))
     assert pairs == list(read_aligned(*paths))
@@ -102,7 +102,7 @@ def test_ranges_of_real_size(tmp_path: Path) -> None:
 def test_changed_file_raises(tmp_path: Path, change: bytes) -> None:
     """Is refused rather than read with pairs that are shifted."""
     paths = write(tmp_path, b"a\nb\nc\nd\n", b"1\n2\n3\n4\n")
-    ranges = cut_aligned(*paths, 3)
+    ranges = cut_aligned(paths, 3)
     paths[0].write_bytes(change)
     with pytest.raises(DataError, match=r"a\.de: changed while it was read"):
         list(chain.from_iterable(map(read_range, ranges)))
@@ -112,12 +112,12 @@ def test_scores_of_a_range(tmp_path: Path) -> None:
     paths = write(tmp_path, b"a\nb\nc\n", b"1\n2\n3\n")
     scores = tmp_path / "a.scores"
     scores.write_bytes(b"0.5\r\n -1e-2 \n7\n")
-    ranges = [Range.model_validate(part.model_dump()) for part in cut_aligned(*paths, 2, scores)]
+    ranges = [Range.model_validate(part.model_dump()) for part in cut_aligned([*paths, scores], 2)]
     assert [list(read_range_scores(part)) for part in ranges] == [[0.5, -0.01], [7.0]]
     assert [list(read_range(part)) for part in ranges] == [[("a", "1"), ("b", "2")], [("c", "3")]]
     scores.write_bytes(b"1\n2\nnan\n")
     with pytest.raises(DataError, match=r"a\.scores: line 3: 'nan', where a number is needed as score"):
-        list(read_range_scores(cut_aligned(*paths, 2, scores)[1]))
+        list(read_range_scores(cut_aligned([*paths, scores], 2)[1]))
     scores.write_bytes(b"1\n2\n")
     with pytest.raises(DataError, match=r"a\.de has 3 lines, a\.scores 2: they must pair line by line"):
-        cut_aligned(*paths, 2, scores)
+        cut_aligned([*paths, scores], 2)

@@ -27,8 +27,7 @@ def counts(text: str = "ein Satz", n: int = 12_345, kept: int = 9) -> CleanRepor
     for line, reason in enumerate(REASONS, start=1):
         for again in (0, 100):
             report.drop(reason, line + again, text, text)
-    for _ in range(kept):
-        report.read_lengths.count(len(text), 2 * len(text))
+    report.read_lengths.count([len(text)] * kept, [2 * len(text)] * kept)
     report.keep(np.arange(1, kept + 1), [text] * kept, [f"kept {line}" for line in range(1, kept + 1)])
     return report
 

@@ -9,10 +9,10 @@ import pytest
 
 from folders import TEST, TRAIN, Folder, files
 from nmt.errors import DataError
-from nmt.prepare import held_out as split_off
 from nmt.prepare.cleaning.grouping import pair_hash
-from nmt.prepare.held_out import Draw
 from nmt.prepare.pairs import SentencePair
+from nmt.prepare.pipeline import settle as split_off
+from nmt.prepare.pipeline.settle import Draw
 
 MANY = [SentencePair(f"Satz {n}", f"sentence {n}", "") for n in range(20_000)]
 
