@@ -28,6 +28,10 @@ GONE: dict[str, tuple[object, str]] = {
         f"data.{where}clean.max_ratio_spread": (None, "data.max_ratio and clean.misaligned drop such pairs")
         for where in ("", "train.*.")
     },
+    **{
+        f"data.{where}.stream": (False, "files of the Hub are downloaded once and kept in its cache")
+        for where in ("train.*", "valid", "test.*", "mono.*.*")
+    },
     "data.clean.max_sources": (None, _BEST),
     "data.clean.max_targets": (None, _BEST),
     "training.layout": ("auto", "sentences are packed on GPUs that can"),
@@ -51,7 +55,7 @@ GONE: dict[str, tuple[object, str]] = {
     **{f"training.{where}mask_words": (False, "pieces are masked one by one") for where in ("", "masked.")},
     "training.denoising.noise": ("infilling", "infilling is the only one"),
 }
-"""Removed setting -> its value without effect, and what to use instead. `*` stands for any list index."""
+"""Removed setting -> its value without effect, and what to use instead. `*` stands for any list index or name."""
 UNREADABLE = ("model.pooling",)
 """Removed settings that also make a saved run unreadable: no model computes what it has learned any more."""
 _GONE_VALUES: dict[tuple[str, str | None], tuple[object, str]] = {
@@ -190,9 +194,9 @@ def _sections(tree: dict[str, Any], key: str) -> list[dict[str, Any]]:
 def _places(node: Any, keys: list[str], where: str = "") -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield each occurrence of a key in a tree: its dotted key, the mapping that contains it, and its name there."""
     key, *inner = keys
-    if isinstance(node, list | tuple) and key == "*":
-        for i, item in enumerate(node):
-            yield from _places(item, inner, f"{where}{i}.")
+    if key == "*" and isinstance(node, list | tuple | dict):
+        for name, item in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from _places(item, inner, f"{where}{name}.")
     elif isinstance(node, dict) and key in node:
         if inner:
             yield from _places(node[key], inner, f"{where}{key}.")

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from nmt.config.clean import CorpusClean
-from nmt.config.section import Section, raise_together
+from nmt.config.section import Section
 
 
 def _check_sha256(sha256: str) -> str:
@@ -110,18 +110,13 @@ class Hub(Section):
     paths: list[str] = Field(min_length=1)
     """Files within the repository, all in the same format (one of those of `path`), such as `data/*.parquet`; `*`
     matches any text."""
-    stream: bool = False
-    """Whether .parquet or .jsonl files are read over the network every time instead of being downloaded once."""
 
-    @model_validator(mode="after")
-    def _check_paths(self) -> Hub:
-        problems, endings = [], {Path(path).suffix for path in self.paths}
-        if len(endings) > 1:
-            problems.append(f"paths must all have the same suffix, found {sorted(endings)}")
-        if self.stream and not endings <= {".parquet", ".jsonl"}:
-            problems.append(f"stream needs .parquet or .jsonl files, found {sorted(endings)}")
-        raise_together(problems)
-        return self
+    @field_validator("paths")
+    @classmethod
+    def _check_paths(cls, paths: list[str]) -> list[str]:
+        if len(endings := {Path(path).suffix for path in paths}) > 1:
+            raise ValueError(f"must all have the same suffix, found {sorted(endings)}")
+        return paths
 
 
 class Source(Section):

@@ -31,7 +31,7 @@ Recipe: TypeAlias = dict[str, object]
 # not part of a recipe: one directory serves both directions, may be moved, and is mixed by the training
 _LOCATIONS = {"direction", "dir", "root", "temperature", "weight"}
 
-_CHECKS = {"sha256", "pairs", "stream", "license", "weight"}
+_CHECKS = {"sha256", "pairs", "license", "weight"}
 """Settings of a source that do not determine what is prepared."""
 
 

@@ -32,7 +32,7 @@ from typing import cast, get_args
 MAX_FUNCTION_LINES = 60
 SAMPLES = {
     "files": {"aa": "a", "bb": "b"}, "path": "a.tmx", "format": "tmx", "members": "a*", "opus": "A/v1", "hub": "a/b",
-    "revision": "v1", "paths": ["a.jsonl"], "stream": True, "columns": {"aa": "a", "bb": "b"},
+    "revision": "v1", "paths": ["a.jsonl"], "columns": {"aa": "a", "bb": "b"},
     "score": "s", "sha256": "0" * 64, "pairs": 1, "name": "a", "license": "CC0", "repeat": 2, "weight": 2.0,
     "clean": {},
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""A small Hugging Face hub on the loopback interface: what `huggingface_hub` and `datasets` ask a real one for."""
+"""A small Hugging Face hub on the loopback interface: with the requests that `huggingface_hub` makes."""
 
 from __future__ import annotations
 
@@ -32,8 +32,6 @@ class Hub:
         """Repositories at which the hub itself fails."""
         self.large: set[str] = set()
         """Paths of files of which the hub tells the SHA-256, as it does of large ones."""
-        self.cuts: dict[str, list[int]] = {}
-        """Path -> after how many bytes the connection is cut at each of the next requests for the file."""
         self.endpoint = ""
         self.token = "hf_right"
         self.private: dict[str, bool] = {}
@@ -237,8 +235,7 @@ class _Handler(BaseHTTPRequestHandler):
         }
         if status == 206:
             headers["Content-Range"] = f"bytes {start}-{end - 1}/{len(data)}"
-        cuts = self.hub.cuts.get(path, []) if self.command == "GET" else []
-        self._send(status, data[start:end], headers, cuts.pop(0) if cuts else None)
+        self._send(status, data[start:end], headers)
 
     def _json(self, value: Any) -> None:
         self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
@@ -252,12 +249,10 @@ class _Handler(BaseHTTPRequestHandler):
         lfs = {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 130}
         return entry | ({"lfs": lfs} if name in self.hub.large else {})
 
-    def _send(self, status: int, data: bytes, headers: dict[str, str], cut: int | None = None) -> None:
+    def _send(self, status: int, data: bytes, headers: dict[str, str]) -> None:
         self.send_response(self._instead or status)
         for name, value in {**headers, "Content-Length": str(len(data))}.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(data[:cut])
-        if cut is not None:
-            self.close_connection = True
+            self.wfile.write(data)

@@ -100,7 +100,7 @@ for status, commands in lines.items():
             main(line.split())
         except SystemExit as end:
             assert end.code == status, (line, end.code)
-heavy = {"torch", "numpy", "datasets", "sacrebleu", "sentencepiece", "matplotlib"} & set(sys.modules)
+heavy = {"torch", "numpy", "pyarrow", "huggingface_hub", "sacrebleu", "sentencepiece", "matplotlib"} & set(sys.modules)
 print("heavy:", sorted(heavy))
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -186,8 +186,8 @@ def test_all_problems_are_reported() -> None:
         ("data.valid='300'", ["valid: must be a number without quotes: write 300, not '300'"]),
         ("data.valid={hub: a/b}", ["valid.paths: must be given"]),
         (
-            "data.valid={hub: a/b, paths: [x.csv, y.jsonl], stream: true}",
-            ["valid: paths must all have the same suffix", "valid: stream needs .parquet or .jsonl"],
+            "data.valid={hub: a/b, paths: [x.csv, y.jsonl]}",
+            ["valid.paths: must all have the same suffix"],
         ),
         (
             "data.valid={files: {de: a, en: b}, columns: {de: a, en: b}}",

@@ -64,7 +64,7 @@ def test_test_set_named_mono_conflicts_with_mono() -> None:
 
 
 def test_dump_and_load_keep_mono() -> None:
-    hub = {"hub": "a/b", "paths": ["a.jsonl"], "columns": {"de": "text"}, "stream": True, "pairs": 5}
+    hub = {"hub": "a/b", "paths": ["a.jsonl"], "columns": {"de": "text"}, "pairs": 5}
     written = config({"en": [ENGLISH | {"sha256": {"en": "0" * 64}}, ENGLISH], "de": [hub]})
     tree = parse_yaml(dump_config(written), "dumped")
     assert isinstance(tree, dict) and tree["data"]["mono"]["en"][1] == ENGLISH
