@@ -46,13 +46,6 @@ def runs(typed: str) -> list[str]:
     return [path for path in paths if path.startswith(typed)]
 
 
-def corpora(typed: str) -> list[str]:
-    """Complete names of corpora that are known without network access."""
-    from nmt.prepare.named import CATALOGUE
-
-    return [entry.name for entry in CATALOGUE if entry.name.startswith(typed)]
-
-
 Weights = Literal["auto", "raw", "ema", "average"]
 ConfigOption = Annotated[
     str,

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from nmt.cli.app import app
-from nmt.cli.options import AddressOption, ConfigOption, DataOption, SetOption, TasksOption, WorkersOption, corpora
+from nmt.cli.options import AddressOption, ConfigOption, DataOption, SetOption, TasksOption, WorkersOption
 from nmt.config.load import load_config
 from nmt.console import show
 from nmt.errors import ConfigError
@@ -106,7 +106,6 @@ def data(
             metavar="[NAME] PAIR",
             help="Name of the corpus (not for list) and language pair, such as de-en.",
             show_default=False,
-            autocompletion=corpora,
         ),
     ],
     version: Annotated[
@@ -117,14 +116,12 @@ def data(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="With list: print a list of JSON objects.")] = False,
 ) -> None:
-    """List, describe and download public corpora by name.
-
-    The corpora of OPUS (https://opus.nlpl.eu) are available, and IWSLT14 and IWSLT17 from the Hugging Face Hub.
+    """List, describe and download public corpora of OPUS (https://opus.nlpl.eu) by name.
 
     list PAIR prints the corpora for a language pair with name, latest version, number of pairs and download size.
     show NAME PAIR prints versions, licence and citation of a corpus, and how to use it in a config.
     get NAME PAIR downloads a corpus, writes it as plain text (NAME.de and NAME.en, one sentence per line) with its
-    licence, and prints the settings for a config. IWSLT14 and IWSLT17 include development and test sets.
+    licence, and prints the settings for a config.
 
     Interrupted downloads are resumed. Downloads are cached in ~/.cache/nmt, or in the directory NMT_CACHE.
     NMT_OPUS_URL sets the address of a mirror of the OPUS API.
@@ -135,7 +132,7 @@ def data(
       nmt data show Europarl de-en
       nmt data get Europarl de-en --version v8 --output corpora
     """
-    from nmt.prepare.named import describe, get, language_pair, list_json, list_text
+    from nmt.prepare.opus import describe, get, language_pair, list_json, list_text
 
     _refuse_others(action, {"--version": version, "--output": output, "--json": json or None})
     match action, words:

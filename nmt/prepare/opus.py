@@ -1,11 +1,12 @@
-"""Corpora of OPUS (https://opus.nlpl.eu) by name and language pair.
+"""Corpora of OPUS (https://opus.nlpl.eu): listed by language pair, described, downloaded and written as text.
 
-Its API answers where the versions of a corpus are; each is a zip archive with two aligned text files, NAME.de-en.de and
-NAME.de-en.en, beside its licence and a description. OPUS keeps a pair under one order of its languages.
+The OPUS API returns the URL of each version of a corpus: a zip archive with two aligned text files, NAME.de-en.de and
+NAME.de-en.en, its licence and a description. OPUS keeps a pair under one order of its languages.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -18,17 +19,20 @@ from urllib.parse import urlencode
 
 from pydantic import BaseModel, Field, ValidationError
 
+from nmt.config.data import DIRECTION
 from nmt.config.foreign import did_you_mean, misspelt
-from nmt.console import printable, say
+from nmt.config.yaml12 import dump_yaml
+from nmt.console import Progress, printable, say
 from nmt.errors import DataError, error_text
 from nmt.files.archives import Member, read_archive
 from nmt.files.read import read_regular
-from nmt.files.write import replace_file
-from nmt.prepare.download import JSON_BYTES, cache_folder, fetch_json
+from nmt.files.write import open_output, replace_file, writing
+from nmt.prepare.download import JSON_BYTES, cache_folder, cached, fetch_json
 from nmt.text.lines import bounded_lines, decode_lines, pair_lines
 
 API = "https://opus.nlpl.eu/opusapi/"
 LATEST = "latest"
+CITATION = "J. Tiedemann, 2012: Parallel Data, Tools and Interfaces in OPUS, LREC 2012"
 _NOTICE_BYTES = 1 << 20  # maximum size of a licence
 
 
@@ -41,13 +45,13 @@ class OpusCorpus:
     pairs: int | None
     """Number of sentence pairs; None if OPUS does not say."""
     bytes: int | None
-    """Size of the archive, to a kilobyte; None if OPUS does not say."""
+    """Size of the archive, rounded to kilobytes; None if OPUS does not say."""
     is_latest: bool
     url: str
 
 
 class _Entry(BaseModel):
-    """One version of a corpus in an answer of the API."""
+    """One version of a corpus in a response of the API."""
 
     corpus: str = Field(min_length=1)
     version: str = Field(min_length=1)
@@ -67,14 +71,14 @@ class _Answer(BaseModel):
 def find_corpora(
     languages: tuple[str, str], corpus: str | None = None, version: str | None = LATEST
 ) -> list[OpusCorpus]:
-    """Return the corpora of OPUS for a language pair, by name, the newest version first.
+    """Return the corpora of OPUS for a language pair, sorted by name, the newest version first.
 
     Args:
-        languages: the codes of both, in any order.
-        corpus: its exact name; None: all.
-        version: such as `v8`; None: all.
+        languages: the codes of both languages, in any order.
+        corpus: the exact name of a corpus; None: all corpora.
+        version: a version such as `v8`; None: all versions.
 
-    If OPUS cannot be reached, its last answer to the same question is used. Raises DataError.
+    If OPUS cannot be reached, its last response to the same query is used. Raises DataError.
     """
     fixed = {"corpus": corpus, "preprocessing": "moses", "version": version}
     found: list[OpusCorpus] = []
@@ -88,9 +92,9 @@ def find_corpora(
 
 
 def find_corpus(name: str, languages: tuple[str, str], version: str | None = None) -> OpusCorpus:
-    """Return a corpus by its name, ignoring case; `version`: None means the newest.
+    """Return the corpus with a name, ignoring case, in a version (None: the newest).
 
-    Raises DataError, which names the corpora or versions that are alike if there is none of these.
+    Raises DataError, which suggests similar names or lists the versions, if there is no such corpus.
     """
     found = find_corpora(languages, name, version or LATEST)
     if not found:
@@ -108,9 +112,9 @@ def find_corpus(name: str, languages: tuple[str, str], version: str | None = Non
 
 
 def read_moses(archive: Path, languages: tuple[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield line n in `languages[0]` with line n in `languages[1]` of an archive with two aligned files.
+    """Yield the pairs of lines of an archive with two aligned files, the text in `languages[0]` first.
 
-    Raises DataError if they are not in it, are damaged or have different numbers of lines.
+    Raises DataError if the files are missing or damaged, or have different numbers of lines.
     """
     members, stem = _aligned_members(archive, languages)
     names = [f"{stem}.{language}" for language in languages]
@@ -123,20 +127,20 @@ def read_moses(archive: Path, languages: tuple[str, str]) -> Iterator[tuple[str,
 
 
 def read_moses_scores(archive: Path, languages: tuple[str, str], ending: str) -> Iterator[str]:
-    """Yield the lines of the file of an archive that has the name of the two texts, with this ending.
+    """Yield the lines of the file of scores in an archive: it has the name of the two texts, with this ending.
 
-    Raises DataError if it is not in it or is damaged.
+    Raises DataError if there is no such file, or it is damaged.
     """
     members, stem = _aligned_members(archive, languages)
     name = f"{stem}.{ending}"
     if name not in members:
-        raise DataError(f"{archive}: no {name} with scores in it; it has {_some(members)}")
+        raise DataError(f"{archive}: has no file {name} with scores; its files are {_some(members)}")
     with members[name].open() as file:
         yield from decode_lines(bounded_lines(file, archive / name), archive / name)
 
 
 def read_notices(archive: Path) -> dict[str, bytes]:
-    """Return the texts LICENSE and README of an archive, as far as it has them. Raises DataError."""
+    """Return the content of the files LICENSE and README of an archive, if present. Raises DataError."""
     notices = {}
     for member in read_archive(archive)[0]:
         if member.name in ("LICENSE", "README"):
@@ -146,13 +150,13 @@ def read_notices(archive: Path) -> dict[str, bytes]:
 
 
 def _aligned_members(archive: Path, languages: tuple[str, str]) -> tuple[dict[str, Member], str]:
-    """Return the files by name, and the stem of the two texts, whose endings are the languages."""
+    """Return the files of an archive by name, and the common stem of its two texts."""
     members = {member.name: member for member in read_archive(archive)[0]}
     stems = [{name.removesuffix(f".{code}") for name in members if name.endswith(f".{code}")} for code in languages]
     both = sorted(stems[0] & stems[1])
     if len(both) != 1:
         wanted = " and ".join(f"NAME.{code}" for code in languages)
-        raise DataError(f"{archive}: not an archive with one {wanted}; it has {_some(members)}")
+        raise DataError(f"{archive}: must have exactly one pair of files {wanted}; its files are {_some(members)}")
     return members, both[0]
 
 
@@ -160,11 +164,8 @@ def _some(names: Iterable[str]) -> str:
     return printable(", ".join(list(names)[:8])) or "nothing"
 
 
-# --- the API ------------------------------------------------------------------------------------
-
-
 def _ask(question: Mapping[str, str]) -> list[_Entry]:
-    """Return the entries that the API answers, from the cache if it cannot be reached."""
+    """Return the entries that the API returns, or the cached ones if it cannot be reached."""
     url = f"{os.environ.get('NMT_OPUS_URL') or API}?{urlencode(question, errors='replace')}"
     kept = cache_folder() / "opus" / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"
     try:
@@ -174,12 +175,12 @@ def _ask(question: Mapping[str, str]) -> list[_Entry]:
             entries = _Answer.model_validate_json(read_regular(kept, JSON_BYTES)).corpora
         except (OSError, ValidationError, DataError):
             raise error from None
-        say(f"{error}; using the last answer")
+        say(f"{error}; using the last response")
         return entries
     try:
         entries = _Answer.model_validate(content).corpora
     except ValidationError as error:
-        raise DataError(f"{url}: not a valid answer from OPUS: {error_text(error)}") from None
+        raise DataError(f"{url}: not a valid response from OPUS: {error_text(error)}") from None
     with suppress(OSError):  # only needed where there is no network
         kept.parent.mkdir(parents=True, exist_ok=True)
         replace_file(kept, json.dumps(content))
@@ -187,7 +188,7 @@ def _ask(question: Mapping[str, str]) -> list[_Entry]:
 
 
 def _is_of(entry: _Entry, languages: tuple[str, str]) -> bool:
-    """Whether an entry is an archive of aligned text of this pair."""
+    """Return whether an entry is an archive of aligned text in these languages."""
     pair = [languages[0] if entry.source is None else entry.source,
             languages[1] if entry.target is None else entry.target]  # fmt: skip
     return entry.preprocessing == "moses" and sorted(map(str, pair)) == sorted(languages)
@@ -210,7 +211,7 @@ def _count(value: object) -> int | None:
 
 
 def _age(corpus: OpusCorpus) -> tuple[bool, list[int]]:
-    """Return a key that sorts versions, such as v8 before v10; the one that OPUS calls the latest is last."""
+    """Return a sort key for versions: v8 before v10, and the version that OPUS calls the latest last."""
     return corpus.is_latest, [int(number) for number in re.findall(r"\d{1,18}", corpus.version)]
 
 
@@ -222,3 +223,98 @@ def _alike(name: str, names: list[str]) -> str:
     if alike := misspelt(name, names, 0.6):
         return did_you_mean(alike)
     return f"; there are {', '.join(names[:10])}{' …' if len(names) > 10 else ''}" if names else ""
+
+
+# --- nmt data -------------------------------------------------------------------------------------
+
+
+def language_pair(text: str) -> tuple[str, str]:
+    """Return the two languages of `de-en` in alphabetical order. Raises DataError."""
+    match = DIRECTION.match(text)
+    if match is None or match[1] == match[2]:
+        raise DataError(f"{text}: not a pair of languages; write it as de-en")
+    first, second = sorted(match.groups())
+    return first, second
+
+
+def list_json(languages: tuple[str, str]) -> str:
+    """Return the corpora for a language pair as a JSON list of objects. Raises DataError."""
+    return json.dumps([{"from": "OPUS"} | dataclasses.asdict(corpus) for corpus in find_corpora(languages)], indent=1)
+
+
+def list_text(languages: tuple[str, str]) -> list[str]:
+    """Return the corpora for a language pair as the lines of a table. Raises DataError."""
+    rows = [("corpus", "version", "pairs", "size")]
+    rows += [(one.name, one.version, _number(one.pairs), _size(one.bytes)) for one in find_corpora(languages)]
+    if len(rows) == 1:
+        raise DataError(f"no corpus for {_pair(languages)}; check that OPUS uses these language codes")
+    wide = [max(len(row[column]) for row in rows) for column in range(4)]
+    return [f"{a:<{wide[0]}}  {b:<{wide[1]}}  {c:>{wide[2]}}  {d:>{wide[3]}}".rstrip() for a, b, c, d in rows]
+
+
+def describe(name: str, languages: tuple[str, str]) -> list[str]:
+    """Return a description of a corpus: versions, licence, citation and settings, in lines. Raises DataError."""
+    corpus, pair = find_corpus(name, languages), _pair(languages)
+    lines = [f"{corpus.name}, {pair}, from OPUS (https://opus.nlpl.eu)"]
+    for one in find_corpora(languages, corpus.name, None):
+        latest = ", the latest" if one.is_latest else ""
+        lines.append(f"version   {one.version}{latest}: {_number(one.pairs)} pairs, {_size(one.bytes)}, {one.url}")
+    return [
+        *lines,
+        "licence   in the archive: nmt data get writes LICENSE and README beside the text",
+        f"citation  {CITATION}; the README names what else to cite",
+        "",
+        f"nmt data get {corpus.name} {pair} --version {corpus.version} writes the corpus as text. nmt prepare "
+        "downloads it with these settings:",
+        *_settings({"opus": f"{corpus.name}/{corpus.version}"}),
+    ]
+
+
+def get(name: str, languages: tuple[str, str], version: str | None, folder: Path) -> list[str]:
+    """Download a corpus and write both sides as text; return the lines of a config that name the files.
+
+    Args:
+        languages: in alphabetical order.
+        version: the version of the corpus; None: the latest.
+        folder: the directory for NAME.de and NAME.en, created if missing.
+
+    Raises DataError.
+    """
+    corpus = find_corpus(name, languages, version)
+    archive, stem = cached(corpus.url).path, _safe(corpus.name)
+    files = {code: folder / f"{stem}.{code}" for code in languages}
+    _write(read_moses(archive, languages), [*files.values()], corpus.pairs)
+    for notice, data in read_notices(archive).items():
+        replace_file(folder / f"{stem}.{notice}", data)
+    named = {code: str(path) for code, path in files.items()}
+    return _settings({"files": named, "name": f"{corpus.name}-{corpus.version}"})
+
+
+def _write(pairs: Iterator[tuple[str, str]], files: list[Path], total: int | None) -> None:
+    """Write both sides of a corpus. Existing files are removed before the first new one gets its name, so that an old
+    file is never beside a new one. `total` is the number of pairs, for the progress bar."""
+    with writing(files[0].parent):
+        files[0].parent.mkdir(parents=True, exist_ok=True)
+    with open_output(files[0]) as one, open_output(files[1]) as other, Progress("writing", total, "pairs") as progress:
+        for text, translation in progress.track(pairs):
+            one.write(text.encode() + b"\n")
+            other.write(translation.encode() + b"\n")
+        for path in files:
+            path.unlink(missing_ok=True)
+
+
+def _safe(name: str) -> str:
+    """Turn a name from the network into a file name."""
+    return re.sub(r"[^\w.-]", "_", name).lstrip(".") or "corpus"
+
+
+def _settings(source: dict[str, object]) -> list[str]:
+    return dump_yaml({"data": {"train": [source]}}).rstrip("\n").split("\n")
+
+
+def _number(n: int | None) -> str:
+    return "?" if n is None else f"{n:,}"
+
+
+def _size(n: int | None) -> str:
+    return "?" if n is None else f"{n / 1e6:,.1f} MB"

@@ -114,7 +114,6 @@ print("heavy:", sorted(heavy))
         ("translate --al", ["--alignments"]),
         ("config --set training.max_s", ["training.max_steps="]),
         ("data g", ["get"]),
-        ("data show IW", ["IWSLT14", "IWSLT17"]),
         ("translate --set search.max_length_", ["search.max_length_ratio=", "search.max_length_offset="]),
         ("translate --set training.max_s", []),
         ("train --config mu", ["multi30k.yaml"]),

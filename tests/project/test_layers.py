@@ -20,7 +20,17 @@ TABLE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partitio
 LAYER = {room: -number for number, row in enumerate(TABLE.splitlines()) for room in row.split()}
 """The number of the row of each room in the table of layers; higher rooms import from lower ones."""
 GROUND = [room for room in LAYER if LAYER[room] <= LAYER["config"]]
-HEAVY = {"torch", "safetensors", "pyarrow", "huggingface_hub", "tensorboard", "matplotlib", "sentencepiece", "sacrebleu", "numpy"}
+HEAVY = {
+    "torch",
+    "safetensors",
+    "pyarrow",
+    "huggingface_hub",
+    "tensorboard",
+    "matplotlib",
+    "sentencepiece",
+    "sacrebleu",
+    "numpy",
+}
 
 
 def module_name(path: Path) -> str:

@@ -42,7 +42,7 @@ def read_arrow(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     return _read(file, layout, units, "Arrow", _open_ipc)
 
 
-def _open_parquet(stream: IO[bytes], name: str) -> tuple[pa.Schema, _Batches]:
+def _open_parquet(stream: IO[bytes]) -> tuple[pa.Schema, _Batches]:
     from pyarrow import parquet
 
     table = parquet.ParquetFile(  # to buffer before reading would hold all columns of a row group
@@ -51,10 +51,10 @@ def _open_parquet(stream: IO[bytes], name: str) -> tuple[pa.Schema, _Batches]:
     return table.schema_arrow, lambda names: table.iter_batches(batch_size=_ROWS, columns=names, use_threads=False)
 
 
-def _open_ipc(stream: IO[bytes], name: str) -> tuple[pa.Schema, _Batches]:
+def _open_ipc(stream: IO[bytes]) -> tuple[pa.Schema, _Batches]:
     """Open an Arrow file or stream.
 
-    Raises DataError if a stream has no end: pyarrow accepts one that was truncated after a batch.
+    Raises ValueError if a stream has no end: pyarrow accepts one that was truncated after a batch.
     """
     from pyarrow import ipc
 
@@ -65,7 +65,7 @@ def _open_ipc(stream: IO[bytes], name: str) -> tuple[pa.Schema, _Batches]:
     size = stream.seek(0, io.SEEK_END)
     stream.seek(max(size - len(_END), 0))
     if stream.read() != _END:
-        raise DataError(f"{name}: an Arrow stream without its end; is it an Arrow file, and complete?")
+        raise ValueError("neither an Arrow file nor a complete Arrow stream")
     stream.seek(0)
     batches = ipc.open_stream(stream, options=options)
     return batches.schema, lambda _: iter(batches)
@@ -76,14 +76,14 @@ def _read(
     layout: Layout,
     units: Units,
     kind: str,
-    opened: Callable[[IO[bytes], str], tuple[pa.Schema, _Batches]],
+    opened: Callable[[IO[bytes]], tuple[pa.Schema, _Batches]],
 ) -> Iterator[Row]:
     import pyarrow as pa
 
     n_rows, side = 0, layout.languages.index(LABEL) if LABEL in layout.languages else None
     with _seekable(file) as stream:
         with _reading(file, kind):
-            schema, read_batches = opened(stream, file.name)
+            schema, read_batches = opened(stream)
             columns = _columns(schema, layout, file.name)
             batches = read_batches(columns)
         classes = class_names(schema.metadata).get(columns[side], []) if side is not None else []

@@ -1,22 +1,18 @@
-"""`nmt data`, with a local server in place of OPUS, and with the catalogue."""
+"""`nmt data`, with a local server in place of OPUS."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from command import Command
-from nmt.config import Config, Source
+from nmt.config import Config
 from nmt.config.source import TrainFiles
 from nmt.config.yaml12 import parse_yaml
-from nmt.data.corpus import SourceRecord
-from nmt.prepare import named
-from nmt.prepare.named import find_entry
-from nmt.prepare.pairs import OpenSource, SentencePair
+from nmt.prepare import opus as opus_module
 from opus_server import Opus, moses, serve_opus
 
 
@@ -34,14 +30,12 @@ def test_list_corpora_of_language_pair(nmt: Command) -> None:
     result = nmt("data", "list", "en-de")
     assert (result.status, result.err) == (0, "")
     assert result.out.splitlines() == [
-        "corpus   version      pairs    size",
-        "IWSLT14  hub        160,239",
-        "IWSLT17  hub        206,112",
-        "Talks    v2       1,234,567  0.0 MB",
+        "corpus  version      pairs    size",
+        "Talks   v2       1,234,567  0.0 MB",
     ]
     rows = json.loads(nmt("data", "list", "de-en", "--json").out)
-    assert [row["name"] for row in rows] == ["IWSLT14", "IWSLT17", "Talks"]
-    assert rows[2]["bytes"] == 3072 and rows[2]["is_latest"] is True
+    assert [row["name"] for row in rows] == ["Talks"]
+    assert rows[0]["bytes"] == 3072 and rows[0]["is_latest"] is True
 
 
 def test_show_corpus_of_opus(nmt: Command, opus: Opus) -> None:
@@ -49,7 +43,7 @@ def test_show_corpus_of_opus(nmt: Command, opus: Opus) -> None:
     assert (result.status, result.err) == (0, "")
     assert f"version   v2, the latest: 1,234,567 pairs, 0.0 MB, {opus.site.url}/Talks/v2/" in result.out
     assert "version   v1: ? pairs" in result.out and "Tiedemann, 2012" in result.out
-    assert "nmt data get Talks de-en --version v2 writes it as text" in result.out
+    assert "nmt data get Talks de-en --version v2 writes the corpus as text" in result.out
     assert result.out.endswith("data:\n  train:\n  - opus: Talks/v2\n")
 
 
@@ -80,42 +74,6 @@ def test_damaged_download_keeps_existing_files(nmt: Command, opus: Opus, tmp_pat
     assert not list((tmp_path / "data").glob("*.part"))
 
 
-def opened(n: dict[str, int]) -> Callable[[Source, tuple[str, str], Path], OpenSource]:
-    """Return a replacement for `open_source` that has `n` pairs of each part."""
-
-    def open_source(source: Source, languages: tuple[str, str], root: Path) -> OpenSource:
-        assert (languages, root) == (("de", "en"), Path())
-        part = next(part for part in ("train", "valid", "test") if part in source.paths[0])
-        pairs = [SentencePair(f"{part} {number}", "x", "") for number in range(n[part])]
-        return OpenSource(SourceRecord(corpus="", files={}), lambda: iter(pairs))
-
-    return open_source
-
-
-def test_get_corpus_of_catalogue_checks_number_of_pairs(
-    nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    entry = find_entry("IWSLT17", ("en", "de"))
-    assert entry is not None
-    small = dataclasses.replace(entry, pairs={"train": 30, "valid": 10, "test": 20})
-    monkeypatch.setattr(named, "find_entry", lambda *_: small)
-    monkeypatch.setattr(named, "open_source", opened({"train": 30, "valid": 10, "test": 20}))
-    result = nmt("data", "get", "iwslt17", "de-en", "--output", ".")
-    assert (result.status, result.err) == (0, "")
-    assert Path("IWSLT17.test.de").read_text().splitlines()[-1] == "test 19"
-    settings = parse_yaml(result.out, "out")
-    assert isinstance(settings, dict)
-    data = Config.model_validate({"data": {"direction": "de-en", **settings["data"]}}).data
-    assert data.test["test"].files == {"de": "IWSLT17.test.de", "en": "IWSLT17.test.en"}
-    monkeypatch.setattr(named, "open_source", opened({"train": 29, "valid": 10, "test": 20}))
-    result = nmt("data", "get", "IWSLT17", "de-en", "--output", "new")
-    assert result.status == 2
-    assert "IWSLT17, train: 29 pairs, where the published preparation has 30" in result.err
-    assert not list(Path("new").iterdir())
-    assert "has no versions" in nmt("data", "get", "IWSLT17", "de-en", "--version", "v1").err
-
-
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -141,6 +99,6 @@ def test_invalid_data_arguments(line: str, expected: str, nmt: Command, opus: Op
 
 
 def test_file_names_of_corpora_are_sanitized() -> None:
-    assert [named._safe(name) for name in ("../../a", "a/b\n", ".rc", "", "WMT-News")] == [
+    assert [opus_module._safe(name) for name in ("../../a", "a/b\n", ".rc", "", "WMT-News")] == [
         "_.._a", "a_b_", "rc", "corpus", "WMT-News",
     ]  # fmt: skip

@@ -112,9 +112,9 @@ def test_invalid_columns_raise(
 def test_truncated_or_other_files_raise(write: Callable[[pa.Table], bytes], read: Reader) -> None:
     data = write(pa.table({"de": ["x"] * 30, "en": ["X"] * 30}))
     for n in {*range(0, len(data), 97), len(data) - 1, len(data) - 8}:
-        assert "not readable as" in (message := problem(read, data[:n])) or "without its end" in message
+        assert "not readable as" in problem(read, data[:n])
     for other in (b"de\ten\n" * 100, b"\x00" * 1000, b"FEA1" + b"\x00" * 100):
-        assert "not readable as" in (message := problem(read, other)) or "without its end" in message
+        assert "not readable as" in problem(read, other)
 
 
 def test_checksums_of_parquet_are_verified() -> None:

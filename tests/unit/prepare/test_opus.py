@@ -39,9 +39,9 @@ def test_opus_corpora_of_pair(opus: Opus) -> None:
     [
         (b"<html>", "the response is not JSON"),
         (b"[" * 200_000, "the response is not JSON"),
-        (b"[]", "not a valid answer from OPUS"),
-        (b'{"corpora": {}}', "not a valid answer from OPUS"),
-        (b'{"corpora": ["a"]}', "not a valid answer from OPUS"),
+        (b"[]", "not a valid response from OPUS"),
+        (b'{"corpora": {}}', "not a valid response from OPUS"),
+        (b'{"corpora": ["a"]}', "not a valid response from OPUS"),
         (b'{"corpora": [{"corpus": "a", "url": "b"}]}', "version"),
         (b'{"corpora": [{"corpus": 1, "version": "v1", "url": "b"}]}', "corpus"),
     ],
@@ -73,7 +73,7 @@ def test_downloaded_corpus_is_read_offline(opus: Opus, capsys: pytest.CaptureFix
     assert read_notices(path) == {"README": b"About Talks.\n", "LICENSE": b"Public domain.\n"}
     opus.site.files.clear()
     assert find_corpus("Talks", PAIR) == corpus and cached(corpus.url).path == path
-    assert "using the last answer" in capsys.readouterr().err
+    assert "using the last response" in capsys.readouterr().err
     with pytest.raises(DataError, match="404"):
         find_corpus("Talks", PAIR, "v2")
 
@@ -102,4 +102,6 @@ def refused(path: Path) -> str:
     ],
 )
 def test_archive_must_have_two_texts(texts: dict[str, str | bytes], tmp_path: Path) -> None:
-    assert refused(written(tmp_path, texts)).startswith("not an archive with one NAME.de and NAME.en; it has ")
+    assert refused(written(tmp_path, texts)).startswith(
+        "must have exactly one pair of files NAME.de and NAME.en; its files are "
+    )

@@ -141,7 +141,7 @@ def test_local_files_are_pinned_too(tmp_path: Path) -> None:
         ({"opus": "Talks/v1/x"}, "opus: must be a corpus, optionally with its version, such as Europarl/v8; found"),
         ({"opus": "Talks", "hub": "a/b", "paths": ["a.jsonl"]}, "exactly one of files, path, opus and hub"),
         ({"opus": "Talks", "columns": {"de": "a", "en": "b"}}, "columns: only available with path and hub"),
-        ({"path": "a.tmx", "stream": True}, "stream: only available with hub"),
+        ({"path": "a.tmx", "revision": "v1"}, "revision: only available with hub"),
         ({"path": "a.tmx", "pairs": 0}, "pairs: must be at least 1"),
     ],
 )
