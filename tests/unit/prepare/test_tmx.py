@@ -95,11 +95,6 @@ def test_several_texts_of_a_language() -> None:
     assert read_bytes(read_tmx, exact, ("de", "en_US"))[0] == [("genau", "Jan")]
 
 
-def test_error_names_the_unit_and_its_id() -> None:
-    data = memory(unit(("de", "a"), ("en", "b"))).replace("<tu>", '<tu tuid="x-7">').replace("</tuv>", "&broken;</tuv>")
-    assert "tu 1 'x-7' (line " in error_of(read_tmx, data)
-
-
 def test_units_without_text_in_a_language_are_counted() -> None:
     data = memory(
         unit(("de", "nur")),
@@ -113,14 +108,14 @@ def test_units_without_text_in_a_language_are_counted() -> None:
     assert read_bytes(read_tmx, data) == ([("", "empty")], skipped)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32", "iso-8859-1", "cp1252"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "iso-8859-1", "cp1252"])
 @pytest.mark.parametrize("is_declared", [True, False])
 def test_encodings(encoding: str, is_declared: bool) -> None:
     data = memory(unit(("de", "größer"), ("en", "x")))
     if is_declared:
         data = data.replace("?>", f' encoding="{encoding.removesuffix("-sig")}"?>', 1)
     elif encoding in ("iso-8859-1", "cp1252"):
-        assert "tu 1 (line 4): broken XML (" in error_of(read_tmx, data.encode(encoding))
+        assert "line 4: broken XML (" in error_of(read_tmx, data.encode(encoding))
         return
     assert read_bytes(read_tmx, data.encode(encoding))[0] == [("größer", "x")]
 
@@ -145,9 +140,8 @@ def test_doctype_is_not_fetched() -> None:
         ('[<!ENTITY a SYSTEM "file:///etc/passwd">]', "&a;", "its DOCTYPE defines entities"),
         ('[<!ENTITY % a SYSTEM "http://localhost/x"> %a;]', "", "its DOCTYPE defines entities"),
         ('[<!-- ] --><!ENTITY a "x">]', "&a;", "its DOCTYPE defines entities"),
-        ('SYSTEM ">" [<!ENTITY a "x">]', "&a;", "before the first unit (line 2): broken XML"),
-        ('SYSTEM "tmx14.dtd"', "a&nbsp;b", "tu 1 (line 4): broken XML (Entity 'nbsp' not defined)"),
-        ("[" + "<!ELEMENT a ANY>" * 5000 + "]", "", "its DOCTYPE defines entities"),
+        ('SYSTEM ">" [<!ENTITY a "x">]', "&a;", "its DOCTYPE defines entities"),
+        ('SYSTEM "tmx14.dtd"', "a&nbsp;b", "line 4: entity 'nbsp' is not defined"),
     ],
 )
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
@@ -160,68 +154,36 @@ def test_entities_are_refused(doctype: str, text: str, message: str, encoding: s
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ("", "before the first unit (line 1): broken XML ("),
-        (" \n", "before the first unit (line 1): its outermost element is not <tmx>"),
-        (START + unit(("de", "a")) + unit(("de", "&#1;"), ("en", "")), "tu 2 (line 5): broken XML ("),
-        (START + unit(("de", "a")) + unit(("de", "a</hi>")), "tu 2 (line 5): broken XML ("),
-        (START + unit(("de", "a")), "after tu 1 (line 5): broken XML ("),
-        (START + unit(("de", "a")) + "<tu>\n<tuv>", "tu 2 (line 6): broken XML ("),
-        (memory(unit(("de", "a"))) + "<a/>", "after tu 1 (line 5): broken XML ("),
-        (memory(unit(("de", "&uuml;"))), "tu 1 (line 4): broken XML (Entity 'uuml' not defined)"),
+        ("", "broken XML ("),
+        (" \n", "broken XML ("),
+        (START + unit(("de", "a")) + unit(("de", "&#1;"), ("en", "")), "line 5: broken XML ("),
+        (START + unit(("de", "a")) + unit(("de", "a</hi>")), "line 5: broken XML ("),
+        (START + unit(("de", "a")), "line 5: broken XML ("),
+        (START + unit(("de", "a")) + "<tu>\n<tuv>", "line 6: broken XML ("),
+        (memory(unit(("de", "a"))) + "<a/>", "line 5: broken XML ("),
+        (memory(unit(("de", "&uuml;"))), "line 4: broken XML (Entity 'uuml' not defined)"),
         (memory("<tu x:y='z'/>"), "broken XML (Namespace prefix x"),
-        ("<html><body/></html>", "before the first unit (line 1): its outermost element is not <tmx>"),
-        ("<tmx xmlns='a}b'><tu>", "tu 1 (line 1): broken XML ("),
+        ("<html><body/></html>", "its outermost element is not <tmx>"),
+        ("<tmx xmlns='a}b'><tu>", "line 1: broken XML ("),
         ("<html><tmx><tu/></tmx></html>", "its outermost element is not <tmx>"),
-        (memory(unit(("de", "<a>" * 3000))), "tu 1 (line 4): broken XML ("),
-        (START + "<a>" * 3000, "before the first unit (line 4): broken XML ("),
-        (memory(unit(("de", "<ph/>" * 1_100_000))), "tu 1 (line 4): more than 32 MB or 1,048,576 tags"),
-        (START.replace("?>", ' encoding="UTF-7"?>'), "the encoding utf-7 in its first line is not supported"),
-        (START.replace("?>", ' encoding="punycode"?>'), "the encoding punycode in its first line is not supported"),
+        (memory(unit(("de", "<a>" * 3000))), "line 4: broken XML (Excessive depth"),
+        (START + "<a b='" + 11_000_000 * "x", "line 4: broken XML ("),
+        (START.replace("?>", ' encoding="punycode"?>'), "broken XML (Unsupported encoding"),
     ],
 )
 def test_broken_files(data: str, message: str) -> None:
     assert message in error_of(read_tmx, data)
 
 
-@pytest.mark.parametrize(
-    ("before", "repeated", "message"),
-    [
-        (START + "<tu><tuv><seg>", b"long text\n", r"tu 1 \(line 4\): more than 32 MB"),
-        (START + "<tu><tuv><seg a='", b"long text\n", r"tu 1 \(line 4\): more than 32 MB"),
-        (START + "<a b='", b"long text ", r"before the first unit \(line 1\): more than 32 MB"),
-        (START + unit(("de", "a")) + "<!--", b"long text ", r"after tu 1 \(line 4\): more than 32 MB"),
-        (START, b"<prop>a</prop>", r"before the first unit \(line 1\): .* 1,048,576 tags"),
-        ("<!DOCTYPE a [", b"<!ELEMENT b ANY>", r"before the first unit \(line 1\): its DOCTYPE"),
-    ],
-)
-def test_endless_segment_raises_in_bounded_memory(before: str, repeated: bytes, message: str) -> None:
-    class Endless(io.RawIOBase):
-        """Twice the limit of a unit."""
-
-        left = 256
-
-        def read(self, size: int = -1) -> bytes:
-            self.left -= 1
-            if self.left == 255:
-                return before.encode()
-            return repeated * (size // len(repeated)) if self.left > 0 else b""
-
-    stream = Endless()
-    reading = read_tmx(Input("F", "tmx", lambda: nullcontext(stream)), Layout(("de", "en"), {}), Units())
-    with pytest.raises(DataError, match=message):
-        list(reading)
-    assert stream.left > 100
-
-
 def test_tmx_memory_is_bounded() -> None:
     class Long(io.RawIOBase):
         """Units in groups of their own, beside elements that are no units: 10 MB."""
 
-        left = 40
+        left = 320
 
         def read(self, size: int = -1) -> bytes:
             self.left -= 1
-            if self.left == 39:
+            if self.left == 319:
                 return START.encode()
             return b"<group><note>a</note><tu><a/><b>text</b></tu></group>" * (size // 53) if self.left > 0 else b""
 

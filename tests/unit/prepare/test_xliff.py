@@ -144,9 +144,9 @@ def test_states_of_version_2() -> None:
 # --- damaged --------------------------------------------------------------------------------------
 
 
-def test_errors_name_the_line_and_the_unit() -> None:
+def test_broken_file_raises_with_line() -> None:
     data = version1(unit1("eins", "one"), unit1("zwei", "two</g>"))
-    assert "trans-unit 2 '1' (line 4): broken XML (" in error_of(read_xliff, data)
+    assert "line 4: broken XML (" in error_of(read_xliff, data)
     assert "its outermost element is not <xliff>" in error_of(read_xliff, "<tmx/>")
     bomb = '<!DOCTYPE xliff [<!ENTITY a "b">]><xliff'
     assert "its DOCTYPE defines entities" in error_of(read_xliff, data.replace("<xliff", bomb, 1))
