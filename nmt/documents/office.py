@@ -26,7 +26,8 @@ from nmt.console import printable
 from nmt.documents.inline import Mark, Passage, Text, Token
 from nmt.documents.types import Document, Translated
 from nmt.errors import DataError, error_text
-from nmt.files.archives import damage, open_zip
+from nmt.files.archives import open_zip
+from nmt.files.compressed import damage
 
 MAX_BYTES = 1 << 28
 """Maximum size of all members together, decompressed."""

@@ -1,7 +1,7 @@
 """Archives, .zip and .tar: their members are listed and read as streams, and never unpacked into a folder.
 
-`zipfile` and `tarfile` read them. Checked here is what these let pass: how much an archive expands to, the memory that
-headers of a tar take, and whether a tar has its end. The memory does not depend on what is in a member.
+`zipfile` and `tarfile` read them. The checks that these lack are added: how much an archive unpacks to, and whether a
+tar is complete. The memory does not depend on the content of members.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple, cast
 
 from nmt.console import printable
-from nmt.errors import DataError, error_text
-from nmt.files.compressed import BLOCK, DamagedError, compression_of, decompress, file_of
+from nmt.errors import DataError
+from nmt.files.compressed import BLOCK, compression_of, damage, decompress, file_of
 from nmt.files.read import check_regular, open_regular, reading
 
 MAX_RATIO = 300
-"""Maximum ratio of the size of what is in an archive to its own; XML that repeats itself has 50."""
+"""Maximum ratio of the unpacked size to the size of an archive; repetitive XML has 50."""
 ALLOWED_BYTES = 1 << 24
-"""What is in an archive may be this large, whatever the ratio."""
+"""Unpacked size that is allowed whatever the ratio."""
 
 
 class Member(NamedTuple):
@@ -33,31 +33,19 @@ class Member(NamedTuple):
 
     name: str
     kind: str
-    """What it is if it is not a file, such as `links`."""
+    """The kind of an entry that is not a file, such as `links`; empty for files."""
     open: Callable[[], AbstractContextManager[IO[bytes]]]
-    """Open its content, which may be compressed itself."""
+    """Opens its content, which may be compressed itself."""
 
 
-@contextmanager
-def damage(name: Path | str, kind: str) -> Iterator[None]:
-    """Turn errors of reading an archive of this kind into DamagedError; the libraries have no common one."""
-    try:
-        yield
-    except DataError:
-        raise
-    except Exception as error:
-        problem = "it is cut off" if isinstance(error, EOFError) else error_text(error)
-        raise DamagedError(name, kind, problem) from error
+def _content(file: IO[bytes], name: str, kind: str) -> IO[bytes]:
+    """Return the content of a member as a file that raises DamagedError."""
 
-
-def _member(read: Callable[[int], bytes], name: str, kind: str) -> IO[bytes]:
-    """Make a file of the content of a member, which raises DamagedError."""
-
-    def next_bytes(most: int) -> bytes:
+    def blocks() -> Iterator[bytes]:
         with damage(name, kind):
-            return read(most)
+            yield from iter(partial(file.read, BLOCK), b"")
 
-    return file_of(next_bytes)
+    return file_of(blocks())
 
 
 def _check_size(name: Path | str, packed: int, unpacked: int) -> None:
@@ -110,156 +98,115 @@ def _open_in_zip(listing: object, path: Path, info: zipfile.ZipInfo) -> Iterator
     name = f"{path}/{printable(info.filename)}"
     with damage(name, "zip"):
         content = _opened(listing, path, os.getpid()).open(info)
-    with content, _member(content.read, name, "zip") as file:
+    with content, _content(content, name, "zip") as file:
         yield file
 
 
 # --- tar ------------------------------------------------------------------------------------------
 
-HEADER_BYTES = 1 << 20
-"""Maximum size of the headers of a member, which hold a long name, and, in vain, the map of a sparse file."""
-PADDING_BYTES = 1 << 24  # zeros after the end that are read
 SHORT = {".tgz": ".gz", ".tbz": ".bz2", ".tbz2": ".bz2", ".txz": ".xz", ".tzst": ".zst"}
-"""The suffixes that are short for .tar and one of compression."""
-_KINDS = {
-    tarfile.DIRTYPE: "folders",
-    tarfile.LNKTYPE: "links",
-    tarfile.SYMTYPE: "links",
-    tarfile.CHRTYPE: "devices",
-    tarfile.BLKTYPE: "devices",
-    tarfile.FIFOTYPE: "pipes",
-}
+"""Suffixes that are short for .tar and one of compression."""
 
 
-class _Stream:
-    """The decompressed content of a tar, read sequentially: the part of the file interface that `tarfile` needs."""
+class _Header(tarfile.TarInfo):
+    """A header of a tar. Unlike in `tarfile`, only a block of zeros ends an archive: anything else is an error."""
 
-    def __init__(self, path: Path) -> None:
-        self.position, self.process = 0, os.getpid()
-        self.allowed = HEADER_BYTES
-        """How many bytes may be read before it is set again."""
-        self.last = b""
-        """What was read last."""
-        self._stack = ExitStack()
-        with reading(path):
-            file = self._stack.enter_context(open_regular(path))
-        self.packed = os.fstat(file.fileno()).st_size
-        compression = compression_of(f"tar{SHORT.get(path.suffix.lower(), path.suffix)}")
-        self._is_plain = compression is None
-        self._file = file if compression is None else self._stack.enter_context(decompress(file, path, compression))
-
-    def __del__(self) -> None:
-        self._stack.close()
-
-    def tell(self) -> int:
-        return self.position
-
-    def read(self, size: int) -> bytes:
-        """Return the next bytes, less than `size` only at the end."""
-        if size > self.allowed:
-            raise ValueError(f"a header of a member takes more than {HEADER_BYTES:,} bytes")
-        self.allowed -= size
-        self.last = self._file.read(size)
-        self.position += len(self.last)
-        return self.last
-
-    def seek(self, position: int) -> int:
-        """Seek forward; in a compressed file at most to its end."""
-        if position < self.position:
-            raise ValueError("the size of a member is wrong")
-        if self._is_plain:
-            self.position = self._file.seek(position)
-        while self.position < position and (block := self._file.read(min(position - self.position, BLOCK))):
-            self.position += len(block)
-        return self.position
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Header:
+        try:
+            return super().frombuf(buf, encoding, errors)
+        except tarfile.HeaderError as error:
+            if len(buf) < tarfile.BLOCKSIZE:
+                raise EOFError from error
+            if buf.strip(b"\0"):
+                raise ValueError("a header of a member is damaged") from error
+            raise
 
 
 class _Tar:
-    """Opens the files of a tar. A stream is kept between two of them, since a compressed one has no way back."""
+    """A tar whose files are opened by their headers.
+
+    A compressed tar has no way back, so the open tar is kept between two files that follow each other.
+    """
 
     def __init__(self, path: Path) -> None:
-        self.end = 0
-        """Where its last file ends."""
         self._path = path
-        self._idle: _Stream | None = None
+        self._idle: tuple[tarfile.TarFile, IO[bytes], int] | None = None
+
+    def __del__(self) -> None:
+        if self._idle is not None:
+            self._idle[1].close()
+
+    def _opened(self) -> tuple[tarfile.TarFile, IO[bytes], int]:
+        """Return the open tar, its file and the process."""
+        with reading(self._path):
+            file = open_regular(self._path)
+        compression = compression_of(f"tar{SHORT.get(self._path.suffix.lower(), self._path.suffix)}")
+        content = file if compression is None else decompress(file, self._path, compression)
+        mode: Any = "r:" if compression is None else "r|"
+        with ExitStack() as stack, damage(self._path, "tar"):
+            stack.callback(file.close)
+            tar = tarfile.open(fileobj=content, mode=mode, tarinfo=_Header)  # noqa: SIM115
+            stack.pop_all()
+            return tar, file, os.getpid()
+
+    def members(self) -> Iterator[Member]:
+        """Yield the members. Raises DataError if the archive is damaged, truncated or unpacks to too much."""
+        tar, file, _ = self._opened()
+        packed = self._path.stat().st_size
+        with file, damage(self._path, "tar"):
+            for info in tar:
+                _check_size(self._path, packed, info.offset_data + info.size)
+                kind = "folders" if info.isdir() else "links" if info.issym() or info.islnk() else "devices"
+                yield Member(info.name, "" if info.isfile() else kind, partial(self.open, info))
+            while cast(Any, tar).fileobj.read(BLOCK):  # to its end, which has the checksum of compressed content
+                pass
 
     @contextmanager
-    def open(self, name: str, start: int, size: int) -> Iterator[IO[bytes]]:
-        """Open a file by its place. Raises DataError."""
-        stream, self._idle = self._idle, None  # a file that is opened meanwhile has a stream of its own
-        if stream is None or stream.position > start or stream.process != os.getpid():
-            stream = _Stream(self._path)
-        with damage(name, "tar"):
-            stream.seek(start)
-        stream.allowed = rest = size
-
-        def read(most: int) -> bytes:
-            nonlocal rest
-            data = stream.read(min(most, rest))
-            if rest and not data:
-                raise EOFError
-            rest -= len(data)
-            return data
-
-        with _member(read, name, "tar") as content:
-            yield content
-        if start + size < self.end:
-            self._idle = stream
-
-
-def _list_tar(path: Path) -> Iterator[Member]:
-    """Yield the members of a tar, and check that it is whole. Raises DataError."""
-    archive, stream = _Tar(path), _Stream(path)
-    with damage(path, "tar"):
-        tar = tarfile.TarFile(fileobj=cast(Any, stream))
-        while (info := tar.next()) is not None:
-            cast(Any, tar).members.clear()  # which it would keep
-            if info.issparse():
-                raise DataError(f"{path}: {printable(info.name)} is a sparse file; pack it again without --sparse")
-            kind = _KINDS.get(info.type, "")
-            size = 0 if kind else info.size
-            archive.end = info.offset_data + size
-            _check_size(path, stream.packed, archive.end)
-            name = f"{path}/{printable(info.name)}"
-            yield Member(info.name, kind, partial(archive.open, name, info.offset_data, size))
-            stream.allowed = HEADER_BYTES
-        if len(stream.last) < tarfile.BLOCKSIZE:
-            raise EOFError
-        if stream.last.strip(b"\0"):
-            raise ValueError(f"there is no header of a member at byte {stream.position - tarfile.BLOCKSIZE}")
-        stream.allowed = PADDING_BYTES
-        while block := stream.read(min(BLOCK, stream.allowed)):
-            if block.strip(b"\0"):
-                raise ValueError("there is other data after its end")
+    def open(self, info: tarfile.TarInfo) -> Iterator[IO[bytes]]:
+        """Open a file. Raises DataError."""
+        kept, self._idle = self._idle, None  # a file that is opened meanwhile has a tar of its own
+        if kept is not None and (kept[2] != os.getpid() or cast(Any, kept[0]).fileobj.tell() > info.offset_data):
+            kept[1].close()
+            kept = None
+        tar, file, process = kept or self._opened()
+        name = f"{self._path}/{printable(info.name)}"
+        with ExitStack() as stack:
+            stack.callback(file.close)
+            with damage(name, "tar"):
+                content = cast(IO[bytes], tar.extractfile(info))
+            yield stack.enter_context(_content(content, name, "tar"))
+            if self._idle is None:
+                stack.pop_all()
+                self._idle = tar, file, process
 
 
 # --- both -----------------------------------------------------------------------------------------
 
 
 def is_archive(name: str) -> bool:
-    """Whether a file name is one of an archive: .zip, .tar, or a compressed tar."""
+    """Return whether a file name is that of an archive: .zip, .tar, or a compressed tar."""
     path = PurePosixPath(name.lower())
     inner = path if compression_of(path.name) is None else path.with_suffix("")
     return path.suffix == ".zip" or path.suffix in SHORT or inner.suffix == ".tar"
 
 
 def is_read_in_order(name: str) -> bool:
-    """Whether an archive can only be read from front to back: a compressed tar."""
+    """Return whether an archive can only be read sequentially, as a compressed tar can."""
     return not name.lower().endswith((".zip", ".tar"))
 
 
 def read_archive(path: Path) -> tuple[list[Member], Counter[str]]:
-    """List the files in an archive in its order, and count what is left out by its kind in words, such as `links`.
+    """List the files in an archive, and count entries that are left out by their kind, such as `links`.
 
-    Left out are links, devices, and names that lead out of the archive. Of several files with one name it is the last,
-    as when they are unpacked.
-    A compressed tar can only be read from front to back: once to list it, and once more if its members are opened in
-    order, each closed before the next; else from its start for each.
-    Raises DataError if it cannot be read, or is damaged.
+    Links, devices, and names that lead out of the archive are left out. Of several files with one name the last is
+    listed, as when they are unpacked. A compressed tar is read once to list it, and once more if its members are opened
+    in order, each closed before the next; opening a member out of order reads it from its beginning again.
+    Raises DataError if the archive cannot be read or is damaged.
     """
     left_out: Counter[str] = Counter()
     members: dict[str, Member] = {}
-    for member in _list_zip(path) if path.suffix.lower() == ".zip" else _list_tar(path):
+    for member in _list_zip(path) if path.suffix.lower() == ".zip" else _Tar(path).members():
         parts = PurePosixPath(member.name.replace("\\", "/")).parts
         if member.kind == "folders":
             continue

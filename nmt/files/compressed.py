@@ -1,7 +1,7 @@
-"""Files made of other files: parts, and decompressed content, known by name and checked by its first bytes.
+"""Decompression of files by their names: gzip, bzip2, xz and Zstandard.
 
-The standard library's files end silently where the second of several streams of .bz2 or .xz is damaged, so its
-decompressors are used directly: whatever is not a whole number of streams, or zeros after them, is an error.
+The file objects of the standard library end without an error where the second of several streams of .bz2 or .xz is
+damaged. The decompressors are therefore used directly: a file must be whole streams, and perhaps zeros after them.
 """
 
 from __future__ import annotations
@@ -21,61 +21,77 @@ from typing import IO, Any
 from nmt.errors import DataError, error_text
 
 BLOCK = 1 << 16
-"""Bytes that are read at a time."""
+"""Number of bytes that are read at a time."""
 
 
 class DamagedError(DataError):
-    """A compressed file or an archive is cut off or damaged."""
+    """An error for a compressed file or an archive that is truncated or damaged."""
 
     def __init__(self, name: Path | str, kind: str, problem: str, after: str = "") -> None:
         super().__init__(f"{name}: not readable as {kind}{after}: {problem}")
         self._name, self._kind, self._problem = name, kind, problem
 
     def after(self, place: str) -> DamagedError:
-        """Return the same error with the last place that was readable, such as `line 3`."""
+        """Return the same error with the last readable place, such as `line 3`."""
         return DamagedError(self._name, self._kind, self._problem, f" after {place}")
 
 
-def file_of(read: Callable[[int], bytes]) -> io.BufferedReader:
-    """Make a file of a function that returns the next bytes, at most the given number, and none at the end."""
-    return io.BufferedReader(_Raw(read), BLOCK)
+@contextmanager
+def damage(name: Path | str, kind: str) -> Iterator[None]:
+    """Turn any error of reading a compressed file or an archive of this kind into DamagedError."""
+    try:
+        yield
+    except DataError:
+        raise
+    except ModuleNotFoundError:
+        raise DataError(f"{name}: {NO_ZSTD}") from None
+    except Exception as error:  # the libraries have no common base
+        problem = "it is cut off" if isinstance(error, EOFError) else error_text(error)
+        raise DamagedError(name, kind, problem) from error
 
 
-class _Raw(io.RawIOBase):
-    def __init__(self, read: Callable[[int], bytes]) -> None:
-        self._read = read
+class _Blocks(io.RawIOBase):
+    """A file whose content comes in blocks of bytes."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks, self._rest = blocks, b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # the type of buffers is Python 3.12's
-        data = self._read(len(buffer))
+        while not self._rest:
+            block = next(self._blocks, None)
+            if block is None:
+                return 0
+            self._rest = block
+        data, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
         buffer[: len(data)] = data
         return len(data)
 
 
+def file_of(blocks: Iterator[bytes]) -> io.BufferedReader:
+    """Return a file whose content is the concatenation of blocks."""
+    return io.BufferedReader(_Blocks(blocks), BLOCK)
+
+
 LZMA_BYTES = 1 << 29
-"""Maximum memory of decompressing .xz, which its header asks for; `xz -9` asks for 65 MB. Zstandard's own is 128 MB."""
+"""Maximum memory that decompressing .xz may need (after `xz -9`, 65 MB); Zstandard has its own limit of 128 MB."""
 NO_ZSTD = (
     "Python before 3.14 reads Zstandard with the package backports.zstd; install it with pip install backports.zstd, "
     "or with nmt's extra zst"
 )
 
 
-class _Zlib:
-    """`zlib`'s decompressor of gzip as a `Decompressor`; it lacks `needs_input` before Python 3.12."""
+class _Gzip:
+    """The gzip decompressor of `zlib` with the interface of `bz2.BZ2Decompressor`."""
 
     def __init__(self) -> None:
         self._zlib = zlib.decompressobj(16 + zlib.MAX_WBITS)
         self.needs_input = True
 
-    @property
-    def eof(self) -> bool:
-        return self._zlib.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._zlib.unused_data
+    def __getattr__(self, name: str) -> Any:  # eof and unused_data
+        return getattr(self._zlib, name)
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         result = self._zlib.decompress(self._zlib.unconsumed_tail + data, max_length)
@@ -93,19 +109,19 @@ def _zstd() -> Any:
 
 @dataclass(frozen=True)
 class Compression:
-    """A way of compression."""
+    """A compression format."""
 
     name: str
     suffix: str
     command: str
-    """Writes a decompressed file to standard output."""
+    """The command that writes a decompressed file to standard output."""
     start: re.Pattern[bytes]
-    """How a stream begins."""
+    """Matches the beginning of a stream."""
     decompressor: Callable[[], Any]
-    """Makes a decompressor of one stream, as those of `bz2`, `lzma` and `compression.zstd` are."""
+    """Returns a decompressor of one stream with the interface of `bz2.BZ2Decompressor`."""
 
 
-GZIP = Compression("gzip", ".gz", "gzip -dc", re.compile(rb"\x1f\x8b"), _Zlib)
+GZIP = Compression("gzip", ".gz", "gzip -dc", re.compile(rb"\x1f\x8b"), _Gzip)
 BZIP2 = Compression("bzip2", ".bz2", "bzip2 -dc", re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"), BZ2Decompressor)
 XZ = Compression("xz", ".xz", "xz -dc", re.compile(rb"\xfd7zXZ\x00"), lambda: LZMADecompressor(FORMAT_XZ, LZMA_BYTES))
 ZSTANDARD = Compression(  # or a frame to be skipped, with which pzstd begins
@@ -116,23 +132,22 @@ START_BYTES = 10  # the longest start
 
 
 def compression_of(name: Path | str) -> Compression | None:
-    """Return the compression that the suffix of a file name says."""
+    """Return the compression that the suffix of a file name stands for; None if it stands for none."""
     suffix = Path(name).suffix.lower()
     return next((one for one in COMPRESSIONS if suffix == one.suffix), None)
 
 
 def recognised(start: bytes) -> Compression | None:
-    """Return the compression of a file that begins with `start`."""
+    """Return the compression of a file that begins with `start`; None if it is not compressed."""
     return next((one for one in COMPRESSIONS if one.start.match(start)), None)
 
 
 @contextmanager
 def decompressed(file: IO[bytes], name: Path | str) -> Iterator[IO[bytes]]:
-    """Give the decompressed content of an open file as its name says; of a name that says nothing, the file itself.
+    """Yield the content of an open file, decompressed as its name says; a file without such a name is yielded itself.
 
-    Several streams one after the other are read as one. It is read from front to back, in memory of a few MB at most
-    (and what xz or Zstandard ask for), whatever it expands to.
-    Raises DataError if the content is not what the name says, and, as it is read, DamagedError.
+    The content is read sequentially, in memory of a few MB (and what xz or Zstandard need). Reading it raises DataError
+    if the file is not compressed as its name says, and DamagedError.
     """
     compression = compression_of(name)
     with nullcontext(file) if compression is None else decompress(file, name, compression) as content:
@@ -140,66 +155,31 @@ def decompressed(file: IO[bytes], name: Path | str) -> Iterator[IO[bytes]]:
 
 
 def decompress(file: IO[bytes], name: Path | str, compression: Compression) -> IO[bytes]:
-    """Give the content of an open file in a given compression, as `decompressed` does; `name` is for messages."""
-    return file_of(_Decompressed(file, name, compression).read)
+    """Return the decompressed content of an open file; `name` is for messages. Errors are those of `decompressed`."""
+    return file_of(_decompress(file, name, compression))
 
 
-class _Decompressed:
-    def __init__(self, file: IO[bytes], name: Path | str, compression: Compression) -> None:
-        self._file, self._name, self._compression = file, name, compression
-        self._stream: Any = None  # None: before a stream
-        self._input = b""  # read, but not given to the stream
-        self._is_first = True
-
-    def read(self, size: int) -> bytes:
-        """Return at most `size` bytes; none at the end."""
-        try:
-            return self._next(size)
-        except DataError:
-            raise
-        except ModuleNotFoundError:
-            raise DataError(f"{self._name}: {NO_ZSTD}") from None
-        except Exception as error:  # of whichever library
-            raise DamagedError(self._name, self._compression.name, error_text(error)) from error
-
-    def _next(self, size: int) -> bytes:
-        data = b""
-        while not data:
-            if self._stream is None:
-                if not self._begin():
-                    break
-                self._stream = self._compression.decompressor()
-            if self._stream.needs_input and not self._input and not self._more():
-                raise EOFError("it is cut off")
-            data, self._input = self._stream.decompress(self._input, size), b""
-            if self._stream.eof:
-                self._input, self._stream = self._stream.unused_data, None
-        return data
-
-    def _begin(self) -> bool:
-        """Go to the next stream, beyond zeros; return whether there is one."""
-        if not self._is_first:
-            self._input = self._input.lstrip(b"\0")
-            while not self._input and self._more():
-                self._input = self._input.lstrip(b"\0")
-            if not self._input:
-                return False
-        while len(self._input) < START_BYTES and self._more():
-            pass
-        if not self._compression.start.match(self._input):
-            if not self._is_first:
+def _decompress(file: IO[bytes], name: Path | str, compression: Compression) -> Iterator[bytes]:
+    with damage(name, compression.name):
+        data = file.read(BLOCK)
+        if not data:
+            raise ValueError("it is empty")
+        if not compression.start.match(data):
+            raise _misnamed(name, data, compression)
+        while data:
+            stream = compression.decompressor()
+            while not stream.eof:
+                if stream.needs_input and not data:
+                    data = file.read(BLOCK)
+                    if not data:
+                        raise EOFError
+                yield stream.decompress(data, BLOCK)
+                data = b""
+            data = stream.unused_data.lstrip(b"\0")  # zeros may follow a stream
+            while len(data) < START_BYTES and (block := file.read(BLOCK)):
+                data = (data + block).lstrip(b"\0")
+            if data and not compression.start.match(data):
                 raise ValueError("there is other data after its end")
-            if not self._input:
-                raise EOFError("it is empty")
-            raise _misnamed(self._name, self._input, self._compression)
-        self._is_first = False
-        return True
-
-    def _more(self) -> bool:
-        """Read more input; return whether there is some."""
-        block = self._file.read(BLOCK)
-        self._input += block
-        return bool(block)
 
 
 def _misnamed(name: Path | str, start: bytes, compression: Compression) -> DataError:

@@ -3,8 +3,8 @@
 The bytes received so far are in NAME.part, and NAME.part.json has the validator of the file they belong to, so that a
 later process can resume, too. A file gets its name only when it is complete and verified.
 
-Requests are made by `urllib`: which other client is installed depends on the versions of datasets and huggingface_hub
-(requests, httpx or httpx2), and none of these resumes or verifies.
+Requests are made by `urllib`: which other client is installed depends on the version of huggingface_hub (requests,
+httpx or httpx2), and none of these resumes or verifies.
 """
 
 from __future__ import annotations
