@@ -11,7 +11,6 @@ import pytest
 from nmt.errors import DataError
 from nmt.prepare.formats.xml import read_tmx, read_units
 from nmt.prepare.inputs import Input
-from nmt.prepare.pairs import Layout, Units
 from reading import check_damaged, error_of, read_bytes
 
 START = '<?xml version="1.0"?>\n<tmx version="1.4"><header srclang="fr"/>\n<body>\n'
