@@ -348,8 +348,7 @@ def back_translate(
 
     Line n of the synthetic source is the translation of line n of the text. Lines that are blank, too long
     (data.max_chars), contain control characters, or occur in a development or test set are left blank and counted, as
-    are translations that occur in a development or test set. Translations that nmt prepare will drop for other reasons
-    except duplication, such as the length ratio, are counted as well. If the development set was held out of the
+    are translations that occur in a development or test set. If the development set was held out of the
     training text (a number in data.valid), the authentic pairs are those of the prepared text, which has no side in
     common with it.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -35,7 +35,7 @@ from nmt.text.lines import read_aligned, read_lines
 if TYPE_CHECKING:
     from nmt.translate.translator import Translator
 
-UNFINISHED = "left out, without a finished translation outside the development and test sets"
+UNFINISHED = "left blank: no finished translation outside the development and test sets (nmt prepare drops them)"
 SEARCHES = {
     "sample": ["search.sample=true"],
     "beam": ["search.sample=false"],
@@ -49,18 +49,18 @@ class BackTranslation:
     """The options of `nmt back-translate`."""
 
     reverse: Path
-    """Run directory; it translates from target to source."""
+    """Directory of a run that translates from target to source."""
     mono: Path
     """Text in the target language, one sentence per line."""
     output: Path
     search: SearchConfig
     """Search settings of the reverse run."""
     config: str | None = None
-    """Config of the authentic corpora; by default the reverse run's in the other direction."""
+    """Config of the authentic corpora; by default that of the reverse run, in the opposite direction."""
     overrides: Sequence[str] = ()
     """Changes to the config of the training that follows, `section.key=value`."""
     upsample: int = 1
-    """How often authentic pairs are repeated in the training text."""
+    """Number of times that authentic pairs are repeated in the training text."""
     run_commands: bool = False
     """Whether to run the commands that follow."""
 
@@ -72,7 +72,7 @@ def back_translate(request: BackTranslation) -> int:
     CheckpointError before anything is written.
     """
     config = _forward(request.reverse, run_config(request.reverse), request.config)
-    rules = PairRules(config.data, *_held_out(config.data))
+    rules = LineRules(config.data, *_held_out(config.data))
     n_lines = _n_lines(request.mono)
     from nmt.translate.types import check_search  # imports torch
 
@@ -87,7 +87,7 @@ def back_translate(request: BackTranslation) -> int:
     def count(path: Path) -> dict[str, int]:
         counts = {"lines": 0, "pairs": 0}
         for translation, line in read_aligned(path, request.mono):
-            kind = rules.drop_reason(translation, line) or "pairs"
+            kind = rules.skip_reason(line) or ("pairs" if translation.strip() else UNFINISHED)
             counts["lines"] += 1
             counts[kind] = counts.get(kind, 0) + 1
         return counts
@@ -103,43 +103,35 @@ def back_translate(request: BackTranslation) -> int:
     return follow(recipe, counts, following, request.run_commands)
 
 
-class PairRules:
-    """Decides which lines are translated, and predicts which pairs `nmt prepare` keeps."""
+class LineRules:
+    """Decides which lines are translated, and which translations are kept."""
 
-    def __init__(self, data: DataConfig, held_out: Collection[str], held_out_sources: Collection[str] = ()) -> None:
+    def __init__(self, data: DataConfig, held_out: Iterable[str], held_out_sources: Iterable[str] = ()) -> None:
         """`held_out`, `held_out_sources`: the target and the source lines of the development and test sets."""
-        own = [source.model_copy(update={"clean": None}) for source in data.train]  # this text is a corpus of its own
-        data = data.model_copy(update={"train": own})
-        self._is_in_order = data.src == data.languages[0]
-        self._pairs = Cleaner(data, "train.0", HeldOut.of(()))
-        self._lines = Cleaner(data.model_copy(update={"clean": CleanConfig()}), "train.0", HeldOut.of(()))
+        data = data.model_copy(
+            update={
+                "clean": CleanConfig(),
+                "train": [source.model_copy(update={"clean": None}) for source in data.train],
+            }
+        )
+        self._cleaner = Cleaner(data, "train.0", HeldOut.of(()))
         self._held_out_sources = {line.strip() for line in held_out_sources}
         self._held_out = {line.strip() for line in held_out}
         self.held_out = sha256("\n".join(sorted(self._held_out)).encode()).hexdigest()
         """Checksum of the target lines of the development and test sets."""
 
     def skip_reason(self, line: str) -> str | None:
-        """Return the reason why a line of the text is not translated, None if it is."""
+        """Return the reason why a line of the text is not translated; None if it is translated."""
         if not line.strip():
             return "not translated: blank"
         if line.strip() in self._held_out:
             return f"not translated: {REASONS['overlap']}"
-        reason = self._lines.reason(line.strip(), line.strip())  # "copied" if nothing else is wrong
+        reason = self._cleaner.reason(line.strip(), line.strip())  # "copied" if nothing else is wrong
         return f"not translated: {REASONS[reason]}" if reason is not None and reason != "copied" else None
 
     def may_be_source(self, translation: str) -> bool:
-        """Whether a translation is in no development or test set."""
+        """Return whether a translation is in no development or test set."""
         return translation.strip() not in self._held_out_sources
-
-    def drop_reason(self, translation: str, line: str) -> str | None:
-        """Return the reason why a pair is not trained on, else None; duplicates and too many pieces are not checked."""
-        if (reason := self.skip_reason(line)) is not None:
-            return reason
-        if not translation.strip():
-            return UNFINISHED
-        sides = (translation, line) if self._is_in_order else (line, translation)
-        reason = self._pairs.reason(*self._pairs.repaired(*map(str.strip, sides)))
-        return None if reason is None else f"nmt prepare will drop: {REASONS[reason]}"
 
 
 def _n_lines(mono: Path) -> int:
@@ -153,7 +145,7 @@ def _n_lines(mono: Path) -> int:
     return n_lines
 
 
-def _settings(request: BackTranslation, data: DataConfig, rules: PairRules) -> dict[str, object]:
+def _settings(request: BackTranslation, data: DataConfig, rules: LineRules) -> dict[str, object]:
     return {
         "recipe": "back_translate",
         "text": checksum(request.mono),

@@ -1,14 +1,14 @@
-"""The CTranslate2 engine: conversion to its format, search with it in place of the native one, and their comparison.
+"""CTranslate2: conversion of models to its format, search with it, and a comparison with the native search.
 
-CTranslate2 finishes and ranks hypotheses as `nmt.search.beam` does. Where it differs, this module compensates:
+CTranslate2 finishes and ranks hypotheses as `nmt.search.beam` does. This module compensates for two differences:
 
-* Suppressed tokens lose their probability to the others. So nothing is suppressed at first, and a line whose
-  translation contains a special token is translated again with these suppressed.
-* A call has a single maximum length, at which it returns hypotheses unfinished, where the native search ends them with
-  `</s>`. So lines of similar limits share a batch, and one that exceeds its own limit is translated again.
+* Suppressing tokens increases the probabilities of the others. So nothing is suppressed at first, and a line whose
+  translation contains a special token is translated again with special tokens suppressed.
+* A call has a single maximum length, at which hypotheses are returned unfinished; the native search ends them with
+  `</s>`. So lines of similar limits share a batch, and a line that exceeds its own limit is translated again.
 
-Translations searched with other probabilities than the model's own are scored again by forced decoding: a
-log-probability is always the model's, over the whole vocabulary.
+Translations that were searched with changed probabilities are scored again by forced decoding: a log-probability is
+always that of the model over the whole vocabulary.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -48,44 +48,11 @@ from nmt.translate.translator import Translator
 from nmt.translate.types import Sentence, Translation
 
 if TYPE_CHECKING:
+    import ctranslate2
     from ctranslate2.specs import attention_spec, common_spec, transformer_spec
 
 
-INSTALL = "CTranslate2 is not installed; pip install ctranslate2 installs it, and so does nmt's extra of that name"
-
-
-class TranslationResult(Protocol):
-    """Translations of a line: `ctranslate2.TranslationResult`."""
-
-    hypotheses: list[list[str]]
-    scores: list[float]
-
-
-class AsyncResult(Protocol):
-    """A result to wait for: `ctranslate2.AsyncTranslationResult`."""
-
-    def result(self) -> TranslationResult:
-        """Wait for the result and return it."""
-
-
-class ScoringResult(Protocol):
-    """Log-probabilities of the tokens of a given translation: `ctranslate2.ScoringResult`."""
-
-    log_probs: list[float]
-
-
-class Model(Protocol):
-    """The methods of `ctranslate2.Translator` that are used."""
-
-    def translate_batch(
-        self, source: list[list[str]], target_prefix: list[list[str]] | None, *, asynchronous: bool, **options: object
-    ) -> list[AsyncResult]:
-        """Translate lines of tokens."""
-
-    def score_batch(
-        self, source: Sequence[list[str]], target: Sequence[list[str]], *, max_batch_size: int, max_input_length: int
-    ) -> list[ScoringResult]:
-        """Score given translations."""
+INSTALL = "CTranslate2 is not installed; install it with pip install ctranslate2"
 
 
 def library() -> ModuleType:
@@ -149,7 +116,7 @@ def _embedding(
     embedding: Embedding,
     n_positions: int,
 ) -> None:
-    """Set embeddings and positions: both engines scale by sqrt(D), but their sinusoidal positions differ."""
+    """Set embeddings and positions. Both engines scale by sqrt(D), but their sinusoidal positions differ."""
     spec.weight = _array(embedding.weight)
     positions.encodings = _array(embedding.positions.first(n_positions))
 
@@ -158,13 +125,13 @@ def _layer(
     spec: transformer_spec.TransformerEncoderLayerSpec | transformer_spec.TransformerDecoderLayerSpec,
     layer: EncoderLayer | DecoderLayer,
 ) -> None:
-    """Set the parts that layers of encoder and decoder share."""
+    """Set the parts that encoder and decoder layers have in common."""
     _attention(spec.self_attention, layer.attention, layer.attention_residual)
     _feed_forward(spec.ffn, layer.feed_forward, layer.feed_forward_residual)
 
 
 def _attention(spec: attention_spec.MultiHeadAttentionSpec, attention: MultiHeadAttention, residual: SubLayer) -> None:
-    """Set attention: query, key and value share one projection, but in cross-attention the query has its own."""
+    """Set attention. Query, key and value share one projection; in cross-attention the query has its own."""
     d = attention.d_model
     parts = [slice(None)] if len(spec.linear) == 2 else [slice(d), slice(d, None)]
     for linear, part in zip(spec.linear, parts, strict=False):
@@ -192,10 +159,11 @@ def _array(tensor: Tensor) -> npt.NDArray[np.float32]:
     return np.array(tensor.detach().float().cpu().numpy())
 
 
+NO_TERMS = "terms are not supported by CTranslate2; use --engine native"
 Options = dict[str, object]
 """Options of `ctranslate2.Translator.translate_batch`."""
 _Candidates = dict[int, list[tuple[list[int], float]]]
-"""Translations by row: ids without `</s>`, log-probability."""
+"""Ids without `</s>` and log-probability of the translations of each row."""
 
 
 def check_supported(config: SearchConfig) -> None:
@@ -221,43 +189,47 @@ def check_supported(config: SearchConfig) -> None:
 @dataclass(frozen=True)
 class _Line:
     row: int
-    """Its index in the result."""
+    """The index in the result."""
     src: Sequence[int]
     limit: int
     prefix: Sequence[int]
 
 
 class Engine:
-    """A CTranslate2 model on the CPU and its vocabularies."""
+    """A CTranslate2 model on the CPU: the `Searcher` that runs it."""
 
     def __init__(self, folder: Folder) -> None:
         """Load the model in `folder`.
 
-        Raises CheckpointError if it is damaged or holds no CTranslate2 model, ConfigError if the package is not
-        installed.
+        Raises CheckpointError if it is damaged or not a CTranslate2 model, ConfigError if the package is not installed.
         """
         self.folder, self.path = folder, folder.directory.path
         if folder.info.kind != "ctranslate2":
-            raise CheckpointError(f"{self.path}: holds no CTranslate2 model; nmt export --format ctranslate2 makes one")
+            raise CheckpointError(
+                f"{self.path}: not a CTranslate2 model; create one with nmt export --format ctranslate2"
+            )
         self._library = library()
         verify_export(self.path)
         self.quantization = str(folder.info.quantization)
+        self.precision = f"{self.quantization}, CTranslate2"
         self.positions = int(folder.info.positions or 0)
         """The longest sequence that the model can take, `</s>` counted."""
-        src, tgt = (folder.tokenizers[language] for language in (folder.config.data.src, folder.config.data.tgt))
+        model = folder.config.model
+        self.max_positions = model.max_positions if model.positions == "learned" else None
+        src, tgt = (folder.tokenizers[language] for language in folder.config.data.sides)
         self._src, self._tgt = src.pieces(range(len(src))), tgt.pieces(range(len(tgt)))
         self._tgt_ids = {piece: i for i, piece in enumerate(self._tgt)}
         n_batches, n_threads = _threads()
         self._model = self._load(n_batches + 1, n_threads)  # one more, so that a short search need not wait for others
         self._sampling = threading.Lock()  # the seed is global
 
-    def _load(self, inter_threads: int, intra_threads: int) -> Model:
+    def _load(self, inter_threads: int, intra_threads: int) -> ctranslate2.Translator:
         for path in self.path.iterdir():  # the library opens any file there
             if not path.is_dir():
                 check_regular(path)
         numbers = "float32" if self.quantization == "float16" else self.quantization  # not available on a CPU
         try:
-            model: Model = self._library.Translator(
+            model: ctranslate2.Translator = self._library.Translator(
                 str(self.path),
                 device="cpu",
                 compute_type=numbers,
@@ -268,41 +240,51 @@ class Engine:
             raise CheckpointError(f"{self.path}: CTranslate2 cannot load it: {error}") from error
         return model
 
-    def search(
-        self,
-        sources: Sequence[Sequence[int]],
-        limits: Sequence[int],
-        config: SearchConfig,
-        n_best: int = 1,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        key: int = 0,
-        should_stop: ShouldStop | None = None,
-    ) -> list[list[Hypothesis]]:
-        """Return for each source (ids without special ones, not empty) up to `n_best` hypotheses, best score first.
+    def check(self, search: SearchConfig, has_terms: bool, language: str) -> None:  # noqa: ARG002 (the protocol's)
+        """See `Searcher`."""
+        check_supported(search)
+        if has_terms:
+            raise ConfigError([NO_TERMS])
 
-        Pass as many sources as there are: they are batched here. limits: the maximum length of each translation, `</s>`
-        counted, at least 1. prefixes: ids that each translation starts with, may be empty. Samples depend on the seed,
-        `key` and all of the sources, and differ from those of the native search. Raises ConfigError as
-        `check_supported` does, DataError for a source that is longer than the model can take, and SearchStopped after
-        `should_stop` has returned True, which is called before each batch.
+    def forced_decoder(self, search: SearchConfig) -> ForcedDecoder:  # noqa: ARG002 (the protocol's)
+        """Raise ConfigError, because CTranslate2 does not support it."""
+        raise ConfigError(["alignments, attention and scores of given translations need --engine native"])
+
+    def search(
+        self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int, should_stop: ShouldStop | None = None
+    ) -> Generator[tuple[list[int], Hypotheses]]:
+        """See `Searcher`. `should_stop` is called before each batch: CTranslate2 cannot stop within one."""
+        if any(sentence.phrases for sentence in sentences):
+            raise ConfigError([NO_TERMS])
+        yield from search_batches(self.search_batch, sentences, search, n_best, torch.device("cpu"), should_stop)
+
+    def search_batch(
+        self, sentences: Sequence[Sentence], config: SearchConfig, n_best: int, should_stop: ShouldStop | None = None
+    ) -> Hypotheses:
+        """Return for each sentence up to `n_best` hypotheses, best score first.
+
+        Pass as many sentences as there are: they are batched here. Samples depend on the seed, the first sentence's key
+        and all sentences, and differ from those of the native search. Raises ConfigError as `check_supported` does,
+        DataError for a sentence that is longer than the model can take, and SearchStopped after `should_stop` has
+        returned True, which is called before each batch.
         """
         check_supported(config)
-        longest = max(map(len, sources), default=0)
+        longest = max((len(sentence.src_ids) for sentence in sentences), default=0)
         if longest >= self.positions:
             raise DataError(f"a line of {longest} pieces is too long: {self.path} takes {self.positions - 1}")
-        starts = prefixes or [()] * len(sources)
         lines = [
-            _Line(row, src, min(limit, self.positions), start)
-            for row, (src, limit, start) in enumerate(zip(sources, limits, starts, strict=True))
+            _Line(row, sentence.src_ids, min(sentence.max_length, self.positions), sentence.prefix)
+            for row, sentence in enumerate(sentences)
         ]
         if not config.sample:
             return self._search(self._model, lines, config, n_best, should_stop)
         with self._sampling:
-            return self._search(self._sampler(config.seed, key), lines, config, n_best, should_stop)
+            model = self._sampler(config.seed, sentences[0].key)
+            return self._search(model, lines, config, n_best, should_stop)
 
     def _search(
         self,
-        model: Model,
+        model: ctranslate2.Translator,
         lines: Sequence[_Line],
         config: SearchConfig,
         n_best: int,
@@ -329,7 +311,7 @@ class Engine:
         return [_ranked(candidates[line.row], line.limit, config, n_best) for line in lines]
 
     def log_probs(self, pairs: Sequence[Pair]) -> list[list[float]]:
-        """Return each pair's log-probabilities of the target tokens, `</s>` last (nats, over the whole vocabulary)."""
+        """Return the log-probabilities (nats, over the whole vocabulary) of each pair's target tokens, `</s>` last."""
         scored = self._model.score_batch(
             [_pieces(self._src, src) for src, _ in pairs],
             [_pieces(self._tgt, tgt) for _, tgt in pairs],
@@ -346,14 +328,14 @@ class Engine:
             forced.setdefault(row, []).append((ids, math.fsum(values)))
         return forced
 
-    def _sampler(self, seed: int, key: int) -> Model:
-        """Return a new instance of the model, since the seed of its random numbers is read when a thread starts."""
+    def _sampler(self, seed: int, key: int) -> ctranslate2.Translator:
+        """Return a new instance of the model, since CTranslate2 reads the seed when a thread starts."""
         self._library.set_random_seed((seed * 1_000_003 + key) % 2**32)
         return self._load(1, math.prod(_threads()))
 
     def _translate(
         self,
-        model: Model,
+        model: ctranslate2.Translator,
         config: SearchConfig,
         should_stop: ShouldStop | None,
         lines: Sequence[_Line],
@@ -362,10 +344,10 @@ class Engine:
         suppress: bool,
         longest: int | None = None,
     ) -> _Candidates:
-        """Translate lines, as many batches at once as there are threads.
+        """Translate lines in concurrent batches, one for each thread.
 
-        CTranslate2 itself stops within a batch in greedy search only, by a function that it calls for each token of
-        each line, which needs Python's global interpreter lock: up to four times slower beside a busy thread.
+        CTranslate2 can stop within a batch only in greedy search, by a function that it calls for each token of each
+        line. The function needs Python's global interpreter lock: up to four times slower beside a busy thread.
 
         Args:
             should_stop: called before each batch.
@@ -374,7 +356,7 @@ class Engine:
         """
         if suppress:
             options = options | {"suppress_sequences": [[self._tgt[i]] for i in range(N_SPECIAL) if i != EOS]}
-        waiting: list[tuple[_Line, AsyncResult]] = []
+        waiting: list[tuple[_Line, ctranslate2.AsyncTranslationResult]] = []
         for batch in _batches(lines, config):
             stop_if(should_stop)
             most = longest or max(line.limit for line in batch)
@@ -389,7 +371,7 @@ class Engine:
             waiting += zip(batch, results, strict=True)
         return {line.row: self._read(result.result(), _exponent(config)) for line, result in waiting}
 
-    def _read(self, result: TranslationResult, exponent: float) -> list[tuple[list[int], float]]:
+    def _read(self, result: ctranslate2.TranslationResult, exponent: float) -> list[tuple[list[int], float]]:
         candidates = []
         for pieces, score in zip(result.hypotheses, result.scores, strict=True):
             ids = [self._tgt_ids[piece] for piece in pieces]
@@ -399,7 +381,7 @@ class Engine:
 
 
 def _threads() -> tuple[int, int]:
-    """Return the number of batches translated at once, and of threads for each."""
+    """Return the number of concurrent batches, and the number of threads for each."""
     n = torch.get_num_threads()
     n_batches = min(n, 8)
     return n_batches, n // n_batches
@@ -410,12 +392,12 @@ def _pieces(vocabulary: Sequence[str], ids: Sequence[int]) -> list[str]:
 
 
 def _exponent(config: SearchConfig) -> float:
-    """Return the length penalty: with an exponent of 0 CTranslate2 applies another rule for when to stop."""
+    """Return the length penalty, but not 0, with which CTranslate2 would stop by another rule."""
     return config.length_penalty or 1e-30
 
 
 def _options(config: SearchConfig, n_best: int, n_more: int = 0) -> Options:
-    """Return options of `translate_batch`; all hypotheses found are returned, as their scores may still change.
+    """Return options of `translate_batch` that return all hypotheses found, as their scores may still change.
 
     n_more: hypotheses to finish beyond those that the search needs, with a beam.
     """
@@ -440,7 +422,7 @@ def _options(config: SearchConfig, n_best: int, n_more: int = 0) -> Options:
 
 
 def _batches(lines: Sequence[_Line], config: SearchConfig) -> list[list[_Line]]:
-    """Return batches of lines of similar limits and lengths, longest first, so that threads end together."""
+    """Return batches of lines with similar limits and lengths, longest first, so that threads end together."""
     batches: list[list[_Line]] = []
     size = config.batch_size("cpu")
     for line in sorted(lines, key=lambda line: (-line.limit, -len(line.src))):
@@ -467,68 +449,24 @@ def _ranked(
     return sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)[:n_best]
 
 
-NO_TERMS = "terms are not supported by CTranslate2; use --engine native"
-
-
-class EngineSearcher:
-    """Search with CTranslate2; see `Searcher`."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.precision = f"{engine.quantization}, CTranslate2"
-        model = engine.folder.config.model
-        self.max_positions = model.max_positions if model.positions == "learned" else None
-
-    def check(self, search: SearchConfig, has_terms: bool, language: str) -> None:  # noqa: ARG002 (the protocol's)
-        """See `Searcher`."""
-        check_supported(search)
-        if has_terms:
-            raise ConfigError([NO_TERMS])
-
-    def forced_decoder(self, search: SearchConfig) -> ForcedDecoder:  # noqa: ARG002 (the protocol's)
-        """Raise ConfigError: not supported."""
-        raise ConfigError(["alignments, attention and scores of given translations need --engine native"])
-
-    def search(
-        self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int, should_stop: ShouldStop | None = None
-    ) -> Generator[tuple[list[int], Hypotheses]]:
-        """See `Searcher`. `should_stop` is called before each batch: CTranslate2 cannot stop within one."""
-        if any(sentence.phrases for sentence in sentences):
-            raise ConfigError([NO_TERMS])
-        yield from search_batches(self._search_batch, sentences, search, n_best, torch.device("cpu"), should_stop)
-
-    def _search_batch(
-        self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int, should_stop: ShouldStop | None
-    ) -> Hypotheses:
-        return self.engine.search(
-            [sentence.src_ids for sentence in sentences],
-            [sentence.max_length for sentence in sentences],
-            search,
-            n_best,
-            [sentence.prefix for sentence in sentences],
-            sentences[0].key,
-            should_stop,
-        )
-
-
 def engine_translator(engine: Engine) -> Translator:
     """Return the translator of a loaded CTranslate2 model."""
     folder = engine.folder
     origin = Origin(folder.directory.path, folder.info.step, folder.info.weights, folder.info.reason)
-    return Translator(EngineSearcher(engine), folder.tokenizers, folder.config, [origin])
+    return Translator(engine, folder.tokenizers, folder.config, [origin])
 
 
 def load_ctranslate2(path: Path | str) -> Translator:
     """Load the translator of a directory that `nmt export --format ctranslate2` wrote.
 
-    Raises CheckpointError if there is none or it is damaged, ConfigError if CTranslate2 is not installed.
+    Raises CheckpointError if it is missing or damaged, ConfigError if CTranslate2 is not installed.
     """
     return engine_translator(Engine(load_folder(Path(path))))
 
 
 # With default settings a score is the mean log-probability of a piece.
 TOLERANCE = {"float32": 1e-3, "float16": 0.02, "int8": 0.2}
-"""Maximum difference between scores of a translation; in float32 they differ by 1e-6."""
+"""Maximum difference between two scores of a translation, by quantization; in float32 they differ by 1e-6."""
 
 
 @dataclass(frozen=True)
@@ -537,20 +475,17 @@ class Comparison:
 
     n_lines: int
     n_identical: int
-    """Translations that consist of the same pieces."""
-    search_difference: float
-    """The largest difference between the scores of identical translations, from search."""
-    forced_difference: float
-    """The largest difference between both engines' scores of the native translations, by forced decoding."""
+    """Number of translations that consist of the same pieces."""
+    difference: float
+    """The largest difference between both engines' scores of the native translations."""
     bleu: Score
     """BLEU of the engine's translations against the native ones."""
 
     def __str__(self) -> str:
         share = f"{self.n_identical} of {self.n_lines} translations identical ({self.n_identical / self.n_lines:.1%})"
-        scores = (
-            f"their scores differ by at most {self.search_difference:.1e}, forced ones by {self.forced_difference:.1e}"
+        return (
+            f"{share}, scores differ by at most {self.difference:.1e}; BLEU between the engines {self.bleu.value:.2f}"
         )
-        return f"{share}, {scores}; BLEU between the engines {self.bleu.value:.2f}"
 
 
 def compare(native: Translator, engine: Engine, lines: Sequence[str], search: SearchConfig) -> Comparison:
@@ -571,28 +506,16 @@ def compare_translations(
     search: SearchConfig,
 ) -> Comparison:
     """Compare the translations of the same lines by the native engine (`expected`) and by CTranslate2 (`actual`)."""
-    same = [(a, b) for a, b in zip(expected, actual, strict=True) if _pieces_of(a) == _pieces_of(b)]
+    pairs = [(part.src_ids, part.tgt_ids) for translation in expected for part in translation.parts]
+    both = zip(native.forced_decoder(search).log_probs(pairs), engine.log_probs(pairs), strict=True)
+    differences = [abs(math.fsum(a) - math.fsum(b)) / length_penalty(len(a), search) for a, b in both]
     hyps, refs = ([translation.text for translation in translations] for translations in (actual, expected))
     return Comparison(
         n_lines=len(expected),
-        n_identical=len(same),
-        search_difference=_largest([abs(a.score - b.score) for a, b in same]),
-        forced_difference=_forced_difference(native, engine, expected, search),
+        n_identical=sum(_pieces_of(a) == _pieces_of(b) for a, b in zip(expected, actual, strict=True)),
+        difference=float(np.max(differences, initial=0.0)),  # NaN if any is NaN
         bleu=corpus_score("bleu", hyps, refs, native.config.data.tgt),
     )
-
-
-def _forced_difference(
-    native: Translator, engine: Engine, translations: Sequence[Translation], search: SearchConfig
-) -> float:
-    pairs = [(part.src_ids, part.tgt_ids) for translation in translations for part in translation.parts]
-    both = zip(native.forced_decoder(search).log_probs(pairs), engine.log_probs(pairs), strict=True)
-    return _largest([abs(math.fsum(a) - math.fsum(b)) / length_penalty(len(a), search) for a, b in both])
-
-
-def _largest(differences: Sequence[float]) -> float:
-    """Return the maximum, NaN if any is NaN, which `max` may ignore."""
-    return math.nan if any(map(math.isnan, differences)) else max(differences, default=0.0)
 
 
 def _pieces_of(translation: Translation) -> list[tuple[int, ...]]:
@@ -602,7 +525,7 @@ def _pieces_of(translation: Translation) -> list[tuple[int, ...]]:
 def check_tolerance(comparison: Comparison, quantization: str) -> None:
     """Raise CheckpointError if the engines differ by more than rounding explains."""
     tolerance = TOLERANCE[quantization]
-    if not _largest([comparison.forced_difference, comparison.search_difference]) <= tolerance:
+    if not comparison.difference <= tolerance:
         raise CheckpointError(
             f"the exported model does not match the run: {comparison}; "
             f"{quantization} should differ by less than {tolerance}"
@@ -610,7 +533,7 @@ def check_tolerance(comparison: Comparison, quantization: str) -> None:
 
 
 def search_for_check(config: SearchConfig) -> SearchConfig:
-    """Return the run's settings if both engines support them and should agree, else the defaults."""
+    """Return the run's search settings if both engines give equal results with them, else the defaults."""
     try:
         check_supported(config)
     except ConfigError:
@@ -619,7 +542,7 @@ def search_for_check(config: SearchConfig) -> SearchConfig:
 
 
 def made_up_lines(tokenizer: Tokenizer, n: int) -> list[str]:
-    """Return lines of random words of the vocabulary, to compare two models where no text is available."""
+    """Return `n` lines of random words of the vocabulary, to compare two models without a text."""
     rng = random.Random(1)
     words = [piece for piece in tokenizer.pieces(range(len(tokenizer))) if piece[0] == "\u2581" and piece[1:].isalpha()]
     return [" ".join(word[1:] for word in rng.choices(words or ["\u2581a"], k=rng.randint(1, 12))) for _ in range(n)]

@@ -39,7 +39,6 @@ from nmt.share.card import card
 from nmt.share.engine import (
     Comparison,
     Engine,
-    EngineSearcher,
     check_tolerance,
     compare,
     engine_translator,
@@ -154,7 +153,7 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
             engine = Engine(load_folder(directory.path))
             comparison = compare(native, engine, lines, search_for_check(config.search))
             check_tolerance(comparison, quantization)
-            translator = Translator(EngineSearcher(engine), tokenizers, config, [saved.origin])
+            translator = engine_translator(engine)
         scores = _evaluated(request, translator) if request.evaluate else []
         n_parameters = sum(parameter.numel() for parameter in model.parameters())
         text = card(

@@ -65,7 +65,7 @@ def test_rounded_weights_differ_and_are_accepted(quantization: Any, whole: Path,
     assert exact is not None
     assert rounded is not None
     assert exact.n_identical == exact.n_lines
-    assert exact.forced_difference < 1e-4 < rounded.forced_difference < TOLERANCE[quantization]
+    assert exact.difference < 1e-4 < rounded.difference < TOLERANCE[quantization]
     sizes = [(tmp_path / name / "model.bin").stat().st_size for name in ("exact", "rounded")]
     assert sizes[1] < 0.7 * sizes[0]
     assert load_folder(tmp_path / "rounded").info.quantization == quantization

@@ -1,8 +1,9 @@
-"""CTranslate2 finds what the native search finds, for every kind of model and every setting that it does not refuse."""
+"""CTranslate2 finds the same translations as the native search, for all models and settings that it supports."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,33 +20,35 @@ from nmt.share.engine import check_supported
 from nmt.text.constraints import Glossary
 from nmt.text.inline import marked
 from nmt.text.tokenizer import N_SPECIAL
-from nmt.translate.types import Line
+from nmt.translate.types import Line, Sentence
 
 
 def at_most(n: int) -> dict[str, object]:
-    """Settings that limit translations to `n` pieces, the end of sentence included."""
+    """Return settings that limit translations to `n` pieces, the end of sentence included."""
     return {"max_length_ratio": 0.0, "max_length_offset": n}
 
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    """A model to which special pieces are as likely as all others."""
+    """Return a model with equal probabilities for special and other pieces."""
     return both(tmp_path_factory.mktemp("plain"))
 
 
 @pytest.fixture(scope="module")
 def quiet(tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    """A model that does not want them, as after training."""
+    """Return a model with low probabilities for special pieces, as after training."""
     return both(tmp_path_factory.mktemp("quiet"), specials=-20.0, tie_embeddings="none", encoder_layers=2)
 
 
 @pytest.fixture(scope="module")
 def eager(tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    """A model that takes some wherever it may."""
+    """Return a model with high probabilities for special pieces."""
     return both(tmp_path_factory.mktemp("eager"), specials=0.6, tie_embeddings="none", encoder_layers=2)
 
 
-# --- models -----------------------------------------------------------------------------------------
+def sentences(sources: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Sentence]:
+    """Return sentences with these ids and maximum lengths."""
+    return [Sentence("", "", source, 0, limit) for source, limit in zip(sources, limits, strict=True)]
 
 
 # --- search -----------------------------------------------------------------------------------------
@@ -65,7 +68,7 @@ def eager(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     ids=str,
 )
 @pytest.mark.parametrize("n_best", [1, 3])
-def test_beam_search_finds_the_same_n_best(quiet: Pair, search: dict[str, object], n_best: int) -> None:
+def test_beam_search_finds_native_n_best(quiet: Pair, search: dict[str, object], n_best: int) -> None:
     found = check_equal(quiet, LINES, n_best, **search)
     assert all(len(of_line) == n_best for of_line in found)
 
@@ -73,7 +76,7 @@ def test_beam_search_finds_the_same_n_best(quiet: Pair, search: dict[str, object
 def test_engine_stops_before_next_batch(plain: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     [_, other], calls = plain, []
-    engine = other.searcher.engine  # type: ignore[attr-defined]
+    engine = other.searcher  # type: ignore[attr-defined]
     real = engine._model
 
     def translate_batch(source: list[list[str]], *args: object, **options: object) -> object:
@@ -93,7 +96,7 @@ def test_engine_stops_before_next_batch(plain: Pair, monkeypatch: pytest.MonkeyP
     assert list(found) == list(other.translate_window(LINES[:6], search))
 
 
-def test_special_pieces_are_not_taken(eager: Pair) -> None:
+def test_special_pieces_are_not_generated(eager: Pair) -> None:
     found = check_equal(eager, LINES, beam=1)
     assert {of_line[0].finished for of_line in found} == {True, False}
     for of_line in ids(translations(eager[1], LINES, 3, beam=3, **at_most(10))):
@@ -107,12 +110,12 @@ def test_only_eos_is_allowed_at_max_length(plain: Pair, search: dict[str, object
     assert not all(of_line[0].finished for of_line in found)
 
 
-def test_length_limits_and_scores(plain: Pair) -> None:
+def test_hypotheses_respect_length_limits_and_have_native_scores(plain: Pair) -> None:
     native, other = plain
     sources = [native.tokenizers["de"].encode(line) for line in LINES]
     limits = [1 + i for i in range(len(sources))]
     search = SearchConfig(beam=3)
-    found = other.searcher.engine.search(sources, limits, search, n_best=2)
+    found = other.searcher.search_batch(sentences(sources, limits), search, n_best=2)
     forced = native.forced_decoder()
     for source, limit, hypotheses in zip(sources, limits, found, strict=True):
         assert len({tuple(each.ids) for each in hypotheses}) == len(hypotheses) == (1 if limit == 1 else 2)
@@ -125,7 +128,7 @@ def test_length_limits_and_scores(plain: Pair) -> None:
             assert each.score == pytest.approx(each.log_prob / length_penalty(len(each.ids) + 1, search))
 
 
-def test_minimum_length_and_no_repeated_ngram(quiet: Pair) -> None:
+def test_minimum_length_and_no_repeat_ngram_are_applied(quiet: Pair) -> None:
     found = check_equal(quiet, LINES, beam=1, min_length=12, **at_most(17))
     assert all(len(of_line[0]) >= 12 for of_line in ids(found))
     found = check_equal(quiet, LINES, beam=1, no_repeat_ngram=1, **at_most(17))
@@ -143,7 +146,7 @@ def test_translation_starts_with_prefix(quiet: Pair) -> None:
 
 
 @pytest.mark.parametrize("kind", ["quiet", "eager"])
-def test_samples_repeat_by_seed_and_have_the_model_s_probabilities(kind: str, request: pytest.FixtureRequest) -> None:
+def test_samples_depend_on_seed_and_have_model_probabilities(kind: str, request: pytest.FixtureRequest) -> None:
     native, translator = request.getfixturevalue(kind)
     sample = {"sample": True, "temperature": 1.3, **at_most(41)}
     first = translations(translator, LINES, 4, **sample, seed=5)
@@ -163,17 +166,17 @@ def test_samples_repeat_by_seed_and_have_the_model_s_probabilities(kind: str, re
     assert [len(of_line) for of_line in translations(translator, LINES, 3, **sample, top_k=1)] == [3] * len(LINES)
 
 
-def test_forced_scores_are_those_of_the_model(plain: Pair) -> None:
+def test_forced_scores_equal_native_scores(plain: Pair) -> None:
     native, other = plain
     src, tgt = native.tokenizers["de"], native.tokenizers["en"]
     pairs = [(src.encode(line), tgt.encode(line[::-1])) for line in LINES]
     pairs.append((src.encode("mali"), []))
     wanted = native.forced_decoder().log_probs(pairs)
-    for found, expected in zip(other.searcher.engine.log_probs(pairs), wanted, strict=True):
+    for found, expected in zip(other.searcher.log_probs(pairs), wanted, strict=True):
         assert found == pytest.approx(expected, abs=1e-4)
 
 
-def test_inline_terms(quiet: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inline_terms_are_marked_in_sources(quiet: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     config = quiet[0].config
     changes = {"modifiers": {"terms": 0.1}, "glossary": "g.tsv"}
     trained = config.model_copy(update={"training": config.training.model_copy(update=changes)})
@@ -188,7 +191,7 @@ def test_inline_terms(quiet: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
 # --- what it refuses ----------------------------------------------------------------------------------
 
 
-def test_terms_and_attention_are_for_the_native_engine(quiet: Pair) -> None:
+def test_terms_and_attention_are_rejected(quiet: Pair) -> None:
     with pytest.raises(ConfigError, match=r"^terms are not supported by CTranslate2; use --engine native$"):
         translations(quiet[1], [Line("mali bo", terms=("re",))])
     with pytest.raises(ConfigError, match=r"^terms are not supported by CTranslate2; use --engine native$"):
@@ -217,12 +220,12 @@ def test_unsupported_setting_raises(setting: dict[str, object]) -> None:
 
 def test_source_beyond_positions_raises(tmp_path: Path) -> None:
     pair = both(tmp_path, positions="learned", max_positions=260)
-    engine = pair[1].searcher.engine
+    engine = pair[1].searcher
     assert engine.positions == 260
-    assert len(engine.search([[30] * 259], [9], SearchConfig(beam=1))[0][0].ids) <= 8
-    [[found]] = engine.search([[30] * 9], [1000], SearchConfig(beam=1, min_length=400))
+    assert len(engine.search_batch(sentences([[30] * 259], [9]), SearchConfig(beam=1), 1)[0][0].ids) <= 8
+    [[found]] = engine.search_batch(sentences([[30] * 9], [1000]), SearchConfig(beam=1, min_length=400), 1)
     assert (len(found.ids), found.finished) == (259, False)
     with pytest.raises(DataError, match=r"^a line of 260 pieces is too long: .*exported takes 259$"):
-        engine.search([[30] * 260], [9], SearchConfig())
+        engine.search_batch(sentences([[30] * 260], [9]), SearchConfig(), 1)
     long = " ".join(["mali"] * 400)
     check_equal(pair, [long], beam=1, **at_most(21), split="never")
