@@ -26,6 +26,7 @@ from nmt.cli.options import (
     SplitOption,
     TokenizeOption,
     WeightsOption,
+    option,
 )
 from nmt.cli.options import runs as run_names
 from nmt.config.foreign import did_you_mean, misspelt
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from nmt.evaluate.run import Evaluation
 
 HISTORY_ALONE = "--history can be combined only with one --run, --split and --json"
-SourceOption = Annotated[Path | None, typer.Option("--src", metavar="F", help="Or use these files: the source …")]
+SourceOption = Annotated[Path | None, option("--src", "Or use these files: the source …", "F")]
 FILES_ALONE = (
     "--hyp F and --ref F must be given together, without options of a run: --run, --split, --data, --output, "
     "--samples, --beam, --length-penalty, --set, --checkpoint, --weights, --precision"
@@ -52,12 +53,12 @@ def evaluate(
     run: RunsOption = None,
     split: Annotated[
         list[str] | None,
-        typer.Option("--split", metavar="NAME", help="Split to translate; may be repeated.  [default: all test sets]"),
+        option("--split", "Split to translate; may be repeated.  [default: all test sets]", "NAME"),
     ] = None,
-    hyp: Annotated[Path | None, typer.Option("--hyp", metavar="F", help="File of translations to score …")] = None,
+    hyp: Annotated[Path | None, option("--hyp", "File of translations to score …", "F")] = None,
     ref: Annotated[
         list[Path] | None,
-        typer.Option("--ref", metavar="F", help="… against this file of references; may be repeated."),
+        option("--ref", "… against this file of references; may be repeated.", "F"),
     ] = None,
     data: RunDataOption = None,
     beam: BeamOption = None,
@@ -70,23 +71,23 @@ def evaluate(
     tokenize: TokenizeOption = None,
     src: Annotated[
         Path | None,
-        typer.Option("--src", metavar="F", help="File to translate and score against --ref; or the source of --hyp."),
+        option("--src", "File to translate and score against --ref; or the source of --hyp.", "F"),
     ] = None,
     comet: CometOption = None,
     comet_command: CometCommandOption = None,
     segment_scores: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--segment-scores",
-            metavar="NAME=F",
-            help="Also show the mean of the scores in F (one per line) as metric NAME; may be repeated.",
+            "Also show the mean of the scores in F (one per line) as metric NAME; may be repeated.",
+            "NAME=F",
         ),
     ] = None,
     lower_is_better: LowerIsBetterOption = None,
-    samples: Annotated[int, typer.Option("--samples", metavar="N", min=0, help="Also show N translations.")] = 0,
-    output: Annotated[Path | None, typer.Option("--output", metavar="F", help="Write the translations to F.")] = None,
-    history: Annotated[bool, typer.Option("--history", help="Only show the scores recorded so far.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print a JSON object, or a list for several splits.")] = False,
+    samples: Annotated[int, option("--samples", "Also show N translations.", "N", min=0)] = 0,
+    output: Annotated[Path | None, option("--output", "Write the translations to F.", "F")] = None,
+    history: Annotated[bool, option("--history", "Only show the scores recorded so far.")] = False,
+    json: Annotated[bool, option("--json", "Print a JSON object, or a list for several splits.")] = False,
 ) -> None:
     """Score translations with BLEU, chrF and TER (sacrebleu).
 
@@ -265,28 +266,24 @@ OF_RUNS = (
 def compare(
     runs: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="RUN", help="Two or more run directories.", show_default=False, autocompletion=run_names
-        ),
+        typer.Argument(metavar="RUN", help="Two or more run directories.", autocompletion=run_names),
     ] = None,
     hyp: Annotated[
         list[Path] | None,
-        typer.Option("--hyp", metavar="F...", help="Two or more files of translations to compare …"),
+        option("--hyp", "Two or more files of translations to compare …", "F..."),
     ] = None,
     ref: Annotated[
         list[Path] | None,
-        typer.Option("--ref", metavar="F...", help="… and their references; several files: several per line."),
+        option("--ref", "… and their references; several files: several per line.", "F..."),
     ] = None,
-    src: Annotated[Path | None, typer.Option("--src", metavar="F", help="Source text of these files.")] = None,
+    src: Annotated[Path | None, option("--src", "Source text of these files.", "F")] = None,
     group: Annotated[
         list[str] | None,
-        typer.Option(
-            "--group", metavar="NAME=A,B,C", help="Runs or files that differ only in their seed; two or more groups."
-        ),
+        option("--group", "Runs or files that differ only in their seed; two or more groups.", "NAME=A,B,C"),
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option("--baseline", metavar="NAME", help="System to compare the others with.  [default: the first]"),
+        option("--baseline", "System to compare the others with.  [default: the first]", "NAME"),
     ] = None,
     split: SplitOption = None,
     data: RunDataOption = None,
@@ -302,19 +299,15 @@ def compare(
     comet_command: CometCommandOption = None,
     segment_scores: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--segment-scores",
-            metavar="NAME@SYSTEM=F",
-            help="Also compare metric NAME, with SYSTEM's scores in F, one per line; give it for each system.",
+            "Also compare metric NAME, with SYSTEM's scores in F, one per line; give it for each system.",
+            "NAME@SYSTEM=F",
         ),
     ] = None,
     lower_is_better: LowerIsBetterOption = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="DIR", help="Write the translations of each run into DIR.")
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="F", help="Also write a web page with all lines to F.")
-    ] = None,
+    output: Annotated[Path | None, option("--output", "Write the translations of each run into DIR.", "DIR")] = None,
+    html: Annotated[Path | None, option("--html", "Also write a web page with all lines to F.", "F")] = None,
     json: JsonOption = False,
 ) -> None:
     """Compare systems, with tests of significance.
@@ -391,28 +384,18 @@ def compare(
 @app.command()
 def challenge(
     run: RunsOption = None,
-    split: Annotated[
-        str | None, typer.Option("--split", metavar="NAME", help="Split to change.  [default: the only test set]")
-    ] = None,
+    split: Annotated[str | None, option("--split", "Split to change.  [default: the only test set]", "NAME")] = None,
     data: RunDataOption = None,
     source: SourceOption = None,
-    reference: Annotated[Path | None, typer.Option("--ref", metavar="F", help="… its correct translations …")] = None,
-    contrastive: Annotated[
-        Path | None, typer.Option("--contrastive", metavar="F", help="… and, optionally, wrong translations.")
-    ] = None,
-    pairs: Annotated[
-        Path | None, typer.Option("--pairs", metavar="F", help="Or use a JSON file of LingEval97 or ContraPro.")
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Random seed of the changes.")] = 1,
+    reference: Annotated[Path | None, option("--ref", "… its correct translations …", "F")] = None,
+    contrastive: Annotated[Path | None, option("--contrastive", "… and, optionally, wrong translations.", "F")] = None,
+    pairs: Annotated[Path | None, option("--pairs", "Or use a JSON file of LingEval97 or ContraPro.", "F")] = None,
+    seed: Annotated[int, option("--seed", "Random seed of the changes.", "N")] = 1,
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
-    samples: Annotated[
-        int, typer.Option("--samples", metavar="N", min=0, help="Also show N failures of each kind, worst first.")
-    ] = 0,
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="F", help="Write all pairs and their scores to F, as JSON.")
-    ] = None,
+    samples: Annotated[int, option("--samples", "Also show N failures of each kind, worst first.", "N", min=0)] = 0,
+    output: Annotated[Path | None, option("--output", "Write all pairs and their scores to F, as JSON.", "F")] = None,
     json: JsonOption = False,
 ) -> None:
     """Test a model with contrastive translations.
@@ -479,27 +462,21 @@ def robustness(
     split: SplitOption = None,
     data: RunDataOption = None,
     source: SourceOption = None,
-    reference: Annotated[Path | None, typer.Option("--ref", metavar="F", help="… and its references.")] = None,
+    reference: Annotated[Path | None, option("--ref", "… and its references.", "F")] = None,
     changes: Annotated[
         str | None,
-        typer.Option(
-            "--changes", metavar="A,B", help="Kinds of changes.  [default: all that apply to the source language]"
-        ),
+        option("--changes", "Kinds of changes.  [default: all that apply to the source language]", "A,B"),
     ] = None,
-    rates: Annotated[str, typer.Option("--rates", metavar="R,S", help="Percentages of places to change.")] = "1,5,10",
-    lines: Annotated[
-        int | None, typer.Option("--lines", metavar="N", min=1, help="Use N evenly spread lines.  [default: all]")
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Random seed of the places.")] = 1,
+    rates: Annotated[str, option("--rates", "Percentages of places to change.", "R,S")] = "1,5,10",
+    lines: Annotated[int | None, option("--lines", "Use N evenly spread lines.  [default: all]", "N", min=1)] = None,
+    seed: Annotated[int, option("--seed", "Random seed of the places.", "N")] = 1,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
     overrides: SearchOption = None,
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="DIR", help="Write all sources and translations to DIR.")
-    ] = None,
+    output: Annotated[Path | None, option("--output", "Write all sources and translations to DIR.", "DIR")] = None,
     json: JsonOption = False,
 ) -> None:
     """Measure robustness to typos, changed case and the like.

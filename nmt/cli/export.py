@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from nmt.cli.app import app
-from nmt.cli.options import CheckpointOption, LicenseOption, RunDataOption, RunOption, WeightsOption, runs
+from nmt.cli.options import CheckpointOption, LicenseOption, RunDataOption, RunOption, WeightsOption, option, runs
 from nmt.console import say, show
 from nmt.errors import ConfigError
 
@@ -18,29 +18,27 @@ OF_CTRANSLATE2 = "--quantization, --check and --check-lines need --format ctrans
 
 @app.command()
 def export(
-    output: Annotated[
-        Path, typer.Option("--output", metavar="DIR", help="Directory to write; for argos a file.", show_default=False)
-    ],
+    output: Annotated[Path, option("--output", "Directory to write; for argos a file.", "DIR")],
     kind: Annotated[
-        Literal["folder", "ctranslate2", "transformers", "argos"], typer.Option("--format", help="Format to write.")
+        Literal["folder", "ctranslate2", "transformers", "argos"], option("--format", "Format to write.")
     ] = "folder",
     run: RunOption = None,
     quantization: Annotated[
         Literal["float32", "float16", "int8"] | None,
-        typer.Option("--quantization", help="Number format of a CTranslate2 model.  [default: float32; argos: int8]"),
+        option("--quantization", "Number format of a CTranslate2 model.  [default: float32; argos: int8]"),
     ] = None,
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     check: Annotated[
         Path | None,
-        typer.Option("--check", metavar="F", help="Lines for the comparison.  [default: the development set]"),
+        option("--check", "Lines for the comparison.  [default: the development set]", "F"),
     ] = None,
     check_lines: Annotated[
         int | None,
-        typer.Option("--check-lines", metavar="N", min=1, help="Number of lines to compare.  [default: 100]"),
+        option("--check-lines", "Number of lines to compare.  [default: 100]", "N", min=1),
     ] = None,
     evaluate: Annotated[
-        bool, typer.Option("--evaluate", help="Score the test sets of the data directory for the model card.")
+        bool, option("--evaluate", "Score the test sets of the data directory for the model card.")
     ] = False,
     data: RunDataOption = None,
     model_license: LicenseOption = None,
@@ -104,31 +102,28 @@ def push(
         typer.Argument(
             metavar="RUN",
             help="Run directory, or a directory written by nmt export.",
-            show_default=False,
             autocompletion=runs,
         ),
     ],
-    repository: Annotated[
-        str, typer.Argument(metavar="OWNER/NAME", help="Model repository on the Hub.", show_default=False)
-    ],
-    public: Annotated[bool, typer.Option("--public", help="Create a public repository.  [default: private]")] = False,
+    repository: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="Model repository on the Hub.")],
+    public: Annotated[bool, option("--public", "Create a public repository.  [default: private]")] = False,
     model_license: LicenseOption = None,
     kind: Annotated[
-        Literal["folder", "ctranslate2", "transformers"], typer.Option("--format", help="Format of the model.")
+        Literal["folder", "ctranslate2", "transformers"], option("--format", "Format of the model.")
     ] = "folder",
     quantization: Annotated[
         Literal["float32", "float16", "int8"] | None,
-        typer.Option("--quantization", help="Number format of a CTranslate2 model.  [default: float32]"),
+        option("--quantization", "Number format of a CTranslate2 model.  [default: float32]"),
     ] = None,
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     evaluate: Annotated[
-        bool, typer.Option("--evaluate", help="Score the test sets of the data directory for the model card.")
+        bool, option("--evaluate", "Score the test sets of the data directory for the model card.")
     ] = False,
     data: RunDataOption = None,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Push to a repository with other files, replacing those of the same name."),
+        option("--force", "Push to a repository with other files, replacing those of the same name."),
     ] = False,
 ) -> None:
     """Upload a model to the Hugging Face Hub.

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from nmt.config.load import shipped_configs
 from nmt.config.messages import field_paths
+
+
+def option(name: str, text: str, metavar: str | None = None, **settings: Any) -> Any:
+    """Declare an option with a help text. settings: further arguments of `typer.Option`."""
+    return typer.Option(name, help=text, metavar=metavar, **settings)
 
 
 def settings(typed: str) -> Iterator[str]:
@@ -49,155 +54,107 @@ def runs(typed: str) -> list[str]:
 Weights = Literal["auto", "raw", "ema", "average"]
 ConfigOption = Annotated[
     str,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        help="Config file: a path, a name in configs/, or a shipped config.",
-        autocompletion=configs,
-    ),
+    option("--config", "Config file: a path, a name in configs/, or a shipped config.", "FILE", autocompletion=configs),
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Change a setting, such as training.seed=2; may be repeated.",
-        autocompletion=settings,
+    option(
+        "--set", "Change a setting, such as training.seed=2; may be repeated.", "KEY=VALUE", autocompletion=settings
     ),
 ]
 LicenseOption = Annotated[
     str | None,
-    typer.Option(
-        "--license", metavar="ID", help="Licence of the model for its card, as a Hub identifier such as cc-by-4.0."
-    ),
+    option("--license", "Licence of the model for its card, as a Hub identifier such as cc-by-4.0.", "ID"),
 ]
-DataOption = Annotated[
-    Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: the config's data.dir]")
-]
+DataOption = Annotated[Path | None, option("--data", "Data directory.  [default: the config's data.dir]", "DIR")]
 RunOption = Annotated[
     Path | None,
-    typer.Option("--run", metavar="DIR", help="Run directory.  [default: the newest in runs/]", autocompletion=runs),
+    option("--run", "Run directory.  [default: the newest in runs/]", "DIR", autocompletion=runs),
 ]
 RunsOption = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--run",
-        metavar="DIR",
-        help="Run directory; repeat for an ensemble.  [default: the newest in runs/]",
-        autocompletion=runs,
+    option(
+        "--run", "Run directory; repeat for an ensemble.  [default: the newest in runs/]", "DIR", autocompletion=runs
     ),
 ]
 ReverseOption = Annotated[
     Path,
-    typer.Option(
-        "--reverse",
-        metavar="RUN",
-        help="Run that translates from target to source.",
-        show_default=False,
-        autocompletion=runs,
-    ),
+    option("--reverse", "Run that translates from target to source.", "RUN", autocompletion=runs),
 ]
 ModelOption = Annotated[
     Path | None,
-    typer.Option("--model", metavar="DIR", help="Exported directory or hf://OWNER/NAME, instead of a run."),
+    option("--model", "Exported directory or hf://OWNER/NAME, instead of a run.", "DIR"),
 ]
 BeamOption = Annotated[
     int | None,
-    typer.Option("--beam", metavar="N", min=1, help="Beam size; 1 is greedy search.  [default: the config's]"),
+    option("--beam", "Beam size; 1 is greedy search.  [default: the config's]", "N", min=1),
 ]
 PenaltyOption = Annotated[
     float | None,
-    typer.Option(
-        "--length-penalty", metavar="A", help="Exponent; higher favours longer output.  [default: the config's]"
-    ),
+    option("--length-penalty", "Exponent; higher favours longer output.  [default: the config's]", "A"),
 ]
 SearchOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="search.KEY=VALUE",
-        help="Change a search setting; may be repeated.",
-        autocompletion=search_settings,
-    ),
+    option("--set", "Change a search setting; may be repeated.", "search.KEY=VALUE", autocompletion=search_settings),
 ]
 LmOption = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--lm",
-        metavar="DIR",
-        help="Language model whose scores are added at each step (search.lm).  [default: the config's]",
+        "Language model whose scores are added at each step (search.lm).  [default: the config's]",
+        "DIR",
         autocompletion=runs,
     ),
 ]
 LmWeightOption = Annotated[
     float | None,
-    typer.Option("--lm-weight", metavar="W", min=0.0, help="Weight of --lm.  [default: the config's]"),
+    option("--lm-weight", "Weight of --lm.  [default: the config's]", "W", min=0.0),
 ]
 PrecisionOption = Annotated[
     Literal["auto", "float32", "bf16", "fp16"],
-    typer.Option("--precision", help="Precision of matrix products; auto: as in training, if fast on this device."),
+    option("--precision", "Precision of matrix products; auto: as in training, if fast on this device."),
 ]
-CheckpointOption = Annotated[str, typer.Option("--checkpoint", metavar="best|last|STEP", help="Checkpoint to use.")]
+CheckpointOption = Annotated[str, option("--checkpoint", "Checkpoint to use.", "best|last|STEP")]
 WeightsOption = Annotated[
     Weights,
-    typer.Option(
-        "--weights", help="Weights as trained (raw), averaged (ema, average), or those that score best (auto)."
-    ),
+    option("--weights", "Weights as trained (raw), averaged (ema, average), or those that score best (auto)."),
 ]
-RecipeOutput = Annotated[Path, typer.Option("--output", metavar="DIR", help="Directory to write.", show_default=False)]
+RecipeOutput = Annotated[Path, option("--output", "Directory to write.", "DIR")]
 TranslatingOption = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--search",
-        metavar="KEY=VALUE",
-        help="Change a search setting of the translating run; may be repeated.",
+        "Change a search setting of the translating run; may be repeated.",
+        "KEY=VALUE",
         autocompletion=search_keys,
     ),
 ]
-FollowOption = Annotated[
-    bool, typer.Option("--train", help="Also run the commands that follow: prepare, train, evaluate.")
-]
+FollowOption = Annotated[bool, option("--train", "Also run the commands that follow: prepare, train, evaluate.")]
 TasksOption = Annotated[
     Literal["local", "ray"],
-    typer.Option("--engine", help="Where to run: processes on this machine, or a Ray cluster (an extra)."),
+    option("--engine", "Where to run: processes on this machine, or a Ray cluster (an extra)."),
 ]
-WorkersOption = Annotated[
-    int | None, typer.Option("--workers", metavar="N", min=1, help="Number of processes.  [default: one per core]")
-]
+WorkersOption = Annotated[int | None, option("--workers", "Number of processes.  [default: one per core]", "N", min=1)]
 AddressOption = Annotated[
     str | None,
-    typer.Option(
-        "--address", metavar="HOST:PORT", help="Address of the Ray cluster.  [default: RAY_ADDRESS, or a local one]"
-    ),
+    option("--address", "Address of the Ray cluster.  [default: RAY_ADDRESS, or a local one]", "HOST:PORT"),
 ]
-SplitOption = Annotated[
-    str | None, typer.Option("--split", metavar="NAME", help="Split to translate.  [default: the only test set]")
-]
-RunDataOption = Annotated[
-    Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: that of the run]")
-]
-LowercaseOption = Annotated[bool, typer.Option("--lowercase", help="Ignore case, to compare with papers that do.")]
-TokenizeOption = Annotated[
-    str | None, typer.Option("--tokenize", metavar="NAME", help="BLEU's tokenizer: 13a, intl, zh, char or none.")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+SplitOption = Annotated[str | None, option("--split", "Split to translate.  [default: the only test set]", "NAME")]
+RunDataOption = Annotated[Path | None, option("--data", "Data directory.  [default: that of the run]", "DIR")]
+LowercaseOption = Annotated[bool, option("--lowercase", "Ignore case, to compare with papers that do.")]
+TokenizeOption = Annotated[str | None, option("--tokenize", "BLEU's tokenizer: 13a, intl, zh, char or none.", "NAME")]
+JsonOption = Annotated[bool, option("--json", "Print one JSON object.")]
 CometOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--comet",
-        metavar="MODEL",
-        help="Also score with this COMET model, such as Unbabel/wmt22-comet-da; may be repeated.",
-    ),
+    option("--comet", "Also score with this COMET model, such as Unbabel/wmt22-comet-da; may be repeated.", "MODEL"),
 ]
 CometCommandOption = Annotated[
     str | None,
-    typer.Option(
-        "--comet-command",
-        metavar="CMD",
-        help="Command that runs COMET, perhaps in another environment.  [default: comet-score]",
+    option(
+        "--comet-command", "Command that runs COMET, perhaps in another environment.  [default: comet-score]", "CMD"
     ),
 ]
 LowerIsBetterOption = Annotated[
     list[str] | None,
-    typer.Option("--lower-is-better", metavar="NAME", help="For the segment scores NAME, lower is better."),
+    option("--lower-is-better", "For the segment scores NAME, lower is better.", "NAME"),
 ]

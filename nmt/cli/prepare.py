@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from nmt.cli.app import app
-from nmt.cli.options import AddressOption, ConfigOption, DataOption, SetOption, TasksOption, WorkersOption
+from nmt.cli.options import AddressOption, ConfigOption, DataOption, SetOption, TasksOption, WorkersOption, option
 from nmt.config.load import load_config
 from nmt.console import show
 from nmt.errors import ConfigError
@@ -21,29 +21,27 @@ def prepare(
     data: DataOption = None,
     tokenizer_from: Annotated[
         Path | None,
-        typer.Option("--tokenizer-from", metavar="RUN", help="Use the tokenizer of this run instead of training one."),
+        option("--tokenizer-from", "Use the tokenizer of this run instead of training one.", "RUN"),
     ] = None,
     append: Annotated[
-        bool, typer.Option("--append", help="Add new corpora, at the end of data.train, to a sharded data directory.")
+        bool, option("--append", "Add new corpora, at the end of data.train, to a sharded data directory.")
     ] = False,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Replace a data directory of other languages, or one that runs were trained on."),
+        option("--force", "Replace a data directory of other languages, or one that runs were trained on."),
     ] = False,
     engine: TasksOption = "local",
     workers: WorkersOption = None,
     address: AddressOption = None,
     overrides: SetOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only clean the training text and report on it.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Only clean the training text and report on it.")] = False,
     sample: Annotated[
         int | None,
-        typer.Option("--sample", metavar="N", min=1, help="Dry run on N pairs of each corpus, evenly spread."),
+        option("--sample", "Dry run on N pairs of each corpus, evenly spread.", "N", min=1),
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(
-            "--report", metavar="PATH", help="Write the report of a dry run to a .html or .json file, or a directory."
-        ),
+        option("--report", "Write the report of a dry run to a .html or .json file, or a directory.", "PATH"),
     ] = None,
 ) -> None:
     """Prepare parallel text for training as a data directory.
@@ -105,16 +103,13 @@ def data(
         typer.Argument(
             metavar="[NAME] PAIR",
             help="Name of the corpus (not for list) and language pair, such as de-en.",
-            show_default=False,
         ),
     ],
     version: Annotated[
-        str | None, typer.Option("--version", metavar="V", help="With get: version of the corpus.  [default: latest]")
+        str | None, option("--version", "With get: version of the corpus.  [default: latest]", "V")
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="DIR", help="With get: directory to write.  [default: data]")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="With list: print a list of JSON objects.")] = False,
+    output: Annotated[Path | None, option("--output", "With get: directory to write.  [default: data]", "DIR")] = None,
+    json: Annotated[bool, option("--json", "With list: print a list of JSON objects.")] = False,
 ) -> None:
     """List, describe and download public corpora of OPUS (https://opus.nlpl.eu) by name.
 

@@ -22,6 +22,7 @@ from nmt.cli.options import (
     SetOption,
     TranslatingOption,
     configs,
+    option,
     runs,
 )
 from nmt.errors import ConfigError
@@ -34,21 +35,15 @@ def sweep(
     config: Annotated[str, typer.Argument(metavar="CONFIG", help="Path, name in configs/, or shipped config.")],
     grid: Annotated[
         list[str],
-        typer.Option("--grid", metavar="KEY=A,B", help="Setting and its values; may be repeated.", show_default=False),
+        option("--grid", "Setting and its values; may be repeated.", "KEY=A,B"),
     ],
     overrides: SetOption = None,
-    data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: the config's data.dir]")
-    ] = None,
+    data: Annotated[Path | None, option("--data", "Data directory.  [default: the config's data.dir]", "DIR")] = None,
     directory: Annotated[
-        Path | None, typer.Option("--dir", metavar="DIR", help="Directory of the runs.  [default: runs/sweep-CONFIG]")
+        Path | None, option("--dir", "Directory of the runs.  [default: runs/sweep-CONFIG]", "DIR")
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", metavar="N", min=1, help="Number of runs at a time.  [default: 1]")
-    ] = None,
-    devices: Annotated[
-        str | None, typer.Option("--devices", metavar="0,1", help="GPUs to use, one run at a time on each.")
-    ] = None,
+    jobs: Annotated[int | None, option("--jobs", "Number of runs at a time.  [default: 1]", "N", min=1)] = None,
+    devices: Annotated[str | None, option("--devices", "GPUs to use, one run at a time on each.", "0,1")] = None,
 ) -> None:
     """Train all combinations of settings and compare the runs.
 
@@ -98,57 +93,47 @@ N_BEST = 20
 def rerank(
     reverse: Annotated[
         list[Path],
-        typer.Option(
+        option(
             "--reverse",
-            metavar="DIR",
-            help="Run of the opposite direction; repeat for an ensemble.",
-            show_default=False,
+            "Run of the opposite direction; repeat for an ensemble.",
+            "DIR",
             autocompletion=runs,
         ),
     ],
-    source: Annotated[Path, typer.Option("--src", metavar="F", help="Source text.", show_default=False)],
+    source: Annotated[Path, option("--src", "Source text.", "F")],
     run: RunsOption = None,
     rescore: Annotated[
         list[Path] | None,
-        typer.Option(
+        option(
             "--rescore",
-            metavar="DIR",
-            help="Also use the scores of this run of the same direction; may be repeated.",
+            "Also use the scores of this run of the same direction; may be repeated.",
+            "DIR",
             autocompletion=runs,
         ),
     ] = None,
     lm: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--lm",
-            metavar="DIR",
-            help="Also use the scores of this target language model; may be repeated.",
-            autocompletion=runs,
+        option(
+            "--lm", "Also use the scores of this target language model; may be repeated.", "DIR", autocompletion=runs
         ),
     ] = None,
-    output: Annotated[
-        str | None, typer.Option("--output", metavar="F|-", help="File to write.  [default: standard output]")
-    ] = None,
+    output: Annotated[str | None, option("--output", "File to write.  [default: standard output]", "F|-")] = None,
     weights_file: Annotated[
-        Path | None, typer.Option("--weights-file", metavar="F", help="Tuned weights to read, or to write with --tune.")
+        Path | None, option("--weights-file", "Tuned weights to read, or to write with --tune.", "F")
     ] = None,
-    tune: Annotated[bool, typer.Option("--tune", help="Tune the weights on --src and --ref.")] = False,
-    reference: Annotated[
-        Path | None, typer.Option("--ref", metavar="F", help="With --tune: translations of --src, line by line.")
-    ] = None,
+    tune: Annotated[bool, option("--tune", "Tune the weights on --src and --ref.")] = False,
+    reference: Annotated[Path | None, option("--ref", "With --tune: translations of --src, line by line.", "F")] = None,
     metric: Annotated[
         Literal["bleu", "chrf"] | None,
-        typer.Option("--metric", help="With --tune: metric to maximize.  [default: bleu]"),
+        option("--metric", "With --tune: metric to maximize.  [default: bleu]"),
     ] = None,
     n_best: Annotated[
         int | None,
-        typer.Option(
-            "--n-best", metavar="N", min=1, help=f"Candidates per line; at most the beam size.  [default: {N_BEST}]"
-        ),
+        option("--n-best", f"Candidates per line; at most the beam size.  [default: {N_BEST}]", "N", min=1),
     ] = None,
     n_best_file: Annotated[
         Path | None,
-        typer.Option("--n-best-file", metavar="F", help="Candidates written by nmt translate --n-best."),
+        option("--n-best-file", "Candidates written by nmt translate --n-best.", "F"),
     ] = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
@@ -221,42 +206,32 @@ def rerank(
 def distil(
     teacher: Annotated[
         list[Path],
-        typer.Option(
-            "--teacher",
-            metavar="RUN",
-            help="Run that translates; repeat for an ensemble.",
-            show_default=False,
-            autocompletion=runs,
-        ),
+        option("--teacher", "Run that translates; repeat for an ensemble.", "RUN", autocompletion=runs),
     ],
     output: RecipeOutput,
     data: Annotated[
         Path | None,
-        typer.Option("--data", metavar="DIR", help="Data directory to translate.  [default: the teacher's]"),
+        option("--data", "Data directory to translate.  [default: the teacher's]", "DIR"),
     ] = None,
     n_best: Annotated[
         int,
-        typer.Option(
-            "--n-best", metavar="K", min=1, help="Use the best of K translations by similarity to the reference."
-        ),
+        option("--n-best", "Use the best of K translations by similarity to the reference.", "K", min=1),
     ] = 1,
     nearest: Annotated[
-        Literal["chrf", "bleu"], typer.Option("--nearest", help="Sentence-level similarity metric for --n-best.")
+        Literal["chrf", "bleu"], option("--nearest", "Sentence-level similarity metric for --n-best.")
     ] = "chrf",
-    with_originals: Annotated[
-        bool, typer.Option("--with-originals", help="Also train the student on the references.")
-    ] = False,
+    with_originals: Annotated[bool, option("--with-originals", "Also train the student on the references.")] = False,
     beam: Annotated[
         int | None,
-        typer.Option("--beam", metavar="N", min=1, help="Beam size of the teacher.  [default: its config's]"),
+        option("--beam", "Beam size of the teacher.  [default: its config's]", "N", min=1),
     ] = None,
     search: TranslatingOption = None,
     config: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--config",
-            metavar="FILE",
-            help="Model, training and search settings of the student.  [default: the teacher's]",
+            "Model, training and search settings of the student.  [default: the teacher's]",
+            "FILE",
             autocompletion=configs,
         ),
     ] = None,
@@ -310,30 +285,27 @@ def back_translate(
     reverse: ReverseOption,
     mono: Annotated[
         Path,
-        typer.Option(
+        option(
             "--mono",
-            metavar="FILE",
-            help="Text in the target language, one sentence per line; .gz, .bz2, .xz and .zst are decompressed.",
-            show_default=False,
+            "Text in the target language, one sentence per line; .gz, .bz2, .xz and .zst are decompressed.",
+            "FILE",
         ),
     ],
     output: RecipeOutput,
-    how: Annotated[
-        Literal["sample", "beam", "greedy"], typer.Option("--how", help="How to translate, see above.")
-    ] = "sample",
+    how: Annotated[Literal["sample", "beam", "greedy"], option("--how", "How to translate, see above.")] = "sample",
     search: TranslatingOption = None,
     config: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--config",
-            metavar="FILE",
-            help="Config with the authentic corpora.  [default: that of --reverse, in the opposite direction]",
+            "Config with the authentic corpora.  [default: that of --reverse, in the opposite direction]",
+            "FILE",
             autocompletion=configs,
         ),
     ] = None,
     overrides: SetOption = None,
     upsample: Annotated[
-        int, typer.Option("--upsample", metavar="N", min=1, help="Repeat authentic pairs N times in the training text.")
+        int, option("--upsample", "Repeat authentic pairs N times in the training text.", "N", min=1)
     ] = 1,
     train: FollowOption = False,
 ) -> None:
@@ -391,22 +363,19 @@ def back_translate(
 def bidirectional(
     both: Annotated[
         str,
-        typer.Option(
+        option(
             "--both",
-            metavar="LENGTH",
-            help="Length of the training in both directions, in steps (6000) or minutes (30m).",
-            show_default=False,
+            "Length of the training in both directions, in steps (6000) or minutes (30m).",
+            "LENGTH",
         ),
     ],
     one: Annotated[
         str,
-        typer.Option("--one", metavar="LENGTH", help="Length of the training in one direction.", show_default=False),
+        option("--one", "Length of the training in one direction.", "LENGTH"),
     ],
     config: ConfigOption = "base.yaml",
     overrides: SetOption = None,
-    name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Name of the runs.  [default: the config's]")
-    ] = None,
+    name: Annotated[str | None, option("--name", "Name of the runs.  [default: the config's]", "NAME")] = None,
 ) -> None:
     """Train in both directions, then continue in one.
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from nmt.cli.app import app
+from nmt.cli.options import option
 from nmt.cli.options import runs as run_names
 from nmt.console import say, show
 from nmt.errors import ConfigError
@@ -17,18 +18,13 @@ from nmt.errors import ConfigError
 def runs(
     directory: Annotated[
         Path | None,
-        typer.Argument(metavar="DIR", help="Directory that contains runs.  [default: runs]", show_default=False),
+        typer.Argument(metavar="DIR", help="Directory that contains runs.  [default: runs]"),
     ] = None,
     curve: Annotated[
         Path | None,
-        typer.Option(
-            "--curve",
-            metavar="RUN",
-            help="Print the learning curve of this run instead.",
-            autocompletion=run_names,
-        ),
+        option("--curve", "Print the learning curve of this run instead.", "RUN", autocompletion=run_names),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print a list of JSON objects.")] = False,
+    json: Annotated[bool, option("--json", "Print a list of JSON objects.")] = False,
 ) -> None:
     """List the runs and sweeps in a directory, newest first.
 
@@ -68,13 +64,9 @@ def runs(
 def plot(
     runs: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="RUN", help="Run directories, or folders of runs.", show_default=False, autocompletion=run_names
-        ),
+        typer.Argument(metavar="RUN", help="Run directories, or folders of runs.", autocompletion=run_names),
     ],
-    output: Annotated[
-        Path, typer.Option("--output", metavar="FILE", help="Image to write: .png, .pdf or .svg.")
-    ] = Path("plot.png"),
+    output: Annotated[Path, option("--output", "Image to write: .png, .pdf or .svg.", "FILE")] = Path("plot.png"),
 ) -> None:
     """Plot the learning curves of one or more runs.
 

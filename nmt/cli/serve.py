@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-
 from nmt.cli.app import app
-from nmt.cli.options import SearchOption, runs
+from nmt.cli.options import SearchOption, option, runs
 from nmt.console import say, show
 from nmt.errors import ConfigError
 
@@ -17,84 +15,59 @@ from nmt.errors import ConfigError
 def serve(
     run: Annotated[
         list[Path] | None,
-        typer.Option(
+        option(
             "--run",
-            metavar="DIR",
-            help="Run directory; repeat for further directions.  [default: the newest in runs/]",
+            "Run directory; repeat for further directions.  [default: the newest in runs/]",
+            "DIR",
             autocompletion=runs,
         ),
     ] = None,
     model: Annotated[
         list[Path] | None,
-        typer.Option("--model", metavar="DIR", help="Exported directory; repeat for further directions."),
+        option("--model", "Exported directory; repeat for further directions.", "DIR"),
     ] = None,
-    host: Annotated[
-        str, typer.Option("--host", metavar="ADDRESS", help="Address or host name to listen on.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port to listen on; 0: any free one.")
-    ] = 5000,
+    host: Annotated[str, option("--host", "Address or host name to listen on.", "ADDRESS")] = "127.0.0.1",
+    port: Annotated[int, option("--port", "Port to listen on; 0: any free one.", "N", min=0, max=65535)] = 5000,
     engine: Annotated[
         Literal["auto", "native", "ctranslate2"],
-        typer.Option("--engine", help="auto: CTranslate2 (an extra) where it supports the request, else PyTorch."),
+        option("--engine", "auto: CTranslate2 (an extra) where it supports the request, else PyTorch."),
     ] = "auto",
-    int8: Annotated[bool, typer.Option("--int8", help="With CTranslate2: 8-bit weights.")] = False,
+    int8: Annotated[bool, option("--int8", "With CTranslate2: 8-bit weights.")] = False,
     overrides: SearchOption = None,
     threads: Annotated[
-        int | None, typer.Option("--threads", metavar="N", min=1, help="Translation threads.  [default: one per core]")
+        int | None, option("--threads", "Translation threads.  [default: one per core]", "N", min=1)
     ] = None,
-    keys: Annotated[
-        Path | None, typer.Option("--keys", metavar="F", help="File of API keys; requests then need a key.")
-    ] = None,
+    keys: Annotated[Path | None, option("--keys", "File of API keys; requests then need a key.", "F")] = None,
     new_key: Annotated[
         str | None,
-        typer.Option("--new-key", metavar="NAME", help="Add a key to --keys, print it, and exit."),
+        option("--new-key", "Add a key to --keys, print it, and exit.", "NAME"),
     ] = None,
-    rate: Annotated[
-        int, typer.Option("--rate", metavar="N", min=0, help="Requests per minute and client; 0: no limit.")
-    ] = 0,
+    rate: Annotated[int, option("--rate", "Requests per minute and client; 0: no limit.", "N", min=0)] = 0,
     origin: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--origin",
-            metavar="URL",
-            help="Site that may use this server: its own behind a proxy, or another (CORS); may be repeated.",
+            "Site that may use this server: its own behind a proxy, or another (CORS); may be repeated.",
+            "URL",
         ),
     ] = None,
     allow: Annotated[
         list[str] | None,
-        typer.Option(
-            "--allow",
-            metavar="KEY[=MAX]",
-            help="Search setting that requests may change, such as beam=10; may be repeated.",
-        ),
+        option("--allow", "Search setting that requests may change, such as beam=10; may be repeated.", "KEY[=MAX]"),
     ] = None,
-    max_characters: Annotated[
-        int, typer.Option("--max-characters", metavar="N", min=1, help="Maximum characters of a request.")
-    ] = 20_000,
-    max_items: Annotated[
-        int, typer.Option("--max-items", metavar="N", min=1, help="Maximum texts of a request.")
-    ] = 1_000,
-    max_bytes: Annotated[int, typer.Option("--max-bytes", metavar="N", min=1, help="Maximum bytes of a request.")] = 512
-    << 10,
-    max_file_bytes: Annotated[
-        int, typer.Option("--max-file-bytes", metavar="N", min=1, help="Maximum bytes of a file.")
-    ] = 4 << 20,
-    queue: Annotated[
-        int, typer.Option("--queue", metavar="N", min=1, help="Maximum waiting requests; others get 503.")
-    ] = 256,
+    max_characters: Annotated[int, option("--max-characters", "Maximum characters of a request.", "N", min=1)] = 20_000,
+    max_items: Annotated[int, option("--max-items", "Maximum texts of a request.", "N", min=1)] = 1_000,
+    max_bytes: Annotated[int, option("--max-bytes", "Maximum bytes of a request.", "N", min=1)] = 512 << 10,
+    max_file_bytes: Annotated[int, option("--max-file-bytes", "Maximum bytes of a file.", "N", min=1)] = 4 << 20,
+    queue: Annotated[int, option("--queue", "Maximum waiting requests; others get 503.", "N", min=1)] = 256,
     timeout: Annotated[
         float,
-        typer.Option(
-            "--timeout", metavar="S", min=0.1, help="Seconds until a request gets 504; 10 times as long for files."
-        ),
+        option("--timeout", "Seconds until a request gets 504; 10 times as long for files.", "S", min=0.1),
     ] = 60.0,
-    grace: Annotated[
-        int, typer.Option("--grace", metavar="S", min=0, help="Seconds to finish waiting requests after SIGTERM.")
-    ] = 30,
+    grace: Annotated[int, option("--grace", "Seconds to finish waiting requests after SIGTERM.", "S", min=0)] = 30,
     cache: Annotated[
         int,
-        typer.Option("--cache", metavar="N", min=0, help="Size of the cache of translations in bytes; 0: no cache."),
+        option("--cache", "Size of the cache of translations in bytes; 0: no cache.", "N", min=0),
     ] = 16 << 20,
 ) -> None:
     """Serve translations over HTTP.

@@ -6,41 +6,37 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from nmt.cli.app import app
-from nmt.cli.options import DataOption, SetOption, configs
+from nmt.cli.options import DataOption, SetOption, configs, option
 
 
 @app.command()
 def train(
     config: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--config",
-            metavar="FILE",
-            help="Config file, as for prepare.  [default: base.yaml, or the resumed run's]",
+            "Config file, as for prepare.  [default: base.yaml, or the resumed run's]",
+            "FILE",
             autocompletion=configs,
         ),
     ] = None,
     data: DataOption = None,
     run: Annotated[
         Path | None,
-        typer.Option("--run", metavar="DIR", help="Run directory to write.  [default: the config's training.run_dir]"),
+        option("--run", "Run directory to write.  [default: the config's training.run_dir]", "DIR"),
     ] = None,
     overrides: SetOption = None,
     init_from: Annotated[
         list[str] | None,
-        typer.Option(
-            "--init-from", metavar="RUN", help="Start from the weights of RUN; encoder=RUN, decoder=RUN for one stack."
-        ),
+        option("--init-from", "Start from the weights of RUN; encoder=RUN, decoder=RUN for one stack.", "RUN"),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint.")] = False,
+    resume: Annotated[bool, option("--resume", "Continue from the last checkpoint.")] = False,
     stop_after: Annotated[
         float | None,
-        typer.Option("--stop-after", metavar="MINUTES", min=0.0, help="Save and stop after this time, as on SIGTERM."),
+        option("--stop-after", "Save and stop after this time, as on SIGTERM.", "MINUTES", min=0.0),
     ] = None,
-    profile: Annotated[bool, typer.Option("--profile", help="Report how the time of ten steps is spent.")] = False,
+    profile: Annotated[bool, option("--profile", "Report how the time of ten steps is spent.")] = False,
 ) -> None:
     """Train a Transformer on a data directory.
 

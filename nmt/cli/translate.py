@@ -7,8 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-
 from nmt.cli.app import app
 from nmt.cli.options import (
     AddressOption,
@@ -23,6 +21,7 @@ from nmt.cli.options import (
     RunsOption,
     SearchOption,
     WeightsOption,
+    option,
     runs,
 )
 from nmt.console import say
@@ -33,67 +32,50 @@ from nmt.errors import ConfigError
 def translate(
     run: RunsOption = None,
     model: ModelOption = None,
-    source: Annotated[
-        str, typer.Option("--input", metavar="F|-", help="Text to translate, - for standard input.")
-    ] = "-",
-    target: Annotated[str, typer.Option("--output", metavar="F|-", help="File to write, - for standard output.")] = "-",
+    source: Annotated[str, option("--input", "Text to translate, - for standard input.", "F|-")] = "-",
+    target: Annotated[str, option("--output", "File to write, - for standard output.", "F|-")] = "-",
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
     lm: LmOption = None,
     lm_weight: LmWeightOption = None,
     n_best: Annotated[
         int,
-        typer.Option(
-            "--n-best",
-            metavar="N",
-            min=1,
-            help="Translations per line; at most the beam size, or the number of samples.",
-        ),
+        option("--n-best", "Translations per line; at most the beam size, or the number of samples.", "N", min=1),
     ] = 1,
     scores: Annotated[
-        bool, typer.Option("--scores", help="Write line number, score and log-probability before each translation.")
+        bool, option("--scores", "Write line number, score and log-probability before each translation.")
     ] = False,
     overrides: SearchOption = None,
-    prefix: Annotated[
-        Path | None, typer.Option("--prefix", metavar="F", help="File whose line n is the start of translation n.")
-    ] = None,
+    prefix: Annotated[Path | None, option("--prefix", "File whose line n is the start of translation n.", "F")] = None,
     constraints: Annotated[
         Path | None,
-        typer.Option(
-            "--constraints", metavar="F", help="File whose line n lists terms for translation n, separated by tabs."
-        ),
+        option("--constraints", "File whose line n lists terms for translation n, separated by tabs.", "F"),
     ] = None,
     glossary: Annotated[
         Path | None,
-        typer.Option("--glossary", metavar="F", help="Terms with their translations, as .tsv or .csv."),
+        option("--glossary", "Terms with their translations, as .tsv or .csv.", "F"),
     ] = None,
-    alignments: Annotated[
-        Path | None, typer.Option("--alignments", metavar="F", help="Write word alignments, such as 0-0 1-2.")
-    ] = None,
-    attention: Annotated[
-        Path | None, typer.Option("--attention", metavar="F.png", help="Plot the attention of the first line.")
-    ] = None,
+    alignments: Annotated[Path | None, option("--alignments", "Write word alignments, such as 0-0 1-2.", "F")] = None,
+    attention: Annotated[Path | None, option("--attention", "Plot the attention of the first line.", "F.png")] = None,
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
     engine: Annotated[
         Literal["native", "ctranslate2", "ray"],
-        typer.Option("--engine", help="PyTorch, CTranslate2 (an extra), or PyTorch on a Ray cluster (an extra)."),
+        option("--engine", "PyTorch, CTranslate2 (an extra), or PyTorch on a Ray cluster (an extra)."),
     ] = "native",
     workers: Annotated[
         int | None,
-        typer.Option(
+        option(
             "--workers",
-            metavar="N",
+            "Translate a file in parts with N processes.  [default with ray: one per GPU, or per CPU]",
+            "N",
             min=1,
-            help="Translate a file in parts with N processes.  [default with ray: one per GPU, or per CPU]",
         ),
     ] = None,
     address: AddressOption = None,
-    int8: Annotated[bool, typer.Option("--int8", help="With ctranslate2: 8-bit weights.")] = False,
-    as_text: Annotated[
-        bool, typer.Option("--as-text", help="Translate a document as plain lines, including its markup.")
-    ] = False,
+    int8: Annotated[bool, option("--int8", "With ctranslate2: 8-bit weights.")] = False,
+    as_text: Annotated[bool, option("--as-text", "Translate a document as plain lines, including its markup.")] = False,
 ) -> None:
     """Translate text line by line.
 
@@ -189,13 +171,9 @@ def translate(
 @app.command()
 def classify(
     run: RunOption = None,
-    source: Annotated[
-        str, typer.Option("--input", metavar="F|-", help="Texts to classify, - for standard input.")
-    ] = "-",
-    target: Annotated[str, typer.Option("--output", metavar="F|-", help="File to write, - for standard output.")] = "-",
-    probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Print all labels, the most probable first.")
-    ] = False,
+    source: Annotated[str, option("--input", "Texts to classify, - for standard input.", "F|-")] = "-",
+    target: Annotated[str, option("--output", "File to write, - for standard output.", "F|-")] = "-",
+    probabilities: Annotated[bool, option("--probabilities", "Print all labels, the most probable first.")] = False,
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
@@ -222,15 +200,13 @@ def classify(
 
 @app.command()
 def score(
-    reference: Annotated[Path, typer.Option("--ref", metavar="F", help="Translations to score, one per line …")],
-    source: Annotated[
-        Path | None, typer.Option("--src", metavar="F", help="… and their source text; not for language models.")
-    ] = None,
+    reference: Annotated[Path, option("--ref", "Translations to score, one per line …", "F")],
+    source: Annotated[Path | None, option("--src", "… and their source text; not for language models.", "F")] = None,
     run: RunsOption = None,
     model: ModelOption = None,
-    output: Annotated[str, typer.Option("--output", metavar="F|-", help="File to write, - for standard output.")] = "-",
+    output: Annotated[str, option("--output", "File to write, - for standard output.", "F|-")] = "-",
     tokens: Annotated[
-        bool, typer.Option("--tokens", help="Print a JSON object per pair, with the log-probability of each piece.")
+        bool, option("--tokens", "Print a JSON object per pair, with the log-probability of each piece.")
     ] = False,
     length_penalty: PenaltyOption = None,
     overrides: SearchOption = None,
@@ -293,32 +269,26 @@ def score(
 @app.command()
 def generate(
     run: RunOption = None,
-    prefix: Annotated[
-        str | None, typer.Option("--prefix", metavar="TEXT", help="Start of the lines.  [default: none]")
-    ] = None,
+    prefix: Annotated[str | None, option("--prefix", "Start of the lines.  [default: none]", "TEXT")] = None,
     source: Annotated[
         str | None,
-        typer.Option("--input", metavar="F|-", help="File with starts of lines, - for standard input."),
+        option("--input", "File with starts of lines, - for standard input.", "F|-"),
     ] = None,
-    target: Annotated[str, typer.Option("--output", metavar="F|-", help="File to write, - for standard output.")] = "-",
-    samples: Annotated[
-        int, typer.Option("--samples", metavar="N", min=1, help="Number of lines to write per start.")
-    ] = 1,
+    target: Annotated[str, option("--output", "File to write, - for standard output.", "F|-")] = "-",
+    samples: Annotated[int, option("--samples", "Number of lines to write per start.", "N", min=1)] = 1,
     beam: Annotated[
         int | None,
-        typer.Option("--beam", metavar="K", min=1, help="Search for the most probable lines instead of sampling."),
+        option("--beam", "Search for the most probable lines instead of sampling.", "K", min=1),
     ] = None,
-    temperature: Annotated[
-        float | None, typer.Option("--temperature", metavar="T", help="Values below 1 favour likely pieces.")
-    ] = None,
+    temperature: Annotated[float | None, option("--temperature", "Values below 1 favour likely pieces.", "T")] = None,
     top_k: Annotated[
-        int | None, typer.Option("--top-k", metavar="K", min=0, help="Sample from the K most probable pieces; 0: all.")
+        int | None, option("--top-k", "Sample from the K most probable pieces; 0: all.", "K", min=0)
     ] = None,
     top_p: Annotated[
         float | None,
-        typer.Option("--top-p", metavar="P", help="Sample from the smallest set of pieces of probability P."),
+        option("--top-p", "Sample from the smallest set of pieces of probability P.", "P"),
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", metavar="N", min=0, help="Random seed.")] = None,
+    seed: Annotated[int | None, option("--seed", "Random seed.", "N", min=0)] = None,
     overrides: SearchOption = None,
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
@@ -361,29 +331,23 @@ def generate(
 
 @app.command("filter")
 def filter_pairs(
-    source: Annotated[Path, typer.Option("--src", metavar="F", help="Source side of the pairs …")],
-    target: Annotated[Path, typer.Option("--tgt", metavar="F", help="… and target side, line by line.")],
+    source: Annotated[Path, option("--src", "Source side of the pairs …", "F")],
+    target: Annotated[Path, option("--tgt", "… and target side, line by line.", "F")],
     run: RunOption = None,
     reverse: Annotated[
         Path | None,
-        typer.Option("--reverse", metavar="RUN", help="Run from target to source.", autocompletion=runs),
+        option("--reverse", "Run from target to source.", "RUN", autocompletion=runs),
     ] = None,
     classifier: Annotated[
         Path | None,
-        typer.Option("--classifier", metavar="RUN", help="Run trained with masked.pair_task.", autocompletion=runs),
+        option("--classifier", "Run trained with masked.pair_task.", "RUN", autocompletion=runs),
     ] = None,
-    output: Annotated[
-        str | None, typer.Option("--output", metavar="F|-", help="Write the scores to F, - for standard output.")
-    ] = None,
-    keep: Annotated[
-        float | None, typer.Option("--keep", metavar="SHARE", help="Keep this share of the pairs, such as 0.75 …")
-    ] = None,
-    min_score: Annotated[
-        float | None, typer.Option("--min-score", metavar="X", help="… or all pairs with at least this score.")
-    ] = None,
+    output: Annotated[str | None, option("--output", "Write the scores to F, - for standard output.", "F|-")] = None,
+    keep: Annotated[float | None, option("--keep", "Keep this share of the pairs, such as 0.75 …", "SHARE")] = None,
+    min_score: Annotated[float | None, option("--min-score", "… or all pairs with at least this score.", "X")] = None,
     kept: Annotated[
         list[Path] | None,
-        typer.Option("--kept", metavar="F F", help="Write source and target of the kept pairs to these files."),
+        option("--kept", "Write source and target of the kept pairs to these files.", "F F"),
     ] = None,
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
