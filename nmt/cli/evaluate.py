@@ -407,8 +407,8 @@ def challenge(
     the reference more probable than the changed translation.
 
     As in LingEval97, log-probabilities are summed over all pieces; a second column compares means per piece. Some kinds
-    need word lists, which exist for the target languages de, en, es and fr. Pairs are created by rules, and some of the
-    changed translations may be correct: check them with --samples and --output.
+    need word lists, which exist for the target languages de and en. Pairs are created by rules, and some of the changed
+    translations may be correct: check them with --samples and --output.
 
     --output writes the format of LingEval97 with the log-probability of each line, which other toolkits can score and
     --pairs can read.

@@ -1,4 +1,4 @@
-"""Challenge sets: does the model find the true translation more probable than a wrong one?"""
+"""Challenge sets: how often a model finds the correct translation more probable than a wrong one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from nmt.translate.score import Scored
 from nmt.translate.translator import Translator
 
 GIVEN = "contrastive"
-"""The kind of a pair from files that name none."""
+"""The kind of pairs from files without kinds."""
 
 
 class _Error(BaseModel):
@@ -44,7 +44,7 @@ class _Entry(BaseModel):
     ref_pronoun: str | None = Field(None, validation_alias="ref pronoun")
 
     def contrasts(self, origin: str) -> list[Contrast]:
-        """Return one contrast per error, as LingEval97 counts; for ContraPro a single one, named by its pronouns."""
+        """Return one contrast per error as in LingEval97, or for ContraPro a single one, named by its pronouns."""
         origin = self.origin or origin
         if self.src_pronoun is not None and self.ref_pronoun is not None:
             kind = f"{self.src_pronoun.lower()}:{self.ref_pronoun.lower()}"
@@ -58,10 +58,66 @@ class _Entry(BaseModel):
 _ENTRIES = TypeAdapter(list[_Entry])
 
 
-def read_published(path: Path) -> tuple[list[Contrast], int]:
-    """Read contrasts from JSON of LingEval97 or ContraPro; return them and the number of entries.
+@dataclass(frozen=True)
+class Challenge:
+    """A set of contrasts."""
 
-    Raises DataError if the file is missing or is something else.
+    contrasts: Sequence[Contrast]
+    n_lines: int
+    """Number of lines that contrasts were made from, or of entries that were read."""
+    kinds: tuple[str, ...]
+    """The kinds in the order of the table; some may have no contrast."""
+    split: str | None = None
+    reference: str | None = None
+    """The file of references, if the text is not a split."""
+    seed: int | None = None
+    """The seed of the contrasts; None if they were read."""
+    notes: tuple[str, ...] = ()
+
+
+def of_lines(
+    lines: Sequence[tuple[str, str]],
+    name: str,
+    target: str,
+    seed: int,
+    split: str | None = None,
+    reference: str | None = None,
+) -> Challenge:
+    """Make contrasts from parallel text.
+
+    `name` identifies the text, `target` is the language of the second side. Raises DataError if there is no contrast.
+    """
+    language = language_of(target)
+    contrasts, kinds = list(make_contrasts(lines, name, language, seed)), kinds_of(language)
+    if not contrasts:
+        raise DataError(f"{name}: no contrast could be made of its {len(lines)} lines (kinds: {', '.join(kinds)})")
+    fewer = (
+        f"there are no word lists for {target}: numbers are changed in digits only and clauses dropped at commas only; "
+        "negation and agreement are changed where the target is de or en"
+    )
+    return Challenge(contrasts, len(lines), kinds, split, reference, seed, () if language.negated else (fewer,))
+
+
+def of_files(source: Path, reference: Path, changed: Path | None, target: str, seed: int) -> Challenge:
+    """Read aligned files and make contrasts, or read the wrong translations from a third file.
+
+    Raises DataError if a file is missing, is not text or has more lines than another, or if there is no contrast.
+    """
+    lines = bounded_list(read_aligned(source, reference), str(source))
+    if changed is None:
+        return of_lines(lines, reference.name, target, seed, reference=str(reference))
+    others = bounded_list(read_aligned(source, changed), str(source))
+    contrasts = [
+        Contrast(GIVEN, *pair, (other,), f"{reference.name}.{number}")
+        for number, (pair, (_, other)) in enumerate(zip(lines, others, strict=True), start=1)
+    ]
+    return _given(contrasts, len(contrasts), f"{reference} and {changed}")
+
+
+def of_published(path: Path) -> Challenge:
+    """Read contrasts from JSON of LingEval97 or ContraPro.
+
+    Raises DataError if the file is missing or is something else, or if there is no contrast.
     """
     with reading(path):
         content = read_regular(path)
@@ -74,28 +130,28 @@ def read_published(path: Path) -> tuple[list[Contrast], int]:
         what = ", ".join([place, *([".".join(map(str, key))] if key else [])])
         message = problem["msg"].lower()
         raise DataError(f"{path}: {what}: {message}; it must be the JSON of LingEval97 or ContraPro") from None
-    return [
-        contrast
-        for number, entry in enumerate(entries, start=1)
-        for contrast in entry.contrasts(f"{path.name}.{number}")
-    ], len(entries)
+    contrasts = [each for n, entry in enumerate(entries, start=1) for each in entry.contrasts(f"{path.name}.{n}")]
+    return _given(contrasts, len(entries), str(path))
 
 
-def read_contrastive(source: Path, reference: Path, changed: Path) -> list[Contrast]:
-    """Read contrasts from three aligned files.
+def _given(contrasts: Sequence[Contrast], n_lines: int, name: str) -> Challenge:
+    different = [contrast for contrast in contrasts if contrast.reference not in contrast.changed]
+    n_equal = len(contrasts) - len(different)
+    if not different:
+        raise DataError(f"{name}: no line has a changed translation that differs from its reference")
+    notes = (f"pairs left out since both translations are the same: {n_equal:,}",) if n_equal else ()
+    kinds = tuple(dict.fromkeys(contrast.kind for contrast in different))
+    return Challenge(different, n_lines, kinds, reference=name, notes=notes)
 
-    Raises DataError if a file is missing, is no text, or has more lines than another.
+
+def of_split(translator: Translator, data_dir: Path | None, split_name: str | None, seed: int) -> Challenge:
+    """Make contrasts from a split of a corpus, by default from the run's only test set.
+
+    Raises DataError as `read_split`, and if there is no contrast.
     """
-    lines = bounded_list(read_aligned(source, reference), str(source))
-    others = [other for _, other in bounded_list(read_aligned(source, changed), str(source))]
-    return [
-        Contrast(GIVEN, source_line, reference_line, (other,), f"{reference.name}.{number}")
-        for number, ((source_line, reference_line), other) in enumerate(zip(lines, others, strict=True), start=1)
-    ]
-
-
-Score = Callable[[Sequence[tuple[str, str]]], Iterable[Scored]]
-"""From pairs of a source and a target line to their scores, in order."""
+    name, sources, references = read_split(translator, data_dir, split_name)
+    pairs = list(zip(sources, references, strict=True))
+    return of_lines(pairs, name, translator.config.data.tgt, seed, split=name)
 
 
 class Probability(NamedTuple):
@@ -130,8 +186,13 @@ class Outcome:
         return self.reference.per_piece - max(changed.per_piece for changed in self.changed)
 
 
-def score_contrasts(contrasts: Sequence[Contrast], score: Score) -> tuple[list[Outcome], Counter[str]]:
-    """Score each distinct line once per source; return the outcomes, and the numbers left out by reason."""
+def score_contrasts(
+    contrasts: Sequence[Contrast], score: Callable[[Sequence[tuple[str, str]]], Iterable[Scored]]
+) -> tuple[list[Outcome], Counter[str]]:
+    """Score each distinct line once per source; return the outcomes, and the numbers of skipped contrasts by reason.
+
+    `score` returns the scores of pairs of a source and a target line, in order.
+    """
     pairs = {
         (contrast.source, line): None for contrast in contrasts for line in (contrast.reference, *contrast.changed)
     }
@@ -151,48 +212,40 @@ def score_contrasts(contrasts: Sequence[Contrast], score: Score) -> tuple[list[O
 
 @dataclass(frozen=True)
 class KindResult:
-    """How often the model was right about one kind of contrasts."""
+    """How often the model was right about one kind of contrasts. Shares and margin are None without contrasts."""
 
     kind: str
-    n: int
-    n_right: int
-    """Contrasts whose reference has the highest log-probability; equal ones count as wrong, as in published scripts."""
-    n_right_per_piece: int
+    pairs: int
+    right: int
+    """Number of contrasts whose reference has the highest log-probability; ties are wrong, as in published scripts."""
+    right_per_piece: int
     """The same by the mean log-probability per piece."""
-    margin: float
-    """Mean of `Outcome.margin`; NaN if there is no contrast."""
-
-    @property
-    def interval(self) -> Interval:
-        """95 % interval of the share of right decisions (Wilson, 1927)."""
-        if not self.n:
-            return Interval(0.0, 1.0)
-        z, share = 1.959964, self.n_right / self.n
-        middle, half = (
-            share + z * z / (2 * self.n),
-            z * math.sqrt((share * (1 - share) + z * z / (4 * self.n)) / self.n),
-        )
-        scale = 1 + z * z / self.n
-        return Interval(max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale))
+    share: float | None = None
+    interval: Interval | None = None
+    """95 % interval of the share (Wilson, 1927)."""
+    share_per_piece: float | None = None
+    margin: float | None = None
+    """Mean of `Outcome.margin`."""
 
 
-def by_kind(outcomes: Sequence[Outcome], kinds: Iterable[str]) -> list[KindResult]:
-    """Return the results of these kinds, in this order, including kinds without contrasts."""
-    groups: dict[str, list[Outcome]] = {kind: [] for kind in kinds}
-    for outcome in outcomes:
-        groups[outcome.contrast.kind].append(outcome)
-    return [_summarize(kind, group) for kind, group in groups.items()]
+def wilson(right: int, n: int) -> Interval:
+    """Return the 95 % interval of the share of right decisions among `n` (Wilson, 1927)."""
+    z, share = 1.959964, right / n
+    middle = share + z * z / (2 * n)
+    half = z * math.sqrt((share * (1 - share) + z * z / (4 * n)) / n)
+    scale = 1 + z * z / n
+    return Interval(max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale))
 
 
-def _summarize(kind: str, outcomes: Sequence[Outcome]) -> KindResult:
-    n = len(outcomes)
-    return KindResult(
-        kind,
-        n,
-        sum(outcome.margin > 0 for outcome in outcomes),
-        sum(outcome.margin_per_piece > 0 for outcome in outcomes),
-        math.fsum(outcome.margin for outcome in outcomes) / n if n else math.nan,
-    )
+def summarize(kind: str, outcomes: Sequence[Outcome]) -> KindResult:
+    """Return the result of one kind of contrasts."""
+    own = [outcome for outcome in outcomes if outcome.contrast.kind == kind]
+    n, right = len(own), sum(outcome.margin > 0 for outcome in own)
+    per_piece = sum(outcome.margin_per_piece > 0 for outcome in own)
+    if not n:
+        return KindResult(kind, 0, 0, 0)
+    margin = math.fsum(outcome.margin for outcome in own) / n
+    return KindResult(kind, n, right, per_piece, right / n, wilson(right, n), per_piece / n, margin)
 
 
 LEGEND = (
@@ -204,20 +257,20 @@ LEGEND = (
 
 @dataclass(frozen=True)
 class Report:
-    """How a model did on a challenge set."""
+    """The outcomes of a challenge set with a model."""
 
     subject: Subject
-    n_lines: int
-    """Lines that contrasts were made from, or entries that were read."""
-    kinds: tuple[str, ...]
+    challenge: Challenge
     outcomes: tuple[Outcome, ...]
-    seed: int | None
-    """Of the contrasts; None if they were read."""
     notes: tuple[str, ...]
+
+    def results(self) -> list[KindResult]:
+        """Return the result of each kind of contrasts."""
+        return [summarize(kind, self.outcomes) for kind in self.challenge.kinds]
 
     def failures(self, n: int) -> Iterator[str]:
         """Yield for each kind up to `n` contrasts that the model gets wrong, the worst first, as lines to print."""
-        for kind in self.kinds:
+        for kind in self.challenge.kinds:
             wrong = [each for each in self.outcomes if each.contrast.kind == kind and each.margin <= 0]
             for outcome in sorted(wrong, key=lambda outcome: outcome.margin)[:n]:
                 contrast = outcome.contrast
@@ -229,32 +282,29 @@ class Report:
 
 
 def render_text(report: Report) -> str:
-    """Format the result as a table, then what was scored and notes."""
-    results = map(_cells, by_kind(report.outcomes, report.kinds))
-    lines = aligned([("kind", "pairs", "right %", "95 %", "per piece %", "margin"), *results], range(1, 6))
-    lines.append(facts({"lines": report.n_lines, **vars(report.subject), "seed": report.seed}))
-    lines.append(LEGEND)
-    lines += [f"note: {note}" for note in report.notes]
+    """Format the result as a table, followed by the text and model, the legend and notes."""
+    rows = [("kind", "pairs", "right %", "95 %", "per piece %", "margin"), *map(_cells, report.results())]
+    about = {"lines": report.challenge.n_lines, **vars(report.subject), "seed": report.challenge.seed}
+    lines = [*aligned(rows, range(1, 6)), facts(about), LEGEND, *(f"note: {note}" for note in report.notes)]
     return "\n".join(map(printable, lines))
 
 
 def _cells(result: KindResult) -> tuple[str, ...]:
-    if not result.n:
+    if result.share is None or result.interval is None or result.share_per_piece is None:
         return result.kind, "0", "-", "-", "-", "-"
-    shares = [100 * n / result.n for n in (result.n_right, result.n_right_per_piece)]
-    low, high = result.interval
-    interval = f"{100 * low:.1f}-{100 * high:.1f}"
-    return result.kind, f"{result.n:,}", f"{shares[0]:.1f}", interval, f"{shares[1]:.1f}", f"{result.margin:.2f}"
+    interval = "-".join(f"{100 * end:.1f}" for end in result.interval)
+    shares = f"{100 * result.share:.1f}", interval, f"{100 * result.share_per_piece:.1f}"
+    return result.kind, f"{result.pairs:,}", *shares, f"{result.margin:.2f}"
 
 
 def render_json(report: Report) -> str:
     """Format the result as one JSON object; missing values are null."""
     return json.dumps(
         {
-            "kinds": [*map(_entry, by_kind(report.outcomes, report.kinds))],
-            "lines": report.n_lines,
+            "kinds": [asdict(result) for result in report.results()],
+            "lines": report.challenge.n_lines,
             **asdict(report.subject),
-            "seed": report.seed,
+            "seed": report.challenge.seed,
             "notes": report.notes,
         },
         ensure_ascii=False,
@@ -262,24 +312,10 @@ def render_json(report: Report) -> str:
     )
 
 
-def _entry(result: KindResult) -> dict[str, object]:
-    n, interval = result.n, result.interval
-    return {
-        "kind": result.kind,
-        "pairs": n,
-        "right": result.n_right,
-        "right_per_piece": result.n_right_per_piece,
-        "share": result.n_right / n if n else None,
-        "interval": interval if n else None,
-        "share_per_piece": result.n_right_per_piece / n if n else None,
-        "margin": result.margin if n else None,
-    }
-
-
 def contrasts_json(outcomes: Sequence[Outcome]) -> str:
-    """Return the contrasts in the form of LingEval97, with the log-probability and the number of pieces of each line.
+    """Return the contrasts in the format of LingEval97, with log-probability and number of pieces of each line.
 
-    The scripts of LingEval97 take it, and `read_published`.
+    The scripts of LingEval97 and `of_published` read it.
     """
     entries = []
     for _, group in itertools.groupby(outcomes, lambda outcome: (outcome.contrast.origin, outcome.contrast.reference)):
@@ -290,88 +326,15 @@ def contrasts_json(outcomes: Sequence[Outcome]) -> str:
             for each in same
             for line, probability in zip(each.contrast.changed, each.changed, strict=True)
         ]
-        entries.append(
-            {
-                "source": contrast.source,
-                "reference": contrast.reference,
-                "origin": contrast.origin,
-                **same[0].reference._asdict(),
-                "errors": errors,
-            }
-        )
+        lines = {"source": contrast.source, "reference": contrast.reference, "origin": contrast.origin}
+        entries.append({**lines, **same[0].reference._asdict(), "errors": errors})
     return json.dumps(entries, ensure_ascii=False, indent=1) + "\n"
-
-
-FEWER_KINDS = (
-    "numbers are changed in digits only and clauses dropped at commas only; negation and agreement are changed where "
-    "the target is de, en, es or fr"
-)
-
-
-@dataclass(frozen=True)
-class Challenge:
-    """A set of contrasts."""
-
-    contrasts: Sequence[Contrast]
-    n_lines: int
-    """Lines that they were made from, or entries that were read."""
-    kinds: tuple[str, ...]
-    """In the order of the table; some may have no contrast."""
-    split: str | None = None
-    reference: str | None = None
-    """The file, if it is not a split."""
-    seed: int | None = None
-    notes: tuple[str, ...] = ()
-
-
-def of_lines(lines: Sequence[tuple[str, str]], name: str, target: str, seed: int) -> Challenge:
-    """Make contrasts from parallel text; `name` identifies the text, `target` is the language of the second side.
-
-    Raises DataError if none can be made.
-    """
-    language = language_of(target)
-    contrasts, kinds = list(make_contrasts(lines, name, language, seed)), kinds_of(language)
-    if not contrasts:
-        raise DataError(f"{name}: no contrast could be made of its {len(lines)} lines (kinds: {', '.join(kinds)})")
-    notes = () if language.negated else (f"no words of {target} are known: {FEWER_KINDS}",)
-    return Challenge(contrasts, len(lines), kinds, seed=seed, notes=notes)
-
-
-def of_files(source: Path, reference: Path, changed: Path | None, target: str, seed: int) -> Challenge:
-    """Read aligned files; make contrasts, or read them from a third file. Raises DataError."""
-    if changed is None:
-        lines = bounded_list(read_aligned(source, reference), str(source))
-        return replace(of_lines(lines, reference.name, target, seed), reference=str(reference))
-    contrasts = read_contrastive(source, reference, changed)
-    return _given(contrasts, len(contrasts), f"{reference} and {changed}")
-
-
-def of_published(path: Path) -> Challenge:
-    """Read contrasts in the form of LingEval97 or ContraPro. Raises DataError."""
-    return _given(*read_published(path), str(path))
-
-
-def _given(contrasts: Sequence[Contrast], n_lines: int, name: str) -> Challenge:
-    different = [contrast for contrast in contrasts if contrast.reference not in contrast.changed]
-    n_equal = len(contrasts) - len(different)
-    if not different:
-        raise DataError(f"{name}: no line has a changed translation that differs from its reference")
-    notes = (f"pairs left out since both translations are the same: {n_equal:,}",) if n_equal else ()
-    kinds = tuple(dict.fromkeys(contrast.kind for contrast in different))
-    return Challenge(different, n_lines, kinds, reference=name, notes=notes)
-
-
-def of_split(translator: Translator, data_dir: Path | None, split_name: str | None, seed: int) -> Challenge:
-    """Make contrasts from a split of a corpus, by default from the run's only test set. Raises DataError."""
-    name, sources, references = read_split(translator, data_dir, split_name)
-    pairs = list(zip(sources, references, strict=True))
-    return replace(of_lines(pairs, name, translator.config.data.tgt, seed), split=name)
 
 
 def challenge_run(translator: Translator, challenge: Challenge) -> Report:
     """Score a set of contrasts with a translator loaded from one or several runs.
 
-    Raises DataError if none can be scored, ConfigError for an engine other than the native one.
+    Raises DataError if no contrast can be scored, ConfigError for an engine that is not PyTorch.
     """
 
     def score(pairs: Sequence[tuple[str, str]]) -> list[Scored]:
@@ -383,5 +346,4 @@ def challenge_run(translator: Translator, challenge: Challenge) -> Report:
     if not outcomes:
         raise DataError(f"none of {len(challenge.contrasts)} pairs was scored: {'; '.join(notes)}")
     subject = subject_of(translator, split=challenge.split, ref=challenge.reference)
-    notes = [*challenge.notes, *notes]
-    return Report(subject, challenge.n_lines, challenge.kinds, tuple(outcomes), challenge.seed, tuple(notes))
+    return Report(subject, challenge, tuple(outcomes), (*challenge.notes, *notes))

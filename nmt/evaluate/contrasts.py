@@ -1,6 +1,6 @@
-"""Contrasts of challenge sets: a true translation, and one that is wrong in a known way, made from any parallel text.
+"""Contrasts of challenge sets: a correct translation and one with a known error, made from any parallel text.
 
-First the changes of any language, then the words and rules of German, English, Spanish and French.
+Changes for all languages come first, followed by the words and rules of German and English.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from nmt.text.words import UNSPACED
@@ -18,7 +19,7 @@ WORD = re.compile(r"[^\W\d_]+")
 
 
 class Edit(NamedTuple):
-    """Other text in place of some characters of a line."""
+    """A replacement of some characters of a line."""
 
     start: int
     end: int
@@ -30,17 +31,12 @@ class Edit(NamedTuple):
 
 
 Rule = tuple[re.Pattern[str], str]
-"""A pattern and what replaces a match; groups as in `re.Match.expand`."""
+"""A pattern and its replacement, a template of `re.Match.expand`."""
 
 
 def rule(pattern: str, replacement: str, ignore_case: bool = True) -> Rule:
-    """Return a rule; a typewriter apostrophe in its pattern, outside classes, stands for a typographic one, too."""
+    """Compile a rule. A typewriter apostrophe in its pattern, outside classes, also matches a typographic one."""
     return re.compile(pattern.replace("'", "['’]"), re.IGNORECASE if ignore_case else 0), replacement
-
-
-def not_after(words: str) -> str:
-    """Return a pattern that matches unless one of these words (separated by spaces) and a space precede."""
-    return "".join(rf"(?<!\b(?i:{word}) )" for word in words.split())
 
 
 def rewritten(line: str, rules: Sequence[Rule]) -> Iterator[Edit]:
@@ -51,15 +47,17 @@ def rewritten(line: str, rules: Sequence[Rule]) -> Iterator[Edit]:
 
 
 def exchanged(line: str, table: Mapping[str, Sequence[str]]) -> Iterator[Edit]:
-    """Yield edits that exchange one word, for each word in `table`, as it stands or in lower case, by its
-    alternatives."""
+    """Yield edits that replace one word of the line by each of its alternatives in `table`.
+
+    A word is looked up in lower case, then as it is written.
+    """
     for match in WORD.finditer(line):
         for word in table.get(match[0].lower()) or table.get(match[0], ()):
             yield replaced(line, match, word.upper() if len(match[0]) > 1 and match[0].isupper() else word)
 
 
 def replaced(line: str, match: re.Match[str], by: str) -> Edit:
-    """Return the edit that replaces a match; the replacement is capitalised if the match was."""
+    """Return the edit that replaces a match. If the match is capitalised, so is the replacement."""
     end = match.end()
     if match[0][:1].isupper():
         if not by:
@@ -69,13 +67,13 @@ def replaced(line: str, match: re.Match[str], by: str) -> Edit:
 
 
 def alternatives(*groups: str) -> dict[str, list[str]]:
-    """Return for each word of each group, words separated by spaces, the other words of that group."""
+    """Return for each word the other words of its group; a group is words separated by spaces."""
     words = [group.split() for group in groups]
     return {word: [other for other in group if other != word] for group in words for word in group}
 
 
 SHORTEST = 3
-"""Minimum number of words of a clause that is dropped, and of what is left of its sentence."""
+"""Minimum number of words of a dropped clause, and of the rest of its sentence."""
 _NUMBER = re.compile(r"\d+")
 _NAME = re.compile(r"[^\W\d_]{3,}")
 _COMMA = re.compile(r", |[،؛;] ?|[，；、]")
@@ -85,7 +83,7 @@ _COUNTED = re.compile(rf"[{UNSPACED}]|\w+")
 
 
 def digits(line: str) -> Iterator[Edit]:
-    """Yield edits that change one digit. The number 1 is neither changed nor made: its noun would tell."""
+    """Yield edits that change one digit. No number becomes 1 or is changed from 1, as the noun would not agree."""
     for number in _NUMBER.finditer(line):
         lowest = 2 if len(number[0]) == 1 else 1  # "2" to "0" or "1" and "12" to "02" look wrong by themselves
         for place in range(number.start(), number.end()) if number[0] != "1" else ():
@@ -97,7 +95,7 @@ def digits(line: str) -> Iterator[Edit]:
 
 
 def names(source: str, reference: str) -> Iterator[Edit]:
-    """Yield edits that swap two adjacent letters in a capitalised word that the source has, too."""
+    """Yield edits that swap two adjacent letters in a capitalised word that is also in the source."""
     known = set(_NAME.findall(source))
     for word in _NAME.finditer(reference):
         if word[0] not in known or not word[0][0].isupper():
@@ -109,7 +107,10 @@ def names(source: str, reference: str) -> Iterator[Edit]:
 
 
 def clauses(line: str, conjunctions: str) -> Iterator[Edit]:
-    """Yield edits that drop the end of a sentence, from a comma or one of the conjunctions, separated by `|`."""
+    """Yield edits that drop the end of a sentence, from a comma or a conjunction.
+
+    `conjunctions` are separated by `|`.
+    """
     starts = {match.start() for match in _COMMA.finditer(line)}
     if conjunctions:
         starts |= {match.start() for match in re.finditer(rf"(?<![,;]) (?:{conjunctions})\b", line)}
@@ -124,12 +125,8 @@ def clauses(line: str, conjunctions: str) -> Iterator[Edit]:
 
 
 def n_words(text: str) -> int:
-    """Count words, and characters in scripts without spaces between words."""
+    """Count the words of a text; in scripts without spaces between words, each character counts as a word."""
     return len(_COUNTED.findall(text))
-
-
-Change = Callable[[str], Iterator[Edit]]
-"""From a translation: all edits of a kind that make it wrong."""
 
 
 @dataclass(frozen=True)
@@ -141,47 +138,34 @@ class Language:
     conjunctions: str = ""
     """Words that a clause or the rest of a list may begin with, separated by `|`."""
     removals: Sequence[Rule] = ()
-    """From negated to not negated."""
+    """Rules that turn a negated line into one that is not."""
     insertions: Sequence[Rule] = ()
-    """From not negated to negated."""
+    """Rules that negate a line."""
     negated: re.Pattern[str] | None = None
-    """Found in a line that has a negation."""
-    article: Change | None = None
-    """Changes of the gender of an article."""
+    """A pattern that lines with a negation match."""
     verbs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Verbs in the singular and in the plural, each with the other one."""
     either_number: re.Pattern[str] | None = None
-    """Found in a line where both numbers of a verb are right."""
+    """A pattern that lines match in which both numbers of a verb are right."""
+    article: Callable[[str], Iterator[Edit]] | None = None
+    """A function that yields edits that change the gender of an article."""
 
-    def changes(self) -> dict[str, Change]:
-        """Return the kinds of changes of a translation, by name."""
-        changes: dict[str, Change] = {"number": self._number, "clause dropped": self._clause}
+    def edits(self, line: str) -> dict[str, Iterable[Edit]]:
+        """Return for each kind of change all edits of a translation that make it wrong."""
+        kinds: dict[str, Iterable[Edit]] = {
+            "number": chain(digits(line), exchanged(line, self.numbers)),
+            "clause dropped": clauses(line, self.conjunctions),
+        }
         if self.negated is not None:
-            changes |= {"negation removed": self._remove_negation, "negation inserted": self._insert_negation}
+            is_question = "?" in line  # a negated question often asks the same as a plain one
+            is_negated = self.negated.search(line) is not None
+            kinds["negation removed"] = rewritten(line, () if is_question else self.removals)
+            kinds["negation inserted"] = rewritten(line, () if is_question or is_negated else self.insertions)
         if self.article is not None:
-            changes["article"] = self.article
-        if self.verbs:
-            changes["verb number"] = self._verb
-        return changes
-
-    def _number(self, line: str) -> Iterator[Edit]:
-        yield from digits(line)
-        yield from exchanged(line, self.numbers)
-
-    def _clause(self, line: str) -> Iterator[Edit]:
-        return clauses(line, self.conjunctions)
-
-    def _remove_negation(self, line: str) -> Iterator[Edit]:
-        if "?" not in line:  # a negated question often asks the same as a plain one
-            yield from rewritten(line, self.removals)
-
-    def _insert_negation(self, line: str) -> Iterator[Edit]:
-        if "?" not in line and self.negated is not None and not self.negated.search(line):
-            yield from rewritten(line, self.insertions)
-
-    def _verb(self, line: str) -> Iterator[Edit]:
-        if self.either_number is None or not self.either_number.search(line):
-            yield from exchanged(line, self.verbs)
+            kinds["article"] = self.article(line)
+        if self.either_number is not None:
+            kinds["verb number"] = () if self.either_number.search(line) else exchanged(line, self.verbs)
+        return kinds
 
 
 # --- German ---
@@ -254,7 +238,7 @@ _DE_ARTICLES = {
     "einer": ["einem"],
     "eines": ["einer"],
 }
-"""For each article those of another gender, none of which is an article of the same noun in another case or number."""
+"""For each article the articles of another gender that the same noun has in no other case or number."""
 _DE_ARTICLE = re.compile(
     rf"\b(?:{'|'.join((*_DE_ARTICLES, *map(str.capitalize, _DE_ARTICLES)))})(?= {_DE_NOUN_PHRASE})"
 )
@@ -287,15 +271,9 @@ def _break_article(line: str) -> Iterator[Edit]:
 
 
 GERMAN = Language(
-    _DE_NUMBERS,
-    _DE_CONJUNCTIONS,
-    _DE_REMOVALS,
-    _DE_INSERTIONS,
-    _DE_NEGATED,
-    article=_break_article,
-    verbs=_DE_VERB_PAIRS,
-    either_number=_DE_EITHER_NUMBER,
-)
+    _DE_NUMBERS, _DE_CONJUNCTIONS, _DE_REMOVALS, _DE_INSERTIONS, _DE_NEGATED, _DE_VERB_PAIRS, _DE_EITHER_NUMBER,
+    _break_article,
+)  # fmt: skip
 
 
 # --- English ---
@@ -326,7 +304,8 @@ _EN_NEGATED = re.compile(
     r"n['’]t\b|\b(?:not?|never|nobody|nothing|nowhere|neither|nor|none|without|hardly|cannot)\b", re.I
 )
 _EN_SUBJECTS = "I|you|he|she|it|we|they|there"
-_EN_NO_NOUN = not_after("the a his her my your their of as")
+_EN_BEFORE_NOUN = ("the", "a", "his", "her", "my", "your", "their", "of", "as")
+_EN_NO_NOUN = "".join(rf"(?<!\b(?i:{word}) )" for word in _EN_BEFORE_NOUN)
 _EN_INSERTIONS = [
     rule(
         rf"{_EN_NO_NOUN}\b(is|are|was|were|am|can|could|will|would|should|must|may|might)\b"
@@ -343,107 +322,42 @@ _EN_EITHER_NUMBER = re.compile(  # both numbers are right after these, and after
     re.IGNORECASE,
 )
 ENGLISH = Language(
-    _EN_NUMBERS,
-    _EN_CONJUNCTIONS,
-    _EN_REMOVALS,
-    _EN_INSERTIONS,
-    _EN_NEGATED,
-    verbs=_EN_VERB_PAIRS,
-    either_number=_EN_EITHER_NUMBER,
+    _EN_NUMBERS, _EN_CONJUNCTIONS, _EN_REMOVALS, _EN_INSERTIONS, _EN_NEGATED, _EN_VERB_PAIRS, _EN_EITHER_NUMBER
 )
-
-
-# --- Spanish ---
-
-_ES_NUMBERS = alternatives(
-    "dos tres cuatro cinco seis siete ocho nueve diez once doce",
-    "veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa",
-    "cien mil",
-    "millones billones",
-)
-_ES_CONJUNCTIONS = "y|pero|o|porque|cuando|mientras|donde"
-_ES_REMOVALS = [
-    rule(r"\bno (?!obstante\b|solo\b|sólo\b)(?=\w)", ""),
-    rule(r"\bnunca (?=\w)", "siempre "),
-]
-_ES_NEGATED = re.compile(r"\b(?:no|nunca|jamás|nada|nadie|ning\w+|sin|ni|tampoco)\b", re.IGNORECASE)
-_ES_FREE = not_after("me te se lo la los las le les nos os")
-"""No pronoun stands before that belongs to the verb."""
-_ES_INSERTIONS = [
-    rule(
-        rf"{_ES_FREE}\b(es|son|era|eran|está|están|estaba|estaban|fue|fueron|ha|han|puede|pueden|quiere|quieren|debe|"
-        r"deben|tiene|tienen|hay|será|serán)(?= \w)",
-        r"no \1",
-        ignore_case=False,
-    )
-]
-SPANISH = Language(_ES_NUMBERS, _ES_CONJUNCTIONS, _ES_REMOVALS, _ES_INSERTIONS, _ES_NEGATED)
-
-
-# --- French ---
-
-_FR_NUMBERS = alternatives(
-    "deux trois quatre cinq six sept huit dix onze douze",  # "neuf" is "new", too
-    "vingt trente quarante cinquante soixante",
-    "cent mille",
-    "millions milliards",
-)
-_FR_CONJUNCTIONS = "et|mais|ou|parce que|car|quand|qui|où"
-_FR_VERB = r"((?:(?:l'|y |en |me |te |se |le |la |les |lui |nous |vous |leur )*)\w+)"
-"""A verb and the pronouns before it."""
-_FR_REMOVALS = [
-    rule(rf"\b([jc])e n'{_FR_VERB} pas\b", r"\1'\2"),
-    rule(rf"(?:\bne |(?<!\bje )(?<!\bce )\bn'){_FR_VERB} pas\b", r"\1"),
-    rule(rf"\bne {_FR_VERB} jamais\b", r"\1 toujours"),
-]
-_FR_NEGATED = re.compile(r"\bne\b|\bn['’]|\b(?:pas|jamais|rien|personne|aucune?|sans|ni|non)\b", re.IGNORECASE)
-_FR_FREE = "(?<!')(?<!-)" + not_after("y en me te se le la les lui nous vous leur ce")
-"""No pronoun stands before that belongs to the verb, nor a part of the word."""
-_FR_INSERTIONS = [
-    rule(rf"{_FR_FREE}\b(est|était|a|avait|aime)(?= \w)", r"n'\1 pas", ignore_case=False),
-    rule(
-        rf"{_FR_FREE}\b(sont|peut|peuvent|veut|veulent|doit|doivent|va|vont|fait|sera|seront)(?= \w)",
-        r"ne \1 pas",
-        ignore_case=False,
-    ),
-]
-FRENCH = Language(_FR_NUMBERS, _FR_CONJUNCTIONS, _FR_REMOVALS, _FR_INSERTIONS, _FR_NEGATED)
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """A true translation and wrong ones, each of which the model should find less probable."""
+    """A correct translation and wrong ones, each of which the model should find less probable."""
 
     kind: str
     source: str
     reference: str
     changed: tuple[str, ...]
-    """One; several only in sets such as ContraPro, where a line counts once."""
+    """The wrong translations: several only in sets such as ContraPro, where a line counts once."""
     origin: str
-    """The line in the test set."""
+    """The test set and the number of the line, as in newstest2009.1."""
 
 
 def language_of(code: str) -> Language:
     """Return the rules of a language by its code, such as de or de-CH."""
-    languages = {"de": GERMAN, "en": ENGLISH, "es": SPANISH, "fr": FRENCH}
+    languages = {"de": GERMAN, "en": ENGLISH}
     return languages.get(code.lower().replace("_", "-").split("-")[0], Language())
 
 
 def kinds_of(language: Language) -> tuple[str, ...]:
-    """Return the kinds of contrasts that can be made in this language."""
-    return "name", *language.changes()
+    """Return the kinds of contrasts that can be made for a target language."""
+    return "name", *language.edits("")
 
 
 def make_contrasts(lines: Iterable[tuple[str, str]], name: str, language: Language, seed: int) -> Iterator[Contrast]:
     """Yield one contrast for each line of source and reference and each kind of change that it allows.
 
-    Which one of several is a function of the seed and the line, so that parts of a test set have the same contrasts as
-    the whole. `name` is that of the test set, `language` that of the references.
+    The choice between several edits depends only on the seed and the line, so that a part of a test set has the same
+    contrasts as the whole. `name` is the name of the test set, `language` the language of the references.
     """
-    changes = language.changes()
     for number, (source, reference) in enumerate(lines, start=1):
-        by_kind = {"name": names(source, reference), **{kind: change(reference) for kind, change in changes.items()}}
-        for kind, edits in by_kind.items():
+        for kind, edits in {"name": names(source, reference), **language.edits(reference)}.items():
             if candidates := list(edits):
                 edit = random.Random(f"{seed}\n{kind}\n{source}\n{reference}").choice(candidates)
                 yield Contrast(kind, source, reference, (edit.apply(reference),), f"{name}.{number}")

@@ -11,15 +11,16 @@ import pytest
 from command import Command
 from nmt.errors import DataError
 from nmt.evaluate.challenge import (
-    KindResult,
+    Challenge,
     Outcome,
     Probability,
     Report,
-    by_kind,
     contrasts_json,
-    read_published,
+    of_published,
     render_text,
     score_contrasts,
+    summarize,
+    wilson,
 )
 from nmt.evaluate.contrasts import Contrast
 from nmt.evaluate.report import Subject
@@ -54,15 +55,14 @@ def test_reference_must_beat_every_contrast() -> None:
     assert not left_out
     assert [outcome.margin for outcome in outcomes] == [3.0, -3.0, -3.0, -1.0, 1.0]
     assert outcomes[2].margin_per_piece == pytest.approx(-4 / 3 + 1 / 2)
-    order, length, pronoun = by_kind(outcomes, ["order", "length", "pronoun"])
-    assert (order.n, order.n_right, order.margin) == (2, 1, 0.0)
-    assert (length.n_right, pronoun.n_right) == (0, 1)
-    assert by_kind([], ["none"])[0].n == 0
+    order, length, pronoun = (summarize(kind, outcomes) for kind in ("order", "length", "pronoun"))
+    assert (order.pairs, order.right, order.margin) == (2, 1, 0.0)
+    assert (length.right, pronoun.right) == (0, 1)
 
 
 def test_equal_probabilities_count_as_wrong() -> None:
     outcomes, _ = score_contrasts([Contrast("order", "s", "good line", ("line good",), "test.1")], fake)
-    assert by_kind(outcomes, ["order"])[0].n_right == 0
+    assert summarize("order", outcomes).right == 0
 
 
 def test_blank_and_truncated_lines_are_skipped_and_counted() -> None:
@@ -80,13 +80,14 @@ def test_blank_and_truncated_lines_are_skipped_and_counted() -> None:
     ("n", "n_right", "low", "high"), [(10, 9, 0.596, 0.982), (50, 50, 0.929, 1.0), (4, 0, 0.0, 0.49)]
 )
 def test_interval_is_wilson(n: int, n_right: int, low: float, high: float) -> None:
-    assert KindResult("x", n, n_right, 0, 0.0).interval == pytest.approx((low, high), abs=1e-3)
+    assert wilson(n_right, n) == pytest.approx((low, high), abs=1e-3)
 
 
 def report(notes: tuple[str, ...] = ()) -> Report:
     outcomes, _ = score_contrasts(CONTRASTS, fake)
     subject = Subject(run="runs/de-en", split="test", step=400, weights="raw", precision="float32")
-    return Report(subject, 7, ("order", "length", "pronoun", "article"), tuple(outcomes), 1, notes)
+    challenge = Challenge(CONTRASTS, 7, ("order", "length", "pronoun", "article"), seed=1)
+    return Report(subject, challenge, tuple(outcomes), notes)
 
 
 def test_table_lists_all_kinds_and_the_text_scored() -> None:
@@ -108,7 +109,8 @@ def test_written_pairs_can_be_read(tmp_path: Path) -> None:
     ]
     path = tmp_path / "pairs.json"
     path.write_text(contrasts_json(outcomes), encoding="utf-8")
-    assert read_published(path) == ([outcome.contrast for outcome in outcomes], 2)
+    challenge = of_published(path)
+    assert (challenge.contrasts, challenge.n_lines) == ([outcome.contrast for outcome in outcomes], 2)
     first = json.loads(path.read_text("utf-8"))[0]
     assert (first["log_prob"], first["errors"][0]["log_prob"], first["errors"][0]["n_pieces"]) == (-1.0, -2.5, 3)
 
@@ -219,9 +221,9 @@ def write(path: Path, content: object) -> Path:
 
 
 def test_lingeval97_has_one_contrast_per_error(tmp_path: Path) -> None:
-    contrasts, n_entries = read_published(write(tmp_path / "lingeval97.json", LINGEVAL))
-    assert n_entries == 2
-    assert contrasts == [
+    challenge = of_published(write(tmp_path / "lingeval97.json", LINGEVAL))
+    assert challenge.n_lines == 2
+    assert challenge.contrasts == [
         Contrast("np_agreement", "The dog barks", "Der Hund bellt", ("Die Hund bellt",), "newstest2009.1"),
         Contrast(
             "polarity_particle_nicht_ins", "The dog barks", "Der Hund bellt", ("Der Hund bellt nicht",),
@@ -231,9 +233,11 @@ def test_lingeval97_has_one_contrast_per_error(tmp_path: Path) -> None:
 
 
 def test_contrapro_has_one_contrast_per_line(tmp_path: Path) -> None:
-    contrasts, n_entries = read_published(write(tmp_path / "contrapro.json", CONTRAPRO))
-    assert n_entries == 1
-    assert contrasts == [Contrast("it:er", "It barks.", "Er bellt.", ("Sie bellt.", "Es bellt."), "contrapro.json.1")]
+    challenge = of_published(write(tmp_path / "contrapro.json", CONTRAPRO))
+    assert challenge.n_lines == 1
+    assert challenge.contrasts == [
+        Contrast("it:er", "It barks.", "Er bellt.", ("Sie bellt.", "Es bellt."), "contrapro.json.1")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -250,5 +254,5 @@ def test_contrapro_has_one_contrast_per_line(tmp_path: Path) -> None:
 def test_malformed_files_raise(tmp_path: Path, content: object, message: str) -> None:
     path = write(tmp_path / "pairs.json", content)
     with pytest.raises(DataError) as error:
-        read_published(path)
+        of_published(path)
     assert str(error.value).startswith(f"{path}: {message}")

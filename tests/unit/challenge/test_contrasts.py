@@ -1,4 +1,4 @@
-"""Contrasts of whole texts: they differ from the reference, and are a function of the seed and the line alone."""
+"""Contrasts: edits of each kind, and their dependence on the seed and the line only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nmt.evaluate.contrasts import Contrast, Language, clauses, digits, kinds_of, language_of, make_contrasts, names
 
-LANGUAGES = ("de", "en", "es", "fr", "xx")
+LANGUAGES = ("de", "en", "xx")
 LINES = [
     ("Tom has 12 dogs, but they are not here today.", "Tom hat 12 Hunde, aber die sind heute nicht hier."),
     ("A man is sleeping.", "Ein Mann schläft."),
@@ -45,17 +45,17 @@ def test_contrasts_depend_only_on_seed_and_line() -> None:
     assert len(digits) > 3, "the seed chooses"
 
 
-@pytest.mark.parametrize(("code", "known"), [("de", 7), ("de-CH", 7), ("DE_AT", 7), ("en", 6), ("fr", 5), ("sv", 3)])
+@pytest.mark.parametrize(("code", "known"), [("de", 7), ("de-CH", 7), ("DE_AT", 7), ("en", 6), ("sv", 3)])
 def test_kinds_by_language(code: str, known: int) -> None:
     assert len(kinds_of(language_of(code))) == known
     assert (language_of(code) == Language()) == (code == "sv")
 
 
-# --- Each kind of change, by hand: what becomes of a line, and which lines are left alone ---
+# --- Each kind of change ---
 
 
 def changed(language: str, kind: str, line: str) -> list[str]:
-    return [edit.apply(line) for edit in language_of(language).changes()[kind](line)]
+    return [edit.apply(line) for edit in language_of(language).edits(line)[kind]]
 
 
 # --- without knowledge of the language ----------------------------------------------------------
@@ -107,8 +107,6 @@ def test_number_words_keep_case_and_scale() -> None:
     assert {"eleven million", "ten billion"} <= {*found} and "twenty million" not in found and len(found) == 11
     assert changed("de", "number", "Millionen Menschen") == ["Milliarden Menschen"]
     assert "Drei Hunde" in changed("de", "number", "Zwei Hunde")
-    assert "trois chats" in changed("fr", "number", "deux chats")
-    assert "tres gatos" in changed("es", "number", "dos gatos")
     assert changed("nl", "number", "twee katten") == []
 
 
@@ -144,14 +142,6 @@ def test_number_words_keep_case_and_scale() -> None:
         ("de", "Er kommt nie.", "Er kommt immer."),
         ("de", "Ich sehe niemanden.", "Ich sehe jemanden."),
         ("de", "Nichts ist gut.", "Etwas ist gut."),
-        ("fr", "Il ne vient pas.", "Il vient."),
-        ("fr", "Je n'ai pas faim.", "J'ai faim."),
-        ("fr", "Ce n'est pas bon.", "C'est bon."),
-        ("fr", "Je ne vois pas Paul.", "Je vois Paul."),
-        ("fr", "Elle n'aime pas Paul.", "Elle aime Paul."),
-        ("fr", "Il ne le voit jamais.", "Il le voit toujours."),
-        ("es", "No tengo hambre.", "Tengo hambre."),
-        ("es", "Ella nunca come carne.", "Ella siempre come carne."),
     ],
 )
 def test_negation_removed(language: str, line: str, expected: str) -> None:
@@ -170,7 +160,6 @@ def test_negation_removed(language: str, line: str, expected: str) -> None:
         ("de", "Ob er kommt oder nicht, ist egal."),
         ("de", "Es ist nicht nur alt."),
         ("de", "nicht-lineare Modelle"),
-        ("es", "No, gracias."),
     ],
 )
 def test_negation_removed_has_no_candidate(language: str, line: str) -> None:
@@ -187,9 +176,6 @@ def test_negation_removed_has_no_candidate(language: str, line: str) -> None:
         ("de", "Das kann er.", ["Das kann er nicht."]),
         ("de", "Ein Hund bellt.", ["Kein Hund bellt."]),
         ("de", "Sie hat eine kleine rote Jacke.", ["Sie hat keine kleine rote Jacke."]),
-        ("fr", "Il est grand.", ["Il n'est pas grand."]),
-        ("fr", "Ils sont grands.", ["Ils ne sont pas grands."]),
-        ("es", "Ella es alta.", ["Ella no es alta."]),
     ],
 )
 def test_negation_inserted(language: str, line: str, expected: list[str]) -> None:
@@ -211,8 +197,6 @@ def test_negation_inserted(language: str, line: str, expected: list[str]) -> Non
         ("de", "Eines Tages kam er."),
         ("de", "Ein bisschen Wasser reicht."),
         ("de", "Was für ein Hund!"),
-        ("fr", "Il l'est toujours."),
-        ("es", "Se ha ido."),
     ],
 )
 def test_negation_inserted_has_no_candidate(language: str, line: str) -> None:
