@@ -1,7 +1,8 @@
 """Robustness of a model to typos, upper case and other changes of the source (Niu et al., 2020).
 
-A kind of change has places in a line: those where it has an effect. The rate is the share of them that are changed.
-Which ones, and how, is a function of (seed, kind, line), and a higher rate changes the same places and others.
+The places of a change are the parts of a line on which it has an effect; the rate is the share of places that are
+changed. The choice depends only on the seed, the kind of change and the line, and a higher rate changes the same places
+and more.
 """
 
 from __future__ import annotations
@@ -12,20 +13,20 @@ import textwrap
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
 
 import numpy as np
 
 from nmt.config import SearchConfig
 from nmt.console import aligned, printable, say
 from nmt.errors import DataError
+from nmt.evaluate.contrasts import Edit
 from nmt.evaluate.line_statistics import Floats, LineCounts, count_lines
-from nmt.evaluate.metrics import MetricName, default_tokenizer
+from nmt.evaluate.metrics import default_tokenizer
 from nmt.evaluate.report import Subject, facts
 from nmt.evaluate.run import read_split, translate_text
 from nmt.evaluate.significance import Interval, bootstrap_scores, interval
@@ -36,27 +37,18 @@ from nmt.text.modifiers import lower_case, pick, title_case, typo, upper_case
 from nmt.text.modifiers import words as long_words
 from nmt.translate.translator import Translator
 
-
-class Edit(NamedTuple):
-    """A place of a line, and what replaces it."""
-
-    start: int
-    end: int
-    text: str
-
-
 Change = Callable[[str, str, Random], Iterator[Edit]]
-"""Yields the edits at all places of a line; the second argument is the code of its language."""
+"""A function that yields the edits at all places of a line in a language."""
 
 _WORD = re.compile(r"[^\W\d_][\w'’\u0300-\u036f]*")
 _IN_WORDS = "'’-‐‑/·"
 
-# marks that stand for one another, without another meaning of the sentence
+# marks that can replace one another without changing the meaning of the sentence
 _ALIKE = (".!…", ",;", "。！", "，；、", "،؛", "।॥", '"“”„«»', "'‘’‚‹›", "-–—")
 _OTHERS = {mark: marks.replace(mark, "") for marks in _ALIKE for mark in marks}
 
 _UMLAUTS = {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ẞ": "Ss"}
-# letters of Latin script that are none with an accent, for Unicode
+# Latin letters that Unicode does not decompose into a letter and an accent
 _STROKES = str.maketrans({
     "æ": "ae", "œ": "oe", "ß": "ss", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ħ": "h", "ı": "i",
     "Æ": "Ae", "Œ": "Oe", "ẞ": "Ss", "Ø": "O", "Ł": "L", "Đ": "D", "Ð": "D", "Þ": "Th", "Ħ": "H",
@@ -65,14 +57,14 @@ _WITH_ACCENTS = ("LATIN", "GREEK")
 
 
 def changed_line(line: str, language: str, change: str, rates: Sequence[float], seed: int) -> list[str]:
-    """Return the line changed in this way at each of the rates (0 to 1)."""
+    """Return the line with one kind of change at each of the rates (0 to 1)."""
     rng = Random(f"{seed}\n{change}\n{line}")
     drawn = [(edit, rng.random()) for edit in list(CHANGES[change](line, language, rng))]
     return [_edited(line, [edit for edit, number in drawn if number < rate]) for rate in rates]
 
 
 def default_changes(language: str) -> tuple[str, ...]:
-    """Return the kinds of changes for a source language: German has its umlauts spelled out, others lose accents."""
+    """Return the default kinds of changes for a source language: `umlauts` for German, `accents` for others."""
     left_out = "accents" if re.split("[_-]", language)[0] == "de" else "umlauts"
     return tuple(change for change in CHANGES if change != left_out)
 
@@ -80,14 +72,14 @@ def default_changes(language: str) -> tuple[str, ...]:
 def _edited(line: str, edits: Sequence[Edit]) -> str:
     parts, end = list[str](), 0
     for edit in edits:
-        if edit.start >= end:  # else letters that were just swapped
+        if edit.start >= end:  # else it overlaps the previous edit, such as swapped letters
             parts += line[end : edit.start], edit.text
             end = edit.end
     return "".join([*parts, line[end:]])
 
 
 def _typos(line: str, _: str, rng: Random) -> Iterator[Edit]:
-    """Places: letters inside words of at least four, neither the first nor the last one."""
+    """Yield a typo for each letter inside a word of at least four letters."""
     for word in long_words(line):
         for i in range(word.start() + 1, word.end() - 1):
             wrong = typo(line[i], line[i + 1], rng)
@@ -98,7 +90,7 @@ def _typos(line: str, _: str, rng: Random) -> Iterator[Edit]:
 
 
 def _words(change: Callable[[str, str], str], line: str, language: str, _: Random) -> Iterator[Edit]:
-    """Places: words that the change, a function of word and language, has an effect on."""
+    """Yield an edit for each word that `change`, a function of word and language, has an effect on."""
     protected = _protected(line)
     for word in _WORD.finditer(line):
         new = change(word[0], language)
@@ -130,24 +122,24 @@ def _without_accents(word: str, _: str) -> str:
 
 
 def _punctuation_removed(line: str, _: str, __: Random) -> Iterator[Edit]:
-    """Places: marks, with repeated ones as one place; a mark between spaces includes the space before it."""
+    """Yield edits that remove marks. Repeated marks are one place; a mark between spaces goes with one of them."""
     for start, end in _marks(line):
-        alone = start > 0 and line[start - 1].isspace() and (end == len(line) or line[end].isspace())
-        yield Edit(start - alone, end, "")
+        between_spaces = start > 0 and line[start - 1].isspace() and (end == len(line) or line[end].isspace())
+        yield Edit(start - between_spaces, end, "")
 
 
 def _punctuation_changed(line: str, _: str, rng: Random) -> Iterator[Edit]:
-    """Places: punctuation marks that can be replaced by others."""
+    """Yield edits that replace punctuation marks by similar ones."""
     for start, end in _marks(line):
         if others := _OTHERS.get(line[start:end]):
             yield Edit(start, end, pick(rng, others))
 
 
 def _marks(line: str) -> Iterator[tuple[int, int]]:
-    """Yield where punctuation begins and ends, except for apostrophes and hyphens in words."""
+    """Yield the start and end of punctuation marks, except for apostrophes and hyphens in words."""
     protected, start = _protected(line), 0
     for mark, group in groupby(line):
-        end = start + sum(1 for _ in group)
+        end = start + len([*group])
         is_inside = mark in _IN_WORDS and line[start - 1 : start].isalnum() and line[end : end + 1].isalnum()
         if unicodedata.category(mark).startswith("P") and not is_inside and protected.isdisjoint(range(start, end)):
             yield start, end
@@ -171,31 +163,27 @@ CHANGES: Mapping[str, Change] = {
 """The kinds of changes, in the order of the table."""
 
 
-N_GRAM = 4
-MORE_OFTEN = 2
-"""How many times more an n-gram occurs in a translation than any does in the source, if it counts as repeated."""
-LENGTH = 2.0
-"""A translation with so many times the characters of its reference is too long, and the other way round too short."""
-
-
 @dataclass(frozen=True)
 class Signs:
     """Numbers of translations with signs of hallucination."""
 
-    empty: int
-    copied: int
-    """Equal to their source, though the reference is not."""
-    repeated: int
-    """An n-gram (4 words) occurs at least 2 times more than any does in the source: the sign of oscillating output
-    of Raunak et al., 2021, arXiv:2104.06683. Characters take the place of words in scripts without spaces."""
-    length: int
-    """They have more than twice as many characters as their reference, or less than half as many."""
+    empty: int = 0
+    copied: int = 0
+    """Translations that equal their source, although the reference does not."""
+    repeated: int = 0
+    """Translations in which an n-gram of 4 words (characters in scripts without spaces) occurs at least 2 times more
+    than any n-gram does in the source (Raunak et al., 2021, arXiv:2104.06683)."""
+    length: int = 0
+    """Translations with more than twice or less than half the characters of their reference."""
 
 
 def count_signs(
     sources: Sequence[str], translations: Sequence[str], references: Sequence[str], languages: tuple[str, str]
 ) -> Signs:
-    """Count the signs; `languages`: source and target. Lines with a blank source or reference do not count."""
+    """Count translations with signs of hallucination. Lines with a blank source or reference are skipped.
+
+    `languages` are source and target.
+    """
     found: Counter[str] = Counter()
     for source, translation, reference in zip(sources, translations, references, strict=True):
         source, translation, reference = source.strip(), translation.strip(), reference.strip()
@@ -206,24 +194,20 @@ def count_signs(
             continue
         ratio = len(translation) / len(reference)
         found["copied"] += translation == source != reference
-        found["repeated"] += _most_often(translation, languages[1]) >= _most_often(source, languages[0]) + MORE_OFTEN
-        found["length"] += not 1 / LENGTH <= ratio <= LENGTH
-    return Signs(found["empty"], found["copied"], found["repeated"], found["length"])
+        found["repeated"] += _most_often(translation, languages[1]) >= _most_often(source, languages[0]) + 2
+        found["length"] += not 1 / 2 <= ratio <= 2
+    return Signs(**found)
 
 
 def _most_often(text: str, language: str) -> int:
-    """Return how often the most frequent n-gram occurs; 1 if there is none."""
+    """Return how often the most frequent n-gram of four words occurs; 1 if there is none."""
     words = text.split() if default_tokenizer(language) == "13a" else [*text.replace(" ", "")]
-    counts = Counter(zip(*(words[i:] for i in range(N_GRAM)), strict=False))
+    counts = Counter(zip(*(words[i:] for i in range(4)), strict=False))
     return max(counts.values(), default=1)
 
 
-SCORES: tuple[MetricName, ...] = ("chrf", "bleu")
 SAMPLES = 1000
-"""Of the bootstrap."""
-
-Translate = Callable[[Sequence[str], Sequence[int]], Sequence[str]]
-"""From lines, and the numbers of the lines that they were made of, to their translations."""
+"""Number of bootstrap samples."""
 
 
 @dataclass(frozen=True)
@@ -231,86 +215,81 @@ class Text:
     """A test set."""
 
     name: str
-    """The split, or the file of references."""
+    """The name of the split, or of the file of references."""
     sources: Sequence[str]
     references: Sequence[str]
     languages: tuple[str, str]
     """Source and target."""
     numbers: Sequence[int]
-    """Of the lines, from 1."""
+    """The numbers of the lines, from 1."""
 
     def sampled(self, n: int) -> Text:
         """Return a text of at most `n` lines, spread evenly over this one."""
         total = len(self.sources)
         rows = sorted({i * total // n for i in range(n)})
-        return replace(
-            self,
-            sources=[self.sources[row] for row in rows],
-            references=[self.references[row] for row in rows],
-            numbers=[self.numbers[row] for row in rows],
-        )
+        sources, references = ([side[row] for row in rows] for side in (self.sources, self.references))
+        return Text(self.name, sources, references, self.languages, [self.numbers[row] for row in rows])
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The changes to measure, and how they are drawn."""
+    """The changes to measure."""
 
     changes: Sequence[str]
     rates: Sequence[float]
-    """In percent."""
+    """The rates in percent."""
     seed: int
 
 
 @dataclass(frozen=True)
 class Variant:
-    """The sources as they are, or with a kind of change at a rate."""
+    """The unchanged sources, or the sources with a kind of change at a rate."""
 
     change: str | None
+    """The kind of change; None for the unchanged sources."""
     rate: float
-    """In percent."""
+    """The rate in percent."""
     sources: Sequence[str]
-
-    @property
-    def name(self) -> str:
-        """The name of its files."""
-        return "original" if self.change is None else f"{self.change}-{self.rate:g}"
 
 
 @dataclass(frozen=True)
 class Row:
-    """How a variant was translated."""
+    """The scores of the translations of a variant."""
 
     change: str | None
     rate: float
-    """In percent."""
+    """The rate in percent."""
     n_changed: int
-    """Lines that differ from the original."""
+    """Number of lines that differ from the original."""
     chrf: float
     chrf_kept: float | None
-    """Percent of the chrF of the original; None if that is 0."""
+    """Percentage of the chrF of the original; None if that is 0."""
     chrf_kept_interval: Interval | None
-    """Over lines: how much would be kept of other lines of the same kind."""
+    """95 % interval of `chrf_kept` over lines."""
     bleu: float
     consistency: float
     """chrF between the translations of the original and of the variant: harmonic mean of both directions."""
-    signs: Signs
+    empty: int
+    copied: int
+    repeated: int
+    length: int
 
 
 @dataclass(frozen=True)
 class Measured:
-    """All variants with their translations; the original is the first."""
+    """All variants with their translations and scores; the original is the first."""
 
     variants: Sequence[Variant]
     translations: Sequence[Sequence[str]]
     rows: Sequence[Row]
     signatures: tuple[str, str]
-    """Of chrF and BLEU."""
+    """The signatures of chrF and BLEU."""
 
 
 def make_variants(text: Text, plan: Plan) -> list[Variant]:
     """Return the original and each change at each rate, except for changes without any effect on the text.
 
-    Raises DataError if no change has one.
+    Raises DataError if no change has an effect.
     """
     variants, shares = [Variant(None, 0.0, text.sources)], [rate / 100 for rate in plan.rates]
     for change in plan.changes:
@@ -324,16 +303,22 @@ def make_variants(text: Text, plan: Plan) -> list[Variant]:
     return variants
 
 
-def measure(text: Text, variants: Sequence[Variant], translate: Translate) -> Measured:
-    """Translate each distinct line once and score all variants, of which the first is the original."""
+def measure(
+    text: Text, variants: Sequence[Variant], translate: Callable[[Sequence[str], Sequence[int]], Sequence[str]]
+) -> Measured:
+    """Translate each distinct line once and score all variants, of which the first is the original.
+
+    `translate` translates lines; its second argument is the numbers of the lines that they were made from.
+    """
     distinct: dict[str, int] = {}  # the original ones first
     for variant in variants:
         for line, number in zip(variant.sources, text.numbers, strict=True):
             distinct.setdefault(line, number)
     translated = dict(zip(distinct, translate(list(distinct), list(distinct.values())), strict=True))
     translations = [[translated[line] for line in variant.sources] for variant in variants]
-    chrf, bleu = (_counted(metric, translations, text.references, text.languages[1]) for metric in SCORES)
-    between = _both_ways(_counted("chrf", translations, translations[0], text.languages[1]))
+    chrf = count_lines("chrf", translations, text.references, text.languages[1])
+    bleu = count_lines("bleu", translations, text.references, text.languages[1])
+    between = _both_ways(count_lines("chrf", translations, translations[0], text.languages[1]))
     scores = [of_text.score() for of_text in chrf]
     rows = [
         Row(
@@ -345,27 +330,15 @@ def measure(text: Text, variants: Sequence[Variant], translate: Translate) -> Me
             chrf_kept_interval=kept,
             bleu=bleu[number].score(),
             consistency=float(between[number]),
-            signs=count_signs(variant.sources, translations[number], text.references, text.languages),
+            **vars(count_signs(variant.sources, translations[number], text.references, text.languages)),
         )
         for number, (variant, kept) in enumerate(zip(variants, _kept(chrf), strict=True))
     ]
     return Measured(variants, translations, rows, (chrf[0].metric.signature, bleu[0].metric.signature))
 
 
-def _counted(
-    metric: MetricName, translations: Sequence[Sequence[str]], references: Sequence[str], language: str
-) -> list[LineCounts]:
-    """Return the contribution of each line of each text to a score. Each distinct pair is counted once."""
-    places: dict[tuple[str, str], int] = {}
-    rows = [
-        [places.setdefault(pair, len(places)) for pair in zip(lines, references, strict=True)] for lines in translations
-    ]
-    (lines,) = count_lines(metric, [[line for line, _ in places]], [reference for _, reference in places], language)
-    return [LineCounts(lines.metric, lines.counts[of_text]) for of_text in rows]
-
-
 def _kept(chrf: Sequence[LineCounts]) -> list[Interval | None]:
-    """Return the intervals of chrF in percent of the first text's, by paired bootstrap over lines."""
+    """Return the 95 % intervals of each text's chrF in percent of the first text's, by paired bootstrap over lines."""
     original, *_ = scores = bootstrap_scores(chrf, SAMPLES)
     usable = original > 0
     if not usable.any():
@@ -374,7 +347,7 @@ def _kept(chrf: Sequence[LineCounts]) -> list[Interval | None]:
 
 
 def _both_ways(chrf: Sequence[LineCounts]) -> Floats:
-    """Return the harmonic mean of chrF and of chrF with translations and references exchanged, of each text."""
+    """Return for each text the harmonic mean of chrF and of chrF with translations and references exchanged."""
     sums = np.stack([of_text.counts.sum(0) for of_text in chrf])
     n_grams = sums.reshape(len(sums), -1, 3)  # of translation, reference, and both
     one, other = chrf[0].scores(sums), chrf[0].scores(n_grams[:, :, [1, 0, 2]].reshape(sums.shape))
@@ -384,12 +357,12 @@ def _both_ways(chrf: Sequence[LineCounts]) -> Floats:
 COLUMNS = 110
 LEGEND = (
     "rate: share of the places where the change has an effect (letters inside words, words, marks)",
-    "lines: those that differ from the original; kept: share of its chrF, with its 95 % interval over lines (paired "
+    "lines: lines that differ from the original; kept: share of its chrF, with its 95 % interval over lines (paired "
     f"bootstrap, {SAMPLES:,} samples); same: chrF between the translations of the original and of the changed text, in "
     "both directions",
-    "numbers of translations: empty; copied (the source, which is not the reference); repeated (some "
-    f"{N_GRAM} words in a row occur at least {MORE_OFTEN} times more than any in the source); length (more than "
-    f"{LENGTH:g} times the characters of the reference, or less than 1/{LENGTH:g})",
+    "numbers of translations: empty; copied (equal to the source, although the reference is not); repeated (four words "
+    "in a row occur at least 2 times more than any in the source); length (more than 2 times the characters of the "
+    "reference, or less than 1/2)",
 )
 
 
@@ -400,13 +373,13 @@ class Report:
     subject: Subject
     n_lines: int
     n_all_lines: int
-    """Lines of the text that these were chosen from."""
+    """Number of lines that `n_lines` were chosen from."""
     plan: Plan
     measured: Measured
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks that a reader of the report needs."""
+        """Remarks on what was left out."""
         notes, changed = [], {row.change for row in self.measured.rows}
         if left_out := [change for change in self.plan.changes if change not in changed]:
             notes.append(f"left out, because no line has a place for it: {', '.join(left_out)}")
@@ -416,17 +389,20 @@ class Report:
 
 
 def render_text(report: Report) -> str:
-    """Format the report as a table, then what was measured and notes."""
+    """Format the report as a table, followed by a legend, the text and model, notes and signatures."""
     header = (
         "change", "rate", "lines", "chrF", "kept %", "95 %", "BLEU", "same", "empty", "copied", "repeated", "length",
     )  # fmt: skip
     table = aligned([header, *map(_cells, report.measured.rows)], range(1, len(header)))
-    return "\n".join(map(printable, [*table, *_below(report)]))
+    about = facts({"lines": report.n_lines, **vars(report.subject), "seed": report.plan.seed})
+    sentences = [*LEGEND, about, *(f"note: {note}" for note in report.notes)]
+    below = [line for each in sentences for line in textwrap.wrap(each, COLUMNS, subsequent_indent="  ")]
+    return "\n".join(map(printable, [*table, *below, *report.measured.signatures]))
 
 
 def _cells(row: Row) -> tuple[str, ...]:
     scores = f"{row.chrf:.2f}", f"{row.bleu:.2f}"
-    signs = [str(n) for n in asdict(row.signs).values()]
+    signs = [str(n) for n in (row.empty, row.copied, row.repeated, row.length)]
     if row.change is None:
         return "none", "", "", scores[0], "", "", scores[1], "", *signs
     kept = "-" if row.chrf_kept is None else f"{row.chrf_kept:.1f}"
@@ -437,18 +413,11 @@ def _cells(row: Row) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _below(report: Report) -> Iterator[str]:
-    about = facts({"lines": report.n_lines, **vars(report.subject), "seed": report.plan.seed})
-    for sentence in (*LEGEND, about, *(f"note: {note}" for note in report.notes)):
-        yield from textwrap.wrap(sentence, COLUMNS, subsequent_indent="  ")
-    yield from report.measured.signatures
-
-
 def render_json(report: Report) -> str:
     """Format the report as one JSON object; missing values are null."""
     return json.dumps(
         {
-            "rows": [_entry(row) for row in report.measured.rows],
+            "rows": [asdict(row) for row in report.measured.rows],
             "lines": report.n_lines,
             **asdict(report.subject),
             "seed": report.plan.seed,
@@ -460,18 +429,12 @@ def render_json(report: Report) -> str:
     )
 
 
-def _entry(row: Row) -> dict[str, object]:
-    entry = asdict(row)
-    signs = entry.pop("signs")
-    return {**entry, **signs}
-
-
 def read_text(
     translator: Translator, files: tuple[Path, Path] | None, data_dir: Path | None, split_name: str | None
 ) -> Text:
     """Read two aligned files, source and reference, or else a split of a corpus, by default the only test set.
 
-    Raises DataError if a file is missing, empty or no text, or has more lines than the other, and as `read_split`.
+    Raises DataError if a file is missing, empty or not text, or has more lines than the other, and as `read_split`.
     """
     if files is None:
         name, sources, references = read_split(translator, data_dir, split_name)
@@ -489,7 +452,7 @@ def measure_run(translator: Translator, search: SearchConfig, text: Text, plan: 
 
     def translate(lines: Sequence[str], numbers: Sequence[int]) -> list[str]:
         n_original = len({*text.sources})
-        say(f"{len(lines):,} lines to translate: {n_original:,} as they are, {len(lines) - n_original:,} changed")
+        say(f"{len(lines):,} lines to translate: {n_original:,} unchanged, {len(lines) - n_original:,} changed")
         return translate_text(translator, lines, text.name, search, numbers)
 
     return measure(text, make_variants(text, plan), translate)
@@ -498,6 +461,7 @@ def measure_run(translator: Translator, search: SearchConfig, text: Text, plan: 
 def write_texts(directory: Path, measured: Measured, languages: tuple[str, str]) -> None:
     """Write the sources and translations of each variant, such as `typos-5.de` and `typos-5.en`. Raises DataError."""
     for variant, translations in zip(measured.variants, measured.translations, strict=True):
+        name = "original" if variant.change is None else f"{variant.change}-{variant.rate:g}"
         for language, lines in zip(languages, (variant.sources, translations), strict=True):
-            with open_output(directory / f"{variant.name}.{language}") as file:
+            with open_output(directory / f"{name}.{language}") as file:
                 file.writelines(f"{line}\n".encode() for line in lines)

@@ -29,7 +29,7 @@ QUICK = ("--beam", "1", "--set", "search.max_length_ratio=0", "--set", "search.m
 def test_robustness_table_and_output_files(nmt: Command) -> None:
     result = nmt("robustness", *FILES, *QUICK, "--rates", "20,100", "--changes", "typos,umlauts", "--output", "a/b")
     assert result.status == 0, result.err
-    assert result.err.splitlines()[0].startswith("nmt: 22 lines to translate: 8 as they are, 14 changed")
+    assert result.err.splitlines()[0].startswith("nmt: 22 lines to translate: 8 unchanged, 14 changed")
     rows = [line.split()[:2] for line in result.out.splitlines()]
     assert rows[1][0] == "none" and rows[2:4] == [["typos", "20"], ["typos", "100"]]
     assert "lines 8, run runs/tiny, step 7, weights raw, search beam 1" in result.out
