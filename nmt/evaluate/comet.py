@@ -1,17 +1,17 @@
 """Further metrics: models of COMET, run by its own command (Rei et al., 2020), and files of segment scores.
 
-COMET needs other versions of libraries than `nmt`, so it lives in an environment of its own.
+COMET needs other versions of libraries than `nmt`, so it is installed in a separate environment.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
 import shlex
 import shutil
 import signal
+import statistics
 import subprocess
 import tempfile
 from collections import Counter
@@ -19,9 +19,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Annotated
 
-from pydantic import RootModel, ValidationError
+from pydantic import Field, RootModel, ValidationError
 
 from nmt.console import printable, say
 from nmt.errors import ConfigError, DataError, error_text
@@ -30,12 +30,12 @@ from nmt.files.document import Document
 from nmt.text.lines import bounded_list, read_lines
 
 MAX_SCORE = 1e6
-"""Larger numbers are no scores."""
+"""Larger numbers are not accepted as scores."""
 
 
 @dataclass(frozen=True)
 class SegmentScores:
-    """The scores of one system's lines by one metric; the system's score is their mean."""
+    """The scores of a system's lines by one metric; the system's score is their mean."""
 
     values: tuple[float, ...]
     signature: str
@@ -44,7 +44,7 @@ class SegmentScores:
 
     @property
     def mean(self) -> float:
-        return math.fsum(self.values) / len(self.values)
+        return statistics.fmean(self.values)
 
 
 def read_segment_scores(path: Path) -> tuple[float, ...]:
@@ -52,24 +52,21 @@ def read_segment_scores(path: Path) -> tuple[float, ...]:
 
     Raises DataError if it is missing, is empty, or has a line that is not one number.
     """
-    lines = bounded_list(read_lines(path), str(path))
-    if not lines:
+    scores = []
+    for number, text in enumerate(bounded_list(read_lines(path), str(path)), start=1):
+        try:
+            scores.append(float(text))
+        except ValueError:
+            scores.append(math.nan)
+        if not abs(scores[-1]) <= MAX_SCORE:  # false for nan, too
+            raise DataError(f"{path}: line {number} is {text[:40]!r}, expected a score: one number per line")
+    if not scores:
         raise DataError(f"{path}: empty, expected one score per line")
-    return tuple(_number(text, f"{path}: line {number}") for number, text in enumerate(lines, start=1))
-
-
-def _number(text: str, where: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise DataError(f"{where} is {text[:40]!r}, expected one number per line and nothing else") from None
-    if not abs(value) <= MAX_SCORE:  # nor is it for nan
-        raise DataError(f"{where} is {text.strip()!r}: not a score")
-    return value
+    return tuple(scores)
 
 
 COMMAND = "comet-score"
-# setuptools 81 is without pkg_resources, which torchmetrics 0.10 imports
+# setuptools 81 has no pkg_resources, which torchmetrics 0.10 imports
 INSTALL = "python -m venv comet && comet/bin/pip install unbabel-comet 'setuptools<81'"
 
 # LICENSE.models.md of COMET; CC-BY-NC-SA does not allow commercial use
@@ -80,7 +77,7 @@ _LICENSES = {
 
 
 class _Segment(Document):
-    COMET: float
+    COMET: Annotated[float, Field(ge=-MAX_SCORE, le=MAX_SCORE)]
 
 
 class _Output(RootModel[dict[str, list[_Segment]]]):
@@ -89,12 +86,12 @@ class _Output(RootModel[dict[str, list[_Segment]]]):
 
 @dataclass(frozen=True)
 class Comet:
-    """A command that is, or calls, `comet-score`."""
+    """A command that is or calls `comet-score`."""
 
     command: tuple[str, ...]
-    """May have arguments of its own, such as `--gpus 2`."""
+    """The program, and arguments such as `--gpus 2`."""
     version: str | None
-    """That of COMET; None if it is unknown."""
+    """The version of COMET; None if it is unknown."""
 
     @property
     def name(self) -> str:
@@ -122,22 +119,22 @@ def find_comet(command: str) -> Comet:
 
 
 def _version(program: Path) -> str | None:
-    """Return the version of COMET in the environment that `program`, if it is COMET's own script, belongs to."""
+    """Return the version of COMET in the environment of its own script; None for another program."""
     if program.name != COMMAND:
         return None
-    # pipx and `uv tool` link the script to a folder of commands
+    # resolved, because pipx and `uv tool` put links to the script into a folder of commands
     environment = program.resolve().parent.parent
     installed = {path.name for path in environment.glob("lib/python*/*-packages/unbabel_comet-*.dist-info")}
     return installed.pop().removeprefix("unbabel_comet-").removesuffix(".dist-info") if len(installed) == 1 else None
 
 
 def model_name(model: str) -> str:
-    """Return the name of a model without its owner or folder; its scores have the same name."""
+    """Return the name of a model, without its owner or folder, which is also the name of its scores."""
     return Path(model).name.removesuffix(".ckpt")
 
 
 def signature(model: str, version: str | None) -> str:
-    """Return the signature of a model's scores, with its licence if that is known."""
+    """Return the signature of a model's scores, with the licence of the model if it is known."""
     known = [f"license:{name}" for name, models in _LICENSES.items() if models.fullmatch(model)]
     return "|".join(["COMET", "nrefs:1", f"model:{model}", *known, f"version:{version or 'unknown'}"])
 
@@ -153,7 +150,7 @@ def score_segments(
 
     The model is loaded once for all systems. Models that need no references ignore them.
 
-    Raises DataError if the command fails, or if its output is not one finite score per line.
+    Raises DataError if the command fails, or if its output is not one score per line.
     """
     systems = f" of {len(translations)} systems" if len(translations) > 1 else ""
     say(f"{model} scores {len(sources):,} lines{systems}")
@@ -171,9 +168,6 @@ def score_segments(
     for name, scores in found.items():
         if len(scores) != len(sources):
             raise DataError(f"{comet.name}: {name}: {len(scores)} scores for {len(sources)} lines")
-        for number, score in enumerate(scores, start=1):
-            if not abs(score) <= MAX_SCORE:  # nor is it for nan
-                raise DataError(f"{comet.name}: {name}: the score of line {number} is {score}")
     return {name: SegmentScores(tuple(scores), signature(model, comet.version)) for name, scores in found.items()}
 
 
@@ -183,14 +177,14 @@ def _first(reference: Reference) -> str:
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
-    # COMET's lines also end at carriage returns; its tokenizers read them as spaces
+    # COMET also splits lines at carriage returns; its tokenizers read them as spaces
     path.write_text("".join(line.replace("\r", " ") + "\n" for line in lines), encoding="utf-8", newline="\n")
 
 
 def _run(comet: Comet, arguments: Sequence[str]) -> None:
-    """Run the command until it ends. Its output is hidden; an error has its last message.
+    """Run the command until it ends, without showing its output.
 
-    Raises DataError if it cannot be started or fails.
+    Raises DataError, which has the command's last message, if it cannot be started or fails.
     """
     with tempfile.TemporaryFile() as messages:
         try:
@@ -199,7 +193,7 @@ def _run(comet: Comet, arguments: Sequence[str]) -> None:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=messages,
-                start_new_session=True,  # to end the processes that it starts, too
+                start_new_session=True,  # so that the processes that it starts can be killed, too
             )
         except OSError as error:
             raise DataError(f"{comet.command[0]}: cannot be run: {error.strerror}") from None
@@ -218,7 +212,7 @@ def _run(comet: Comet, arguments: Sequence[str]) -> None:
 
 
 def _last_message(messages: IO[bytes]) -> str:
-    """Return the last line or state of a progress bar that a process has written to a file."""
+    """Return the last line, or the last state of a progress bar, that a process has written to a file."""
     messages.seek(0)
     lines = [line.strip() for line in re.split("[\r\n]", messages.read().decode(errors="replace")) if line.strip()]
     return printable(lines[-1]) if lines else "no message"
@@ -227,35 +221,28 @@ def _last_message(messages: IO[bytes]) -> str:
 def _read(path: Path, comet: Comet) -> dict[str, list[float]]:
     """Return the scores of each file of translations."""
     try:
-        output = _Output.model_validate(json.loads(path.read_bytes()))
-    except FileNotFoundError:
-        raise DataError(f"{comet.name} has written no JSON: is it COMET's comet-score?") from None
-    except (ValueError, RecursionError) as error:
-        problem = "other JSON than that of COMET 2" if isinstance(error, ValidationError) else "no JSON"
-        raise DataError(f"{comet.name} has written {problem}: is it COMET's comet-score?") from None
+        output = _Output.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, ValidationError):
+        raise DataError(f"{comet.name} has not written the JSON of COMET 2: is it COMET's comet-score?") from None
     return {name: [segment.COMET for segment in segments] for name, segments in output.root.items()}
-
-
-ScoresOfSystems = Mapping[str, Mapping[str, SegmentScores]]
-"""Segment scores by the name of the metric and that of the system."""
 
 
 @dataclass(frozen=True)
 class NeuralMetrics:
-    """Further metrics, checked before the work begins."""
+    """Further metrics, which have been checked before translation begins."""
 
     models: tuple[str, ...] = ()
     comet: Comet | None = None
-    """None if there is no model."""
-    read: ScoresOfSystems = field(default_factory=dict)
-    """What files say."""
+    """The command of COMET; None if there is no model."""
+    read: Mapping[str, Mapping[str, SegmentScores]] = field(default_factory=dict)
+    """Scores read from files, by metric and system."""
 
     def score(
         self, sources: Sequence[str], references: Sequence[Reference], translations: Mapping[str, Sequence[str]]
     ) -> dict[str, dict[str, SegmentScores]]:
-        """Return the scores of each system by each metric, by the name of the metric.
+        """Return the scores of each system's lines by the name of the metric.
 
-        Raises DataError if a file has another number of scores than there are lines, or if COMET fails.
+        Raises DataError if the number of scores in a file differs from the number of lines, or if COMET fails.
         """
         for metric, of_system in self.read.items():
             for system, scores in of_system.items():
@@ -282,24 +269,24 @@ def find_metrics(
 
     Args:
         systems: names of the systems to score.
-        models: of COMET.
-        command: that runs COMET; by default `comet-score`.
-        files: NAME=FILE; NAME@SYSTEM=FILE if there are several systems.
-        lower_is_better: names of metrics with files.
+        models: names or paths of COMET models.
+        command: the command that runs COMET; by default `comet-score`.
+        files: NAME=FILE, or NAME@SYSTEM=FILE if there are several systems.
+        lower_is_better: names of metrics with files for which lower scores are better.
 
-    Raises ConfigError if options contradict each other, and DataError if the command or a file is missing or a file
-    has something else than scores.
+    Raises ConfigError if options contradict each other, and DataError if the command or a file is missing, or if a file
+    has anything but scores.
     """
     if command is not None and not models:
-        raise ConfigError(["--comet-command says how to run COMET; --comet MODEL says which model"])
+        raise ConfigError(["--comet-command needs a model: --comet MODEL"])
     paths: dict[str, dict[str, Path]] = {}
     for text in files:
         metric, system, path = _split(text, systems)
         if paths.setdefault(metric, {}).setdefault(system, path) is not path:
-            raise ConfigError([f"--segment-scores {metric}: there are two files of {system}"])
+            raise ConfigError([f"--segment-scores {metric}: two files of {system} were given"])
     names = Counter([*METRICS, *map(model_name, models), *paths])
     if twice := [name for name, n in names.items() if n > 1]:
-        raise ConfigError([f"two metrics are called {twice[0]}: each needs its own name"])
+        raise ConfigError([f"two metrics are called {twice[0]}: give each its own name"])
     if unknown := [name for name in lower_is_better if name not in paths]:
         raise ConfigError([f"--lower-is-better {unknown[0]}: there are no --segment-scores of this name"])
     for metric, of_system in paths.items():
@@ -319,17 +306,15 @@ def find_metrics(
 
 
 def _split(text: str, systems: Sequence[str]) -> tuple[str, str, Path]:
-    """Split NAME=FILE, or NAME@SYSTEM=FILE if there are several systems; their names may contain any character."""
+    """Split NAME=FILE, or NAME@SYSTEM=FILE if there are several systems, whose names may contain any character."""
     if len(systems) == 1:
+        form, system = "NAME=FILE", systems[0]
         name, _, path = text.partition("=")
-        found = [(name, systems[0], path)]
     else:
+        form = f"NAME@SYSTEM=FILE, where SYSTEM is one of {', '.join(systems)}"
         name, _, rest = text.partition("@")
-        # of "a" and "a=b" the longer one
-        starts = sorted((system for system in systems if rest.startswith(f"{system}=")), key=len, reverse=True)
-        found = [(name, system, rest[len(system) + 1 :]) for system in starts]
-    if not found or not all(found[0]):
-        form = "NAME=FILE" if len(systems) == 1 else f"NAME@SYSTEM=FILE, where SYSTEM is one of {', '.join(systems)}"
+        system = max((each for each in systems if rest.startswith(f"{each}=")), key=len, default="")
+        path = rest[len(system) + 1 :]
+    if not (name and system and path):
         raise ConfigError([f"--segment-scores {text}: expected {form}"])
-    name, system, path = found[0]
     return name, system, Path(path)

@@ -1,4 +1,4 @@
-"""Further metrics: how they are asked for, what their files hold, and what is said about their models."""
+"""Further metrics: their options, files of scores, and signatures of models."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def test_segment_scores_of_several_systems() -> None:
         (["m=two"], ["a", "b"], "--segment-scores m=two: expected NAME@SYSTEM=FILE, where SYSTEM is one of a, b"),
         (["m@c=two"], ["a", "b"], "--segment-scores m@c=two: expected NAME@SYSTEM=FILE, where SYSTEM is one of a, b"),
         (["m@a=two"], ["a", "b"], "--segment-scores m@b=FILE is missing: all systems need scores"),
-        (["m=two", "m=other"], ["a"], "--segment-scores m: there are two files of a"),
-        (["chrf=two"], ["a"], "two metrics are called chrf: each needs its own name"),
+        (["m=two", "m=other"], ["a"], "--segment-scores m: two files of a were given"),
+        (["chrf=two"], ["a"], "two metrics are called chrf: give each its own name"),
     ],
 )
 def test_ambiguous_segment_scores_raise(files: list[str], systems: list[str], message: str) -> None:
@@ -76,7 +76,7 @@ def test_ambiguous_segment_scores_raise(files: list[str], systems: list[str], me
 
 
 def test_unused_options_raise() -> None:
-    with pytest.raises(ConfigError, match=r"^--comet-command says how to run COMET; --comet MODEL says which model$"):
+    with pytest.raises(ConfigError, match=r"^--comet-command needs a model: --comet MODEL$"):
         find_metrics(["a"], command="comet-score")
     with pytest.raises(ConfigError, match=r"^--lower-is-better y: there are no --segment-scores of this name$"):
         metrics("m=two", lower=("y",))
@@ -89,12 +89,12 @@ def test_unused_options_raise() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("1\nx\n", "line 2 is 'x', expected one number per line and nothing else"),
-        ("1\n\n", "line 2 is '', expected one number per line and nothing else"),
-        ("1\t2\n", r"line 1 is '1\t2', expected one number per line and nothing else"),
-        ("1\n2\nnan\n", "line 3 is 'nan': not a score"),
-        ("-inf\n", "line 1 is '-inf': not a score"),
-        ("1e7\n", "line 1 is '1e7': not a score"),
+        ("1\nx\n", "line 2 is 'x', expected a score: one number per line"),
+        ("1\n\n", "line 2 is '', expected a score: one number per line"),
+        ("1\t2\n", r"line 1 is '1\t2', expected a score: one number per line"),
+        ("1\n2\nnan\n", "line 3 is 'nan', expected a score: one number per line"),
+        ("-inf\n", "line 1 is '-inf', expected a score: one number per line"),
+        ("1e7\n", "line 1 is '1e7', expected a score: one number per line"),
         ("", "empty, expected one score per line"),
     ],
 )
@@ -122,7 +122,7 @@ def test_comet_short_names_and_licences() -> None:
         ("--hyp hyp --ref ref --src ref", "--src F needs"),
         ("--run x --src ref --comet x/m", "--src F needs"),
         ("--run x --src ref --ref ref --split test", "--src F and --ref F cannot be combined with --split"),
-        ("--hyp hyp --ref ref --comet-command x", "--comet-command says how to run COMET; --comet MODEL says which"),
+        ("--hyp hyp --ref ref --comet-command x", "--comet-command needs a model"),
         (
             "--hyp hyp --ref ref --src two --comet x/m --comet-command nowhere",
             "nowhere: no such command; install COMET",
