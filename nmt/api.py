@@ -25,8 +25,7 @@ from nmt.data.corpus import Corpus
 from nmt.evaluate.compare.compare import compare as run_compare
 from nmt.evaluate.compare.runs import Translating, translate_runs
 from nmt.evaluate.compare.systems import Comparison, check_alike, check_groups, find_baseline, grouped, single_members
-from nmt.evaluate.report import record_scores
-from nmt.evaluate.run import Evaluation, choose_split, choose_splits, corpus_of, evaluate_run
+from nmt.evaluate.run import Evaluation, choose_split, choose_splits, corpus_of, evaluate_run, record_scores
 from nmt.prepare.prepare import prepare as run_prepare
 from nmt.process import keep_freed_memory
 from nmt.share.hub import download
@@ -114,7 +113,8 @@ def evaluate_all(
 
 def _evaluated(translator: Translator, corpus: Corpus, split: str, search: Mapping[str, object] | None) -> Evaluation:
     evaluation = evaluate_run(translator, corpus, split, translator.search_settings(search or {}))
-    record_scores(evaluation.report, translator, corpus)
+    assert translator.origin is not None, "the translator was loaded from a run"
+    record_scores(evaluation.report, translator.origin, corpus)
     return evaluation
 
 

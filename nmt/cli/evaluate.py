@@ -117,7 +117,7 @@ def evaluate(
       nmt evaluate --hyp news.en --ref news.ref.en --src news.de --comet Unbabel/wmt22-comet-da
     """
     from nmt.evaluate.comet import find_metrics
-    from nmt.evaluate.report import SYSTEM, evaluate_files, render_json, render_table, render_text
+    from nmt.evaluate.report import SYSTEM, History, evaluate_files, render_json, render_text, with_neural_metrics
 
     of_a_run = (data, output, samples, beam, length_penalty, overrides, checkpoint, weights, precision)
     of_neural = (comet, comet_command, segment_scores, lower_is_better)
@@ -143,8 +143,7 @@ def evaluate(
         raise ConfigError(["--samples cannot be combined with --json; --output F writes all translations"])
 
     from nmt.cli.defaults import resolve_models, search_settings
-    from nmt.evaluate.report import record_scores, with_neural_metrics
-    from nmt.evaluate.run import choose_splits, corpus_of, evaluate_run, evaluate_run_on_files
+    from nmt.evaluate.run import choose_splits, corpus_of, evaluate_run, evaluate_run_on_files, record_scores
     from nmt.translate.translator import Translator
 
     paths = resolve_models(run, None)
@@ -166,13 +165,13 @@ def evaluate(
         return evaluate_run(translator, corpus, split, search, lowercase, tokenize)
 
     outputs = _outputs(output, splits, translator.config.data.tgt)
-    reports = []
+    reports, records = [], []
     for evaluation in _evaluated(outputs, evaluation_of, samples):
         texts = evaluation.sources, evaluation.references, evaluation.translations
         reports.append(with_neural_metrics(evaluation.report, neural, *texts))
-        if corpus is not None:
-            record_scores(reports[-1], translator, corpus)
-    as_text = render_text(*reports) if len(reports) == 1 else render_table(reports)
+        if corpus is not None and translator.origin is not None:
+            records.append(record_scores(reports[-1], translator.origin, corpus))
+    as_text = render_text(*reports) if len(reports) == 1 else History(records).text()
     print(render_json(*reports) if json else as_text)
 
 
@@ -210,15 +209,17 @@ def _is_classifier(paths: Sequence[Path]) -> bool:
 def _evaluate_classifier(
     path: Path, data: Path | None, splits: Sequence[str], checkpoint: str, weights: str, precision: str, json: bool
 ) -> None:
-    from nmt.evaluate.classification import corpus_of_classifier, evaluate_classifier, reports_json
-    from nmt.evaluate.run import choose_splits
+    from nmt.evaluate.classification import evaluate_classifier
+    from nmt.evaluate.report import dump_json
+    from nmt.evaluate.run import choose_splits, open_corpus
+    from nmt.layout import RunDir
     from nmt.translate.classification import Classifier
 
     classifier = Classifier.load(path, checkpoint, weights, precision=precision)
-    corpus = corpus_of_classifier(classifier, data)
+    corpus = open_corpus(RunDir(path), classifier.config.data.languages, data)
     reports = [evaluate_classifier(classifier, corpus, name) for name in choose_splits(corpus, splits)]
     if json:
-        print(reports_json(reports))
+        print(dump_json([report.json() for report in reports]))
         return
     for report in reports:
         for line in report.lines():

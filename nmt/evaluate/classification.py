@@ -1,26 +1,23 @@
-"""`nmt evaluate` of a classifier: its scores on a split of a corpus, and their record."""
+"""Evaluation of a classifier on a split of a corpus."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
 
 import numpy as np
 
 from nmt import __version__
 from nmt.console import Progress, aligned, printable
 from nmt.data.corpus import Corpus
-from nmt.evaluate.metrics import BINS, ClassScores, class_scores
-from nmt.evaluate.report import text_fingerprint
-from nmt.evaluate.run import open_corpus
-from nmt.layout import RunDir
-from nmt.runs.info import RecordedScore, ScoreRecord, add_scores
+from nmt.evaluate.metrics import BINS, ClassScores, Score, class_scores
+from nmt.evaluate.report import Report, Subject
+from nmt.evaluate.run import record_scores
+from nmt.runs.info import ScoreRecord
 from nmt.translate.classification import Classifier
 
-_SHOWN_LABELS = 20  # of a confusion matrix on the screen
+_SHOWN_LABELS = 20
+"""Maximum number of labels of a confusion matrix in text."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +29,7 @@ class ClassReport:
     labels: Sequence[str]
 
     def lines(self) -> Iterator[str]:
-        """Yield the report as text."""
+        """Yield the report as lines of text."""
         record, scores = self.record, self.scores
         yield (
             f"accuracy {scores.accuracy:.4f}, macro F1 {scores.macro_f1:.4f}, expected calibration error "
@@ -40,11 +37,9 @@ class ClassReport:
         )
         if len(self.labels) <= _SHOWN_LABELS:
             yield "rows: labels, columns: predictions"
-            names = [printable(label) for label in self.labels]
-            rows = [["", *names]]
-            rows += [
-                [name, *(f"{n:,}" for n in own)] for name, own in zip(names, scores.confusion.tolist(), strict=True)
-            ]
+            rows = [["", *map(printable, self.labels)]]
+            for label, counts in zip(self.labels, scores.confusion.tolist(), strict=True):
+                rows.append([printable(label), *(f"{n:,}" for n in counts)])
             yield from aligned(rows, right=range(1, len(rows[0])))
         else:
             yield f"the confusion matrix of {len(self.labels):,} labels is shown with --json"
@@ -54,7 +49,7 @@ class ClassReport:
         )
 
     def json(self) -> dict[str, object]:
-        """Return the report as plain values."""
+        """Return the report as values that JSON can hold."""
         matrix = {"labels": list(self.labels), "confusion": self.scores.confusion.tolist()}
         return self.record.model_dump(mode="json") | matrix
 
@@ -69,42 +64,14 @@ def evaluate_classifier(classifier: Classifier, corpus: Corpus, split_name: str)
     encoded, cut = classifier.encode(split.text(data.src))
     with Progress(f"classifying {split.name}", split.n) as progress:
         probabilities = classifier.probabilities(encoded, progress.add)
-    scores = class_scores(probabilities, np.asarray(split.ids(data.tgt), np.int64))
+    found = class_scores(probabilities, np.asarray(split.ids(data.tgt), np.int64))
     signature = f"labels:{len(classifier.labels)}|version:{__version__}"
-    values = {
-        "accuracy": (scores.accuracy, signature, True),
-        "macro_f1": (scores.macro_f1, signature, True),
-        "calibration_error": (scores.calibration_error, f"{signature}|bins:{BINS}", False),
-    }
-    record = ScoreRecord(
-        date=datetime.now(UTC).isoformat("T", "seconds"),
-        nmt=__version__,
-        split=split.name,
-        lines=split.n,
-        step=origin.step,
-        weights=origin.weights,
-        averaged=list(origin.averaged),
-        search="none",
-        precision=classifier.precision,
-        scores=[
-            RecordedScore(metric=metric, value=value, signature=text, higher_is_better=is_higher)
-            for metric, (value, text, is_higher) in values.items()
-        ],
-        notes=[f"{len(cut):,} texts were cut at {classifier.max_length:,} pieces"] if cut else [],
-        data=printable(str(corpus.directory.path.resolve())),
-        corpus=corpus.fingerprint,
-        text=text_fingerprint(corpus, split.name),
+    scores = (
+        Score("accuracy", found.accuracy, signature, higher_is_better=True),
+        Score("macro_f1", found.macro_f1, signature, higher_is_better=True),
+        Score("calibration_error", found.calibration_error, f"{signature}|bins:{BINS}", higher_is_better=False),
     )
-    add_scores(RunDir(origin.run), record)
-    return ClassReport(record, scores, classifier.labels)
-
-
-def corpus_of_classifier(classifier: Classifier, data_dir: Path | None) -> Corpus:
-    """Open the corpus at `data_dir`, by default the one used for training. Raises DataError as `open_corpus`."""
-    return open_corpus(RunDir(classifier.origin.run), classifier.config.data.languages, data_dir)
-
-
-def reports_json(reports: Sequence[ClassReport]) -> str:
-    """Format reports as one JSON object, or for several as a list."""
-    objects = [report.json() for report in reports]
-    return json.dumps(objects[0] if len(objects) == 1 else objects, ensure_ascii=False, indent=1)
+    notes = (f"{len(cut):,} texts were cut at {classifier.max_length:,} pieces",) if cut else ()
+    subject = Subject(split=split.name, search="none", precision=classifier.precision)
+    record = record_scores(Report(scores, split.n, subject, notes), origin, corpus)
+    return ClassReport(record, found, classifier.labels)

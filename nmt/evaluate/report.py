@@ -1,31 +1,26 @@
-"""Reports of scores: signatures and notes for fair comparison, tables, and the record in the run."""
+"""Reports of scores, with signatures and notes for fair comparison, and the history of a run's scores."""
 
 from __future__ import annotations
 
-import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
-from nmt import __version__
 from nmt.console import aligned, amount, printable
-from nmt.data.corpus import Corpus
 from nmt.errors import DataError
 from nmt.evaluate.comet import NeuralMetrics
 from nmt.evaluate.metrics import METRICS, Reference, Score, corpus_score, looks_tokenized, metric_name, no_match_note
-from nmt.layout import RunDir
-from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord, add_scores
+from nmt.runs.info import RecordedScore, ScoreRecord
 from nmt.text.lines import bounded_list, read_lines
-from nmt.translate.translator import Translator
 
 SYSTEM = "the translations"
-"""The name of the only system, for messages."""
+"""The name of a single system in messages."""
 
 
 def metric_value(metric: str, value: float) -> str:
-    """Format a score for people; other metrics than BLEU, chrF and TER are often between 0 and 1."""
+    """Format a score. Metrics that are not BLEU, chrF or TER get more digits: they are often between 0 and 1."""
     return f"{value:.{2 if metric in METRICS else 4}f}"
 
 
@@ -43,34 +38,34 @@ class Member:
 
 @dataclass(frozen=True)
 class Subject:
-    """The text that was scored: a split translated by a run or an ensemble, or a file against one or several others."""
+    """What was scored: a split translated by a run or an ensemble, or a file against one or several references."""
 
     run: str | None = None
     split: str | None = None
     step: int | None = None
     """The step of the checkpoint."""
     weights: str | None = None
-    """raw, ema or average."""
+    """The kind of weights: raw, ema or average."""
     ensemble: tuple[Member, ...] | None = None
-    """In place of run, step and weights, if several runs translated together."""
+    """The members of an ensemble, which replace run, step and weights."""
     search: str | None = None
     precision: str | None = None
     """Number format of the matrix products."""
     hyp: str | None = None
     ref: str | None = None
     refs: tuple[str, ...] | None = None
-    """In place of ref, if there are several."""
+    """Several files of references, which replace ref."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """BLEU, chrF and TER of one text."""
+    """The scores of one text."""
 
     scores: tuple[Score, ...]
     n_lines: int
     subject: Subject
     notes: tuple[str, ...] = ()
-    """Reasons why these scores are not comparable with others."""
+    """Reasons why the scores are not comparable with others."""
 
 
 def evaluate(
@@ -83,7 +78,7 @@ def evaluate(
 ) -> Report:
     """Score detokenised hypotheses against references, line by line; a line may have several references.
 
-    `tgt_lang`, `lowercase` and `tokenize` are those of `corpus_score`; `tokenize` affects BLEU only.
+    `tgt_lang`, `lowercase` and `tokenize` are the arguments of `corpus_score`; `tokenize` affects BLEU only.
 
     Raises DataError if the numbers of lines differ or are 0, or if the tokenizer is unknown.
     """
@@ -98,9 +93,9 @@ def evaluate(
     hyps_tokenized, refs_tokenized = looks_tokenized(hyps), looks_tokenized(all_refs)
     if hyps_tokenized != refs_tokenized:
         which, other = ("hypotheses", "references") if hyps_tokenized else ("references", "hypotheses")
-        notes.append(f"the {which} look tokenised, the {other} do not: these scores mean little, detokenise them first")
+        notes.append(f"the {which} look tokenised, the {other} do not: detokenise them, these scores are misleading")
     elif hyps_tokenized and tokenize != "none":
-        notes.append("the text looks tokenised: BLEU tokenizes it once more; --tokenize none scores it as it stands")
+        notes.append("the text looks tokenised: BLEU tokenizes it again; --tokenize none scores it as it is")
     return Report(scores, len(hyps), subject, tuple(notes))
 
 
@@ -112,7 +107,7 @@ def evaluate_files(
     src: Path | None = None,
     neural: NeuralMetrics | None = None,
 ) -> Report:
-    """Score a file of hypotheses against one or several files of references. COMET needs a file of sources, too.
+    """Score a file of hypotheses against one or several files of references. COMET also needs a file of sources.
 
     Raises DataError as `evaluate` does, and if a file is missing, is not UTF-8 text, or differs in its number of lines.
     """
@@ -128,7 +123,7 @@ def evaluate_files(
 
 
 def read_texts(paths: Sequence[Path]) -> list[list[str]]:
-    """Return the lines of each file. Raises DataError as `evaluate_files` does, and if they are empty."""
+    """Read the lines of each file. Raises DataError as `evaluate_files` does, and if the files are empty."""
     texts = [bounded_list(read_lines(path), str(path)) for path in paths]
     counts = {path: len(lines) for path, lines in zip(paths, texts, strict=True)}
     if len({*counts.values()}) > 1:
@@ -146,7 +141,7 @@ def with_neural_metrics(
     references: Sequence[Reference],
     translations: Sequence[str],
 ) -> Report:
-    """Return the report with the scores of further metrics.
+    """Return the report with the scores of further metrics added.
 
     Raises DataError as `NeuralMetrics.score` does.
     """
@@ -156,7 +151,7 @@ def with_neural_metrics(
 
 
 def render_text(report: Report) -> str:
-    """Format the report as text: a line per score, then what was scored and notes."""
+    """Format the report as text: a line per score, followed by the subject and notes."""
     lines, width = [], max(len(metric_name(score.metric)) for score in report.scores)
     for score in report.scores:
         direction = "" if score.higher_is_better else "  (lower is better)"
@@ -168,7 +163,7 @@ def render_text(report: Report) -> str:
 
 
 def facts(values: Mapping[str, object]) -> str:
-    """Format what was scored: the names and values of all known facts."""
+    """Format named values as `name value, name value`, without missing values."""
     return ", ".join(f"{name} {_fact(value)}" for name, value in values.items() if value is not None)
 
 
@@ -177,7 +172,7 @@ def _fact(value: object) -> str:
 
 
 def render_json(*reports: Report) -> str:
-    """Format a report as one JSON object, several as a list of them; missing values are null."""
+    """Format one report as a JSON object, several reports as a list; missing values are null."""
     objects = [
         {
             "scores": [asdict(score) for score in report.scores],
@@ -187,146 +182,88 @@ def render_json(*reports: Report) -> str:
         }
         for report in reports
     ]
+    return dump_json(objects)
+
+
+def dump_json(objects: Sequence[object]) -> str:
+    """Format objects as JSON: one as it is, several as a list."""
     return json.dumps(objects[0] if len(objects) == 1 else objects, ensure_ascii=False, indent=1)
 
 
-AnyScore = Score | RecordedScore
+# --- The history of a run ---
 
 
-def render_table(reports: Sequence[Report]) -> str:
-    """Format reports on several splits, which were translated alike, as a table with a row for each split.
-
-    Below it are the signatures, what was scored, and notes; where these are not the same for all splits, the splits
-    that they belong to.
-    """
-    metrics = metrics_of(report.scores for report in reports)
-    rows = [["split", *(printable(metric_name(metric)) for metric in metrics), "lines"]]
-    signatures: dict[str, list[str]] = {}
-    notes: dict[str, list[str]] = {}
-    for report in reports:
-        split = str(report.subject.split)
-        rows.append([printable(split), *values(report.scores, metrics), f"{report.n_lines:,}"])
-        for score in report.scores:
-            signatures.setdefault(signature(score), []).append(split)
-        for note in report.notes:
-            notes.setdefault(f"note: {note}", []).append(split)
-    subject = {name: value for name, value in vars(reports[0].subject).items() if name != "split"}
-    below = [*_with_splits(signatures, len(reports)), facts(subject), *_with_splits(notes, len(reports))]
-    return "\n".join([*aligned(rows, right=range(1, len(rows[0]))), *map(printable, below)])
+def metrics_of(records: Iterable[ScoreRecord]) -> list[str]:
+    """Return the distinct metrics of records, in the order in which they appear."""
+    return list(dict.fromkeys(score.metric for record in records for score in record.scores))
 
 
-def metrics_of(rows: Iterable[Sequence[AnyScore]]) -> list[str]:
-    """Return the metrics of all rows, in the order in which they appear."""
-    return list(dict.fromkeys(score.metric for scores in rows for score in scores))
-
-
-def values(scores: Sequence[AnyScore], metrics: Sequence[str]) -> list[str]:
-    """Return the cells of a row of scores."""
+def values(scores: Sequence[RecordedScore], metrics: Sequence[str]) -> list[str]:
+    """Return the cells of a table row: the score by each metric, or - if there is none."""
     by_metric = {score.metric: metric_value(score.metric, score.value) for score in scores}
     return [by_metric.get(metric, "-") for metric in metrics]
 
 
-def signature(score: AnyScore) -> str:
-    """Format a score's signature."""
+def signature(score: RecordedScore) -> str:
+    """Format the signature of a score, with the name of its metric."""
     direction = "" if score.higher_is_better else "  (lower is better)"
     return f"{metric_name(score.metric)}: {score.signature}{direction}"
 
 
-def _with_splits(lines: Mapping[str, Sequence[str]], n_splits: int) -> list[str]:
-    return [line if len(splits) == n_splits else f"{line} ({', '.join(splits)})" for line, splits in lines.items()]
-
-
-# --- history --------------------------------------------------------------------------------------
-
-
 class History:
-    """The recorded scores of a run, oldest first, and which of them are comparable: for each split and metric, those
-    with the signature and the text of the newest one, if possible of one without notes."""
+    """The recorded scores of a run, oldest first, and which of them are comparable.
+
+    Comparable scores of a split and metric have the signature and the text of the newest one, or of the newest one
+    without notes if there is one.
+    """
 
     def __init__(self, records: Sequence[ScoreRecord]) -> None:
         self.records = records
         self._standard = {
             (record.split, score.metric): (score.signature, record.text)
-            for record in sorted(records, key=lambda record: not record.notes)  # the last one counts
+            for record in sorted(records, key=lambda record: not record.notes)  # the last one wins
             for score in record.scores
         }
 
     def is_comparable(self, record: ScoreRecord, score: RecordedScore) -> bool:
-        """Whether a score has the signature and text of the comparable ones of its split and metric."""
+        """Return whether a score has the signature and text of the comparable scores of its split and metric."""
         return self._standard[record.split, score.metric] == (score.signature, record.text)
 
     def text(self) -> str:
         """Format the history as a table; scores that are not comparable are marked with an asterisk."""
-        metrics = metrics_of(record.scores for record in self.records)
+        metrics = metrics_of(self.records)
         names = [f"{printable(metric_name(metric))} " for metric in metrics]  # the space is for asterisks
         rows = [["date (UTC)", "split", "lines", "step", "weights", *names, "precision", "search"]]
-        comparable, others = dict[str, dict[str, None]](), dict[str, None]()
+        splits_of = defaultdict[str, dict[str, None]](dict)
+        others = dict[str, None]()
         for record in self.records:
             cells = dict.fromkeys(metrics, "- ")
             for score in record.scores:
                 is_comparable = self.is_comparable(record, score)
                 if is_comparable:
-                    comparable.setdefault(signature(score), {})[record.split] = None
+                    splits_of[signature(score)][record.split] = None
                 else:
                     others[f"* {signature(score)}"] = None
                 cells[score.metric] = f"{metric_value(score.metric, score.value)}{' ' if is_comparable else '*'}"
+            for note in record.notes:
+                splits_of[f"note: {note}"][record.split] = None
             step = "-" if record.step is None else f"{record.step:,}"
             weights = record.weights or f"ensemble of {len(record.ensemble)}"
             date, split = record.date[:16].replace("T", " "), printable(record.split)
             how = printable(record.precision), printable(record.search)
             rows.append([date, split, f"{record.lines:,}", step, weights, *cells.values(), *how])
         n_splits = len({record.split for record in self.records})
-        below = _with_splits({line: [*splits] for line, splits in comparable.items()}, n_splits)
+        below = [
+            line if len(splits) == n_splits else f"{line} ({', '.join(splits)})" for line, splits in splits_of.items()
+        ]
         if others:
-            below += [
-                "* not comparable with the other scores of the split: another signature, or another text",
-                *others,
-            ]
-        return "\n".join([*aligned(rows, right={2, 3, *range(5, 5 + len(metrics))}), *map(printable, below)])
+            below.append("* not comparable with the other scores of the split: another signature, or another text")
+        return "\n".join([*aligned(rows, {2, 3, *range(5, 5 + len(metrics))}), *map(printable, [*below, *others])])
 
     def json(self) -> str:
-        """Format the history as a JSON list of the records; each score has `comparable`, too."""
+        """Format the history as a JSON list of records, whose scores also have the key `comparable`."""
         objects = []
         for record in self.records:
             scores = [score.model_dump() | {"comparable": self.is_comparable(record, score)} for score in record.scores]
             objects.append(record.model_dump() | {"scores": scores})
         return json.dumps(objects, ensure_ascii=False, indent=1)
-
-
-def record_scores(report: Report, translator: Translator, corpus: Corpus) -> ScoreRecord:
-    """Append the scores of a split to scores.jsonl of the run that translated it; for an ensemble, of the first run.
-
-    If the run cannot be written to, print that.
-    """
-    origin, subject = translator.origin, report.subject
-    assert origin is not None and subject.split is not None, "a run translated a split"
-    members = (origin, *translator.others) if translator.others else ()
-    scores = [(printable(score.metric), printable(score.signature), score) for score in report.scores]
-    record = ScoreRecord(
-        date=datetime.now(UTC).isoformat("T", "seconds"),
-        nmt=__version__,
-        split=subject.split,
-        lines=report.n_lines,
-        step=None if members else origin.step,
-        weights=None if members else origin.weights,
-        averaged=[] if members else list(origin.averaged),
-        ensemble=[EnsembleMember(run=printable(str(o.run)), step=o.step, weights=o.weights) for o in members],
-        search=str(subject.search),
-        precision=str(subject.precision),
-        scores=[
-            RecordedScore(metric=name, value=score.value, signature=text, higher_is_better=score.higher_is_better)
-            for name, text, score in scores
-        ],
-        notes=list(report.notes),
-        data=printable(str(corpus.directory.path.resolve())),
-        corpus=corpus.fingerprint,
-        text=text_fingerprint(corpus, subject.split),
-    )
-    add_scores(RunDir(origin.run), record)
-    return record
-
-
-def text_fingerprint(corpus: Corpus, split: str) -> str:
-    """Return sixteen hexadecimal digits that change if the text of a split changes."""
-    names = [corpus.directory.text(split, language).name for language in corpus.languages]
-    return hashlib.sha256("".join(corpus.manifest.files[name].sha256 for name in names).encode()).hexdigest()[:16]

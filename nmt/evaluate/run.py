@@ -1,19 +1,23 @@
-"""Evaluation of runs: translate a split of a corpus and score it."""
+"""Evaluation of runs: translate a split of a corpus or a file, score it, and record the scores in the run."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
+from nmt import __version__
 from nmt.config import SearchConfig
-from nmt.console import Progress, printable_sentence, say
+from nmt.console import Progress, printable, printable_sentence, say
 from nmt.data.corpus import Corpus
 from nmt.errors import DataError
 from nmt.evaluate.metrics import Reference, check_tokenizer
 from nmt.evaluate.report import Member, Report, Subject, evaluate, read_texts
 from nmt.layout import DataDir, RunDir
-from nmt.runs.info import read_info
+from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord, add_scores, read_info
+from nmt.runs.model import Origin
 from nmt.translate.files import Warnings
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line
@@ -21,7 +25,7 @@ from nmt.translate.types import Line
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A report and the lines that were scored."""
+    """A report, and the lines that were scored."""
 
     report: Report
     sources: Sequence[str]
@@ -29,7 +33,7 @@ class Evaluation:
     translations: list[str]
 
     def samples(self, n: int) -> Iterator[str]:
-        """Yield `n` sentences spread evenly over the text, with reference and translation, as lines to print."""
+        """Yield `n` evenly spread sentences with reference and translation, as lines to print."""
         total = len(self.sources)
         for row in sorted({i * total // n for i in range(n)}):
             reference = self.references[row]
@@ -41,14 +45,14 @@ class Evaluation:
 
 
 def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) -> Corpus:
-    """Open the corpus at `data_dir`, by default the one used for training.
+    """Open the corpus at `data_dir`, by default the one that the run was trained on.
 
-    Raises DataError if it is missing or has other languages or another tokenizer than the run.
+    Raises DataError if it is missing, or if its languages or its tokenizer differ from the run's.
     """
     info = read_info(run)
     path = data_dir or Path(info.data_dir)
     if data_dir is None and not path.is_dir():
-        raise DataError(f"{path}: the data directory of {run.path} does not exist; name its new folder with --data")
+        raise DataError(f"{path}: the data directory of {run.path} does not exist; give its new path with --data")
     corpus = Corpus.open(DataDir(path))
     if corpus.languages != languages:
         held, needed = " and ".join(corpus.languages), " and ".join(languages)
@@ -58,13 +62,13 @@ def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) 
             f"{path}: its tokenizer differs from that of {run.path}; nmt prepare --tokenizer-from {run.path} reuses it"
         )
     if corpus.fingerprint != info.corpus:
-        # nmt prepare removes test pairs from the training text of the same directory only
+        # nmt prepare removes test pairs only from training text of the same directory
         say(f"{path} is not what {run.path} was trained on: its test sets may overlap with that training text")
     return corpus
 
 
 def choose_split(corpus: Corpus, name: str | None) -> str:
-    """Return `name`, by default the only test set. Raises DataError if there is none, or several."""
+    """Return `name`, by default the only test set of the corpus. Raises DataError if there are none or several."""
     tests = [split for split in corpus.splits if split not in ("train", "valid")]
     if name is not None or len(tests) == 1:
         return name or tests[0]
@@ -75,13 +79,13 @@ def choose_split(corpus: Corpus, name: str | None) -> str:
 
 
 def choose_splits(corpus: Corpus, names: Sequence[str]) -> list[str]:
-    """Return the splits of these names, each once. `all` stands for the test sets, which are also the default.
+    """Return the named splits without repetition. `all` stands for all test sets, which are also the default.
 
-    Raises DataError if there is no test set, or no split of a name.
+    Raises DataError if there is no test set, or no split of a given name.
     """
     tests = [split for split in corpus.splits if split not in ("train", "valid")]
     if not names:
-        return tests or [choose_split(corpus, None)]  # which says that there is none
+        return tests or [choose_split(corpus, None)]  # raises that there is no test set
     chosen = [split for name in names for split in (tests if name == "all" and name not in tests else [name])]
     for name in chosen or names:
         corpus.in_one_file(name)
@@ -89,7 +93,7 @@ def choose_splits(corpus: Corpus, names: Sequence[str]) -> list[str]:
 
 
 def corpus_of(translator: Translator, data_dir: Path | None) -> Corpus:
-    """Open the corpus at `data_dir`, by default the training one, for a translator loaded from one or several runs.
+    """Open the corpus at `data_dir`, by default the training corpus, for a translator loaded from one or several runs.
 
     Raises DataError as `open_corpus`.
     """
@@ -170,7 +174,7 @@ def read_split(
 def subject_of(
     translator: Translator, search: SearchConfig | None = None, split: str | None = None, ref: str | None = None
 ) -> Subject:
-    """Describe a text that a translator loaded from one or several runs has translated."""
+    """Return the subject of a report on a text translated with one or several runs."""
     origins = [origin for origin in (translator.origin, *translator.others) if origin is not None]
     members = tuple(Member(str(origin.run), origin.step, origin.weights) for origin in origins)
     model = {"ensemble": members} if len(members) > 1 else vars(members[0])
@@ -185,11 +189,11 @@ def translate_text(
     search: SearchConfig,
     numbers: Sequence[int] | None = None,
 ) -> list[str]:
-    """Return the translation of each line. Warnings are printed at the end.
+    """Translate lines, and print warnings at the end.
 
     Args:
-        name: that of the text, for people.
-        numbers: those of the lines in warnings, by default from 1.
+        name: the name of the text in messages.
+        numbers: the numbers of the lines in warnings, by default from 1.
     """
     translations, warnings = [], Warnings()
     with Progress(f"translating {name}", len(sources)) as progress:
@@ -203,8 +207,41 @@ def translate_text(
 
 
 def describe_search(search: SearchConfig) -> str:
-    """Describe a search: beam and length penalty, and settings that differ from the defaults."""
+    """Describe a search by its beam, its length penalty, and settings that differ from the defaults."""
     exclude = {"beam", "length_penalty", "length_penalty_kind", "batch_tokens"}
     changed = search.model_dump(exclude_defaults=True, exclude=exclude)
     penalty = f"length penalty {search.length_penalty_kind} {search.length_penalty:g}"
     return ", ".join([f"beam {search.beam}", penalty, *(f"{name} {value}" for name, value in changed.items())])
+
+
+def record_scores(report: Report, origin: Origin, corpus: Corpus) -> ScoreRecord:
+    """Append the scores of a split to scores.jsonl of the run `origin`; for an ensemble, the first of its runs.
+
+    If the run cannot be written to, a message is printed.
+    """
+    subject = report.subject
+    assert subject.split is not None, "a split was scored"
+    names = [corpus.directory.text(subject.split, language).name for language in corpus.languages]
+    checksums = "".join(corpus.manifest.files[name].sha256 for name in names)
+    record = ScoreRecord(
+        date=datetime.now(UTC).isoformat("T", "seconds"),
+        nmt=__version__,
+        split=subject.split,
+        lines=report.n_lines,
+        step=None if subject.ensemble else origin.step,
+        weights=None if subject.ensemble else origin.weights,
+        averaged=[] if subject.ensemble else list(origin.averaged),
+        ensemble=[EnsembleMember(**{**vars(each), "run": printable(each.run)}) for each in subject.ensemble or ()],
+        search=str(subject.search),
+        precision=str(subject.precision),
+        scores=[
+            RecordedScore(**{**vars(score), "metric": printable(score.metric), "signature": printable(score.signature)})
+            for score in report.scores
+        ],
+        notes=list(report.notes),
+        data=printable(str(corpus.directory.path.resolve())),
+        corpus=corpus.fingerprint,
+        text=hashlib.sha256(checksums.encode()).hexdigest()[:16],
+    )
+    add_scores(RunDir(origin.run), record)
+    return record

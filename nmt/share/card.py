@@ -191,7 +191,7 @@ def _quality(run: RunDir, config: Config, info: ExportInfo, scores: Sequence[Sco
 
 def _test_scores(records: Sequence[ScoreRecord]) -> Iterator[str]:
     """Yield a table of scores that have the same signatures."""
-    metrics = metrics_of(record.scores for record in records)
+    metrics = metrics_of(records)
     names = [printable(metric_name(metric)) for metric in metrics]
     yield f"| test set | lines | {' | '.join(names)} | search | precision | date |"
     yield "|---" * (len(metrics) + 5) + "|"

@@ -17,8 +17,7 @@ from nmt.config.source import without_query
 from nmt.console import say
 from nmt.data.corpus import Corpus
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.evaluate.report import record_scores
-from nmt.evaluate.run import choose_splits, evaluate_run, open_corpus
+from nmt.evaluate.run import choose_splits, evaluate_run, open_corpus, record_scores
 from nmt.files.write import alone_in, refuse_links, remove, write_file
 from nmt.layout import RunDir
 from nmt.runs.folder import (
@@ -250,9 +249,10 @@ def _recorded(saved: Saved) -> list[ScoreRecord]:
 
 def _evaluated(request: Request, translator: Translator) -> list[ScoreRecord]:
     """Evaluate every test set of the data directory. Raises DataError if it has none."""
-    corpus, search = _corpus(request, translator), translator.config.search
+    corpus, search, origin = _corpus(request, translator), translator.config.search, translator.origin
+    assert origin is not None, "the translator was loaded from a run"
     return [
-        record_scores(evaluate_run(translator, corpus, name, search).report, translator, corpus)
+        record_scores(evaluate_run(translator, corpus, name, search).report, origin, corpus)
         for name in choose_splits(corpus, ())
     ]
 

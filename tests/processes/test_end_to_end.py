@@ -233,23 +233,23 @@ def test_new_test_set_for_old_run(nmt: Command) -> None:
     assert [line for line in both.out.splitlines() if line.startswith(("split", "line "))][:4] == [
         "split toy", "line 1", "split more", "line 1",
     ]  # fmt: skip
-    rows = [line.split() for line in both.out.splitlines()[-7:-4]]
-    assert rows[0] == ["split", "BLEU", "chrF", "TER", "lines"]
-    assert [(row[0], row[-1]) for row in rows[1:]] == [("toy", "20"), ("more", "20")]
+    rows = [line.split() for line in both.out.splitlines()[-6:-3]]
+    assert rows[0][:6] == ["date", "(UTC)", "split", "lines", "step", "weights"]
+    assert [row[2:4] for row in rows[1:]] == [["toy", "20"], ["more", "20"]]
     assert sorted(path.name for path in Path("all").iterdir()) == ["more.en", "toy.en"]
     assert Path("all/more.en").read_text().count("\n") == 20
     reports = json.loads(done(nmt("evaluate", "--run", RUN, "--data", "wider", "--split", "all", "--json")).out)
     assert [report["split"] for report in reports] == ["toy", "more"]
-    assert rows[2][1:4] == [f"{score['value']:.2f}" for score in reports[1]["scores"]]
+    assert rows[2][6:9] == [f"{score['value']:.2f}" for score in reports[1]["scores"]]
     recorded = [json.loads(line) for line in (RUN / "scores.jsonl").read_text().splitlines()]
     assert [record["split"] for record in recorded] == ["more", "toy", "more", "toy", "more"]
     assert recorded[-1]["scores"] == reports[1]["scores"]
     assert recorded[-1]["step"] == reports[1]["step"] and recorded[-1]["data"] == str(Path("wider").resolve())
     history = done(nmt("evaluate", "--run", RUN, "--history", "--split", "toy", "--json"))
     assert [record["text"] for record in json.loads(history.out)] == [recorded[1]["text"]] * 2
-    assert rows[1][1] in done(nmt("evaluate", "--history")).out
-    assert f"toy {float(rows[1][1]):.1f}" not in done(nmt("runs")).out, "more was measured last"
-    assert f"more {float(rows[2][1]):.1f}" in done(nmt("runs")).out
+    assert rows[1][6] in done(nmt("evaluate", "--history")).out
+    assert f"toy {float(rows[1][6]):.1f}" not in done(nmt("runs")).out, "more was measured last"
+    assert f"more {float(rows[2][6]):.1f}" in done(nmt("runs")).out
 
 
 def test_closed_output_pipe_ends_quietly() -> None:

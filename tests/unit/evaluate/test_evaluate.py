@@ -1,4 +1,4 @@
-"""A report says how each score was computed and of what; files must pair line by line."""
+"""Reports of scores, their records and history; files of different lengths."""
 
 from __future__ import annotations
 
@@ -18,16 +18,14 @@ from nmt.evaluate.report import (
     Subject,
     evaluate,
     evaluate_files,
-    record_scores,
     render_json,
     render_text,
 )
+from nmt.evaluate.run import record_scores
 from nmt.layout import DataDir, RunDir
 from nmt.runs.info import EnsembleMember, read_scores
 from nmt.runs.model import Origin
-from nmt.text.tokenizer import Tokenizer
 from scored_run import record
-from tiny_run import make, tiny_config
 
 HYPS = ["Ein Hund läuft durch den Schnee.", "Zwei Frauen sitzen auf einer Bank."]
 REFS = ["Ein Hund rennt durch den Schnee.", "Zwei Frauen sitzen auf der Bank."]
@@ -99,7 +97,7 @@ def test_blank_files_raise(tmp_path: Path) -> None:
         evaluate_files(write(tmp_path / "latin", b"a\ncaf\xe9\n"), write(tmp_path / "two", b"a\nb\n"))
 
 
-# --- What is recorded of an evaluation: the weights, the text, and strings of any kind ---
+# --- Records ---
 
 
 def report(split: str) -> Report:
@@ -107,10 +105,9 @@ def report(split: str) -> Report:
     return evaluate(["a b c d"], ["a b c d"], subject, lowercase=True)
 
 
-def test_record_identifies_weights_and_text(tokenizer: Tokenizer, tiny_data: Path, tmp_path: Path) -> None:
-    translator, corpus = make(tokenizer, tiny_config()), Corpus.open(DataDir(tiny_data))
-    translator.origin = Origin(tmp_path, 30, "average", "the best", (10, 20, 30))
-    recorded = [record_scores(report(split), translator, corpus) for split in ("test", "valid")]
+def test_record_identifies_weights_and_text(tiny_data: Path, tmp_path: Path) -> None:
+    corpus, origin = Corpus.open(DataDir(tiny_data)), Origin(tmp_path, 30, "average", "the best", (10, 20, 30))
+    recorded = [record_scores(report(split), origin, corpus) for split in ("test", "valid")]
     assert read_scores(RunDir(tmp_path)) == recorded
     first, second = recorded
     assert (first.step, first.weights, first.averaged, first.ensemble) == (30, "average", [10, 20, 30], [])
@@ -146,7 +143,7 @@ def test_metrics_by_hand() -> None:
     assert scores.calibration_error == pytest.approx(sum(gaps) / 6)
 
 
-# --- What sacrebleu lets pass in silence must not pass ---
+# --- Case and tokenizers ---
 
 
 HYPS_METRICS = ["The cat sits on the mat .", "He doesn't know it.", "", "Two dogs run in the Park"]
@@ -175,7 +172,7 @@ def test_tokenizer_by_target_language(tgt_lang: str | None, tok: str) -> None:
     )
 
 
-# --- Several test sets as one table, and what a run's earlier scores can be compared with ---
+# --- Several test sets, and the history of a run ---
 
 
 REFS_TABLE = ["Ein Hund läuft durch den Schnee.", "Zwei Frauen sitzen auf einer Bank."]
@@ -191,9 +188,6 @@ def test_json_of_one_or_several_splits() -> None:
     assert json.loads(render_json(first, second)) == [json.loads(render_json(each)) for each in (first, second)]
     assert json.loads(render_json(first))["split"] == "a"
     assert render_text(first).count("\n") == 3
-
-
-# --- history --------------------------------------------------------------------------------------
 
 
 def marks(history: History) -> list[list[bool]]:
