@@ -132,7 +132,7 @@ class PairExamples:
         digit = int(text[place])
         # Unicode has the ten digits of a script one after the other
         other = chr(ord(text[place]) - digit + (digit + rng.randrange(1, 10)) % 10)
-        return np.array(self._tokenizer.encode_inner(f" {text[:place]}{other}{text[place + 1 :]}"), np.int64)
+        return np.array(self._tokenizer.encode_parts([f" {text[:place]}{other}{text[place + 1 :]}"])[0], np.int64)
 
 
 class _Near:

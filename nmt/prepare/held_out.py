@@ -12,10 +12,9 @@ from nmt.prepare.cleaning.counts import HINTS
 from nmt.prepare.pairs import OpenSource, SentencePair
 from nmt.prepare.pipeline.encode import write_encoded
 from nmt.prepare.records import CleanRecord, PreparedSplit, RoundTripRecord
-from nmt.text.block_encoder import BlockEncoder
 from nmt.text.labels import Labels
 from nmt.text.lines import bounded_list
-from nmt.text.tokenizer import CONTROL, Tokenizers
+from nmt.text.tokenizer import CONTROL, BlockEncoder, Tokenizers
 
 
 def read_held_out(sources: Mapping[str, OpenSource]) -> tuple[dict[str, list[SentencePair]], list[str]]:

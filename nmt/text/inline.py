@@ -36,7 +36,7 @@ def encode_marked(tokenizer: Tokenizer, text: str) -> list[int]:
     line = f"{TERM} {text[1:]}" if text.startswith(TERM) else f" {text}"  # the first word as within a line
     ids: list[int] = []
     for part in _SPLIT.split(line):
-        ids += [_IDS[part]] if part in _IDS else tokenizer.encode_inner(part)
+        ids += [_IDS[part]] if part in _IDS else tokenizer.encode_parts([part])[0]
     return ids
 
 

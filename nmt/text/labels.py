@@ -1,10 +1,10 @@
-"""The closed set of labels of a corpus for classification."""
+"""The labels of a corpus for classification."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from nmt.errors import DataError
@@ -12,7 +12,7 @@ from nmt.files.document import Document, read_document
 from nmt.files.write import write_file
 
 MOST_LABELS = 1000
-"""Maximum number of labels; more are taken for text."""
+"""Maximum number of labels; a corpus with more is taken for text."""
 
 
 class _File(Document):
@@ -20,7 +20,7 @@ class _File(Document):
 
 
 class Labels:
-    """Labels and their ids, 0 … len - 1 in the order of the labels' characters."""
+    """A set of labels, sorted, with ids from 0 to len - 1."""
 
     def __init__(self, names: Iterable[str]) -> None:
         """`names`: the labels, in any order. Raises DataError if there are fewer than two, or too many."""
@@ -33,7 +33,7 @@ class Labels:
             )
         if len(self.names) < 2:
             found = f"only the label {self.names[0]!r}" if self.names else "no label"
-            raise DataError(f"{found}, where at least two are needed to tell apart")
+            raise DataError(f"{found}, where at least two are needed")
         self._ids = {name: i for i, name in enumerate(self.names)}
         self.fingerprint = hashlib.sha256("\n".join(self.names).encode()).hexdigest()[:16]
 
@@ -44,25 +44,15 @@ class Labels:
     def __contains__(self, label: str) -> bool:
         return label.strip() in self._ids
 
-    def encode_all(self, labels: Sequence[str]) -> list[list[int]]:
-        """Return the id of each label, in a list of its own, as `Tokenizer.encode_all` does; white space around it does
-        not count. Raises DataError for a label that is not among these."""
-        return [[self.id_of(label)] for label in labels]
-
     def id_of(self, label: str) -> int:
-        """Return the id of a label. Raises DataError if it is not among these."""
+        """Return the id of a label, without white space around it. Raises DataError for an unknown label."""
         found = self._ids.get(label.strip())
         if found is None:
             raise DataError(f"label {label.strip()[:40]!r} is not in the training text, which has {self.shown()}")
         return found
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """Return the label of the id in a list of its own, as of `Tokenizer.decode`."""
-        (own,) = ids
-        return self.names[own]
-
     def shown(self) -> str:
-        """Return the labels for a message: the first ones, if there are many."""
+        """Return the first labels as text for a message."""
         more = f" and {len(self) - 10:,} more" if len(self) > 10 else ""
         return ", ".join(name[:40] for name in self.names[:10]) + more
 
@@ -74,9 +64,10 @@ class Labels:
     def load(cls, path: Path) -> Labels:
         """Read what `save` wrote. Raises DataError if it is missing or damaged."""
         names = read_document(path, _File, DataError, missing=f"{path}: the labels are missing").labels
-        if names != sorted(set(names)) or any(not name or name != name.strip() or "\n" in name for name in names):
-            raise DataError(f"{path}: damaged: these are not labels as nmt writes them")
         try:
-            return cls(names)
+            labels = cls(names)
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
+        if names != labels.names:
+            raise DataError(f"{path}: damaged: the labels must be sorted and different")
+        return labels

@@ -1,4 +1,4 @@
-"""Lossless SentencePiece BPE: no normalisation, white space preserved, byte fallback.
+"""Lossless SentencePiece BPE tokenizers: no normalisation, white space preserved, byte fallback.
 
 Ids 0-3 are padding, unknown, `<s>` and `</s>`; 4-6 mark terms in a source (`nmt.text.inline`); 7 stands for masked
 pieces (`nmt.data.masking`); 8 separates two lines of one sequence; 9-19 are reserved for later uses (language tags);
@@ -10,18 +10,26 @@ Two additions to SentencePiece:
   spelled in its three bytes.
 * A line break in a translation would shift all lines after it. Control characters (Unicode category Cc without the
   tab) are therefore replaced by spaces, in encoding and in decoding.
+
+`nmt prepare` encodes with a `BlockEncoder`. No piece spans a space, so the ids of a line are the ids of its words, and
+each word is encoded only once. Two spaces in a row have an empty word between them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import re
-from collections import Counter
+from array import array
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import sentencepiece
 
 from nmt.config.data import LABEL
@@ -42,10 +50,19 @@ FIRST_LEARNED = N_SPECIAL + 256
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 """A control character: Unicode category Cc without the tab."""
 
+Ids: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
+"""Ids in the smallest type that holds every id of the vocabulary, see `id_dtype`."""
+Numbers: TypeAlias = npt.NDArray[np.int64]
+
 
 def is_blank(line: str) -> bool:
-    """Whether a line has only white space and control characters, which the tokenizer replaces by spaces."""
+    """Return whether a line has only white space and control characters."""
     return not CONTROL.sub(" ", line).strip()
+
+
+def id_dtype(n_pieces: int) -> type[np.uint16] | type[np.uint32]:
+    """Return the smallest type that holds every id of a vocabulary of `n_pieces`."""
+    return np.uint16 if n_pieces <= 2**16 else np.uint32
 
 
 _SPACE = "\u2581"  # how SentencePiece writes a space
@@ -57,7 +74,7 @@ _THREADS = 4
 
 
 class Tokenizer:
-    """One vocabulary: encodes lines to ids and decodes them. Created by `Tokenizer.load` or `train_tokenizer`."""
+    """One vocabulary, which encodes lines to ids and decodes ids to lines; see `Tokenizer.load` and `train_tokenizer`."""
 
     def __init__(self, model: bytes) -> None:
         """`model`: a serialised SentencePiece model. Raises DataError unless `train_tokenizer` could have made it."""
@@ -74,7 +91,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: Path) -> Tokenizer:
-        """Load a model file. Raises DataError if it is missing or not a tokenizer of `nmt`."""
+        """Load a model file. Raises DataError if it is missing or was not written by nmt."""
         try:
             return cls(read_regular(path, DOCUMENT_BYTES))
         except UnsafeFileError:
@@ -89,7 +106,8 @@ class Tokenizer:
         write_file(path, self._model)
 
     def _has_expected_pieces(self) -> bool:
-        """Whether special pieces and bytes have the ids that `train_tokenizer` gives them, and no other is special.
+        """Return whether special pieces and bytes have the ids that `train_tokenizer` gives them, no other piece is
+        special, and no piece spans a space.
 
         Raises UnicodeDecodeError for a piece that is not UTF-8, which would otherwise fail only in use.
         """
@@ -97,7 +115,8 @@ class Tokenizer:
         pieces, end = model.id_to_piece(ids), N_SPECIAL + 256
         kinds = list(zip(model.is_unknown(ids), model.is_control(ids), model.is_byte(ids), strict=True))
         wanted = [(i == UNK, i != UNK and i < N_SPECIAL, N_SPECIAL <= i < end) for i in ids]
-        return kinds == wanted and pieces[N_SPECIAL:end] == [f"<0x{byte:02X}>" for byte in range(256)]
+        has_bytes = pieces[N_SPECIAL:end] == [f"<0x{byte:02X}>" for byte in range(256)]
+        return kinds == wanted and has_bytes and not any(_SPACE in piece[1:] for piece in pieces)
 
     def __len__(self) -> int:
         """Return the number of pieces: ids are 0 … len - 1."""
@@ -110,43 +129,26 @@ class Tokenizer:
     def encode_all(self, lines: Sequence[str]) -> list[list[int]]:
         """Encode lines in parallel, without special ids."""
         # with a space before it, the first word has the same pieces as within a line; decode removes the space
-        return self._encode([f" {CONTROL.sub(' ', line)}" if line else "" for line in lines], _THREADS)
+        return self.encode_parts([f" {CONTROL.sub(' ', line)}" if line else "" for line in lines], _THREADS)
 
-    def encode_words(self, words: Sequence[str]) -> list[list[int]]:
-        """Encode words without spaces and control characters, each with a space before it; the empty word is a space.
-
-        If `splits_at_spaces`, the ids of a line are those of its words.
-        """
-        return self._encode([f" {word}" for word in words], 1)
-
-    @property
-    def splits_at_spaces(self) -> bool:
-        """Whether no piece spans a space; so it is if SentencePiece has learned them as in `train_tokenizer`."""
-        return not any(_SPACE in piece[1:] for piece in self.pieces(range(len(self))))
-
-    def begins_word(self) -> list[bool]:
-        """Return whether each piece of the vocabulary begins a word: whether it starts with a space."""
-        return [piece.startswith(_SPACE) for piece in self.pieces(range(len(self)))]
-
-    def _encode(self, texts: Sequence[str], threads: int) -> list[list[int]]:
-        """Encode texts, U+2581 in bytes."""
+    def encode_parts(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
+        """Encode parts of lines, without control characters and without a space added before the first word."""
         if not any(_SPACE in text for text in texts):
             return list(self._processor.encode(texts, num_threads=threads))
-        plain = [text.split(_SPACE) if _SPACE in text else [text] for text in texts]
-        parts = [part for parts_of_line in plain for part in parts_of_line]
-        encoded = iter(self._processor.encode(parts, num_threads=threads))
+        parts = [text.split(_SPACE) for text in texts]
+        encoded = iter(self._processor.encode(list(itertools.chain.from_iterable(parts)), num_threads=threads))
         result = []
-        for parts_of_line in plain:
+        for of_text in parts:
             ids = list(next(encoded))
-            for _ in parts_of_line[1:]:
+            for _ in of_text[1:]:
                 ids += _SPACE_IDS
                 ids += next(encoded)
             result.append(ids)
         return result
 
-    def encode_inner(self, text: str) -> list[int]:
-        """Encode a part of a line, without control characters and without the space that precedes the first word."""
-        return self._encode([text], 1)[0]
+    def begins_word(self) -> list[bool]:
+        """Return whether each piece of the vocabulary begins a word, that is, starts with a space."""
+        return [piece.startswith(_SPACE) for piece in self.pieces(range(len(self)))]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decode ids to a line. Special ids are skipped, bytes that are not UTF-8 become U+FFFD."""
@@ -158,6 +160,163 @@ class Tokenizer:
         return [str(self._processor.id_to_piece(int(i))) for i in ids]
 
 
+_CACHED_BYTES = 1 << 27  # of words
+_BYTES_OF_WORD = 200  # beyond its characters, about
+_WINDOWS = 3  # a word of at most so many times eight bytes is found by comparing these
+_MOST_BYTES = 8 * _WINDOWS
+_MASKS = np.array(  # of a window and a length: the bytes that belong to a word
+    [[2 ** (8 * min(max(n - i, 0), 8)) - 1 for n in range(_MOST_BYTES + 1)] for i in range(0, _MOST_BYTES, 8)],
+    np.uint64,
+)
+_SLOT_BITS = 20
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio
+_LINES = 2048  # encoded at a time: what is computed of them stays in the cache of the processor
+
+
+class _WordCache:
+    """The ids of words that have occurred before, until there are too many.
+
+    A word has one slot in a table, given by a hash of its bytes. If it is long, or if another word has taken the slot,
+    it is looked up in a dictionary of all words.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer, self._dtype = tokenizer, np.dtype(id_dtype(len(tokenizer)))
+        self._clear()
+
+    def _clear(self) -> None:
+        self._number_of: defaultdict[bytes, int] = defaultdict(itertools.count().__next__)
+        self._ids = array(self._dtype.char)
+        self._facts = array("q")
+        self._n_bytes = 0
+        self._slots = np.zeros((1 << _SLOT_BITS, _WINDOWS + 1), np.uint64)  # the bytes of a word, and its number + 1
+
+    @property
+    def ids(self) -> Ids:
+        """The ids of all words. A reference to them must not be held at the next call of `find`."""
+        return np.frombuffer(self._ids, self._dtype)
+
+    def find(self, text: bytes, starts: Numbers, stops: Numbers) -> Numbers:
+        """Return (N, 4) for each word text[start:stop] the start and number of its ids, and two counts of its text.
+
+        The counts are the words, if the text is divided at any white space, and the characters without white space.
+        """
+        if self._n_bytes > _CACHED_BYTES:
+            self._clear()
+        lengths = stops - starts
+        windows = np.ndarray(len(text) + _MOST_BYTES - 7, "<u8", text + bytes(_MOST_BYTES), strides=(1,))
+        keys = np.zeros((_WINDOWS, len(starts)), np.uint64)  # the first bytes of words, followed by zeros
+        hashes = np.zeros(1, np.uint64)
+        compared = np.minimum(lengths, _MOST_BYTES)
+        keys[0] = windows[starts] & _MASKS[0][compared]
+        for i, (key, mask) in enumerate(zip(keys, _MASKS, strict=True)):
+            longer = np.flatnonzero(lengths > 8 * i) if i else np.zeros(0, np.int64)
+            key[longer] = windows[starts[longer] + 8 * i] & mask[compared[longer]]
+            hashes = (hashes ^ key) * _FACTOR
+            hashes ^= hashes >> np.uint64(32)
+        slots = (hashes >> np.uint64(64 - _SLOT_BITS)).astype(np.int64)
+        rows = self._slots.take(slots, axis=0)
+        hit = (rows[:, _WINDOWS] > 0) & (lengths <= _MOST_BYTES)
+        for i, key in enumerate(keys):
+            hit &= rows[:, i] == key
+        numbers = rows[:, _WINDOWS].astype(np.int64) - 1
+        missed = np.flatnonzero(~hit)
+        if len(missed):
+            bounds = zip(starts[missed].tolist(), stops[missed].tolist(), strict=True)
+            numbers[missed] = self._look_up([text[start:stop] for start, stop in bounds])
+            new = missed[lengths[missed] <= _MOST_BYTES]
+            # of several words in one slot, the last stays
+            self._slots[slots[new]] = np.stack([*keys[:, new], numbers[new].astype(np.uint64) + 1], axis=1)
+        return np.frombuffer(self._facts, np.int64).reshape(-1, 4).take(numbers, axis=0)
+
+    def _look_up(self, words: Sequence[bytes]) -> Numbers:
+        """Return the numbers of words, after encoding those that are new."""
+        n_known = len(self._number_of)
+        numbers = np.fromiter(map(self._number_of.__getitem__, words), np.int64, len(words))
+        n_new = len(self._number_of) - n_known
+        new = [word.decode() for word in itertools.islice(reversed(self._number_of), n_new)][::-1]
+        for word, ids in zip(new, self._tokenizer.encode_parts([f" {word}" for word in new]), strict=True):
+            parts = word.split()
+            self._facts.extend((len(self._ids), len(ids), len(parts), sum(map(len, parts))))
+            self._ids.extend(ids)
+        self._n_bytes += n_new * _BYTES_OF_WORD + sum(map(len, new))
+        return numbers
+
+
+class Encoded(NamedTuple):
+    """The ids of N lines, and counts of their text."""
+
+    ids: Ids
+    """The ids of all lines, concatenated."""
+    ends: Numbers
+    """(N,) The end of each line in `ids`."""
+    words: Numbers
+    """(N,) The number of words, separated by any white space or control character; 0 for a label."""
+    characters: Numbers
+    """(N,) The number of characters in the words; 0 for a label."""
+
+    @property
+    def lengths(self) -> Numbers:
+        """(N,) The number of ids of each line."""
+        return np.diff(self.ends, prepend=0)
+
+    def take(self, rows: Numbers) -> Encoded:
+        """Return the lines `rows`, in this order; a line may be taken more than once."""
+        lengths = self.lengths
+        ids, ends = _concatenated(self.ids, (self.ends - lengths)[rows], lengths[rows])
+        return Encoded(ids, ends, self.words[rows], self.characters[rows])
+
+
+class BlockEncoder:
+    """An encoder of many lines in one thread, which remembers words; equal to `Tokenizer.encode_all`. Also for labels."""
+
+    def __init__(self, tokenizer: Tokenizer | Labels) -> None:
+        self._encoder = tokenizer if isinstance(tokenizer, Labels) else _WordCache(tokenizer)
+
+    def encode(self, lines: Sequence[str]) -> Encoded:
+        """Encode lines, without special ids; an empty line has none. Raises DataError for an unknown label."""
+        if isinstance(self._encoder, Labels):
+            none = np.zeros(len(lines), np.int64)
+            return Encoded(
+                np.array([*map(self._encoder.id_of, lines)], np.uint16), np.arange(len(lines)) + 1, none, none
+            )
+        starts = range(0, max(1, len(lines)), _LINES)
+        blocks = [self._block(self._encoder, lines[start : start + _LINES]) for start in starts]
+        ids, lengths, words, characters = map(np.concatenate, zip(*blocks, strict=True))
+        return Encoded(ids, np.cumsum(lengths), words, characters)
+
+    @staticmethod
+    def _block(cache: _WordCache, lines: Sequence[str]) -> tuple[Ids, Numbers, Numbers, Numbers]:
+        """Return the fields of `Encoded`, with the length of each line in place of its end."""
+        raw = "\n".join([*lines, ""]).encode()
+        if _has_control(raw, len(lines)):
+            raw = "\n".join([*(CONTROL.sub(" ", line) for line in lines), ""]).encode()
+        text = np.frombuffer(raw, np.uint8)
+        stops = np.flatnonzero((text == ord(" ")) | (text == ord("\n")))  # each ends a word
+        last = np.flatnonzero(text[stops] == ord("\n"))  # the last word of each line
+        starts, first = (np.concatenate(([0], ends + 1))[:-1] for ends in (stops, last))
+        facts = cache.find(raw, starts, stops)
+        facts[last[starts[first] == stops[last]], 1] = 0  # an empty line has no ids, while an empty word is a space
+        ids, _ = _concatenated(cache.ids, facts[:, 0], facts[:, 1])
+        lengths, words, characters = np.add.reduceat(facts[:, 1:], first).T
+        return ids, lengths, words, characters
+
+
+def _has_control(raw: bytes, n_lines: int) -> bool:
+    """Return whether lines have a control character, see CONTROL; U+0080 to U+009F begin with the byte C2."""
+    text = np.frombuffer(raw, np.uint8)
+    n_low = np.count_nonzero(text < ord(" ")) - np.count_nonzero(text == ord("\t"))
+    is_high = (text[:-1] == 0xC2) & (text[1:] < 0xA0)
+    return bool(n_low > n_lines or (text == 0x7F).any() or is_high.any())
+
+
+def _concatenated(ids: Ids, starts: Numbers, lengths: Numbers) -> tuple[Ids, Numbers]:
+    """Concatenate parts of `ids`. Returns their ends, too."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    return ids[np.repeat(starts - ends + lengths, lengths) + np.arange(total)], ends
+
+
 @dataclass(frozen=True)
 class Tokenizers:
     """The tokenizers of a language pair, by language; the same object twice if the vocabulary is joint."""
@@ -165,9 +324,9 @@ class Tokenizers:
     by_language: Mapping[str, Tokenizer]
     joint: bool
     labels: Labels | None = None
-    """What the target is, if that is no language but a label."""
+    """The labels of a classifier; None for translation."""
     profiles: Profiles | None = None
-    """What both languages look like; not part of the fingerprint. None in older directories."""
+    """The profiles of both languages; not part of the fingerprint. None in older directories."""
 
     def __getitem__(self, language: str) -> Tokenizer:
         return self.by_language[language]
@@ -178,7 +337,7 @@ class Tokenizers:
         return tuple(sorted([*self.by_language, *([] if self.labels is None else [LABEL])]))
 
     def side(self, language: str) -> Tokenizer | Labels:
-        """Return what encodes the lines of a language, or the labels."""
+        """Return the tokenizer of a language, or the labels for LABEL."""
         return self.labels if language == LABEL and self.labels is not None else self[language]
 
     @property
@@ -194,7 +353,7 @@ class Tokenizers:
 
     @classmethod
     def load(cls, directory: TokenizerDir, languages: Sequence[str]) -> Tokenizers:
-        """Load the tokenizers of `languages`. Raises DataError if there are none, or for other languages."""
+        """Load the tokenizers of `languages`. Raises DataError if the directory has none, or those of other languages."""
         labels = Labels.load(directory.labels) if LABEL in languages else None
         profiles = Profiles.load(directory.profiles)
         languages = sorted(language for language in languages if language != LABEL)
@@ -202,7 +361,7 @@ class Tokenizers:
             joint = Tokenizer.load(directory.joint)
             return cls(dict.fromkeys(languages, joint), True, labels, profiles)
         if not directory.path.is_dir() or not any(directory.path.glob("*.model")):
-            raise DataError(f"{directory.path}: no tokenizer here")
+            raise DataError(f"{directory.path}: there is no tokenizer in this directory")
         names = sorted(path.stem for path in directory.path.glob("*.model"))
         if names != languages:
             wanted = " and ".join(languages)
@@ -210,7 +369,7 @@ class Tokenizers:
         return cls({name: Tokenizer.load(directory.language(name)) for name in names}, False, labels, profiles)
 
     def save(self, directory: TokenizerDir) -> None:
-        """Write the model files, creating the directory. Raises UnsafeFileError if it is a link, and OSError."""
+        """Write the model files into the directory, which is created. Raises UnsafeFileError if it is a link, OSError."""
         refuse_links([directory.path])
         directory.path.mkdir(parents=True, exist_ok=True)
         if self.labels is not None:

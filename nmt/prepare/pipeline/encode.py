@@ -31,10 +31,9 @@ from nmt.prepare.pipeline.settle import TrainingText, by_source
 from nmt.prepare.pipeline.work import SIDES, Rows, Work, part_folder
 from nmt.prepare.records import TextRecord, added
 from nmt.tasks.perform import Done, Json
-from nmt.text.block_encoder import BlockEncoder, Encoded
 from nmt.text.labels import Labels
 from nmt.text.profile import Profiles
-from nmt.text.tokenizer import N_SPECIAL, Tokenizer, Tokenizers, train_tokenizer
+from nmt.text.tokenizer import BlockEncoder, Encoded, N_SPECIAL, Tokenizer, Tokenizers, train_tokenizer
 
 _MOST_LINES = 2_000_000  # SentencePiece holds its training text in memory, and a vocabulary needs no more
 

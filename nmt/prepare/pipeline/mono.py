@@ -30,8 +30,7 @@ from nmt.prepare.pipeline.work import Work, part_folder
 from nmt.prepare.records import TextRecord, added
 from nmt.prepare.sources import check_count, read_part
 from nmt.tasks.perform import Done, Json
-from nmt.text.block_encoder import BlockEncoder, id_dtype
-from nmt.text.tokenizer import Tokenizers
+from nmt.text.tokenizer import BlockEncoder, Tokenizers, id_dtype
 from nmt.text.words import count_characters
 
 _HELD_OUT = "mono-held-out"

@@ -13,8 +13,7 @@ from nmt.errors import DataError
 from nmt.layout import DataDir
 from nmt.prepare.pipeline.encode import write_encoded
 from nmt.prepare.records import content_fingerprint, file_facts
-from nmt.text.block_encoder import BlockEncoder
-from nmt.text.tokenizer import Tokenizers, train_tokenizer
+from nmt.text.tokenizer import BlockEncoder, Tokenizers, train_tokenizer
 
 LINES = [["eins  zwei", "", "drei\u2028vier"], ["one\ttwo", "x", ""]]
 

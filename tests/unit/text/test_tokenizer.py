@@ -17,12 +17,23 @@ from hypothesis import strategies as st
 from fragments import parts
 from nmt.errors import DataError
 from nmt.layout import TokenizerDir
-from nmt.text import block_encoder
-from nmt.text import block_encoder as word_cache
 from nmt.text import tokenizer as module
-from nmt.text.block_encoder import BlockEncoder, Encoded, id_dtype
 from nmt.text.labels import Labels
-from nmt.text.tokenizer import BOS, EOS, N_RESERVED, N_SPECIAL, PAD, UNK, Tokenizer, Tokenizers, train_tokenizer
+from nmt.text.tokenizer import (
+    BOS,
+    CONTROL,
+    EOS,
+    N_RESERVED,
+    N_SPECIAL,
+    PAD,
+    UNK,
+    BlockEncoder,
+    Encoded,
+    Tokenizer,
+    Tokenizers,
+    id_dtype,
+    train_tokenizer,
+)
 from nmt.text.words import count_characters
 from sentences import sentence_pairs
 
@@ -154,7 +165,7 @@ def test_separate_tokenizers(tokenizer: Tokenizer, tmp_path: Path) -> None:
     assert swapped.fingerprint != both.fingerprint
     with pytest.raises(DataError, match="vocabularies for de and en, expected en and fr"):
         Tokenizers.load(TokenizerDir(tmp_path), ("en", "fr"))
-    with pytest.raises(DataError, match="absent: no tokenizer here"):
+    with pytest.raises(DataError, match="absent: there is no tokenizer in this directory"):
         Tokenizers.load(TokenizerDir(tmp_path / "absent"), ("en", "fr"))
 
 
@@ -172,8 +183,7 @@ def test_any_lines(lines: list[str]) -> None:
 def test_ids_are_those_of_the_sorted_labels(tmp_path: Path) -> None:
     labels = Labels(["pos", "neg", "so so", "neg"])
     assert labels.names == ["neg", "pos", "so so"] and len(labels) == 3
-    assert labels.encode_all(["pos", " so so ", "neg"]) == [[1], [2], [0]]
-    assert [labels.decode([i]) for i in range(3)] == labels.names
+    assert BlockEncoder(labels).encode(["pos", " so so ", "neg"]).ids.tolist() == [1, 2, 0]
     assert " pos" in labels and "Pos" not in labels
     labels.save(tmp_path / "labels.json")
     loaded = Labels.load(tmp_path / "labels.json")
@@ -188,7 +198,7 @@ def test_invalid_sets_of_labels_are_rejected() -> None:
         Labels(map(str, range(1001)))
     assert len(Labels(map(str, range(1000)))) == 1000
     with pytest.raises(DataError, match="label 'meh' is not in the training text, which has neg, pos"):
-        Labels(["neg", "pos"]).encode_all(["pos", "meh"])
+        Labels(["neg", "pos"]).id_of("meh")
     assert Labels(["a" * 100, "b"]).shown() == f"{'a' * 40}, b"
 
 
@@ -225,8 +235,9 @@ def check(encoded: Encoded, lines: list[str], tokenizer: Tokenizer) -> None:
     assert encoded.ids.dtype == id_dtype(len(tokenizer))
     assert encoded.ids.tolist() == [i for line in ids for i in line]
     assert encoded.lengths.tolist() == [len(line) for line in ids]
-    assert encoded.words.tolist() == [len(line.split()) for line in lines]
-    assert encoded.characters.tolist() == [sum(map(len, line.split())) for line in lines]
+    words = [CONTROL.sub(" ", line).split() for line in lines]
+    assert encoded.words.tolist() == list(map(len, words))
+    assert encoded.characters.tolist() == [sum(map(len, of_line)) for of_line in words]
 
 
 @given(st.lists(LINE, max_size=8))
@@ -235,7 +246,7 @@ def test_blocks_of_any_lines_equal_encode(encoder: BlockEncoder, tokenizer: Toke
 
 
 def test_hash_collision_in_word_cache(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_cache, "_SLOT_BITS", 2)
+    monkeypatch.setattr(module, "_SLOT_BITS", 2)
     encoder = BlockEncoder(tokenizer)
     for start in range(0, len(LINES), 10):
         lines = LINES[start : start + 10]
@@ -243,23 +254,23 @@ def test_hash_collision_in_word_cache(tokenizer: Tokenizer, monkeypatch: pytest.
 
 
 def test_full_cache_is_emptied(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_cache, "_CACHED_BYTES", 1000)
-    monkeypatch.setattr(block_encoder, "_LINES", 1)
-    monkeypatch.setattr(word_cache, "_SLOT_BITS", 6)
+    monkeypatch.setattr(module, "_CACHED_BYTES", 1000)
+    monkeypatch.setattr(module, "_LINES", 1)
+    monkeypatch.setattr(module, "_SLOT_BITS", 6)
     encoded: list[str] = []
-    encode_words = Tokenizer.encode_words
+    encode_parts = Tokenizer.encode_parts
 
-    def recording(self: Tokenizer, words: Sequence[str]) -> list[list[int]]:
-        encoded.extend(words)
-        return encode_words(self, words)
+    def recording(self: Tokenizer, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
+        encoded.extend(texts if threads == 1 else ())
+        return encode_parts(self, texts, threads)
 
-    monkeypatch.setattr(Tokenizer, "encode_words", recording)
+    monkeypatch.setattr(Tokenizer, "encode_parts", recording)
     lines = [f"a {i}" for i in range(20)]
     check(BlockEncoder(tokenizer).encode(lines), lines, tokenizer)
-    assert encoded.count("a") == 5  # 5 words have more than 1000 bytes
+    assert encoded.count(" a") == 5  # 5 words have more than 1000 bytes
 
 
-def test_pieces_across_spaces() -> None:
+def test_tokenizer_with_pieces_across_spaces_is_rejected() -> None:
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(f" {line}" for line in LINES), model_writer=model, model_type="bpe", vocab_size=500,
@@ -267,9 +278,8 @@ def test_pieces_across_spaces() -> None:
         control_symbols=[f"<reserved_{i}>" for i in range(N_RESERVED)], normalization_rule_name="identity",
         remove_extra_whitespaces=False, add_dummy_prefix=False, minloglevel=2,
     )  # fmt: skip
-    tokenizer = Tokenizer(model.getvalue())
-    assert not tokenizer.splits_at_spaces
-    check(BlockEncoder(tokenizer).encode(LINES), LINES, tokenizer)
+    with pytest.raises(DataError, match="that nmt did not train"):
+        Tokenizer(model.getvalue())
 
 
 def test_lines_are_taken(encoder: BlockEncoder, tokenizer: Tokenizer) -> None:
