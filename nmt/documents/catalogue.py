@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from nmt.documents.inline import Mark, Passage, Text, Token, tagged
 from nmt.documents.types import Document, Translated
-from nmt.text.constraints import find
+from nmt.text.constraints import spans
 from nmt.text.po import Message, po_charset, po_escaped, po_lines, po_messages
 
 _ACCELERATOR = re.compile(r"[&_](?=\w)")
@@ -87,9 +87,9 @@ def _differ(source: str, translation: str) -> bool:
 
 def _checked(text: str) -> tuple[Counter[str], Counter[str]]:
     """Return the placeholders, tags, addresses and accelerators of a text, and its numbers without separators."""
-    found = [*find(text)]
-    exact = [wanted for kind, wanted in found if kind != "number"]
-    numbers = [re.sub(r"\D", "", wanted) for kind, wanted in found if kind == "number"]
+    found = list(spans(text))
+    exact = [span.wanted for span in found if span.kind != "number"]
+    numbers = [re.sub(r"\D", "", span.wanted) for span in found if span.kind == "number"]
     return Counter([*exact, *_ACCELERATOR.findall(text)]), Counter(numbers)
 
 

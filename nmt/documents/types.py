@@ -29,7 +29,7 @@ def decoded(name: str, content: bytes, encoding: str) -> str:
 
     Raises DataError if the content is in another format or encoding.
     """
-    if (encoding_of_mark(content) or "utf-8") == "utf-8" and (problem := text_problem(name, content[:BEGINNING])):
+    if (encoding_of_mark(content) or "utf-8") == "utf-8" and (problem := text_problem(content[:BEGINNING])):
         raise DataError(f"{name}: {problem}")
     try:
         return content.decode(encoding)
@@ -39,7 +39,7 @@ def decoded(name: str, content: bytes, encoding: str) -> str:
         before = content[: error.start]
         number, start = before.count(b"\n") + 1, before.rfind(b"\n") + 1
         line = content[start:].split(b"\n", 1)[0]
-        advice = other_encoding(name, line, is_mixed=not before.isascii())
+        advice = other_encoding(line, is_mixed=not before.isascii())
         raise DataError(f"{name}: not UTF-8 at line {number}; {advice}") from None
 
 

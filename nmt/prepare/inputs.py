@@ -273,6 +273,6 @@ def _open_member(opened: Callable[[], AbstractContextManager[IO[bytes]]], name: 
 def _decompressed(file: IO[bytes], name: Path | str) -> Iterator[IO[bytes]]:
     with decompressed(file, name) as content:
         assert isinstance(content, BufferedReader)
-        if problem := compression_problem(name, content.peek(START_BYTES)):
+        if problem := compression_problem(content.peek(START_BYTES)):
             raise DataError(f"{name}: {problem}")
         yield content

@@ -1,4 +1,4 @@
-"""Constraints that a source line puts on its translation: protected text, and the terms of a glossary."""
+"""Constraints that a source line puts on its translation: protected text and the terms of a glossary."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from typing import TypeAlias
 from nmt.config import SearchConfig
 from nmt.console import Numbers, amount
 from nmt.errors import DataError
-from nmt.text.formats import heading
 from nmt.text.language_names import language_name
 from nmt.text.lines import read_lines
 from nmt.text.words import is_boundary
@@ -53,22 +52,17 @@ class Span:
     start: int
     end: int
     kind: str
-    """url, email, tag, placeholder or number; pattern if one of the user's own matched; term if a glossary has it."""
+    """url, email, tag, placeholder, number, pattern (one of the user's) or term (of a glossary)."""
     wanted: str
 
 
 def protected(text: str) -> list[str]:
-    """Return the URLs, e-mail addresses, numbers, tags and placeholders of a line, in order and not nested."""
+    """Return the texts of the `spans` of a line."""
     return [span.wanted for span in spans(text)]
 
 
-def find(text: str) -> Iterator[tuple[str, str]]:
-    """Return the kind (url, email, tag, placeholder or number) and text of each, in order."""
-    return ((span.kind, span.wanted) for span in spans(text))
-
-
 def spans(text: str) -> Iterator[Span]:
-    """Yield the spans of `protected`, in order."""
+    """Yield the URLs, e-mail addresses, numbers, tags and placeholders of a line, in order and not nested."""
     position = 0
     while match := _PATTERN.search(text, position):
         kind, wanted = str(match.lastgroup), match[0]
@@ -79,7 +73,7 @@ def spans(text: str) -> Iterator[Span]:
 
 
 def _without_punctuation(url: str) -> str:
-    """Strip what belongs to the sentence: final punctuation, and closing brackets that the URL does not open."""
+    """Strip final punctuation and closing brackets that the URL does not open, which belong to the sentence."""
     unopened = {right: url.count(right) - url.count(left) for right, left in _BRACKETS.items()}
     end = len(url)
     while url[end - 1] in _ENDS_A_SENTENCE or unopened.get(url[end - 1], 0) > 0:
@@ -90,18 +84,18 @@ def _without_punctuation(url: str) -> str:
 
 
 def alone(text: str) -> re.Pattern[str]:
-    """Return a pattern for a text that is not part of a longer number or, in a script with spaces, of a word."""
+    """Return a pattern for a text that is not part of a longer number or, in scripts with spaces, of a longer word."""
     before = _START if re.match(f"[{_L}]", text) else ""
     after = r"(?![.,:]?[0-9])" if text[-1].isdigit() else "" if text[-1] in ")]}>;%" else rf"(?![{_L}])"
     return re.compile(before + re.escape(text) + after)
 
 
 AnyGlossary: TypeAlias = "Glossary | Mapping[str, str] | Path | str"
-"""A glossary, a mapping from terms to translations, or a file with them."""
+"""A glossary, a mapping from terms to translations, or the path of a file with them."""
 
 
 class Glossary:
-    """Terms and their translations. A term may be its own translation."""
+    """A glossary: terms and their translations. A term may be its own translation."""
 
     def __init__(self, terms: Mapping[str, str], name: str = "glossary") -> None:
         """Surrounding white space is stripped from terms and translations. `name` is for messages.
@@ -131,7 +125,7 @@ class Glossary:
 
     @classmethod
     def of(cls, terms: AnyGlossary, target: str | None = None) -> Glossary:
-        """Make a glossary from a mapping or a file; `target` as for `read`. Raises DataError."""
+        """Return the glossary of a mapping or of a file; `target` as for `read`. Raises DataError."""
         if isinstance(terms, Glossary):
             return terms
         return cls.read(Path(terms), target) if isinstance(terms, (Path, str)) else cls(terms)
@@ -147,13 +141,9 @@ class Glossary:
         Raises DataError, with the line number, for a header with other languages than `target`, for any other line, for
         a term with two different translations, and if there is no term.
         """
-        is_csv = path.suffix.lower() == ".csv"
         terms: dict[str, str] = {}
-        numbers: dict[str, int] = {}
-        lines = enumerate(read_lines(path), start=1)
-        rows = _csv_rows(path) if is_csv else ((number, line.split("\t")) for number, line in lines)
         is_first, order = True, None
-        for number, cells in rows:
+        for number, cells in _rows(path):
             columns = [cell.strip() for cell in cells]
             if not any(columns) or columns == ["#"] or cells[0].startswith("# "):
                 continue
@@ -165,15 +155,12 @@ class Glossary:
             if order is not None and len(columns) > max(order):
                 columns = [columns[i] for i in order]
             if len(columns) != 2 or not all(columns):
-                separator = "a comma or semicolon" if is_csv else "a tab"
-                raise DataError(
-                    f"{where}: a term and its translation, separated by {separator}, are needed; {_found(columns)}"
-                )
+                found = f"found {amount(len(columns), 'column')}" if len(columns) != 2 else "one of them is blank"
+                raise DataError(f"{where}: a term and its translation are needed, in two columns; {found}")
             source, translation = columns
             if terms.setdefault(source, translation) != translation:
-                before = f"{terms[source]!r} in line {numbers[source]}"
-                raise DataError(f"{where}: {source!r} has two translations, {before} and {translation!r}; keep one")
-            numbers.setdefault(source, number)
+                both = f"{terms[source]!r} and {translation!r}"
+                raise DataError(f"{where}: {source!r} has two translations, {both}; keep one")
         return cls(terms, str(path))
 
     def __len__(self) -> int:
@@ -181,7 +168,7 @@ class Glossary:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Sixteen hexadecimal digits that change if and only if a term or a translation does."""
+        """Sixteen hexadecimal digits that identify the terms and their translations."""
         return sha256(json.dumps(sorted(self._terms.items())).encode()).hexdigest()[:16]
 
     def spans(self, text: str) -> Iterator[Span]:
@@ -196,33 +183,61 @@ class Glossary:
                     yield Span(start, end, "term", target)
 
 
-def _found(columns: list[str]) -> str:
-    if len(columns) == 2:
-        return f"the {'translation' if columns[0] else 'term'} is blank"
-    return f"found {len(columns)} column{'s' if len(columns) > 1 else ''}"
-
-
-def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of the first line and the cells of each row. Excel separates by semicolons where decimals have
-    commas."""
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of the first line and the cells of each row of a table."""
     lines = list(read_lines(path))
-    separator = ";" if lines and lines[0].count(";") > lines[0].count(",") else ","
-    reader = csv.reader((f"{line}\n" for line in lines), delimiter=separator, strict=True)
+    if path.suffix.lower() == ".csv":
+        # where decimals have commas, Excel separates by semicolons
+        separator = ";" if lines and lines[0].count(";") > lines[0].count(",") else ","
+        reader = csv.reader((f"{line}\n" for line in lines), delimiter=separator, strict=True)
+    else:
+        reader = csv.reader((f"{line}\n" for line in lines), delimiter="\t", quoting=csv.QUOTE_NONE)
     began = 1
     try:
         for cells in reader:
             yield began, cells or [""]
             began = reader.line_num + 1
     except csv.Error as error:
-        raise DataError(f"{path}, line {began}: not a CSV row: {error}; is a quote left open?") from None
+        raise DataError(f"{path}, line {began}: invalid row: {error}; is a quote left open?") from None
+
+
+_LANGUAGE_NAMES = """
+ar arabic arabisch arabe árabe العربية; cs czech tschechisch tchèque čeština; de german deutsch allemand alemán tedesco;
+en english englisch anglais inglés inglese; es spanish spanisch espagnol español spagnolo castellano;
+fr french französisch français francés francese; it italian italienisch italien italiano; ja japanese japanisch 日本語;
+ko korean koreanisch 한국어; nl dutch niederländisch néerlandais nederlands; pl polish polnisch polonais polski;
+pt portuguese portugiesisch portugais portugués português; ro romanian rumänisch română; ru russian russisch русский;
+sv swedish schwedisch svenska; tr turkish türkisch türkçe; uk ukrainian ukrainisch українська;
+zh chinese chinesisch 中文
+"""
+_LANGUAGES = {name: entry.split()[0] for entry in _LANGUAGE_NAMES.split(";") for name in entry.split()}
+_TERM = r"(?<![^\W_])(?:term|begriff|text|sentence|reference|language|sprache|langue|idioma|lingua)[^\W_]*"
+_SIDES = {
+    "source": r"source|src|quell|ausgang|origen|origine|partenza",
+    "target": r"target|tgt|translation|ziel|übersetzung|cible|traduc|traduzion|destin|arrivo",
+}
+
+
+def _heading(cell: str) -> str | None:
+    """Return the content of a column by its name: the code of a language, `source`, `target`, `term`, or None."""
+    text = cell.strip().lower()
+    rest = re.sub(_TERM, "", text).strip(" _-:()")
+    if text and not rest:
+        return "term"
+    name = re.fullmatch(r"([^\W\d_]+)(?:[-_][a-z]+| ?\(.*)?", rest)
+    if name and (name[1] in _LANGUAGES or language_name(name[1]) != name[1]):
+        return _LANGUAGES.get(name[1], name[1])
+    words = re.findall(r"[^\W_]+", text)
+    sides = (side for side, stems in _SIDES.items() if any(re.match(stems, word) for word in words))
+    return next(sides, None) if len(words) <= 3 else None
 
 
 def _order(columns: Sequence[str], target: str | None, where: str) -> tuple[int, int] | None:
-    """Return the columns of terms and of translations that a header names; None if a row is no header.
+    """Return the indices of the columns of terms and of translations that a header names; None if it is no header.
 
     Raises DataError if it names two languages of which neither is `target`.
     """
-    headings = [heading(column) for column in columns]
+    headings = [_heading(column) for column in columns]
     found = [i for i, name in enumerate(headings) if name in ("source", "target")]
     if len(found) != 2:  # a column of numbers is called No, as Norwegian is
         found = [i for i, name in enumerate(headings) if name]
@@ -238,7 +253,7 @@ def _order(columns: Sequence[str], target: str | None, where: str) -> tuple[int,
 
 
 class Applied:
-    """Counts occurrences of terms, and those whose translation lacks the prescribed text."""
+    """Counts of the terms in a text, and of the terms whose translation lacks the prescribed text."""
 
     def __init__(self, glossary: Glossary) -> None:
         self._n_known = len(glossary)
@@ -248,7 +263,7 @@ class Applied:
     def add(self, number: int, spans: Iterable[Span], translation: str) -> None:
         """Count the terms of line `number`, given its spans and its translation.
 
-        The line is a whole one: a term across a point where it was split counts, though it was not a constraint.
+        It must be a whole line: a term across a point where it was split counts, though it was not a constraint.
         """
         wanted = Counter(span.wanted for span in spans if span.kind == "term")
         n_missing = 0

@@ -77,13 +77,11 @@ def pair_lines(
 
 def decode_lines(lines: Iterable[bytes], name: Path | str) -> Iterator[str]:
     """Decode the lines of an open file, as `read_lines` does; `name` is for messages."""
-    number, is_mixed, lines = 0, False, iter(lines)
+    number, is_mixed = 0, False
     try:
         for number, raw in enumerate(lines, start=1):
             if number == 1:
-                # in a zip archive, which is refused in any case, a time may look like a line feed
-                more = itertools.islice(lines, 5 if raw.startswith(b"PK\x03\x04") else 0)
-                if problem := text_problem(name, raw + b"".join(more)):
+                if problem := text_problem(raw):
                     raise DataError(f"{name}: {problem}")
                 raw = raw.removeprefix(codecs.BOM_UTF8)
             line = raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
@@ -91,7 +89,7 @@ def decode_lines(lines: Iterable[bytes], name: Path | str) -> Iterator[str]:
             yield line
     except UnicodeDecodeError as error:
         byte = f"0x{error.object[error.start]:02X}"
-        advice = other_encoding(name, error.object, is_mixed)
+        advice = other_encoding(error.object, is_mixed)
         raise DataError(
             f"{name}: not UTF-8 at line {number}, byte {error.start + 1} of the line ({byte}); {advice}"
         ) from None
@@ -138,7 +136,7 @@ def long_line(name: Path | str, number: int) -> DataError:
 def refuse_other_texts(path: Path) -> None:
     """Raise DataError if a side of a corpus, judged by its beginning, does not have one sentence per line."""
     start = beginning(path)
-    if problem := lines_problem(start) or text_problem(path, start):
+    if problem := lines_problem(start) or text_problem(start):
         raise DataError(f"{path}: {problem}")
 
 

@@ -64,7 +64,7 @@ class Message:
 
 def po_charset(name: str, raw: bytes) -> str:
     """Return the charset of a PO file. Raises DataError for other formats and where it is not supported."""
-    if problem := text_problem(name, raw[:_START_BYTES]):
+    if problem := text_problem(raw[:_START_BYTES]):
         raise DataError(f"{name}: {problem}")
     declared = _CHARSET.search(raw, 0, _HEADER_BYTES)
     charset = declared[1].decode("ascii") if declared else "utf-8"

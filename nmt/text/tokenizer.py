@@ -74,7 +74,7 @@ _THREADS = 4
 
 
 class Tokenizer:
-    """One vocabulary, which encodes lines to ids and decodes ids to lines; see `Tokenizer.load` and `train_tokenizer`."""
+    """A vocabulary that encodes lines to ids and decodes ids; made by `Tokenizer.load` or `train_tokenizer`."""
 
     def __init__(self, model: bytes) -> None:
         """`model`: a serialised SentencePiece model. Raises DataError unless `train_tokenizer` could have made it."""
@@ -268,7 +268,7 @@ class Encoded(NamedTuple):
 
 
 class BlockEncoder:
-    """An encoder of many lines in one thread, which remembers words; equal to `Tokenizer.encode_all`. Also for labels."""
+    """An encoder of many lines, or of labels, in one thread; it remembers words, with the same ids as `Tokenizer`."""
 
     def __init__(self, tokenizer: Tokenizer | Labels) -> None:
         self._encoder = tokenizer if isinstance(tokenizer, Labels) else _WordCache(tokenizer)
@@ -353,7 +353,7 @@ class Tokenizers:
 
     @classmethod
     def load(cls, directory: TokenizerDir, languages: Sequence[str]) -> Tokenizers:
-        """Load the tokenizers of `languages`. Raises DataError if the directory has none, or those of other languages."""
+        """Load the tokenizers of `languages`. Raises DataError if they are missing or of other languages."""
         labels = Labels.load(directory.labels) if LABEL in languages else None
         profiles = Profiles.load(directory.profiles)
         languages = sorted(language for language in languages if language != LABEL)
@@ -369,7 +369,7 @@ class Tokenizers:
         return cls({name: Tokenizer.load(directory.language(name)) for name in names}, False, labels, profiles)
 
     def save(self, directory: TokenizerDir) -> None:
-        """Write the model files into the directory, which is created. Raises UnsafeFileError if it is a link, OSError."""
+        """Write the model files and create their directory. Raises UnsafeFileError if it is a link, or OSError."""
         refuse_links([directory.path])
         directory.path.mkdir(parents=True, exist_ok=True)
         if self.labels is not None:

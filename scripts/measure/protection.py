@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from nmt.text.constraints import alone, find
+from nmt.text.constraints import alone, spans
 from nmt.text.lines import read_lines
 from nmt.translate.translator import Translator
 
@@ -94,7 +94,8 @@ def survival_by_kind(source: str, translation: str) -> dict[str, tuple[int, int]
     Each counts as often as it occurs in the source.
     """
     counts: dict[str, tuple[int, int]] = {}
-    for (kind, text), n in sorted(Counter(find(source)).items(), key=lambda item: -len(item[0][1])):
+    found = Counter((span.kind, span.wanted) for span in spans(source))
+    for (kind, text), n in sorted(found.items(), key=lambda item: -len(item[0][1])):
         # matches are removed, so that a number within an address is not counted again
         translation, n_found = alone(text).subn(" ", translation, count=n)
         n_kept, n_all = counts.get(kind, (0, 0))

@@ -33,7 +33,7 @@ from nmt.prepare.records import TextRecord, added
 from nmt.tasks.perform import Done, Json
 from nmt.text.labels import Labels
 from nmt.text.profile import Profiles
-from nmt.text.tokenizer import BlockEncoder, Encoded, N_SPECIAL, Tokenizer, Tokenizers, train_tokenizer
+from nmt.text.tokenizer import N_SPECIAL, BlockEncoder, Encoded, Tokenizer, Tokenizers, train_tokenizer
 
 _MOST_LINES = 2_000_000  # SentencePiece holds its training text in memory, and a vocabulary needs no more
 

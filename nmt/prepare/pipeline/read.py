@@ -129,7 +129,7 @@ def _blocks(part: Range, file_range: FileRange) -> Iterator[list[str]]:
         while (position := file.tell()) < file_range.end:
             data = file.read(min(_READ_BYTES, file_range.end - position))
             data += b"" if data.endswith(b"\n") else file.readline(LINE_BYTES + 2)
-            lines = _decoded(data, path, number)
+            lines = _decoded(data, number)
             if lines is None:
                 break
             number += len(lines)
@@ -141,12 +141,12 @@ def _blocks(part: Range, file_range: FileRange) -> Iterator[list[str]]:
         raise DataError(f"{path}: changed while it was read; prepare it again when it is complete")
 
 
-def _decoded(data: bytes, path: Path, number: int) -> list[str] | None:
+def _decoded(data: bytes, number: int) -> list[str] | None:
     """Decode whole lines of a file, starting at line `number`; None if a line is invalid."""
     if len(data) > LINE_BYTES and max(map(len, data.split(b"\n"))) > LINE_BYTES:
         return None
     if number == 1:
-        if text_problem(path, data[: data.find(b"\n") + 1] or data):
+        if text_problem(data[: data.find(b"\n") + 1] or data):
             return None
         data = data.removeprefix(codecs.BOM_UTF8)
     try:

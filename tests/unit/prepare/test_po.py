@@ -81,7 +81,8 @@ def test_languages() -> None:
 
 def test_wrong_charset_raises() -> None:
     assert (
-        error_of(read_po, (HEADER + "\n").encode("utf-16")) == "F: UTF-16; convert it first: iconv -f UTF-16 -t UTF-8"
+        error_of(read_po, (HEADER + "\n").encode("utf-16"))
+        == "F: UTF-16; convert it to UTF-8: iconv -f UTF-16 -t UTF-8"
     )
     data = 'msgid ""\nmsgstr "Language: de\\n"\n\n' + message("a", "ä")
     assert error_of(read_po, data.encode("latin-1")) == "F: line 5: not utf-8, and its header names no other charset"

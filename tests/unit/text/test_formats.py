@@ -44,31 +44,23 @@ def zipped(name: str = "train.de", content: str = TEXT) -> bytes:
 @pytest.mark.parametrize(
     ("data", "what"),
     [
-        (gzip.compress(TEXT.encode()), "compressed with gzip, but its name does not end in .gz; unpack it first: gzip"),
         (
-            lzma.compress(TEXT.encode()),
-            "compressed with xz, but its name does not end in .xz; unpack it first: xz -dc F > ",
+            gzip.compress(TEXT.encode()),
+            "compressed with gzip; decompress it (gzip -dc) or rename it to end in .gz",
         ),
-        (
-            bz2.compress(TEXT.encode()),
-            "compressed with bzip2, but its name does not end in .bz2; unpack it",
-        ),
-        (
-            b"\x28\xb5\x2f\xfd" + b"\0" * 20,
-            "compressed with Zstandard, but its name does not end in .zst; unpack it first: zstd -dc",
-        ),
-        (archive(), "a tar archive, where a text file is needed; unpack it first: tar -xf F"),
-        (zipped(), "a zip archive, which .docx, .xlsx and .odt files are, too, where a text file is needed; unpack it"),
+        (lzma.compress(TEXT.encode()), "compressed with xz; "),
+        (bz2.compress(TEXT.encode()), "compressed with bzip2; "),
+        (b"\x28\xb5\x2f\xfd" + b"\0" * 20, "compressed with Zstandard; "),
+        (archive(), "a tar archive, where a text file is needed"),
+        (zipped(), "a zip archive or an office document, where a text file is needed"),
         (b"PAR1\x15\x04\x15\xd0", "a Parquet file, where a text file is needed"),
         (b"{\\rtf1\\ansi hello}\n", "an RTF document, where a text file is needed"),
         (b"ARROW1\0\0", "an Arrow file, where a text file is needed"),
         (b"%PDF-1.7\n", "a PDF document, where a text file is needed"),
-        (zipped("[Content_Types].xml"), "a document of Microsoft Office, where a text file is needed; save it as"),
-        (zipped("mimetype", "application/vnd.oasis.opendocument.text"), "an OpenDocument or EPUB document, where"),
-        (TEXT.encode("utf-16"), "UTF-16; convert it first: iconv -f UTF-16 -t UTF-8 F > F.utf8"),
-        (TEXT.encode("utf-16-be"), "UTF-16; convert it first: iconv -f UTF-16BE -t UTF-8 F > F.utf8"),
-        (TEXT.encode("utf-16-le"), "UTF-16; convert it first: iconv -f UTF-16LE -t UTF-8 F > F.utf8"),
-        (TEXT.encode("utf-32"), "UTF-32; convert it first: iconv -f UTF-32 -t UTF-8 F > F.utf8"),
+        (TEXT.encode("utf-16"), "UTF-16; convert it to UTF-8: iconv -f UTF-16 -t UTF-8"),
+        (TEXT.encode("utf-16-be"), "UTF-16; convert it to UTF-8: iconv -f UTF-16BE -t UTF-8"),
+        (TEXT.encode("utf-16-le"), "UTF-16; convert it to UTF-8: iconv -f UTF-16LE -t UTF-8"),
+        (TEXT.encode("utf-32"), "UTF-32; convert it to UTF-8: iconv -f UTF-32 -t UTF-8"),
     ],
 )
 def test_non_text_files_raise(tmp_path: Path, data: bytes, what: str) -> None:
@@ -76,9 +68,8 @@ def test_non_text_files_raise(tmp_path: Path, data: bytes, what: str) -> None:
     path.write_bytes(data)
     with pytest.raises(DataError) as caught:
         list(read_lines(path))
-    message = str(caught.value)
-    assert message.replace(f"'{path}'", "F").replace(f"'{path}.utf8'", "F.utf8").startswith(f"{path}: {what}")
-    assert "\n" not in message
+    assert str(caught.value).startswith(f"{path}: {what}")
+    assert "\n" not in str(caught.value)
 
 
 TMX = '<?xml version="1.0"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx version="1.4">\n<body><tu><tuv>a</tuv></tu>\n'
@@ -88,10 +79,10 @@ PO = '# head\nmsgid ""\nmsgstr ""\n"Content-Type: text/plain"\n\n#: a.c:3\nmsgid
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        (TMX, "a TMX translation memory (XML)"),
-        ('<tmx version="1.4">\n<body>\n', "a TMX translation memory (XML)"),
-        ('<?xml version="1.0"?>\n<xliff xmlns="x" version="1.2">\n', "XLIFF 1.2 (XML)"),
-        ("<xliff srcLang='de' version='2.0'>\n", "XLIFF 2.0 (XML)"),
+        (TMX, "TMX"),
+        ('<tmx version="1.4">\n<body>\n', "TMX"),
+        ('<?xml version="1.0"?>\n<xliff xmlns="x" version="1.2">\n', "XLIFF"),
+        ("<xliff srcLang='de' version='2.0'>\n", "XLIFF"),
         ("<!DOCTYPE html>\n<html lang=de>\n", "HTML"),
         ('<?xml version="1.0"?>\n<resources><string name="a">b</string></resources>\n', "XML"),
         ('<srcset setid="newstest2014" srclang="any">\n', "SGML"),
@@ -100,16 +91,12 @@ PO = '# head\nmsgid ""\nmsgstr ""\n"Content-Type: text/plain"\n\n#: a.c:3\nmsgid
         ("1\n00:00:01,000 --> 00:00:02,000\nHallo.\n", "subtitles"),
         ("\r\n1\r\n0:00:01.000 --> 0:00:02.000 X1:1\r\nHallo.\r\n", "subtitles"),
         ("WEBVTT - Titel\n\nNOTE a\nb\n\n00:01.000 --> 00:02.000\nHallo.\n", "subtitles"),
-        ('{"de": "eins", "en": "one"}\n' * 5, "JSON Lines"),
-        ('{"id": 1, "translation": {"de": "eins", "en": "one"}}\n', "JSON Lines"),
-        ('["eins", "one"]\n' * 3, "JSON Lines"),
+        ('{"de": "eins", "en": "one"}\n' * 5, "JSON"),
+        ('{"id": 1, "translation": {"de": "eins", "en": "one"}}\n', "JSON"),
+        ('["eins", "one"]\n' * 3, "JSON"),
         (json.dumps([{"de": "eins"}] * 30_000, indent=1), "JSON"),
         (json.dumps([{"de": "eins"}] * 30_000), "JSON"),
         ("".join(f"{s}\tnumber {n}\n" for n, s in enumerate(SENTENCES)), "tab-separated text with 2 columns"),
-        ("".join(f'"{s}","number {n}"\n' for n, s in enumerate(SENTENCES)), "CSV with the separator ','"),
-        ("".join(f'{n};"{s}";"x"\n' for n, s in enumerate(SENTENCES)), "CSV with the separator ';'"),
-        ("".join(f"{s};x;number {n}\n" for n, s in enumerate(SENTENCES)), "CSV with the separator ';'"),
-        ("de,en\n" + "eins,one\nzwei,two\n" * 20, "CSV with the separator ','"),
     ],
 )
 @pytest.mark.parametrize(
@@ -120,7 +107,7 @@ def test_formats_of_text_are_refused_as_a_side_of_a_corpus(
 ) -> None:
     found = lines_problem(encode(text)[:BEGINNING])
     assert found is not None and found.startswith(f"{what}, where a text file with one sentence per line is needed")
-    assert text_problem(Path("train.de"), text.encode()) is None  # such lines may be translated
+    assert text_problem(text.encode()) is None  # such lines may be translated
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -181,7 +168,7 @@ def test_corpus_file_is_refused_by_name(tmp_path: Path, packed: bool) -> None:
 def test_ordinary_text_passes(text: str) -> None:
     data = text.encode()[:BEGINNING]
     assert lines_problem(data) is None
-    assert text_problem(Path("a"), data) is None
+    assert text_problem(data) is None
 
 
 def test_text_in_another_encoding_names_the_command_to_convert_it(tmp_path: Path) -> None:
@@ -189,7 +176,7 @@ def test_text_in_another_encoding_names_the_command_to_convert_it(tmp_path: Path
     path.write_bytes(b"plain\n" + "Größe".encode("cp1252"))
     with pytest.raises(DataError, match="not UTF-8 at line 2, byte 3") as caught:
         list(read_lines(path))
-    assert str(caught.value).endswith(f": iconv -f WINDOWS-1252 -t UTF-8 {path} > {path}.utf8")
+    assert str(caught.value).endswith(": iconv -f WINDOWS-1252 -t UTF-8")
 
 
 def test_broken_utf8_line_is_not_another_encoding(tmp_path: Path) -> None:
@@ -197,14 +184,4 @@ def test_broken_utf8_line_is_not_another_encoding(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress("Größe\n".encode() + b"Gr\xf6\xdfe\n"))
     with pytest.raises(DataError) as caught:
         list(read_lines(path))
-    assert str(caught.value) == (
-        f"{path}: not UTF-8 at line 2, byte 3 of the line (0xF6); the lines before are, so leave out what is broken: "
-        f"gzip -dc {path} | iconv -c -f UTF-8 -t UTF-8 > {tmp_path}/train.de.utf8"
-    )
-
-
-def test_stream_error_has_no_file_name() -> None:
-    assert text_problem("standard input", gzip.compress(b"a")) == "compressed with gzip; unpack it first: gzip -dc"
-    twice = text_problem(Path("a.gz"), gzip.compress(b"a"))
-    assert twice == "compressed with gzip; unpack it first: gzip -dc a.gz | gzip -dc > a.txt"
-    assert text_problem("standard input", lzma.compress(b"a")) == "compressed with xz; unpack it first: xz -dc"
+    assert "byte 3 of the line (0xF6); the lines before are; remove the invalid bytes: iconv -c" in str(caught.value)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nmt.config import SearchConfig
 from nmt.config.load import load_config
 from nmt.errors import ConfigError
-from nmt.text.constraints import constraint_spans, find, protected
+from nmt.text.constraints import constraint_spans, protected, spans
 
 FOUND = {
     "url": [
@@ -41,7 +41,7 @@ FRAMES = [
 @pytest.mark.parametrize("frame", FRAMES)
 def test_protected_text_is_found_anywhere(kind: str, frame: str) -> None:
     for text in FOUND[kind]:
-        assert list(find(frame.replace("{}", text))) == [(kind, text)]
+        assert [(span.kind, span.wanted) for span in spans(frame.replace("{}", text))] == [(kind, text)]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_invalid_pattern_raises(pattern: str, problem: str) -> None:
 @given(st.text(st.sampled_from("ab1.,:/-%${}()<>_@&; #wht\u00e9你"), max_size=60))
 def test_protected_text_is_in_line(text: str) -> None:
     place = 0
-    for kind, each in find(text):
+    for kind, each in ((span.kind, span.wanted) for span in spans(text)):
         assert each and kind in FOUND
         place = text.index(each, place) + len(each)
 
