@@ -1,1 +1,1 @@
-"""`nmt serve`: translators behind HTTP, with LibreTranslate's interface and one of nmt's own."""
+"""The server `nmt serve`: translation over HTTP, with LibreTranslate's interface and nmt's own."""

@@ -1,4 +1,4 @@
-"""The application: which function answers which request."""
+"""The application: the routes of the server and its life cycle."""
 
 from __future__ import annotations
 
@@ -18,28 +18,25 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from nmt.console import say
-from nmt.figures.page import asset
-from nmt.serve.access import admit, is_admitted
-from nmt.serve.edge import Edge, Gate, Handler, error_answer
+from nmt.serve.edge import Edge, Gate, Handler, admit, error_answer, is_admitted
 from nmt.serve.libretranslate import LibreTranslate
 from nmt.serve.limits import Refusal
-from nmt.serve.openapi import docs_page, specification
 from nmt.serve.service import Service
-from nmt.serve.v1 import Api
+from nmt.serve.v1 import Api, specification
 from nmt.serve.worker import failure
 
 MEDIA_TYPES = {
     ".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".png": "image/png",
 }  # fmt: skip
-"""Of the files of the page; others are not sent."""
+"""Media types of the files of the page; files of other types are not served."""
 FORM_BYTES = 64 << 10
-"""Of a form with a file, beside the file."""
+"""Maximum size of a form with a file, excluding the file."""
 
 
 def make_app(service: Service, origins: Sequence[str] = (), hosts: Sequence[str] | None = None) -> Starlette:
-    """Return the application.
+    """Return the ASGI application of a service.
 
-    origins: of pages elsewhere that may use it (CORS), as https://example.org; hosts: see `Edge`.
+    origins: other sites whose pages may use the server (CORS), such as https://example.org; hosts: see `Edge`.
     """
     routes = _routes(service)
 
@@ -93,7 +90,6 @@ def _routes(service: Service) -> list[Route]:
             admit(service, request, "")
         return PlainTextResponse(service.metrics.text(), media_type="text/plain; version=0.0.4")
 
-    described = specification(service)
     return [
         Route("/translate", gate(libre.translate), methods=["POST"]),
         Route("/detect", gate(libre.detect), methods=["POST"]),
@@ -107,15 +103,13 @@ def _routes(service: Service) -> list[Route]:
         Route("/health", health),
         Route("/ready", ready),
         Route("/metrics", metrics if service.keys is None else gate(metrics)),
-        Route("/spec", _fixed(json.dumps(described).encode(), "application/json")),
-        Route("/docs", _fixed(docs_page(described).encode(), "text/html")),
-        Route("/docs.css", _fixed(asset("nmt.figures", "style.css").encode(), "text/css")),
+        Route("/spec", _fixed(json.dumps(specification(service)).encode(), "application/json")),
         *_page(),
     ]
 
 
 def _page() -> list[Route]:
-    """Return the routes of the page's files, which are read once; no other files are served."""
+    """Return the routes of the files of the page, which are read once. No other files are served."""
     return [
         Route("/" if file.name == "index.html" else f"/{file.name}", _fixed(file.read_bytes(), media_type))
         for file in files("nmt.serve").joinpath("page").iterdir()
@@ -124,7 +118,7 @@ def _page() -> list[Route]:
 
 
 def _fixed(content: bytes, media_type: str) -> Handler:
-    async def answer(_: Request) -> Response:  # a browser asks again each time, as after an update it is another
+    async def answer(_: Request) -> Response:  # no-cache: browsers must revalidate, since an update may change it
         return Response(content, media_type=media_type, headers={"Cache-Control": "no-cache"})
 
     return answer

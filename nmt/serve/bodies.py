@@ -1,4 +1,4 @@
-"""Bodies of requests: read within limits of size and time, and parsed as JSON or forms."""
+"""Bodies of requests, read within limits of size and time, and parsed as JSON or forms."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from urllib.parse import parse_qsl
 from starlette.formparsers import MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 
-from nmt.serve.access import admit, is_admitted
+from nmt.serve.edge import admit, is_admitted
 from nmt.serve.limits import CLIENT_LEFT, Refusal
 from nmt.serve.service import Service, aside
 
 MAX_FIELDS = 1100
-"""Of a form: as many texts as `Limits.items`, and what goes with them."""
+"""Maximum number of fields of a form: as many texts as `Limits.items`, and their parameters."""
 MAX_PARTS = 32
-"""Fields of a multipart form, whose heads take longer to parse."""
+"""Maximum number of fields of a multipart form, whose headers take longer to parse."""
 TEXT_FIELD_BYTES = 64 << 10
-"""The largest field beside the file in a form with one."""
+"""Maximum size of a text field of a multipart form."""
 JSON, MULTIPART = "application/json", "multipart/form-data"
 MultiPartParser.spool_max_size = 1 << 30  # files, which the gate limits, stay in memory
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # its warnings quote what clients send
@@ -29,20 +29,20 @@ logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # its warnings
 
 @dataclass(frozen=True)
 class Upload:
-    """A file in a form."""
+    """An uploaded file of a form."""
 
     name: str
     content: bytes
 
 
 Fields = Mapping[str, object]
-"""Of a JSON object or a form. A field that a form has several times is a list; a file is an `Upload`."""
+"""The fields of a JSON object or a form. A repeated field of a form is a list; a file is an `Upload`."""
 
 
 async def read_fields(service: Service, request: Request) -> Fields:
-    """Return the fields in the body of a request, which has to be admitted by its head or the field `api_key`.
+    """Read the body of a request and return its fields; the field `api_key` may admit the request.
 
-    Raises Refusal if the body takes too long to arrive, is too large for the gate, or cannot be parsed.
+    Raises Refusal if the body arrives too slowly, is too large or malformed, or if the request is not admitted.
     """
     try:
         async with asyncio.timeout(service.limits.body_seconds):
@@ -63,12 +63,12 @@ async def read_fields(service: Service, request: Request) -> Fields:
 
 
 def content_type(request: Request) -> str:
-    """Return the content type of a request, without its parameters."""
+    """Return the content type of a request without parameters."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def parse_json(body: bytes) -> Fields:
-    """Parse a JSON object. Raises Refusal."""
+    """Parse a JSON object. Raises Refusal if it is invalid."""
     try:
         parsed = json.loads(body)
         json.dumps(parsed, ensure_ascii=False).encode()
@@ -82,7 +82,7 @@ def parse_json(body: bytes) -> Fields:
 
 
 def parse_form(body: bytes) -> Fields:
-    """Parse a form as it is in an address. Raises Refusal."""
+    """Parse a URL-encoded form. Raises Refusal if it is invalid."""
     try:
         return _by_name(parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS))
     except ValueError:

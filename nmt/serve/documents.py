@@ -1,4 +1,4 @@
-"""Documents and fragments of HTML, and translated files kept in memory until they are downloaded."""
+"""Translation of documents and fragments of HTML, and the translated files kept in memory for download."""
 
 from __future__ import annotations
 
@@ -24,16 +24,18 @@ from nmt.serve.models import Candidate
 from nmt.serve.service import Service, Wish, of_rank
 
 SECONDS = 1800.0
+"""Seconds until a translated file is deleted."""
 BYTES = 64 << 20
+"""Maximum size of all translated files."""
 
 PIECE_BYTES = 64 << 10
-"""Of a file that is sent."""
+"""Size of the pieces in which a file is sent."""
 NAME_CHARACTERS = 200
-"""Of the end of a name, which are kept."""
+"""Maximum length of a file name, of which the end is kept."""
 
 
 def file_answer(name: str, content: bytes) -> Response:
-    """Return a response that streams a file, so that a connection holds a copy of one piece of it at most."""
+    """Return a response that streams a file, so that a connection holds a copy of at most one piece."""
 
     async def pieces() -> AsyncIterator[bytes]:
         for start in range(0, len(content), PIECE_BYTES):
@@ -45,14 +47,14 @@ def file_answer(name: str, content: bytes) -> Response:
 
 
 class Downloads:
-    """Files under random names, deleted after half an hour, or earlier if there are many."""
+    """Translated files under random names, deleted after half an hour, or earlier if they take too much memory."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._files: dict[str, tuple[float, str, bytes]] = {}  # oldest first
 
     def add(self, name: str, content: bytes) -> str:
-        """Keep a file and return its identifier, which cannot be guessed."""
+        """Add a file and return its random identifier."""
         self._forget()
         number = secrets.token_urlsafe(16)
         self._files[number] = self._clock(), name[-NAME_CHARACTERS:], content
@@ -61,7 +63,7 @@ class Downloads:
         return number
 
     def get(self, number: str) -> tuple[str, bytes] | None:
-        """Return name and content, or None."""
+        """Return the name and the content of a file; None if there is none."""
         self._forget()
         found = self._files.get(number)
         return None if found is None else found[1:]
@@ -72,17 +74,17 @@ class Downloads:
 
 
 FILE_LINES = 50_000
-"""Of a file; its size in bytes says little of the work that many short lines are."""
+"""Maximum number of lines of a file: many short lines take long even if the file is small."""
 Result = TypeVar("Result")
 
 UNMARKED = (".txt", ".srt")
-"""Formats without marks inside of sentences, for which words need not be aligned."""
+"""Formats without markup inside sentences, for which words need not be aligned."""
 
 
 async def translated_html(
     service: Service, texts: Sequence[str], source: str, target: str, wish: Wish, seconds: float
 ) -> list[list[str]]:
-    """Return for each fragment of HTML its translations, best first, with its tags. Raises Refusal."""
+    """Return the translations of each HTML fragment, best first, with its tags. Raises Refusal."""
     fragments = await _parsed(service.fragments, lambda: [*map(html_fragment, texts)])
     parts = [part for fragment in fragments for part in fragment.texts]
     rendered = iter(await service.translate(parts, source, target, replace(wish, align=True), seconds))
@@ -97,13 +99,13 @@ async def translated_html(
 async def translated_file(
     service: Service, file: Upload, source: str, target: str, wish: Wish, seconds: float, hold: Callable[[int], None]
 ) -> bytes:
-    """Return a translated document, in its own format. `source` may be auto; `hold` takes memory. Raises Refusal."""
+    """Return a document translated in its own format; `source` may be auto. `hold` reserves memory. Raises Refusal."""
     content = file.content
     _check_lines(max(content.count(b"\n"), content.count(b"\r"), content.count(b"<") // 2))
     over = threading.Event()
     try:
         document = await _parsed(service.parsing, open_document, file.name, content, over.is_set)
-        _check_lines(len(document.texts))  # of a compressed one
+        _check_lines(len(document.texts))  # a compressed document may have more
         n, most = sum(map(len, document.texts)), service.limits.file_bytes
         if n > most:
             raise Refusal(400, f"Invalid request: the text of the file ({n}) exceeds its limit ({most})")
@@ -113,7 +115,7 @@ async def translated_file(
         rendered = await service.translate(document.texts, source, target, wish, seconds)
         return await _parsed(service.parsing, document.translated, _chosen(rendered, 0))
     finally:
-        over.set()  # the client may have left, or it is late: what is still being parsed or written ends
+        over.set()  # stops a parser that still runs after a disconnect or a timeout
 
 
 def _check_lines(n: int) -> None:
@@ -122,7 +124,7 @@ def _check_lines(n: int) -> None:
 
 
 def check_format(name: str) -> None:
-    """Raise Refusal if the name of a file is not that of a known format."""
+    """Raise Refusal if the suffix of a file name is not supported."""
     if PurePath(name).suffix.lower() not in FORMATS:
         raise Refusal(400, f"Invalid request: file format not supported; supported are {', '.join(FORMATS)}")
 
@@ -133,11 +135,11 @@ def _chosen(by_text: Sequence[Sequence[Candidate]], rank: int) -> list[Translate
 
 
 async def _parsed(at_once: asyncio.Semaphore, work: Callable[..., Result], *arguments: object) -> Result:
-    """Run what takes long in a thread. Raises Refusal for a document that cannot be read."""
+    """Parse or write a document in a thread. Raises Refusal if it cannot be read."""
     await at_once.acquire()
     parsing = asyncio.get_running_loop().run_in_executor(None, partial(work, *arguments))
     parsing.add_done_callback(lambda _: at_once.release())
     try:
-        return await asyncio.shield(parsing)  # the thread goes on where the client leaves, and holds its place
+        return await asyncio.shield(parsing)  # after a disconnect the thread continues and keeps its place
     except DataError as error:
         raise Refusal(400, f"Invalid request: {error.args[0]}") from error

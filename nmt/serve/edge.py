@@ -1,9 +1,12 @@
-"""The outermost layers of the application: keys, rates and memory, errors, headers and metrics."""
+"""The outermost layer of the application: keys, rates, memory, deadlines, headers, errors and metrics."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from contextlib import closing
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
@@ -13,20 +16,87 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nmt.console import say
-from nmt.serve.access import address_of, admit, key_in_head
-from nmt.serve.limits import Refusal, Room, busy
+from nmt.serve.limits import CLIENT_LEFT, LATE, Refusal, Room, busy, client_of, digest_of
 from nmt.serve.metrics import Metrics
 from nmt.serve.service import Service
 from nmt.serve.worker import failure
 
 HELD_BYTES = 64 << 20
-"""Of all requests together."""
+"""Maximum memory in bytes for the bodies of all requests together."""
 
+Answer = TypeVar("Answer")
 Handler = Callable[[Request], Awaitable[Response]]
 
 
+def admit(service: Service, request: Request, key: str) -> None:
+    """Check the API key of a request and charge its client. Raises Refusal.
+
+    A request without a key in its headers was charged to its address before its body was read.
+    """
+    client = address_of(request)
+    if service.keys is not None:
+        if not key:
+            raise Refusal(400, "Please contact the server operator to get an API key")
+        address, client = client, digest_of(key)
+        is_in_head = bool(key_in_head(request))
+        if client not in service.keys:
+            if is_in_head:  # a client may be guessing keys
+                service.rate.charge(address)
+            raise Refusal(403, "Invalid API key")
+        if not is_in_head:
+            service.rate.give_back(address)
+    service.rate.charge(client)
+    request.state.client = client
+
+
+def is_admitted(request: Request) -> bool:
+    """Return whether a request was already admitted by its headers."""
+    return hasattr(request.state, "client")
+
+
+def key_in_head(request: Request) -> str:
+    """Return the API key in the headers: the bearer token, X-API-Key, or an empty string."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return (token.strip() if scheme.lower() == "bearer" else "") or request.headers.get("x-api-key", "")
+
+
+def address_of(request: Request) -> str:
+    """Return the identity of a client by its address, for requests without a key."""
+    return client_of(request.client.host if request.client else None)
+
+
+async def before_leaving(
+    service: Service, request: Request, seconds: float, work: Coroutine[object, object, Answer]
+) -> Answer:
+    """Return the result of `work` for an admitted request, unless its client disconnects.
+
+    The work is cancelled if the client disconnects, or after `seconds`. Raises Refusal in both cases, and if too many
+    requests wait.
+    """
+    client = request.state.client
+    with closing(work):
+        if not service.queue.take(client):
+            raise busy()
+        working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_left(request))
+        try:
+            await asyncio.wait({working, leaving}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                return working.result()
+            raise Refusal(CLIENT_LEFT, "The client has left") if leaving.done() else Refusal(504, LATE)
+        finally:
+            service.queue.give_back(client)
+            working.cancel()
+            leaving.cancel()
+            await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
 class Gate:
-    """Admits requests by their headers, and limits the memory that all of them hold."""
+    """Admission of requests by their headers, and a limit on the memory that all of them hold."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -34,10 +104,10 @@ class Gate:
         self._room = Room(max(HELD_BYTES, 8 * max(limits.bytes, limits.file_bytes)))
 
     def __call__(self, handler: Handler, form_bytes: int = 0) -> Handler:
-        """Return a handler that refuses as many requests as possible before their bodies arrive.
+        """Return a handler that rejects requests before their bodies arrive wherever possible.
 
-        It adds `state.hold` to a request, which takes memory until the request is answered, or raises Refusal.
-        form_bytes: the most of a form with a file, if its key is not in its body.
+        It sets `state.hold` of a request, which reserves memory until the request is answered, or raises Refusal.
+        form_bytes: maximum size of a form with a file whose key is not in the body.
         """
 
         async def admitted(request: Request) -> Response:
@@ -84,14 +154,13 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""Of every answer. What translates is stored nowhere."""
+"""Headers of every response. Browsers store no translations."""
 
 
 class Edge:
-    """An ASGI middleware.
+    """ASGI middleware that adds headers, counts requests, and rejects requests that other sites make browsers send.
 
-    It refuses what pages of other sites make a browser send: POST requests with a foreign `Origin`, and, by DNS
-    rebinding, requests with a foreign `Host`.
+    Those are POST requests with a foreign `Origin` and, after DNS rebinding, requests with a foreign `Host`.
     """
 
     def __init__(
@@ -102,15 +171,15 @@ class Edge:
         origins: Collection[str],
         hosts: Collection[str] | None,
     ) -> None:
-        """paths: the paths that requests are counted by; all other paths count as one.
+        """paths: the paths for which requests are counted separately.
 
-        origins: of sites that may use the server; hosts: its names, beside those of the sites; None: any.
+        origins: sites that may use the server; hosts: names of the server besides those of the sites, None for any.
         """
         self._app, self._metrics, self._paths, self._origins = app, metrics, paths, origins
         self._hosts = None if hosts is None else {*hosts, *map(host_of, origins)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
+        """Answer a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -142,7 +211,7 @@ class Edge:
         headers = MutableHeaders(scope=scope)
         host, origin = host_of(f"//{headers.get('host', '')}"), headers.get("origin", "")
         if self._hosts is not None and host not in self._hosts:
-            return Refusal(421, "Misdirected request: not a name of this server; nmt serve --origin adds one")
+            return Refusal(421, "Misdirected request: unknown host name; nmt serve --origin adds one")
         is_site = origin.startswith(("http://", "https://", "null"))  # extensions of browsers have other origins
         if scope["method"] == "POST" and is_site and origin not in self._origins and host_of(origin) != host:
             return Refusal(403, "Pages of this site may not use the server; nmt serve --origin allows it")
@@ -150,7 +219,7 @@ class Edge:
 
 
 def host_of(address: str) -> str:
-    """Return the host of an address, without its port; an empty string for an invalid address."""
+    """Return the host of a URL without its port; an empty string for an invalid URL."""
     try:
         return urlsplit(address).hostname or ""
     except ValueError:
@@ -158,5 +227,5 @@ def host_of(address: str) -> str:
 
 
 def error_answer(error: HTTPException) -> JSONResponse:
-    """Return the answer to a refused request, as LibreTranslate words it."""
+    """Return the response to a rejected request in LibreTranslate's format."""
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)

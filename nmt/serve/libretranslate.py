@@ -1,4 +1,4 @@
-"""LibreTranslate's interface, for the programs that were written for it."""
+"""LibreTranslate's HTTP interface, for programs written for LibreTranslate."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from nmt.serve import documents
-from nmt.serve.access import before_leaving
 from nmt.serve.bodies import Fields, Upload, parse_json, read_fields
 from nmt.serve.documents import Downloads, file_answer
+from nmt.serve.edge import before_leaving
 from nmt.serve.limits import Refusal, missing
 from nmt.serve.service import AUTO, TERMS_OF_FILE, Detected, Service, Wish
 from nmt.text.language_names import language_name
@@ -27,12 +27,12 @@ class LibreTranslate:
         self._downloads = Downloads()
 
     async def translate(self, request: Request) -> Response:
-        """POST /translate: `q`, a text or a list of texts, from `source` into `target`."""
+        """Answer POST /translate: translate `q`, a text or a list of texts, from `source` into `target`."""
         fields = await read_fields(self._service, request)
         texts, is_list = _texts(fields)
         service = self._service
         source, target = _field(fields, "source"), _field(fields, "target")
-        n = _alternatives(fields, service.most_best)
+        n = _alternatives(fields, service.models.alternatives)
         kind = fields.get("format") or "text"
         if kind not in ("text", "html"):
             raise Refusal(400, f"{str(kind)[:50]} format is not supported")
@@ -59,7 +59,7 @@ class LibreTranslate:
         return [[each.text for each in candidates] for candidates in rendered]
 
     async def detect(self, request: Request) -> Response:
-        """POST /detect: the languages that `q` may be in."""
+        """Answer POST /detect: the possible languages of `q`."""
         fields = await read_fields(self._service, request)
         texts, _ = _texts(fields)
         self._service.limits.check(texts)
@@ -67,14 +67,14 @@ class LibreTranslate:
         return JSONResponse([_detection(each) for each in found if each.confidence or each is found[0]])
 
     async def languages(self, request: Request) -> Response:  # noqa: ARG002 (Starlette's)
-        """GET /languages: what can be translated, and into what."""
+        """Answer GET /languages: the languages of the server, with the target languages of each."""
         models = self._service.models
         return JSONResponse(
             [{"code": code, "name": language_name(code), "targets": models.targets(code)} for code in models.languages]
         )
 
     async def settings(self, request: Request) -> Response:  # noqa: ARG002 (Starlette's)
-        """GET /frontend/settings: what a page must know."""
+        """Answer GET /frontend/settings: limits and features for a web page."""
         service = self._service
         target = next((target for _, target, _ in service.models.routes()), service.models.languages[0])
         needs_key = service.keys is not None
@@ -95,7 +95,7 @@ class LibreTranslate:
         )
 
     async def translate_file(self, request: Request) -> Response:
-        """POST /translate_file: a form with a `file`; gives the address of the translated one."""
+        """Answer POST /translate_file, a form with a `file`: the URL of the translated file."""
         service = self._service
         fields = await read_fields(self._service, request)
         file = fields.get("file")
@@ -116,19 +116,19 @@ class LibreTranslate:
         return JSONResponse({"translatedFileUrl": f"{request.base_url}download_file/{number}{name.suffix.lower()}"})
 
     async def download_file(self, request: Request) -> Response:
-        """GET /download_file/ID: a translated file. Whoever knows its random ID may have it."""
+        """Answer GET /download_file/ID: a translated file, for anyone who knows its random ID."""
         found = self._downloads.get(request.path_params["number"].partition(".")[0])
         if found is None:
             raise Refusal(404, "The file does not exist or has expired")
         return file_answer(*found)
 
     async def suggest(self, request: Request) -> Response:  # noqa: ARG002 (Starlette's)
-        """POST /suggest: not offered."""
+        """Answer POST /suggest, which is always rejected."""
         raise Refusal(403, SUGGESTIONS)
 
 
 def _texts(fields: Fields) -> tuple[list[str], bool]:
-    """Return the texts of a request, and whether they were a list."""
+    """Return the texts of a request, and whether they were given as a list."""
     q = fields.get("q")
     if not q:
         raise missing("q")
@@ -154,7 +154,7 @@ def _terms(fields: Fields) -> dict[str, str]:
     return {term: str(translation) for term, translation in terms.items()}
 
 
-def _alternatives(fields: Fields, most_best: int | None) -> int:
+def _alternatives(fields: Fields, most: int) -> int:
     value = fields.get("alternatives") or 0
     try:
         n = max(0, int(value)) if isinstance(value, (int, str)) else None
@@ -162,13 +162,13 @@ def _alternatives(fields: Fields, most_best: int | None) -> int:
         n = None
     if n is None:
         raise Refusal(400, "Invalid request: alternatives parameter is not a number")
-    if most_best is not None and n >= most_best:
-        raise Refusal(400, f"Invalid request: alternatives parameter must be <= {most_best - 1}")
+    if n > most:
+        raise Refusal(400, f"Invalid request: alternatives parameter must be <= {most}")
     return n
 
 
 def _unique(texts: Sequence[str], best: str) -> list[str]:
-    """Return the texts without duplicates, empty ones and the best one."""
+    """Return the texts without duplicates, empty texts and the best text."""
     return [text for text in dict.fromkeys(texts) if text and text != best]
 
 

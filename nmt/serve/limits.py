@@ -1,4 +1,4 @@
-"""Limits on clients: API keys, rates, sizes and memory, and the errors that clients get beyond them."""
+"""API keys, and limits on the rate, size and memory of requests, with the error responses beyond them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nmt.errors import ConfigError
 
 
 class Refusal(HTTPException):
-    """A request that is answered by a status above 399 and one line of text."""
+    """An error response with a status and one line of text."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(status, message, headers)
@@ -27,40 +27,40 @@ class Refusal(HTTPException):
 
 
 def busy(message: str = "Too many requests wait; try again later") -> Refusal:
-    """Return the refusal of a request for which there is no room."""
+    """Return the error response when the queue or the memory for requests is full."""
     return Refusal(503, message, {"Retry-After": "5"})
 
 
 def missing(name: str) -> Refusal:
-    """Return the refusal of a request without this parameter, worded like LibreTranslate's."""
+    """Return the error response to a request without a parameter, in LibreTranslate's words."""
     return Refusal(400, f"Invalid request: missing {name} parameter")
 
 
 LATE = "The translation took too long"
-"""Of status 504."""
+"""Message of status 504."""
 CLIENT_LEFT = 499
-"""The status that is counted, as nginx does, for a client that left before it was answered."""
+"""Status for a client that disconnected before the answer, as in nginx. It is only counted."""
 
 
 BUCKETS = 10_000
-"""Clients whose rate is remembered; of more, those that have not asked for longest are forgotten."""
+"""Maximum number of clients whose rate is remembered; the least recent are dropped."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The maximum size of a request."""
+    """Limits on the size and time of a request."""
 
     characters: int = 20_000
     items: int = 1_000
     bytes: int = 512 << 10
     file_bytes: int = 4 << 20
-    """Also of the characters of a file's text."""
+    """Maximum number of bytes of a file, and of characters of its text."""
     seconds: float = 60.0
-    """Until a request is answered."""
+    """Time limit of an answer."""
     file_seconds: float = 600.0
-    """Until a file is translated."""
+    """Time limit of the translation of a file."""
     body_seconds: float = 30.0
-    """Until a request has arrived."""
+    """Time limit until the body of a request has arrived."""
 
     def check(self, texts: list[str], items: int | None = None) -> None:
         """Raise Refusal for too many texts or too much text."""
@@ -76,10 +76,10 @@ class Limits:
 
 
 def read_keys(path: Path) -> frozenset[str]:
-    """Return the SHA-256 of each key in a file with a SHA-256 and a name per line.
+    """Read the SHA-256 of each key from a file with a SHA-256 and a name per line.
 
-    A key has 256 random bits, so that a plain SHA-256 of it cannot be inverted. Blank lines and those that begin with
-    `#` are skipped. Raises ConfigError for another line, a file that cannot be read, or one without a key.
+    A key has 256 random bits, so that a plain SHA-256 of it cannot be inverted. Blank lines and lines that begin with
+    `#` are skipped. Raises ConfigError if the file cannot be read, has any other line, or has no key.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -91,17 +91,17 @@ def read_keys(path: Path) -> frozenset[str]:
         if not re.fullmatch("[0-9a-f]{64}", digest):
             raise ConfigError([f"{path}, line {number}: not a SHA-256 and a name; --new-key NAME adds such a line"])
     if not digests:
-        raise ConfigError([f"{path}: has no key; add one with nmt serve --keys {path} --new-key NAME"])
+        raise ConfigError([f"{path}: contains no key; add one with nmt serve --keys {path} --new-key NAME"])
     return frozenset(digests.values())
 
 
 def digest_of(key: str) -> str:
-    """Return the SHA-256 of a key, in hexadecimal."""
+    """Return the SHA-256 of an API key in hexadecimal."""
     return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
 
 
 def new_key(path: Path, name: str) -> str:
-    """Add the hash of a new key to a file that only its owner can read, and return the key. Raises ConfigError."""
+    """Create an API key, append its hash to a file that only its owner can read, and return it. Raises ConfigError."""
     if not name.strip() or not name.isprintable():
         raise ConfigError([f"--new-key: the name of a key must be one line of text, found {name!r}"])
     key = secrets.token_urlsafe(32)
@@ -119,21 +119,21 @@ def new_key(path: Path, name: str) -> str:
 
 
 class Room:
-    """A limited resource, such as memory, of which one client gets nine tenths at most."""
+    """A limited resource, such as memory, of which a single client gets at most nine tenths."""
 
     def __init__(self, most: int) -> None:
         self._most, self._share = most, max(1, most * 9 // 10)
         self._taken: Counter[str] = Counter()
 
     def take(self, client: str, n: int = 1) -> bool:
-        """Take `n` for a client if it may have that much more; returns whether it may."""
+        """Reserve `n` for a client if the limits permit it. Return whether they do."""
         if self._taken.total() + n > self._most or self._taken[client] + n > self._share:
             return False
         self._taken[client] += n
         return True
 
     def give_back(self, client: str, n: int = 1) -> None:
-        """Give back what was taken."""
+        """Release `n` of a client."""
         self._taken[client] -= n
         if not self._taken[client]:
             del self._taken[client]
@@ -143,15 +143,15 @@ class Room:
 
 
 class Rate:
-    """A token bucket for each client: `per_minute` requests per minute, and as many at once."""
+    """Token buckets that allow each client `per_minute` requests a minute, and as many at once."""
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """per_minute: 0 does not limit."""
+        """per_minute: 0 for no limit."""
         self._per_minute, self._clock = per_minute, clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def charge(self, client: str) -> None:
-        """Count a request of a client. Raises Refusal if it is one too many."""
+        """Count a request of a client. Raises Refusal if the rate is exceeded."""
         if not self._per_minute:
             return
         now = self._clock()
@@ -166,14 +166,14 @@ class Rate:
             raise Refusal(429, f"Slowdown: {self._per_minute} per 1 minute", after)
 
     def give_back(self, client: str) -> None:
-        """Take back a charge."""
+        """Undo a charge of a client."""
         if client in self._buckets:
             tokens, since = self._buckets[client]
             self._buckets[client] = tokens + 1, since
 
 
 def client_of(host: str | None) -> str:
-    """Return the identity of a client by its address; for IPv6 its /64 network, which belongs to one client."""
+    """Return the identity of a client: its IPv4 address, or its /64 network for IPv6."""
     try:
         address = ipaddress.ip_address(host or "")
     except ValueError:

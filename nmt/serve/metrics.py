@@ -1,4 +1,4 @@
-"""Metrics for Prometheus. No label identifies a client, and none holds text of a client."""
+"""Metrics for Prometheus, whose labels contain neither texts nor clients."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ PIECES = (16.0, 64.0, 256.0, 1024.0, 4096.0, 16_384.0)
 
 
 class Metrics:
-    """All metrics of a server, in their own registry."""
+    """The metrics of a server in a registry of their own."""
 
     def __init__(self) -> None:
-        disable_created_metrics()  # one time series fewer for each counter and histogram
+        disable_created_metrics()  # saves a time series for each counter and histogram
         self._all = own = CollectorRegistry()
         self.requests = Counter(
             "nmt_requests", "Requests by endpoint and status.", ["endpoint", "status"], registry=own

@@ -1,4 +1,4 @@
-"""The translators of a server, by direction."""
+"""The translators of a server, and the routes between their languages."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from nmt.translate.types import Line, Translation, takes_terms
 EngineName = Literal["auto", "native", "ctranslate2"]
 Span = tuple[int, int]
 Alignment = tuple[tuple[Span, Span], ...]
-"""Words of the source with words of the translation: start and end of each, in code points."""
+"""Pairs of a source word and a target word, each as start and end in code points."""
 
 _REGIONAL = re.compile(r"(_hans)?(_(?!tw|hk|mo)([a-z]{2}|[0-9]{3}))?$")
 _WORD = re.compile(r"\S+")
 BATCH_TOKENS = 1024
-"""On a CPU, as a search of CTranslate2 cannot be stopped within a batch: long lines are searched a few at a time."""
+"""Default of `search.batch_tokens` on a CPU, small because CTranslate2 cannot be stopped within a batch."""
 PLACEHOLDERS, PLACEHOLDER_CHARACTERS = 10, 60
-"""Most placeholders of a line that are protected by default, and their characters: search takes longer for each."""
+"""Maximum number of placeholders of a line that are protected by default, and of their characters."""
 NATIVE_ONLY = "needs PyTorch's engine, which this server does not use for this direction"
 
 
 @dataclass(frozen=True)
 class How:
-    """How lines are translated; those with the same `key` may share a batch."""
+    """Options of a translation; lines with the same `key` may share a batch."""
 
     search: SearchConfig
     n_best: int = 1
@@ -48,12 +48,12 @@ class How:
 
     @cached_property
     def key(self) -> str:
-        """A key that is equal for equal settings; short, because the cache keeps it with each line."""
+        """A short key of the options."""
         return sha256(f"{self.n_best} {self.align} {self.search.model_dump_json()}".encode()).hexdigest()
 
 
 class Candidate(NamedTuple):
-    """A translation of a line."""
+    """A translation of a line or a text."""
 
     text: str
     score: float
@@ -62,14 +62,14 @@ class Candidate(NamedTuple):
 
 
 class Direction:
-    """The translator from one language to another: CTranslate2's, PyTorch's, or both.
+    """A thread-safe translator from one language to another, which runs CTranslate2, PyTorch, or both.
 
-    With both, CTranslate2 translates, PyTorch aligns, and translates what CTranslate2 cannot: lines with terms or
-    placeholders, or settings of search that it does not have. It may be used in several threads.
+    With both, CTranslate2 translates. PyTorch aligns words, and translates lines with terms, placeholders or search
+    settings that CTranslate2 does not support.
     """
 
     def __init__(self, name: str, engine: Translator | None, native: Translator | None) -> None:
-        """name: the run's, for messages; one of the translators may be missing."""
+        """name: name of the run for messages. One of the translators may be None."""
         main = engine or native
         assert main is not None, f"{name} has no engine"
         self._main, self._native = main, native
@@ -79,28 +79,28 @@ class Direction:
 
     @property
     def has_native(self) -> bool:
-        """Whether it can take terms."""
+        """Whether PyTorch is available, which terms need."""
         return self._native is not None
 
     @property
     def aligns(self) -> bool:
-        """Whether it can align words, by PyTorch's attention between encoder and decoder."""
+        """Whether words can be aligned, which takes the cross-attention of PyTorch's model."""
         return self.has_native and self.config.model.kind == "translation"
 
     def search_settings(self, changes: Mapping[str, object]) -> SearchConfig:
-        """Return its search settings with these changed. Raises ConfigError."""
+        """Return the search settings with these changes. Raises ConfigError."""
         tree = self.config.model_dump()
         return check_config(tree | {"search": tree["search"] | dict(changes)}, "request").search
 
     @property
     def native(self) -> Translator:
-        """PyTorch's translator. Raises ConfigError if there is none."""
+        """The PyTorch translator. Raises ConfigError if there is none."""
         if self._native is None:
             raise ConfigError([NATIVE_ONLY])
         return self._native
 
     def costs(self, lines: Sequence[Line], how: How) -> list[float]:
-        """Return for each line the largest cost that its search can have; see `Translator.costs`."""
+        """Return the maximum cost of the search of each line; see `Translator.costs`."""
         hows = {True: how.search, False: _unprotected(how.search)}
         searches = [hows[self._protects(line.text, how.search)] for line in lines]
         return [self._main.costs([line], each, how.n_best)[0] for line, each in zip(lines, searches, strict=True)]
@@ -110,11 +110,11 @@ class Direction:
     ) -> Generator[tuple[list[Candidate], int]]:
         """Yield for each line up to `how.n_best` translations, best first, and its number of source pieces.
 
-        first: the number of the first line in its text, on which samples depend; should_stop: see
+        first: number of the first line in its text, on which samples depend; should_stop: see
         `Translator.translate_window`.
 
-        Raises ConfigError for settings that cannot be combined or are not supported, DataError for prefixes and terms
-        that are too long, and SearchStopped.
+        Raises ConfigError for incompatible or unsupported settings, DataError for prefixes and terms that are too long,
+        and SearchStopped.
         """
         hows = {True: how, False: replace(how, search=_unprotected(how.search))}
         protected = [self._protects(line.text, how.search) for line in lines]
@@ -139,7 +139,7 @@ class Direction:
                 yield candidates, sum(len(part.src_ids) for part in translations[0].parts)
 
     def _protects(self, text: str, search: SearchConfig) -> bool:
-        """Whether a line has placeholders to protect by default: not too many, and only if terms are supported."""
+        """Return whether a line has placeholders to protect by default, if that is supported, and not too many."""
         if search.protect != "placeholders" or not self.has_native or not takes_terms(search):
             return False
         wanted = [span.wanted for span in constraint_spans(text, search)]
@@ -176,12 +176,12 @@ class Direction:
 
 
 def word_spans(text: str) -> list[Span]:
-    """Return start and end of each word, in code points; words are those of `nmt.translate.align`."""
+    """Return start and end of each word in code points, with the words that `nmt.translate.align` numbers."""
     return [match.span() for match in _WORD.finditer(CONTROL.sub(" ", text))]
 
 
 class Models:
-    """The directions of a server, and the routes between languages."""
+    """The directions of a server, and the routes between its languages."""
 
     def __init__(self, directions: Sequence[Direction]) -> None:
         """Raises ConfigError if two have the same direction."""
@@ -197,14 +197,14 @@ class Models:
         self._codes = {normalized(language): language for language in self.languages}
 
     def language(self, code: str) -> str | None:
-        """Return a language as the models name it, None if there is none: `pt-BR` finds pt_BR, or else pt.
+        """Return the name of a language in the models: pt_BR or else pt for `pt-BR`, None for an unknown language.
 
-        Codes that stand for another script than the usual one, such as zh-Hant, find only models of their own.
+        A code with an unusual script, such as zh-Hant, matches only models with the same script.
         """
         return self._codes.get(normalized(code)) or self._codes.get(_REGIONAL.sub("", normalized(code)))
 
     def route(self, source: str, target: str) -> list[Direction] | None:
-        """Return the direction to translate with, or two through a third language; None if there is no route."""
+        """Return the direction from source to target, or two through a third language; None if there is no route."""
         if (source, target) in self.directions:
             return [self.directions[source, target]]
         for middle in self.languages:
@@ -213,7 +213,7 @@ class Models:
         return None
 
     def routes(self) -> Iterator[tuple[str, str, list[Direction]]]:
-        """Yield source, target and directions of every possible translation."""
+        """Yield source, target and route of each possible translation."""
         for source in self.languages:
             for target in self.languages:
                 route = self.route(source, target) if source != target else None
@@ -230,7 +230,7 @@ class Models:
 
     @property
     def alternatives(self) -> int:
-        """The number of alternatives to the best translation that every direction has."""
+        """Number of alternatives to the best translation that every direction can return."""
         return min((direction.search.beam for direction in self.directions.values()), default=1) - 1
 
 
@@ -238,7 +238,7 @@ class Models:
 
 
 def load_models(paths: Sequence[Path], engine: EngineName, int8: bool, overrides: Sequence[str]) -> Models:
-    """Load the runs and exported folders of a server; `overrides` are `search.key=value`.
+    """Load the runs and exported directories of a server; `overrides` have the form `search.key=value`.
 
     Raises ConfigError, CheckpointError or DataError.
     """
@@ -250,7 +250,7 @@ def load_models(paths: Sequence[Path], engine: EngineName, int8: bool, overrides
 
 
 def load_direction(path: Path, engine: EngineName, int8: bool, overrides: Sequence[str]) -> Direction:
-    """Load one run or exported folder; see `load_models`."""
+    """Load a run or an exported directory; see `load_models`."""
     if engine == "native":
         if int8:
             raise ConfigError(["--int8 needs CTranslate2; leave out --engine native"])
@@ -259,13 +259,13 @@ def load_direction(path: Path, engine: EngineName, int8: bool, overrides: Sequen
 
     is_alone = engine == "ctranslate2" or _is_ctranslate2(path)
     found = None
-    if is_alone or not torch.cuda.is_available():  # CTranslate2 is used on the CPU alone
+    if is_alone or not torch.cuda.is_available():  # CTranslate2 runs only on the CPU
         from nmt.share.export import engine_for
 
         try:
             found = _checked(engine_for([path], int8=int8), overrides)
         except (ConfigError, CheckpointError, DataError) as error:
-            # no package, a decoder alone, settings that it lacks, a run that cannot be written
+            # the package is missing, the run not writable, or its model or settings are not supported
             if is_alone:
                 raise
             say(f"{path}: translating with PyTorch: {error.args[0]}")
@@ -273,15 +273,14 @@ def load_direction(path: Path, engine: EngineName, int8: bool, overrides: Sequen
 
 
 def _checked(translator: Translator, overrides: Sequence[str]) -> Translator:
-    """Change the search settings of a translator, and check them, which also reads search.lm."""
+    """Change the search settings of a translator, and check them, which also loads search.lm."""
     translator = _searching(translator, overrides)
     translator.check(_unprotected(translator.config.search), 1)
     return translator
 
 
 def _searching(translator: Translator, overrides: Sequence[str]) -> Translator:
-    """Change the search settings of a translator; by default placeholders are protected, sentences are translated one
-    by one, and batches of long lines are small. Raises ConfigError."""
+    """Apply the server's defaults and `overrides` to the search settings of a translator. Raises ConfigError."""
     import torch
 
     others = [override for override in overrides if not override.startswith("search.")]
@@ -298,7 +297,7 @@ def _searching(translator: Translator, overrides: Sequence[str]) -> Translator:
 
 
 def _unprotected(search: SearchConfig) -> SearchConfig:
-    """Return search settings without the default protection."""
+    """Return search settings without the default protection of placeholders."""
     return search.model_copy(update={"protect": False}) if search.protect == "placeholders" else search
 
 

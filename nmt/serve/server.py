@@ -26,7 +26,7 @@ from nmt.serve.limits import Limits, Rate, read_keys
 from nmt.serve.models import EngineName, Models, load_models
 
 NEVER = ("lm", "lm_weight", "batch_tokens", "inline_terms")
-"""Settings of search that no client may change: they name files, or take any time or memory."""
+"""Search settings that no client may change: they name files, or take arbitrary time or memory."""
 
 
 def start(
@@ -47,9 +47,9 @@ def start(
     grace: int = 30,
     cache: int = 16 << 20,
 ) -> None:
-    """Load the models and serve until SIGTERM or SIGINT, then answer the requests that wait and return.
+    """Load the models, serve until SIGTERM or SIGINT, then answer the waiting requests and return.
 
-    The options are those of `nmt serve`; echo gets messages for the operator.
+    The parameters are the options of `nmt serve`; `echo` is called with messages for the operator.
     Raises ConfigError, CheckpointError or DataError before anything is served.
     """
     check_installed()
@@ -68,7 +68,7 @@ def start(
         service = Service(models, limits, digests, Rate(rate), allowed, cache, queue, threads)
         hosts = hosts_of(host, listening)
         if keys is None and hosts is None:
-            echo(f"warning: whoever reaches {host} can translate; to require an API key, use --keys")
+            echo(f"warning: anyone who can connect to {host} can translate; to require an API key, use --keys")
         for line in described(models):
             echo(line)
         echo(f"serving at {addresses_of(listening)}")
@@ -76,7 +76,7 @@ def start(
 
 
 def serve(server: uvicorn.Server, listening: list[socket.socket]) -> None:
-    """Run a server until SIGTERM or SIGINT, which uvicorn raises again when it has ended: that is a normal end."""
+    """Run a server until SIGTERM or SIGINT, which are a normal end and are not raised again, as uvicorn would."""
 
     def end(*_: object) -> None:
         server.should_exit = True
@@ -96,31 +96,31 @@ def check_installed() -> None:
 
 
 def parse_allowed(options: Sequence[str]) -> dict[str, float | None]:
-    """Return the settings that clients may change, with their largest values. Raises ConfigError."""
+    """Return the search settings that clients may change, with their maximum values. Raises ConfigError."""
     allowed: dict[str, float | None] = {}
     for option in options:
         name, equals, most = option.removeprefix("search.").partition("=")
         if name not in SearchConfig.model_fields or name in NEVER:
             known = ", ".join(name for name in SearchConfig.model_fields if name not in NEVER)
-            raise ConfigError([f"--allow {option}: not a setting that requests may change; those are: {known}"])
+            raise ConfigError([f"--allow {option}: requests cannot change this setting; choose from: {known}"])
         try:
             allowed[name] = float(most) if equals else None
         except ValueError:
             allowed[name] = math.nan
         if equals and not math.isfinite(allowed[name] or 0):
-            raise ConfigError([f"--allow {option}: the largest value must be a number"])
+            raise ConfigError([f"--allow {option}: the maximum value must be a number"])
     return allowed
 
 
 def check_origins(origins: Sequence[str]) -> None:
-    """Raise ConfigError for anything else than an origin, such as `*`."""
+    """Raise ConfigError unless all origins are a scheme and a host."""
     for origin in origins:
         if not re.fullmatch(r"https?://[^/*\s]+", origin):
             raise ConfigError([f"--origin {origin}: must be a scheme and a host, such as https://example.org"])
 
 
 def described(models: Models) -> list[str]:
-    """Return a line for each direction."""
+    """Return a line of text for each direction."""
     lines = []
     for source, target, route in models.routes():
         how = f"by way of {route[1].source}" if len(route) > 1 else f"{route[0].name} ({route[0].engine})"
@@ -129,23 +129,23 @@ def described(models: Models) -> list[str]:
 
 
 CONNECTIONS = 1000
-"""Open at the same time; more are refused with 503."""
+"""Maximum number of open connections; more get status 503."""
 READ_BYTES = 32 << 10
-"""Read of a connection at a time; asyncio's 256 KB of each would be much memory before a handler can refuse a body."""
+"""Bytes read from a connection at a time; asyncio's 256 KB would be too much for 1,000 connections."""
 KEEP_ALIVE_SECONDS = 5
 BACKLOG = 1024
 PATIENCE_SECONDS = 30.0
-"""For a request to begin and for its head to arrive, and between two looks at a connection."""
+"""Time limit until a request has begun and its headers have arrived, and interval of checks of a connection."""
 ANSWER_SECONDS = 900.0
-"""For an answer to be taken, from the beginning of its request."""
+"""Time limit from the beginning of a request until its answer was read."""
 PROXIES = "127.0.0.1,::1,::ffff:127.0.0.1"
-"""This machine. Their `X-Forwarded-For` is believed, unless the variable FORWARDED_ALLOW_IPS names others."""
+"""Addresses whose `X-Forwarded-For` is trusted by default: this machine."""
 
 
 class PatientProtocol(H11Protocol):
-    """A connection that is closed if its client sends no complete header, or reads no answer.
+    """A connection that is closed if its client does not complete its headers or does not read its answer.
 
-    uvicorn limits neither.
+    uvicorn has no such limits.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -176,22 +176,22 @@ class PatientProtocol(H11Protocol):
 
 @contextmanager
 def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
-    """Listen on all addresses of this machine that a name resolves to, such as 127.0.0.1 and ::1 for localhost.
+    """Listen on all local addresses that a name resolves to, such as 127.0.0.1 and ::1 for localhost.
 
-    port: 0 for any. Raises ConfigError if an address is in use, or none is this machine's.
+    port: 0 for any free port. Raises ConfigError if an address is in use, or none is local.
     """
     with ExitStack() as stack:
         try:
             listening = _listening(host, port, stack)
         except OSError as error:
             raise ConfigError(
-                [f"--host {host} --port {port}: {error.strerror}; name another with --port or --host"]
+                [f"--host {host} --port {port}: {error.strerror}; choose another --host or --port"]
             ) from error
         yield listening
 
 
 def _listening(host: str, port: int, stack: ExitStack) -> list[socket.socket]:
-    """Return listening sockets, which the stack closes. Raises OSError."""
+    """Return the listening sockets, which the stack closes. Raises OSError."""
     listening, absent = [], None
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE)
     for family, kind, protocol, _, (address, _, *rest) in dict.fromkeys(found):
@@ -203,10 +203,10 @@ def _listening(host: str, port: int, stack: ExitStack) -> list[socket.socket]:
         except OSError as error:
             if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
                 raise
-            absent = error  # not an address of this machine
+            absent = error  # not a local address
             continue
         one.listen(BACKLOG)
-        port = one.getsockname()[1]  # if it was 0: the same for all
+        port = one.getsockname()[1]  # if it was 0, all addresses get the same port
         listening.append(one)
     if absent and not listening:
         raise absent
@@ -214,7 +214,7 @@ def _listening(host: str, port: int, stack: ExitStack) -> list[socket.socket]:
 
 
 def addresses_of(listening: Sequence[socket.socket]) -> str:
-    """Return the addresses to open in a browser."""
+    """Return the URLs of the server as text."""
     addresses = []
     for one in listening:
         host, port = one.getsockname()[:2]
@@ -223,7 +223,7 @@ def addresses_of(listening: Sequence[socket.socket]) -> str:
 
 
 def hosts_of(host: str, listening: Sequence[socket.socket]) -> list[str] | None:
-    """Return the names of a server to which only this machine can connect; None for any other."""
+    """Return the host names of a server that only accepts local connections; None for any other server."""
     addresses = [one.getsockname()[0].partition("%")[0] for one in listening]
     if not all(ipaddress.ip_address(address).is_loopback for address in addresses):
         return None
@@ -231,7 +231,7 @@ def hosts_of(host: str, listening: Sequence[socket.socket]) -> list[str] | None:
 
 
 def make_server(app: Starlette, grace: int) -> uvicorn.Server:
-    """Return a server of the application. grace: seconds for answers after a signal to stop."""
+    """Return a uvicorn server of the application. grace: time limit in seconds for answers after a signal to stop."""
     settings: dict[str, Any] = {
         "http": PatientProtocol,
         "forwarded_allow_ips": os.environ.get("FORWARDED_ALLOW_IPS", PROXIES),
@@ -239,7 +239,7 @@ def make_server(app: Starlette, grace: int) -> uvicorn.Server:
         "loop": "asyncio",
         "lifespan": "on",
         "access_log": False,
-        "log_level": "critical",  # uvicorn's messages may quote what clients send
+        "log_level": "critical",  # uvicorn's messages may quote requests
         "server_header": False,
         "limit_concurrency": CONNECTIONS,
         "timeout_keep_alive": KEEP_ALIVE_SECONDS,

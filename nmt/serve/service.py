@@ -1,4 +1,4 @@
-"""The translation service behind both interfaces: detects languages, divides texts into lines, translates them."""
+"""The translation service behind both interfaces, with language detection and a cache of lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
-from nmt.config import SearchConfig
 from nmt.errors import ConfigError, DataError
 from nmt.serve.limits import Limits, Rate, Refusal, Room
 from nmt.serve.metrics import Metrics
@@ -27,14 +26,14 @@ from nmt.translate.types import Line
 Value = TypeVar("Value")
 
 ENTRY, CANDIDATE, PAIR = 512, 160, 320
-"""Bytes that an entry, a translation and a pair of aligned words take beside their texts."""
+"""Bytes that an entry, a translation and a pair of aligned words take, excluding their texts."""
 
 
 class Cache(Generic[Value]):
-    """A cache of limited size that drops the least recently used entries. Several threads may use it."""
+    """A thread-safe cache of limited size that drops the least recently used entries."""
 
     def __init__(self, most: int) -> None:
-        """most: maximum total size of the entries; 0 keeps nothing."""
+        """most: maximum total size of the entries; 0 disables the cache."""
         self._most, self._size = most, 0
         self._entries: OrderedDict[Hashable, tuple[Value, int]] = OrderedDict()
         self._lock = threading.Lock()
@@ -43,7 +42,7 @@ class Cache(Generic[Value]):
         return len(self._entries)
 
     def get(self, key: Hashable) -> Value | None:
-        """Return an entry and mark it as most recently used; None if there is none."""
+        """Return an entry and mark it as most recently used; None if it is not in the cache."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is None:
@@ -52,7 +51,7 @@ class Cache(Generic[Value]):
             return entry[0]
 
     def put(self, key: Hashable, value: Value, size: int) -> None:
-        """Add an entry; `size` covers the key and the value. One larger than a tenth of the cache is not kept."""
+        """Add an entry unless its size, including the key, is more than a tenth of the cache."""
         if size * 10 > self._most:
             return
         with self._lock:
@@ -64,7 +63,7 @@ class Cache(Generic[Value]):
 
 
 def memory(key: Sequence[object], candidates: Sequence[Candidate]) -> int:
-    """Return an upper estimate of the memory in bytes of an entry with a line's translations."""
+    """Return an upper estimate of the memory in bytes of the translations of a line and their key."""
     of_translations = sum(
         CANDIDATE + sys.getsizeof(candidate.text) + PAIR * len(candidate.alignment or ()) for candidate in candidates
     )
@@ -84,11 +83,11 @@ class Wish:
     terms: Mapping[str, str] = field(default_factory=dict)
     search: Mapping[str, object] = field(default_factory=dict)
     most_terms: int = TERMS_OF_REQUEST
-    """Occurrences of terms beyond which it is refused."""
+    """Maximum number of occurrences of terms."""
 
 
 def lines_of(texts: Sequence[str], wish: Wish) -> list[Line]:
-    """Return the lines of all texts. Lines end at a line feed; a carriage return before it is not part of them."""
+    """Return the lines of all texts, which end at a line feed or at a carriage return and line feed."""
     glossary = Glossary(wish.terms, "terms") if wish.terms else None
     return [
         Line(line.removesuffix("\r"), wish.prefix if number == 0 else "", glossary=glossary)
@@ -98,10 +97,10 @@ def lines_of(texts: Sequence[str], wish: Wish) -> list[Line]:
 
 
 def joined(texts: Sequence[str], by_line: Sequence[Sequence[Candidate]]) -> list[list[Candidate]]:
-    """Return the translations of each text, best first, given those of all `lines_of` the texts.
+    """Return the translations of each text, best first, joined from the translations of all `lines_of` the texts.
 
-    The second best of a text has the second best translation of each line, if it has one. The score of a text of
-    several lines is the mean of theirs, the log-probability their sum.
+    The second-best translation of a text consists of the second-best translation of each line that has one. The score
+    of a text is the mean score of its lines, its log-probability the sum of their log-probabilities.
     """
     rest = iter(by_line)
     of_texts = [[(line, next(rest)) for line in text.split("\n")] for text in texts]
@@ -115,7 +114,7 @@ def joined(texts: Sequence[str], by_line: Sequence[Sequence[Candidate]]) -> list
 
 
 def of_rank(candidates: Sequence[Candidate], rank: int) -> Candidate:
-    """Return the translation of this rank, or the last one."""
+    """Return the candidate of this rank, or the last one if there are fewer."""
     return candidates[min(rank, len(candidates) - 1)]
 
 
@@ -139,11 +138,11 @@ def _joined(lines: Sequence[tuple[str, Candidate]]) -> Candidate:
 
 
 CHARACTERS = 1000
-"""Of a text that are looked at: at most 2 ms of work, and more would change nothing."""
+"""Maximum length of the beginning of a text used for detection, which takes up to 2 ms."""
 
 
 class Detected(NamedTuple):
-    """A detected language with a confidence from 0 to 100, as in LibreTranslate's interface."""
+    """A detected language with a confidence from 0 to 100, as in LibreTranslate."""
 
     language: str
     confidence: float
@@ -151,28 +150,28 @@ class Detected(NamedTuple):
 
 @functools.cache
 def identifier() -> Any:
-    """Return py3langid's model, which takes half a second to load."""
+    """Return py3langid's model, which is loaded only once."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 class Detector:
-    """Detects the language of a text among those of the models.
+    """A detector of the language of a text among the languages of the models.
 
-    The confidence is the probability among all languages that py3langid knows, so that it is low for a text in a
-    language that no model reads, even where there is only one that does.
+    The confidence is the probability among all languages of py3langid, so that it is low for a text in a language that
+    no model translates.
     """
 
     def __init__(self, languages: Sequence[str]) -> None:
-        """languages: the codes to choose from."""
+        """languages: the codes of the languages to choose from."""
         self._languages = languages
         self._by_code: dict[str, list[str]] = {}
         for code in languages:
             self._by_code.setdefault(normalized(code).partition("_")[0], []).append(code)
 
     def detect(self, text: str) -> list[Detected]:
-        """Return all languages, the likeliest first; those that py3langid does not know come last."""
+        """Return all languages, most probable first; languages unknown to py3langid come last."""
         found = [
             Detected(language, round(100 * float(probability), 2))
             for code, probability in identifier().rank(text[:CHARACTERS])
@@ -189,7 +188,7 @@ AUTO = "auto"
 
 
 class Service:
-    """Translates texts of clients. For use in one event loop; the worker has threads of its own."""
+    """A service that translates texts for clients, to be used in one event loop."""
 
     def __init__(
         self,
@@ -202,8 +201,8 @@ class Service:
         queue: int = 256,
         threads: int | None = None,
     ) -> None:
-        """keys: SHA-256 of each API key; allowed: settings of search that clients may change, and their largest values;
-        cache: its bytes; queue: requests that may wait; threads: of PyTorch.
+        """keys: SHA-256 of each API key; allowed: search settings that clients may change, and their maximum values;
+        cache: its size in bytes; queue: maximum number of waiting requests; threads: number of PyTorch's threads.
         """
         self.models, self.limits, self.keys, self.rate = models, limits, keys, rate or Rate(0)
         self.allowed = dict(allowed or {})
@@ -213,17 +212,17 @@ class Service:
         self._worker = Worker(self.metrics, threads)
         self._cache: Cache[list[Candidate]] = Cache(cache)
         self.parsing = asyncio.Semaphore(PARSED_AT_ONCE)
-        """Held by whatever takes a document apart, or puts it together, in a thread."""
+        """Held while a thread parses or writes a document."""
         self.fragments = asyncio.Semaphore(1)
-        """The same for fragments of HTML, which are short and do not wait for documents."""
+        """Held while a thread parses HTML fragments, which do not wait for documents."""
         self.is_ready = False
 
     def start(self) -> None:
-        """Start the workers."""
+        """Start the translating threads."""
         self._worker.start()
 
     async def warm_up(self) -> None:
-        """Translate a word in each direction, so that no client waits for what is made at first use."""
+        """Translate a word in each direction, which loads everything that is loaded on first use."""
         await asyncio.to_thread(identifier)
         for direction in self.models.directions.values():
             deadline = time.monotonic() + self.limits.file_seconds
@@ -231,21 +230,14 @@ class Service:
         self.is_ready = True
 
     def close(self) -> None:
-        """Translate the jobs that wait, and end."""
+        """Translate the waiting jobs and stop the threads."""
         self._worker.close()
 
-    @property
-    def most_best(self) -> int | None:
-        """The maximum number of translations of a text: the beam of every direction, or the largest allowed one."""
-        if "beam" not in self.allowed:
-            return self.models.alternatives + 1
-        most = self.allowed["beam"]
-        return None if most is None else max(self.models.alternatives + 1, int(most))
-
     def languages(self, source: str, target: str, texts: Sequence[str]) -> tuple[str, str, Detected | None]:
-        """Return source and target, and the detected language if the source is `auto`. Raises Refusal for unknown ones.
+        """Return the source and target language, and the detected language if the source is `auto`.
 
-        What is detected is the target, or a language from which there is a way to it.
+        Only the target and languages that can be translated into it are detected. Raises Refusal for an unknown
+        language.
         """
         into = self._language(target)
         if source != AUTO:
@@ -266,9 +258,9 @@ class Service:
     async def translate(
         self, texts: Sequence[str], source: str, target: str, wish: Wish, seconds: float
     ) -> list[list[Candidate]]:
-        """Return for each text up to `wish.n_best` translations, best first.
+        """Translate each text into up to `wish.n_best` translations, best first.
 
-        seconds: until this is refused. Texts in the language that is wanted stay as they are. Raises Refusal.
+        seconds: time limit. Texts in the target language are returned unchanged. Raises Refusal.
         """
         if source == target:
             return [[Candidate(text, 0.0, 0.0, None)] for text in texts]
@@ -277,7 +269,7 @@ class Service:
         deadline = time.monotonic() + seconds
         size = sum(map(len, texts)) + len(texts) + sum(map(len, wish.terms))
         lines = await aside(size, _checked_lines, texts, wish)
-        for direction in route[:-1]:  # prefix and terms are for the last one
+        for direction in route[:-1]:  # prefix and terms apply to the last direction
             plain = [replace(line, prefix="", glossary=None) for line in lines]
             found = await self._one_way(direction, plain, How(direction.search), deadline, size)
             lines = [replace(line, text=best.text) for line, (best, *_) in zip(lines, found, strict=True)]
@@ -285,7 +277,7 @@ class Service:
         return await aside(size * wish.n_best, joined, texts, found)
 
     def route(self, source: str, target: str) -> list[Direction]:
-        """Return the directions to translate with, one after the other. Raises Refusal if there are none."""
+        """Return the successive directions from source to target. Raises Refusal if there is no route."""
         route = self.models.route(source, target)
         if route is None:
             into, out_of = f"{language_name(target)} ({target})", f"{language_name(source)} ({source})"
@@ -293,46 +285,35 @@ class Service:
         return route
 
     def _how(self, route: Sequence[Direction], wish: Wish) -> How:
-        """Return how the last direction of a route translates. Raises Refusal for what it cannot, or is not allowed."""
+        """Return the options for the last direction of a route. Raises Refusal if unsupported or not allowed."""
         last = route[-1]
         if wish.terms and len(route) > 1:
             raise Refusal(400, f"terms need a direct translation, not one through {last.source}")
         if wish.terms and not last.has_native:
             raise Refusal(400, f"terms are not available from {last.source} to {last.target}")
         for name, value in wish.search.items():
-            most = self._most(name)
-            if name == "protect" and isinstance(value, list):  # expressions may take any time
+            if name not in self.allowed:
+                known = ", ".join(self.allowed) or "none"
+                raise Refusal(400, f"search.{name}: cannot be changed on this server; allowed settings: {known}")
+            most = self.allowed[name]
+            if name == "protect" and isinstance(value, list):  # regular expressions may take arbitrarily long
                 raise Refusal(400, "search.protect: only true, false or placeholders on this server")
             if most is not None and not (isinstance(value, (int, float)) and value <= most):
                 raise Refusal(400, f"search.{name}: at most {most:g} on this server")
-        search = _settings(last, wish.search)
-        if wish.n_best > search.beam and not search.sample:
-            if "beam" in wish.search:
-                raise Refusal(400, f"Invalid request: {wish.n_best} translations of a beam of {search.beam}")
-            search = _settings(last, {**wish.search, "beam": self._beam_for(wish.n_best, search)})
+        try:
+            search = last.search_settings(wish.search) if wish.search else last.search
+        except ConfigError as error:
+            raise invalid(error) from error
+        if wish.n_best > search.beam:
+            raise Refusal(400, f"n_best: at most the beam, {search.beam}")
         return How(search, wish.n_best, wish.align and len(route) == 1 and last.aligns)
-
-    def _beam_for(self, n_best: int, search: SearchConfig) -> int:
-        """Return the smallest beam that gives this many translations. Raises Refusal for one that is not allowed."""
-        groups = search.diversity_groups
-        beam = -(-n_best // groups) * groups
-        most = self.allowed.get("beam", search.beam)
-        if most is not None and beam > most:
-            raise Refusal(400, f"n_best: at most {max(search.beam, int(most) // groups * groups)} on this server")
-        return beam
-
-    def _most(self, name: str) -> float | None:
-        if name not in self.allowed:
-            known = ", ".join(self.allowed) or "none"
-            raise Refusal(400, f"search.{name}: cannot be changed on this server; allowed settings: {known}")
-        return self.allowed[name]
 
     async def _one_way(
         self, direction: Direction, lines: Sequence[Line], how: How, deadline: float, size: int
     ) -> list[list[Candidate]]:
-        """Translate lines in one direction: those that are not blank, not in the cache, and each only once.
+        """Translate lines in one direction; equal lines, and lines in the cache, are not translated again.
 
-        size: of all lines; see `aside`.
+        size: the size of all lines; see `aside`.
         """
         keys, found, unknown = await aside(size, self._look_up, direction, lines, how)
         if unknown:
@@ -347,7 +328,7 @@ class Service:
     def _look_up(
         self, direction: Direction, lines: Sequence[Line], how: How
     ) -> tuple[list[_Key], dict[_Key, list[Candidate]], dict[_Key, Line]]:
-        """Return the keys of lines, the translations of those that are blank or in the cache, and the other lines."""
+        """Return the keys of lines, the translations of blank and cached lines, and the other lines."""
         keys = [_key(direction, line, how, i) for i, line in enumerate(lines)]
         found: dict[_Key, list[Candidate]] = {}
         unknown: dict[_Key, Line] = {}
@@ -364,7 +345,7 @@ class Service:
     def _keep(
         self, direction: Direction, lines: Mapping[_Key, Line], by_line: Sequence[list[Candidate]]
     ) -> dict[_Key, list[Candidate]]:
-        """Cache new translations, and return them by key."""
+        """Add new translations to the cache, and return them by key."""
         n_characters = sum(len(line.text) for line in lines.values())
         self.metrics.characters.labels(f"{direction.source}-{direction.target}").inc(n_characters)
         new = dict(zip(lines, by_line, strict=True))
@@ -376,17 +357,8 @@ class Service:
 _Key = tuple[str, str, str, str, str, str, int]
 
 
-def _settings(direction: Direction, changes: Mapping[str, object]) -> SearchConfig:
-    if not changes:
-        return direction.search
-    try:
-        return direction.search_settings(changes)
-    except ConfigError as error:
-        raise invalid(error) from error
-
-
 def _checked_lines(texts: Sequence[str], wish: Wish) -> list[Line]:
-    """Return the lines of texts. Raises Refusal if terms are invalid, or occur too often, which slows down search."""
+    """Return the lines of texts. Raises Refusal if terms are invalid, or occur so often that search would be slow."""
     try:
         lines = lines_of(texts, wish)
     except DataError as error:
@@ -399,14 +371,14 @@ def _checked_lines(texts: Sequence[str], wish: Wish) -> list[Line]:
 
 
 def _key(direction: Direction, line: Line, how: How, number: int) -> _Key:
-    """Return a key that is equal for lines with equal translations. Samples of equal lines differ, by `number`."""
+    """Return the cache key of a line; with sampling, it includes `number`, since samples of equal lines differ."""
     terms = line.glossary.fingerprint if line.glossary is not None else ""
     sampled = number if how.search.sample else 0
     return direction.source, direction.target, how.key, line.text, line.prefix, terms, sampled
 
 
 SMALL = 1000
-"""Characters, times translations of each, that are worked on at once: at most 5 ms."""
+"""Maximum number of characters, times translations, that are processed in the event loop: up to 5 ms."""
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -414,5 +386,5 @@ Result = TypeVar("Result")
 async def aside(
     size: int, work: Callable[Arguments, Result], *args: Arguments.args, **named: Arguments.kwargs
 ) -> Result:
-    """Return the result of `work`, or raise its exception; it runs in a thread if `size` is above `SMALL`."""
+    """Return the result of `work`, which runs in a thread if `size` is above `SMALL`."""
     return work(*args, **named) if size <= SMALL else await asyncio.to_thread(work, *args, **named)

@@ -1,18 +1,21 @@
-"""nmt's own interface: terms, prefixes, alignments, scores and settings of search."""
+"""nmt's own HTTP interface, with terms, prefixes, alignments and scores, and the OpenAPI description of the server."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from importlib.resources import files
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from nmt import __version__
 from nmt.config.messages import requirement
 from nmt.serve import documents
-from nmt.serve.access import before_leaving
 from nmt.serve.bodies import JSON, content_type, read_fields
+from nmt.serve.edge import before_leaving
 from nmt.serve.limits import Refusal
 from nmt.serve.models import Candidate
 from nmt.serve.service import Service, Wish, aside
@@ -20,7 +23,7 @@ from nmt.text.language_names import language_name
 
 
 class TranslateRequest(BaseModel):
-    """Texts to translate."""
+    """The body of a request to /v1/translate."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -29,19 +32,19 @@ class TranslateRequest(BaseModel):
     target: str = Field(description="The language to translate into.")
     n_best: int = Field(1, ge=1, description="Translations of each text; the others are its alternatives.")
     alignment: bool = Field(False, description="Whether to align words of the text and its translation.")
-    terms: dict[str, str] = Field({}, description="Terms of the text with the translations that they must have.")
-    prefix: str = Field("", description="What the translation of each text begins with.")
-    search: dict[str, Any] = Field({}, description="Settings of search to change, of those that the server allows.")
+    terms: dict[str, str] = Field({}, description="Terms of the text and their required translations.")
+    prefix: str = Field("", description="The beginning of each translation.")
+    search: dict[str, Any] = Field({}, description="Search settings to change, if the server allows it.")
 
 
 class Api:
-    """The handlers of its endpoints."""
+    """Handlers of the endpoints of nmt's own interface."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     async def translate(self, request: Request) -> Response:
-        """POST /v1/translate."""
+        """Answer POST /v1/translate."""
         service = self._service
         if content_type(request) != JSON:
             raise Refusal(415, "The body must be application/json")
@@ -50,8 +53,6 @@ class Api:
         texts = [wanted.text] if isinstance(wanted.text, str) else wanted.text
         rules = [*wanted.terms, *wanted.terms.values(), wanted.prefix]
         service.limits.check([*texts, *rules], items=max(len(texts), len(wanted.terms)))
-        if service.most_best is not None and wanted.n_best > service.most_best:
-            raise Refusal(400, f"n_best: at most {service.most_best} on this server")
         if "\n" in wanted.prefix:
             raise Refusal(400, "prefix: must be one line")
         source, target, detected = service.languages(wanted.source, wanted.target, texts)
@@ -64,7 +65,7 @@ class Api:
         return await aside(size, _answer, facts, by_text, wanted.alignment)
 
     async def info(self, request: Request) -> Response:  # noqa: ARG002 (Starlette's)
-        """GET /v1/info."""
+        """Answer GET /v1/info: directions, limits and features."""
         service, models = self._service, self._service.models
         directions = [*models.directions.values()]
         limits = service.limits
@@ -80,7 +81,7 @@ class Api:
                     "items": limits.items,
                     "bytes": limits.bytes,
                     "file_bytes": limits.file_bytes,
-                    "n_best": service.most_best,
+                    "n_best": models.alternatives + 1,
                 },
                 "features": {
                     "alignment": all(direction.aligns for direction in directions),
@@ -98,7 +99,7 @@ def _validated(fields: dict[str, object]) -> TranslateRequest:
     try:
         return TranslateRequest.model_validate(fields)
     except ValidationError as error:
-        # neither values nor unknown names: both are the client's text
+        # without values and unknown names, which may quote the text
         problems = error.errors(include_input=False, include_url=False)
         where = problems[0]["loc"][:1]
         name = where[0] if where and where[0] in TranslateRequest.model_fields else "request"
@@ -121,3 +122,13 @@ def _translation(candidates: list[Candidate], is_aligned: bool) -> dict[str, obj
         if is_aligned and best.alignment is not None
         else None,
     }
+
+
+def specification(service: Service) -> dict[str, Any]:
+    """Return the description of all endpoints in OpenAPI 3.1."""
+    text = files("nmt.serve.page").joinpath("openapi.json").read_text(encoding="utf-8")
+    described: dict[str, Any] = json.loads(text)
+    described["info"]["version"] = __version__
+    described["info"]["description"] += f" Languages: {', '.join(service.models.languages)}."
+    described["components"]["schemas"]["TranslateRequest"] = TranslateRequest.model_json_schema()
+    return described | ({"security": [{"key": []}]} if service.keys is not None else {})

@@ -1,8 +1,8 @@
-"""The threads that translate: whenever one is free, it takes as many waiting lines as fill its batches.
+"""The translating threads of the server, which translate waiting lines in rounds.
 
-Requests are not delayed to fill a batch. Those go first whose cost is small for the time that they have waited, and a
-part of each round is for the one that came first; long ones are divided among rounds. Requests with long lines have
-rounds of their own beside the others'.
+Requests are not delayed to fill a batch. Requests whose cost is small for the time that they have waited go first, a
+part of each round is for the oldest request, and large requests are divided among rounds. Requests with long lines have
+a thread of their own.
 """
 
 from __future__ import annotations
@@ -25,60 +25,59 @@ from nmt.serve.models import Candidate, Direction, How
 from nmt.translate.types import Line
 
 ROUND_COST = 5_000
-"""Of what is translated together, at least (see `search_cost`): up to a second of work for one core. A line that costs
-more is long."""
+"""Minimum cost of a round (see `search_cost`): up to a second on one core. A line that costs more is long."""
 ROUND_SECONDS = 1.0
-"""More is translated together where lines took no longer than that lately."""
+"""Duration of a round, whose cost is derived from the speed of earlier rounds."""
 OLDEST_SHARE = 4
-"""One part in so many of a round is for the request that came first."""
+"""The inverse of the share of a round that is for the oldest request."""
 CLOSING = "The server is closing"
 
 
 class Job:
-    """Lines to translate in one direction in one way, for one request."""
+    """The lines of a request to translate in one direction."""
 
     def __init__(self, direction: Direction, how: How, lines: Sequence[Line], deadline: float) -> None:
-        """deadline: in seconds of `time.monotonic`. Raises ConfigError or DataError."""
+        """deadline: time of `time.monotonic`. Raises ConfigError or DataError."""
         self.direction, self.how, self.lines, self.deadline = direction, how, lines, deadline
         self.future: Future[list[list[Candidate]]] = Future()
-        """All translations, in order. Cancelling it stops the translation."""
+        """The translations of all lines, in order. Cancelling it stops the translation."""
         self.done: list[list[Candidate]] = []
         costs = direction.costs(lines, how)
         self._sums = [0.0, *itertools.accumulate(costs)]
         self.is_long = max(costs, default=0) > ROUND_COST
         self.since = time.monotonic()
         self.has_begun = False
-        self._end = 0  # of the lines of the current round
+        self._end = 0  # end of the lines of the current round
 
     @property
     def key(self) -> tuple[int, str, int]:
-        """Key of jobs that may share a batch. Sampling depends on the rest of the batch, so sampled jobs are alone."""
+        """Key of the jobs that may share a batch. Sampled jobs share none, since samples depend on the batch."""
         return id(self.direction), self.how.key, id(self) if self.how.search.sample else 0
 
     @property
     def n_characters(self) -> int:
-        """Number of characters that are not translated yet."""
+        """Number of characters still to translate."""
         return sum(len(line.text) for line in self.lines[len(self.done) :])
 
     @property
     def left(self) -> float:
-        """The cost of the lines that are not translated yet."""
+        """Cost of the lines still to translate."""
         return self._sums[-1] - self._sums[len(self.done)]
 
     @property
     def current(self) -> Sequence[Line]:
-        """The lines of the current round that are not translated yet."""
+        """The lines of the current round still to translate."""
         return self.lines[len(self.done) : self._end]
 
     def begin(self, budget: float) -> float:
-        """Take lines whose cost is within a budget into a round, at least one; returns their cost."""
+        """Add lines with a cost within the budget, but at least one, to the round. Return their cost."""
         n, spent = len(self.done), self._sums[len(self.done)]
         self._end = max(n + 1, bisect_right(self._sums, spent + budget) - 1)
         return self._sums[self._end] - spent
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody waits for it: it is done, late, or its client has disconnected. Once True, always True."""
+        """Whether no client waits for the job any more: it is done, late or cancelled. Once True, always True."""
         return self.future.done() or time.monotonic() > self.deadline
 
     def finish(self, error: BaseException | None = None) -> None:
@@ -89,17 +88,17 @@ class Job:
             else:
                 self.future.set_exception(error)
         except InvalidStateError:
-            pass  # cancelled at this moment
+            pass  # cancelled in the meantime
 
 
 class Worker:
-    """Translates the jobs of all requests in two threads: one for those with long lines, one for the others.
+    """Two threads that translate the jobs of all requests: one takes jobs with long lines, the other all others.
 
-    A search cannot be interrupted for another, and that of one long line may take seconds.
+    A search cannot be interrupted for another one, and the search of one long line may take seconds.
     """
 
     def __init__(self, metrics: Metrics, threads: int | None = None) -> None:
-        """threads: PyTorch's, for each; None: its choice."""
+        """threads: number of PyTorch's threads for each of the two; None for PyTorch's default."""
         self._metrics, self._threads = metrics, threads
         self._waiting: list[Job] = []
         self._changed = threading.Condition()
@@ -118,7 +117,7 @@ class Worker:
             thread.start()
 
     def close(self, seconds: float = 10.0) -> None:
-        """Accept no more jobs, translate those that wait, and end. Jobs not done after `seconds` are refused."""
+        """Reject new jobs, translate the waiting jobs, and stop. Jobs that take more than `seconds` fail."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -128,10 +127,10 @@ class Worker:
                 thread.join(max(0.0, deadline - time.monotonic()))
         with self._changed:
             for job in self._waiting:
-                job.finish(busy(CLOSING))  # which stops the search, too
+                job.finish(busy(CLOSING))  # also stops the search
 
     def submit(self, job: Job) -> Future[list[list[Candidate]]]:
-        """Queue a job. Raises Refusal if the worker was closed."""
+        """Add a job to the queue. Raises Refusal if the worker was closed."""
         with self._changed:
             if self._closed:
                 raise busy(CLOSING)
@@ -143,7 +142,7 @@ class Worker:
         if self._threads is not None:
             import torch
 
-            torch.set_num_threads(self._threads)  # of this thread
+            torch.set_num_threads(self._threads)  # for this thread only
         while jobs := self._take(is_long):
             began, left = time.monotonic(), sum(job.left for job in jobs)
             groups: dict[tuple[int, str, int], list[Job]] = {}
@@ -151,12 +150,12 @@ class Worker:
                 groups.setdefault(job.key, []).append(job)
             for group in groups.values():
                 self._translate(group)
-            if cost := left - sum(job.left for job in jobs):  # what is slow is noticed at once
+            if cost := left - sum(job.left for job in jobs):  # a slow round takes effect at once
                 rate = cost / max(time.monotonic() - began, 1e-3)
                 self._rates[is_long] = min(rate, 0.8 * self._rates[is_long] + 0.2 * rate)
 
     def _take(self, is_long: bool) -> list[Job]:
-        """Wait for work, and return the jobs of the next round, shortest first; none at the end."""
+        """Wait for jobs, and return the jobs of the next round, shortest first; an empty list when closed."""
         with self._changed:
             self._drop()
             while not (waiting := [job for job in self._waiting if job.is_long == is_long]) and not self._closed:
@@ -178,20 +177,20 @@ class Worker:
             return sorted(costs, key=costs.__getitem__)
 
     def _drop(self) -> None:
-        """Remove the jobs that are done, late, or whose clients have disconnected. The lock is held."""
+        """Remove jobs that are done, late or cancelled. The caller holds the lock."""
         for job in self._waiting:
             if job.is_over and not job.future.done():
                 job.finish(Refusal(504, LATE))
         self._waiting = [job for job in self._waiting if not job.future.done()]
 
     def _translate(self, jobs: Sequence[Job]) -> None:
-        """Translate lines in one batch, or if that fails, each request separately: one must not spoil the others."""
+        """Translate jobs in one batch, or each separately if that fails, so that one job cannot fail the others."""
         try:
             self._search(jobs)
             return
         except SearchStopped:
             with self._changed:
-                self._drop()  # answers those that are late
+                self._drop()  # answers late jobs
             return
         except BaseException as error:
             unfinished = [job for job in jobs if job.current]
@@ -202,10 +201,10 @@ class Worker:
             self._translate([job])
 
     def _search(self, jobs: Sequence[Job]) -> None:
-        """Translate lines in one batch. Raises SearchStopped if nobody waits for them any more."""
+        """Translate jobs in one batch. Raises SearchStopped if no client waits for them any more."""
 
         def should_stop() -> bool:
-            return all(job.is_over for job in reversed(jobs))  # the longest is the last to be done
+            return all(job.is_over for job in reversed(jobs))  # the longest job ends last
 
         for job in jobs:
             if not job.has_begun:
@@ -224,7 +223,7 @@ class Worker:
         self._metrics.batch_pieces.observe(n_pieces)
 
     def _reported(self, error: BaseException) -> BaseException:
-        """Return the error to send to the client. Its message is not logged, because it may quote the text."""
+        """Return the error to send to the client. Its message is not logged because it may quote the text."""
         if isinstance(error, (ConfigError, DataError)):
             return invalid(error)
         self._metrics.failures.labels(type(error).__name__).inc()
@@ -233,11 +232,11 @@ class Worker:
 
 
 def invalid(error: ConfigError | DataError) -> Refusal:
-    """Return the error to send for an invalid request."""
+    """Return the error response to an invalid request."""
     return Refusal(400, f"Invalid request: {' '.join(str(error).split())}")
 
 
 def failure(error: BaseException) -> str:
-    """Return the type of an exception and where it was raised."""
+    """Return the type of an exception and the line that raised it."""
     trace = traceback.extract_tb(error.__traceback__, -1)
     return type(error).__name__ + "".join(f" at {frame.filename}:{frame.lineno}" for frame in trace)

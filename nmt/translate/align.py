@@ -10,14 +10,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from nmt.search.forced import ForcedDecoder
 from nmt.search.rules import ShouldStop
-from nmt.search.step import Pair
 from nmt.text.inline import marked, without_translations
 from nmt.text.tokenizer import CONTROL, N_SPECIAL, Tokenizer
 from nmt.translate.types import Translation
@@ -26,21 +24,6 @@ Floats = npt.NDArray[np.float32]
 
 # The space before a word is the start of its first piece, or a piece of its own.
 _WORD = re.compile(r" ?\S+")
-
-
-@dataclass(frozen=True)
-class Attention:
-    """Cross-attention in one pair of sentences: `weights` (T, S), whose rows sum to 1."""
-
-    src_pieces: list[str]
-    tgt_pieces: list[str]
-    weights: Floats
-
-
-def attention_of(decoder: ForcedDecoder, src: Tokenizer, tgt: Tokenizer, pair: Pair) -> Attention:
-    """Compute the cross-attention of the models of `decoder` in one pair of sentences."""
-    [weights] = decoder.attention([pair])
-    return Attention([*src.pieces(pair[0]), "</s>"], [*tgt.pieces(pair[1]), "</s>"], weights.numpy())
 
 
 def alignments(

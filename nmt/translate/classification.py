@@ -1,4 +1,4 @@
-"""Classification: the probabilities of the labels of texts, and the labels of the lines of a file.
+"""Classification of texts and of the lines of a file: probabilities of labels.
 
 Legend: N texts, C labels.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from nmt.console import Numbers, amount, say
 from nmt.data.batching import Pairs, even_batches
@@ -18,6 +19,7 @@ from nmt.data.corpus import Lines
 from nmt.files.write import open_output, refuse_overwriting
 from nmt.model.device import pick_device
 from nmt.model.precision import autocast
+from nmt.model.transformer import Model
 from nmt.runs.model import Saved, choose_precision, open_saved
 from nmt.text.tokenizer import is_blank
 from nmt.training.loss import class_logits
@@ -25,14 +27,14 @@ from nmt.translate.files import input_windows, progress_between
 from nmt.translate.sentences import MAX_PIECES_FACTOR
 
 MAX_TOKENS = 8192
-"""Padded tokens that are computed at a time, if the longest text has not more."""
+"""Maximum number of tokens of a batch, including padding, unless a single text has more."""
 
 
 class Classifier:
-    """Predicts the labels of texts."""
+    """A trained model that predicts the labels of texts."""
 
     def __init__(self, saved: Saved, device: torch.device, precision: str) -> None:
-        """Raises ConfigError if the model has learned something else, CheckpointError if its weights do not fit."""
+        """Raises ConfigError if the model is no classifier, CheckpointError if its weights do not fit."""
         saved.check_classifies()
         assert saved.tokenizers.labels is not None, "its objective has labels"
         self.config, self.origin, self.precision = saved.config, saved.origin, precision
@@ -43,52 +45,66 @@ class Classifier:
         model = saved.config.model
         at_most = MAX_PIECES_FACTOR * saved.config.data.max_pieces
         self.max_length = model.max_positions - 1 if model.positions == "learned" else at_most
-        """Pieces of a text that are read; what follows them is not."""
+        """Maximum number of pieces that are read from the start of a text."""
 
     @classmethod
     def load(
         cls, path: Path, checkpoint: str = "best", weights: str = "auto", device: str = "auto", precision: str = "auto"
     ) -> Classifier:
-        """Load the classifier of a run; arguments and errors are those of `open_saved`."""
+        """Load the classifier of a run; for arguments and errors see `open_saved`."""
         saved, chosen = open_saved(path, checkpoint, weights), pick_device(device)
         saved.check_classifies()
         return cls(saved, chosen, choose_precision(saved, precision, chosen))
 
     def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
-        """Return the ids of texts, as they are read, and the rows of those that are longer."""
+        """Return the ids of texts, cut at the maximum length, and the rows of the texts that were cut."""
         encoded = self._tokenizer.encode_all(["" if is_blank(text) else text for text in texts])
         cut = [row for row, ids in enumerate(encoded) if len(ids) > self.max_length]
         return [ids[: self.max_length] for ids in encoded], cut
 
-    @torch.inference_mode()
     def probabilities(
         self, encoded: Sequence[Sequence[int]], done: Callable[[int], None] | None = None
     ) -> npt.NDArray[np.float32]:
-        """Return the probabilities (N, C) of the labels of texts, given by `encode`.
+        """Return the probabilities (N, C) of the labels of texts that `encode` has encoded.
 
         `done` is called with the number of texts of each batch.
         """
-        found = np.zeros((len(encoded), len(self.labels)), np.float32)
-        if not encoded:
-            return found
-        lines = Lines.of([np.array(ids, np.int64) for ids in encoded])
-        pairs = Pairs(lines, lines)
-        for rows in even_batches(pairs.lengths, MAX_TOKENS):
-            batch = pairs.batch(rows).to(self._device)
-            with autocast(self.precision, self._device):
-                logits = class_logits(self._model, batch)
-            found[rows] = logits.softmax(-1).cpu().numpy()
-            if done is not None:
-                done(len(rows))
-        return found
+        sequences = [np.array(ids, np.int64) for ids in encoded]
+        logits = batched_logits(self._model, sequences, MAX_TOKENS, self._device, self.precision, done)
+        return logits.softmax(-1).numpy() if sequences else np.zeros((0, len(self.labels)), np.float32)
+
+
+@torch.inference_mode()
+def batched_logits(
+    model: Model,
+    sequences: Sequence[npt.NDArray[np.int64]],
+    max_tokens: int,
+    device: torch.device,
+    precision: str,
+    done: Callable[[int], None] | None = None,
+) -> Tensor:
+    """Return the logits (N, C) of the classes of sequences, computed in batches of up to `max_tokens` padded tokens.
+
+    `done` is called with the number of sequences of each batch.
+    """
+    lines = Lines.of(list(sequences))
+    pairs = Pairs(lines, lines)
+    found: dict[int, Tensor] = {}
+    for rows in even_batches(pairs.lengths, max_tokens) if sequences else ():
+        with autocast(precision, device):
+            logits = class_logits(model, pairs.batch(rows).to(device))
+        found |= zip(map(int, rows), logits.cpu(), strict=True)
+        if done is not None:
+            done(len(rows))
+    return torch.stack([found[row] for row in range(len(sequences))]) if found else torch.zeros(0, 2)
 
 
 def classify_file(classifier: Classifier, source: Path | str, target: Path | str, all_labels: bool = False) -> None:
     """Classify the lines of a file, or of standard input (`-`), into a file or to standard output (`-`).
 
-    Line n has the most probable label of line n and its probability, separated by a tab; with `all_labels` all of them,
-    the most probable first. Blank lines stay blank. Lines that are too long are cut, counted and printed to standard
-    error at the end. Raises DataError if the input is missing or not UTF-8, or the output cannot be written.
+    Line n has the most probable label of line n and its probability, separated by a tab, or with `all_labels` all
+    labels, most probable first. Blank lines stay blank. Lines that are too long are cut, and counted in a message.
+    Raises DataError if the input is missing or not UTF-8, or the output cannot be written.
     """
     refuse_overwriting((target,), (source,))
     n_lines, cut = 0, Numbers()
@@ -104,10 +120,10 @@ def classify_file(classifier: Classifier, source: Path | str, target: Path | str
             n_lines += len(window)
     if cut.n:
         too_many = f"more than {classifier.max_length:,} pieces"
-        say(f"{amount(cut.n, 'line')} had {too_many}; only the start was read: {cut.first}")
+        say(f"{amount(cut.n, 'line')} had {too_many}; only their start was read: {cut.first}")
 
 
 def output_row(labels: Sequence[str], probabilities: npt.NDArray[np.float32], all_labels: bool = False) -> str:
-    """Return the most probable label and its probability, or all of them, separated by tabs."""
+    """Return the most probable label and its probability, or all labels, separated by tabs."""
     order = np.argsort(-probabilities, kind="stable")[: None if all_labels else 1]
     return "\t".join(f"{labels[i]}\t{probabilities[i]:.6f}" for i in order.tolist())

@@ -1,4 +1,4 @@
-"""`nmt translate`: translate the lines of a file or a stream, with files of constraints and alignments beside it."""
+"""Translation of the lines of a file or a stream, with files of constraints and alignments."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from nmt.text.constraints import Applied, Glossary, constraint_spans
 from nmt.text.formats import lines_problem
 from nmt.text.lines import beginning, read_lines, windows
 from nmt.text.profile import checked
-from nmt.translate.align import alignments, attention_of, pharaoh
-from nmt.translate.score import scored_line
+from nmt.translate.align import alignments, pharaoh
+from nmt.translate.score import EOS_PIECE, scored_line
 from nmt.translate.sentences import MAX_PIECES_FACTOR
 from nmt.translate.translator import Translator
 from nmt.translate.types import WINDOW, Line, Translation
 
 MAX_NUMBERS = 10
-"""Line numbers in a warning."""
+"""Maximum number of line numbers in a warning."""
 
 
 @dataclass(frozen=True)
 class Files:
-    """Files read and written beside the text and its translation; line n belongs to line n of the text."""
+    """Additional files of a translation, whose line n belongs to line n of the text."""
 
     prefixes: Path | None = None
-    """Starts of the translations; a blank line has no effect."""
+    """Prefixes of the translations; a blank line has no effect."""
     terms: Path | None = None
-    """Terms that the translations must contain, separated by tabs; a blank line has no effect."""
+    """Tab-separated terms that the translations must contain; a blank line has no effect."""
     glossary: Path | None = None
-    """Terms with their translations for the whole text, with any number of lines; see `Glossary.read`."""
+    """Terms with their translations for the whole text; see `Glossary.read`."""
     alignments: Path | None = None
-    """Output of word alignments."""
+    """Output file of word alignments."""
     attention: Path | None = None
-    """Output of a picture of the attention in the first line that is not blank."""
+    """Output file of a picture of the attention in the first line that is not blank."""
 
 
 def translate_file(
@@ -64,8 +64,9 @@ def translate_file(
     tab-separated columns: number of the source line (from 1), score, log-probability, translation; best first. Standard
     output gets each line as soon as it is ready. A file is written as F.part and renamed. Warnings are counted and
     printed to standard error at the end.
-    Raises ConfigError for settings that are not supported, DataError if the input is missing, not UTF-8 or a document
-    (on standard input without `as_text`), if `prefixes` or `terms` has another number of lines, and for the output.
+    Raises ConfigError for unsupported settings, DataError if the input is missing, not UTF-8 or, on standard input
+    without `as_text`, a document, if `prefixes` or `terms` has another number of lines, or if an output cannot be
+    written.
     """
     search, files = search or translator.config.search, files or Files()
     has_terms = files.terms is not None or (files.glossary is not None and not search.inline_terms)
@@ -112,14 +113,14 @@ def translate_file(
 
 
 def output_row(number: int, translation: Translation, scores: bool) -> bytes:
-    """Return the line of a translation of line `number` (from 1), with or without its scores."""
+    """Return the output line of a translation of line `number` (from 1), with or without scores."""
     best = translation
     line = scored_line(number, best.score, best.log_prob, best.text) if scores else best.text
     return f"{line}\n".encode()
 
 
 class _ConstraintFiles:
-    """The files of prefixes and terms, read along with the text."""
+    """A reader of the files of prefixes and terms, in step with the text."""
 
     def __init__(self, files: Files, glossary: Glossary | None) -> None:
         self._glossary = glossary
@@ -150,27 +151,27 @@ class _ConstraintFiles:
 
 
 def _draw_attention(path: Path, translator: Translator, decoder: ForcedDecoder, first: Translation | None) -> None:
-    """Draw the first translation that is not blank, or its first part if its line was split. Raises DataError."""
+    """Draw the attention in the first part of the first translation that is not blank. Raises DataError."""
     if first is None:
-        raise DataError(f"{path}: not drawn, all lines of the text are blank")
+        raise DataError(f"{path}: not drawn, since all lines of the text are blank")
     data, part = translator.config.data, first.parts[0]
     src, tgt = translator.tokenizers[data.src], translator.tokenizers[data.tgt]
-    attention = attention_of(decoder, src, tgt, (part.src_ids, part.tgt_ids))
-    title = "Attention, mean of the heads"
-    save_picture(draw_attention(attention.src_pieces, attention.tgt_pieces, attention.weights, title), path)
+    [weights] = decoder.attention([(part.src_ids, part.tgt_ids)])
+    src_pieces, tgt_pieces = [*src.pieces(part.src_ids), EOS_PIECE], [*tgt.pieces(part.tgt_ids), EOS_PIECE]
+    save_picture(draw_attention(src_pieces, tgt_pieces, weights.numpy(), "Attention, mean of the heads"), path)
 
 
 @dataclass
 class Warnings:
-    """Counts the warnings about the translations of a text."""
+    """Counts of the warnings about the translations of a text."""
 
     counts: dict[str, int] = field(default_factory=dict)
-    """By kind: blank, whole, unfinished, split, cut."""
+    """Numbers of lines by kind: blank, whole, unfinished, split, cut."""
     cut: list[int] = field(default_factory=list)
-    """Numbers of the first lines that were cut."""
+    """Line numbers of the first lines that were cut."""
 
     def add(self, number: int, line: Line, translations: Sequence[Translation]) -> None:
-        """Add a line, its number (from 1) and its translations."""
+        """Add the warnings about a line with this number (from 1)."""
         best = translations[0]
         kinds = {
             "blank": bool((line.prefix.strip() or line.terms) and not best.parts),
@@ -182,7 +183,7 @@ class Warnings:
         self.merge(Warnings({kind: 1 for kind, holds in kinds.items() if holds}, [number] * best.cut))
 
     def merge(self, later: Warnings) -> None:
-        """Add the warnings of lines that follow."""
+        """Add the warnings about later lines."""
         self.counts = {**Counter(self.counts) + Counter(later.counts)}
         self.cut = [*self.cut, *later.cut][:MAX_NUMBERS]
 
@@ -192,7 +193,7 @@ class Warnings:
         messages = {
             "unfinished": ("translation", "cut off at the length limit (search.max_length_ratio, max_length_offset)"),
             "split": ("line", "split and translated in parts (search.split)"),
-            "whole": ("line", "not split, because of their terms: a model trained on single sentences leaves out much"),
+            "whole": ("line", "not split because of their terms; a model trained on single sentences may omit text"),
             "blank": ("blank line", "with a prefix or terms stayed blank"),
             "cut": (
                 "line",
@@ -208,7 +209,7 @@ class Warnings:
 
 
 def progress_between(title: str, source: Path | str, target: Path | str) -> Progress:
-    """Create a progress line, hidden if the output goes to the terminal or lines are typed there."""
+    """Create a progress line, hidden if the output goes to the terminal or the input is typed."""
     typed = str(source) == "-" and sys.stdin is not None and sys.stdin.isatty()
     to_file = str(target) != "-" or Path("/dev/stdout").is_file()
     total = None if str(source) == "-" else count_lines(Path(source))
@@ -216,9 +217,9 @@ def progress_between(title: str, source: Path | str, target: Path | str) -> Prog
 
 
 def input_windows(source: Path | str, check: Callable[[str, bytes], None] | None = None) -> Iterator[list[str]]:
-    """Yield the lines of a text to translate, `WINDOW` at a time, or fewer of slow standard input. Raises DataError.
+    """Yield the lines of a text to translate, `WINDOW` at a time, or fewer if standard input is slow. Raises DataError.
 
-    check: is called with the name and the first bytes of standard input, and may raise.
+    check: called with the name and the first bytes of standard input; it may raise.
     """
     if str(source) == "-":
         if sys.stdin is None:

@@ -1,7 +1,6 @@
-"""Scores of sentence pairs by trained models, and the best of a noisy corpus.
+"""Scores of sentence pairs by trained models, and the selection of the best pairs of a noisy corpus.
 
-A scorer is a function that yields a `PairScore` for each pair, in order, and sees the pairs once: see
-`dual_cross_entropy` and `classified`. What follows does not depend on the scorer.
+A scorer yields a `PairScore` for each pair, in order, in a single pass: see `dual_cross_entropy` and `classified`.
 """
 
 from __future__ import annotations
@@ -21,18 +20,15 @@ from numpy.typing import NDArray
 
 from nmt.config import Config
 from nmt.console import Numbers, Progress, amount, say
-from nmt.data.batching import Pairs, even_batches
-from nmt.data.corpus import Lines
 from nmt.data.pair_sequences import joined
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.files.read import open_regular, reading
 from nmt.model.device import pick_device
-from nmt.model.masks import Padded
-from nmt.model.precision import autocast
 from nmt.model.stacks import EncoderModel
 from nmt.runs.model import choose_precision, open_saved
 from nmt.text.lines import READ_TWICE, read_aligned
 from nmt.text.tokenizer import Tokenizer, is_blank
+from nmt.translate.classification import batched_logits
 from nmt.translate.score import Scored, cut_message
 from nmt.translate.translator import Translator
 from nmt.translate.types import WINDOW
@@ -45,13 +41,13 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 @dataclass(frozen=True)
 class PairScore:
-    """The scores of a pair."""
+    """The score of a pair of lines."""
 
     value: float
-    """From 0 to 1, the greater the better; 0 if a side is blank."""
+    """The score, from 0 to 1, higher is better; 0 if a side is blank."""
     is_blank: bool = False
     cut: bool = False
-    """True if a side has more pieces than a model can take, or has learned: only its start was read."""
+    """True if a side is too long for a model, which read only its start."""
 
 
 # --- scorers --------------------------------------------------------------------------------------
@@ -62,10 +58,9 @@ def dual_cross_entropy(
 ) -> Iterator[PairScore]:
     """Score pairs by two models of opposite directions (Junczys-Dowmunt, 2018).
 
-    `progress` counts each pair twice, once for each model, in another order. Raises ConfigError as
-    `Translator.forced_decoder`.
+    `progress` counts each pair twice, once for each model. Raises what `Translator.forced_decoder` raises.
     """
-    ones, others = tee(pairs)  # one is at most a window ahead of the other
+    ones, others = tee(pairs)  # each is at most a window ahead of the other
     swapped = ((tgt, src) for src, tgt in others)
     for there, back in zip(
         forward.score(ones, progress=progress), reverse.score(swapped, progress=progress), strict=True
@@ -78,25 +73,25 @@ def dual_cross_entropy(
 
 
 def dual_score(forward: float, reverse: float) -> float:
-    """Return the score of the cross-entropies of both sides: 1 if both are 0.
+    """Return the score of a pair, given its cross-entropies in both directions; 1 if both are 0.
 
-    It falls with their mean, since a wrong pair is improbable, and with their difference: one side alone is improbable
-    if the other has more to say, or less.
+    The score decreases with their mean, since a wrong pair is improbable, and with their difference: one direction is
+    improbable if a side contains more than the other.
     """
     return math.exp(-(abs(forward - reverse) + (forward + reverse) / 2))
 
 
 def cross_entropy(scored: Scored) -> float:
-    """Return the cross-entropy per piece (nats) of a target that is not blank."""
+    """Return the cross-entropy per piece (nats) of a pair without a blank side."""
     return -scored.log_prob / len(scored.pieces)
 
 
 def classified(
     classifier: PairClassifier, pairs: Iterable[tuple[str, str]], progress: Progress | None = None
 ) -> Iterator[PairScore]:
-    """Score pairs by a classifier, `WINDOW` pairs at a time, sorted by length, with nothing masked.
+    """Score pairs by a classifier, `WINDOW` pairs at a time, without masking.
 
-    `progress` counts pairs. Raises CheckpointError if a number is not finite.
+    `progress` counts pairs. Raises CheckpointError if a score is not finite.
     """
     stream, longest = iter(pairs), classifier.max_length
     while chunk := list(islice(stream, WINDOW)):
@@ -118,9 +113,9 @@ Scorer = Callable[[Iterable[tuple[str, str]], Progress], Iterator[PairScore]]
 def load_scorers(
     run: Path | None, reverse: Path | None, classifier: Path | None, checkpoint: str, weights: str, precision: str
 ) -> list[Scorer]:
-    """Load two runs of opposite directions, or a classifier of pairs, or both, as functions that score pairs.
+    """Load two runs of opposite directions, a classifier of pairs, or both, as functions that score pairs.
 
-    Raises ConfigError if their directions do not agree, and what `Translator.load` and `PairClassifier.load` raise.
+    Raises ConfigError if their directions do not match, and what `Translator.load` and `PairClassifier.load` raise.
     """
     scorers: list[Scorer] = []
     if run is not None and reverse is not None:
@@ -144,14 +139,13 @@ def load_scorers(
 
 
 def odds_score(log_odds: float) -> float:
-    """Return the score of log-odds: 0.5 if both classes are as probable, and the greater the more probable a
-    translation is. Unlike a probability it does not become 1 for all that are certain."""
+    """Return a score from 0 to 1 for log-odds, which unlike a probability still distinguishes very high log-odds."""
     return (1 + log_odds / (1 + abs(log_odds))) / 2
 
 
 @dataclass(frozen=True)
 class PairClassifier:
-    """A model that was trained with `training.masked.pair_task`: are two lines translations of each other?"""
+    """A model trained with `training.masked.pair_task` to classify whether two lines are translations of each other."""
 
     model: EncoderModel
     config: Config
@@ -163,10 +157,10 @@ class PairClassifier:
     def load(
         cls, path: Path, checkpoint: str = "best", weights: str = "auto", precision: str = "auto"
     ) -> PairClassifier:
-        """Load the classifier of a run; checkpoint, weights and precision are as for `Translator.load`.
+        """Load the classifier of a run; for the arguments see `Translator.load`.
 
-        Raises CheckpointError if there is no such run or checkpoint or it is damaged, DataError for its tokenizer,
-        ConfigError if it has not learned the pair task.
+        Raises CheckpointError if the run or checkpoint is missing or damaged, DataError if its tokenizer is, and
+        ConfigError if the run was trained without the pair task.
         """
         saved = open_saved(path, checkpoint, weights)
         if not saved.config.training.masked.pair_task:
@@ -180,29 +174,20 @@ class PairClassifier:
 
     @property
     def max_length(self) -> int:
-        """Maximum number of pieces that are read of a line, as in training."""
+        """Maximum number of pieces of a line that are read, as in training."""
         return self.config.data.max_pieces
 
-    @torch.inference_mode()
-    def log_odds(self, sequences: list[np.ndarray[tuple[int], np.dtype[np.int64]]]) -> list[float]:
-        """Return the log-odds that the lines of sequences are translations of each other.
+    def log_odds(self, sequences: Sequence[NDArray[np.int64]]) -> list[float]:
+        """Return the log-odds that the two lines of each sequence are translations of each other.
 
-        Raises CheckpointError if a number is not finite.
+        Raises CheckpointError if a value is not finite.
         """
-        assert self.model.head is not None, "made for the pair task"
-        if not sequences:
-            return []
-        side = Lines.of(sequences)
-        pairs, values = Pairs(side, side), torch.zeros(len(sequences))
-        for rows in even_batches(pairs.lengths, self.config.search.batch_size(self.device.type).tokens):
-            batch = pairs.batch(rows).to(self.device)
-            layout = Padded(batch.src_mask)
-            with autocast(self.precision, self.device):
-                logits = self.model.head(self.model.encoder(batch.src, layout), layout).float()
-            values[rows] = (logits[:, 1] - logits[:, 0]).cpu()
+        max_tokens = self.config.search.batch_size(self.device.type).tokens
+        logits = batched_logits(self.model, sequences, max_tokens, self.device, self.precision)
+        values = logits[:, 1] - logits[:, 0]
         if not values.isfinite().all():
             raise CheckpointError(
-                "the classifier's numbers are not finite: the checkpoint is damaged, its training diverged, or values "
+                "the classifier's scores are not finite: the checkpoint is damaged, training diverged, or values "
                 "overflow in this precision; try another checkpoint, or float32"
             )
         found: list[float] = values.tolist()
@@ -217,25 +202,25 @@ class PairScores:
     """The scores of all pairs, in order."""
 
     values: array[float] = field(default_factory=lambda: array("d"))
-    """As they are written: rounded."""
+    """The scores, rounded as they are written."""
     blank: Numbers = field(default_factory=Numbers)
     cut: Numbers = field(default_factory=Numbers)
 
     def lines(self) -> Iterator[str]:
-        """Yield messages: the number of pairs, those that are blank or cut, and quantiles of the others' scores."""
+        """Yield messages with the numbers of scored, blank and cut pairs, and with quantiles of the scores."""
         yield f"{len(self.values) - self.blank.n:,} of {len(self.values):,} pairs scored"
         if self.blank.n:
             yield f"{amount(self.blank.n, 'pair')} with a blank side, score 0: {self.blank.first}"
         if self.cut.n:
             yield cut_message(self.cut)
-        values = np.sort(np.asarray(self.values))[self.blank.n :]  # blank ones have the lowest score
+        values = np.sort(np.asarray(self.values))[self.blank.n :]  # blank pairs have the lowest score
         if len(values):
             shares = zip(QUANTILES, np.quantile(values, QUANTILES), strict=True)
             yield f"quantiles of the score: {', '.join(f'{100 * share:.0f} % {value:.3g}' for share, value in shares)}"
 
 
 def collect_scores(scored: Iterable[PairScore], out: IO[bytes] | None = None) -> PairScores:
-    """Return the scores, and write one per line, for `score` of a training corpus."""
+    """Collect the scores, and write one per line, for the setting `score` of a training corpus."""
     scores = PairScores()
     for number, pair in enumerate(scored, start=1):
         text = f"{pair.value:.6g}"
@@ -250,8 +235,7 @@ def collect_scores(scored: Iterable[PairScore], out: IO[bytes] | None = None) ->
 
 
 def agreed(one: PairScores, other: PairScores, out: IO[bytes] | None = None) -> PairScores:
-    """Return the mean ranks of the same pairs by two scorers, as shares of the pairs that are no better, and write
-    them as `collect_scores` does."""
+    """Return the mean rank of each pair by two scorers, as a share of all pairs; see `collect_scores`."""
     values = [np.asarray(scores.values) for scores in (one, other)]
     ranks = [np.searchsorted(np.sort(each), each, side="right") / len(each) for each in values]
     is_blank = values[0] == 0
@@ -265,7 +249,7 @@ def agreed(one: PairScores, other: PairScores, out: IO[bytes] | None = None) -> 
 
 
 def best(scores: Floats, share: float) -> Mask:
-    """Return which pairs are the best `share` of all; of equal scores the first, and none with score 0."""
+    """Return a mask of the best `share` of all pairs, without pairs of score 0; of equal scores the first are kept."""
     n = min(int(share * len(scores) + 0.5), int(np.count_nonzero(scores)))
     if n == 0:
         return np.zeros(len(scores), dtype=np.bool_)
@@ -276,30 +260,25 @@ def best(scores: Floats, share: float) -> Mask:
 
 
 def at_least(scores: Floats, least: float) -> Mask:
-    """Return which pairs have at least this score, always without those of score 0."""
+    """Return a mask of the pairs with at least this score, without pairs of score 0."""
     return (scores >= least) & (scores > 0)
 
 
 def kept_message(scores: Floats, is_kept: Mask) -> str:
-    """Describe how many pairs are kept, and the threshold."""
+    """Return a message with the number of kept pairs and the threshold."""
     if not is_kept.any():
-        return f"none of {len(scores):,} pairs is kept: the greatest score is {scores.max():.6g}"
+        return f"no pair of {len(scores):,} is kept: the highest score is {scores.max():.6g}"
     n, least = np.count_nonzero(is_kept), scores[is_kept].min()
-    n_equal = np.count_nonzero(scores == least) - np.count_nonzero(scores[is_kept] == least)
-    others = f"; later pairs with that very score are not: {n_equal:,}" if n_equal else ""
-    return (
-        f"{n:,} of {len(scores):,} pairs ({n / len(scores):.1%}) are kept, those with a score of at least {least:.6g}"
-        f"{others}"
-    )
+    return f"{n:,} of {len(scores):,} pairs ({n / len(scores):.1%}) are kept, with scores of at least {least:.6g}"
 
 
 # --- files ----------------------------------------------------------------------------------------
 
 
 def count_pairs(source: Path, target: Path) -> int:
-    """Count the pairs of two files, reading them, so that bad text is found before hours of scoring.
+    """Count the pairs of two files, which finds invalid text before hours of scoring.
 
-    Raises what `read_aligned` raises, and DataError if there are none, or a file can be read only once.
+    Raises what `read_aligned` raises, and DataError if there are no pairs, or a file can be read only once.
     """
     pairs = read_aligned(source, target)
     for path in (source, target):
@@ -308,12 +287,12 @@ def count_pairs(source: Path, target: Path) -> int:
     with Progress("reading", unit="pairs") as progress:
         n = sum(1 for _ in progress.track(pairs))
     if n == 0:
-        raise DataError(f"{source}: is empty: there is nothing to score")
+        raise DataError(f"{source}: is empty; there is nothing to score")
     return n
 
 
 def write_kept(pairs: Iterable[tuple[str, str]], is_kept: Mask, outs: Sequence[IO[bytes]]) -> None:
-    """Write the pairs that are kept into two files, in order."""
+    """Write the kept pairs into two files, in order."""
     for pair, is_wanted in zip(pairs, is_kept, strict=True):
         if is_wanted:
             for line, out in zip(pair, outs, strict=True):

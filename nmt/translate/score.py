@@ -1,4 +1,4 @@
-"""Scoring: the log-probability of given translations or lines, as a whole and piece by piece."""
+"""Scores of given translations or lines: their log-probability, in total and by piece."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nmt.search.step import length_penalty
 from nmt.text.tokenizer import Tokenizer, is_blank
 from nmt.translate.types import WINDOW
 
-END = "</s>"
+EOS_PIECE = "</s>"
 
 
 @dataclass(frozen=True)
@@ -25,39 +25,39 @@ class Scored:
     """The score of one pair of lines."""
 
     pieces: tuple[str, ...]
-    """The target's pieces, from `Tokenizer.pieces`, and `</s>`; empty if a side is blank."""
+    """The pieces of the target, including `</s>`; empty if a side is blank."""
     log_probs: tuple[float, ...]
     """Log-probability of each piece, given the source and the pieces before it (nats)."""
     score: float
-    """The ranking criterion of search: log_prob divided by the length penalty. NaN if a side is blank."""
+    """The ranking criterion of search: `log_prob` divided by the length penalty. NaN if a side is blank."""
     n_words: int
-    """Words of the target, as far as it was read, plus one for the end of sentence if that was scored."""
+    """Number of words of the target that were read, plus one if the end of sentence was scored."""
     cut: bool = False
-    """True if a side has more pieces than the model can take: only its start was read. The end of sentence of a target
+    """True if a side has more pieces than the model supports: only its start was read. The end of sentence of a target
     that was cut is not scored."""
     text: str = ""
     """The target line."""
 
     @property
     def log_prob(self) -> float:
-        """Sum over all pieces (nats). NaN if a side is blank."""
+        """Sum of `log_probs` (nats). NaN if a side is blank."""
         return math.fsum(self.log_probs) if self.pieces else math.nan
 
 
 BLANK = Scored((), (), math.nan, 0)
-"""A pair with a blank side, which is not scored."""
+"""The result for a pair with a blank side, which is not scored."""
 
 
 @dataclass(frozen=True)
 class PairScorer:
-    """Scores pairs of lines by forced decoding."""
+    """A scorer of pairs of lines by forced decoding."""
 
     decoder: ForcedDecoder
     src: Tokenizer | None
-    """None for a language model, which does not read the sources."""
+    """The source tokenizer; None for a language model, which reads no sources."""
     tgt: Tokenizer
     search: SearchConfig
-    """For the length penalty."""
+    """Search settings, for the length penalty."""
     max_length: int
     """Maximum number of pieces of a line that are read."""
 
@@ -66,8 +66,7 @@ class PairScorer:
     ) -> Iterator[Scored]:
         """Score each pair of a source and a target line, in order.
 
-        `window` pairs at a time are read ahead and sorted by length. `progress` counts pairs as they are scored, which
-        is in another order.
+        `window` pairs at a time are read ahead and sorted by length. `progress` counts pairs as they are scored.
         """
         stream = iter(pairs)
         while chunk := list(islice(stream, window)):
@@ -86,14 +85,14 @@ class PairScorer:
             yield from (replace(pair, text=chunk[row][1]) for row, pair in enumerate(scored))
 
     def _is_blank(self, src: str, tgt: str) -> bool:
-        """Whether a side that is read is blank."""
+        """Return whether a side that is read is blank."""
         return is_blank(tgt) or (self.src is not None and is_blank(src))
 
     def _scored(self, src_ids: Sequence[int], tgt_ids: Sequence[int], values: Sequence[float]) -> Scored:
-        """Return the score of a pair; `values` are the log-probabilities of the target pieces read, and of `</s>`."""
+        """Return the score of a pair, given the log-probabilities of its target pieces and of `</s>`."""
         src_cut, tgt_cut = len(src_ids) > self.max_length, len(tgt_ids) > self.max_length
         ids = tgt_ids[: self.max_length]
-        end = () if tgt_cut else (END,)
+        end = () if tgt_cut else (EOS_PIECE,)
         pieces = (*self.tgt.pieces(ids), *end)
         log_probs = tuple(values[: len(pieces)])
         score = math.fsum(log_probs) / length_penalty(len(pieces), self.search)
@@ -106,9 +105,9 @@ class PairScorer:
 def write_scores(scored: Iterable[Scored], target: Path | str, tokens: bool = False, noun: str = "pair") -> Totals:
     """Write a line for each pair into a file, or to standard output (`-`), and return the totals.
 
-    Four tab-separated columns, those of `scored_line`: line number, score, log-probability (both `nan` for a pair with
-    a blank side) and the target line; with `tokens` a JSON object with pieces and their log-probabilities (null instead
-    of NaN), and whether a side was cut.
+    A line has the tab-separated columns of `scored_line`; score and log-probability are `nan` for a pair with a blank
+    side. With `tokens` it is a JSON object with pieces and their log-probabilities, null instead of NaN, and whether a
+    side was cut.
     A file is written as F.part and renamed at the end. Raises DataError if it cannot be written.
     """
     totals = Totals(noun)
@@ -121,7 +120,7 @@ def write_scores(scored: Iterable[Scored], target: Path | str, tokens: bool = Fa
 
 
 def scored_line(number: int, score: float, log_prob: float, text: str) -> str:
-    """Return four columns separated by tabs, of line `number` (from 1)."""
+    """Return a line with tab-separated line number (from 1), score, log-probability and text."""
     return f"{number}\t{score:.6f}\t{log_prob:.6f}\t{text}"
 
 
@@ -140,16 +139,16 @@ def _json(scored: Scored) -> str:
 
 
 def cut_message(cut: Numbers, noun: str = "pair") -> str:
-    """Return the message about pairs, or lines, that are too long."""
+    """Return the message about pairs or lines that are too long."""
     on_a_side = " on a side" if noun == "pair" else ""
     return (
-        f"{amount(cut.n, noun)} with more pieces{on_a_side} than the model takes (model.max_positions, or a multiple "
-        f"of data.max_pieces), scored as far as that: {cut.first}"
+        f"{amount(cut.n, noun)} with more pieces{on_a_side} than the model supports (model.max_positions, or a "
+        f"multiple of data.max_pieces); only their start was scored: {cut.first}"
     )
 
 
 class Totals:
-    """Totals over the pairs, or lines, of a text, and warnings about them."""
+    """Totals and warnings for the pairs or lines of a text."""
 
     def __init__(self, noun: str = "pair") -> None:
         self._noun = noun
@@ -158,7 +157,7 @@ class Totals:
         self.blank, self.cut = Numbers(), Numbers()
 
     def add(self, number: int, scored: Scored) -> None:
-        """Add the pair of lines with this number."""
+        """Add the pair with this line number."""
         if not scored.pieces:
             self.blank.add(number)
             return
@@ -170,11 +169,11 @@ class Totals:
             self.cut.add(number)
 
     def perplexity(self, n: int) -> float:
-        """Return exp of the mean negative log-probability of `n` pieces or words."""
+        """Return the perplexity per unit of `n` pieces or words."""
         return math.exp(min(-self.log_prob / max(n, 1), 700.0))
 
     def lines(self) -> Iterator[str]:
-        """Yield messages: pairs left out or cut, then totals, where ends of sentence count as pieces and words."""
+        """Yield messages about blank and cut pairs, and the totals; ends of sentence count as pieces and words."""
         if self.blank.n:
             what = "with a blank side" if self._noun == "pair" else "blank"
             yield f"{amount(self.blank.n, self._noun)} {what}, not scored: {self.blank.first}"

@@ -95,14 +95,14 @@ def test_foreign_clients_are_served(running: Running, run: Path) -> None:
     assert answers and not any("Traceback" in line or LINES[0] in line for line in running.said)
 
 
-def test_usage_errors_are_one_line(nmt: Command, run: Path, tmp_path: Path) -> None:
+def test_serve_usage_errors_are_one_line(nmt: Command, run: Path, tmp_path: Path) -> None:
     with listen("127.0.0.1", 0) as [taken]:
         port = taken.getsockname()[1]
         for arguments, said in (
             (("--port", port), "Address already in use"),
             (("--host", "192.0.2.1"), "Cannot assign"),
-            (("--host", "no such host"), "name another"),
-            (("--allow", "lm"), "--allow lm: not a setting"),
+            (("--host", "no such host"), "choose another"),
+            (("--allow", "lm"), "--allow lm: requests cannot change"),
             (("--origin", "*"), "--origin"),
             (("--keys", tmp_path / "none"), "--new-key NAME"),
             (("--run", run, "--port", 0), "are the same"),

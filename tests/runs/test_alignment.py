@@ -14,7 +14,7 @@ from nmt.model.transformer import Transformer
 from nmt.search.forced import ForcedDecoder
 from nmt.text.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
 from nmt.training.loss import label_smoothed_cross_entropy
-from nmt.translate.align import alignments, attention_of
+from nmt.translate.align import alignments
 from nmt.translate.types import Part, Translation
 
 pytestmark = pytest.mark.usefixtures("no_coverage")
@@ -61,6 +61,5 @@ def test_copy_model_aligns_diagonally(copier: tuple[Transformer, Tokenizer]) -> 
     n_words = sum(len(line.split()) for line in lines)
     assert sum(map(len, found)) >= 0.97 * n_words
     assert sum(i == j for aligned in found for i, j in aligned) >= 0.97 * n_words
-    seen = attention_of(decoder, tokenizer, tokenizer, (ids[0], ids[0]))
-    assert seen.src_pieces == seen.tgt_pieces == [*tokenizer.pieces(ids[0]), "</s>"]
-    assert seen.weights.argmax(1).tolist() == list(range(len(ids[0]) + 1))
+    [weights] = decoder.attention([(ids[0], ids[0])])
+    assert weights.argmax(1).tolist() == list(range(len(ids[0]) + 1))

@@ -1,1 +1,1 @@
-"""The page that people translate on: HTML, style and script, which the server sends as they are."""
+"""The web page of the server: HTML, styles and scripts, which are sent as they are."""

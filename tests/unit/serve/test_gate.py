@@ -1,4 +1,4 @@
-"""What is refused by the head of a request, and what clients share: turns, and memory for bodies and texts."""
+"""Tests of requests rejected by their headers, and of the limits on queue and memory that clients share."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def file_form(name: str, content: bytes) -> bytes:
     return multipart(*parts, (f'name="file"; filename="{name}"', content))
 
 
-def test_keys_are_checked_before_the_body_arrives(tmp_path: Path) -> None:
+def test_key_in_header_is_checked_before_body(tmp_path: Path) -> None:
     key = new_key(tmp_path / "keys", "Anna")
     limits = Limits(bytes=2000, file_bytes=9000)
     service = Service(Models([MadeUp("de", "en")]), limits, read_keys(tmp_path / "keys"), Rate(3))
@@ -110,7 +110,7 @@ def test_client_cannot_fill_queue(made_up: MadeUp) -> None:
         assert client.ask("/translate", fields).status == 200  # the places are given back
 
 
-def test_bodies_hold_memory_until_they_are_answered(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bodies_reserve_memory_until_answered(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "HELD_BYTES", 1)
     padded = {"q": "wait", **LANGUAGES, "pad": "x" * 920}  # 980 of 8000 bytes, of which one client may have 7200
     service = Service(Models([made_up]), Limits(bytes=1000, file_bytes=1000))
@@ -127,7 +127,7 @@ def test_bodies_hold_memory_until_they_are_answered(made_up: MadeUp, monkeypatch
         assert client.ask("/detect", large).status == 200
 
 
-def test_parser_is_stopped_when_its_client_leaves(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parser_stops_after_disconnect(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, stopped = threading.Event(), threading.Event()
 
     def parse(name: str, content: bytes, should_stop: Callable[[], bool]) -> Document:  # noqa: ARG001

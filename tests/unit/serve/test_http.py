@@ -1,4 +1,4 @@
-"""The interfaces over HTTP, with translators that are made up: what clients send and get."""
+"""Tests of the HTTP interfaces with fake translators."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def test_list_request_returns_list(client: Client) -> None:
     assert client.ask("/translate", form=form).json == {"translatedText": ["de>en: a", "de>en: b"]}
 
 
-def test_lines_stay_lines(client: Client) -> None:
+def test_translation_keeps_line_breaks(client: Client) -> None:
     found = translate(client, q="eins\r\n\n zwei\n").json["translatedText"]
     assert found == "de>en: eins\r\n\nde>en:  zwei\n"
 
 
-def test_alternatives_are_others(client: Client) -> None:
+def test_alternatives_exclude_best_translation(client: Client) -> None:
     assert translate(client, q="a\nb", alternatives=2).json == {
         "translatedText": "de>en: a\nde>en: b",
         "alternatives": ["de>en#2: a\nde>en#2: b", "de>en#3: a\nde>en#3: b"],
@@ -90,14 +90,14 @@ def test_language_is_detected(client: Client) -> None:
     assert client.ask("/detect", form={"q": text}).json[0]["language"] == "de"
 
 
-def test_pivot_language(client: Client) -> None:
+def test_missing_direction_uses_pivot_language(client: Client) -> None:
     assert translate(client, q="Hallo", target="fr").json["translatedText"] == "en>fr: de>en: Hallo"
     by_code = {language["code"]: language for language in client.ask("/languages").json}
     assert by_code["de"] == {"code": "de", "name": "German", "targets": ["en", "fr"]}
     assert by_code["fr"]["targets"] == []
 
 
-def test_html_keeps_its_tags(client: Client) -> None:
+def test_html_translation_keeps_tags(client: Client) -> None:
     answer = translate(client, q="<p>Hallo <b>Welt</b></p>", format="html", alternatives=1).json
     assert answer["translatedText"] == "<p>de&gt;en: Hallo <b>Welt</b></p>"
     assert answer["alternatives"] == ["<p>de&gt;en#2: Hallo <b>Welt</b></p>"]
@@ -117,7 +117,7 @@ def test_html_keeps_its_tags(client: Client) -> None:
         ({"q": "a", "source": "auto", "target": "xx-DE"}, 400, "xx-DE is not supported"),
         ({"q": "a", "format": "pdf"}, 400, "pdf format is not supported"),
         ({"q": "a", "alternatives": "many"}, 400, "Invalid request: alternatives parameter is not a number"),
-        ({"q": "a", "alternatives": 8}, 400, "Invalid request: alternatives parameter must be <= 7"),
+        ({"q": "a", "alternatives": 8}, 400, "Invalid request: alternatives parameter must be <= 4"),
         ({"q": "a" * 201}, 400, "Invalid request: request (201) exceeds text limit (200)"),
         ({"q": ["a"] * 6}, 400, "Invalid request: request (6) exceeds batch limit (5)"),
         ({"q": ["a", 1]}, 400, "Invalid request: q must be a string or a list of strings"),
@@ -126,7 +126,7 @@ def test_html_keeps_its_tags(client: Client) -> None:
         ({"q": "ZeroDivisionError"}, 500, "Cannot translate text: internal error"),
     ],
 )
-def test_errors_are_those_of_libretranslate(client: Client, fields: dict[str, object], status: int, said: str) -> None:
+def test_errors_equal_libretranslate(client: Client, fields: dict[str, object], status: int, said: str) -> None:
     answer = translate(client, **fields)
     assert (answer.status, answer.json) == (status, {"error": said})
 
@@ -172,7 +172,7 @@ def test_translated_file_is_downloaded(client: Client) -> None:
         ),
     ],
 )
-def test_files_are_refused(
+def test_invalid_file_is_rejected(
     client: Client, file: str, content: bytes, status: int, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nmt.serve.documents.FILE_LINES", 1000)
@@ -195,7 +195,7 @@ def test_files_are_refused(
         ("multipart/form-data; boundary=", b"--\r\n"),
     ],
 )
-def test_damaged_form_is_refused(content_type: str, body: bytes) -> None:
+def test_damaged_form_is_rejected(content_type: str, body: bytes) -> None:
     with serving(Service(Models([MadeUp("de", "en")]))) as client:
         answer = client.ask("/translate", raw=body, content_type=content_type)
         assert answer.status == 400 and answer.json["error"]
@@ -208,7 +208,7 @@ def own(client: Client, **fields: object) -> Answer:
     return client.ask("/v1/translate", {"source": "de", "target": "en", **fields})
 
 
-def test_our_own_interface_has_all_there_is(client: Client) -> None:
+def test_v1_translate_returns_all_fields(client: Client) -> None:
     answer = own(client, text="Hallo Welt", n_best=2, alignment=True, terms={"Welt": "world"}, prefix="* ").json
     assert answer == {
         "source": "de",
@@ -226,7 +226,7 @@ def test_our_own_interface_has_all_there_is(client: Client) -> None:
     }
 
 
-def test_alignments_count_code_points_of_the_whole_text(client: Client) -> None:
+def test_alignment_offsets_count_code_points(client: Client) -> None:
     text = "\U0001f600 ä\r\nb"
     [found] = own(client, text=text, alignment=True).json["translations"]
     words = [(text[slice(*pair["source"])], found["text"][slice(*pair["target"])]) for pair in found["alignment"]]
@@ -240,7 +240,7 @@ def test_alignments_count_code_points_of_the_whole_text(client: Client) -> None:
         ({"text": 1}, "text: must be text or a list"),
         ({"text": "a", "secret": 1}, "request: must have only documented fields"),
         ({"text": "a", "n_best": 0}, "n_best: "),
-        ({"text": "a", "n_best": 9}, "n_best: at most 8"),
+        ({"text": "a", "n_best": 9}, "n_best: at most the beam, 5"),
         ({"text": "a", "n_best": True}, "n_best: "),
         ({"text": "a", "prefix": "b\nc"}, "prefix: must be one line"),
         ({"text": "a", "terms": {"": "x"}}, "neither may be blank"),
@@ -257,24 +257,26 @@ def test_alignments_count_code_points_of_the_whole_text(client: Client) -> None:
         ({"text": "a", "search": {"beam": "9"}}, "search.beam: at most 8"),
         ({"text": "a", "search": {"protect": ["(a+)+b"]}}, "search.protect: only true, false or placeholders"),
         ({"text": "a", "search": {"beam": 0}}, "search.beam"),
-        ({"text": "a", "search": {"beam": 2}, "n_best": 3}, "3 translations of a beam of 2"),
+        ({"text": "a", "search": {"beam": 2}, "n_best": 3}, "n_best: at most the beam, 2"),
     ],
 )
-def test_errors_do_not_quote_the_text(client: Client, fields: dict[str, object], said: str) -> None:
+def test_v1_errors_do_not_quote_text(client: Client, fields: dict[str, object], said: str) -> None:
     answer = own(client, **fields)
     assert answer.status == 400 and said in answer.json["error"], answer.body
     assert "secret" not in answer.json["error"]
 
 
 def test_non_json_body_returns_415(client: Client) -> None:
-    assert client.ask("/v1/translate", form={"text": "a"}).status == 415  # a form of another site would need no leave
+    assert (
+        client.ask("/v1/translate", form={"text": "a"}).status == 415
+    )  # browsers send forms of other sites without CORS checks
 
 
-def test_info_endpoint(client: Client) -> None:
+def test_info_endpoint_reports_limits_and_features(client: Client) -> None:
     info = client.ask("/v1/info").json
     assert {"source": "de", "target": "fr", "via": ["en"]} in info["directions"]
     assert {"source": "en", "target": "fr", "via": []} in info["directions"]
-    assert info["limits"] == {"characters": 200, "items": 5, "bytes": 2000, "file_bytes": 3000, "n_best": 8}
+    assert info["limits"] == {"characters": 200, "items": 5, "bytes": 2000, "file_bytes": 3000, "n_best": 5}
     assert info["features"] == {
         "alignment": False, "terms": False, "alternatives": 4, "search": ["beam", "length_penalty", "protect"],
     }  # fmt: skip
@@ -297,20 +299,15 @@ def test_openapi_is_served(client: Client) -> None:
     defined = {f"#/components/{kind}/{name}" for kind, all_ in described["components"].items() for name in all_}
     assert {*re.findall(r"'(#/components/[^']+)'", str(described))} <= defined
     routes = re.findall(r'Route\("([^"]+)"', Path(app.__file__).read_text(encoding="utf-8"))
-    assert {*routes} - {"/", "/spec", "/docs", "/docs.css"} == described["paths"].keys()
-    page = client.ask("/docs")
-    assert page.headers["content-type"].startswith("text/html")
+    assert {*routes} - {"/", "/spec"} == described["paths"].keys()
     for path, item in described["paths"].items():
         [method] = item
-        assert path in page.body.decode()
         asked = client.ask(path.replace("{number}", "x"), method=method.upper())
         assert asked.status not in (405, 500), path
-    assert "http" not in re.sub(r"https?://127\S*", "", page.body.decode())  # nothing from elsewhere
-    assert client.ask("/docs.css").headers["content-type"].startswith("text/css")
 
 
 def test_security_headers(client: Client) -> None:
-    for path in ("/", "/docs", "/nothing", "/languages", "/translate"):
+    for path in ("/", "/spec", "/nothing", "/languages", "/translate"):
         headers = client.ask(path).headers
         assert "default-src 'self'" in headers["content-security-policy"]
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
@@ -341,13 +338,13 @@ def test_cors_allows_named_origins(client: Client) -> None:
         ("null", 403),
     ],
 )
-def test_post_of_a_page_elsewhere_is_refused(origin: str, status: int, client: Client) -> None:
+def test_post_with_foreign_origin_is_rejected(origin: str, status: int, client: Client) -> None:
     fields = {"q": "a", "source": "de", "target": "en"}
     assert client.ask("/translate", fields, origin=origin).status == status
     assert client.ask("/languages", origin=origin).status == 200
 
 
-def test_host_of_another_server_is_refused() -> None:
+def test_foreign_host_is_rejected() -> None:
     with serving(
         Service(Models([MadeUp("de", "en")])), ["https://mt.example.org"], hosts=["localhost", "127.0.0.1", "::1"]
     ) as client:
@@ -357,7 +354,7 @@ def test_host_of_another_server_is_refused() -> None:
             assert client.ask("/health", host=host).status == 421
 
 
-def test_metrics_have_no_text_and_no_client(client: Client) -> None:
+def test_metrics_contain_no_texts_or_clients(client: Client) -> None:
     translate(client, q="Geheimnis")
     client.ask("/Geheimnis/path")
     text = client.ask("/metrics").body.decode()
@@ -482,7 +479,7 @@ def test_failing_model_is_not_ready(capsys: pytest.CaptureFixture[str], monkeypa
         assert answer.status == 503 and client.ask("/health").status == 200
 
 
-def test_ctrl_c_is_a_normal_end(directions: list[MadeUp]) -> None:
+def test_ctrl_c_ends_server_normally(directions: list[MadeUp]) -> None:
     stopping = make_server(make_app(Service(Models(directions))), grace=5)
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     with listen("127.0.0.1", 0) as [listening]:
@@ -497,12 +494,12 @@ def test_ctrl_c_is_a_normal_end(directions: list[MadeUp]) -> None:
         signal.signal(number, handler)
 
 
-def test_answers_are_sent_without_a_delay() -> None:
+def test_sockets_name_tcp_for_nodelay() -> None:
     with listen("127.0.0.1", 0) as [listening]:
         assert listening.proto == socket.IPPROTO_TCP  # for asyncio to set TCP_NODELAY
 
 
-def test_disconnect_during_body(client: Client) -> None:
+def test_disconnect_during_body_counts_as_499(client: Client) -> None:
     left = 'endpoint="/detect",status="499"'
     with socket.create_connection(("127.0.0.1", client.port)) as connection:
         head = "POST /detect HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"

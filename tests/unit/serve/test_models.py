@@ -1,4 +1,4 @@
-"""Real models behind the service: the texts of `nmt translate`, and who translates what."""
+"""Tests of directions with real models: the same texts as `nmt translate`, and the choice of the engine."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def ask(direction: Direction) -> Iterator[Ask]:
     service.close()
 
 
-def test_locale_codes_find_the_language_of_a_model() -> None:
+def test_locale_code_matches_language_of_model() -> None:
     models = Models([])
     models._codes = {code.lower(): code for code in ("de", "pt", "pt_BR", "zh")}
     asked = ["de-DE", "de_AT", "pt-BR", "pt-PT", "zh-Hans", "zh-Hans-CN", "zh-Hant", "zh-TW", "en-US"]
@@ -74,7 +74,7 @@ def test_server_equals_nmt_translate(run: Path, ask: Ask) -> None:
     assert joined.text.split("\n") == [best for best, *_ in expected]
 
 
-def test_terms_and_prefixes_are_translated_by_pytorch(ask: Ask, native: Translator) -> None:
+def test_pytorch_translates_lines_with_terms(ask: Ask, native: Translator) -> None:
     terms = {LINES[1].split()[0]: "xyzzy"}
     search = native.search_settings({"beam": 3, "max_length_ratio": 1.0})
     expected = native.translate_lines([Line(LINES[1], "ta", glossary=Glossary(terms))], search)
@@ -82,7 +82,7 @@ def test_terms_and_prefixes_are_translated_by_pytorch(ask: Ask, native: Translat
     assert found.text == next(expected)[0].text and "xyzzy" in found.text and found.text.startswith("ta")
 
 
-def test_lines_with_placeholders_are_translated_by_pytorch_and_keep_them(
+def test_pytorch_translates_lines_with_placeholders(
     direction: Direction, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, windows = Translator.translate_window, list[tuple[bool, list[str]]]()
@@ -124,13 +124,13 @@ def test_lines_with_placeholders_are_translated_by_pytorch_and_keep_them(
     assert load_direction(run, "native", False, ("search.sample=true",)).search.sample
 
 
-def test_terms_of_too_many_pieces_are_refused(ask: Ask) -> None:
+def test_terms_with_too_many_pieces_raise(ask: Ask) -> None:
     with pytest.raises(Refusal) as refused:
         ask([LINES[1]], terms={LINES[1].split()[0]: "x " * 9000})
     assert refused.value.status == 400
 
 
-def test_words_are_aligned_without_another_translation(ask: Ask) -> None:
+def test_alignment_keeps_translation(ask: Ask) -> None:
     text = f"{LINES[1]}\n\n{LINES[0]}"
     [[plain]], [[aligned]] = ask([text]), ask([text], align=True)
     assert (aligned.text, plain.alignment) == (plain.text, None)
@@ -140,7 +140,7 @@ def test_words_are_aligned_without_another_translation(ask: Ask) -> None:
 
 
 def test_invalid_request_does_not_fail_others(ask: Ask) -> None:
-    with pytest.raises(Refusal, match="n_best: at most 3") as refused:
+    with pytest.raises(Refusal, match="n_best: at most the beam, 3") as refused:
         ask(["a"], n_best=4)
     assert refused.value.status == 400
     with pytest.raises(Refusal, match="neither may be blank"):
@@ -152,7 +152,7 @@ def test_language_model_is_loaded_at_start(run: Path, tmp_path: Path) -> None:
         load_direction(run, "native", False, [f"search.lm={tmp_path / 'none'}"])
 
 
-def test_engine_is_chosen_by_capability(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_engine_is_chosen_by_capabilities(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = load_direction(run, "auto", False, ())
     assert "CTranslate2" in chosen.engine and chosen.has_native and chosen.aligns
     assert load_direction(run, "native", False, ()).engine == "float32"
@@ -169,7 +169,7 @@ def test_engine_is_chosen_by_capability(run: Path, capsys: pytest.CaptureFixture
     assert exported.engine == alone.engine and not exported.has_native
 
 
-def test_invalid_startup_options_give_one_line_errors(run: Path, tmp_path: Path, direction: Direction) -> None:
+def test_invalid_startup_options_raise(run: Path, tmp_path: Path, direction: Direction) -> None:
     with pytest.raises(ConfigError, match="both translate de-en; name one"):
         Models([direction, direction])
     with pytest.raises(ConfigError, match="are the same"):

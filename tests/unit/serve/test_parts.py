@@ -1,4 +1,4 @@
-"""What the server is made of, piece by piece: cache, metrics, keys, rates, downloads, names, bodies."""
+"""Tests of the parts of the server: cache, downloads, metrics, keys, rates, limits and bodies."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_cache_size_is_bounded() -> None:
     assert Cache[str](0).get("x") is None
 
 
-def test_downloads_are_kept_for_half_an_hour_and_within_bounds() -> None:
+def test_downloads_expire_and_are_bounded() -> None:
     clock = Clock()
     downloads = Downloads(clock)
     first = downloads.add("a.txt", b"a")
@@ -61,7 +61,7 @@ def test_downloads_are_kept_for_half_an_hour_and_within_bounds() -> None:
 # --- metrics ------------------------------------------------------------------------------------
 
 
-def test_metrics_have_documented_names_and_labels() -> None:
+def test_metrics_have_documented_names() -> None:
     metrics = Metrics()
     metrics.requests.labels("/translate", 503).inc(2)
     for seconds in (0.005, 0.007, 99.0):
@@ -97,7 +97,7 @@ def test_key_file_stores_hashes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("# none\n\n", "has no key"), ("secret Anna\n", "line 1: not a SHA-256"), (None, "No such file")],
+    [("# none\n\n", "contains no key"), ("secret Anna\n", "line 1: not a SHA-256"), (None, "No such file")],
 )
 def test_key_file_without_keys_raises(tmp_path: Path, text: str | None, said: str) -> None:
     path = tmp_path / "keys.txt"
@@ -107,7 +107,7 @@ def test_key_file_without_keys_raises(tmp_path: Path, text: str | None, said: st
         read_keys(path)
 
 
-def test_key_needs_name_and_file(tmp_path: Path) -> None:
+def test_new_key_without_name_or_directory_raises(tmp_path: Path) -> None:
     for path, name in ((tmp_path / "keys", " "), (tmp_path / "keys", "a\nb"), (tmp_path / "none" / "keys", "Anna")):
         with pytest.raises(ConfigError):
             new_key(path, name)
@@ -137,13 +137,13 @@ def test_rate_limit_is_per_client() -> None:
         rate.charge("a")
 
 
-def test_client_is_address_or_network() -> None:
+def test_client_is_identified_by_address_or_network() -> None:
     assert client_of("192.0.2.1") == client_of("::ffff:192.0.2.1") == "192.0.2.1"
     assert client_of("2001:db8::1") == client_of("2001:db8::ffff:1") != client_of("2001:db8:0:1::1")
     assert client_of(None) == client_of("testclient") == ""
 
 
-def test_room_is_shared() -> None:
+def test_room_is_limited_per_client() -> None:
     room = Room(10)
     assert room.take("a", 9) and not room.take("a")
     assert room.take("b") and not room.take("c")
@@ -151,7 +151,7 @@ def test_room_is_shared() -> None:
     assert room.take("c", 9) and Room(1).take("a")
 
 
-def test_limits_hold_for_texts_together() -> None:
+def test_limits_apply_to_all_texts_together() -> None:
     limits = Limits(characters=10, items=2)
     limits.check(["12345", "67890"])
     for texts, said in ((["123456", "67890"], "11"), (["", "", ""], "3")):
@@ -160,14 +160,14 @@ def test_limits_hold_for_texts_together() -> None:
         assert refused.value.status == 400
 
 
-def test_request_settings() -> None:
+def test_parse_allowed_checks_settings() -> None:
     assert parse_allowed(["beam=10", "search.length_penalty"]) == {"beam": 10.0, "length_penalty": None}
     for option in ("beams", "beam=many", "beam=nan", "beam=inf", *NEVER):
         with pytest.raises(ConfigError, match="--allow"):
             parse_allowed([option])
 
 
-def test_origins_are_named() -> None:
+def test_invalid_origin_raises() -> None:
     check_origins(["https://example.org", "http://localhost:3000"])
     for origin in ("*", "example.org", "https://*.example.org", "https://example.org/"):
         with pytest.raises(ConfigError, match="--origin"):
@@ -194,12 +194,12 @@ def test_non_utf8_form_raises(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"[1]", b"{", b'"a"', b"[" * 100_000, b'{"a": 1' + b"0" * 5000 + b"}", b"\xff"])
-def test_json_must_be_an_object(body: bytes) -> None:
+def test_json_that_is_no_object_raises(body: bytes) -> None:
     with pytest.raises(Refusal, match="JSON"):
         parse_json(body)
 
 
 @pytest.mark.parametrize("body", [b'{"a": ["\\ud800"]}', b'{"\\udfff": 1}'])
-def test_half_a_surrogate_pair_is_no_text(body: bytes) -> None:
+def test_json_with_lone_surrogate_raises(body: bytes) -> None:
     with pytest.raises(Refusal, match="surrogate"):
         parse_json(body)

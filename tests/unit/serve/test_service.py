@@ -1,4 +1,4 @@
-"""What both interfaces share: what is kept, how many translations there are, threads, warming up."""
+"""Tests of the translation service: the memory of its cache, and limits on n-best lists."""
 
 from __future__ import annotations
 
@@ -77,52 +77,11 @@ def spans(start: int, line: Line) -> tuple[tuple[tuple[int, int], tuple[int, int
 # --- n-best -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("allowed", "search", "n_best", "beam"),
-    [
-        ({}, {}, 5, 5),
-        ({"beam": 10.0}, {}, 5, 5),
-        ({"beam": 10.0}, {}, 10, 10),
-        ({"beam": 10.0, "diversity_groups": 2.0}, {"diversity_groups": 1}, 7, 7),
-        ({"beam": 3.0}, {}, 5, 5),  # what the server has anyway
-        ({"beam": None}, {}, 30, 30),
-        ({"beam": 10.0, "sample": None}, {"sample": True}, 9, 5),  # samples need no beam
-    ],
-)
-def test_number_of_translations_is_limited_by_the_allowed_beam(
-    direction: MadeUp, allowed: dict[str, float | None], search: dict[str, object], n_best: int, beam: int
-) -> None:
-    service = Service(Models([direction]), allowed=allowed)
-    assert service.most_best is None or n_best <= service.most_best
-    how = service._how([direction], Wish(n_best, search=search))
-    assert (how.n_best, how.search.beam) == (n_best, beam)
-
-
-@pytest.mark.parametrize(
-    ("allowed", "wish", "said"),
-    [
-        ({}, Wish(6), "n_best: at most 5 on this server"),
-        ({"beam": 10.0}, Wish(11), "n_best: at most 10 on this server"),
-        ({"beam": 3.0}, Wish(6), "n_best: at most 5 on this server"),
-        ({"beam": 10.0}, Wish(7, search={"beam": 6}), "7 translations of a beam of 6"),
-    ],
-)
-def test_too_many_raise(direction: MadeUp, allowed: dict[str, float | None], wish: Wish, said: str) -> None:
-    with pytest.raises(Refusal, match=said) as refused:
-        Service(Models([direction]), allowed=allowed)._how([direction], wish)
-    assert refused.value.status == 400
-
-
-def test_beam_is_multiple_of_groups(direction: MadeUp) -> None:
-    direction.search = direction.search_settings({"beam": 4, "diversity_groups": 2})
-    direction.config = direction.config.model_copy(update={"search": direction.search})
-    service = Service(Models([direction]), allowed={"beam": 7.0})
-    assert service._how([direction], Wish(5)).search.beam == 6
-    with pytest.raises(Refusal, match="at most 6"):
-        service._how([direction], Wish(7))
-
-
-# --- threads ------------------------------------------------------------------------------------
-
-
-# --- warming up ---------------------------------------------------------------------------------
+def test_n_best_is_limited_by_beam(direction: MadeUp) -> None:
+    service = Service(Models([direction]), allowed={"beam": 10.0, "sample": None})
+    assert service._how([direction], Wish(5)).search.beam == 5
+    assert service._how([direction], Wish(10, search={"beam": 10})).n_best == 10
+    for wish in (Wish(6), Wish(7, search={"beam": 6}), Wish(6, search={"sample": True})):
+        with pytest.raises(Refusal, match=r"n_best: at most the beam, [56]") as refused:
+            service._how([direction], wish)
+        assert refused.value.status == 400

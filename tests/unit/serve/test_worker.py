@@ -1,4 +1,4 @@
-"""What waits is translated together, the short before the long, and no request suffers from another."""
+"""Tests of the worker: batching, the order of requests, failures, and stopping."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_waiting_lines_form_one_batch(stage: Stage) -> None:
     assert "nmt_queue_requests 0" in stage.metrics.text() and "nmt_queue_seconds_count 21" in stage.metrics.text()
 
 
-def test_jobs_with_different_settings_and_samples_are_not_merged(stage: Stage) -> None:
+def test_jobs_with_other_settings_or_samples_share_no_batch(stage: Stage) -> None:
     stage.hold()
     jobs = [stage.job("a"), stage.job("b", n_best=2), stage.job("c"), *(stage.job(x, sample=True) for x in "de")]
     for job in jobs:
@@ -108,7 +108,7 @@ def test_long_line_does_not_delay_short_ones(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("name", ["ZeroDivisionError", "SystemExit", "MemoryError"])
-def test_exceptions_fail_only_their_own_request(stage: Stage, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_exception_fails_only_its_own_request(stage: Stage, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     stage.hold()
     jobs = [stage.job("a"), stage.job("b", name, "c"), stage.job("d"), stage.job("z" * 99)]  # the last is tried again
     for job in jobs:

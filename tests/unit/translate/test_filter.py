@@ -1,4 +1,4 @@
-"""`nmt filter` and its parts: a score for every pair in its place, and the best of them."""
+"""Tests of `nmt filter`: scores of all pairs in order, and the best pairs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def fake_scores(
     return dual_cross_entropy(cast(Translator, Fake(forward or {})), cast(Translator, Fake(reverse or {})), pairs)
 
 
-def test_blank_and_truncated_pairs() -> None:
+def test_blank_and_long_pairs_are_counted() -> None:
     found = list(fake_scores([("a", ""), (" ", "b"), ("", ""), ("long", "b"), ("a", "long"), ("a", "b")]))
     assert [one.is_blank for one in found] == [True, True, True, False, False, False]
     assert [one.cut for one in found] == [False, False, False, True, True, False]
@@ -75,7 +75,9 @@ def test_blank_and_truncated_pairs() -> None:
     assert list(scores.values) == [0, 0, 0, 0.367879, 0.367879, 0.367879], "as they are written"
     said = list(scores.lines())
     assert said[:2] == ["3 of 6 pairs scored", "3 pairs with a blank side, score 0: 1, 2, 3"]
-    assert said[2].startswith("2 pairs with more pieces on a side than the model takes") and said[2].endswith(": 4, 5")
+    assert said[2].startswith("2 pairs with more pieces on a side than the model supports") and said[2].endswith(
+        ": 4, 5"
+    )
     assert said[3] == "quantiles of the score: 5 % 0.368, 25 % 0.368, 50 % 0.368, 75 % 0.368, 95 % 0.368"
 
 
@@ -91,7 +93,7 @@ def test_best_share_is_kept(values: list[float], percent: int) -> None:
     assert np.flatnonzero(found).tolist() == sorted(wanted)
 
 
-def test_minimum_score() -> None:
+def test_at_least_excludes_zero() -> None:
     scores = np.array([0.5, 0.0, 0.2, 0.1, 0.2])
     assert at_least(scores, 0.2).tolist() == [True, False, True, False, True]
     assert at_least(scores, 0.0).tolist() == [True, False, True, True, True]
@@ -136,7 +138,7 @@ def run_filter(nmt: Command, runs: Path, *options: object) -> Result:
 
 
 @pytest.mark.usefixtures("here")
-def test_scores_are_those_of_both_runs_in_order(nmt: Command, runs: Path) -> None:
+def test_filter_scores_combine_both_runs_in_order(nmt: Command, runs: Path) -> None:
     src, tgt = [*PLAIN, "", "mali", "u\u2028v"], [*REFS, "ta", " \t", "w"]
     write("a.de", src)
     write("a.en", tgt)
@@ -166,7 +168,7 @@ def test_kept_pairs_keep_order(nmt: Command, runs: Path) -> None:
     wanted = [pair for pair, score in zip(PAIRS, scores, strict=True) if score >= threshold]
     kept = [Path(name).read_text(encoding="utf-8").splitlines() for name in ("k.de", "k.en")]
     assert list(zip(*kept, strict=True)) == wanted and len(wanted) == 4
-    end = f"4 of 8 pairs (50.0%) are kept, those with a score of at least {threshold:.6g}\n"
+    end = f"4 of 8 pairs (50.0%) are kept, with scores of at least {threshold:.6g}\n"
     assert result.err.endswith(end)
 
     again = run_filter(nmt, runs, *texts, "--min-score", threshold, "--kept", "m.de", "m.en")
@@ -176,7 +178,7 @@ def test_kept_pairs_keep_order(nmt: Command, runs: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["", ".gz"])
-def test_prepare_drops_the_pairs_below_the_threshold(ending: str, nmt: Command, runs: Path, here: Path) -> None:
+def test_prepare_drops_pairs_below_threshold(ending: str, nmt: Command, runs: Path, here: Path) -> None:
     """Also where the pairs are read into files of their own, which keep the scores as they are."""
     place = Folder(here)
     texts = [here / "text" / f"train.{language}" for language in ("de", "en")]
@@ -200,7 +202,7 @@ def test_prepare_drops_the_pairs_below_the_threshold(ending: str, nmt: Command, 
 
 
 @pytest.mark.usefixtures("here")
-def test_classifier_alone_and_with_runs(nmt: Command, runs: Path, classifier: Path) -> None:
+def test_filter_with_classifier_only_and_with_runs(nmt: Command, runs: Path, classifier: Path) -> None:
     write("a.de", [*PLAIN, "", "mali"])
     write("a.en", [*REFS, "ta", "mali " * 300])
     options = ("--src", "a.de", "--tgt", "a.en", "--output", "-")
@@ -216,7 +218,7 @@ def test_classifier_alone_and_with_runs(nmt: Command, runs: Path, classifier: Pa
     assert both == pytest.approx([*wanted[:8], 0, wanted[9]], rel=1e-5)
     for result in results[1:]:
         assert "1 pair with a blank side, score 0: 9" in result.err
-        assert "1 pair with more pieces on a side than the model takes" in result.err
+        assert "1 pair with more pieces on a side than the model supports" in result.err
     # the classifier's score is that of its own logits
     judge = PairClassifier.load(classifier)
     ids = [judge.tokenizer.encode(line) for line in PAIRS[3]]
