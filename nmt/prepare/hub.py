@@ -1,16 +1,26 @@
-"""Datasets on the Hugging Face Hub: their files are resolved at a commit and downloaded into the Hub's own cache."""
+"""Datasets on the Hugging Face Hub.
+
+Their files are resolved at a commit and downloaded into the Hub's own cache. Parquet and JSON Lines are read by the
+library `datasets`, files of other formats as local files are.
+"""
 
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from nmt.config.source import HubSource, Source, TrainPath, score_of
+from nmt.config.data import LABEL
+from nmt.config.source import HubSource, Source, TrainHub, TrainPath, score_of
 from nmt.data.corpus import SourceFile, SourceRecord
-from nmt.errors import HubError, error_text
+from nmt.errors import DataError, HubError, error_text
 from nmt.files.read import checksum
+from nmt.prepare.formats.tables import follow, is_label, label_text
+from nmt.prepare.pairs import NO_SCORE, Row, Units, one_line, parse_score
 
+_KINDS = {".parquet": "parquet", ".jsonl": "json"}
+"""File suffix -> name of the format in `datasets`."""
 _TIMEOUT = 10.0  # seconds
 
 
@@ -25,9 +35,57 @@ def locate_hub(source: HubSource) -> tuple[SourceRecord, list[Source]]:
     for path in paths:
         local = _download(source, path, commit)
         files[path] = SourceFile(sha256=checksum(local))
-        parts.append(TrainPath(path=str(local), columns=source.columns, name=source.label, score=score_of(source)))
+        if local.suffix in _KINDS:
+            parts.append(source.model_copy(update={"revision": commit, "paths": [path]}))
+        else:
+            columns, score = source.columns, score_of(source)
+            parts.append(TrainPath(path=str(local), columns=columns, name=source.label, score=score))
     record = SourceRecord(corpus=source.label, hub=source.hub, revision=source.revision, commit=commit, files=files)
     return record, parts
+
+
+def read_hub(part: TrainHub, languages: tuple[str, str], units: Units) -> Iterator[Row]:
+    """Yield the pairs of a Parquet or JSON Lines file of a dataset, at a commit.
+
+    Raises DataError if the file cannot be read or lacks a column of text, and HubError if it cannot be downloaded.
+    """
+    import datasets
+
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # errors are reported once, below
+    (path,) = part.paths
+    kind, where = _KINDS[Path(path).suffix], f"{_where(part)}, file {path}"
+    local = _download(part, path, part.revision)
+    names = [(part.columns or {}).get(language, language) for language in languages]
+    try:
+        rows = datasets.load_dataset(kind, data_files=[str(local)], split="train", streaming=True)
+        classes = {name: feature.names for name, feature in (rows.features or {}).items()
+                   if isinstance(feature, datasets.ClassLabel)}  # fmt: skip
+        for number, row in enumerate(rows, start=1):
+            texts = [_value(row, name, where) for name in names]
+            for i, language in enumerate(languages):
+                if language == LABEL and is_label(texts[i]):
+                    texts[i] = label_text(texts[i], classes.get(names[i], ()))
+                elif not isinstance(texts[i], str | None):
+                    kind_found = type(texts[i]).__name__
+                    raise DataError(f"{where}: row {number} has {kind_found} for {language}, where text is needed")
+            score = None
+            if None in texts:
+                units.skip(f"no text in {languages[texts.index(None)]}")
+            elif part.score is not None and (score := parse_score(_value(row, part.score, where))) is None:
+                units.skip(NO_SCORE)
+            else:
+                yield one_line(str(texts[0])), one_line(str(texts[1])), score
+    except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
+        raise DataError(f"{where}: not readable as {kind}: {error_text(error)}") from error
+
+
+def _value(row: dict[str, object], name: str, where: str) -> object:
+    try:
+        return follow(row, name)
+    except KeyError as error:
+        fields = [f"{key}.{field}" for key, value in row.items() if isinstance(value, dict) for field in value]
+        names = [key for key, value in row.items() if not isinstance(value, dict)] + fields
+        raise DataError(f"{where}: no column {name}; the columns are {', '.join(names)}") from error
 
 
 def _resolve(source: HubSource) -> tuple[str, list[str]]:

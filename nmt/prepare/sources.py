@@ -15,6 +15,7 @@ from nmt.config.source import (
     PathSource,
     Source,
     TrainFiles,
+    TrainHub,
     TrainPath,
     is_url,
     score_of,
@@ -52,8 +53,12 @@ def read_part(part: AnyTrainSource, languages: tuple[str, str], root: Path, unit
     Raises DataError, or HubError if a file of the hub cannot be read.
     """
     match part:
+        case TrainHub():
+            from nmt.prepare.hub import read_hub  # imports `datasets`, which takes seconds
+
+            rows: Iterator[Row] = read_hub(part, languages, units)
         case TrainPath(format="moses"):
-            rows: Iterator[Row] = _moses(part, languages, root)
+            rows = _moses(part, languages, root)
         case TrainPath():
             rows = _inputs(part, languages, root, units)
         case TrainFiles():
@@ -100,7 +105,7 @@ def _with_scores(pairs: Iterator[tuple[str, str]], first: Path, lines: Iterator[
 
 
 SAMPLE = Path("data/sample")
-_OF_READING = {"files", "path", "format", "members", "columns", "score", "name"}
+_OF_READING = {"files", "path", "format", "members", "hub", "revision", "paths", "columns", "score", "name"}
 """Settings of a source that say how a part of it is read."""
 _PART: TypeAdapter[AnyTrainSource] = TypeAdapter(AnyTrainSource)
 """The parts of every source are read in the same way, those of development and test sets without scores."""

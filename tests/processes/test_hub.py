@@ -1,4 +1,4 @@
-"""`prepare` from a Hub on the loopback interface, with the real client in a process of its own."""
+"""`prepare` from a hub on the loopback interface, with the real `datasets` client in a process of its own."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ import labelled
 from hub_server import Files, Hub, serve
 from nmt.config.source import TrainHub
 from nmt.data.corpus import Corpus
-from nmt.errors import HubError
+from nmt.errors import DataError, HubError
 from nmt.layout import DataDir
-from nmt.prepare.hub import _download
+from nmt.prepare import hub as hub_module
+from nmt.prepare.hub import _download, read_hub
+from nmt.prepare.pairs import Units
 from sentences import sentence_pairs
 
 PARQUET = "refs/convert/parquet"
@@ -216,16 +218,19 @@ FAILURES = {
     "data.valid.revision=v2": "HubError: dataset IWSLT/iwslt2017, revision v2, at {}: no such revision; to do without",
     "data.valid.revision=main": "HubError: dataset IWSLT/iwslt2017, revision main, at {}: "
     "no file matches iwslt2017-de-en/validation/*.parquet; the files are README.md, iwslt2017.py",
-    "data.valid.paths=[iwslt2017-de-en/*.parquet]": "HubError: dataset IWSLT/iwslt2017, revision refs/convert/parquet, "
-    "at {}: no file matches iwslt2017-de-en/*.parquet; the files are iwslt2017-ar-en/train/0000.parquet, ",
-    "data.valid.columns={de: text, en: text}": "DataError: 0000.parquet: no column named text; there are ",
-    "data.valid.columns=null": "DataError: 0000.parquet: no column for de; there are translation.de, translation.en",
-    "data.valid={hub: bentrevett/multi30k, paths: [test.jsonl], columns: {de: en.de, en: en.en}}": "DataError: "
-    "test.jsonl: no key for de in any of 50 objects",
-    "data.valid={hub: some/numbers, paths: [a.jsonl]}": "DataError: a.jsonl: line 1: a number for de, where text is ",
+    "data.valid.paths=[iwslt2017-de-en/*.parquet]": "HubError: {iwslt}: no file matches iwslt2017-de-en/*.parquet; "
+    "the files are iwslt2017-ar-en/train/0000.parquet, iwslt2017-de-en/test/0000.parquet, ",
+    "data.valid.columns={de: text, en: text}": "DataError: {valid}: no column text; the columns are translation.de, ",
+    "data.valid.columns=null": "DataError: {valid}: no column de; the columns are translation.de, translation.en",
+    "data.valid={hub: bentrevett/multi30k, paths: [test.jsonl], columns: {de: en.de, en: en.en}}": "DataError: dataset "
+    "bentrevett/multi30k, revision COMMIT, at {}, file test.jsonl: no column en.de; the columns are ",
+    "data.valid={hub: some/numbers, paths: [a.jsonl]}": "DataError: dataset some/numbers, revision COMMIT, at {}, file "
+    "a.jsonl: row 1 has int for de, where text is needed",
     "data.valid.pairs=888": "DataError: IWSLT/iwslt2017: 50 pairs, where 888 are expected by pairs in the config: it ",
-    "data.valid={hub: some/broken, paths: [a.parquet]}": "DataError: a.parquet: not readable as Parquet: ",
-    "data.valid={hub: some/broken, paths: [a.jsonl]}": "DataError: a.jsonl: line 1: not JSON: ",
+    "data.valid={hub: some/broken, paths: [a.parquet]}": "DataError: dataset some/broken, revision COMMIT, at {}, file "
+    "a.parquet: not readable as parquet: ",
+    "data.valid={hub: some/broken, paths: [a.jsonl]}": "DataError: dataset some/broken, revision COMMIT, at {}, file "
+    "a.jsonl: not readable as json: ",
 }
 
 
@@ -235,9 +240,25 @@ def test_missing_hub_file_raises(hub: Hub, client: Client) -> None:
     lines = errors.rstrip("\n").split("\n")
     assert len(lines) == len(FAILURES), errors
     for line, expected in zip(lines, FAILURES.values(), strict=True):
-        said = re.sub(r"(DataError: )\S*/snapshots/[0-9a-f]{40}/(\S+/)?", r"\1", line)
-        assert said.startswith(expected.format(hub.endpoint)), said
+        iwslt = f"dataset IWSLT/iwslt2017, revision refs/convert/parquet, at {hub.endpoint}"
+        valid = (
+            f"dataset IWSLT/iwslt2017, revision COMMIT, at {hub.endpoint}, file iwslt2017-de-en/validation/0000.parquet"
+        )
+        said = re.sub("[0-9a-f]{40}", "COMMIT", line)
+        assert said.startswith(expected.format(hub.endpoint, iwslt=iwslt, valid=valid))
     assert client.left() == set()
+
+
+def test_hub_rows_without_text_or_score_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"de": "ja ", "en": "yes", "s": 0.5}, {"de": "a", "en": "b", "s": None}, {"de": "c", "en": None, "s": 1.0}]
+    file = tmp_path / "c.jsonl"
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    monkeypatch.setattr(hub_module, "_download", lambda *_: file)
+    part, units = TrainHub(hub="a/b", paths=["c.jsonl"], score="s"), Units()
+    assert list(read_hub(part, ("de", "en"), units)) == [("ja", "yes", 0.5)]
+    assert units.skipped == {"no number as score": 1, "no text in en": 1}
+    with pytest.raises(DataError, match=r"file c\.jsonl: no column t; the columns are de, en, s"):
+        list(read_hub(part.model_copy(update={"score": "t"}), ("de", "en"), units))
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
