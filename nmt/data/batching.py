@@ -1,12 +1,12 @@
 """Pairs of lines, the updates that they form, and padded or packed batches of them.
 
-An *update* is what one optimizer step learns from, about `update_tokens` target tokens of sentences of similar length;
-its content depends on (seed, epoch) alone. It is then divided over ranks and split into micro-batches of at most
+An *update* is the pairs of one optimizer step, about `update_tokens` target tokens of sentences of similar length. Its
+content depends only on (seed, epoch). It is then divided over ranks and split into micro-batches of at most
 `max_tokens` padded tokens, which only affects memory.
 
 Legend: P pairs of the corpus, B sentences of a batch, S source and T target length, end of sentence counted.
 
-Each row is padded to a multiple of `step` tokens by one more sentence, the tail, which has no part in the loss; so
+A packed row is padded to a multiple of `step` tokens by one more sentence, the tail, which is not part of the loss; so
 tensors have few different sizes, and both sides equally many sentences. `bounds` are padded with empty sentences:
 
     tokens     a a a b b . . .      (step 4: sentences of 3 and 2 tokens, a tail of 3)
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self, overload
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -37,12 +37,12 @@ _BLOCK = 1 << 18  # pairs processed together in a scan of all
 
 
 def narrow(numbers: Integers) -> Integers:
-    """Copy to the smallest unsigned integer type; numpy sorts two-byte integers many times faster."""
+    """Return a copy in the smallest unsigned integer type; NumPy sorts two-byte integers many times faster."""
     return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
 
 
 class OnDevice:
-    """A dataclass of tensors that can be moved to a device."""
+    """Base class of batches, which are dataclasses of tensors that can be moved to a device."""
 
     def to(self, device: torch.device) -> Self:
         """Return the batch on `device`; tensors are copied to a GPU asynchronously, through pinned memory."""
@@ -57,11 +57,10 @@ class OnDevice:
 class Batch(OnDevice):
     """Sentence pairs as padded tensors.
 
-    `src` (B, S) ends in `</s>`; `src_mask` (B, S) is True at tokens, False
-    at padding; `tgt_in` (B, T) starts with `<s>`; `tgt_out` (B, T) is `tgt_in` shifted by one and ends in `</s>`;
-    `token_indices` (n_tokens,) index the tokens of the loss in the flattened `tgt_out`: all of them, unless the pairs
-    say which are `scored`. `labels` (B,) int64 are the classes of the pairs, if they have some; `label_weight` is the
-    weight of the loss of each.
+    `src` (B, S) ends in `</s>`; `src_mask` (B, S) is True at tokens, False at padding; `tgt_in` (B, T) starts with
+    `<s>`; `tgt_out` (B, T) is `tgt_in` shifted by one and ends in `</s>`; `token_indices` (n_tokens,) are the indices
+    of the tokens in the loss in the flattened `tgt_out`. `labels` (B,) int64 are the classes of the pairs, if any, and
+    `label_weight` is the weight of the loss of each.
     """
 
     src: Tensor
@@ -93,7 +92,7 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
 class Lengths:
     """Lengths (P,) of one side of every pair, end of sentence counted.
 
-    Stored in the smallest integer type, returned as int64, since sums and products of small integers would overflow.
+    They are stored in the smallest integer type and returned as int64, since sums of small integers would overflow.
     """
 
     def __init__(self, n_ids: Integers) -> None:
@@ -140,15 +139,15 @@ class PairLengths:
         return best
 
     def sort(self, rows: Indices) -> Indices:
-        """Sort `rows` by target length and, within one, by source length, ascending and descending in turn.
+        """Sort `rows` by target length and, if equal, by source length, ascending and descending in turn.
 
-        Neighbours are thus similar on both sides even where the target length changes.
+        Neighbours thus have similar lengths on both sides even where the target length changes.
         """
         src, tgt = self.src[rows], self.tgt[rows]
         return rows[np.lexsort((np.where(tgt % 2 == 0, src, -src), tgt))]
 
     def split(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
-        """Split `rows` consecutively so that rows x longest side <= max_tokens; a longer pair is a batch of its own."""
+        """Split `rows` into consecutive parts with rows x longest side <= max_tokens; a longer pair is its own part."""
         longest = np.maximum(self.src[rows], self.tgt[rows])
         start, widest = 0, 0
         for i, length in enumerate(longest.tolist()):
@@ -160,8 +159,8 @@ class PairLengths:
             yield rows[start:]
 
     def split_by_length(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
-        """Split `rows` as `split` does, and also into short and long ones where that saves a quarter of the padded
-        tokens: for pairs that were not grouped by their length."""
+        """Split `rows`, which need not be of similar length, as `split` does, and also into short and long pairs where
+        that saves a quarter of the padded tokens."""
         longest = np.maximum(self.src[rows], self.tgt[rows])
         rows, longest = rows[order := np.argsort(longest, kind="stable")], longest[order]
         padded = len(rows) * longest[-1:]
@@ -177,13 +176,20 @@ class PairLengths:
 
 @dataclass(frozen=True)
 class Update:
-    """The pairs of one optimizer step: rows of the corpus, of similar length, and the number of their target tokens."""
+    """The pairs of one optimizer step, which have similar lengths."""
 
-    rows: Indices
+    _rows: Integers
+    """The rows of the pairs, in a small integer type."""
     n_tokens: int
+    """The number of target tokens."""
+
+    @property
+    def rows(self) -> Indices:
+        """The rows of the pairs."""
+        return self._rows.astype(np.int64)
 
     def share(self, rank: int, size: int) -> Indices:
-        """Return the rows that rank `rank` of `size` learns from; shares are of similar length, and may be empty."""
+        """Return the rows for rank `rank` of `size`. Shares have similar lengths and may be empty."""
         return self.rows[rank::size]
 
 
@@ -191,57 +197,28 @@ POOL_PAIRS = 30_000
 """Number of pairs that are sorted by length together; larger pools need less padding."""
 
 
-class EpochUpdates(Sequence[Update]):
-    """The updates of an epoch in training order, created on access.
-
-    Stores one array of all rows, in the smallest integer type: at most four bytes per pair for up to 2^32 pairs.
-    """
-
-    def __init__(self, lengths: PairLengths, rows: Integers, ends: Indices, order: Indices) -> None:
-        """Update i is `rows` (P,) from `ends[order[i] - 1]` to `ends[order[i]]`."""
-        self._lengths, self._rows, self._ends, self._order = lengths, rows, ends, order
-
-    def __len__(self) -> int:
-        return len(self._order)
-
-    @overload
-    def __getitem__(self, index: int) -> Update: ...
-    @overload
-    def __getitem__(self, index: slice) -> EpochUpdates: ...
-    def __getitem__(self, index: int | slice) -> Update | EpochUpdates:
-        if isinstance(index, slice):
-            return EpochUpdates(self._lengths, self._rows, self._ends, self._order[index])
-        number = int(self._order[index])
-        start = int(self._ends[number - 1]) if number else 0
-        rows = self._rows[start : int(self._ends[number])].astype(np.int64)
-        return Update(rows, int(self._lengths.tgt[rows].sum()))
-
-    def n_pairs(self) -> int:
-        """Return the number of pairs of all updates."""
-        sizes = np.diff(self._ends, prepend=0)
-        return int(sizes[self._order].sum())
-
-
 def epoch_updates(
     lengths: PairLengths, update_tokens: int, seed: int, epoch: int, window: int = 0, pool_pairs: int = POOL_PAIRS
-) -> EpochUpdates:
-    """Return the updates of a window of `epoch`: every pair once, in an order that depends only on the arguments.
+) -> list[Update]:
+    """Return the updates of a window of an epoch: every pair once, in an order that depends only on the arguments.
 
     The pairs are shuffled and cut into pools of at least `pool_pairs`; a pool is halved again and again by source or
     target length into updates of nearly equal numbers of target tokens, about `update_tokens`, and these are shuffled.
+    All updates are views of one array, with at most four bytes per pair for up to 2^32 pairs.
     """
     rng = np.random.default_rng([seed, epoch, window])  # a zero at the end changes nothing
     rows = np.arange(len(lengths), dtype=np.min_scalar_type(len(lengths)))
     rng.shuffle(rows)
-    sizes: list[int] = []
+    parts: list[Integers] = []
     for pool in np.array_split(rows, max(1, len(rows) // pool_pairs)):  # views, reordered in place
         if len(pool) == 0:  # a window without pairs has no updates
             break
         src, tgt = lengths.src[pool], lengths.tgt[pool]
-        parts = cut(src, tgt, -(-int(tgt.sum()) // update_tokens))
-        sizes += map(len, parts)
-        pool[:] = pool[np.concatenate(parts)]
-    return EpochUpdates(lengths, rows, np.cumsum(sizes), rng.permutation(len(sizes)))
+        indices = cut(src, tgt, -(-int(tgt.sum()) // update_tokens))
+        pool[:] = pool[np.concatenate(indices)]
+        parts += np.split(pool, np.cumsum([len(part) for part in indices[:-1]]))
+    updates = [Update(part, int(lengths.tgt[part].sum())) for part in parts]
+    return [updates[i] for i in rng.permutation(len(updates)).tolist()]
 
 
 def cut(src: Indices, tgt: Indices, n_parts: int) -> list[Indices]:
@@ -259,14 +236,14 @@ def cut(src: Indices, tgt: Indices, n_parts: int) -> list[Indices]:
 
 
 class _Cut:
-    """Halves pairs that are sorted both by target and by source length; the halves stay sorted both ways."""
+    """A recursive halving of pairs that are sorted by target and by source length; halves stay sorted both ways."""
 
     def __init__(self, src: Indices, tgt: Indices) -> None:
         self._src, self._tgt = src, tgt
         self._is_low = np.zeros(len(tgt), np.bool_)
 
     def parts(self, orders: tuple[Indices, Indices], by: int, n_parts: int) -> Iterator[Indices]:
-        """Yield the parts of pairs given in both `orders`, in the order of their last halving; `by`: the first."""
+        """Yield the parts of pairs, given in both `orders`; each is sorted as in its last halving, initially `by`."""
         if n_parts == 1 or len(orders[by]) < 2:
             if len(orders[by]):
                 yield orders[by]
@@ -281,7 +258,7 @@ class _Cut:
             yield from self.parts((other_half, half) if by else (half, other_half), by, n)
 
     def _middle(self, pairs: Indices, n_parts: int) -> tuple[int, int]:
-        """Return where to halve `pairs`, and the padded tokens of both halves as batches."""
+        """Return the index at which to halve `pairs`, and the padded tokens of both halves as batches."""
         src, tgt = self._src[pairs], self._tgt[pairs]
         tokens = np.cumsum(tgt)
         middle = int(np.searchsorted(tokens, tokens[-1] * (n_parts // 2) // n_parts, side="right"))
@@ -290,7 +267,7 @@ class _Cut:
 
 
 def even_batches(lengths: PairLengths, max_tokens: int) -> list[Indices]:
-    """Return batches of at most `max_tokens` with every pair once, sorted by length, for validation."""
+    """Return batches (rows) of at most `max_tokens` padded tokens with every pair once, sorted by length."""
     return list(lengths.split(lengths.sort(np.arange(len(lengths))), max_tokens))
 
 
@@ -306,12 +283,12 @@ class Pairs:
         labels: Indices | None = None,
         is_grouped: bool = True,
     ) -> None:
-        """Pair the lines of `src` and `tgt`, which must have the same length; `segments` are those of a window.
+        """Pair the lines of `src` and `tgt`, of which there must be equally many.
 
-        `scored`: of each target, end of sentence counted, the tokens that the loss is of; None: all. `labels` (P,):
-        classes. The sum of their losses is weighted so that it is their mean once it is divided by `n_scored`: an
-        update's loss is the mean over tokens plus the mean over labels, however it is split. `is_grouped`: updates are
-        of similar length.
+        `segments`: the rows of a window. `scored`: for each target, end of sentence counted, a mask of the tokens in
+        the loss; None: all tokens. `labels` (P,): classes. The sum of their losses is weighted so that it is their mean
+        once it is divided by `n_scored`: an update's loss is the mean over tokens plus the mean over labels, however it
+        is split. `is_grouped`: whether the pairs of an update have similar lengths.
         """
         self.lengths, self._src, self._tgt = PairLengths(src.n_ids(), tgt.n_ids()), src, tgt
         self._segments, self._scored, self._labels, self._is_grouped = segments, scored, labels, is_grouped
@@ -326,12 +303,12 @@ class Pairs:
         scored: Sequence[Scored] | None = None,
         labels: Indices | None = None,
     ) -> Pairs:
-        """Return the changed pairs of an update, which may have other lengths; `corpus_rows` (P,): see the method."""
+        """Return the changed pairs of an update, whose lengths may differ; `corpus_rows` (P,): see the method."""
         segments = Segments([(corpus_rows, np.ones_like(corpus_rows))], 0)
         return cls(Lines.of(src), Lines.of(tgt), segments, scored, labels, is_grouped=False)
 
     def split(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
-        """Split `rows` of an update into micro-batches of at most `max_tokens`, see `training.max_tokens`."""
+        """Split the rows of an update into micro-batches of at most `max_tokens`, see `training.max_tokens`."""
         return (self.lengths.split if self._is_grouped else self.lengths.split_by_length)(rows, max_tokens)
 
     @property
@@ -342,7 +319,7 @@ class Pairs:
         return int(sum(np.count_nonzero(scored) for scored in self._scored))
 
     def corpus_rows(self, rows: Indices) -> Indices:
-        """Return the rows of pairs among all training pairs; those of the second direction follow all of the first."""
+        """Return the rows of pairs among all training pairs; pairs of the second direction follow all of the first."""
         if self._segments is None:
             return rows
         direction, indices = np.divmod(rows, len(self._segments))
@@ -383,11 +360,10 @@ STEP = 64
 class PackedBatch(OnDevice):
     """Sentence pairs without padding: N source and T target tokens, tails counted.
 
-    `src` (1, N) ends each sentence in `</s>`; `tgt_in` (1, T) starts each with `<s>`; `tgt_out` (1, T) are the target
-    tokens, each sentence ending in `</s>`. Bounds (B + 1,) int32 and positions (N,), (T,) are as in the module's
-    example; no sentence is longer than `max_len`. The tokens of the loss are the first `n_tokens` of `tgt_out`, or if
-    the pairs say which are `scored` those that `token_indices` (n_tokens,) index. `labels` (B,) int64 are classes, if
-    there are some, and `label_weight` is as for `Batch`.
+    Each sentence ends in `</s>` in `src` (1, N) and `tgt_out` (1, T), and starts with `<s>` in `tgt_in` (1, T). Bounds
+    (B + 1,) int32 and positions (N,), (T,) are as in the module's example; no sentence is longer than `max_len`. The
+    tokens in the loss are the first `n_tokens` of `tgt_out`, or the ones at `token_indices` (n_tokens,). `labels` (B,)
+    int64 and `label_weight` are as for `Batch`.
     """
 
     src: Tensor
@@ -405,15 +381,15 @@ class PackedBatch(OnDevice):
 
 
 class Packing:
-    """Makes packed batches of the pairs of a split."""
+    """A maker of packed batches of pairs."""
 
     def __init__(self, pairs: Pairs, step: int = STEP, max_len: int = 0) -> None:
-        """`step` (tokens): see the module. All batches have the same `max_len`, at least the one given (tokens)."""
+        """`step` (tokens): see the module; `max_len` (tokens): the minimum of the `max_len` of all batches."""
         self._pairs, self._step = pairs, step
         self.max_len = max(step, pairs.lengths.src.max(), pairs.lengths.tgt.max(), max_len)
 
     def split(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
-        """Split `rows` consecutively into at most `max_tokens` on either side; a longer pair is a batch of its own."""
+        """Split `rows` into consecutive parts of at most `max_tokens` on either side; a longer pair is its own part."""
         start, n_src, n_tgt = 0, 0, 0
         lengths = self._pairs.lengths
         for i, (src, tgt) in enumerate(zip(lengths.src[rows].tolist(), lengths.tgt[rows].tolist(), strict=True)):
@@ -448,7 +424,7 @@ class Packing:
 
     @staticmethod
     def _scored(padded: Batch) -> Tensor | None:
-        """Return the positions in the row of the tokens in the loss; None if all are."""
+        """Return the positions in the row of the tokens in the loss; None if all tokens are in the loss."""
         is_token = padded.tgt_mask.flatten()
         if padded.n_tokens == int(is_token.sum()):
             return None

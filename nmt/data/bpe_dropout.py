@@ -1,9 +1,9 @@
-"""BPE-dropout (Provilkov et al., 2020, arXiv:1910.13267): a training set that is segmented again in every epoch.
+"""BPE-dropout (Provilkov et al., 2020, arXiv:1910.13267): segmentation of a training set anew in every epoch.
 
-Segmentation number k < 64 of a word is a function of (seed, word, k): of the possible merges, each is dropped with
-probability `rate`, and the one of highest priority among the rest is made, repeatedly, until all are dropped. Which k a
-word gets is a function of (seed, epoch, side, row of its pair, position in its line). So an epoch does not depend on
-those before it, and a segmentation is computed when it is first drawn, once for all occurrences of the word.
+Segmentation number k < 64 of a word is a function of (seed, word, k): each possible merge is dropped with probability
+`rate`, and of the others the one of highest priority is made, repeatedly, until all are dropped. Which k a word gets is
+a function of (seed, epoch, side, row of its pair, position in its line). So an epoch does not depend on earlier epochs,
+and a segmentation is computed when it is first drawn, once for all occurrences of the word.
 
 Pieces never span a space: a word is a piece that starts with a space and all pieces up to the next such piece.
 """
@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import heapq
 from array import array
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import count, pairwise
 
@@ -22,14 +21,13 @@ import numpy.typing as npt
 
 from nmt.config import DataConfig, TrainingConfig
 from nmt.data.batching import Pairs
-from nmt.data.corpus import Integers, Joined, Lines, Side, Split
+from nmt.data.corpus import Integers, Joined, Lines, Side
 from nmt.data.mixing import Segments
 from nmt.data.random_numbers import Hashes, hashed, key_of
-from nmt.data.shards import WindowText
 from nmt.text.tokenizer import FIRST_LEARNED, Tokenizer, Tokenizers
 
 N_CUTS = 64
-"""Segmentations of a word, of which one is drawn."""
+"""Number of segmentations of a word, of which one is drawn."""
 
 _BLOCK = 1 << 15  # lines processed together
 _MAX_CACHED_IDS = 1 << 24  # ids of cached segmentations
@@ -38,57 +36,51 @@ _Numbers = npt.NDArray[np.int64]
 
 
 class BpeDropout:
-    """Makes the pairs of a split or of a window, segmented for an epoch."""
+    """BPE-dropout of all training pairs, or of the pairs of a window."""
 
     def __init__(
         self,
-        split: Split | WindowText,
+        sides: Mapping[str, Lines],
         tokenizers: Tokenizers,
         data: DataConfig,
         training: TrainingConfig,
         segments: Segments | None = None,
     ) -> None:
-        """A line that would have more than `data.max_pieces` pieces keeps those it has without dropout. `segments`: the
-        rows of the pairs of a window.
+        """`sides`: the lines by language, equally many; `segments`: the rows of a window.
+
+        A line that would have more than `data.max_pieces` pieces is segmented without dropout.
         """
-        self._split, self._segments, self._seed, self._max_pieces = split, segments, training.seed, data.max_pieces
+        self._segments, self._seed, self._max_pieces = segments, training.seed, data.max_pieces
         src, tgt = data.sides
         self._languages = [(src, tgt), (tgt, src)] if training.both_directions else [(src,), (tgt,)]
         self._cuts = {
-            name: _Cuts(
-                _Words(split, name, tokenizers[name]), Merges(tokenizers[name]), training.bpe_dropout, self._seed
-            )
-            for name in sorted((src, tgt))
+            name: _Cuts(sides[name], tokenizers[name], training.bpe_dropout, self._seed) for name in sorted((src, tgt))
         }
 
-    def pairs(self, epoch: int, poll: Callable[[], None] = lambda: None) -> Pairs:
-        """Return the pairs of `epoch`; `poll` may raise an exception to interrupt it.
+    def pairs(self, epoch: int) -> Pairs:
+        """Return the pairs of `epoch`.
 
         With `both_directions`, row P + i is row i with source and target swapped, segmented independently.
         """
-        src, tgt = (self._side(epoch, number, poll) for number in (0, 1))
+        src, tgt = (self._side(epoch, number) for number in (0, 1))
         return Pairs(src, tgt, self._segments)
 
-    def _side(self, epoch: int, number: int, poll: Callable[[], None]) -> Side:
+    def _side(self, epoch: int, number: int) -> Side:
         """Return all sources (number 0) or all targets (1)."""
-        key = key_of(self._seed, epoch, number)
-        parts = [
-            self._cuts[name].lines(key, partial(self._rows, i, poll), self._max_pieces)
-            for i, name in enumerate(self._languages[number])
-        ]
+        key, parts = key_of(self._seed, epoch, number), []
+        for direction, name in enumerate(self._languages[number]):
+            cuts = self._cuts[name]
+            rows = np.arange(cuts.n_lines)
+            if self._segments is None:
+                rows += direction * cuts.n_lines
+            else:
+                rows = self._segments.rows(rows) + direction * self._segments.total
+            parts.append(cuts.lines(hashed(key, rows), self._max_pieces))
         return Joined(*parts) if len(parts) == 2 else parts[0]
-
-    def _rows(self, direction: int, poll: Callable[[], None], start: int, stop: int) -> _Numbers:
-        """Return the rows of lines `start` to `stop` among all training pairs."""
-        poll()
-        lines = np.arange(start, stop)
-        if self._segments is None:
-            return lines + direction * self._split.n
-        return self._segments.rows(lines) + direction * self._segments.total
 
 
 class Merges:
-    """The merges of a tokenizer; smaller ids have higher priority, as in SentencePiece."""
+    """The merges of a tokenizer. Smaller ids have higher priority, as in SentencePiece."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         pieces = tokenizer.pieces(range(len(tokenizer)))
@@ -135,81 +127,67 @@ class Merges:
         return pieces
 
 
-class _Words:
-    """The lines of one language as indices of distinct words."""
+class _Cuts:
+    """The lines of a language as words, and the cached segmentations (cuts) of all words at one rate.
 
-    def __init__(self, split: Split | WindowText, language: str, tokenizer: Tokenizer) -> None:
-        """`different`: the distinct words as bytes of their ids, in order of first occurrence.
+    Cut c has the ids from bounds[c] to bounds[c + 1]; the first cuts are the words without dropout, in the order of
+    their indices. `made[N_CUTS * word + k]` is cut number k of a word, -1 if it is not made yet.
+    """
 
-        `numbers` (W,): the indices of the words of all lines, concatenated. `ends` (P,): the end of each line in them.
-        """
-        ids, ends = split.ids(language), split.ends(language)
+    def __init__(self, lines: Lines, tokenizer: Tokenizer, rate: float, seed: int) -> None:
+        self._merges, self._rate, self._seed = Merges(tokenizer), rate, seed
+        self._dtype, self._n_ids, self.n_lines = lines.ids.dtype, len(lines.ids), len(lines)
         begins = np.array(tokenizer.begins_word())
         number_of: dict[bytes, int] = {}
         numbers, line_ends, n_words = [], [], 0
-        for start in range(0, len(ends), _BLOCK):
-            first, block_ends = int(ends[start - 1]) if start else 0, ends[start : start + _BLOCK]
-            block = ids[first : block_ends[-1]]
+        for start in range(0, len(lines), _BLOCK):
+            first, block_ends = int(lines.ends[start - 1]) if start else 0, lines.ends[start : start + _BLOCK]
+            block = lines.ids[first : block_ends[-1]]
             starts, raw = np.flatnonzero(begins[block]), block.tobytes()
-            bounds = pairwise([*(starts * ids.itemsize).tolist(), len(raw)])
+            bounds = pairwise([*(starts * block.itemsize).tolist(), len(raw)])
             words = (number_of.setdefault(raw[a:b], len(number_of)) for a, b in bounds)
             numbers.append(np.fromiter(words, np.int32, len(starts)))
             line_ends.append(n_words + np.searchsorted(starts, block_ends - first))
             n_words += len(starts)
-        self.different, self.dtype, self.n_ids = list(number_of), ids.dtype, len(ids)
-        self.numbers, self.ends = np.concatenate(numbers), np.concatenate(line_ends).astype(np.int64)
-
-
-class _Cuts:
-    """The cached segmentations (cuts) of all words of a language at one rate.
-
-    Cut c has the ids from bounds[c] to bounds[c + 1]; the first ones are the words without dropout, in the order of
-    their indices. `made[N_CUTS * word + k]` is cut number k of a word, -1 if it is not made yet.
-    """
-
-    def __init__(self, words: _Words, merges: Merges, rate: float, seed: int) -> None:
-        self._words, self._merges, self._rate, self._seed = words, merges, rate, seed
+        self._different = list(number_of)  # the distinct words as bytes of their ids, in order of first occurrence
+        self._numbers = np.concatenate(numbers)  # (W,) the indices of the words of all lines
+        self._ends = np.concatenate(line_ends).astype(np.int64)  # (P,) the end of each line in these
         self._forget()
 
     def _forget(self) -> None:
         """Clear the cache, except for the words without dropout."""
-        words = self._words
-        self._made = np.full(N_CUTS * len(words.different), -1, np.int32)
-        self._ids = array(words.dtype.char, b"".join(words.different))
-        n_ids = [len(word) // words.dtype.itemsize for word in words.different]
+        self._made = np.full(N_CUTS * len(self._different), -1, np.int32)
+        self._ids = array(self._dtype.char, b"".join(self._different))
+        n_ids = [len(word) // self._dtype.itemsize for word in self._different]
         self._bounds = array("q", np.cumsum([0, *n_ids]).astype(np.int64).tobytes())
 
-    def lines(self, key: Hashes, rows: Callable[[int, int], _Numbers], max_pieces: int) -> Lines:
-        """Segment all lines with random numbers of (`key` (1,), row); `rows` returns those from one line to another."""
-        if len(self._ids) > max(_MAX_CACHED_IDS, 2 * self._words.n_ids):  # without spaces in a script, few words repeat
+    def lines(self, keys: Hashes, max_pieces: int) -> Lines:
+        """Segment all lines by random numbers of `keys` (P,), one for each line."""
+        if len(self._ids) > max(_MAX_CACHED_IDS, 2 * self._n_ids):  # without spaces in a script, few words repeat
             self._forget()
-        n_lines = len(self._words.ends)
-        blocks = [
-            self._block(start, stop, hashed(key, rows(start, stop)), max_pieces)
-            for start in range(0, n_lines, _BLOCK)
-            for stop in (min(start + _BLOCK, n_lines),)
-        ]
+        blocks = [self._block(start, keys[start : start + _BLOCK], max_pieces) for start in range(0, len(keys), _BLOCK)]
         ids, n_ids = zip(*blocks, strict=True)
         return Lines(np.concatenate(ids), np.cumsum(np.concatenate(n_ids), dtype=np.int64))
 
-    def _block(self, start: int, stop: int, rows: Hashes, max_pieces: int) -> tuple[Integers, _Numbers]:
-        """Return the ids of lines `start` to `stop`, and the number of ids of each; `rows`: the key of each line."""
-        ends, first = self._words.ends[start:stop], int(self._words.ends[start - 1]) if start else 0
+    def _block(self, start: int, keys: Hashes, max_pieces: int) -> tuple[Integers, _Numbers]:
+        """Return the ids of the lines from `start` on that have these keys, and the number of ids of each line."""
+        n_lines, ends = len(keys), self._ends[start : start + len(keys)]
+        first = int(self._ends[start - 1]) if start else 0
         n_words = np.diff(ends, prepend=first)
-        line = np.repeat(np.arange(stop - start), n_words)
+        line = np.repeat(np.arange(n_lines), n_words)
         position = np.arange(len(line)) - np.repeat(ends - n_words - first, n_words)
-        words = self._words.numbers[first : ends[-1]].astype(np.int64)
-        cuts = self._drawn(N_CUTS * words + (hashed(rows[line], position) % N_CUTS).astype(np.int64))
+        words = self._numbers[first : ends[-1]].astype(np.int64)
+        cuts = self._drawn(N_CUTS * words + (hashed(keys[line], position) % N_CUTS).astype(np.int64))
         bounds = np.frombuffer(self._bounds, np.int64)
-        n_ids = np.bincount(line, bounds[cuts + 1] - bounds[cuts], stop - start)
+        n_ids = np.bincount(line, bounds[cuts + 1] - bounds[cuts], n_lines)
         cuts = np.where(n_ids[line] > max_pieces, words, cuts)
         n_pieces = bounds[cuts + 1] - bounds[cuts]
         indices = np.repeat(bounds[cuts] - np.cumsum(n_pieces) + n_pieces, n_pieces) + np.arange(int(n_pieces.sum()))
-        n_ids = np.bincount(line, n_pieces, stop - start)
-        return np.frombuffer(self._ids, self._words.dtype)[indices], n_ids.astype(np.int64)
+        n_ids = np.bincount(line, n_pieces, n_lines)
+        return np.frombuffer(self._ids, self._dtype)[indices], n_ids.astype(np.int64)
 
     def _drawn(self, wanted: _Numbers) -> _Numbers:
-        """Return the cuts at the indices `wanted` of `made`, after making those that are missing."""
+        """Return the cuts at the indices `wanted` of `made`, after making the missing ones."""
         cuts = self._made[wanted]
         missing = np.unique(wanted[cuts < 0])
         if len(missing) == 0:
@@ -217,14 +195,15 @@ class _Cuts:
         self._made[missing] = np.arange(len(self._bounds) - 1, len(self._bounds) - 1 + len(missing))
         for index in missing.tolist():
             number, k = divmod(index, N_CUTS)
-            word = self._words.different[number]
+            word = self._different[number]
             numbers = _random_numbers(b"%d %d " % (self._seed, k) + word)
-            self._ids.extend(self._merges.cut(array(self._words.dtype.char, word), self._rate, numbers))
+            self._ids.extend(self._merges.cut(array(self._dtype.char, word), self._rate, numbers))
             self._bounds.append(len(self._ids))
         return self._made[wanted].astype(np.int64)
 
 
 def _random_numbers(key: bytes) -> Iterator[int]:
-    """Yield random 32-bit integers, a function of `key`; seeding `random` takes longer than segmenting a word."""
+    """Yield random 32-bit integers, a function of `key`."""
+    # seeding `random` takes longer than segmenting a word
     for i in count():
         yield from memoryview(blake2b(b"%d " % i + key).digest()).cast("I")

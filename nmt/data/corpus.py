@@ -180,7 +180,7 @@ class Lines:
 
     def __init__(self, ids: Integers, ends: Integers) -> None:
         """`ids`: of any integer type; `ends` (P,): line i is ids[ends[i-1]:ends[i]], line 0 starts at 0."""
-        self._ids, self._ends = ids, ends
+        self.ids, self.ends = ids, ends
 
     @classmethod
     def of(cls, lines: Sequence[npt.NDArray[np.int64]]) -> Lines:
@@ -188,11 +188,11 @@ class Lines:
         return cls(np.concatenate(lines), np.cumsum([len(line) for line in lines]))
 
     def __len__(self) -> int:
-        return len(self._ends)
+        return len(self.ends)
 
     def n_ids(self) -> npt.NDArray[np.int32]:
         """Return the number of ids of each line, (P,)."""
-        return lengths_between(self._ends)
+        return lengths_between(self.ends)
 
     def gather(self, rows: Rows, last: int) -> npt.NDArray[np.int64]:
         """Return lines `rows` (B,), each followed by the id `last`, as (B, longest), padded on the right."""
@@ -200,18 +200,18 @@ class Lines:
         column = np.arange(int(lengths.max(initial=0)) + 1)
         inside = column < lengths[:, None]
         gathered = np.where(column == lengths[:, None], last, PAD)
-        gathered[inside] = self._ids[(starts[:, None] + column)[inside]]
+        gathered[inside] = self.ids[(starts[:, None] + column)[inside]]
         return gathered.astype(np.int64)
 
     def spans(self, rows: Rows) -> tuple[Rows, Rows]:
         """Return where lines `rows` (B,) begin in the ids, and their numbers of ids."""
-        starts = np.where(rows > 0, self._ends[np.maximum(rows - 1, 0)], 0).astype(np.int64)
-        return starts, self._ends[rows] - starts
+        starts = np.where(rows > 0, self.ends[np.maximum(rows - 1, 0)], 0).astype(np.int64)
+        return starts, self.ends[rows] - starts
 
     def between(self, firsts: Rows, stops: Rows) -> Integers:
         """Return the concatenated ids of runs of lines: run i is lines `firsts[i]` to `stops[i]` - 1."""
         last_begins, last_lengths = self.spans(stops - 1)
-        begins, ends, ids = self.spans(firsts)[0], last_begins + last_lengths, np.asarray(self._ids)
+        begins, ends, ids = self.spans(firsts)[0], last_begins + last_lengths, np.asarray(self.ids)
         return np.concatenate([ids[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)])
 
 

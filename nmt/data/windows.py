@@ -1,58 +1,92 @@
 """The windows of an epoch: pairs that are shuffled and grouped into updates together.
 
-Files are mapped while they are read, never for longer: a window may have a little of each of many. P pairs of a window,
-B lines of a batch.
+Training pairs are numbered across their files. Files are mapped only while they are read: a window may have a few pairs
+of each of many files. P pairs of a window, B lines of a batch.
 
 A training set in one file whose corpora have no weights is one window, so that an epoch is planned as a whole. Any
-other is divided into windows of about `WINDOW_PAIRS` pairs, each a function of the seed and its position: while one is
-learned from, a thread plans the next, and the ids of a window are in memory until it is over.
+other training set is divided into windows of about `WINDOW_PAIRS` pairs, each a function of the seed and its position.
+While one is learned, a thread plans the next, and the ids of a window are in memory until it is over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Event
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from nmt.config import Config
-from nmt.data.batching import EpochUpdates, Pairs, epoch_updates
+from nmt.data.batching import Pairs, Update, epoch_updates
 from nmt.data.bpe_dropout import BpeDropout
-from nmt.data.corpus import Corpus, Lines, lines_of
+from nmt.data.corpus import Corpus, Lines, Rows, Split, lines_of
 from nmt.data.examples import learned_pairs
 from nmt.data.mixing import BLOCK, Position, Segments, Stream, is_mixed, make_mix
-from nmt.data.shards import WindowLines, WindowText
 from nmt.errors import DataError
-from nmt.process import Interrupted
+
+_CHUNK = 1 << 16  # lines that are read together
+
+
+class WindowLines:
+    """One language of the pairs of a window, whose ids are read into memory when they are first gathered."""
+
+    def __init__(self, splits: Sequence[Split], language: str, segments: Segments) -> None:
+        """`splits`: the files of all training pairs, whose rows are numbered across them."""
+        self._splits, self._language, self._segments = splits, language, segments
+        self._ends = np.cumsum([split.n for split in splits])
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def n_ids(self) -> npt.NDArray[np.int32]:
+        """Return the number of ids of each line, (P,)."""
+        n_ids = [np.zeros(0, np.int32)]
+        for lines, firsts, sizes in self._parts():
+            within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            n_ids.append(lines.spans(np.repeat(firsts, sizes) + within)[1].astype(np.int32))
+        return np.concatenate(n_ids)
+
+    @cached_property
+    def lines(self) -> Lines:
+        """The lines, in memory."""
+        ids = [lines.between(firsts, firsts + sizes) for lines, firsts, sizes in self._parts()]
+        return Lines(np.concatenate(ids or [np.zeros(0, np.uint16)]), np.cumsum(self.n_ids(), dtype=np.int64))
+
+    def gather(self, rows: Rows, last: int) -> npt.NDArray[np.int64]:
+        """Return lines `rows` (B,), each followed by the id `last`, as (B, longest), padded on the right."""
+        return self.lines.gather(rows, last)
+
+    def _parts(self) -> Iterator[tuple[Lines, Rows, Rows]]:
+        """Yield runs of consecutive lines, all in one file and about `_CHUNK` lines at a time: the lines of the file,
+        the first line of each run, and the sizes of the runs."""
+        firsts, sizes = self._segments.firsts, self._segments.sizes
+        numbers = np.searchsorted(self._ends, firsts, side="right")
+        is_first = (np.diff(numbers) != 0) | (np.diff(np.cumsum(sizes) // _CHUNK) != 0)
+        for runs in np.split(np.arange(len(firsts)), np.flatnonzero(is_first) + 1):
+            if len(runs):
+                number = int(numbers[runs[0]])
+                split = self._splits[number]
+                yield lines_of(split, self._language), firsts[runs] - (int(self._ends[number]) - split.n), sizes[runs]
 
 
 @dataclass(frozen=True)
 class Window:
-    """The pairs of a window, and its updates in training order; an update's rows are those of these pairs."""
+    """The pairs of a window, and its updates in training order, whose rows are rows of these pairs."""
 
     position: Position
     pairs: Pairs
-    updates: EpochUpdates
-
-
-@dataclass(frozen=True)
-class _Planned:
-    """A window that a thread plans, unless `cancelled` is set first."""
-
-    position: Position
-    window: Future[Window]
-    cancelled: Event
+    updates: list[Update]
 
 
 class Windows:
-    """Makes the windows of a run."""
+    """The windows of a run, planned when they are needed or by a thread before."""
 
     def __init__(self, corpus: Corpus, config: Config) -> None:
-        """Raises ConfigError if the config mixes other corpora than the data directory has, or DataError if pairs that
-        are in shards or mixed would be learned together with monolingual text."""
+        """Raises ConfigError if the config mixes corpora that the data directory does not have, or DataError if pairs
+        that are in shards or mixed would be learned together with monolingual text."""
         self.mix = make_mix(config, corpus.manifest)
         self._corpus, self._config, settings = corpus, config, config.training
         self._has_dropout = bool(settings.bpe_dropout)
@@ -76,9 +110,10 @@ class Windows:
             split = self._splits[0]
             self._whole = learned_pairs(config, lambda language: lines_of(split, language), self._mono)
             if self._has_dropout:
-                self._dropout = BpeDropout(split, corpus.tokenizers, config.data, settings)
+                sides = {language: lines_of(split, language) for language in corpus.languages}
+                self._dropout = BpeDropout(sides, corpus.tokenizers, config.data, settings)
         self._planner: ThreadPoolExecutor | None = None
-        self._planned: _Planned | None = None
+        self._planned: tuple[Position, Future[Window]] | None = None
 
     @property
     def n_examples(self) -> int:
@@ -87,33 +122,30 @@ class Windows:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the pairs of all epochs are the same."""
+        """Whether all epochs have the same pairs."""
         return self._whole is not None and self._dropout is None
 
     @contextmanager
     def planning_ahead(self, position: Position) -> Iterator[None]:
-        """Context in which a thread plans the window after the current one, which is at `position`."""
+        """Provide a thread that plans the window after the current one, which is at `position`."""
         if self._whole is not None:
             yield
             return
         with ThreadPoolExecutor(1, "windows") as self._planner:
             try:
-                self._planned = self._plan(self._planner, self.mix.after(position))
+                self._plan(self._planner, self.mix.after(position))
                 yield
             finally:
-                self._drop_planned()
-                self._planner = None
+                self._planner = self._planned = None
 
     def sample(self) -> Pairs:
         """Return the pairs of the first window, before BPE-dropout, to measure the memory of the longest ones."""
-        if self._whole is not None:
-            return self._whole
-        return self._pairs(self._segments(Position(), _never), _never, None)
+        return self._whole or self._pairs(self._segments(Position()), None)
 
     def longest(self) -> int:
         """Return the length of the longest side of all training pairs, end of sentence counted.
 
-        Shards are not searched for it: there it is the longest that prepare has kept.
+        Shards are not searched for it: for them, the result is the longest that `nmt prepare` keeps.
         """
         if self._whole is not None:
             return self._whole.lengths.max()
@@ -126,63 +158,45 @@ class Windows:
         return n_lines * (1 + limit) if isinstance(limit, int) else self.sample().lengths.max()
 
     def load(self, position: Position) -> Window:
-        """Return a window. Raises DataError if a file of it is damaged."""
+        """Return a window. Raises DataError if one of its files is damaged."""
         if self._planner is None:
-            return self._make(position, _never)
-        if self._planned is None or self._planned.position != position:  # a stage has ended within a window
-            self._drop_planned()
-            self._planned = self._plan(self._planner, position)
-        window = self._planned.window.result()
-        self._planned = self._plan(self._planner, self.mix.after(position))
+            return self._make(position)
+        if self._planned is None or self._planned[0] != position:  # a stage has ended within a window
+            self._plan(self._planner, position)
+        assert self._planned is not None
+        window = self._planned[1].result()
+        self._plan(self._planner, self.mix.after(position))
         return window
 
-    def _plan(self, planner: ThreadPoolExecutor, position: Position) -> _Planned:
-        """Plan a window in the thread."""
-        cancelled = Event()
+    def _plan(self, planner: ThreadPoolExecutor, position: Position) -> None:
+        self._planned = position, planner.submit(self._make, position)
 
-        def poll() -> None:
-            if cancelled.is_set():
-                raise Interrupted
-
-        return _Planned(position, planner.submit(self._make, position, poll), cancelled)
-
-    def _drop_planned(self) -> None:
-        if self._planned is not None:
-            self._planned.cancelled.set()
-            self._planned = None
-
-    def _make(self, at: Position, poll: Callable[[], None]) -> Window:
-        """Plan a window."""
+    def _make(self, at: Position) -> Window:
+        """Return a window, which is planned in this thread."""
         if self._whole is None:
-            pairs = self._pairs(self._segments(at, poll), poll, at.epoch)
+            pairs = self._pairs(self._segments(at), at.epoch)
         else:
             pairs = self._whole if self._dropout is None else self._dropout.pairs(at.epoch)
         training = self._config.training
         updates = epoch_updates(pairs.lengths, training.update_tokens, training.seed, at.epoch, at.window)
         return Window(at, pairs, updates)
 
-    def _segments(self, at: Position, poll: Callable[[], None]) -> Segments:
+    def _segments(self, at: Position) -> Segments:
         """Return the rows of a window. Raises DataError if a shard that is read for the first time is damaged."""
         takes = zip(self._streams, self.mix.takes(at), strict=True)
         segments = Segments([run for stream, part in takes for run in stream.take(*part)], int(self._ends[-1]))
         if self._unverified:
             numbers = np.searchsorted(self._ends, segments.firsts, side="right")
             for name in sorted({self._splits[number].name for number in np.unique(numbers)} & self._unverified):
-                poll()
                 self._corpus.verify(name, ("ids", "ends"))
                 self._unverified.discard(name)
         return segments
 
-    def _pairs(self, segments: Segments, poll: Callable[[], None], epoch: int | None) -> Pairs:
+    def _pairs(self, segments: Segments, epoch: int | None) -> Pairs:
         """Return the pairs of a window, with BPE-dropout of `epoch` if one is given."""
         data, training = self._config.data, self._config.training
+        sides = {language: WindowLines(self._splits, language, segments) for language in self._corpus.languages}
         if self._has_dropout and epoch is not None and len(segments):
-            text = WindowText(self._splits, segments, poll)
-            return BpeDropout(text, self._corpus.tokenizers, data, training, segments).pairs(epoch, poll)
-        return learned_pairs(
-            self._config, lambda language: WindowLines(self._splits, language, segments), segments=segments
-        )
-
-
-def _never() -> None:
-    """Do not interrupt."""
+            lines = {language: side.lines for language, side in sides.items()}
+            return BpeDropout(lines, self._corpus.tokenizers, data, training, segments).pairs(epoch)
+        return learned_pairs(self._config, sides.__getitem__, segments=segments)

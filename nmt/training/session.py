@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from nmt.config import Config
-from nmt.data.batching import EpochUpdates, Packing, Pairs, Update
+from nmt.data.batching import Packing, Pairs, Update
 from nmt.data.examples import Change
 from nmt.data.mixing import Position
 from nmt.data.modifiers import Modifiers
@@ -108,7 +108,7 @@ class Session:
             longest = 0 if self.windows.is_fixed and self.change is None else self.config.longest
             self.packing = Packing(self.window.pairs, max_len=longest)
 
-    def updates(self) -> EpochUpdates:
+    def updates(self) -> list[Update]:
         """Return the remaining updates of the window, up to the end of the stage."""
         state, first = self.state, self.state.update_in_epoch
         n_updates = self.windows.mix.stages[state.stage].n_updates
@@ -134,7 +134,7 @@ class Session:
         state, done = self.state, self._window.updates[: self.state.update_in_epoch]
         n_pairs = None
         if len(done) < len(self._window.updates):
-            n_pairs = done.n_pairs() // self.config.n_per_pair
+            n_pairs = sum(len(update.rows) for update in done) // self.config.n_per_pair
         position = self.windows.mix.after(self.position, n_pairs, state.step)
         for name, value in vars(position).items():
             setattr(state, name, list(value) if name == "drawn" else value)

@@ -14,7 +14,7 @@ import torch
 from nmt.config import Config
 from nmt.config.data import LABEL
 from nmt.config.load import load_config
-from nmt.data.batching import STEP, EpochUpdates, Packing, Pairs, epoch_updates
+from nmt.data.batching import STEP, Packing, Pairs, Update, epoch_updates
 from nmt.data.corpus import Split, lines_of
 from nmt.data.examples import change_of, learned_pairs
 from nmt.data.mixing import Position
@@ -157,7 +157,7 @@ class Check:
         sizes = model or self.sizes.model
         return packing_obstacle(self.device, precision or self.precision, sizes["d_model"] // sizes["n_heads"], 0.0)
 
-    def updates(self, update_tokens: int, pairs: Pairs | None = None) -> EpochUpdates:
+    def updates(self, update_tokens: int, pairs: Pairs | None = None) -> list[Update]:
         """The updates of an epoch of some pairs, by default of those for translation."""
         return epoch_updates((pairs or self.pairs).lengths, update_tokens, 1, 0)
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from nmt.config import SearchConfig
-from nmt.data.batching import EpochUpdates, Indices, sent
+from nmt.data.batching import Indices, Update, sent
 from nmt.model.inference import InferenceModel
 from nmt.model.transformer import Model, Transformer
 from nmt.search.rules import Rules
@@ -94,7 +94,7 @@ def _speed(check: Check, mode: Mode) -> Found:
         yield {"way": mode.name, "graphs_compiled_so_far": counters["stats"]["unique_graphs"]}
 
 
-def _rate(check: Check, session: Session, updates: EpochUpdates) -> dict[str, Any]:
+def _rate(check: Check, session: Session, updates: list[Update]) -> dict[str, Any]:
     """Target tokens per second; the time of an update, all of it and until the host has asked for it; the peak of
     memory."""
     if check.is_gpu:

@@ -32,7 +32,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.config import Config
 from nmt.config.load import check_config
-from nmt.data.batching import EpochUpdates, Pairs, Update, epoch_updates
+from nmt.data.batching import Pairs, Update, epoch_updates
 from nmt.data.corpus import Split, lines_of
 from nmt.data.mixing import Position
 from nmt.data.windows import Window, Windows
@@ -112,7 +112,7 @@ def settings(width: int, update_tokens: int) -> Config:
 def make_session(
     config: Config,
     pairs: Pairs,
-    updates: EpochUpdates,
+    updates: list[Update],
     precision: str,
     world: World | None = None,
     vocabulary: int = VOCABULARY,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import cycle, pairwise, repeat
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from nmt.config.source import TrainFiles
 from nmt.data import bpe_dropout as module
 from nmt.data.batching import Pairs
 from nmt.data.bpe_dropout import BpeDropout, Merges
+from nmt.data.corpus import Lines
 from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer, Tokenizers, train_tokenizer
 from sentences import sentence_pairs
 
@@ -52,19 +52,19 @@ def settings(rate: float, max_pieces: int = 1000, **training: object) -> tuple[D
 
 
 class Made:
-    """A split of two languages, and its pairs with dropout."""
+    """The lines of two languages, and their pairs with dropout."""
 
     def __init__(self, tokenizer: Tokenizer, de: Sequence[str] = GERMAN, en: Sequence[str] = ENGLISH) -> None:
         ids = {"de": tokenizer.encode_all(de), "en": tokenizer.encode_all(en)}
         flat = {name: np.array([i for line in side for i in line], np.uint16) for name, side in ids.items()}
         ends = {name: np.cumsum([len(line) for line in side]) for name, side in ids.items()}
-        self.split = SimpleNamespace(n=len(de), ids=flat.__getitem__, ends=ends.__getitem__)
+        self.sides = {name: Lines(flat[name], ends[name]) for name in ids}
         self.plain = list(zip(ids["de"], ids["en"], strict=True))
         self.tokenizers = Tokenizers({"de": tokenizer, "en": tokenizer}, joint=True)
 
     def dropout(self, rate: float = 0.2, seed: int = 1, longest: int = 1000, both: bool = False) -> BpeDropout:
         data, training = settings(rate, max_pieces=longest, seed=seed, both_directions=both)
-        return BpeDropout(self.split, self.tokenizers, data, training)  # type: ignore[arg-type]
+        return BpeDropout(self.sides, self.tokenizers, data, training)
 
 
 @pytest.fixture(scope="module")
@@ -168,18 +168,13 @@ def test_dropout_with_two_vocabularies(tokenizer: Tokenizer) -> None:
     other = train_tokenizer(ENGLISH, 330)
     made = Made(tokenizer)
     ids = other.encode_all(ENGLISH)
-    split = SimpleNamespace(
-        n=len(GERMAN),
-        ids=lambda name: (
-            made.split.ids("de") if name == "de" else np.array([i for line in ids for i in line], np.uint32)
-        ),
-        ends=lambda name: made.split.ends("de") if name == "de" else np.cumsum([len(line) for line in ids]),
-    )
+    flat = np.array([i for line in ids for i in line], np.uint32)
+    sides = {"de": made.sides["de"], "en": Lines(flat, np.cumsum([len(line) for line in ids]))}
     tokenizers = Tokenizers({"de": tokenizer, "en": other}, joint=False)
-    pairs = BpeDropout(split, tokenizers, *settings(0.3)).pairs(0)  # type: ignore[arg-type]
+    pairs = BpeDropout(sides, tokenizers, *settings(0.3)).pairs(0)
     for (src, tgt), german, english in zip(sentences(pairs), GERMAN, ENGLISH, strict=True):
         assert (tokenizer.decode(src), other.decode(tgt)) == (german, english)
-    assert pairs._tgt._ids.dtype == np.uint32  # type: ignore[attr-defined]
+    assert pairs._tgt.ids.dtype == np.uint32  # type: ignore[attr-defined]
 
 
 # --- both directions ----------------------------------------------------------------------------

@@ -133,5 +133,5 @@ def test_terms_are_marked_in_the_source(tokenizer: Tokenizer, pairs: Pairs, tmp_
     example = modifiers.examples(pairs)["terms"]
     assert example is not None and f"<reserved_0> {word} <reserved_1> {translation} <reserved_2>" in example[0]
     (tmp_path / "g.tsv").write_text(f"{word} {translation}\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"g\.tsv, line 1: a term and its translation, separated by a tab, are needed"):
+    with pytest.raises(DataError, match=r"g\.tsv, line 1: a term and its translation are needed"):
         make(tokenizer, config_of(terms=1.0, glossary=tmp_path / "g.tsv"))
