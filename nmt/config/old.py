@@ -39,6 +39,7 @@ GONE: dict[str, tuple[object, str]] = {
     "training.src_bpe_dropout": (0.0, _BPE_DROPOUT),
     "training.tgt_bpe_dropout": (0.0, _BPE_DROPOUT),
     **{f"training.stages.*.{name}": (None, _STAGE) for name in ("share", "epochs", "of")},
+    "search.coverage_penalty": (0.0, "the length penalty is the only one"),
     "search.max_length": (0, "write max_length_ratio: 0 and, one greater, max_length_offset"),
     "search.mbr_candidates": (16, "there are as many candidates as search.beam says"),
     "search.protect_patterns": ([], "write them in search.protect, a list that may also have placeholders and numbers"),

@@ -1,4 +1,4 @@
-"""Entry point of all kinds of search: greedy, beam, diverse, constrained, sampling."""
+"""Entry point to all kinds of search: greedy, beam, diverse and constrained search, and sampling."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ def search(
     """
     if config.sample:
         return sample_search(model, rules, config, keys, n_best)
-    if config.beam == 1 and constraints is None and not config.coverage_penalty:
+    if config.beam == 1 and constraints is None:
         return [[hypothesis] for hypothesis in greedy_search(model, rules, config)]
     return beam_search(model, rules, config, n_best, constraints)

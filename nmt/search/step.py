@@ -1,4 +1,4 @@
-"""`StepModel`, the interface between search and models: a model, an ensemble, and shallow fusion with a language model.
+"""`StepModel`, the interface between search and models, for one model, an ensemble, or fusion with a language model.
 
 Legend: B sentences, M hypotheses of each, S source length, V vocabulary.
 """
@@ -22,10 +22,10 @@ from nmt.text.tokenizer import BOS, EOS, PAD, SEPARATOR
 
 
 class Fusion:
-    """Adds `weight` times a language model's log-probabilities to those of a translator.
+    """Shallow fusion: a translator whose log-probabilities are added to `weight` times a language model's.
 
-    Both have the same vocabulary. The sums are no log-probabilities: search ranks by them, and samples from what they
-    are after a softmax.
+    Both have the same vocabulary. The sums are not log-probabilities: search ranks by them, and samples from their
+    softmax.
     """
 
     def __init__(self, translator: StepModel, language_model: StepModel, weight: float) -> None:
@@ -41,39 +41,33 @@ class Fusion:
         self._translator.select(sentences, beams)
         self._language_model.select(sentences, beams)
 
-    def attention(self) -> Tensor:
-        return self._translator.attention()
-
 
 Scores = tuple[Tensor, Tensor]
-"""Logits (B, M, V) float32, which the receiver may overwrite and the next part does, and log_z (B, M) float32, their
-logsumexp over the whole vocabulary: `logits - log_z` are log-probabilities in nats."""
+"""Logits (B, M, V) float32, and log_z (B, M) float32, their logsumexp over the whole vocabulary: `logits - log_z` are
+log-probabilities in nats. The receiver may overwrite the logits, and the next part does."""
 
 PART = 2**21
-"""On a CPU, number of logits of a part, which bounds their memory; a batch of the usual size has one part or two."""
+"""Number of logits of a part on a CPU, which bounds their memory; a batch of the usual size has one part or two."""
 
 Pair = tuple[Sequence[int], Sequence[int]]
 """Ids of a source and of its translation, both without special tokens."""
 
 
 class StepModel(Protocol):
-    """Scores the next token of many hypotheses at once: a model, an ensemble, a table.
+    """A model that scores the next token of many hypotheses at once.
 
-    It keeps the state of the hypotheses itself; before the first step there are none, and the first step may start one
-    or several for each sentence.
+    It keeps the state of the hypotheses; before the first step there are none, and the first step may start one or
+    several for each sentence.
     """
 
     def step(self, tokens: Tensor) -> Iterator[Scores]:
-        """Append tokens (B, M) int64 and score the next: part by part, each of some consecutive sentences.
+        """Append tokens (B, M) int64 and yield the scores of the next token, for some consecutive sentences at a time.
 
-        A part is computed when it is asked for. Take all before the next call of any method.
+        All parts, which are computed lazily, must be consumed before the next call of any method.
         """
 
     def select(self, sentences: Tensor, beams: Tensor) -> None:
         """Keep only `sentences` (B',), ascending, and the hypotheses `beams` (B', M') of each; repeats are allowed."""
-
-    def attention(self) -> Tensor:
-        """Return the last step's attention to the source, (B, M, S) float32; rows sum to 1, padding has 0."""
 
 
 @dataclass(frozen=True)
@@ -85,19 +79,18 @@ class Hypothesis:
     log_prob: float
     """Sum over all tokens and `</s>` (nats)."""
     score: float
-    """The ranking criterion: log_prob divided by the length penalty, plus the coverage penalty."""
+    """The ranking criterion: log_prob divided by the length penalty."""
     finished: bool
-    """False if it reached the maximum length, where only `</s>` may follow."""
+    """Whether it ended before the maximum length, where only `</s>` may follow."""
 
 
 class TransformerStep:
-    """A Transformer, a decoder that sees the source, or a language model, and its state for a batch of sentences."""
+    """A Transformer, a decoder with or without a source, and its state for a batch of sentences."""
 
-    def __init__(self, model: InferenceModel, src: Tensor, mask: Tensor, keep_attention: bool = False) -> None:
+    def __init__(self, model: InferenceModel, src: Tensor, mask: Tensor) -> None:
         """Read src (B, S) int64, each sentence ending in `</s>`; mask (B, S) is True at tokens.
 
-        A language model reads only B. `attention` is only available with `keep_attention`, from a decoder with
-        cross-attention.
+        For a language model, only B is used.
         """
         self._model = model
         if model.sees_source:
@@ -105,12 +98,9 @@ class TransformerStep:
             mask = F.pad(mask, (1, 0), value=True)
         self._state = model.start(src, mask)
         self._buffers: Tensor | None = None
-        self._weights: list[Tensor] | None = [] if keep_attention else None
 
     def step(self, tokens: Tensor) -> Iterator[Scores]:
-        if self._weights is not None:
-            self._weights.clear()
-        hidden = self._model.step(tokens, self._state, self._weights)  # (B, M, D)
+        hidden = self._model.step(tokens, self._state)  # (B, M, D)
         return self._parts(hidden) if hidden.device.type == "cpu" else self._whole(hidden)
 
     def _whole(self, hidden: Tensor) -> Iterator[Scores]:
@@ -134,13 +124,9 @@ class TransformerStep:
     def select(self, sentences: Tensor, beams: Tensor) -> None:
         self._state.select(sentences, beams)
 
-    def attention(self) -> Tensor:
-        assert self._weights, "attention was not kept"
-        return self._weights[0].mean(1)
-
 
 def by_sentence(parts: Iterable[Scores]) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """Yield the sentences of each part, its logits and its log_z."""
+    """Yield for each part its sentences as a slice, its logits and its log_z."""
     first = 0
     for logits, log_z in parts:
         part = slice(first, first + len(logits))
@@ -152,7 +138,7 @@ class Ensemble:
     """An ensemble of models with the same vocabulary: the mean of their probabilities."""
 
     def __init__(self, models: Sequence[StepModel]) -> None:
-        """`models`, at least one, have encoded the same sentences."""
+        """`models`: at least one, which have encoded the same sentences."""
         self._models = models
 
     def step(self, tokens: Tensor) -> Iterator[Scores]:
@@ -164,9 +150,6 @@ class Ensemble:
     def select(self, sentences: Tensor, beams: Tensor) -> None:
         for model in self._models:
             model.select(sentences, beams)
-
-    def attention(self) -> Tensor:
-        return torch.stack([model.attention() for model in self._models]).mean(0)
 
 
 def padded(rows: Sequence[Sequence[int]]) -> Tensor:
