@@ -1,4 +1,4 @@
-"""Engines by name."""
+"""The choice of an engine by its name."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ def open_engine(
     address: str | None = None,
     gpus: Sequence[str] | None = None,
 ) -> Iterator[Engine]:
-    """Give an engine; its workers are ended with the block.
+    """Yield an engine, whose workers are ended with the block.
 
     Args:
-        workers: number of processes; by default as many as there are cores.
-        address: that of a Ray cluster, by default RAY_ADDRESS or the cluster that runs on this machine.
-        gpus: names of the GPUs of this machine, if the workers use any; each gets one of them, or of its Ray node's.
+        workers: number of processes; by default one for each core.
+        address: address of a Ray cluster; by default RAY_ADDRESS, or the cluster that runs on this machine.
+        gpus: names of the GPUs of this machine, if the workers use any. Each worker gets one of them, or one of its Ray
+            node.
 
     Raises ConfigError if there is no such cluster, or Ray is not installed.
     """

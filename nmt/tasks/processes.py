@@ -1,4 +1,4 @@
-"""Run tasks in this process, or in several of this machine; a task that is lost with its worker is tried again."""
+"""Run tasks in this process or in several processes of this machine. A task that is lost with its worker is retried."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from nmt.tasks.perform import Done, Task, perform, remove_remains
 
 
 class InProcess:
-    """Runs tasks one after the other in this process."""
+    """An engine that runs tasks in this process, one after the other."""
 
     def run(self, work: Path, tasks: Sequence[Task]) -> Iterator[tuple[int, Done]]:
-        """Do the tasks that are not done yet; yield each with its index."""
+        """Run the tasks that are not done yet; see `Engine`."""
         remove_remains(work, tasks)
         for index, task in enumerate(tasks):
             done, problem = perform(work, task)
@@ -44,13 +44,13 @@ MAX_ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class Outcome:
-    """A worker's report on a task: it is done, or there was an error."""
+    """The result of a task in a worker, or its error."""
 
     done: Done | None = None
     problem: str | None = None
-    """What was wrong with the files that the task had before."""
+    """What was wrong with the earlier files of the task, if anything."""
     error: NmtError | str | None = None
-    """An error for the user, or the traceback of any other."""
+    """An error for the user, or the traceback of any other exception."""
 
 
 @dataclass(frozen=True)
@@ -58,28 +58,28 @@ class Lost:
     """A task whose worker has died."""
 
     reason: str
-    """`its process was killed`, for messages."""
+    """The reason for messages, such as `its process was killed`."""
 
 
 class Workers(Protocol):
-    """Processes that do one task at a time each, here or on other machines."""
+    """The interface of a group of worker processes, each of which does one task at a time."""
 
     @property
     def is_free(self) -> bool:
-        """Whether a task can be started."""
+        """Whether a worker is free."""
 
     def start(self, index: int, work: Path, task: Task) -> None:
         """Start a task on a free worker."""
 
     def wait(self) -> list[tuple[int, Outcome | Lost]]:
-        """Wait until a task has ended or was lost, or a worker is free; return the indices of those tasks."""
+        """Wait until a task has ended or was lost, or a worker has started; return the outcomes of tasks by index."""
 
     def end_busy(self) -> None:
         """End the workers that do a task."""
 
 
 def attempt(work: Path, task: Task) -> Outcome:
-    """Do a task in a worker."""
+    """Do a task in a worker, and return its result or error."""
     try:
         done, problem = perform(work, task)
     except NmtError as error:
@@ -90,10 +90,10 @@ def attempt(work: Path, task: Task) -> Outcome:
 
 
 def run_on(workers: Workers, work: Path, tasks: Sequence[Task]) -> Iterator[tuple[int, Done]]:
-    """Do tasks on workers, as `Engine.run` does.
+    """Run tasks on workers; see `Engine.run`.
 
-    Raises DataError for a task whose worker has died `MAX_ATTEMPTS` times, and the error of a task, which is not tried
-    again; the workers that do others are ended.
+    Raises DataError for a task whose worker has died `MAX_ATTEMPTS` times, and the error of a task, which is not
+    retried. Both end all busy workers.
     """
     remove_remains(work, tasks)
     waiting, attempts, n_running = deque(range(len(tasks))), Counter[int](), 0
@@ -111,7 +111,7 @@ def run_on(workers: Workers, work: Path, tasks: Sequence[Task]) -> Iterator[tupl
             for index, outcome in ended:
                 if isinstance(outcome, Lost):
                     attempts[index] += 1
-                    _tell_lost(work / tasks[index].name, outcome, attempts[index])
+                    _warn_lost(work / tasks[index].name, outcome, attempts[index])
                     waiting.appendleft(index)
                 else:
                     complete.append((index, _done(outcome, tasks[index])))
@@ -122,14 +122,14 @@ def run_on(workers: Workers, work: Path, tasks: Sequence[Task]) -> Iterator[tupl
             remove_remains(work, tasks)
 
 
-def _tell_lost(folder: Path, lost: Lost, n_attempts: int) -> None:
+def _warn_lost(folder: Path, lost: Lost, n_attempts: int) -> None:
     if n_attempts == MAX_ATTEMPTS:
         raise DataError(f"{folder}: {lost.reason}, {MAX_ATTEMPTS} times; if memory is short, use fewer --workers")
     say(f"{folder}: {lost.reason}; retrying")
 
 
 def _done(outcome: Outcome, task: Task) -> Done:
-    """Return a task that is complete. Raises its error."""
+    """Return the result of a task. Raises its error."""
     if isinstance(outcome.error, NmtError):
         raise outcome.error
     if outcome.error is not None:
@@ -145,7 +145,7 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEX
 
 
 def usable_cores() -> int:
-    """Return the number of cores that this process may use."""
+    """Return the number of CPU cores that this process may use."""
     n_cores = len(os.sched_getaffinity(0))
     if sys.version_info >= (3, 13):
         n_cores = os.process_cpu_count() or n_cores  # also -X cpu_count
@@ -157,25 +157,25 @@ def usable_cores() -> int:
 
 
 class Processes:
-    """Runs tasks in processes of this machine, which live until it is closed."""
+    """An engine that runs tasks in processes of this machine, which live until it is closed."""
 
     def __init__(self, n_workers: int, gpus: Sequence[str] = ()) -> None:
-        """`gpus`: names of GPUs for CUDA_VISIBLE_DEVICES, of which each process gets one."""
+        """`gpus`: names of GPUs for CUDA_VISIBLE_DEVICES; each process gets one of them."""
         self._n_workers, self._gpus = n_workers, gpus
         self._idle: list[_Process] = []
         self._busy: dict[_Process, int] = {}
 
     def run(self, work: Path, tasks: Sequence[Task]) -> Iterator[tuple[int, Done]]:
-        """See `Engine`. A single task is done in this process."""
+        """Run the tasks that are not done yet; see `Engine`. A single task is done in this process."""
         return InProcess().run(work, tasks) if len(tasks) == 1 else run_on(self, work, tasks)
 
     @property
     def is_free(self) -> bool:
-        """See `Workers`."""
+        """Whether a worker is free."""
         return len(self._busy) < self._n_workers
 
     def start(self, index: int, work: Path, task: Task) -> None:
-        """See `Workers`."""
+        """Start a task on a free worker."""
         request = pickle.dumps((work, task))
         while self._idle and not self._idle[-1].is_alive:
             self._idle.pop().end()
@@ -192,7 +192,7 @@ class Processes:
         return _Process(environment)
 
     def wait(self) -> list[tuple[int, Outcome | Lost]]:
-        """See `Workers`."""
+        """Wait until a task has ended or was lost; return the outcomes of tasks by index."""
         ready = wait([process.connection for process in self._busy])
         ended: list[tuple[int, Outcome | Lost]] = []
         for process in [process for process in self._busy if process.connection in ready]:
@@ -207,7 +207,7 @@ class Processes:
         return ended
 
     def end_busy(self) -> None:
-        """See `Workers`."""
+        """End the workers that do a task."""
         for process in self._busy:
             process.end()
         self._busy.clear()
@@ -250,7 +250,7 @@ class _Process:
         self._output.close()
 
     def cause_of_death(self) -> str:
-        """Return how the process, which has closed its connection, has ended."""
+        """Return why the process, which has closed its connection, has ended."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=10)
         status = self._process.returncode
@@ -262,7 +262,7 @@ class _Process:
 
 
 def main(descriptor: int) -> None:
-    """Do the tasks that come from the driver until it ends, however it does."""
+    """Do the tasks that the driver sends, until the driver ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the driver ends this one
     set_environment()
     set_up_streams()  # and freed memory is returned: a worker is idle between stages
@@ -280,7 +280,7 @@ def main(descriptor: int) -> None:
 
 
 def _receive(connection: Connection, requests: queue.SimpleQueue[bytes]) -> None:
-    """Read requests; end the process when the driver has ended, even in the middle of a task."""
+    """Read requests, and end this process when the driver has ended, even in the middle of a task."""
     try:
         while True:
             requests.put(connection.recv_bytes())

@@ -1,20 +1,19 @@
-"""Run tasks on a Ray cluster, whose nodes are checked before they do any work.
+"""Run tasks on a Ray cluster, whose nodes share the folder of work.
 
 Ray starts workers and reports lost ones. Which task is done again, where and how often, is decided here: with Ray's own
-restarts the actor of a removed node waits for ever.
+restarts, the actor of a removed node waits forever.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import platform
 import secrets
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -26,88 +25,11 @@ from nmt.files.write import writing
 from nmt.tasks.perform import Done, Task
 from nmt.tasks.processes import Lost, Outcome, attempt, run_on
 
-ANSWER_SECONDS = 120.0
 SEEN_SECONDS = 10.0
-"""A network file system may show a new file late."""
-
-
-def check_nodes(ray: ModuleType, probe: Path) -> None:
-    """Raise DataError, which names the node, unless all nodes with CPUs can take part.
-
-    probe: a file in the folder of work.
-    """
-
-    # a local function, which is sent as code: the node might not have nmt
-    def describe(probe: str, folder: str, seconds: float) -> tuple[str | None, str, bool, bool]:
-        import os
-        import platform
-        import time
-
-        try:
-            import nmt
-
-            version = nmt.__version__
-        except ImportError:
-            version = None
-        end = time.monotonic() + seconds
-        while not os.path.exists(probe) and time.monotonic() < end:  # noqa: PTH110
-            time.sleep(0.2)
-        return version, platform.python_version(), os.path.exists(probe), os.path.isdir(folder)  # noqa: PTH110, PTH112
-
-    strategy = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
-    remote = ray.remote(num_cpus=0, max_retries=0)(describe)
-    asked = {}
-    for node in ray.nodes():
-        if node["Alive"] and node["Resources"].get("CPU"):
-            on_node = remote.options(scheduling_strategy=strategy(node["NodeID"], soft=False))
-            name = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
-            asked[on_node.remote(str(probe), str(Path.cwd()), SEEN_SECONDS)] = name
-    ready, silent = wait_for(ray, [*asked], len(asked), ANSWER_SECONDS)
-    if silent:
-        raise DataError(f"node {asked[silent[0]]} of the Ray cluster does not answer for {ANSWER_SECONDS:.0f} s")
-    for reference in ready:
-        try:
-            found = ray.get(reference)
-        except ray.exceptions.RayTaskError as error:
-            raise DataError(f"node {asked[reference]} of the Ray cluster: {error_text(error)}") from error
-        except ray.exceptions.RayError:
-            continue  # it has been removed
-        if problem := node_problem(probe.parent, *found):
-            raise DataError(f"node {asked[reference]} of the Ray cluster {problem}")
-
-
-def wait_for(
-    ray: ModuleType, references: Sequence[object], n: int, seconds: float
-) -> tuple[list[object], list[object]]:
-    """Wait for `n` results, or until the time is up; return the references of finished and of pending tasks."""
-    if not references:
-        return [], []
-    try:
-        ready, others = ray.wait(references, num_returns=n, timeout=seconds)
-    except SystemError as error:  # what a handler of signals has raised, but for KeyboardInterrupt
-        raise (error.__cause__ or error) from None
-    return ready, others
-
-
-def node_problem(work: Path, version: str | None, python: str, sees_work: bool, sees_folder: bool) -> str | None:
-    """Return why a node cannot take part, if it cannot.
-
-    version: of nmt there, None if it is not installed. python: its version. sees_folder: whether there is the folder in
-    which nmt was started here.
-    """
-    here = ".".join(platform.python_version_tuple()[:2])
-    if version != nmt.__version__:
-        found = "has no nmt" if version is None else f"has nmt {version}"
-        return f"{found}, here it is {nmt.__version__}: install the same"
-    if python.rpartition(".")[0] != here:
-        return f"has Python {python}, here it is {here}: install the same"
-    if not sees_work:
-        return f"does not see {work}: all nodes need the same folder there"
-    if not sees_folder:
-        return f"has no folder {Path.cwd()}: start nmt in a folder that all nodes share"
-    return None
-
-
+"""The longest time that a network file system may take to show a new file."""
+CONNECT_SECONDS = 5.0
+POLL_SECONDS = 5.0
+"""The interval of checks that the nodes of all workers are alive."""
 INSTALL = "Ray is not installed; pip install 'ray>=2.50' installs it, and so does nmt's extra cluster"
 START = "start one with `ray start --head`, and name it with --address or RAY_ADDRESS"
 ENVIRONMENT = {
@@ -116,9 +38,6 @@ ENVIRONMENT = {
     "RAY_NUM_REDIS_GET_RETRIES": "1",  # or else it tries for minutes to reach a cluster that was killed
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
-CONNECT_SECONDS = 5.0
-POLL_SECONDS = 5.0
-"""How often it is looked whether the nodes of all workers are alive."""
 
 
 def library() -> ModuleType:
@@ -133,21 +52,33 @@ def library() -> ModuleType:
     return module
 
 
+def enter_node(version: str, folder: str) -> str | None:
+    """Change to `folder` on a node, or return why the node cannot take part. `version`: the version of nmt that every
+    node needs."""
+    if nmt.__version__ != version:
+        return f"has nmt {nmt.__version__}, but {version} is needed: install the same version"
+    try:
+        os.chdir(folder)
+    except OSError:
+        return f"has no folder {folder}: start nmt in a folder that all nodes share"
+    return None
+
+
 class _Actor:
     """A worker: a process of the cluster."""
 
-    def __init__(self, folder: str) -> None:
-        os.chdir(folder)
+    def enter(self, version: str, folder: str) -> tuple[str, str, str | None]:
+        """Return the id and the name of the node, and why it cannot take part, if so."""
+        return library().get_runtime_context().get_node_id(), socket.gethostname(), enter_node(version, folder)
 
-    def node(self) -> str:
-        """Return the id of the node."""
-        node: str = library().get_runtime_context().get_node_id()
-        return node
-
-    def do(self, work: Path, task: Task, probe: Path) -> Outcome:
-        """Do a task, on a node that may have joined after the others were checked."""
-        if not probe.exists():
-            return Outcome(error=DataError(f"node {socket.gethostname()} of the Ray cluster does not see {work}"))
+    def do(self, work: Path, task: Task, probe: Path, seconds: float) -> Outcome:
+        """Do a task. `probe`: a file that is visible within `seconds` on nodes that share the folder of work."""
+        end = time.monotonic() + seconds
+        while not probe.exists():
+            if time.monotonic() > end:
+                node = socket.gethostname()
+                return Outcome(error=DataError(f"node {node} of the Ray cluster does not see {work}: share it"))
+            time.sleep(0.2)
         return attempt(work, task)
 
 
@@ -159,17 +90,17 @@ class _Remote:
 
 
 class RayEngine:
-    """Runs tasks on a Ray cluster; all its nodes see the work folder under the same name."""
+    """An engine that runs tasks on a Ray cluster. All nodes see the folder of work under the same name."""
 
     def __init__(self, n_workers: int | None = None, address: str | None = None, gpus: bool = False) -> None:
         """Connect to the cluster.
 
         Args:
-            n_workers: by default as many as the cluster has CPUs, or GPUs if the workers use them.
-            address: by default RAY_ADDRESS or the cluster that runs on this machine.
+            n_workers: number of workers; by default, one for each CPU of the cluster, or for each GPU if they use GPUs.
+            address: address of the cluster; by default RAY_ADDRESS, or the cluster that runs on this machine.
             gpus: whether each worker gets a GPU, if the cluster has any.
 
-        Raises ConfigError if there is none.
+        Raises ConfigError if there is no such cluster.
         """
         self._ray = library()
         self._connect(address or os.environ.get("RAY_ADDRESS") or "auto")
@@ -181,7 +112,7 @@ class RayEngine:
         )(_Actor).remote  # fmt: skip
         self._probe = Path()
         self._n_wanted = 0
-        self._n_failed = 0  # workers that did not start, since one did
+        self._n_failed = 0  # workers that failed to start since the last one that started
         self._starting: dict[object, _Remote] = {}
         self._idle: list[_Remote] = []
         self._busy: dict[object, tuple[int, _Remote]] = {}
@@ -200,60 +131,61 @@ class RayEngine:
                 signal.signal(signal.SIGTERM, on_sigterm)  # Ray has set its own
 
     def run(self, work: Path, tasks: Sequence[Task]) -> Iterator[tuple[int, Done]]:
-        """See `Engine`. Raises DataError if a node does not see the folder of work, or has another version of nmt."""
+        """Run the tasks that are not done yet; see `Engine`.
+
+        Raises DataError if a node does not see the folder of work, or has another version of nmt.
+        """
         work = work.resolve()
         self._n_wanted = min(self._n_workers, len(tasks))
-        with self._probed(work):
-            yield from run_on(self, work, tasks)
-
-    @contextmanager
-    def _probed(self, work: Path) -> Iterator[None]:
-        """Write a file by which the nodes know the folder of work."""
         self._probe = work / f".probe-{secrets.token_hex(8)}"
         with writing(work):
             work.mkdir(parents=True, exist_ok=True)
-            for old in work.glob(".probe-*"):  # of a driver that was killed
+            for old in work.glob(".probe-*"):  # left by a driver that was killed
                 old.unlink(missing_ok=True)
             self._probe.touch()
         try:
-            check_nodes(self._ray, self._probe)
-            yield
+            yield from run_on(self, work, tasks)
         finally:
             self._probe.unlink(missing_ok=True)
 
     @property
     def is_free(self) -> bool:
-        """See `Workers`."""
+        """Whether a worker is free."""
         return bool(self._idle)
 
     def start(self, index: int, work: Path, task: Task) -> None:
-        """See `Workers`."""
+        """Start a task on a free worker."""
         worker = self._idle.pop()
-        self._busy[worker.actor.do.remote(work, task, self._probe)] = index, worker
+        self._busy[worker.actor.do.remote(work, task, self._probe, SEEN_SECONDS)] = index, worker
 
     def wait(self) -> list[tuple[int, Outcome | Lost]]:
-        """See `Workers`. Also returns, with nothing, when a worker has started."""
+        """Wait until a task has ended or was lost, or a worker has started; return the outcomes of tasks by index."""
         while len(self._starting) + len(self._idle) + len(self._busy) < self._n_wanted:
-            actor = self._new_actor(str(Path.cwd()))
-            self._starting[actor.node.remote()] = _Remote(actor)
+            actor = self._new_actor()
+            self._starting[actor.enter.remote(nmt.__version__, str(Path.cwd()))] = _Remote(actor)
         pending = [*self._starting, *self._busy]
-        ready, _ = wait_for(self._ray, pending, 1, POLL_SECONDS)
-        if not ready:
+        if not ready_among(self._ray, pending, 1, POLL_SECONDS):
             return self._lost_unnoticed()
-        ready, _ = wait_for(self._ray, pending, len(pending), 0)
-        self._collect_started([reference for reference in ready if reference in self._starting])
+        ready = ready_among(self._ray, pending, len(pending), 0)
+        for reference in ready:
+            if reference in self._starting:
+                self._collect_started(reference)
         return [self._ended(reference) for reference in ready if reference in self._busy]
 
-    def _collect_started(self, references: Sequence[object]) -> None:
-        for reference in references:
-            worker = self._starting.pop(reference)
-            try:
-                self._idle.append(_Remote(worker.actor, self._ray.get(reference)))
-                self._n_failed = 0
-            except self._ray.exceptions.RayError as error:
-                self._n_failed += 1
-                if self._n_failed > 2 * self._n_workers:
-                    raise DataError(f"workers of the Ray cluster do not start: {error_text(error)}") from error
+    def _collect_started(self, reference: object) -> None:
+        worker = self._starting.pop(reference)
+        try:
+            node, name, problem = self._ray.get(reference)
+        except self._ray.exceptions.RayError as error:
+            self._n_failed += 1
+            if self._n_failed > 2 * self._n_workers:
+                raise DataError(f"workers of the Ray cluster do not start: {error_text(error)}") from error
+            return
+        if problem is not None:
+            self._ray.kill(worker.actor)
+            raise DataError(f"node {name} of the Ray cluster {problem}")
+        self._idle.append(_Remote(worker.actor, node))
+        self._n_failed = 0
 
     def _ended(self, reference: object) -> tuple[int, Outcome | Lost]:
         index, worker = self._busy.pop(reference)
@@ -272,7 +204,7 @@ class RayEngine:
         return index, outcome
 
     def _lost_unnoticed(self) -> list[tuple[int, Outcome | Lost]]:
-        """Return the tasks whose nodes are gone without a word, and raise DataError if no node is left."""
+        """Return the tasks whose nodes disappeared without an error. Raises DataError if no node is left."""
         alive = self._alive()
         lost = [reference for reference, (_, worker) in self._busy.items() if worker.node not in alive]
         if not self._busy and not alive:
@@ -282,12 +214,12 @@ class RayEngine:
         return [(self._busy.pop(reference)[0], Lost("its node was removed")) for reference in lost]
 
     def _alive(self) -> dict[str, str]:
-        """Return the host names of the nodes with CPUs by their ids."""
+        """Return the host names of the nodes with CPUs, by the ids of the nodes."""
         nodes = [node for node in self._ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
         return {node["NodeID"]: node["NodeManagerHostname"] for node in nodes}
 
     def end_busy(self) -> None:
-        """See `Workers`."""
+        """End the workers that do a task."""
         for _, worker in self._busy.values():
             self._ray.kill(worker.actor)
         self._busy.clear()
@@ -295,6 +227,15 @@ class RayEngine:
     def close(self) -> None:
         """End all workers and the connection."""
         self._ray.shutdown()
+
+
+def ready_among(ray: ModuleType, references: Sequence[object], n: int, seconds: float) -> list[object]:
+    """Wait for `n` results, at most for a number of seconds, and return the references of all that are ready."""
+    try:
+        ready: list[object] = ray.wait(references, num_returns=n, timeout=seconds)[0] if references else []
+    except SystemError as error:  # raised by Ray in place of the exception of a signal handler
+        raise (error.__cause__ or error) from None
+    return ready
 
 
 def _check_address(address: str) -> None:

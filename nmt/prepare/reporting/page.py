@@ -1,4 +1,4 @@
-"""The report as files: JSON, and one HTML page without a script."""
+"""The report as files: report.json, and report.html, which is one page without scripts."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from nmt.figures.page import asset, document, escaped, escaped_sentence, languag
 from nmt.files.write import replace_file
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import REASONS, REPAIRS
-from nmt.prepare.reporting.report import CorpusReport, Histograms, MonoReport, Report, TokenizerReport, summed
+from nmt.prepare.reporting.report import CorpusReport, MonoReport, Report, SourceReport, TokenizerReport, summed
 from nmt.prepare.reporting.screen import length_of_pieces
 
 _REPAIRED_SAMPLES = 5
-_MOST_CORPORA = 3  # that are named for each reason
 
 
 def report_page(report: Report) -> str:
-    """Return the page."""
+    """Return the report as an HTML page."""
     languages = " and ".join(report.languages)
     title = f"Training text in {languages}: what was kept and what was dropped"
     body = [
@@ -29,9 +28,10 @@ def report_page(report: Report) -> str:
         *_warnings(report.warnings),
         *_corpora(report.corpora),
         *_classes(report.classes),
-        *_reasons("Why pairs were dropped", report.corpora, "h2"),
+        "<h2>Why pairs were dropped</h2>",
+        *_reasons(report.corpora),
         *_repairs(report),
-        *_lengths(report, [c.lengths_read for c in report.corpora], [c.lengths_kept for c in report.corpora], "h2"),
+        *_lengths(report),
         *_mix(report),
         *_each(report),
         *_mono(report.mono),
@@ -60,9 +60,9 @@ def _summary(report: Report) -> Iterator[str]:
             "estimates, and most duplicates are not seen: both copies are rarely in a sample. No development set is "
             "split off.</p>"
         )
-    held_out = ", ".join(f"{escaped(name)} {n:,}" for name, n in report.held_out.items())
-    if held_out:
-        yield f"<p>Development and test sets are not cleaned. Their pairs: {held_out}.</p>"
+    if report.held_out:
+        held_out = ", ".join(f"{escaped(name)} {n:,}" for name, n in report.held_out.items())
+        yield f"<p>Development and test sets are not cleaned. Numbers of their pairs: {held_out}.</p>"
 
 
 def _warnings(warnings: Sequence[str]) -> Iterator[str]:
@@ -77,50 +77,51 @@ def _corpora(corpora: Sequence[CorpusReport]) -> Iterator[str]:
     yield from _counts(corpora)
     for corpus in corpora:
         if corpus.skipped:
-            yield f"<p>{escaped(corpus.corpus)}: units that are not one pair: {_counted(corpus.skipped)}.</p>"
+            counts = ", ".join(f"{escaped(reason)} {n:,}" for reason, n in sorted(corpus.skipped.items()))
+            yield f"<p>{escaped(corpus.corpus)}: units that are not one pair: {counts}.</p>"
 
 
-def _counts(corpora: Sequence[CorpusReport | MonoReport]) -> Iterator[str]:
-    """Yield a table of what was read, kept and dropped."""
-    yield '<table>\n<tr><th>corpus</th><th class="n">read</th><th class="n">kept</th>'
-    yield '<th class="n">dropped</th><th class="n">kept</th><th></th></tr>'
-    for corpus in corpora:
-        name = f'{escaped(corpus.corpus)} <span class="soft">{escaped(corpus.key)}</span>'
-        numbers = (f"{n:,}" for n in (corpus.read, corpus.kept, corpus.read - corpus.kept))
-        share = _share(corpus.kept, corpus.read)
-        yield _row(name, (*numbers, share), _bar(corpus.kept, corpus.read, "kept"))
-    yield "</table>"
+def _counts(corpora: Sequence[SourceReport]) -> Iterator[str]:
+    """Yield a table of the numbers of pairs read, kept and dropped."""
+    rows = [
+        [
+            *(_named(corpus.corpus, corpus.key), f"{corpus.read:,}", f"{corpus.kept:,}"),
+            *(f"{corpus.read - corpus.kept:,}", _share(corpus.kept, corpus.read)),
+            _bar(corpus.kept, corpus.read, "kept"),
+        ]
+        for corpus in corpora
+    ]
+    yield from _table(["corpus", "read", "kept", "dropped", "kept", ""], rows)
 
 
 def _classes(classes: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     """Yield a table of the labels of each split."""
-    if not classes:
-        return
-    heads = "".join(f'<th class="n">{escaped(split)}</th><th></th>' for split in classes)
-    yield f"<h2>Labels</h2>\n<table>\n<tr><th>label</th>{heads}</tr>"
-    for label in next(iter(classes.values())):
-        cells = (f'<td class="n">{own[label]:,}</td><td class="n">{_share(own[label], sum(own.values()))}</td>'
-                 for own in classes.values())  # fmt: skip
-        yield f"<tr><td>{escaped(label)}</td>{''.join(cells)}</tr>"
-    yield "</table>"
+    if classes:
+        yield "<h2>Labels</h2>"
+        rows = [
+            [
+                escaped(label),
+                *(f"{own[label]:,} ({_share(own[label], sum(own.values()))})" for own in classes.values()),
+            ]
+            for label in next(iter(classes.values()))
+        ]
+        yield from _table(["label", *map(escaped, classes)], rows)
 
 
-def _reasons(title: str, corpora: Sequence[CorpusReport], level: str) -> Iterator[str]:
-    """Yield a table of the pairs dropped of these corpora by reason. `level`: h2 or h3."""
-    yield f"<{level}>{title}</{level}>"
+def _reasons(corpora: Sequence[CorpusReport]) -> Iterator[str]:
+    """Yield a table of the dropped pairs of corpora by reason."""
     read, dropped = sum(corpus.read for corpus in corpora), summed((corpus.dropped for corpus in corpora), REASONS)
     if not dropped:
         yield "<p>No pair was dropped.</p>"
         return
-    yield '<table>\n<tr><th>reason</th><th class="n">pairs</th><th class="n">of all read</th><th></th></tr>'
-    for reason, n in dropped.items():
-        name = f'{escaped(_named(reason))} <span class="soft">{escaped(reason)}</span>'
-        if len(corpora) > 1:
-            most = sorted(corpora, key=lambda corpus: -corpus.dropped.get(reason, 0))[:_MOST_CORPORA]
-            counts = (f"{escaped(each.corpus)} {each.dropped[reason]:,}" for each in most if reason in each.dropped)
-            name += f'<br/><span class="soft">{", ".join(counts)}</span>'
-        yield _row(name, (f"{n:,}", _share(n, read)), _bar(n, max(dropped.values()), "dropped"))
-    yield "</table>"
+    rows = [
+        [
+            *(_named(REASONS[reason], reason), f"{n:,}", _share(n, read)),
+            _bar(n, max(dropped.values()), "dropped"),
+        ]
+        for reason, n in dropped.items()
+    ]
+    yield from _table(["reason", "pairs", "of all read", ""], rows)
 
 
 def _repairs(report: Report) -> Iterator[str]:
@@ -136,50 +137,56 @@ def _repairs(report: Report) -> Iterator[str]:
     yield "</dl>"
 
 
-def _lengths(report: Report, read: Sequence[Histograms], kept: Sequence[Histograms], level: str) -> Iterator[str]:
-    """Yield the charts of the lengths of all these corpora together."""
-    yield f'<{level}>Lengths</{level}>\n<p class="legend">'
+def _lengths(report: Report) -> Iterator[str]:
+    """Yield charts of the lengths of the pairs of all corpora."""
+    yield '<h2>Lengths</h2>\n<p class="legend">'
     yield '<span class="key" style="background: var(--read)"></span> read'
     yield '<span class="key" style="background: var(--kept); margin-left: 1rem"></span> kept</p>\n<div class="charts">'
+    of_all = {
+        "read": [corpus.lengths_read for corpus in report.corpora],
+        "kept": [corpus.lengths_kept for corpus in report.corpora],
+    }
     ticks = {i: f"{edge:,}" for i, edge in enumerate(report.character_edges, start=1) if edge.bit_count() == 1}
     for language in report.text_languages:
-        sides = [_added(each.characters[language] for each in histograms) for histograms in (read, kept)]
-        yield histogram(f"{language}: characters a line", {"read": sides[0], "kept": sides[1]}, ticks, "pairs")
-    if len(report.text_languages) < 2:
-        yield "</div>"
-        return
-    first, second = report.languages
-    ratios = [_added(each.ratio for each in histograms) for histograms in (read, kept)]
-    ticks = {i: _ratio(edge) for i, edge in enumerate(report.ratio_edges, start=1) if math.log2(edge).is_integer()}
-    yield histogram(f"length of {second} in lengths of {first}", {"read": ratios[0], "kept": ratios[1]}, ticks, "pairs")
+        sides = {kind: _added(each.characters[language] for each in own) for kind, own in of_all.items()}
+        yield histogram(f"{language}: characters a line", sides, ticks, "pairs")
+    if len(report.text_languages) == 2:
+        first, second = report.languages
+        ratios = {kind: _added(each.ratio for each in own) for kind, own in of_all.items()}
+        ticks = {
+            i: f"{edge:g}" if edge >= 1 else f"1/{1 / edge:g}"
+            for i, edge in enumerate(report.ratio_edges, start=1)
+            if math.log2(edge).is_integer()
+        }
+        yield histogram(f"length of {second} in lengths of {first}", ratios, ticks, "pairs")
     yield "</div>"
 
 
 def _mix(report: Report) -> Iterator[str]:
-    """Yield a table of the scripts of both sides, and of the languages that lines were identified as."""
-    heads = "".join(f"<th>{escaped(language)}</th>" for language in report.text_languages)
-    yield f"<h2>Scripts and languages</h2>\n<table>\n<tr><th>corpus</th>{heads}</tr>"
+    """Yield a table of the scripts of both sides, and of the identified languages of lines."""
+    yield "<h2>Scripts and languages</h2>"
+    rows = []
     for corpus in report.corpora:
         cells = [escaped(corpus.corpus)]
         for language, scripts in corpus.scripts.items():
             identified = corpus.identified.get(language)
-            more = f"<br/>identified as {_shares(identified)}" if identified else ""
-            cells.append(f"{_shares(scripts)}{more}")
-        yield f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-    yield '</table>\n<p class="soft">Scripts are those of most letters of a line, in a sample of what is kept.</p>'
+            cells.append(_shares(scripts) + (f"<br/>identified as {_shares(identified)}" if identified else ""))
+        rows.append(cells)
+    yield from _table(["corpus", *map(escaped, report.text_languages)], rows, style="")
+    yield '<p class="soft">The script of a line is that of most of its letters, in a sample of the kept pairs.</p>'
 
 
 def _each(report: Report) -> Iterator[str]:
     """Yield the details of each corpus."""
-    yield "<h2>Samples</h2>" if len(report.corpora) == 1 else "<h2>Corpus by corpus</h2>"
+    is_one = len(report.corpora) == 1
+    yield "<h2>Samples</h2>" if is_one else "<h2>Corpus by corpus</h2>"
     yield '<p class="soft">Long lines are cut.</p>'
     for corpus in report.corpora:
         numbers = f"{corpus.kept:,} of {corpus.read:,} pairs kept"
-        yield '<details open="open">' if len(report.corpora) == 1 else "<details>"
-        yield f'<summary>{escaped(corpus.corpus)} <span class="soft">{escaped(corpus.key)}: {numbers}</span></summary>'
-        if len(report.corpora) > 1:
-            yield from _reasons("Dropped", [corpus], "h3")
-            yield from _lengths(report, [corpus.lengths_read], [corpus.lengths_kept], "h3")
+        yield '<details open="open">' if is_one else "<details>"
+        yield f"<summary>{_named(corpus.corpus, f'{corpus.key}: {numbers}')}</summary>"
+        if not is_one:
+            yield from _reasons([corpus])
         yield '<div class="beside">\n<div>\n<h3>Some of the pairs dropped</h3>\n<dl>'
         yield from _dropped(corpus, report.languages, "pair")
         yield "</dl>\n</div>\n<div>\n<h3>Some of the pairs kept</h3>\n<dl>"
@@ -189,7 +196,7 @@ def _each(report: Report) -> Iterator[str]:
 
 
 def _mono(sources: Sequence[MonoReport]) -> Iterator[str]:
-    """Yield the numbers of lines of monolingual text, and some of those dropped."""
+    """Yield the numbers of lines of monolingual text, and some dropped lines."""
     if not sources:
         return
     yield "<h2>Monolingual text, in lines</h2>"
@@ -200,10 +207,10 @@ def _mono(sources: Sequence[MonoReport]) -> Iterator[str]:
         yield "</dl>\n</details>"
 
 
-def _dropped(corpus: CorpusReport | MonoReport, languages: Sequence[str], unit: str) -> Iterator[str]:
+def _dropped(corpus: SourceReport, languages: Sequence[str], unit: str) -> Iterator[str]:
     for reason, samples in corpus.dropped_samples.items():
         for sample in samples:
-            title = f"{_named(reason)} ({corpus.dropped[reason]:,}), {unit} {sample['line']:,}"
+            title = f"{REASONS[reason]} ({corpus.dropped[reason]:,}), {unit} {sample['line']:,}"
             yield from _sample(title, sample, languages, "dropped")
 
 
@@ -224,21 +231,21 @@ def _tokenizer(tokenizer: TokenizerReport | None) -> Iterator[str]:
     yield "</ul>"
 
 
-# --- cells and numbers ------------------------------------------------------------------------------
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], style: str = ' class="n"') -> Iterator[str]:
+    """Yield a table of cells, given as HTML; `style`: attributes of all cells but the first of each row."""
+    for tag, row in (("th", heads), *(("td", row) for row in rows)):
+        cells = (cell if cell.startswith("<td") else f"<{tag}{style}>{cell}</{tag}>" for cell in row[1:])
+        yield f"{'<table>' if tag == 'th' else ''}<tr><{tag}>{row[0]}</{tag}>{''.join(cells)}</tr>"
+    yield "</table>"
 
 
-def _row(name: str, numbers: Iterable[str], bar: str) -> str:
-    cells = "".join(f'<td class="n">{number}</td>' for number in numbers)
-    return f"<tr><td>{name}</td>{cells}{bar}</tr>"
+def _named(name: str, key: str) -> str:
+    return f'{escaped(name)} <span class="soft">{escaped(key)}</span>'
 
 
 def _bar(n: int, of: int, kind: str) -> str:
     width = 100 * n / of if of else 0.0
     return f'<td class="bar {kind}"><div><i style="width: {width:.1f}%"></i></div></td>'
-
-
-def _named(reason: str) -> str:
-    return REASONS.get(reason, reason)
 
 
 def _share(n: int, of: int) -> str:
@@ -250,16 +257,8 @@ def _shares(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{escaped(name)} {_share(n, total)}" for name, n in counts.items()) or "–"
 
 
-def _counted(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{escaped(name)} {n:,}" for name, n in sorted(counts.items()))
-
-
 def _added(histograms: Iterable[Sequence[int]]) -> list[int]:
     return [sum(counts) for counts in zip(*histograms, strict=True)]
-
-
-def _ratio(edge: float) -> str:
-    return f"{edge:g}" if edge >= 1 else f"1/{1 / edge:g}"
 
 
 def write_report(folder: Path, report: Report) -> None:

@@ -1,4 +1,4 @@
-"""The report on a preparation: what was read, kept and dropped of each training corpus, with samples."""
+"""The report on a preparation: counts of what was read, kept and dropped of each training corpus, with samples."""
 
 from __future__ import annotations
 
@@ -13,63 +13,63 @@ from nmt.data.corpus import Record, SourceRecord
 from nmt.prepare.cleaning.counts import CHARS, RATIOS, REASONS, REPAIRS, CleanReport, Lengths
 from nmt.prepare.records import TextRecord
 from nmt.prepare.suspicions import Sample, script_counts
+from nmt.tasks.perform import Json
 from nmt.text.tokenizer import Tokenizers
 
 
 class Histograms(Record):
-    """Numbers of pairs by length. Bin i is from edge i - 1 up to, but without, edge i of the report's edges; the last
-    one has no end."""
+    """Histograms of the lengths of pairs. Bin i covers edges[i - 1] up to, but without, edges[i]; the last bin is open.
+
+    The edges are in the report.
+    """
 
     characters: dict[str, list[int]]
-    """By language, by the length of that side."""
+    """By language, pairs by the length of that side."""
     ratio: list[int]
-    """By the length of the second side divided by that of the first, of pairs with text on both."""
+    """Pairs with text on both sides, by the length of the second side divided by that of the first."""
 
 
-class CorpusReport(Record):
-    """A training corpus."""
+class SourceReport(Record):
+    """The counts of a source, in pairs or in lines of monolingual text."""
 
     key: str
-    """Its key in `data`: train.0."""
+    """Its key in `data`: train.0 or mono.en.0."""
     corpus: str
     read: int
     kept: int
     dropped: dict[str, int]
     """Pairs by reason, in the order in which reasons are tried."""
-    skipped: dict[str, int]
-    """Units of the files that are no pair, by reason."""
     repaired: dict[str, int]
-    """Pairs by kind of repair, also of those that were dropped after it."""
-    repaired_samples: dict[str, list[dict[str, str | int]]]
-    """A few of their sides by kind of repair: line, before, after."""
+    """Pairs by kind of repair, including pairs that were dropped after it."""
     dropped_samples: dict[str, list[dict[str, str | int]]]
     """A few of the dropped pairs by reason: line, and the text by language."""
+
+
+class CorpusReport(SourceReport):
+    """The report on a training corpus."""
+
+    skipped: dict[str, int]
+    """Units of the files that are not one pair, by reason."""
+    repaired_samples: dict[str, list[dict[str, str | int]]]
+    """A few repaired sides by kind of repair: line, before, after."""
     kept_samples: list[dict[str, str | int]]
-    """A few of the pairs kept, spread over the corpus."""
+    """A few of the kept pairs, spread over the corpus."""
     lengths_read: Histograms
     lengths_kept: Histograms
     scripts: dict[str, dict[str, int]]
-    """By language, how many lines of a sample of the cleaned text are mostly in a script."""
+    """By language, the number of lines by predominant script, in a sample of the cleaned text."""
     identified: dict[str, dict[str, int]]
-    """By language, how many lines were identified as which language; empty if that is not in the config."""
+    """By language, the number of lines by identified language; empty without language identification."""
 
 
-class MonoReport(Record):
-    """A source of monolingual text; fields as in `CorpusReport`, of lines."""
+class MonoReport(SourceReport):
+    """The report on a source of monolingual text."""
 
-    key: str
-    """Its key in `data`: mono.en.0."""
-    corpus: str
     language: str
-    read: int
-    kept: int
-    dropped: dict[str, int]
-    repaired: dict[str, int]
-    dropped_samples: dict[str, list[dict[str, str | int]]]
 
 
 class TokenizerReport(Record):
-    """The vocabulary or vocabularies."""
+    """The report on the vocabulary or vocabularies."""
 
     joint: bool
     pieces: dict[str, int]
@@ -79,16 +79,16 @@ class TokenizerReport(Record):
 
 
 class Report(Record):
-    """The report on the training text, of a preparation or of a dry run."""
+    """The report on a preparation or on a dry run."""
 
     kind: Literal["prepared", "dry run"]
     sample: int | None
-    """Maximum number of pairs that were read of each corpus, spread over it; None: all."""
+    """Maximum number of pairs read from each corpus, spread over it; None if all were read."""
     languages: tuple[str, str]
     """In alphabetical order."""
     corpora: list[CorpusReport]
     held_out: dict[str, int]
-    """Pairs of the development set and of each test set, which are not cleaned."""
+    """Number of pairs of the development set and of each test set, which are not cleaned."""
     warnings: list[str]
     settings: dict[str, object]
     """The recipe, see `nmt.prepare.recipe`."""
@@ -102,27 +102,27 @@ class Report(Record):
 
     @property
     def text_languages(self) -> list[str]:
-        """`languages` without labels."""
+        """The languages, without labels."""
         return [language for language in self.languages if language != LABEL]
 
     @property
     def dropped(self) -> dict[str, int]:
-        """Pairs dropped of all training corpora by reason, in the order in which reasons are tried."""
+        """The number of dropped pairs of all training corpora by reason, in the order in which reasons are tried."""
         return summed((corpus.dropped for corpus in self.corpora), REASONS)
 
     @property
     def repaired(self) -> dict[str, int]:
-        """Pairs repaired of all training corpora by kind, in the order in which repairs are made."""
+        """The number of repaired pairs of all training corpora by kind, in the order in which repairs are made."""
         return summed((corpus.repaired for corpus in self.corpora), REPAIRS)
 
     @property
     def read(self) -> int:
-        """Pairs read of all training corpora."""
+        """The number of pairs read of all training corpora."""
         return sum(corpus.read for corpus in self.corpora)
 
     @property
     def kept(self) -> int:
-        """Pairs kept of all training corpora."""
+        """The number of pairs kept of all training corpora."""
         return sum(corpus.kept for corpus in self.corpora)
 
 
@@ -143,8 +143,9 @@ def corpus_reports(
     """Return the reports on training corpora.
 
     Args:
-        reports: by the keys of the corpora.
-        records, samples: those of all corpora, and of their cleaned text, by key.
+        reports: counts of cleaning, by the key of the corpus.
+        records: records of sources, by key.
+        samples: samples of the cleaned text, by key.
     """
     found = []
     for key, counts in reports.items():
@@ -152,18 +153,12 @@ def corpus_reports(
         sides = zip(*sample.pairs, strict=True) if sample.pairs else [(), ()]
         found.append(
             CorpusReport(
-                key=key,
-                corpus=records[key].corpus,
-                read=counts.read,
-                kept=counts.kept,
-                dropped=counts.dropped_in_order,
+                **_source_fields(key, records[key], counts, languages),
                 skipped=records[key].skipped or {},
-                repaired=counts.repaired,
                 repaired_samples={
                     kind: [{"line": line, "before": before, "after": after} for line, before, after in samples]
                     for kind, samples in counts.repaired_samples.items()
                 },
-                dropped_samples=_dropped_samples(counts, languages),
                 kept_samples=[
                     _sample(languages, *sample[1:]) for sample in sorted(counts.kept_samples, key=lambda one: one[1])
                 ],
@@ -182,11 +177,7 @@ def corpus_reports(
 
 def mono_report(record: SourceRecord, key: str, language: str, counts: CleanReport) -> MonoReport:
     """Return the report on a source of monolingual text."""
-    return MonoReport(
-        key=key, corpus=record.corpus, language=language, read=counts.read, kept=counts.kept,
-        dropped=counts.dropped_in_order, repaired=counts.repaired,
-        dropped_samples=_dropped_samples(counts, [language]),
-    )  # fmt: skip
+    return MonoReport(**_source_fields(key, record, counts, [language]), language=language)
 
 
 def tokenizer_report(tokenizers: Tokenizers, text: dict[str, TextRecord]) -> TokenizerReport:
@@ -195,16 +186,21 @@ def tokenizer_report(tokenizers: Tokenizers, text: dict[str, TextRecord]) -> Tok
     return TokenizerReport(joint=tokenizers.joint, pieces=pieces, text=text)
 
 
+def _source_fields(key: str, record: SourceRecord, counts: CleanReport, languages: Sequence[str]) -> Json:
+    """Return the fields of a `SourceReport`."""
+    return {
+        "key": key, "corpus": record.corpus, "read": counts.read, "kept": counts.kept,
+        "dropped": counts.dropped_in_order, "repaired": counts.repaired,
+        "dropped_samples": {
+            reason: [_sample(languages, *sample) for sample in counts.samples[reason]]
+            for reason in counts.dropped_in_order
+            if reason != "valid"  # these pairs are not lost
+        },
+    }  # fmt: skip
+
+
 def _histograms(languages: Sequence[str], lengths: Lengths) -> Histograms:
     return Histograms(characters=dict(zip(languages, (lengths.src, lengths.tgt), strict=True)), ratio=lengths.ratio)
-
-
-def _dropped_samples(counts: CleanReport, languages: Sequence[str]) -> dict[str, list[dict[str, str | int]]]:
-    return {
-        reason: [_sample(languages, *sample) for sample in counts.samples[reason]]
-        for reason in counts.dropped_in_order
-        if reason != "valid"  # they are not lost
-    }
 
 
 def _sample(languages: Sequence[str], line: int, *texts: str) -> dict[str, str | int]:

@@ -60,7 +60,7 @@ def test_content_of_the_page(n_corpora: int) -> None:
         assert text in page.text, text
     assert "dry run" not in page.text
     charts = [attributes for tag, attributes in page.seen if tag == "svg"]
-    assert len(charts) == (3 if n_corpora == 1 else 9)
+    assert len(charts) == 3
 
 
 def test_report_page_is_self_contained() -> None:

@@ -9,12 +9,11 @@ import pytest
 
 from nmt.prepare.cleaning.misaligned import (
     MIN_PAIRS,
-    Cells,
-    Entries,
-    Table,
+    Lexicon,
     Tokens,
     is_misaligned,
     learn_filter,
+    make_cells,
     read_words,
     split_words,
 )
@@ -103,14 +102,13 @@ def test_lexicon_learns_translations() -> None:
     pairs = translated(600)
     (src, src_tokens), (tgt, tgt_tokens) = (read_words([pair[side] for pair in pairs]) for side in (0, 1))
     assert [src.stems[i] for i in src_tokens.part(0, 1).ids] == [w for w in pairs[0][0].split() if w in src.stems]
-    entries = Entries.learn(src_tokens, tgt_tokens, src, tgt)
-    best = entries.keys[np.argsort(entries.forward)[-100:]].tolist()
+    lexicon = Lexicon.learn(pairs)
+    best = lexicon.keys[np.argsort(lexicon.forward)[-100:]].tolist()
     assert np.mean([src.stems[key >> 16][::-1] == tgt.stems[key & 0xFFFF] for key in best]) > 0.9
-    table = Table(entries)
-    at, forward, _ = table.find(entries.keys)
-    assert len(at) > 0.99 * len(entries.keys)
-    assert np.abs(forward - entries.forward[at]).max() < 0.01
-    cells = Cells.of(src_tokens.part(0, 2), tgt_tokens.part(0, 2))
+    at, forward, _ = lexicon.find(lexicon.keys)
+    assert len(at) > 0.99 * len(lexicon.keys)
+    assert np.abs(forward - lexicon.forward[at]).max() < 0.01
+    cells = make_cells(src_tokens.part(0, 2), tgt_tokens.part(0, 2))
     assert len(cells.keys) == (src_tokens.lengths * tgt_tokens.lengths)[:2].sum()
     assert (cells.keys >> 16).tolist() == src_tokens.ids[cells.rows].tolist()
     assert (cells.keys & 0xFFFF).tolist() == tgt_tokens.ids[cells.columns].tolist()
