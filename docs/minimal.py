@@ -1,16 +1,16 @@
-"""Train a translation model and translate with it: the plain case, built from the parts that `nmt train` uses.
+"""Train a translation model and translate with it, using the functions that `nmt train` uses.
 
     nmt prepare --config sample.yaml
     python docs/minimal.py
 
 In about a minute, a small model learns to translate most of the simple German sentences that come with `nmt`. Read this
-file from top to bottom: ids, batches, model, loss, updates, search. The heading of each section names the files that
-define the parts it uses.
+file from top to bottom: ids, batches, model, loss, updates, search. The heading of each section names the files whose
+functions it uses.
 
-`nmt train` makes the same updates with the same settings: a test compares the losses. The end of this file lists what
-else it does.
+With the same settings, `nmt train` makes the same updates; a test compares the losses. The end of this file lists the
+other features of `nmt train`.
 
-Legend: B sentences, S source and T target length, N target tokens of a batch, D width, V vocabulary.
+Legend: B sentences, S source length, T target length, N target tokens of a batch, D width, V vocabulary size.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ OVERRIDES = [
     "model.encoder_layers=1", "model.decoder_layers=1",
     "training.update_tokens=1024", "training.peak_lr=6e-3", "training.max_steps=800",
 ]  # fmt: skip
-"""A smaller model than the three layers of `make demo`, in shorter updates. For other text, prepare it with a
-configuration of your own and name that here."""
+"""A smaller model than in `make demo`, and smaller updates. To use other text, prepare it with your own configuration
+and name the configuration here."""
 
 
 # --- ids: nmt/data/corpus.py --------------------------------------------------------------------
 #
 # `nmt prepare` has cleaned the text, learned a vocabulary of pieces from it (byte-pair encoding, one vocabulary for
-# both languages) and stored each line as the ids of its pieces. Training never sees text again.
+# both languages) and stored each line as the ids of its pieces. Training uses only these ids.
 
 
 def show_pair(corpus: Corpus, config: Config) -> None:
@@ -65,16 +65,16 @@ def show_pair(corpus: Corpus, config: Config) -> None:
 
 # --- batches: nmt/data/batching.py, nmt/data/updates.py ------------------------------------------
 #
-# An update, one step of the optimizer, learns from about `update_tokens` target tokens, however many sentences that
-# takes: so the gradient is about equally noisy with long and with short ones. Its sentences are of similar length,
-# because shorter ones are padded to the longest. With the ids 0 for padding, 2 for the start of a sentence (<s>) and
-# 3 for its end (</s>), the pairs (5 6 7 -> 8 9) and (5 -> 9 8 7) make this batch:
+# An update, one step of the optimizer, learns from about `update_tokens` target tokens, however many sentences those
+# are, so the gradient is about equally noisy with long and short sentences. Its sentences have similar lengths, because
+# shorter sentences are padded to the longest. With the ids 0 for padding, 2 for the start of a sentence (<s>) and 3 for
+# its end (</s>), the pairs (5 6 7 -> 8 9) and (5 -> 9 8 7) make this batch:
 #
 #     src  5 6 7 3      tgt_in  2 8 9 0      tgt_out  8 9 3 0
 #          5 3 0 0              2 9 8 7               9 8 7 3
 #
 # At each position the decoder reads the reference translation so far (`tgt_in`) and predicts the next token
-# (`tgt_out`). As it does not depend on its own predictions, all positions are computed at once (teacher forcing).
+# (`tgt_out`). As the input does not depend on the predictions, all positions are computed at once (teacher forcing).
 
 
 def all_updates(lengths: PairLengths, config: Config) -> Iterator[Update]:
@@ -89,9 +89,9 @@ def all_updates(lengths: PairLengths, config: Config) -> Iterator[Update]:
 
 # --- model: nmt/model/transformer.py, nmt/model/masks.py, nmt/model/attention.py -----------------
 #
-# The encoder computes a vector for each source token; together they are the memory. The decoder attends to it and to
-# the translation so far, and computes a hidden state for each target position. Masks hide the padding, and from the
-# decoder all positions to the right, where it would find the answer.
+# The encoder computes a vector for each source token; these vectors are the memory. The decoder attends to it and to
+# the translation so far, and computes a hidden state for each target position. Masks hide the padding and, from the
+# decoder, all later positions, which contain the answer.
 
 
 def make_model(corpus: Corpus, config: Config) -> Transformer:
@@ -111,34 +111,35 @@ def make_model(corpus: Corpus, config: Config) -> Transformer:
 def loss_of(model: Transformer, batch: Batch, smoothing: float) -> LossSums:
     """Return the loss of a batch and how many tokens were predicted right, as sums over its target tokens."""
     hidden = model(batch.src, Padded(batch.src_mask), batch.tgt_in, Padded(batch.tgt_mask))  # (B, T, D)
-    # padding has no part in the loss, and leaving it out here saves its logits
+    # the loss ignores padding, so its logits need not be computed
     hidden = hidden.flatten(0, 1)[batch.token_indices]  # (N, D)
     targets = batch.tgt_out.flatten()[batch.token_indices]  # (N,)
-    # `plain_cross_entropy` in the same file is the formula. This function computes the same for a block of tokens at a
-    # time, since the logits of all, (N, V), would be by far the largest tensor.
+    # `plain_cross_entropy` in the same file is the formula. This function computes the same value one block of tokens
+    # at a time, since the logits of all tokens, (N, V), would be by far the largest tensor.
     return label_smoothed_cross_entropy(hidden, model.output_weight, targets, smoothing)
 
 
 # --- updates: nmt/training/optim.py -------------------------------------------------------------
 #
-# Forward, backward, clip, step. The loss is a sum and is divided once, by the target tokens of the whole update, so
-# that `nmt train` can split an update into micro-batches, or over GPUs, and add up the gradients.
+# Each update has a forward pass, a backward pass, clipping and an optimizer step. The loss is a sum and is divided
+# once, by the target tokens of the whole update, so that `nmt train` can split an update into micro-batches, or over
+# GPUs, and add up the gradients.
 
 
 def train(model: Transformer, pairs: Pairs, config: Config) -> Iterator[LossSums]:
-    """Train the model; yields the loss of each update after it is made."""
+    """Train the model, and yield the loss of each update after the update."""
     settings = config.training
     optimizer = make_optimizer(model, settings)
     model.train()  # with dropout
     updates = islice(all_updates(pairs.lengths, config), settings.max_steps)
     for step, update in enumerate(updates, start=1):
-        # Dropout, too, depends on nothing but the seed and the number of updates made so far.
+        # Dropout also depends only on the seed and the number of earlier updates.
         torch.manual_seed((settings.seed << 32) + step - 1)
         sums = loss_of(model, pairs.batch(update.rows), settings.label_smoothing)
         (sums.loss / update.n_tokens).backward()  # type: ignore[no-untyped-call]
-        # A few batches have a gradient so large that it would undo what was learned; clipping keeps its direction.
+        # A few batches have a gradient so large that it would undo earlier progress; clipping keeps its direction.
         torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm or math.inf)
-        # The rate rises at first, while Adam has seen few gradients and misjudges their size, and then falls.
+        # The rate first rises, while Adam has seen few gradients and cannot estimate their size, and then falls.
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, settings, config.model.d_model)
         optimizer.step()
@@ -148,8 +149,8 @@ def train(model: Transformer, pairs: Pairs, config: Config) -> Iterator[LossSums
 
 # --- search: nmt/search/step.py, nmt/search/greedy.py --------------------------------------------
 #
-# Now there is no reference: the decoder reads its own translation. Greedy search appends the most probable token, step
-# by step, until that is </s>. `InferenceModel` computes the same function as the model above for one position at a
+# In search there is no reference: the decoder reads its own translation. Greedy search appends the most probable token,
+# step by step, until it is </s>. `InferenceModel` computes the same function as the model above for one position at a
 # time, and keeps the keys and values of earlier positions, so that nothing is computed twice.
 
 
@@ -174,7 +175,7 @@ def translate(model: Transformer, lines: Sequence[str], tokenizers: Tokenizers, 
 
 def main(config: Config) -> None:
     """Train on the data directory of a configuration, and translate three lines."""
-    torch.set_num_threads(1)  # the operations of a small model are too short to share
+    torch.set_num_threads(1)  # the operations of a small model are too short to divide among threads
     corpus = Corpus.open(DataDir(config.data.directory))
     show_pair(corpus, config)
 
@@ -188,7 +189,7 @@ def main(config: Config) -> None:
         if step == 1 or step % 25 == 0:
             print(f"update {step:4}  loss {sums.loss_per_token:.3f}  {sums.accuracy:4.0%} of the tokens right")
 
-    held_out = corpus.split("valid")  # `prepare` keeps these pairs apart from the training set
+    held_out = corpus.split("valid")  # the development set, which is not used for training
     lines, references = (held_out.text(language)[:3] for language in (config.data.src, config.data.tgt))
     translations = translate(model, lines, corpus.tokenizers, config)
     for line, translation, reference in zip(lines, translations, references, strict=True):
@@ -197,11 +198,11 @@ def main(config: Config) -> None:
 
 # --- what else `nmt train` does: nmt/training/loop.py -------------------------------------------
 #
-# Around these updates, `nmt train` saves checkpoints, from which a stopped run continues as if nothing had happened. It
-# translates the development set now and then and keeps the best weights, halves the micro-batches when memory runs out,
-# skips updates whose gradient is not finite, sums gradients over several processes, and computes in half precision
-# where that is faster. Settings change the loss (R-Drop, SimCut), the text (BPE-dropout, modifiers) and the objective
-# (denoising, language models, classification). `nmt translate` uses beam search.
+# `nmt train` also saves checkpoints, from which a stopped run is resumed with the same result. It translates the
+# development set at intervals and keeps the best weights, halves micro-batches when memory runs out, skips updates
+# whose gradient is not finite, sums gradients over several processes, and computes in half precision where that is
+# faster. Settings change the loss (R-Drop, SimCut), the text (BPE-dropout, modifiers) and the objective (denoising,
+# language models, classification). `nmt translate` uses beam search.
 
 if __name__ == "__main__":
     with user_errors():
