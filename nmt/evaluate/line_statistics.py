@@ -1,7 +1,7 @@
-"""The contribution of each line to a corpus score, to compute the score of any selection of lines.
+"""The contribution of each line to a corpus score, from which the score of any selection of lines is computed.
 
-BLEU and chrF are counted by sacrebleu. TER is counted here, to the same figures and many times faster: the phrase whose
-shift saves the most edits is shifted, again and again; what remains is an edit distance. The rows of its table are bit
+BLEU and chrF are counted by sacrebleu. TER is counted here, with the same results and many times faster: as long as a
+shift of a phrase saves edits, the best one is applied; then the edit distance is added. The rows of its table are bit
 vectors (Hyyrö, 2003, A bit-vector algorithm for computing Levenshtein and Damerau edit distances) with a bit for each
 word of the reference.
 
@@ -32,29 +32,31 @@ _PHRASE_BITS = (1 << _LONGEST_SHIFT) - 1
 _FARTHEST_MATCH = 50
 _MOST_SHIFTS = 1000
 _IN_BEAM = 45
-"""sacrebleu computes the cells within 25 of the diagonal. Alignments that leave them have more edits than this, less
-the difference in length."""
+"""The largest sum of edits and difference in length for which an alignment stays within 25 cells of the diagonal, where
+sacrebleu searches."""
 
 
 class _Row(NamedTuple):
-    """A row of the table: distances between some first words of the translation and all beginnings of the reference.
+    """A row of the table: distances between the first i words of the translation and each prefix of the reference.
 
-    Bit j is about the distance to the first j + 1 words of the reference.
+    Bit j describes the distance d(i, j + 1) to the first j + 1 words of the reference.
     """
 
     rises: int
-    """It is larger than that to j words."""
+    """Bits where d(i, j + 1) = d(i, j) + 1."""
     falls: int
-    """It is smaller than that to j words."""
+    """Bits where d(i, j + 1) = d(i, j) - 1."""
     matched: int
-    """It is that of one word less on both sides."""
+    """Bits where d(i, j + 1) = d(i - 1, j)."""
     deleted: int
-    """It is larger than in the row before."""
+    """Bits where d(i, j + 1) = d(i - 1, j + 1) + 1."""
 
 
 class _Shift(NamedTuple):
-    """A phrase that moves before the word `target`; if `target` is within the phrase, it moves to the right by as many
-    words as precede `target` in it."""
+    """A shift of a phrase to the position before the word `target`.
+
+    If `target` is within the phrase, the phrase moves to the right by the number of its words before `target`.
+    """
 
     length: int
     start: int
@@ -65,7 +67,7 @@ class _Alignment(NamedTuple):
     """The edits that turn a translation into the reference."""
 
     of_reference: list[int]
-    """By word of the reference: the last word of the translation that is not after it, or -1."""
+    """For each word of the reference, the last word of the translation that is not after it, or -1."""
     wrong: int
     """Bits of the words of the translation that are substituted or deleted."""
     missed: int
@@ -78,7 +80,7 @@ def count_edits(words: list[str], reference: list[str]) -> int:
     if words == reference or not words or not reference:
         return 0 if words == reference else longer
     n_common = sum((Counter(words) & Counter(reference)).values())
-    least = longer - n_common  # which no shift changes
+    least = longer - n_common  # shifts do not change it
     table, n_tried, n_shifts = _Table(reference), 0, 0
     rows = table.rows(words)
     distance = _distance(rows[-1], len(words))
@@ -98,7 +100,7 @@ def count_edits(words: list[str], reference: list[str]) -> int:
 
 
 class _Table:
-    """Edit distances to a reference."""
+    """A table of edit distances to a reference."""
 
     def __init__(self, reference: list[str]) -> None:
         self._reference = reference
@@ -110,7 +112,7 @@ class _Table:
             self._bits[word] |= 1 << position
 
     def rows(self, words: list[str]) -> list[_Row]:
-        """Return the rows of a translation; the first row is for no words."""
+        """Return the rows of a translation; the first row is for its empty prefix."""
         rows = [_Row(self._all, 0, 0, 0)]
         rises, falls, every = self._all, 0, self._all
         for same in self._places(words):
@@ -122,11 +124,11 @@ class _Table:
         return rows
 
     def _places(self, words: list[str]) -> list[int]:
-        """Return the bits of the places where the reference has each word."""
+        """Return for each word the bits of its positions in the reference."""
         return [self._bits.get(word, 0) for word in words]
 
     def shifts(self, words: list[str], rows: list[_Row]) -> Iterator[_Shift]:
-        """Yield the shifts to try: of phrases found elsewhere in the reference, if both places are wrong so far."""
+        """Yield the shifts to try: of phrases that are elsewhere in the reference, if both places have errors."""
         aligned, wrong, missed = self._align(words, rows)
         for start, word in enumerate(words):
             if not wrong >> start & _PHRASE_BITS:  # no phrase from here on is wrong
@@ -168,9 +170,9 @@ class _Table:
         return _Alignment(aligned, wrong | ((1 << i) - 1), missed | ((1 << j) - 1))
 
     def best(self, words: list[str], rows: list[_Row], shifts: list[_Shift], most: int) -> _Shift | None:
-        """Return the shift that saves the most edits, the longest and first on ties; None if none saves any.
+        """Return the shift that saves the most edits, or None if no shift saves any.
 
-        most: none can save more.
+        Of equally good shifts, the longest and then the first is returned. `most` is an upper limit of the saved edits.
         """
         places, every, n = self._places(words), self._all, len(words)
         distance, saved, best = _distance(rows[-1], n), 0, None
@@ -187,7 +189,7 @@ class _Table:
                 rises, falls = ((rises & matched) << 1 | ~(matched | from_left)) & every, matched & from_left & every
                 i += 1
                 if i >= last and rows[i][:2] == (rises, falls):
-                    break  # nothing changes from here on
+                    break  # the other rows do not change
             else:
                 of_shift = distance - _distance(_Row(rises, falls, 0, 0), n)
                 if of_shift > saved:
@@ -205,14 +207,14 @@ def _shifted(items: list[Item], shift: _Shift) -> list[Item]:
 
 
 def _distance(row: _Row, n_words: int) -> int:
-    """Return the distance to the whole reference."""
+    """Return the edit distance to the whole reference from the last row of its table."""
     return n_words + row.rises.bit_count() - row.falls.bit_count()
 
 
 Floats = npt.NDArray[np.float64]
 
 Formula = Literal["bleu", "chrf", "ter", "mean"]
-"""How a corpus score follows from sums; mean: of scores that lines have, such as those of neural metrics."""
+"""How a corpus score is computed from sums over lines; `mean` is the mean of line scores, as for neural metrics."""
 
 _NAMES: dict[MetricName, str] = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}  # as sacrebleu calls them
 _BLEU_ORDERS = 4
@@ -222,10 +224,10 @@ _Counts = npt.NDArray[np.int64] | Floats
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric, as it is shown and compared."""
+    """A metric that systems are compared by."""
 
     name: str
-    """bleu, chrf, ter, or the name that segment scores were given."""
+    """bleu, chrf, ter, or the name of the segment scores."""
     formula: Formula
     signature: str
     """Scores with different signatures are not comparable."""
@@ -234,14 +236,14 @@ class Metric:
 
 @dataclass(frozen=True)
 class LineCounts:
-    """The contribution of each line of one system's text to a metric."""
+    """The contribution of each line of a system's translations to a corpus score."""
 
     metric: Metric
     counts: Floats
-    """(L, C); with the formula mean, one column of scores and one of ones."""
+    """The counts (L, C); with the formula `mean`, a column of scores and a column of ones."""
 
     def score(self) -> float:
-        """Return the corpus score."""
+        """Return the corpus score of all lines."""
         return float(self.scores(self.counts.sum(0, keepdims=True))[0])
 
     def scores(self, sums: Floats) -> Floats:
@@ -261,14 +263,13 @@ def count_lines(
     lowercase: bool = False,
     tokenize: str | None = None,
 ) -> list[LineCounts]:
-    """Count n-grams or edits of each line of each system with sacrebleu. The other arguments are those of
-    `corpus_score`.
+    """Count the n-grams or edits of each line of each system, as sacrebleu does.
 
-    Raises DataError as `corpus_score` does.
+    The other arguments are described at `corpus_score`. Raises DataError as `corpus_score` does.
     """
     for hyps in systems:
         check_lines(hyps, refs)
-    # for the signature one line is enough; TER is counted here
+    # TER is counted here, so its scorer needs only one line for the signature
     scorer = make_scorer(metric, refs[:1] if metric == "ter" else refs, tgt_lang, lowercase, tokenize)
     counted = Metric(metric, metric, f"{_NAMES[metric]}|{scorer.get_signature()}", metric != "ter")
     if metric == "ter":
@@ -276,7 +277,7 @@ def count_lines(
         references = [[scorer._preprocess_segment(ref) for ref in each] for each in map(_as_tuple, refs)]
         counts = _count_ter(prepared, references)
     else:
-        # sacrebleu's own paired tests begin with this method; there is no public one
+        # the method that sacrebleu's own paired tests use; there is no public one
         counts = [np.array(scorer._extract_corpus_statistics(hyps, None)) for hyps in systems]
     return [LineCounts(counted, of_system.astype(np.float64)) for of_system in counts]
 
@@ -286,7 +287,7 @@ def _as_tuple(reference: Reference) -> tuple[str, ...]:
 
 
 def _count_ter(systems: Sequence[_Lines], references: Sequence[_Lines]) -> list[_Counts]:
-    """Return the minimum number of edits of each line, and the mean length of its references."""
+    """Return for each system the number of edits of each line and the mean length of its references, (L, 2)."""
     counts: list[list[tuple[int, float]]] = [[] for _ in systems]
     for lines, refs in zip(zip(*systems, strict=True), references, strict=True):
         words = [ref.split() for ref in refs]
@@ -331,7 +332,7 @@ def _bleu(sums: Floats) -> Floats:
 
 
 def _chrf(sums: Floats) -> Floats:
-    """Return chrF from the n-grams of hypothesis and reference, and matches, of each order; beta is 2."""
+    """Return chrF with beta 2 from the numbers of n-grams of hypothesis, reference and both, of each order."""
     n_hyp, n_ref, n_match = sums[:, 0::3], sums[:, 1::3], sums[:, 2::3]
     counted = (n_hyp > 0) & (n_ref > 0)
     n_orders = np.maximum(counted.sum(1), 1)

@@ -1,8 +1,8 @@
 """BLEU, chrF and TER with their signatures, computed by sacrebleu; accuracy, macro F1 and calibration of classes.
 
-Scores are cased and on detokenised text by default.
+By default, scores are case-sensitive and computed on detokenised text.
 
-Legend: N texts, C classes.
+Shapes are written with N texts and C classes.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ METRICS: tuple[MetricName, ...] = get_args(MetricName)
 _NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 
 Reference = str | tuple[str, ...]
-"""The reference of a line, or several references."""
+"""The reference of a line, or its several references."""
 
 TOKENIZERS = ("13a", "intl", "zh", "char", "none")
-"""Tokenizers of BLEU; see sacrebleu."""
+"""Tokenizers for BLEU, described in the documentation of sacrebleu."""
 
 # 13a splits at white space, which these languages do not write between words (Korean: between larger units than
 # words). sacrebleu's default for Japanese and Korean needs MeCab, so characters are used instead.
@@ -42,9 +42,9 @@ class Score:
     metric: str
     """bleu, chrf, ter, or the name of another metric."""
     value: float
-    """0-100 for BLEU and chrF; TER is edits per 100 words of the reference; others have scales of their own."""
+    """0 to 100 for BLEU and chrF, edits per 100 words of the reference for TER; other metrics have other scales."""
     signature: str
-    """For BLEU, chrF and TER that of sacrebleu: scores with different signatures are not comparable."""
+    """The signature of sacrebleu or of another metric. Scores with different signatures are not comparable."""
     higher_is_better: bool
 
 
@@ -54,30 +54,32 @@ def metric_name(metric: str) -> str:
 
 
 def default_tokenizer(tgt_lang: str | None) -> str:
-    """Return the default BLEU tokenizer for a target language: 13a if it writes spaces between words."""
+    """Return the default BLEU tokenizer for a target language: 13a if its words are separated by spaces."""
     return _TOKENIZER_OF.get((tgt_lang or "").lower().split("_")[0], "13a")
 
 
 def check_tokenizer(tokenize: str | None) -> None:
-    """Raise DataError unless `tokenize` is None or a tokenizer of BLEU."""
+    """Raise DataError unless `tokenize` is None or the name of a BLEU tokenizer."""
     if tokenize is not None and tokenize not in TOKENIZERS:
         raise DataError(f"tokenize: {tokenize!r} is not one of {', '.join(TOKENIZERS)}")
 
 
 def no_match_note(bleu: float) -> str | None:
-    """Return a note if BLEU is printed as 0.00, else None."""
-    reasons = "too few updates, text in another language (data.direction), or lines that do not belong together"
-    return f"BLEU 0.00: nothing matches the reference; usual reasons: {reasons}" if bleu < 0.005 else None
+    """Return a note on the usual reasons if BLEU is printed as 0.00, otherwise None."""
+    reasons = "too few updates, text in another language (data.direction), or lines that are not aligned"
+    return f"BLEU 0.00: no translation matches its reference; usual reasons: {reasons}" if bleu < 0.005 else None
 
 
 def looks_tokenized(lines: Sequence[str]) -> bool:
-    """Whether at least a tenth of the lines end in a full stop after a space, as in tokenised text."""
+    """Return whether at least a tenth of the lines end in a full stop after a space, as in tokenised text."""
     return 10 * sum(line.endswith(" .") for line in lines) >= len(lines) > 0
 
 
 def looks_lowercased(lines: Sequence[str]) -> bool:
-    """Whether at most 1 % of the lines with cased letters contain an upper-case one. False if all lines repeat
-    a single word, as those of a model that has learned nothing else do."""
+    """Return whether at most 1 % of the lines with cased letters contain an upper-case letter.
+
+    Lines that repeat a single word, which a poorly trained model may produce, do not count as lower-cased.
+    """
     n_cased = sum(line.lower() != line.upper() for line in lines)
     n_words = len({word for line in lines for word in line.split()})
     return n_cased > 0 and n_words > 1 and 100 * sum(line != line.lower() for line in lines) <= n_cased
@@ -94,8 +96,12 @@ def corpus_score(
     """Score hypotheses against references, line by line, with sacrebleu (Post, 2018, arXiv:1804.08771).
 
     Args:
-        refs: every line has the same number of references (`nrefs:2` in the signature); blank ones are ignored.
+        metric: bleu, chrf or ter.
+        hyps: the translations.
+        refs: the references, the same number for each line (`nrefs:2` in the signature); blank ones are ignored.
         tgt_lang: the target language, which determines the BLEU tokenizer unless `tokenize` is given.
+        lowercase: whether to ignore case.
+        tokenize: the BLEU tokenizer.
 
     Raises DataError if the numbers of lines differ (sacrebleu would truncate) or are 0, or if the tokenizer is unknown.
     """
@@ -120,7 +126,7 @@ def make_scorer(
     lowercase: bool = False,
     tokenize: str | None = None,
 ) -> BLEU | CHRF | TER:
-    """Return sacrebleu's scorer of a metric, which has read the references. The arguments are those of `corpus_score`.
+    """Return sacrebleu's scorer of a metric for these references. The arguments are described at `corpus_score`.
 
     Raises DataError if the tokenizer is unknown.
     """
@@ -128,7 +134,7 @@ def make_scorer(
     streams = list(zip(*((ref,) if isinstance(ref, str) else ref for ref in refs), strict=True))
     match metric:
         case "bleu":
-            # force: no warning of sacrebleu about tokenised text at every score; callers of this function warn once
+            # force: no warning of sacrebleu about tokenised text for every score; callers of this function warn once
             tokenize = tokenize or default_tokenizer(tgt_lang)
             return BLEU(lowercase=lowercase, force=True, tokenize=tokenize, references=streams)
         case "chrf":
@@ -143,28 +149,28 @@ Probabilities = npt.NDArray[np.floating[Any]]
 Classes = npt.NDArray[np.int64]
 
 BINS = 15
-"""Of the expected calibration error."""
+"""Number of bins of the expected calibration error."""
 
 
 @dataclass(frozen=True)
 class ClassScores:
-    """Scores of a text; all but the matrix are between 0 and 1."""
+    """Scores of a classifier on a text. All but the matrix are between 0 and 1."""
 
     accuracy: float
-    """Share of texts whose most probable class is the right one."""
+    """Share of texts whose most probable class is correct."""
     macro_f1: float
     """Mean over the classes of the harmonic mean of precision and recall."""
     calibration_error: float
-    """Expected calibration error: how far the probability of the predicted class is from the share of right
-    predictions, in 15 bins of equal width, the mean weighted by their numbers of texts (Guo et al., 2017)."""
+    """Expected calibration error (Guo et al., 2017): mean difference between the probability of the predicted class and
+    the share of correct predictions, over 15 bins of equal width, weighted by their numbers of texts."""
     confusion: Classes
-    """(C, C) Number of texts of a class (row) that were predicted as another (column)."""
+    """Number of texts of each class (row) that were predicted as each class (column), (C, C)."""
 
 
 def class_scores(probabilities: Probabilities, labels: Classes) -> ClassScores:
-    """Return the scores of probabilities (N, C) of texts with classes `labels` (N,).
+    """Score the probabilities (N, C) that a classifier gives to texts with the classes `labels` (N,).
 
-    A class that neither occurs nor is predicted has no part in the mean F1.
+    A class that neither occurs nor is predicted is left out of the mean F1.
     """
     n_classes = probabilities.shape[1]
     predicted, confidence = probabilities.argmax(1), probabilities.max(1).astype(np.float64)

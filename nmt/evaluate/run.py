@@ -95,7 +95,7 @@ def choose_splits(corpus: Corpus, names: Sequence[str]) -> list[str]:
 def corpus_of(translator: Translator, data_dir: Path | None) -> Corpus:
     """Open the corpus at `data_dir`, by default the training corpus, for a translator loaded from one or several runs.
 
-    Raises DataError as `open_corpus`.
+    Raises DataError as `open_corpus` does.
     """
     origin, languages = translator.origin, translator.config.data.languages
     assert origin is not None, "the translator was loaded from a run"
@@ -115,7 +115,7 @@ def evaluate_run(
 ) -> Evaluation:
     """Translate a split of a corpus with a translator loaded from one or several runs, and score it.
 
-    Raises DataError if there is no such split or it is damaged, and as `evaluate`.
+    Raises DataError if there is no such split or it is damaged, and as `evaluate` does.
     """
     config = translator.config.data
     check_tokenizer(tokenize)
@@ -134,7 +134,10 @@ def evaluate_run_on_files(
     lowercase: bool = False,
     tokenize: str | None = None,
 ) -> Evaluation:
-    """Translate a file and score it against one or several files of references. Raises DataError as `read_texts`."""
+    """Translate a file and score it against one or several files of references.
+
+    Raises DataError as `read_texts` does.
+    """
     check_tokenizer(tokenize)
     sources, *references = read_texts([src, *refs])
     subject = subject_of(translator, search, split=str(src), ref=" ".join(map(str, refs)))
@@ -163,7 +166,7 @@ def read_split(
 ) -> tuple[str, list[str], list[str]]:
     """Return the name, sources and references of a split, by default the only test set of the run's data.
 
-    Raises DataError if there is none, or it is damaged, and as `corpus_of`.
+    Raises DataError if there is no such split or it is damaged, and as `corpus_of` does.
     """
     config, corpus = translator.config.data, corpus_of(translator, data_dir)
     split = corpus.in_one_file(choose_split(corpus, split_name))

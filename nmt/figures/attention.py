@@ -1,4 +1,4 @@
-"""Write figures to files, and draw attention weights."""
+"""Figures of attention weights, and functions that write figures to files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Weights = npt.NDArray[np.floating]
 
 ENDINGS = (".png", ".pdf", ".svg")
 MOST_PIECES = 120
-"""Limit of each side of an attention figure: more would be unreadable and take too much memory."""
+"""Maximum number of pieces per side of an attention figure; more would be unreadable and take too much memory."""
 
 
 def check_picture(output: Path) -> None:
@@ -34,7 +34,7 @@ def check_picture(output: Path) -> None:
 
 
 def save_picture(figure: Figure, output: Path) -> None:
-    """Write a figure atomically, in the format of the file name's extension. Raises DataError as `check_picture`."""
+    """Write a figure atomically, in the format of the file extension. Raises DataError as `check_picture` does."""
     check_picture(output)
     data = io.BytesIO()
     with any_script():
@@ -45,7 +45,7 @@ def save_picture(figure: Figure, output: Path) -> None:
 
 @contextmanager
 def any_script() -> Iterator[None]:
-    """Ignore warnings about missing glyphs: the font lacks many scripts, and a box is drawn instead."""
+    """Ignore warnings about missing glyphs. The font lacks many scripts, for which boxes are drawn."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
@@ -58,7 +58,7 @@ def draw_attention(
     title: str,
     most: int = MOST_PIECES,
 ) -> Figure:
-    """Draw attention weights (T, S) in shades of grey, a row per target piece.
+    """Draw attention weights (T, S) in shades of grey, with a row for each target piece.
 
     At most the first `most` pieces of each side are drawn; the title says so.
     """
@@ -79,5 +79,5 @@ def draw_attention(
 
 
 def _drawable(piece: str) -> str:
-    """Return `piece` as a label: `$` would start a formula, and fonts have no control characters."""
+    """Return a piece as a label, with `$` escaped, which would start a formula, and without control characters."""
     return "".join(c if c.isprintable() else "?" for c in piece).replace("$", r"\$")

@@ -1,4 +1,4 @@
-"""Charts as SVG. The style of the page gives each class its colour."""
+"""Charts in SVG for HTML pages. The style sheet of the page gives each CSS class its colour."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nmt.figures.page import escaped
 
-_WIDTH, _HEIGHT, _TOP, _BOTTOM = 340, 150, 18, 20  # pixels: those of the bars, and the margins for text
+_WIDTH, _HEIGHT, _TOP, _BOTTOM = 340, 150, 18, 20  # pixels: the drawing area, and the margins for text
 _LEFT = 36  # margin of charts whose vertical axis has numbers
 
 Point = tuple[float, float]
 
 
 def histogram(title: str, layers: Mapping[str, Sequence[int]], ticks: Mapping[int, str], unit: str) -> str:
-    """Draw histograms over each other.
+    """Return a chart of histograms on top of each other.
 
     Args:
-        title: what is measured.
-        layers: numbers in each bin, by class.
-        ticks: labels by the bin at whose left end they stand.
-        unit: what is counted.
+        title: the name of the measured quantity.
+        layers: the number of items in each bin, by CSS class.
+        ticks: labels for the left ends of bins, by the number of the bin.
+        unit: the name of the counted items.
     """
     counts_of = list(layers.values())
     used = [number for number in range(len(counts_of[0])) if any(counts[number] for counts in counts_of)] or [0]
@@ -39,7 +39,7 @@ def histogram(title: str, layers: Mapping[str, Sequence[int]], ticks: Mapping[in
 
 
 def line_chart(title: str, lines: Iterable[tuple[str, Sequence[Point]]]) -> str:
-    """Draw lines, each given by its CSS class and its points."""
+    """Return a line chart. Each line is given by its CSS class and its points."""
     lines = [(name, points) for name, points in lines if points]
     xs, ys = ([point[axis] for _, points in lines for point in points] for axis in (0, 1))
     ticks, marks = round_numbers(min(xs), max(xs)), round_numbers(min(ys), max(ys))
@@ -65,7 +65,7 @@ def line_chart(title: str, lines: Iterable[tuple[str, Sequence[Point]]]) -> str:
 
 
 def interval_bar(value: float, low: float, high: float, reach: float) -> str:
-    """Draw a value with its interval beside the line of 0, on a scale from -reach to reach."""
+    """Return a small chart of a value and its interval, on a scale from -reach to reach with a line at 0."""
     left, middle, right = (60 + 58 * number / (reach or 1) for number in (low, value, high))
     return (
         '<svg class="interval" viewBox="0 0 120 16" role="img" aria-hidden="true"><path class="axis" d="M60 0v16"/>'
@@ -74,7 +74,10 @@ def interval_bar(value: float, low: float, high: float, reach: float) -> str:
 
 
 def round_numbers(low: float, high: float, most: int = 6) -> list[float]:
-    """Return at most `most` round numbers from at most `low` to at least `low` and at most `high`."""
+    """Return at most `most` evenly spaced round numbers for an axis from `low` to `high`.
+
+    The first number is at most `low`, the last at most `high`.
+    """
     if not high > low:
         return [low]
     rough = (high - low) / (most - 1)
@@ -85,7 +88,7 @@ def round_numbers(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def _chart(title: str, left: int, parts: Iterable[str], ticks: Mapping[float, str]) -> str:
-    """Return an image of a title, parts, and a horizontal axis with ticks (pixels and labels); it begins at `left`."""
+    """Return an SVG image with a title, parts, and labels of the horizontal axis by position, from `left` on."""
     bottom = _TOP + _HEIGHT
     lines = [
         f'<path class="axis" d="M{x:.1f} {bottom}v4"/>'

@@ -1,7 +1,7 @@
 """Training curves of runs in one figure: loss, BLEU or accuracy, and learning rate, over steps and over time.
 
-Curves are distinguishable without colour: runs by dashes, markers and shade of grey; training has no markers, the
-development set filled ones, the moving average hollow ones, and the average at the end a star.
+Curves can be distinguished without colour: runs by dashes, markers and shades of grey; training by the absence of
+markers, the development set by filled markers, the moving average by hollow markers, the final average by a star.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ class Curves:
 
     name: str
     unit: str
-    """What losses are means over: tokens, masked pieces or texts."""
+    """The unit that losses are averaged over: token, masked piece or text."""
     metric: str
-    """BLEU, or of a run that does not translate its accuracy (%), of tokens or classes."""
+    """The score: BLEU, or the accuracy (%) of tokens or classes for a run that does not translate."""
     points: Mapping[tuple[int, str], Points]
-    """By row and kind."""
+    """The points of each curve, by row of the figure and kind."""
 
 
 def curves_of(name: str, records: Sequence[Record], unit: str = "token") -> Curves:
-    """Extract the curves from the log of a run, whose losses are means over `unit`.
+    """Extract the curves from the log of a run, whose losses are averaged over `unit`.
 
-    Training has its loss without label smoothing, and validation without the pair task: they are comparable.
+    Training losses are without label smoothing and validation losses without the pair task, so both are comparable.
     """
     valid = [record for record in records if record.get("kind") == "valid"]
     has_bleu = any("bleu" in record for record in valid) or (not valid and unit == "token")
@@ -81,25 +81,25 @@ def curves_of(name: str, records: Sequence[Record], unit: str = "token") -> Curv
 
 
 def unit_of(run: RunDir) -> str:
-    """Return what the losses of a run are means over."""
-    with suppress(NmtError, OSError):  # of a damaged configuration: as in translation
+    """Return the unit that the losses of a run are averaged over: token, masked piece or text."""
+    with suppress(NmtError, OSError):  # a run with a damaged configuration is plotted like a translation model
         objective = load_saved_config(run.config).training.objective
         return {"classification": "text", "masked": "masked piece"}.get(objective, "token")
     return "token"
 
 
-MOST_POINTS = 300  # of a training curve, to keep dashes visible; more are averaged, with their range shaded
+MOST_POINTS = 300  # per training curve, to keep dashes visible; more are averaged, and their range is shaded
 EXPLODED = 20.0  # nats per token: twice the loss of an untrained model
 LEGEND_CHARS = 100  # per row of the legend
 DASHES, MARKERS, GREYS = ("-", "--", ":", "-."), "osD^vPX", ("0.0", "0.4", "0.6")
-MOST_RUNS = len(DASHES) * len(MARKERS)  # of a directory: further ones would repeat a style
+MOST_RUNS = len(DASHES) * len(MARKERS)  # per directory; further runs would repeat a style
 
 
 def plot(runs: Sequence[Path], output: Path) -> list[str]:
-    """Draw the curves of runs into a figure; return a line per run whose log lacks something.
+    """Draw the curves of runs into a figure; return a message for each run whose log lacks records.
 
-    A directory of runs stands for the runs in it. Raises CheckpointError for a directory that is no run and holds none
-    or too many, DataError unless `output` ends in .png, .pdf or .svg and its directory exists.
+    A directory of runs stands for the runs in it. Raises CheckpointError if a path is neither a run nor a directory of
+    runs, or has too many runs, and DataError unless `output` ends in .png, .pdf or .svg and its directory exists.
     """
     check_picture(output)
     runs = [run for path in runs for run in _runs_at(path)]
@@ -113,9 +113,9 @@ def plot(runs: Sequence[Path], output: Path) -> list[str]:
 
 
 def _runs_at(path: Path) -> list[Path]:
-    """Return the run directory `path`, or the run directories in it by name.
+    """Return the run directory `path`, or the run directories in it, sorted by name.
 
-    Raises CheckpointError if there are none or more than there are styles.
+    Raises CheckpointError if there are none, or more than there are styles.
     """
     if is_run(path):
         return [path]
@@ -131,14 +131,14 @@ def _runs_at(path: Path) -> list[Path]:
 
 
 def _missing(records: Sequence[Record]) -> Iterator[str]:
-    """Yield what the log of a run lacks."""
+    """Yield the kinds of records that the log of a run lacks."""
     for kind, name in {"train": "no training record", "valid": "no validation"}.items():
         if not any(record.get("kind") == kind for record in records):
             yield name
 
 
 def thin(points: Points, most: int = MOST_POINTS) -> tuple[Points, Points]:
-    """Reduce points to at most `most` means of neighbours, and return them with (n, 2) minimum and maximum values."""
+    """Average neighbouring points, so that at most `most` are left; return them with their value ranges (n, 2)."""
     if len(points) <= most:
         return points, points[:, [VALUE, VALUE]]
     starts = np.arange(most) * len(points) // most
@@ -152,7 +152,7 @@ def thin(points: Points, most: int = MOST_POINTS) -> tuple[Points, Points]:
 
 
 def draw(runs: Sequence[Curves]) -> Figure:
-    """Draw three rows (loss, score, learning rate) of two columns (over steps, over time), between two legends."""
+    """Return a figure with three rows (loss, score, learning rate) and two columns (over steps, over time)."""
     labels = [_label(curves.name) for curves in runs]
     n_columns = max(1, min(len(runs), LEGEND_CHARS // (max(map(len, labels)) + 8)))
     figure = Figure(figsize=(11, 10 + 0.2 * math.ceil(len(runs) / n_columns)), layout="constrained")
@@ -193,7 +193,7 @@ def draw(runs: Sequence[Curves]) -> Figure:
 
 
 def _draw_curve(panel: Axes, kind: str, points: Points, i: int, column: int, scale: float) -> None:
-    """Draw a curve of run `i`; `scale` is the unit of the x axis."""
+    """Draw a curve of run `i`. `column` is the column of `points` on the x axis, which is divided by `scale`."""
     if not np.isfinite(points[:, column]).any():
         return
     look = _look(kind, i)
@@ -208,7 +208,7 @@ def _draw_curve(panel: Axes, kind: str, points: Points, i: int, column: int, sca
 
 
 def _look(kind: str, i: int) -> dict[str, Any]:
-    """Return the style of a curve of run `i`; those of the first 28 runs are distinct."""
+    """Return the style of a curve of run `i`. The styles of the first 28 runs are distinct."""
     run = {"color": GREYS[i % len(GREYS)], "linestyle": DASHES[i % len(DASHES)]}
     match kind:
         case "train":
@@ -222,7 +222,7 @@ def _look(kind: str, i: int) -> dict[str, Any]:
 
 
 def _label(name: str) -> str:
-    """Return a run's name for the legend: `$` would start a formula, a leading `_` would hide it, paths may be long."""
+    """Return the name of a run for the legend, shortened and without the special meaning of `$` and a leading `_`."""
     text = printable(name)
     if len(text) > 60:
         text = f"{text[:28]} … {text[-29:]}"

@@ -1,4 +1,4 @@
-"""An HTML page that needs nothing else: no other file, no network."""
+"""Self-contained HTML pages, which load neither other files nor anything from the network."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from nmt.console import printable, printable_sentence
 
 
 def document(title: str, style: str, body: Iterable[str], script: str | None = None) -> str:
-    """Return a page. Its policy forbids to load anything, and to run any script but this one.
+    """Return an HTML page whose policy forbids it to load anything, and to run any script but `script`.
 
-    `style`: of this page, beside what all pages share.
+    `style` is CSS that is added to the style sheet of all pages.
     """
     allowed = f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" if script else "'none'"
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}; base-uri 'none'; form-action 'none'"
@@ -34,22 +34,22 @@ def document(title: str, style: str, body: Iterable[str], script: str | None = N
 
 
 def asset(package: str, name: str) -> str:
-    """Return the text of a file of a package."""
+    """Return the text of a data file of a package."""
     return files(package).joinpath(name).read_text(encoding="utf-8")
 
 
 def escaped(text: str, keep_lines: bool = False) -> str:
-    """Escape a text for HTML, and what would not be visible or would change the direction of the page."""
+    """Escape a text for HTML, including invisible characters and characters that change the text direction."""
     lines = text.split("\n") if keep_lines else [text]
     return "\n".join(escape(printable(line)) for line in lines)
 
 
 def escaped_sentence(text: str) -> str:
-    """Escape a line of a corpus."""
+    """Escape a line of a corpus for HTML; a blank line becomes a remark."""
     return escape(printable_sentence(text)) or '<span class="soft">(no text)</span>'
 
 
 def language_attributes(language: str | None) -> str:
-    """Return the attributes of an element that holds text of a language, whose direction may be any."""
+    """Return the HTML attributes `lang` and `dir` of an element with text in a language."""
     code = f' lang="{escape(language.replace("_", "-"))}"' if language else ""
     return f'{code} dir="auto"'

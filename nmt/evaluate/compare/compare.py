@@ -1,4 +1,4 @@
-"""Comparison of systems by all metrics: scores, differences from the baseline, and their significance."""
+"""Comparison of systems: scores, differences from a baseline, and their significance."""
 
 from __future__ import annotations
 
@@ -38,9 +38,16 @@ def compare(
     trials: int = TRIALS,
     seed: int = SEED,
 ) -> Comparison:
-    """Compare groups of systems with one of them, by BLEU, chrF, TER and the segment scores that all systems have.
+    """Compare groups of systems with a baseline by BLEU, chrF, TER, and the segment scores that all systems have.
 
-    `lowercase` and `tokenize` are those of `corpus_score`; `trials` and `seed` those of the tests over lines.
+    Args:
+        text: the test set.
+        groups: the systems, with the runs of a group as one system.
+        baseline: the position of the baseline among the groups.
+        lowercase, tokenize: see `corpus_score`.
+        trials: the number of bootstrap samples and of randomization trials.
+        seed: the seed of both.
+
     Raises DataError as `corpus_score` does.
     """
     systems = [system for group in groups for system in group.systems]
@@ -50,7 +57,7 @@ def compare(
         for metric in METRICS
     ]
     by_metric += _segment_scores(systems, len(text.references))
-    # the lines are drawn once for all metrics, which takes longest
+    # lines are drawn once for all metrics, because that takes longest
     resampled = bootstrap_scores([*chain.from_iterable(by_metric)], trials, seed)
     p_values = _p_over_lines(by_metric, groups, baseline, trials, seed)
     results = tuple(
@@ -61,30 +68,30 @@ def compare(
 
 
 def _segment_scores(systems: Sequence[System], n_lines: int) -> Iterator[list[LineCounts]]:
-    """Yield the counts of each further metric for which all systems have scores."""
+    """Yield the line scores by each further metric for which all systems have scores."""
     for name in systems[0].segment_scores:
         scores = [system.segment_scores[name] for system in systems if name in system.segment_scores]
         if len(scores) < len(systems):
             continue
         if {len(each.values) for each in scores} != {n_lines}:
-            raise DataError(f"{name}: its scores and the {n_lines:,} references must pair line by line")
+            raise DataError(f"{name}: every system needs a score for each of the {n_lines:,} references")
         if len({each.signature for each in scores}) > 1:
-            raise DataError(f"{name}: its scores of {systems[0].name} have another signature than those of others")
+            raise DataError(f"{name}: the scores of {systems[0].name} have a different signature than others")
         yield [of_line_scores(name, each.values, each.signature, each.higher_is_better) for each in scores]
 
 
 class _Side(NamedTuple):
-    """A group by one metric."""
+    """The scores of a group by one metric."""
 
     counts: tuple[LineCounts, ...]
-    """Of each system."""
+    """The line counts of each system."""
     resampled: Floats
-    """The group's score on resampled test sets."""
+    """The group's score on resampled test sets, (S,)."""
     score: GroupScore
 
 
 def _side(counts: Sequence[LineCounts], resampled: Floats) -> _Side:
-    """Return a group's side from the scores of its systems on resampled test sets, (systems, S)."""
+    """Return the scores of a group from its systems' counts and scores on resampled test sets (systems, S)."""
     by_system, mean = tuple(system.score() for system in counts), resampled.mean(0)
     deviation = stdev(by_system) if len(by_system) > 1 else None
     return _Side(tuple(counts), mean, GroupScore(fmean(by_system), interval(mean), by_system, deviation))
@@ -93,7 +100,7 @@ def _side(counts: Sequence[LineCounts], resampled: Floats) -> _Side:
 def _p_over_lines(
     by_metric: Sequence[Sequence[LineCounts]], groups: Sequence[Group], baseline: int, trials: int, seed: int
 ) -> list[dict[int, float]]:
-    """Test the differences of single systems over lines; return p of each metric by the position of the group."""
+    """Test the differences of single systems over lines; return p for each metric, by the position of the group."""
     if len(groups[baseline].systems) > 1:
         return [{} for _ in by_metric]
     starts = [0, *accumulate(len(group.systems) for group in groups)]
@@ -113,9 +120,11 @@ def _result(
     """Compare the groups by one metric.
 
     Args:
-        counts: of each system.
-        resampled: the scores of each on resampled test sets.
-        p_over_lines: by the position of a group, where both it and the baseline are single systems.
+        counts: the line counts of each system.
+        resampled: the score of each system on resampled test sets, (systems, S).
+        groups: the groups that the systems belong to.
+        baseline: the position of the baseline among the groups.
+        p_over_lines: p by the position of the group, if the group and the baseline are single systems.
     """
     sides, start = [], 0
     for group in groups:
@@ -139,7 +148,7 @@ def _result(
 
 
 def _difference(baseline: _Side, other: _Side, p_over_lines: float | None) -> Difference:
-    """Return a difference with its test over lines or, if both groups have enough runs, over lines and seeds."""
+    """Return a difference, tested over lines and seeds if both groups have enough runs, otherwise over lines."""
     sizes = len(baseline.counts), len(other.counts)
     value, resampled = other.score.value - baseline.score.value, other.resampled - baseline.resampled
     if min(sizes) >= MIN_RUNS:
@@ -161,11 +170,11 @@ def _notes(groups: Sequence[Group]) -> Iterator[str]:
     smallest = min(len(group.systems) for group in groups)
     if smallest == 1:
         yield (
-            "these tests are about the choice of test lines. They cannot say whether another training with another "
-            f"seed would give the same order: train at least {MIN_RUNS} of each and compare them with --group"
+            "these tests reflect the choice of test lines only. Runs with other seeds may rank differently: train at "
+            f"least {MIN_RUNS} runs of each system and compare them with --group"
         )
     elif smallest < MIN_RUNS:
         yield (
-            f"groups of {smallest} are too few to tell how much scores vary between seeds: there is no p, and the "
-            f"intervals reflect the choice of test lines only; train at least {MIN_RUNS} of each"
+            f"groups of {smallest} are too small to estimate how much scores vary between seeds: there is no p, and "
+            f"the intervals reflect the choice of test lines only; train at least {MIN_RUNS} runs of each system"
         )

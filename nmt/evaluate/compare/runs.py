@@ -1,4 +1,4 @@
-"""Runs as systems that translate the same test set."""
+"""Translation of a test set by the runs that are compared, and notes on the runs."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _OF_EACH_RUN = {"training.seed", "training.run_dir", "data.dir"}
 
 @dataclass(frozen=True)
 class Translating:
-    """How runs translate the test set."""
+    """Settings for the translation of the test set."""
 
     search: Callable[[Config], SearchConfig]
-    """Return the settings of the search of a run, whose configuration it is given. Raises ConfigError."""
+    """A function from the configuration of a run to its search settings. It raises ConfigError."""
     split: str | None = None
-    """By default the only test set."""
+    """The split to translate, by default the only test set."""
     data: Path | None = None
-    """By default each run's own data directory."""
+    """The data directory, by default the one that each run was trained on."""
     checkpoint: str = "best"
     weights: str = "auto"
     precision: str = "auto"
     output: Path | None = None
-    """A directory for the translations, NAME.LANGUAGE of each run."""
+    """A directory for the translations, one file NAME.LANGUAGE for each run."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ class _Run:
 
 
 def translate_runs(members: Members, how: Translating) -> tuple[TextToTranslate, list[System]]:
-    """Translate the same split by each run, from its own data directory. All runs are checked before any translates.
+    """Translate the same split with each run. All runs are checked before the first one translates.
 
-    Raises CheckpointError or DataError for a run or a data directory that is missing or damaged, ConfigError for
-    settings of the search; DataError if the runs translate in different directions or their test sets differ.
+    Raises CheckpointError or DataError if a run or a data directory is missing or damaged, ConfigError for invalid
+    search settings, and DataError if the runs translate in different directions or their test sets differ.
     """
     paths = [path for run_paths in members.values() for path in run_paths]
     first, *others = runs = [_open(name, path, how) for name, path in zip(distinct_names(paths), paths, strict=True)]
@@ -80,7 +80,7 @@ def translate_runs(members: Members, how: Translating) -> tuple[TextToTranslate,
 
 def _open(name: str, path: Path, how: Translating) -> _Run:
     if path.is_file():
-        raise DataError(f"{path}: is a file, not a run; files of translations are compared by --hyp A B --ref F")
+        raise DataError(f"{path}: is a file, not a run directory; compare files of translations with --hyp A B --ref F")
     saved = open_saved(path, how.checkpoint, how.weights)
     saved.check_translates()
     config = saved.config
@@ -97,14 +97,14 @@ def _open(name: str, path: Path, how: Translating) -> _Run:
 
 
 def _check_same_test(first: _Run, other: _Run) -> None:
-    """Raise DataError unless both translate the same text in the same direction, against the same references."""
+    """Raise DataError unless both runs translate the same sources in the same direction, with the same references."""
     one, another = first.config.data.direction, other.config.data.direction
     if one != another:
         raise DataError(f"{first.path} translates {one}, {other.path} {another}: all must have the same direction")
     if first.split != other.split:
         raise DataError(
-            f"the only test set of {first.path} is {first.split}, that of {other.path} {other.split}: "
-            "choose one with --split, or a data directory for all with --data"
+            f"the only test set of {first.path} is {first.split}, and of {other.path} {other.split}: "
+            "choose a split with --split, or one data directory for all runs with --data"
         )
     for what, these, those in (
         ("sources", first.sources, other.sources),
@@ -112,13 +112,13 @@ def _check_same_test(first: _Run, other: _Run) -> None:
     ):
         if these != those:
             raise DataError(
-                f"{first.path} and {other.path} have other {what} in {first.split} "
-                f"({first.corpus.directory.path}, {other.corpus.directory.path}): choose one with --data"
+                f"{first.path} and {other.path} have different {what} in {first.split} "
+                f"({first.corpus.directory.path}, {other.corpus.directory.path}): choose a data directory with --data"
             )
 
 
 def _translate(run: _Run, how: Translating) -> System:
-    """Return the system of a run, and write its translations if they are wanted."""
+    """Translate the test set with a run, and write the translations to a file if there is an output directory."""
     translator = Translator.load(run.path, how.checkpoint, how.weights, precision=how.precision)
     origin = translator.origin
     assert origin is not None, "the translator was loaded from a run"
@@ -133,19 +133,19 @@ def _translate(run: _Run, how: Translating) -> System:
 
 
 def _notes_on_text(runs: Sequence[_Run]) -> Iterator[str]:
-    """Yield notes on whether the test set may overlap with training text."""
+    """Yield notes if the split was seen in training, or may overlap with training text."""
     split = runs[0].split
     if split == "valid":
-        yield "valid is the development set, by which the weights were chosen: a test set shows more"
+        yield "valid is the development set, on which the weights were chosen: a test set gives unbiased scores"
     if split == "train":
-        yield "train is what the models were trained on: these scores say nothing about other text"
+        yield "train is the training text: scores on it say nothing about other text"
         return
     others = [run.name for run in runs if read_info(RunDir(run.path)).corpus != run.corpus.fingerprint]
     if others:
         verb = "was" if len(others) == 1 else "were"
         yield (
-            f"{', '.join(others)} {verb} trained on another data directory than {split} is from: the training text may "
-            "have lines of it"
+            f"{', '.join(others)} {verb} trained on a different data directory than the one with {split}: the training "
+            f"text may contain lines of {split}"
         )
 
 
@@ -158,11 +158,11 @@ def _notes_on_translating(systems: Sequence[System]) -> Iterator[str]:
 
 
 def _notes_on_group(name: str, runs: Sequence[_Run]) -> Iterator[str]:
-    """Yield the differences between the runs of a group other than the seed."""
+    """Yield notes if the runs of a group share a seed, or differ in more than the seed."""
     seeds = [run.config.training.seed for run in runs]
     if len({*seeds}) < len(seeds):
         listed = ", ".join(f"{run.name} {seed}" for run, seed in zip(runs, seeds, strict=True))
-        yield f"group {name}: training.seed is not different in each run ({listed}), and so seeds seem to matter less"
+        yield f"group {name}: runs have the same training.seed ({listed}): variation between seeds is underestimated"
     first, *others = (run.config.model_dump(mode="json") for run in runs)
     keys = {each.key for other in others for each in differences(first, other)} - _OF_EACH_RUN
     if keys:
@@ -170,7 +170,7 @@ def _notes_on_group(name: str, runs: Sequence[_Run]) -> Iterator[str]:
 
 
 def _find_in_training_texts(runs: Sequence[_Run], notes: list[str]) -> frozenset[int]:
-    """Return which lines of the test set are in a training text, by source or reference, and append notes on them."""
+    """Return the test lines whose source or reference is in the training text of a run, and append notes on them."""
     first, names_of, seen = runs[0], defaultdict[Path, list[str]](list), frozenset[int]()
     for run in runs:
         names_of[Path(read_info(RunDir(run.path)).data_dir)].append(run.name)
@@ -182,7 +182,7 @@ def _find_in_training_texts(runs: Sequence[_Run], notes: list[str]) -> frozenset
         try:
             found = find_in_training_text(DataDir(directory), sides)
         except NmtError as error:
-            notes.append(f"whether {text} has lines of {first.split} is not known: {error}")
+            notes.append(f"cannot check whether {text} contains lines of {first.split}: {error}")
             continue
         seen |= found
         notes.append(
@@ -193,9 +193,11 @@ def _find_in_training_texts(runs: Sequence[_Run], notes: list[str]) -> frozenset
 
 
 def find_in_training_text(directory: DataDir, sides: Mapping[str, Sequence[str]]) -> frozenset[int]:
-    """Return the numbers of the lines, from 0, of which a side is also a line of a data directory's training text.
+    """Return the numbers of the lines, from 0, whose source or reference is in the training text of a data directory.
 
-    `sides` maps languages to lines; blank lines are in no text. Raises DataError if the text is missing or damaged.
+    `sides` maps each language to its lines; blank lines are ignored.
+
+    Raises DataError if the text is missing or damaged.
     """
     manifest, seen = read_manifest(directory), set[int]()
     if "train" not in manifest.splits:

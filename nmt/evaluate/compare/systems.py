@@ -1,4 +1,4 @@
-"""The compared systems: their names, groups and scores, and checks that they are comparable."""
+"""Systems to compare: names, groups and scores, reading of files, and checks that they are comparable."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from dataclasses import dataclass, field, replace
 from glob import glob, has_magic
 from pathlib import Path
 
-from nmt.console import amount
 from nmt.errors import ConfigError, DataError
 from nmt.evaluate.comet import NeuralMetrics, SegmentScores
 from nmt.evaluate.line_statistics import LineCounts, Metric
 from nmt.evaluate.metrics import Reference, looks_lowercased, looks_tokenized
+from nmt.evaluate.report import read_texts
 from nmt.evaluate.significance import Interval
-from nmt.text.lines import bounded_list, read_lines
 
 
 @dataclass(frozen=True)
@@ -21,36 +20,36 @@ class TextToTranslate:
     """A test set, the same for all systems."""
 
     name: str
-    """The split, or the file of references."""
+    """The name of the split, or of the file of references."""
     references: tuple[Reference, ...]
     sources: tuple[str, ...] | None = None
     languages: tuple[str, str] | None = None
     """Source and target; None if only files are known."""
     notes: tuple[str, ...] = ()
-    """Remarks for the reader, such as how much of the text is in training text."""
+    """Notes for the reader, such as the number of lines that are in training text."""
     seen: frozenset[int] = frozenset()
     """Numbers of the lines, from 0, whose source or reference is in the training text of a run."""
 
 
 @dataclass(frozen=True)
 class System:
-    """One system's translations of the test set."""
+    """A system with its translations of the test set."""
 
     name: str
     translations: tuple[str, ...]
     run: Path | None = None
     step: int | None = None
     weights: str | None = None
-    """raw, ema or average."""
+    """The kind of weights: raw, ema or average."""
     search: str | None = None
     precision: str | None = None
     segment_scores: Mapping[str, SegmentScores] = field(default_factory=dict)
-    """Scores of the lines by other metrics, by the metric's name."""
+    """Line scores by further metrics, by the name of the metric."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Systems that differ only in their seed; a single system is a group of one."""
+    """A group of systems that differ only in their seed, or a single system."""
 
     name: str
     systems: tuple[System, ...]
@@ -58,36 +57,36 @@ class Group:
 
 @dataclass(frozen=True)
 class GroupScore:
-    """A group's score by a metric: the mean over its systems."""
+    """The score of a group by a metric: the mean over its systems."""
 
     value: float
     interval: Interval
-    """Over lines: where the score would be on other lines of the same kind."""
+    """95 % interval of the score on other lines of the same kind."""
     by_system: tuple[float, ...]
     seed_deviation: float | None
-    """Standard deviation over systems; None for one."""
+    """Standard deviation over the systems; None for a single system."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A group's score minus the baseline's."""
+    """The score of a group minus the score of the baseline."""
 
     value: float
     interval: Interval
-    """Over lines; over lines and seeds if both groups have at least three systems."""
+    """95 % interval over lines, or over lines and seeds if both groups have at least three systems."""
     p: float | None
-    """Two-sided: by approximate randomization for single systems, by the t distribution over lines and seeds for groups
-    of at least three; None where neither applies."""
+    """Two-sided p-value: by approximate randomization over lines for single systems, by the t distribution over lines
+    and seeds for groups of at least three; otherwise None."""
     p_holm: float | None
-    """p, corrected for the number of groups that are compared with the baseline."""
+    """p corrected for the number of groups that are compared with the baseline."""
     line_error: float
     """Standard error over lines."""
     seed_error: float | None
     """Standard error over seeds; None unless both groups have several systems."""
     degrees_of_freedom: float | None
-    """Of the t distribution; None if p is not from it."""
+    """The degrees of freedom of the t distribution; None if it was not used."""
     advice: str | None
-    """Whether more seeds or more lines would tell the difference better, as a sentence; None if p is not over seeds."""
+    """Advice on whether more runs or more lines would narrow the interval more; None if p is not over seeds."""
 
 
 @dataclass(frozen=True)
@@ -96,49 +95,49 @@ class Result:
 
     metric: Metric
     scores: tuple[GroupScore, ...]
-    """In the order of the groups."""
+    """The score of each group."""
     differences: tuple[Difference | None, ...]
-    """In the order of the groups; None for the baseline."""
+    """The difference of each group from the baseline; None for the baseline."""
     counts: tuple[tuple[LineCounts, ...], ...] = field(repr=False)
-    """What each line contributes, by group and system: the page scores parts of the test set with it."""
+    """The line counts by group and system, with which the page scores parts of the test set."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Everything that `nmt compare` reports."""
+    """The results of `nmt compare`."""
 
     text: TextToTranslate
     groups: tuple[Group, ...]
     baseline: int
-    """Position of the baseline among the groups."""
+    """The position of the baseline among the groups."""
     results: tuple[Result, ...]
     trials: int
     seed: int
     notes: tuple[str, ...] = ()
-    """What the reader should know, such as what one training cannot show."""
+    """Notes for the reader, such as the limits of a comparison of single runs."""
 
 
 def with_segment_scores(text: TextToTranslate, systems: Sequence[System], neural: NeuralMetrics) -> list[System]:
-    """Return the systems with their scores by further metrics. Raises DataError as `NeuralMetrics.score` does."""
+    """Return the systems with line scores by further metrics. Raises DataError as `NeuralMetrics.score` does."""
     translations = {system.name: system.translations for system in systems}
     scores = neural.score(text.sources or (), text.references, translations)
     return [replace(system, segment_scores=scores[system.name]) for system in systems]
 
 
 Members = Mapping[str, Sequence[Path]]
-"""The runs or files of each group; a single one is a group of one, and has its name."""
+"""The runs or files of each group, by the name of the group. A single run or file is a group of one."""
 
 
 def single_members(paths: Sequence[Path]) -> dict[str, list[Path]]:
-    """Return each run or file as a group of its own. Raises ConfigError unless there are two, all of them different."""
+    """Return a group for each run or file. Raises ConfigError unless there are at least two, all of them different."""
     if len(paths) < 2:
-        raise ConfigError([f"{' '.join(map(str, paths)) or 'nothing'}: a comparison needs at least two systems"])
+        raise ConfigError([f"a comparison needs at least two systems, found {' '.join(map(str, paths)) or 'none'}"])
     _refuse_repeated(paths)
     return {name: [path] for name, path in zip(distinct_names(paths), paths, strict=True)}
 
 
 def group_members(values: Sequence[str]) -> dict[str, list[Path]]:
-    """Parse groups, each written as `NAME=A,B,C`; a pattern such as `runs/plain-*` is replaced by what it matches.
+    """Parse groups written as `NAME=A,B,C`. A pattern such as `runs/plain-*` stands for all paths that match.
 
     Raises ConfigError as `check_groups` does.
     """
@@ -151,26 +150,26 @@ def group_members(values: Sequence[str]) -> dict[str, list[Path]]:
             raise ConfigError([f"--group {name} is given twice: list all its systems once, {name}=A,B,C"])
         members[name] = list(_listed(listed.split(",")))
         if not members[name]:
-            raise ConfigError([f"--group {value}: matches no run or file"])
+            raise ConfigError([f"--group {value}: no run or file matches"])
     check_groups(members)
     return members
 
 
 def check_groups(members: Members) -> None:
-    """Raise ConfigError unless there are two groups, each has at least two runs or files, and all are different."""
+    """Raise ConfigError unless there are at least two groups of at least two runs or files, all of them different."""
     for name, paths in members.items():
         if len(paths) < 2:
             raise ConfigError([
-                f"group {name} has {paths[0]} only: a group needs at least two that differ in their seed; compare "
-                "single systems without groups"
+                f"group {name} has only {paths[0]}: a group needs at least two runs that differ in their seed; compare "
+                "single systems without --group"
             ])  # fmt: skip
     if len(members) < 2:
-        raise ConfigError([f"group {', '.join(members)}: a comparison needs at least two groups"])
+        raise ConfigError([f"a comparison needs at least two groups, found only {', '.join(members)}"])
     _refuse_repeated([path for paths in members.values() for path in paths])
 
 
 def _listed(parts: Sequence[str]) -> Iterator[Path]:
-    """Yield the paths of a list separated by commas, which may also be in a path: `seed=1,peak_lr=3e-4` of a sweep."""
+    """Yield the paths of a comma-separated list. A path may itself have commas, such as `seed=1,peak_lr=3e-4`."""
     while parts:
         n = next((n for n in range(len(parts), 1, -1) if _matching(",".join(parts[:n]))), 1)
         path, parts = ",".join(parts[:n]), parts[n:]
@@ -190,7 +189,7 @@ def _refuse_repeated(paths: Sequence[Path]) -> None:
 
 
 def distinct_names(paths: Sequence[Path]) -> list[str]:
-    """Return distinct names: the last part of each path, or as many parts as necessary."""
+    """Return distinct names of paths: the last part of each path, or as many parts as are needed."""
     parts = [path.absolute().parts for path in paths]
     n = 1
     while len({part[-n:] for part in parts}) < len({*parts}):
@@ -199,20 +198,20 @@ def distinct_names(paths: Sequence[Path]) -> list[str]:
 
 
 def find_baseline(wanted: str | None, members: Members) -> int:
-    """Return the position of the group that `wanted` names, by its name or path; by default the first.
+    """Return the position of the group with the name or path `wanted`, by default the first one.
 
-    Raises ConfigError if there is none.
+    Raises ConfigError if there is no such group.
     """
     if wanted is None:
         return 0
     for position, (name, paths) in enumerate(members.items()):
         if wanted == name or [path.resolve() for path in paths] == [Path(wanted).resolve()]:
             return position
-    raise ConfigError([f"--baseline {wanted}: is not one of {', '.join(members)}"])
+    raise ConfigError([f"--baseline {wanted}: there is no such system; there are {', '.join(members)}"])
 
 
 def grouped(systems: Sequence[System], members: Members) -> tuple[Group, ...]:
-    """Return the groups of systems, which are in the order of `members`."""
+    """Group systems that are in the order of `members`."""
     rest = iter(systems)
     return tuple(Group(name, tuple(next(rest) for _ in paths)) for name, paths in members.items())
 
@@ -220,38 +219,23 @@ def grouped(systems: Sequence[System], members: Members) -> tuple[Group, ...]:
 def read_systems(
     members: Members, refs: Sequence[Path], src: Path | None = None
 ) -> tuple[TextToTranslate, list[System]]:
-    """Read files of translations with one or several files of references, and of sources if known.
+    """Read files of translations, one or several files of references, and a file of sources if there is one.
 
-    Raises DataError if a file is missing, is not UTF-8 text, is empty, or differs in its number of lines.
+    Raises DataError as `read_texts` does.
     """
     hyps = [path for paths in members.values() for path in paths]
-    first, *others = read = [(path, _read(path)) for path in (*refs, *hyps, *([src] if src else []))]
-    for path, lines in others:
-        if len(lines) != len(first[1]):
-            raise DataError(
-                f"{path} has {amount(len(lines), 'line')}, {first[0]} {len(first[1]):,}: they must pair line by line"
-            )
-    by_path = dict(read)
-    references = tuple(zip(*(by_path[path] for path in refs), strict=True)) if len(refs) > 1 else tuple(first[1])
-    text = TextToTranslate(" ".join(map(str, refs)), references, tuple(by_path[src]) if src else None)
-    systems = [System(name, tuple(by_path[path])) for name, path in zip(distinct_names(hyps), hyps, strict=True)]
-    return text, systems
-
-
-def _read(path: Path) -> list[str]:
-    if path.is_dir():
-        raise DataError(f"{path}: is a directory; to compare runs, leave out --ref: their test set has the references")
-    lines = bounded_list(read_lines(path), str(path))
-    if not lines:
-        raise DataError(f"{path}: is empty")
-    return lines
+    texts = [*map(tuple, read_texts([*refs, *hyps, *([src] if src else [])]))]
+    of_refs, of_hyps = texts[: len(refs)], texts[len(refs) : len(refs) + len(hyps)]
+    references = tuple(zip(*of_refs, strict=True)) if len(refs) > 1 else of_refs[0]
+    text = TextToTranslate(" ".join(map(str, refs)), references, texts[-1] if src else None)
+    return text, [System(*pair) for pair in zip(distinct_names(hyps), of_hyps, strict=True)]
 
 
 def check_alike(text: TextToTranslate, systems: Sequence[System], lowercase: bool = False) -> TextToTranslate:
     """Return the text with notes on tokenised or lower-cased lines.
 
-    Raises DataError if some files are tokenised and others are not, or, unless case is ignored, lower-cased. Of runs it
-    is a note: what they translate into is a part of how good they are.
+    Raises DataError if some files look tokenised and others do not, or, unless case is ignored, lower-cased. For runs
+    this is a note, because tokenisation and case are part of their quality.
     """
     references = [line for ref in text.references for line in ((ref,) if isinstance(ref, str) else ref)]
     notes = list(text.notes)
@@ -267,8 +251,8 @@ def check_alike(text: TextToTranslate, systems: Sequence[System], lowercase: boo
             problem = f"{marked[0].name} looks {what}, {plain[0].name} does not"
             if marked[0].run is None:
                 raise DataError(f"{problem}: {advice}")
-            notes.append(f"{problem}: that alone makes scores differ")
+            notes.append(f"{problem}: this changes the scores")
         elif bool(marked) != looks(references):
             which, other = ("translations", "references") if marked else ("references", "translations")
-            notes.append(f"the {which} look {what}, the {other} do not: these scores mean little")
+            notes.append(f"the {which} look {what}, the {other} do not: these scores are misleading")
     return replace(text, notes=tuple(notes))

@@ -102,7 +102,7 @@ def test_compare_writes_html_page(nmt: Command, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--hyp", "a.en", "--ref", "ref.en"], "a.en: a comparison needs at least two systems"),
+        (["--hyp", "a.en", "--ref", "ref.en"], "a comparison needs at least two systems, found a.en"),
         (["--hyp", "a.en", "tok.en", "--ref", "ref.en"], "tok.en looks tokenised, a.en does not: detokenise it"),
         (["--hyp", "a.en", "b.en"], "--hyp and --src need the references: --ref F"),
         (["runs/r-0", "runs/r-1", "--src", "c.en"], "--hyp and --src need the references"),
@@ -110,7 +110,10 @@ def test_compare_writes_html_page(nmt: Command, tmp_path: Path) -> None:
         (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--beam", "2"], TOGETHER),
         (["runs/r-0", "runs/r-1", "--ref", "ref.en"], TOGETHER),
         (["runs/r-0", "--hyp", "a.en", "--ref", "ref.en"], "RUN, --hyp and --group cannot be combined"),
-        (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--baseline", "z"], "--baseline z: is not one of a.en, b.en"),
+        (
+            ["--hyp", "a.en", "b.en", "--ref", "ref.en", "--baseline", "z"],
+            "--baseline z: there is no such system; there are a.en, b.en",
+        ),
         (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--tokenize", "x"], "tokenize: 'x' is not one of 13a,"),
         (["--hyp", "--ref", "ref.en"], "--hyp needs a value"),
     ],
@@ -156,15 +159,15 @@ def test_compare_groups_of_runs(nmt: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "nothing: a comparison needs at least two systems"),
+        ([], "a comparison needs at least two systems, found none"),
         (["runs/r-0", "./runs/r-0"], "runs/r-0 is given twice"),
         (["runs/r-0", "runs/none"], "runs/none: not a run directory"),
-        (["runs/r-0", "a.en"], "a.en: is a file, not a run; files of translations are compared by --hyp A B --ref F"),
+        (["runs/r-0", "a.en"], "a.en: is a file, not a run directory; compare files of translations with --hyp A B"),
         (["runs/r-0", "runs/r-1", "--split", "test2"], "runs/r-0: its data directory "),
         (["runs/r-0", "runs/back"], "runs/r-0 translates aa-bb, runs/back bb-aa: all must have the same direction"),
         (["runs/r-0", "runs/r-1", "--checkpoint", "9"], "runs/r-0: "),
         (["runs/r-0", "runs/r-1", "--set", "training.seed=3"], "--set training.seed=3: only search.*"),
-        (["--group", "x=runs/r-0", "y=runs/r-1"], "group x has runs/r-0 only"),
+        (["--group", "x=runs/r-0", "y=runs/r-1"], "group x has only runs/r-0"),
         (["--group", "runs/r-0", "runs/r-1"], "--group runs/r-0: write it as NAME=A,B,C"),
     ],
 )
@@ -188,4 +191,4 @@ def test_runs_with_different_references_are_rejected(
     text = (copied / "test.bb").read_text(encoding="utf-8")
     (copied / "test.bb").write_text(text[1:2] + text[1:], encoding="utf-8")
     told = refused(nmt("compare", "runs/r-0", run))
-    assert told.startswith(f"runs/r-0 and {run} have other references in test ({data}, {copied}): ")
+    assert told.startswith(f"runs/r-0 and {run} have different references in test ({data}, {copied}): ")

@@ -70,7 +70,7 @@ def test_single_systems_have_corrected_p_over_lines() -> None:
             assert difference.line_error == pytest.approx((resampled[i] - resampled[1]).std())
             assert difference.seed_error is difference.degrees_of_freedom is difference.advice is None
     assert (comparison.baseline, comparison.trials, comparison.seed) == (1, TRIALS, 3)
-    assert len(comparison.notes) == 1 and "another training" in comparison.notes[0]
+    assert len(comparison.notes) == 1 and "test lines only" in comparison.notes[0]
 
 
 def test_groups_of_three_are_tested_over_seeds_and_lines() -> None:
@@ -102,7 +102,7 @@ def test_groups_of_two_have_no_p() -> None:
     assert None not in deviations
     assert difference.seed_error == pytest.approx((deviations[0] ** 2 / 2 + deviations[1] ** 2 / 3) ** 0.5)  # type: ignore[operator]
     assert difference.interval.low < difference.value < difference.interval.high
-    assert len(comparison.notes) == 1 and comparison.notes[0].startswith("groups of 2 are too few")
+    assert len(comparison.notes) == 1 and comparison.notes[0].startswith("groups of 2 are too small")
 
 
 def scored(system: System, *values: float, signature: str = "comet|1") -> System:
@@ -122,7 +122,7 @@ def test_segment_scores_of_all_systems_are_compared() -> None:
     assert [score.value for score in result.scores] == [pytest.approx(0.9), pytest.approx(0.6)]
     assert len(compare(TEXT, alone(scored(FAIR, *high), GOOD), trials=TRIALS).results) == len(METRICS)
 
-    with pytest.raises(DataError, match=r"^comet: its scores and the 40 references must pair line by line$"):
+    with pytest.raises(DataError, match=r"^comet: every system needs a score for each of the 40 references$"):
         compare(TEXT, alone(scored(FAIR, *high), scored(GOOD, 0.5)), trials=TRIALS)
-    with pytest.raises(DataError, match=r"^comet: its scores of fair have another signature than those of others$"):
+    with pytest.raises(DataError, match=r"^comet: the scores of fair have a different signature than others$"):
         compare(TEXT, alone(scored(FAIR, *high), scored(GOOD, *low, signature="comet|2")), trials=TRIALS)

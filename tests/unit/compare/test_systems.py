@@ -1,4 +1,4 @@
-"""What is compared has a name of its own, and is comparable; everything else is refused in one line."""
+"""Names, groups and files of systems, and checks that they are comparable."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def test_group_members_may_contain_commas() -> None:
         (["=a,b"], "--group =a,b: write it as"),
         (["p=,"], "--group p=,: write it as"),
         (["p=a,b", "p=c,d"], "--group p is given twice: list all its systems once, p=A,B,C"),
-        (["p=a,b", "s=c"], "group s has c only: a group needs at least two"),
-        (["p=a,b", "s=z-*"], "--group s=z-*: matches no run or file"),
-        (["p=a,b"], "group p: a comparison needs at least two groups"),
+        (["p=a,b", "s=c"], "group s has only c: a group needs at least two"),
+        (["p=a,b", "s=z-*"], "--group s=z-*: no run or file matches"),
+        (["p=a,b"], "a comparison needs at least two groups, found only p"),
         (["p=a,b", "s=c,./b"], "b is given twice: a system cannot be compared"),
     ],
 )
@@ -82,9 +82,9 @@ def test_malformed_groups_raise(values: list[str], message: str) -> None:
 
 
 def test_fewer_than_two_systems_raise() -> None:
-    with pytest.raises(ConfigError, match=r"^a\.en: a comparison needs at least two"):
+    with pytest.raises(ConfigError, match=r"^a comparison needs at least two systems, found a\.en$"):
         single_members(paths("a.en"))
-    with pytest.raises(ConfigError, match=r"^nothing: a comparison needs at least two"):
+    with pytest.raises(ConfigError, match=r"^a comparison needs at least two systems, found none$"):
         single_members([])
     Path("link.en").symlink_to("a.en")
     with pytest.raises(ConfigError, match=r"^a\.en and link\.en are the same: .* name it once$"):
@@ -94,7 +94,7 @@ def test_fewer_than_two_systems_raise() -> None:
 def test_baseline_by_name_or_path() -> None:
     members = {"a": paths("runs/a"), "p": paths("runs/b", "runs/c")}
     assert [find_baseline(name, members) for name in (None, "a", "./runs/a/", "p")] == [0, 0, 0, 1]
-    with pytest.raises(ConfigError, match=r"^--baseline runs/b: is not one of a, p$"):
+    with pytest.raises(ConfigError, match=r"^--baseline runs/b: there is no such system; there are a, p$"):
         find_baseline("runs/b", members)
 
 
@@ -111,15 +111,22 @@ def test_files_with_sources_and_references() -> None:
 @pytest.mark.parametrize(
     ("hyps", "refs", "src", "message"),
     [
-        (("a.en", "short.en"), ("ref.en",), None, "short.en has 1 line, ref.en 3: they must pair line by line"),
-        (("a.en", "b.en"), ("ref.en", "short.en"), None, "short.en has 1 line, ref.en 3"),
-        (("a.en", "b.en"), ("ref.en",), "short.en", "short.en has 1 line, ref.en 3"),
-        (("a.en", "empty.en"), ("ref.en",), None, "empty.en: is empty"),
+        (
+            ("a.en", "short.en"),
+            ("ref.en",),
+            None,
+            "ref.en has 3 lines, a.en has 3 lines, short.en has 1 line: they must",
+        ),
+        (("a.en", "b.en"), ("ref.en", "short.en"), None, "ref.en has 3 lines, short.en has 1 line, a.en"),
+        (("a.en", "b.en"), ("ref.en",), "short.en", "ref.en has 3 lines, a.en has 3 lines, b.en"),
+        (("a.en", "empty.en"), ("ref.en",), None, "ref.en has 3 lines, a.en has 3 lines, empty.en has 0 lines"),
         (("a.en", "none.en"), ("ref.en",), None, "none.en: no such file"),
-        (("a.en", "."), ("ref.en",), None, ".: is a directory; to compare runs, leave out --ref"),
+        (("a.en", "."), ("ref.en",), None, ".: a directory, where a text file is needed"),
     ],
 )
-def test_unequal_files_raise(hyps: tuple[str, ...], refs: tuple[str, ...], src: str | None, message: str) -> None:
+def test_files_of_different_lengths_raise(
+    hyps: tuple[str, ...], refs: tuple[str, ...], src: str | None, message: str
+) -> None:
     with pytest.raises(DataError, match=f"^{re.escape(message)}"):
         read_systems(single_members(paths(*hyps)), paths(*refs), Path(src) if src else None)
 
@@ -128,7 +135,7 @@ def form(text: str) -> System:
     return System(text, (text, "", text))
 
 
-def test_systems_of_different_forms_raise() -> None:
+def test_tokenised_beside_detokenised_system_raises() -> None:
     plain, tokenised, lower = form("A dog runs."), form("A dog runs ."), form("a dog runs.")
     with pytest.raises(DataError, match=r"^A dog runs \. looks tokenised, A dog runs\. does not: detokenise it$"):
         check_alike(TEXT, [plain, tokenised])
@@ -136,7 +143,7 @@ def test_systems_of_different_forms_raise() -> None:
         check_alike(TEXT, [plain, lower])
     assert check_alike(TEXT, [plain, lower], lowercase=True) == TEXT
     runs = [replace(system, run=Path("runs/a")) for system in (plain, lower)]
-    told = "a dog runs. looks lower-cased, A dog runs. does not: that alone makes scores differ"
+    told = "a dog runs. looks lower-cased, A dog runs. does not: this changes the scores"
     assert check_alike(TEXT, runs).notes == (told,)
     assert check_alike(TEXT, [plain, form("Men sit."), form("")]) == TEXT, "an empty line is in no form"
     assert check_alike(TEXT, [plain, form("the the the")]) == TEXT, "one word is no evidence"
