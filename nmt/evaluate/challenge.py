@@ -34,7 +34,7 @@ class _Error(BaseModel):
 
 
 class _Entry(BaseModel):
-    """A line of LingEval97 (Sennrich, 2017) or ContraPro (Müller et al., 2018), which names some keys differently."""
+    """An entry of LingEval97 (Sennrich, 2017) or ContraPro (Müller et al., 2018), whose keys have different names."""
 
     source: str = Field(validation_alias=AliasChoices("source", "src segment"))
     reference: str = Field(validation_alias=AliasChoices("reference", "ref segment"))
@@ -44,7 +44,7 @@ class _Entry(BaseModel):
     ref_pronoun: str | None = Field(None, validation_alias="ref pronoun")
 
     def contrasts(self, origin: str) -> list[Contrast]:
-        """Return one contrast per error as in LingEval97, or for ContraPro a single one, named by its pronouns."""
+        """Return one contrast per error, or for ContraPro a single contrast whose kind is its pair of pronouns."""
         origin = self.origin or origin
         if self.src_pronoun is not None and self.ref_pronoun is not None:
             kind = f"{self.src_pronoun.lower()}:{self.ref_pronoun.lower()}"
@@ -64,7 +64,7 @@ class Challenge:
 
     contrasts: Sequence[Contrast]
     n_lines: int
-    """Number of lines that contrasts were made from, or of entries that were read."""
+    """Number of lines that the contrasts were made from, or of entries that were read."""
     kinds: tuple[str, ...]
     """The kinds in the order of the table; some may have no contrast."""
     split: str | None = None
@@ -90,7 +90,7 @@ def of_lines(
     language = language_of(target)
     contrasts, kinds = list(make_contrasts(lines, name, language, seed)), kinds_of(language)
     if not contrasts:
-        raise DataError(f"{name}: no contrast could be made of its {len(lines)} lines (kinds: {', '.join(kinds)})")
+        raise DataError(f"{name}: no contrast could be made from its {len(lines)} lines (kinds: {', '.join(kinds)})")
     fewer = (
         f"there are no word lists for {target}: numbers are changed in digits only and clauses dropped at commas only; "
         "negation and agreement are changed where the target is de or en"
@@ -117,7 +117,7 @@ def of_files(source: Path, reference: Path, changed: Path | None, target: str, s
 def of_published(path: Path) -> Challenge:
     """Read contrasts from JSON of LingEval97 or ContraPro.
 
-    Raises DataError if the file is missing or is something else, or if there is no contrast.
+    Raises DataError if the file is missing or has other content, or if there is no contrast.
     """
     with reading(path):
         content = read_regular(path)
@@ -138,8 +138,8 @@ def _given(contrasts: Sequence[Contrast], n_lines: int, name: str) -> Challenge:
     different = [contrast for contrast in contrasts if contrast.reference not in contrast.changed]
     n_equal = len(contrasts) - len(different)
     if not different:
-        raise DataError(f"{name}: no line has a changed translation that differs from its reference")
-    notes = (f"pairs left out since both translations are the same: {n_equal:,}",) if n_equal else ()
+        raise DataError(f"{name}: every changed translation equals its reference")
+    notes = (f"pairs skipped because the changed translation equals the reference: {n_equal:,}",) if n_equal else ()
     kinds = tuple(dict.fromkeys(contrast.kind for contrast in different))
     return Challenge(different, n_lines, kinds, reference=name, notes=notes)
 
@@ -147,7 +147,7 @@ def _given(contrasts: Sequence[Contrast], n_lines: int, name: str) -> Challenge:
 def of_split(translator: Translator, data_dir: Path | None, split_name: str | None, seed: int) -> Challenge:
     """Make contrasts from a split of a corpus, by default from the run's only test set.
 
-    Raises DataError as `read_split`, and if there is no contrast.
+    Raises DataError as `read_split` does, and if there is no contrast.
     """
     name, sources, references = read_split(translator, data_dir, split_name)
     pairs = list(zip(sources, references, strict=True))
@@ -158,12 +158,12 @@ class Probability(NamedTuple):
     """The probability of a line, given its source."""
 
     log_prob: float
-    """Sum over its pieces and the end of sentence (nats)."""
+    """Sum of the log-probabilities of its pieces and the end of sentence (nats)."""
     n_pieces: int
 
     @property
     def per_piece(self) -> float:
-        """The mean per piece, which does not favour short lines."""
+        """The mean log-probability per piece, which does not favour short lines."""
         return self.log_prob / self.n_pieces
 
 
@@ -177,12 +177,12 @@ class Outcome:
 
     @property
     def margin(self) -> float:
-        """Log-probability of the reference minus that of the most probable other line (nats); right if > 0."""
+        """Log-probability of the reference minus the highest log-probability of a wrong line (nats); right if > 0."""
         return self.reference.log_prob - max(changed.log_prob for changed in self.changed)
 
     @property
     def margin_per_piece(self) -> float:
-        """The margin of the mean log-probabilities per piece."""
+        """The margin between the mean log-probabilities per piece."""
         return self.reference.per_piece - max(changed.per_piece for changed in self.changed)
 
 
@@ -212,14 +212,14 @@ def score_contrasts(
 
 @dataclass(frozen=True)
 class KindResult:
-    """How often the model was right about one kind of contrasts. Shares and margin are None without contrasts."""
+    """The results of a model on one kind of contrasts. Shares and margin are None if there are no contrasts."""
 
     kind: str
     pairs: int
     right: int
     """Number of contrasts whose reference has the highest log-probability; ties are wrong, as in published scripts."""
     right_per_piece: int
-    """The same by the mean log-probability per piece."""
+    """The same number by the mean log-probability per piece."""
     share: float | None = None
     interval: Interval | None = None
     """95 % interval of the share (Wilson, 1927)."""
@@ -229,7 +229,7 @@ class KindResult:
 
 
 def wilson(right: int, n: int) -> Interval:
-    """Return the 95 % interval of the share of right decisions among `n` (Wilson, 1927)."""
+    """Return the 95 % confidence interval of the share `right` / `n` (Wilson, 1927)."""
     z, share = 1.959964, right / n
     middle = share + z * z / (2 * n)
     half = z * math.sqrt((share * (1 - share) + z * z / (4 * n)) / n)
@@ -342,8 +342,8 @@ def challenge_run(translator: Translator, challenge: Challenge) -> Report:
             return list(translator.score(pairs, progress=progress))
 
     outcomes, left_out = score_contrasts(challenge.contrasts, score)
-    notes = [f"pairs left out since a line {reason}: {n:,}" for reason, n in sorted(left_out.items(), reverse=True)]
+    notes = [f"pairs skipped because a line {reason}: {n:,}" for reason, n in sorted(left_out.items(), reverse=True)]
     if not outcomes:
-        raise DataError(f"none of {len(challenge.contrasts)} pairs was scored: {'; '.join(notes)}")
+        raise DataError(f"none of the {len(challenge.contrasts)} pairs can be scored: {'; '.join(notes)}")
     subject = subject_of(translator, split=challenge.split, ref=challenge.reference)
     return Report(subject, challenge, tuple(outcomes), (*challenge.notes, *notes))

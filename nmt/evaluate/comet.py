@@ -50,7 +50,7 @@ class SegmentScores:
 def read_segment_scores(path: Path) -> tuple[float, ...]:
     """Read a file with one number per line.
 
-    Raises DataError if it is missing, is empty, or has a line that is not one number.
+    Raises DataError if it is missing, is empty, or has a line that is not a single number.
     """
     scores = []
     for number, text in enumerate(bounded_list(read_lines(path), str(path)), start=1):
@@ -112,14 +112,14 @@ def find_comet(command: str) -> Comet:
     program = shutil.which(Path(words[0]).expanduser())
     if program is None:
         raise DataError(
-            f"{words[0]}: no such command; install COMET in an environment of its own ({INSTALL}) and name it with "
+            f"{words[0]}: no such command; install COMET in a separate environment ({INSTALL}) and use "
             f"--comet-command comet/bin/{COMMAND}"
         )
     return Comet((program, *words[1:]), _version(Path(program)))
 
 
 def _version(program: Path) -> str | None:
-    """Return the version of COMET in the environment of its own script; None for another program."""
+    """Return the version of COMET that a program belongs to; None if the program is not COMET's own script."""
     if program.name != COMMAND:
         return None
     # resolved, because pipx and `uv tool` put links to the script into a folder of commands
@@ -248,8 +248,8 @@ class NeuralMetrics:
             for system, scores in of_system.items():
                 if len(scores.values) != len(references):
                     raise DataError(
-                        f"--segment-scores {metric}: {len(scores.values)} scores of {system}, "
-                        f"which has {len(references)} lines"
+                        f"--segment-scores {metric}: found {len(scores.values)} scores for the {len(references)} lines "
+                        f"of {system}"
                     )
         by_metric = dict(self.read)
         if self.comet is not None:

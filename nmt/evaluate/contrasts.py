@@ -131,10 +131,10 @@ def n_words(text: str) -> int:
 
 @dataclass(frozen=True)
 class Language:
-    """Words and rules of a language; empty for most languages."""
+    """The words and rules of a language, which are empty for languages without word lists."""
 
     numbers: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """For each number in words, other numbers."""
+    """Numbers in words, each with other numbers that can replace it."""
     conjunctions: str = ""
     """Words that a clause or the rest of a list may begin with, separated by `|`."""
     removals: Sequence[Rule] = ()
@@ -151,7 +151,7 @@ class Language:
     """A function that yields edits that change the gender of an article."""
 
     def edits(self, line: str) -> dict[str, Iterable[Edit]]:
-        """Return for each kind of change all edits of a translation that make it wrong."""
+        """Return all edits that make a translation wrong, by kind of change."""
         kinds: dict[str, Iterable[Edit]] = {
             "number": chain(digits(line), exchanged(line, self.numbers)),
             "clause dropped": clauses(line, self.conjunctions),
@@ -201,7 +201,7 @@ _DE_OTHERS = (
     "bisschen|andere[nr]?"
 )
 _DE_NOUN_PHRASE = rf"(?=(?:(?!(?:{_DE_OTHERS})\b)[a-zäöüß]+(?:e|en|er|es|em) ){{0,2}}(?P<noun>[A-ZÄÖÜ][a-zäöüß]+))"
-"""Up to two adjectives and a noun, not part of the match."""
+"""A lookahead for up to two adjectives and a noun."""
 _DE_VERBS = (
     "ist|sind|war|waren|bin|bist|wird|werden|wurde|wurden|kann|können|konnte|konnten|will|wollen|wollte|wollten|soll|"
     "sollen|sollte|sollten|muss|müssen|musste|mussten|darf|dürfen|durfte|durften"
@@ -238,7 +238,7 @@ _DE_ARTICLES = {
     "einer": ["einem"],
     "eines": ["einer"],
 }
-"""For each article the articles of another gender that the same noun has in no other case or number."""
+"""Articles, each with articles of another gender that the same noun has in no other case or number."""
 _DE_ARTICLE = re.compile(
     rf"\b(?:{'|'.join((*_DE_ARTICLES, *map(str.capitalize, _DE_ARTICLES)))})(?= {_DE_NOUN_PHRASE})"
 )

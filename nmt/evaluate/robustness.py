@@ -1,4 +1,4 @@
-"""Robustness of a model to typos, upper case and other changes of the source (Niu et al., 2020).
+"""Tests of robustness to typos, upper case and other changes of the source (Niu et al., 2020).
 
 The places of a change are the parts of a line on which it has an effect; the rate is the share of places that are
 changed. The choice depends only on the seed, the kind of change and the line, and a higher rate changes the same places
@@ -122,7 +122,7 @@ def _without_accents(word: str, _: str) -> str:
 
 
 def _punctuation_removed(line: str, _: str, __: Random) -> Iterator[Edit]:
-    """Yield edits that remove marks. Repeated marks are one place; a mark between spaces goes with one of them."""
+    """Yield edits that remove punctuation marks. A mark between spaces is removed together with one space."""
     for start, end in _marks(line):
         between_spaces = start > 0 and line[start - 1].isspace() and (end == len(line) or line[end].isspace())
         yield Edit(start - between_spaces, end, "")
@@ -160,7 +160,7 @@ CHANGES: Mapping[str, Change] = {
     "umlauts": partial(_words, _spelled_out),
     "accents": partial(_words, _without_accents),
 }
-"""The kinds of changes, in the order of the table."""
+"""The kinds of changes by name, in the order of the table."""
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Variant:
-    """The unchanged sources, or the sources with a kind of change at a rate."""
+    """A variant of the sources: unchanged, or with one kind of change at a rate."""
 
     change: str | None
     """The kind of change; None for the unchanged sources."""
@@ -382,9 +382,11 @@ class Report:
         """Remarks on what was left out."""
         notes, changed = [], {row.change for row in self.measured.rows}
         if left_out := [change for change in self.plan.changes if change not in changed]:
-            notes.append(f"left out, because no line has a place for it: {', '.join(left_out)}")
+            notes.append(f"skipped, because they would change no line: {', '.join(left_out)}")
         if self.n_lines < self.n_all_lines:
-            notes.append(f"{self.n_lines:,} of {self.n_all_lines:,} lines, spread evenly: not comparable with all")
+            notes.append(
+                f"{self.n_lines:,} of {self.n_all_lines:,} lines, spread evenly: not comparable with scores of all lines"
+            )
         return tuple(notes)
 
 
@@ -434,7 +436,8 @@ def read_text(
 ) -> Text:
     """Read two aligned files, source and reference, or else a split of a corpus, by default the only test set.
 
-    Raises DataError if a file is missing, empty or not text, or has more lines than the other, and as `read_split`.
+    Raises DataError if a file is missing, empty or not text, or has more lines than the other, and as
+    `read_split` does.
     """
     if files is None:
         name, sources, references = read_split(translator, data_dir, split_name)
@@ -448,7 +451,7 @@ def read_text(
 
 
 def measure_run(translator: Translator, search: SearchConfig, text: Text, plan: Plan) -> Measured:
-    """Translate a text and its changed variants, and score them. Raises DataError if no change has an effect on it."""
+    """Translate a text and its changed variants, and score them. Raises DataError if no change has an effect."""
 
     def translate(lines: Sequence[str], numbers: Sequence[int]) -> list[str]:
         n_original = len({*text.sources})

@@ -63,7 +63,7 @@ def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) 
         )
     if corpus.fingerprint != info.corpus:
         # nmt prepare removes test pairs only from training text of the same directory
-        say(f"{path} is not what {run.path} was trained on: its test sets may overlap with that training text")
+        say(f"{path} is not the data that {run.path} was trained on: its test sets may overlap with the training text")
     return corpus
 
 
@@ -72,7 +72,7 @@ def choose_split(corpus: Corpus, name: str | None) -> str:
     tests = [split for split in corpus.splits if split not in ("train", "valid")]
     if name is not None or len(tests) == 1:
         return name or tests[0]
-    problem = "no test set; --split valid takes the development set, on which the weights were chosen"
+    problem = "no test set; --split valid uses the development set, on which the weights were chosen"
     if tests:
         problem = f"test sets {', '.join(tests)}; choose one with --split"
     raise DataError(f"{corpus.directory.path}: has {problem}")

@@ -124,9 +124,9 @@ def _runs_at(path: Path) -> list[Path]:
         raise CheckpointError(f"{path}: {problem}; nmt runs lists the runs")
     runs = sorted(child for child in path.iterdir() if is_run(child))
     if not runs:
-        raise CheckpointError(f"{path}: no run directory, and none in it; nmt runs {path} lists those below it")
+        raise CheckpointError(f"{path}: neither a run nor a directory of runs; nmt runs {path} lists the runs below it")
     if len(runs) > MOST_RUNS:
-        raise CheckpointError(f"{path}: holds {len(runs)} runs; at most {MOST_RUNS} can be distinguished")
+        raise CheckpointError(f"{path}: has {len(runs)} runs, but only {MOST_RUNS} can be distinguished")
     return runs
 
 

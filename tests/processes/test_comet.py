@@ -1,4 +1,4 @@
-"""COMET scores in a process of its own: what it is given, what is made of its scores, and what goes wrong."""
+"""COMET scores by a separate process: arguments, output, errors and interruption."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def scores(how: str = "well", references: list[Reference] | None = None) -> dict
     return score_segments(find_comet(stand_in(how)), MODEL, SOURCES, references or REFS, SYSTEMS)
 
 
-def test_scores_per_system_and_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_comet_scores_each_system_and_line(capsys: pytest.CaptureFixture[str]) -> None:
     found = scores()
     assert found["good"].values == (1.0, 0.0, 1.0, 0.5, 1.0)
     assert found["bad"].values == (0.5, 1.0, 0.0, 0.0, 0.5), "a carriage return ends no line"
@@ -67,13 +67,13 @@ def test_scores_per_system_and_line(capsys: pytest.CaptureFixture[str]) -> None:
         ("well --gpus x", r"ended with status 2: comet_stand_in.py: error: .*invalid int value: 'x'"),
     ],
 )
-def test_failures_raise_one_line_errors(how: str, message: str) -> None:
+def test_failing_comet_command_raises_one_line_error(how: str, message: str) -> None:
     with pytest.raises(DataError, match=rf"^{Path(sys.executable).name}[^\n]*{message.replace('?', '[?]')}$"):
         score_segments(find_comet(f"{stand_in(how.split()[0])} {how.partition(' ')[2]}"), MODEL, SOURCES, REFS, SYSTEMS)
 
 
-def test_missing_comet_raises(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"^nowhere/comet-score: no such command; install COMET in an environment"):
+def test_missing_comet_command_raises(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"^nowhere/comet-score: no such command; install COMET in a separate "):
         find_comet("nowhere/comet-score --gpus 2")
     with pytest.raises(DataError, match=r"^--comet-command 'a: No closing quotation$"):
         find_comet("'a")
@@ -128,7 +128,7 @@ MISSING = "COMET is not installed: COMET_SCORE may name its command"
 
 @pytest.mark.skipif(COMET is None, reason=MISSING)
 @pytest.mark.parametrize("kind", ["regression_metric", "referenceless_regression_metric", "unified_metric"])
-def test_comet_itself_scores_with_a_tiny_model(tmp_path: Path, kind: str) -> None:
+def test_real_comet_scores_with_tiny_model(tmp_path: Path, kind: str) -> None:
     assert COMET is not None
     make = [Path(COMET).resolve().parent / "python", HELPERS / "comet_checkpoint.py", tmp_path / "tiny", kind]
     subprocess.run([*map(str, make)], check=True, capture_output=True)

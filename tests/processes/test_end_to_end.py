@@ -226,7 +226,7 @@ def test_new_test_set_for_old_run(nmt: Command) -> None:
     changes = ["--set", "data.test.more={files: {de: dev.de, en: dev.en}}", "--tokenizer-from", RUN]
     done(nmt("prepare", "--config", "toy.yaml", "--data", "wider", *changes))
     result = done(nmt("evaluate", "--run", RUN, "--data", "wider", "--split", "more"))
-    assert "wider is not what runs/de-en was trained on" in result.err
+    assert "wider is not the data that runs/de-en was trained on" in result.err
     assert "split more" in result.out
     both = done(nmt("evaluate", "--run", RUN, "--data", "wider", "--samples", "1", "--output", "all"))
     assert both.err.count("\n") == 1, "the data directory is opened once"

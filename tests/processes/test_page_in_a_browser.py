@@ -1,4 +1,4 @@
-"""The page of a comparison in a browser: with its script, without it, and with text that would like to be a script."""
+"""The page of a comparison in a browser, with and without its script."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_page_searches_sorts_and_paginates(tab: Tab, url: str) -> None:
     assert tab.evaluate("location.hash") == "#order=line&differ=1"
 
 
-def test_url_restores_line_or_filter(tab: Tab, url: str) -> None:
+def test_url_fragment_restores_line_or_filter(tab: Tab, url: str) -> None:
     tab.open(f"{url}#order=reference&differ=1&search=hund", ready=READY)
     assert tab.evaluate("['order', 'search'].map(id => document.getElementById(id).value)") == ["reference", "hund"]
     assert tab.evaluate("document.getElementById('differ').checked") is True
@@ -132,7 +132,7 @@ def test_page_fits_window(tab: Tab, url: str, width: int) -> None:
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_text_from_right_to_left(tab: Tab, url: str) -> None:
+def test_right_to_left_text_has_its_direction(tab: Tab, url: str) -> None:
     tab.open(f"{url}#line-7", ready=READY)
     directions = "[...document.querySelectorAll('#line-7 dd')].map(entry => getComputedStyle(entry).direction)"
     assert tab.evaluate(directions) == ["ltr", "rtl", "rtl", "rtl"]

@@ -1,4 +1,4 @@
-"""Scores are those of the sacrebleu command."""
+"""Scores compared with the sacrebleu command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize("lowercase", [False, True])
-def test_value_and_signature_are_those_of_the_sacrebleu_command(files: tuple[Path, Path], lowercase: bool) -> None:
+def test_scores_and_signatures_equal_sacrebleu_command(files: tuple[Path, Path], lowercase: bool) -> None:
     hyp, ref = files
     case = ["-lc", "--chrf-lowercase"] if lowercase else ["--ter-case-sensitive"]
     command = [*SACREBLEU, str(ref), "-i", str(hyp), "-m", *METRICS, "-w", "10", *case]
@@ -36,7 +36,7 @@ def test_value_and_signature_are_those_of_the_sacrebleu_command(files: tuple[Pat
         assert ours.signature == f"{theirs['name']}|{theirs['signature']}"
 
 
-def test_several_references_are_scored_as_the_sacrebleu_command_does(files: tuple[Path, Path], tmp_path: Path) -> None:
+def test_scores_with_several_references_equal_sacrebleu_command(files: tuple[Path, Path], tmp_path: Path) -> None:
     others = ["A cat sits on a mat .", "He doesn't know.", "", "Two dogs run in the Park"]
     other = tmp_path / "other"
     other.write_text("".join(f"{line}\n" for line in others), encoding="utf-8")

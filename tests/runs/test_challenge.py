@@ -12,7 +12,7 @@ from nmt.training.loop import fit
 from tiny_corpus import tiny_settings, tiny_text
 
 
-def test_challenge_of_run_and_ensemble(nmt: Command, tmp_path: Path) -> None:
+def test_challenge_scores_run_and_ensemble(nmt: Command, tmp_path: Path) -> None:
     text, data, run = (tmp_path / name for name in ("text", "data", "run"))
     tiny_text(text)
     numbers = "".join(f"mali 2{n} ta\n" for n in range(9))

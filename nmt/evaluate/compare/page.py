@@ -41,11 +41,11 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class View:
-    """A comparison, and the system of each group whose translations are shown."""
+    """A comparison and the systems whose translations the page shows, one for each group."""
 
     comparison: Comparison
     shown: tuple[int, ...]
-    """For each group, the position of its system."""
+    """The position of the shown system in each group."""
 
     @cached_property
     def names(self) -> list[str]:
@@ -64,7 +64,7 @@ class View:
 
     @cached_property
     def references(self) -> list[str]:
-        """The first reference of each line; like all text of the page, with control characters escaped."""
+        """The first reference of each line, with control characters escaped, as in all text of the page."""
         references = self.comparison.text.references
         return [printable_sentence(ref if isinstance(ref, str) else ref[0]) for ref in references]
 
@@ -76,13 +76,13 @@ class View:
 
     @cached_property
     def by_line(self) -> Result:
-        """The result whose scores of lines are drawn: chrF, if it was computed."""
+        """The result whose line scores are drawn: chrF, if it was computed."""
         results = self.comparison.results
         return next((result for result in results if result.metric.name == "chrf"), results[0])
 
     @property
     def metrics(self) -> list[Result]:
-        """The results with meaningful scores of lines: chrF, and metrics that average scores of lines."""
+        """The results with meaningful line scores: chrF, and metrics that average line scores."""
         averaged = [result for result in self.comparison.results if result.metric.formula == "mean"]
         return [self.by_line, *(result for result in averaged if result is not self.by_line)]
 
@@ -96,14 +96,14 @@ class View:
 
 
 def make_view(comparison: Comparison) -> View:
-    """Choose a system of each group: the one whose score by the first metric is the median, or just below it."""
+    """Choose the system to show for each group: the one with the median score by the first metric, or just below."""
     scores = [score.by_system for score in comparison.results[0].scores]
     middle = [sorted(range(len(own)), key=own.__getitem__)[(len(own) - 1) // 2] for own in scores]
     return View(comparison, tuple(middle))
 
 
 def page(comparison: Comparison) -> str:
-    """Return the page. Settings and logs of runs that cannot be read are listed on it."""
+    """Return the HTML page of a comparison, which lists settings and logs of runs that cannot be read."""
     view = make_view(comparison)
     heading = f"{', '.join(view.names[other] for other in view.others)} against {view.names[view.baseline]}"
     sections = (_summary, _scores, _systems, _training, _distribution, _parts, _lines)
@@ -121,7 +121,7 @@ def _color(position: int) -> str:
 
 
 def _key(view: View, position: int) -> str:
-    """Return the name of a group with its colour."""
+    """Return the name of a group in HTML, marked with its colour."""
     return f'<span class="key {_color(position)}"></span> {escaped(view.names[position])}'
 
 
@@ -130,7 +130,7 @@ def _legend(view: View) -> str:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], n_text: int = 1) -> str:
-    """Return a table of HTML cells. The first `n_text` columns hold text, the others numbers."""
+    """Return an HTML table. The first `n_text` columns have text, the others numbers."""
     kinds = ["" if column < n_text else ' class="n"' for column in range(len(heads))]
     lines = []
     for tag, cells in (("th", heads), *(("td", row) for row in rows)):
@@ -175,7 +175,7 @@ def _scores(view: View) -> Iterator[str]:
 
 
 def _systems(view: View) -> Iterator[str]:
-    """Yield a table of the systems."""
+    """Yield a table of the systems, with their weights and search settings."""
     yield '<h2 id="systems">Systems</h2>'
     groups = view.comparison.groups
     every = [system for group in groups for system in group.systems]
@@ -199,7 +199,7 @@ def _systems(view: View) -> Iterator[str]:
 
 
 def _training(view: View) -> Iterator[str]:
-    """Yield how the runs were trained: settings that differ, and learning curves."""
+    """Yield the training section: settings that differ between the runs, and learning curves."""
     groups = view.comparison.groups
     if all(system.run is None for group in groups for system in group.systems):
         return
@@ -221,7 +221,7 @@ def _training(view: View) -> Iterator[str]:
 
 
 def _distribution(view: View) -> Iterator[str]:
-    """Yield the distribution of the scores of lines."""
+    """Yield the distribution of line scores."""
     metric = metric_name(view.by_line.metric.name)
     scores, baseline = view.line_scores(view.by_line), view.names[view.baseline]
     yield f'<h2 id="distribution">{escaped(metric)} of each line</h2>'
@@ -247,7 +247,7 @@ _MOST_PARTS = 6
 
 
 def _parts(view: View) -> Iterator[str]:
-    """Yield scores by the length of the reference, and of lines that are in a training text and of the others."""
+    """Yield scores of parts of the test set: by length of the reference, and by presence in a training text."""
     lengths = by_length([*map(n_words, view.references)])
     parts = {f"{name} words in the reference": rows for name, rows in lengths.items()}
     seen = np.asarray(sorted(view.comparison.text.seen), np.int64)
@@ -269,7 +269,7 @@ def _parts(view: View) -> Iterator[str]:
 
 
 def by_length(lengths: Sequence[int]) -> dict[str, Rows]:
-    """Divide lines by length into at most six parts of about equal size; return the lines (n,) of each by its name."""
+    """Divide lines by length into at most six parts of about equal size; return the line numbers (n,) of each part."""
     values = np.asarray(lengths)
     edges = np.unique(np.quantile(values, np.arange(1, _MOST_PARTS) / _MOST_PARTS, method="inverted_cdf"))
     part_of = np.searchsorted(edges, values)
@@ -282,7 +282,7 @@ def by_length(lengths: Sequence[int]) -> dict[str, Rows]:
 
 
 def part_cells(view: View, rows: Rows) -> Iterator[str]:
-    """Yield the score of some lines (n,) by each group, with the difference from the baseline and its interval."""
+    """Yield the cells of a part with the lines `rows` (n,): scores, differences from the baseline, and intervals."""
     metric = view.by_line.metric
     counts = [replace(counts, counts=counts.counts[rows]) for counts in view.counts(view.by_line)]
     scores = [system.score() for system in counts]
@@ -296,7 +296,7 @@ def part_cells(view: View, rows: Rows) -> Iterator[str]:
 
 
 def _lines(view: View) -> Iterator[str]:
-    """Yield the section that the script fills."""
+    """Yield the section of all lines, whose controls and list are filled by the script."""
     baseline, seen = escaped(view.names[view.baseline]), view.comparison.text.seen
     systems = {str(position): view.names[position] for position in view.others}
     metrics = {str(n): metric_name(result.metric.name) for n, result in enumerate(view.metrics)}
@@ -324,14 +324,14 @@ def _lines(view: View) -> Iterator[str]:
 
 
 def _choice(label: str, name: str, options: dict[str, str]) -> str:
-    """Return a drop-down list, which is hidden if there is nothing to choose."""
+    """Return a drop-down list, hidden if there is only one option."""
     inside = "".join(f'<option value="{value}">{escaped(text)}</option>' for value, text in options.items())
     hidden = "" if len(options) > 1 else ' hidden="hidden"'
     return f'<label{hidden}>{label} <select id="{name}">{inside}</select></label>'
 
 
 def _data(view: View) -> str:
-    """Return all lines for the script: JSON, compressed to a quarter; no text can end the element that it is in."""
+    """Return all lines for the script as compressed JSON in base64, which no text of the corpus can break out of."""
     metrics, text = [], view.comparison.text
     for result in view.metrics:
         digits = 4 if result.metric.formula == "mean" else 2
@@ -357,9 +357,10 @@ _INFO = ("data_dir", "corpus", "tokenizer", "precision", "device_name", "torch",
 
 
 def differing_settings(groups: Sequence[Group], problems: list[str]) -> list[tuple[str, ...]]:
-    """Return the settings in which runs differ, each with its values by group, separated by semicolons.
+    """Return the settings in which runs differ, each with its values by group.
 
-    The value of a group without readable settings is `?`. Problems of reading are appended to `problems`.
+    Several values of a group are separated by semicolons; `?` stands for a group without readable settings. Errors of
+    reading are appended to `problems`.
     """
     settings = [[_settings(system, problems) for system in group.systems] for group in groups]
     keys = dict.fromkeys(key for systems in settings for system in systems for key in system)
@@ -372,7 +373,7 @@ def differing_settings(groups: Sequence[Group], problems: list[str]) -> list[tup
 
 
 def _settings(system: System, problems: list[str]) -> dict[str, str]:
-    """Return the settings of a run by dotted key; none if the system is no run or they cannot be read."""
+    """Return the settings of a run by dotted key, or nothing if the system is not a run or they cannot be read."""
     if system.run is None:
         return {}
     run = RunDir(system.run)
@@ -402,7 +403,7 @@ def _value(value: object) -> str:
 def learning_curves(groups: Sequence[Group], problems: list[str]) -> list[tuple[int, list[tuple[float, float]]]]:
     """Return the learning curve of each run, with the position of its group.
 
-    A curve has the step and the development BLEU of each validation, by the best weights. Problems of reading are
+    A curve has the step and the development BLEU of each validation, by the best weights. Errors of reading are
     appended to `problems`.
     """
     curves = []

@@ -1,4 +1,4 @@
-"""A comparison as text for people, and as JSON for programs, which docs/comparing.md describes.
+"""Output of a comparison as text and as JSON; docs/comparing.md describes the JSON.
 
 Kocmi, Zouhar, Federmann and Post: Navigating the Metrics Maze: Reconciling Score Magnitudes and Accuracies (ACL 2024,
 arXiv:2401.06760), from the human judgements of pairs of systems of WMT and others.
@@ -24,7 +24,7 @@ COLUMNS = 100
 
 
 def agreement(metric: Metric, difference: float) -> str | None:
-    """Return the share of pairs of systems with this difference on which people agree; None if it was not published."""
+    """Return how often people agree with a metric on a difference of this size; None if that was not published."""
     if metric.formula == "bleu":
         for_65, for_80 = 1.06, 2.34
     elif metric.formula == "chrf":
@@ -79,7 +79,7 @@ def _wrapped(sentence: str) -> list[str]:
 
 
 def score_cells(comparison: Comparison) -> list[tuple[str, ...]]:
-    """Return the header of the tables of scores, then a row for each metric and group; empty columns are left out."""
+    """Return the header of the score tables and a row for each metric and group, without empty columns."""
     of_lines = any(len(group.systems) > 1 for group in comparison.groups) and not _is_over_seeds(comparison)
     interval = "95 %, lines only" if of_lines else "95 % interval"
     rows: list[tuple[str, ...]] = [("score", "95 % interval", "s.d.", "diff.", interval, "p", "people agree")]
@@ -103,7 +103,7 @@ def _counted(group: Group) -> str:
 
 
 def errors(comparison: Comparison, result: Result) -> Iterator[str]:
-    """Yield a sentence on the standard errors of each difference that has one over seeds."""
+    """Yield sentences with the standard errors over lines and over seeds, for differences between groups of runs."""
     for group, difference in zip(comparison.groups, result.differences, strict=True):
         if difference is not None and difference.seed_error is not None:
             over_lines, over_seeds = (
@@ -117,7 +117,7 @@ def errors(comparison: Comparison, result: Result) -> Iterator[str]:
 
 
 def verdicts(comparison: Comparison) -> Iterator[str]:
-    """Yield a sentence for each system: by which metrics it is better or worse than the baseline."""
+    """Yield a sentence for each system that names the metrics by which it is better or worse than the baseline."""
     baseline, is_open = comparison.groups[comparison.baseline].name, False
     for position, group in enumerate(comparison.groups):
         metrics: dict[str, list[str]] = {"better than": [], "worse than": [], "not significantly different from": []}
@@ -139,7 +139,7 @@ def _is_over_seeds(comparison: Comparison) -> bool:
 
 
 def explanations(comparison: Comparison) -> Iterator[str]:
-    """Yield sentences on what the columns of the tables mean and how they were computed."""
+    """Yield sentences that explain the columns of the tables and how they were computed."""
     differences = [each for result in comparison.results for each in result.differences if each is not None]
     n_compared = len(comparison.groups) - 1
     over_lines = f"{comparison.trials:,} trials, seed {comparison.seed}"
@@ -165,7 +165,7 @@ def explanations(comparison: Comparison) -> Iterator[str]:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Join names: `BLEU, chrF and TER`."""
+    """Join names as in `BLEU, chrF and TER`."""
     return " and ".join([", ".join(names[:-1]), names[-1]]) if names[1:] else names[0]
 
 
@@ -221,7 +221,7 @@ def _result(groups: Sequence[Group], result: Result) -> dict[str, object]:
 
 
 def _plain(value: object) -> object:
-    """Return a value that JSON can hold: a path as text, infinity as null."""
+    """Return a value for JSON: a path as text, infinity as None."""
     if isinstance(value, Path):
         return str(value)
     return None if value == math.inf else value

@@ -1,4 +1,4 @@
-"""`nmt challenge`: which line is more probable, the shares by kind, and the command with a tiny run."""
+"""`nmt challenge`: scores of contrasts, results by kind, files of pairs, and the command with a tiny run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def fake(pairs: Sequence[tuple[str, str]]) -> list[Scored]:
     ]
 
 
-def test_reference_must_beat_every_contrast() -> None:
+def test_contrast_counts_as_right_only_if_reference_beats_every_wrong_line() -> None:
     outcomes, left_out = score_contrasts(CONTRASTS, fake)
     assert not left_out
     assert [outcome.margin for outcome in outcomes] == [3.0, -3.0, -3.0, -1.0, 1.0]
@@ -79,7 +79,7 @@ def test_blank_and_truncated_lines_are_skipped_and_counted() -> None:
 @pytest.mark.parametrize(
     ("n", "n_right", "low", "high"), [(10, 9, 0.596, 0.982), (50, 50, 0.929, 1.0), (4, 0, 0.0, 0.49)]
 )
-def test_interval_is_wilson(n: int, n_right: int, low: float, high: float) -> None:
+def test_wilson_interval_matches_published_values(n: int, n_right: int, low: float, high: float) -> None:
     assert wilson(n_right, n) == pytest.approx((low, high), abs=1e-3)
 
 
@@ -90,7 +90,7 @@ def report(notes: tuple[str, ...] = ()) -> Report:
     return Report(subject, challenge, tuple(outcomes), notes)
 
 
-def test_table_lists_all_kinds_and_the_text_scored() -> None:
+def test_table_lists_kinds_without_pairs_and_the_subject() -> None:
     lines = render_text(report(("a note",))).split("\n")
     assert [line.split() for line in lines[1:5]] == [
         ["order", "2", "50.0", "9.5-90.5", "50.0", "0.00"],
@@ -102,7 +102,7 @@ def test_table_lists_all_kinds_and_the_text_scored() -> None:
     assert lines[-1] == "note: a note"
 
 
-def test_written_pairs_can_be_read(tmp_path: Path) -> None:
+def test_written_pairs_are_read_back_unchanged(tmp_path: Path) -> None:
     outcomes = [
         Outcome(contrast, Probability(-1.0, 2), (Probability(-2.5, 3),))
         for contrast in (*CONTRASTS[:2], Contrast("length", "s", "bad line", ("bad",), "test.2"))
@@ -155,7 +155,7 @@ def test_command_compares_aligned_files(nmt: Command, run_dir: Path) -> None:
         "challenge", "--run", run_dir, "--src", "src", "--ref", "ref", "--contrastive", "wrong", "--samples", "1"
     )
     assert result.status == 0, result.err
-    assert "note: pairs left out since both translations are the same: 2\n" in result.out
+    assert "note: pairs skipped because the changed translation equals the reference: 2\n" in result.out
     assert "ref ref and wrong\n" in result.out
 
 
@@ -172,9 +172,9 @@ def test_command_compares_aligned_files(nmt: Command, run_dir: Path) -> None:
          "ref: is an input and would be overwritten; name another output file"),
         (("--src", "src", "--ref", "none"), "none: no such file"),
         (("--src", "src", "--ref", "src", "--contrastive", "src"),
-         "src and src: no line has a changed translation that differs from its reference"),
+         "src and src: every changed translation equals its reference"),
         (("--src", "plain", "--ref", "plain"),
-         "plain: no contrast could be made of its 1 lines (kinds: name, number, clause dropped, negation removed, "
+         "plain: no contrast could be made from its 1 lines (kinds: name, number, clause dropped, negation removed, "
          "negation inserted, verb number)"),
         (("--pairs", "src"),
          "src: the document: invalid json: expected ident at line 1 column 2; it must be the JSON of LingEval97 or "

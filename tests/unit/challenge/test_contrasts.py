@@ -46,7 +46,7 @@ def test_contrasts_depend_only_on_seed_and_line() -> None:
 
 
 @pytest.mark.parametrize(("code", "known"), [("de", 7), ("de-CH", 7), ("DE_AT", 7), ("en", 6), ("sv", 3)])
-def test_kinds_by_language(code: str, known: int) -> None:
+def test_number_of_kinds_depends_on_language(code: str, known: int) -> None:
     assert len(kinds_of(language_of(code))) == known
     assert (language_of(code) == Language()) == (code == "sv")
 
@@ -61,7 +61,7 @@ def changed(language: str, kind: str, line: str) -> list[str]:
 # --- without knowledge of the language ----------------------------------------------------------
 
 
-def test_number_changes_one_digit_only() -> None:
+def test_number_change_alters_one_digit_only() -> None:
     found = {edit.apply("um 12.05 Uhr") for edit in digits("um 12.05 Uhr")}
     assert {"um 13.05 Uhr", "um 92.05 Uhr", "um 12.95 Uhr", "um 12.00 Uhr"} <= found
     assert "um 02.05 Uhr" not in found
@@ -71,7 +71,7 @@ def test_number_changes_one_digit_only() -> None:
     assert {edit.apply("٣") for edit in digits("٣")} == {*"٢٤٥٦٧٨٩"}
 
 
-def test_name_swaps_letters_of_words_in_the_source() -> None:
+def test_name_change_swaps_letters_of_words_that_are_in_the_source() -> None:
     source, reference = "Maria wohnt in Köln.", "Maria lives in Cologne."
     assert [edit.apply(reference) for edit in names(source, reference)] == [
         f"{name} lives in Cologne." for name in ("Mraia", "Maira", "Marai")
@@ -144,7 +144,7 @@ def test_number_words_keep_case_and_scale() -> None:
         ("de", "Nichts ist gut.", "Etwas ist gut."),
     ],
 )
-def test_negation_removed(language: str, line: str, expected: str) -> None:
+def test_negation_is_removed(language: str, line: str, expected: str) -> None:
     assert changed(language, "negation removed", line) == [expected]
 
 
@@ -162,7 +162,7 @@ def test_negation_removed(language: str, line: str, expected: str) -> None:
         ("de", "nicht-lineare Modelle"),
     ],
 )
-def test_negation_removed_has_no_candidate(language: str, line: str) -> None:
+def test_negation_is_not_removed_from_ambiguous_line(language: str, line: str) -> None:
     assert changed(language, "negation removed", line) == []
 
 
@@ -178,7 +178,7 @@ def test_negation_removed_has_no_candidate(language: str, line: str) -> None:
         ("de", "Sie hat eine kleine rote Jacke.", ["Sie hat keine kleine rote Jacke."]),
     ],
 )
-def test_negation_inserted(language: str, line: str, expected: list[str]) -> None:
+def test_negation_is_inserted(language: str, line: str, expected: list[str]) -> None:
     assert changed(language, "negation inserted", line) == expected
 
 
@@ -199,7 +199,7 @@ def test_negation_inserted(language: str, line: str, expected: list[str]) -> Non
         ("de", "Was für ein Hund!"),
     ],
 )
-def test_negation_inserted_has_no_candidate(language: str, line: str) -> None:
+def test_negation_is_not_inserted_into_ambiguous_line(language: str, line: str) -> None:
     assert changed(language, "negation inserted", line) == []
 
 
@@ -221,7 +221,7 @@ def test_negation_inserted_has_no_candidate(language: str, line: str) -> None:
         ("einer der Männer", ["einer das Männer"]),
     ],
 )
-def test_german_article_gender(line: str, expected: list[str]) -> None:
+def test_german_article_changes_gender(line: str, expected: list[str]) -> None:
     assert changed("de", "article", line) == expected
 
 
@@ -237,5 +237,5 @@ def test_german_article_gender(line: str, expected: list[str]) -> None:
         ("en", "If he was there", []),
     ],
 )
-def test_verb_number(language: str, line: str, expected: list[str]) -> None:
+def test_verb_changes_number(language: str, line: str, expected: list[str]) -> None:
     assert changed(language, "verb number", line) == expected

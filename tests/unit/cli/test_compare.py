@@ -71,7 +71,7 @@ def refused(result: Result) -> str:
 # --- files --------------------------------------------------------------------------------------
 
 
-def test_compare_files_given_as_several_values(nmt: Command) -> None:
+def test_compare_accepts_several_files_per_option(nmt: Command) -> None:
     told = json.loads(done(nmt("compare", "--hyp", "a.en", "b.en", "c.en", "--ref", "ref.en", "--json")).out)
     assert [group["name"] for group in told["groups"]] == ["a.en", "b.en", "c.en"]
     assert (told["baseline"], told["lines"], told["languages"]) == ("a.en", 6, None)
@@ -118,7 +118,7 @@ def test_compare_writes_html_page(nmt: Command, tmp_path: Path) -> None:
         (["--hyp", "--ref", "ref.en"], "--hyp needs a value"),
     ],
 )
-def test_invalid_comparison_of_files(arguments: list[str], message: str, nmt: Command) -> None:
+def test_invalid_comparison_of_files_gives_one_line(arguments: list[str], message: str, nmt: Command) -> None:
     assert refused(nmt("compare", *arguments)).startswith(message)
 
 
@@ -146,7 +146,7 @@ def test_compare_runs_on_same_split(nmt: Command, tmp_path: Path) -> None:
     assert json.loads(render_json(comparison)) == told
 
 
-def test_compare_groups_of_runs(nmt: Command) -> None:
+def test_compare_tests_groups_of_runs_over_seeds(nmt: Command) -> None:
     groups = ("x=runs/r-0,runs/r-1,runs/r-2", "y=runs/r-[3-5]")
     told = json.loads(done(nmt("compare", "--group", *groups, "--beam", "2", "--json")).out)
     assert [difference["degrees_of_freedom"] is not None for difference in told["results"][1]["differences"]] == [True]
@@ -171,7 +171,7 @@ def test_compare_groups_of_runs(nmt: Command) -> None:
         (["--group", "runs/r-0", "runs/r-1"], "--group runs/r-0: write it as NAME=A,B,C"),
     ],
 )
-def test_invalid_comparison_of_runs(
+def test_invalid_comparison_of_runs_gives_one_line(
     arguments: list[str], message: str, nmt: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nmt.evaluate.compare.runs.translate_text", pytest.fail)

@@ -33,7 +33,7 @@ def test_robustness_table_and_output_files(nmt: Command) -> None:
     rows = [line.split()[:2] for line in result.out.splitlines()]
     assert rows[1][0] == "none" and rows[2:4] == [["typos", "20"], ["typos", "100"]]
     assert "lines 8, run runs/tiny, step 7, weights raw, search beam 1" in result.out
-    assert "ref ref.en, seed 1\nnote: left out, because no line has a place for it: umlauts" in result.out
+    assert "ref ref.en, seed 1\nnote: skipped, because they would change no line: umlauts" in result.out
     names = [f"{name}.{language}" for name in ("original", "typos-20", "typos-100") for language in ("de", "en")]
     assert {path.name for path in Path("a/b").iterdir()} == {*names}
     assert Path("a/b/original.de").read_text() == Path("in.de").read_text() != Path("a/b/typos-100.de").read_text()
@@ -65,7 +65,7 @@ def test_robustness_table_and_output_files(nmt: Command) -> None:
         ),
     ],
 )
-def test_invalid_robustness_options(nmt: Command, options: tuple[str, ...], message: str) -> None:
+def test_invalid_robustness_options_give_one_line(nmt: Command, options: tuple[str, ...], message: str) -> None:
     result = nmt("robustness", *options)
     assert (result.status, result.out) == (2, "")
     assert result.err.startswith(f"nmt: {message}") and result.err.count("\n") == 1

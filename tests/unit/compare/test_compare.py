@@ -1,4 +1,4 @@
-"""Scores, differences, intervals and p of systems and of groups of them."""
+"""Comparison of single systems and of groups: scores, differences, intervals and p."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def of(results: list[tuple[Metric, list[Difference | None]]], names: tuple[str, 
     )  # fmt: skip
 
 
-def test_table_and_verdicts() -> None:
+def test_text_has_table_and_verdicts() -> None:
     told = render_text(of(
         [
             (BLEU, [None, difference(1.5, 0.0004)]),
@@ -93,7 +93,7 @@ def test_table_escapes_names() -> None:
     assert "<0.0001" in text and "\x1b" not in text and "\\x1b[31m" in text
 
 
-def test_agreement_thresholds() -> None:
+def test_agreement_follows_published_thresholds() -> None:
     assert [agreement(BLEU, value) for value in (0.0, -1.05, 1.06, -2.33, 2.34)] == [
         "under 65 %", "under 65 %", "65 to 80 %", "65 to 80 %", "over 80 %",
     ]  # fmt: skip
@@ -103,7 +103,7 @@ def test_agreement_thresholds() -> None:
     assert agreement(replace(COMET, signature="another"), 1.0) is None
 
 
-def test_json_has_all_but_the_lines() -> None:
+def test_json_has_results_without_text_lines() -> None:
     comparison = of(
         [(BLEU, [None, replace(difference(1.5, 0.01, 0.02), degrees_of_freedom=math.inf)])], ("base", "mine")
     )

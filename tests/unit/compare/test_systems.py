@@ -81,7 +81,7 @@ def test_malformed_groups_raise(values: list[str], message: str) -> None:
         group_members(values)
 
 
-def test_fewer_than_two_systems_raise() -> None:
+def test_fewer_than_two_distinct_systems_raise() -> None:
     with pytest.raises(ConfigError, match=r"^a comparison needs at least two systems, found a\.en$"):
         single_members(paths("a.en"))
     with pytest.raises(ConfigError, match=r"^a comparison needs at least two systems, found none$"):
@@ -91,14 +91,14 @@ def test_fewer_than_two_systems_raise() -> None:
         single_members(paths("a.en", "link.en"))
 
 
-def test_baseline_by_name_or_path() -> None:
+def test_baseline_is_found_by_name_or_path() -> None:
     members = {"a": paths("runs/a"), "p": paths("runs/b", "runs/c")}
     assert [find_baseline(name, members) for name in (None, "a", "./runs/a/", "p")] == [0, 0, 0, 1]
     with pytest.raises(ConfigError, match=r"^--baseline runs/b: there is no such system; there are a, p$"):
         find_baseline("runs/b", members)
 
 
-def test_files_with_sources_and_references() -> None:
+def test_systems_are_read_with_sources_and_references() -> None:
     members = single_members(paths("a.en", "b.en"))
     text, systems = read_systems(members, paths("ref.en"), Path("c-1.en"))
     assert (text.name, text.references, text.sources) == ("ref.en", TEXT.references, ("A dog.", "Two men.", "Rain."))

@@ -75,7 +75,7 @@ def test_files_are_read_by_line(tmp_path: Path) -> None:
     assert report.subject == Subject(hyp=str(hyp), ref=str(ref))
 
 
-def test_line_with_several_references(tmp_path: Path) -> None:
+def test_several_references_are_scored_together(tmp_path: Path) -> None:
     hyp = write(tmp_path / "hyp", b"a b c d e\nf g h i j\n")
     refs = [write(tmp_path / "one", b"a b c d x\nf g h i j\n"), write(tmp_path / "two", b"a b c d e\nf g h y j\n")]
     report = evaluate_files(hyp, refs)
@@ -87,7 +87,7 @@ def test_line_with_several_references(tmp_path: Path) -> None:
     assert evaluate_files(hyp, refs[0]).scores[0].value < 90
 
 
-def test_blank_files_raise(tmp_path: Path) -> None:
+def test_unreadable_or_empty_files_raise(tmp_path: Path) -> None:
     empty, text = write(tmp_path / "empty", b""), write(tmp_path / "text", b"a\n")
     with pytest.raises(DataError, match=r"empty and .*empty are empty: there is nothing to score"):
         evaluate_files(empty, empty)
@@ -132,7 +132,7 @@ PROBABILITIES = np.array([
 ])  # fmt: skip
 
 
-def test_metrics_by_hand() -> None:
+def test_class_scores_equal_values_computed_by_hand() -> None:
     scores = class_scores(PROBABILITIES, LABELS)
     assert scores.accuracy == pytest.approx(4 / 6)
     assert scores.confusion.tolist() == [[2, 1, 0, 0], [0, 2, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
@@ -165,7 +165,7 @@ def test_scores_are_cased_by_default() -> None:
     ("tgt_lang", "tok"),
     [("de", "13a"), (None, "13a"), ("zh", "zh"), ("zh_TW", "zh"), ("ja", "char"), ("ko", "char"), ("th", "char")],
 )
-def test_tokenizer_by_target_language(tgt_lang: str | None, tok: str) -> None:
+def test_bleu_tokenizer_depends_on_target_language(tgt_lang: str | None, tok: str) -> None:
     assert f"|tok:{tok}|" in corpus_score("bleu", HYPS_METRICS, REFS_METRICS, tgt_lang=tgt_lang).signature
     assert (
         "|tok:intl|" in corpus_score("bleu", HYPS_METRICS, REFS_METRICS, tgt_lang=tgt_lang, tokenize="intl").signature
@@ -183,7 +183,7 @@ def report_of_split(split: str, n: int = 1, **options: bool) -> Report:
     return evaluate(REFS_TABLE * n, REFS_TABLE * n, subject, "de", **options)
 
 
-def test_json_of_one_or_several_splits() -> None:
+def test_json_is_object_for_one_split_and_list_for_several() -> None:
     first, second = report_of_split("a"), report_of_split("b")
     assert json.loads(render_json(first, second)) == [json.loads(render_json(each)) for each in (first, second)]
     assert json.loads(render_json(first))["split"] == "a"
@@ -194,7 +194,7 @@ def marks(history: History) -> list[list[bool]]:
     return [[score["comparable"] for score in each["scores"]] for each in json.loads(history.json())]
 
 
-def test_scores_comparable_with_newest_of_split() -> None:
+def test_scores_are_comparable_with_newest_of_split() -> None:
     history = History([
         record("a", version="2.5.0"), record("b", version="2.5.0"), record("a", text="other"), record("a"),
         record("a", bleu=40.0, step=None, weights=None, ensemble=[EnsembleMember(run="x", step=1, weights="raw")] * 2),

@@ -39,7 +39,7 @@ def scored(found: NeuralMetrics, n_lines: int = 2) -> dict[str, dict[str, Segmen
     return found.score(lines, lines, dict.fromkeys(next(iter(found.read.values())), lines))
 
 
-def test_segment_scores_of_one_system() -> None:
+def test_segment_scores_are_read_for_one_system() -> None:
     found = scored(metrics("MetricX=two", "bleurt=x=1", lower=("MetricX",)))
     assert found == {
         "a": {
@@ -50,7 +50,7 @@ def test_segment_scores_of_one_system() -> None:
     assert found["a"]["MetricX"].mean == 1.75
 
 
-def test_segment_scores_of_several_systems() -> None:
+def test_segment_scores_are_read_for_several_systems() -> None:
     systems = "s", "s=x", "a@b"
     found = scored(metrics("m@a@b=two", "m@s=other", "m@s=x=x=1", systems=systems))
     values = {system: found[system]["m"].values for system in systems}
@@ -104,7 +104,7 @@ def test_malformed_segment_scores_raise(content: str, message: str) -> None:
         read_segment_scores(Path("scores"))
 
 
-def test_comet_short_names_and_licences() -> None:
+def test_comet_signature_has_model_and_licence() -> None:
     assert model_name("Unbabel/wmt22-comet-da") == "wmt22-comet-da"
     assert model_name("/models/mine.ckpt") == "mine"
     for free in ("wmt22-comet-da", "wmt20-comet-qe-da", "unite-mup"):
@@ -127,10 +127,13 @@ def test_comet_short_names_and_licences() -> None:
             "--hyp hyp --ref ref --src two --comet x/m --comet-command nowhere",
             "nowhere: no such command; install COMET",
         ),
-        ("--hyp hyp --ref ref --segment-scores m=three", "--segment-scores m: 3 scores of the translations, which"),
+        (
+            "--hyp hyp --ref ref --segment-scores m=three",
+            "--segment-scores m: found 3 scores for the 2 lines of the translations",
+        ),
     ],
 )
-def test_evaluate_options_missing_raise(nmt: Command, arguments: str, message: str) -> None:
+def test_evaluate_with_missing_options_raises(nmt: Command, arguments: str, message: str) -> None:
     Path("x").mkdir()
     Path("x", "config.yaml").write_text(dump_config(load_config("sample.yaml")))
     ended = nmt("evaluate", *arguments.split())

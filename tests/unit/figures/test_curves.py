@@ -1,4 +1,4 @@
-"""The picture of runs: what is drawn, told apart without colour, and what is done about a log that lacks things."""
+"""Figures of training curves and of attention weights."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def names(figure: Figure) -> list[str]:
 # --- what is drawn ------------------------------------------------------------------------------
 
 
-def test_curves_in_their_panels(drawn: Figure) -> None:
+def test_each_curve_is_drawn_in_its_panel(drawn: Figure) -> None:
     figure = drawn
     training, development, average = lines(figure, 0, 0)
     np.testing.assert_allclose(training.get_xydata(), [[100, 5.0], [200, 4.0], [300, 3.5]])  # without the smoothing
@@ -84,13 +84,13 @@ def test_curves_in_their_panels(drawn: Figure) -> None:
     assert names(figure) == ["a"]
 
 
-def test_long_training_is_in_hours() -> None:
+def test_time_axis_of_long_training_is_in_hours() -> None:
     figure = draw([curves_of("a", LOG), curves_of("b", [train(30_000)])])
     assert figure.axes[5].get_xlabel() == "Training time (hours)"
     assert lines(figure, 2, 1)[1].get_xdata() == [5.0]
 
 
-def test_runs_differ_without_colour() -> None:
+def test_styles_of_runs_differ_without_colour() -> None:
     figure = draw([curves_of(f"run {i}", LOG) for i in range(28)])
     curves = lines(figure, 1, 0)[::2]
     assert len({(line.get_linestyle(), line.get_marker()) for line in curves}) == 28
@@ -99,7 +99,7 @@ def test_runs_differ_without_colour() -> None:
             assert 0.0 <= float(line.get_color()) <= 0.6  # a grey, and dark enough on white
 
 
-def test_outlier_does_not_set_axis(drawn: Figure) -> None:
+def test_exploded_loss_switches_to_log_scale(drawn: Figure) -> None:
     assert drawn.axes[0].get_yscale() == "linear"
     exploded = curves_of("a", [*LOG, train(400, 700.0)])
     assert exploded.points[LOSS, "train"][-1, 2] == pytest.approx(700.0)
@@ -122,7 +122,7 @@ def test_thinning_keeps_means_and_spikes() -> None:
     assert (np.diff(means[:, 0]) > 0).all()
 
 
-def test_long_log_shows_its_spike_as_a_band(drawn: Figure) -> None:
+def test_spike_in_long_log_is_drawn_as_band(drawn: Figure) -> None:
     panel = draw([curves_of("a", [train(i, 15.0 if i == 1234 else 3.0) for i in range(1, 3001)])]).axes[0]
     (band,) = panel.collections
     assert band.get_datalim(panel.transData).y1 == pytest.approx(15.0) and not drawn.axes[0].collections
@@ -167,7 +167,7 @@ NAMES = [
 ]
 
 
-def test_several_runs_in_one_figure(nmt: Command, folder: Path, blank: list[Curves]) -> None:
+def test_several_runs_are_drawn_in_one_figure(nmt: Command, folder: Path, blank: list[Curves]) -> None:
     make_run(folder / "a", LOG)
     result = nmt("plot", GOLDEN.path, "a")
     assert result.status == 0
@@ -182,15 +182,15 @@ def test_several_runs_in_one_figure(nmt: Command, folder: Path, blank: list[Curv
     [
         (["a", "nowhere"], "nowhere: no such directory; nmt runs lists the runs"),
         (["a/log.jsonl"], "a/log.jsonl: a file, where a run directory is needed; nmt runs lists the runs"),
-        (["a.part"], "a.part: no run directory, and none in it; nmt runs a.part lists those below it"),
-        (["outer"], "outer: no run directory, and none in it; nmt runs outer lists those below it"),
+        (["a.part"], "a.part: neither a run nor a directory of runs; nmt runs a.part lists the runs below it"),
+        (["outer"], "outer: neither a run nor a directory of runs; nmt runs outer lists the runs below it"),
         (["a", "--output", "x.jpg"], "x.jpg: unknown picture format; use one of .png, .pdf, .svg"),
         (["a", "--output", "png"], "png: unknown picture format; use one of .png, .pdf, .svg"),
         (["a", "--output", "no/x.png"], "no/x.png: the directory no does not exist"),
         (["a", "--output", "d.png"], "d.png: a directory, where a file is to be written"),
     ],
 )
-def test_bad_input_is_one_line(arguments: list[str], message: str, nmt: Command, folder: Path) -> None:
+def test_invalid_plot_arguments_give_one_line(arguments: list[str], message: str, nmt: Command, folder: Path) -> None:
     make_run(folder / "a", LOG)
     make_run(folder / "outer" / "sweep" / "a", LOG)
     for name in ("a.part", "b", "d.png"):
@@ -214,7 +214,7 @@ def test_directory_of_runs_is_expanded(nmt: Command, folder: Path, blank: list[C
 
 
 @pytest.mark.parametrize(("name", "label"), NAMES)
-def test_names_in_the_legend(name: str, label: str, folder: Path) -> None:
+def test_legend_escapes_and_shortens_run_names(name: str, label: str, folder: Path) -> None:
     make_run(folder / name, LOG)
     assert names(draw([curves_of(name, LOG)])) == [label]
 
@@ -232,7 +232,7 @@ def labels(figure: Figure) -> tuple[list[str], list[str]]:
     return tuple([label.get_text() for label in side] for side in ticks)  # type: ignore[return-value]
 
 
-def test_attention_rows_and_colours() -> None:
+def test_attention_figure_has_labels_and_grey_scale() -> None:
     figure = draw_attention(SRC, TGT, WEIGHTS, "title")
     assert labels(figure) == (SRC, TGT)
     [image] = figure.axes[0].images
@@ -244,7 +244,7 @@ def test_attention_rows_and_colours() -> None:
 
 
 @pytest.mark.parametrize("ending", [".png", ".pdf", ".svg"])
-def test_any_script_is_drawn_without_a_warning(tmp_path: Path, ending: str) -> None:
+def test_pieces_of_any_script_are_drawn_without_warning(tmp_path: Path, ending: str) -> None:
     scripts = ["\u2581你好", "هذا", "कुत्ता", "\U0001f600"]
     pieces = [*scripts, "$x$", "$\\nothing$", "\\frac", "\u2581a_b^c", "\x07", "<0xF0>", "</s>"]
     with warnings.catch_warnings():
@@ -255,7 +255,7 @@ def test_any_script_is_drawn_without_a_warning(tmp_path: Path, ending: str) -> N
     assert [path.name for path in tmp_path.iterdir()] == [f"a{ending}"]
 
 
-def test_unwritable_figure_raises(tmp_path: Path) -> None:
+def test_unknown_format_or_missing_directory_raises(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.gif: unknown picture format; use one of \.png, \.pdf, \.svg"):
         check_picture(tmp_path / "a.gif")
     with pytest.raises(DataError, match=r"the directory .*no does not exist"):

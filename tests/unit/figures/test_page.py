@@ -1,4 +1,4 @@
-"""A page: what it allows, and text that stays text."""
+"""HTML pages and charts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nmt.figures.page import document, escaped, escaped_sentence, language_attri
 from parsed_page import ParsedPage
 
 
-def test_only_page_script_runs() -> None:
+def test_policy_allows_only_the_script_of_the_page() -> None:
     script = "show('<b>')"
     page = document("A < B", "p {}", ["<p>text</p>"], script)
     digest = b64encode(sha256(script.encode()).digest()).decode()
@@ -34,7 +34,7 @@ def test_text_is_escaped() -> None:
     assert "(no text)" in escaped_sentence("")
 
 
-def test_element_language() -> None:
+def test_language_attributes_are_escaped() -> None:
     assert language_attributes("pt_BR") == ' lang="pt-BR" dir="auto"'
     assert language_attributes('"><script>') == ' lang="&quot;&gt;&lt;script&gt;" dir="auto"'
     assert language_attributes(None) == ' dir="auto"'
@@ -46,7 +46,7 @@ def test_element_language() -> None:
 NUMBERS = st.floats(-1e6, 1e6, allow_subnormal=False)
 
 
-def test_histogram_layers() -> None:
+def test_histogram_draws_each_layer() -> None:
     drawn = histogram("a & b", {"one": [0, 0, 4, 0, 0, 0], "two": [0, 0, 0, 8, 0, 0]}, {2: "two", 5: "five"}, "lines")
     page = ParsedPage(drawn)
     assert "a & b" in page.text and "highest bar: 8 lines" in page.text
@@ -72,10 +72,10 @@ def test_points_stay_on_the_chart(points: list[tuple[float, float]]) -> None:
     (0.0, 100.0, [0, 20, 40, 60, 80, 100]), (1.0, 1.0, [1.0]), (61.2, 68.9, [60, 62, 64, 66, 68]),
     (-0.2, 0.4, [-0.2, 0.0, 0.2, 0.4]), (0.0, 0.3, [0, 0.1, 0.2, 0.3]),
 ])  # fmt: skip
-def test_round_numbers(low: float, high: float, expected: list[float]) -> None:
+def test_round_numbers_cover_range(low: float, high: float, expected: list[float]) -> None:
     assert round_numbers(low, high) == expected
 
 
-def test_interval_excluding_zero() -> None:
+def test_interval_bar_is_scaled_to_reach() -> None:
     assert 'd="M60.0 8H118.0"' in interval_bar(1.0, 0.0, 2.0, 2.0) and 'd="M89.0 8h0"' in interval_bar(1, 0, 2, 2)
     ParsedPage(interval_bar(0.0, 0.0, 0.0, 0.0))

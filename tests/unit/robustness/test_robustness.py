@@ -88,7 +88,7 @@ def test_scores_equal_sacrebleu() -> None:
     assert (last.empty, last.copied, last.repeated, last.length) == (0, 5, 0, 0)
 
 
-def test_kept_interval_is_over_lines() -> None:
+def test_interval_of_kept_chrf_equals_bootstrap_over_lines() -> None:
     measured = measure(TEXT, make_variants(TEXT, Plan(["umlauts"], [100], 1)), Translating())
     original, changed = measured.rows
     assert original.chrf_kept_interval == pytest.approx((100, 100))
@@ -104,7 +104,7 @@ def test_kept_interval_is_over_lines() -> None:
     assert (low, high) == pytest.approx(tuple(np.quantile(kept, [0.025, 0.975])))
 
 
-def test_empty_translations() -> None:
+def test_empty_translations_have_no_kept_share() -> None:
     measured = measure(TEXT, make_variants(TEXT, Plan(["umlauts"], [100], 1)), lambda lines, _: [""] * len(lines))
     assert [(row.chrf_kept, row.chrf_kept_interval) for row in measured.rows] == [(None, None)] * 2
     assert [row.consistency for row in measured.rows] == [0, 0]
@@ -119,12 +119,12 @@ def test_change_without_effect_is_skipped_and_noted() -> None:
     variants = make_variants(text, plan)
     assert [variant.change for variant in variants] == [None, "upper_case"]  # of no effect at 5 %, but it has places
     report = Report(Subject(), 1, 1, plan, measure(text, variants, Translating()))
-    assert report.notes == ("left out, because no line has a place for it: accents, typos",)
+    assert report.notes == ("skipped, because they would change no line: accents, typos",)
     with pytest.raises(DataError, match=r"^test: typos, accents would change none of 1 lines$"):
         make_variants(text, Plan(["typos", "accents"], [5], 1))
 
 
-def test_table_and_json() -> None:
+def test_report_has_table_and_json() -> None:
     plan = Plan(["typos", "punctuation_removed"], [1, 12.5], 3)
     subject = Subject(run="runs/a-name-that-is-long", split="test", step=4000, weights="average", search="beam 5")
     report = Report(subject, 5, 500, plan, measure(TEXT, make_variants(TEXT, plan), Translating()))
@@ -138,7 +138,7 @@ def test_table_and_json() -> None:
     assert [line.split(" %")[0].split() for line in lines[2:6]] == [
         ["typos", "1"], ["typos", "12.5"], ["punctuation_removed", "1"], ["punctuation_removed", "12.5"],
     ]  # fmt: skip
-    assert "note: 5 of 500 lines, spread evenly: not comparable with all" in lines
+    assert "note: 5 of 500 lines, spread evenly: not comparable with scores of all lines" in lines
     told = json.loads(render_json(report))
     assert (told["lines"], told["split"], told["step"], told["seed"]) == (5, "test", 4000, 3)
     assert told["rows"][0] == {
@@ -181,7 +181,7 @@ LONG = "one two three four five six seven eight"
         ("", "x", "y" * 9, NOTHING),
     ],
 )
-def test_signs_of_one_translation(source: str, translation: str, reference: str, expected: Signs) -> None:
+def test_signs_of_hallucination_are_counted(source: str, translation: str, reference: str, expected: Signs) -> None:
     assert signs(source, translation, reference) == expected
 
 
@@ -207,7 +207,7 @@ def everywhere(change: str, line: str, language: str = "de", seed: int = 1) -> s
         ("accents", "Der Hund „Rex“ lauft schnell - sehr SCHNELL - uber 3,50 m, don't you? www.ex.de/Über"),
     ],
 )
-def test_change_at_full_rate(change: str, expected: str) -> None:
+def test_change_at_full_rate_applies_to_all_places(change: str, expected: str) -> None:
     assert everywhere(change, LINE) == expected
 
 
@@ -231,7 +231,7 @@ def test_change_at_full_rate(change: str, expected: str) -> None:
         ("typos", "en", "The cat is 1000 m up.", "The cat is 1000 m up."),
     ],
 )
-def test_change_by_language_and_corner_cases(change: str, language: str, line: str, expected: str) -> None:
+def test_change_respects_language_and_script(change: str, language: str, line: str, expected: str) -> None:
     assert everywhere(change, line, language) == expected
 
 
@@ -268,13 +268,13 @@ def test_change_depends_on_seed_and_line_and_grows_with_rate(change: str, line: 
         assert all(protected(each) == protected(line) for each in changed) or not protected(line)
 
 
-def test_chosen_places_are_stable_across_versions() -> None:
+def test_changed_places_are_stable_across_versions() -> None:
     assert changed_line("Zwei kleine Katzen schlafen auf dem warmen Sofa.", "de", "typos", [0.05, 0.2], 1) == [
         "Zwei kleine Katzen schladen auf dem warmen Sofa.",
         "Zwei klleine Kaatzrn schladen auf dem wramen Sofa.",
     ]
 
 
-def test_default_changes_by_language() -> None:
+def test_default_changes_depend_on_source_language() -> None:
     assert set(CHANGES) - set(default_changes("de")) == {"accents"} == set(CHANGES) - set(default_changes("de_AT"))
     assert set(CHANGES) - set(default_changes("den")) == {"umlauts"} == set(CHANGES) - set(default_changes("fr"))

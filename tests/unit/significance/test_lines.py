@@ -1,4 +1,4 @@
-"""Scores of any selection of lines are those of sacrebleu on that selection, though only sums are known."""
+"""Scores of line selections, compared with sacrebleu."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def selections(n: int) -> list[list[int]]:
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("name", TEXTS)
-def test_scores_of_selections_equal_sacrebleu(name: str, metric: MetricName):
+def test_scores_of_line_selections_equal_sacrebleu(name: str, metric: MetricName):
     text = TEXTS[name]
     rules = (text.tgt_lang, text.lowercase, text.tokenize)
     (counted,) = count_lines(metric, [text.hyps], text.refs, *rules)
@@ -97,7 +97,7 @@ def test_scores_of_selections_equal_sacrebleu(name: str, metric: MetricName):
 
 @settings(max_examples=30)
 @given(st.data())
-def test_scores_agree_on_any_text(data: st.DataObject):
+def test_scores_equal_sacrebleu_on_any_text(data: st.DataObject):
     line = st.lists(st.sampled_from(["a", "b", "ab", "c.", "D"]), max_size=7).map(" ".join)
     hyps, refs = zip(*data.draw(st.lists(st.tuples(line, line), min_size=1, max_size=6)), strict=True)
     for metric in METRICS:
@@ -106,7 +106,7 @@ def test_scores_agree_on_any_text(data: st.DataObject):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_private_methods_of_sacrebleu(metric: MetricName) -> None:
+def test_sacrebleu_still_has_the_private_methods_in_use(metric: MetricName) -> None:
     """`count_lines` calls both, so that pyproject.toml has an upper bound for sacrebleu."""
     scorer = make_scorer(metric, ["a b"])
     assert isinstance(scorer._preprocess_segment("a  b"), str)
@@ -149,7 +149,7 @@ def damaged(rng: random.Random, reference: list[str], vocabulary: list[str], rat
 
 
 @pytest.mark.parametrize(("n_words", "longest"), [(1, 12), (2, 14), (4, 16), (12, 35), (1000, 60)])
-def test_edits_equal_sacrebleu(n_words: int, longest: int) -> None:
+def test_ter_edits_equal_sacrebleu(n_words: int, longest: int) -> None:
     rng, shifted = random.Random(n_words), 0
     vocabulary = [str(number) for number in range(n_words)]
     for _ in range(25):
@@ -173,7 +173,7 @@ def test_ter_shift_distance_is_bounded(distance: int) -> None:
     assert count_edits(words, reference) == expected(words, reference) == (1 if distance == 50 else 2)
 
 
-def test_long_lines_use_sacrebleu_beam(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ter_of_long_lines_equals_sacrebleu(monkeypatch: pytest.MonkeyPatch) -> None:
     # 104 edits are enough, but their alignment is outside of the beam
     common = [f"c{number}" for number in range(60)]
     words, reference = common + ["x"] * 52, ["y"] * 52 + common

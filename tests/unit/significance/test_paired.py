@@ -1,4 +1,4 @@
-"""Tests over lines: beside sacrebleu's, beside theory, and what they do in extreme cases."""
+"""Significance tests over lines and over seeds, compared with sacrebleu and with theory."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_bootstrap_scores_equal_sacrebleu():
         assert (high - low) / 2 == pytest.approx(result.ci, rel=0.1)
 
 
-def test_exact_p_of_few_lines():
+def test_p_of_few_lines_equals_exact_enumeration():
     """Five lines, all better by the same: of 32 exchanges two are as large, so p is 1/16."""
     p = p_of(of([0.0] * 5), of([1.0] * 5), 20_000)
     assert p == pytest.approx(1 / 16, abs=0.008)
@@ -110,7 +110,7 @@ def test_bootstrap_draws_the_same_lines_in_each_call():
     assert not (bootstrap_scores([of(first)], 200, seed=6)[0] == together[0]).any()
 
 
-def test_holm_by_hand():
+def test_holm_correction_equals_values_computed_by_hand():
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.2, 0.005, 0.011, 0.02, 0.6]) == pytest.approx([0.4, 0.025, 0.044, 0.06, 0.6])
     assert holm([0.5, 0.6]) == [1, 1]
@@ -140,7 +140,7 @@ def half_width(test: SeedTest) -> float:
     return (test.interval.high - test.interval.low) / 2
 
 
-def test_variance_components_of_mean_metric():
+def test_variance_components_equal_analysis_of_variance():
     baseline, other = groups(np.random.default_rng(3), (3, 4), seeds=0.2, lines=1, both=2)
     test = seeds_and_lines(baseline, other)
     scores = [[run.score() for run in runs] for runs in (baseline, other)]
@@ -178,7 +178,7 @@ def test_standard_error_over_lines_equals_bootstrap(metric):
 
 
 @pytest.mark.parametrize(("seeds", "lines", "both"), [(0.0, 0.0, 2.0), (0.15, 2.0, 2.0), (1.0, 0.0, 0.1)])
-def test_false_positive_rate_of_three_runs(seeds: float, lines: float, both: float):
+def test_false_positive_rate_of_three_runs_is_five_percent(seeds: float, lines: float, both: float):
     """400 times: 5 % are 20 of them, 6 to 35 within 3.5 standard errors.
 
     With what varies with both counted twice it would be 0.1 % of the first case; by lines alone 20 to 100 %.
@@ -202,7 +202,7 @@ def test_advice_names_runs_or_lines():
     assert what_to_add(alike).startswith("more runs or more test lines would help alike")
 
 
-def test_single_line_raises():
+def test_seed_test_of_single_line_raises():
     one = of_line_scores("m", [0.5], "")
     with pytest.raises(DataError, match="one line"):
         seeds_and_lines([one] * 3, [one] * 3)
@@ -219,7 +219,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize("freedom", TABLE)
-def test_quantiles_match_tables(freedom: float):
+def test_quantiles_equal_published_tables(freedom: float):
     for confidence, t in zip((0.95, 0.99), TABLE[freedom], strict=True):
         assert quantile(confidence, freedom) == pytest.approx(t, abs=6e-4)
         assert two_sided_p(quantile(confidence, freedom), freedom) == pytest.approx(1 - confidence, rel=1e-9)

@@ -1,4 +1,4 @@
-"""The page: complete, readable without its script, and harmless whatever the text is."""
+"""The page of a comparison: content, self-containment and escaping."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def data_of(text: str) -> dict[str, Any]:
     return data
 
 
-def test_page_content() -> None:
+def test_page_has_scores_verdicts_and_notes() -> None:
     found = comparison()
     parsed = ParsedPage(page(found))
     for result in found.results:
@@ -66,7 +66,7 @@ def test_script_data_has_all_lines() -> None:
     assert metric["higher"] and metric["digits"] == 2
 
 
-def test_line_scores_of_other_metrics() -> None:
+def test_script_data_has_line_scores_of_segment_metrics() -> None:
     pairs = sentence_pairs(4)
     lines = tuple(pair[1] for pair in pairs)
     values = {"a": (0.1, 0.2, 0.3, 0.4), "b": (0.2, 0.2, 0.3, 0.4)}
@@ -95,11 +95,11 @@ def test_text_is_escaped() -> None:
     assert data_of(text)["references"][-1] == EVIL.replace("\u202e", "\\u202e").replace("\u2028", "\\u2028")
 
 
-def test_page_of_blank_lines() -> None:
+def test_page_of_blank_lines_is_well_formed() -> None:
     ParsedPage(page(compare(text_of([("", ""), ("", "")]), systems(["", ""]), trials=10)))
 
 
-def test_page_of_runs_and_groups(tmp_path: Path) -> None:
+def test_page_of_run_groups_shows_median_run_and_training(tmp_path: Path) -> None:
     pairs = sentence_pairs(20)
     references = [pair[1] for pair in pairs]
     runs = [make_run(tmp_path / name, [valid(100, 20.0), valid(200, 30.0)]) for name in "abcdef"]

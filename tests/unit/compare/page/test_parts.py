@@ -25,7 +25,7 @@ def test_parts_by_length_partition_lines(lengths: list[int]) -> None:
     assert len(parts) <= 6
 
 
-def test_part_score_equals_score_of_its_lines() -> None:
+def test_score_of_part_equals_score_of_its_lines() -> None:
     view = make_view(comparison())
     rows = np.arange(3, 60, 5)
     cells = [*part_cells(view, rows)]

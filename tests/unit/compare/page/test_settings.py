@@ -1,4 +1,4 @@
-"""How runs were trained: what differs, and what cannot be read."""
+"""Settings and learning curves of compared runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(path: Path, **changes: str) -> Path:
     return path
 
 
-def test_differing_settings(tmp_path: Path) -> None:
+def test_settings_that_differ_are_listed_by_group(tmp_path: Path) -> None:
     plain = group_of("plain", LINES, LINES, runs=[run(tmp_path / "1", seed="1"), run(tmp_path / "2", seed="2")])
     other = group_of("other", LINES, LINES, runs=[run(tmp_path / "3", seed="1", d_model="64"),
                                                   run(tmp_path / "4", seed="2", d_model="64")])  # fmt: skip

@@ -17,7 +17,9 @@ SIDES = {"de": ["ein Hund", "eine Katze", "ein Pferd", "", "x"], "aa": ["a dog",
 
 
 @pytest.mark.parametrize("shards", [[TRAIN], [TRAIN[:1], TRAIN[1:]]])
-def test_lines_in_training_text(tmp_path: Path, shards: list[Sequence[tuple[str, str]]]) -> None:
+def test_lines_in_training_text_are_found_in_all_shards(
+    tmp_path: Path, shards: list[Sequence[tuple[str, str]]]
+) -> None:
     directory = training_text(tmp_path / "data", *shards, languages=("de", "aa"))
     assert find_in_training_text(directory, SIDES) == {0, 1, 2}, "blank lines are in no text"
 
