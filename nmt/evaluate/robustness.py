@@ -384,9 +384,7 @@ class Report:
         if left_out := [change for change in self.plan.changes if change not in changed]:
             notes.append(f"skipped, because they would change no line: {', '.join(left_out)}")
         if self.n_lines < self.n_all_lines:
-            notes.append(
-                f"{self.n_lines:,} of {self.n_all_lines:,} lines, spread evenly: not comparable with scores of all lines"
-            )
+            notes.append(f"{self.n_lines:,} of {self.n_all_lines:,} lines, spread evenly: scores of all lines differ")
         return tuple(notes)
 
 

@@ -138,7 +138,7 @@ def test_report_has_table_and_json() -> None:
     assert [line.split(" %")[0].split() for line in lines[2:6]] == [
         ["typos", "1"], ["typos", "12.5"], ["punctuation_removed", "1"], ["punctuation_removed", "12.5"],
     ]  # fmt: skip
-    assert "note: 5 of 500 lines, spread evenly: not comparable with scores of all lines" in lines
+    assert "note: 5 of 500 lines, spread evenly: scores of all lines differ" in lines
     told = json.loads(render_json(report))
     assert (told["lines"], told["split"], told["step"], told["seed"]) == (5, "test", 4000, 3)
     assert told["rows"][0] == {
