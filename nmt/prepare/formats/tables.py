@@ -1,4 +1,4 @@
-"""Tables of text: TSV, CSV and JSON Lines, and the columns that hold the texts of two languages."""
+"""Readers of tables of text (TSV, CSV, JSON Lines), and the choice of the columns for both languages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
+from typing import Any
 
 from nmt.config.data import LABEL
 from nmt.console import printable
@@ -20,15 +21,15 @@ from nmt.text.lines import LINE_BYTES, bounded_lines, decode_lines
 
 
 def is_label(value: object) -> bool:
-    """Whether a value is text, a number, a truth value, or null, which is no label."""
+    """Return whether a value can stand for a label: text, a number, a truth value, or null for none."""
     return value is None or isinstance(value, str | int | float)
 
 
 def label_text(value: object, names: Sequence[str] = ()) -> str | None:
-    """Return a label as text, None if it is missing.
+    """Return a label as text; None if it is missing.
 
-    A whole number is that of one of the `names`, if there are some; below 0 it stands for no label, as in test sets
-    whose labels are secret.
+    If `names` are given, a whole number is an index of them. A negative one stands for a missing label, as in test sets
+    with secret labels.
     """
     match value:
         case bool():
@@ -44,8 +45,7 @@ def label_text(value: object, names: Sequence[str] = ()) -> str | None:
 
 
 def class_names(metadata: Mapping[bytes, bytes] | None) -> dict[str, list[str]]:
-    """Return the names of classes by column, of the columns for which the library `datasets` recorded them in the
-    metadata of a schema."""
+    """Return the names of classes by column, as the library `datasets` records them in the metadata of a schema."""
     try:
         features = json.loads((metadata or {})[b"huggingface"])["info"]["features"]
         classes = {name: feature["names"] for name, feature in features.items() if "names" in feature}
@@ -59,8 +59,10 @@ _SUBTAGS = re.compile(r"(-[a-z]{4})?(-([a-z]{2}|\d{3}))?")  # a script, a region
 
 
 def matching(language: str, names: Iterable[str]) -> list[str]:
-    """Return the names that stand for a language: its code, or else its code with a script or region, `de-AT` for
-    `de`. Case does not matter, nor whether subtags follow a hyphen or an underscore."""
+    """Return the names that stand for a language: its code, or else its code with a script or region, such as `de-AT`.
+
+    Case is ignored, and subtags may follow a hyphen or an underscore.
+    """
     codes = {name: _normal(name) for name in names}
     code = _normal(language)
     exact = [name for name in codes if codes[name] == code]
@@ -74,9 +76,9 @@ def _normal(code: str) -> str:
 
 
 def find_columns(layout: Layout, names: Sequence[str], where: str, remedy: str) -> tuple[int, ...]:
-    """Return the positions among all names of the columns of both languages, and of the scores if they are wanted.
+    """Return the positions in `names` of the columns of both languages, and of the scores if `layout` names them.
 
-    Raises DataError, which begins with `where` and ends with `remedy`, unless there is one for each.
+    Raises DataError, which begins with `where` and ends with `remedy`, unless there is exactly one column for each.
     """
     found = []
     for language in layout.languages:
@@ -105,40 +107,41 @@ def _named_alike(wanted: str, names: Sequence[str]) -> list[str]:
 
 
 def written(layout: Layout, first: str, second: str) -> str:
-    """Return the setting that gives each language a column."""
+    """Return the setting `columns` with a column for each language, for a message."""
     return f"columns: {{{layout.languages[0]}: {first}, {layout.languages[1]}: {second}}}"
 
 
 def shown(names: Sequence[str]) -> str:
-    """Return names from a file for a message: the first ones, the beginning of each."""
+    """Return the beginnings of the first names from a file, for a message."""
     some = [printable(name[:_CHARS].strip()) + "..." * (len(name) > _CHARS) for name in names[:_SHOWN]]
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     return (", ".join(some) or "none") + more
 
 
-_DELIMITERS = "\t|;,"  # of those that fit equally well, the first: the others are more common in text
-_SAMPLE_LINES, _SAMPLE_CHARS = 200, 1 << 20  # from which the delimiter is guessed
+_DELIMITERS = "\t|;,"  # the first of those that fit equally well is taken: the later ones are more common in text
+_SAMPLE_LINES = 200  # from which the delimiter is guessed
+_DIALECT: dict[str, Any] = {"skipinitialspace": True, "strict": True}
 
 
 def read_tsv(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
-    """Yield the pairs of tab-separated text. A line is a row and a quote is text, whatever they contain."""
+    """Yield the pairs of a TSV file: each line is a row, and quotes have no special meaning."""
     with file.open() as stream:
         lines = decode_lines(bounded_lines(stream, file.name), file.name)
         yield from _pairs((line.split("\t") for line in lines), layout, units, file.name)
 
 
 def read_csv(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
-    """Yield the pairs of CSV, whose delimiter is guessed. A field in quotes may contain delimiters and line breaks."""
+    """Yield the pairs of a CSV file, whose delimiter is guessed. Quoted fields may contain delimiters and line breaks."""
     with file.open() as stream:
         lines = decode_lines(bounded_lines(stream, file.name), file.name)
-        sample = _sample(lines)
-        delimiter = _delimiter(sample, layout, file.name)
+        sample = list(islice(lines, _SAMPLE_LINES))
+        delimiter = _delimiter(sample)
         rows = _records(chain(sample, lines), delimiter, file.name)
         yield from _pairs(rows, layout, units, f"{file.name}, separated by {delimiter!r}")
 
 
 def _pairs(rows: Iterable[list[str]], layout: Layout, units: Units, where: str) -> Iterator[Row]:
-    """Yield the pairs of a table. With a header, a row of another width is skipped: its texts may be anywhere."""
+    """Yield the pairs of a table. With a header, rows of another width are skipped: columns may be shifted."""
     columns = _numbers(layout, where)
     least, most = (max(columns) + 1, None) if columns else (0, None)
     score: float | None = None
@@ -160,13 +163,13 @@ def _pairs(rows: Iterable[list[str]], layout: Layout, units: Units, where: str) 
 
 
 def _named(layout: Layout, header: list[str], where: str) -> tuple[int, ...]:
-    """Return the positions of the columns that the header names: of both languages, and of the scores if wanted."""
+    """Return the positions of the columns that the header names, as `find_columns` does."""
     names, numbers = written(layout, "NAME", "NAME"), written(layout, "1", "2")
     return find_columns(layout, header, where, f"write {names}, or numbers if there is no header: {numbers}")
 
 
 def _numbers(layout: Layout, where: str) -> tuple[int, ...] | None:
-    """Return the positions of the columns if they are numbers, so that there is no header."""
+    """Return the positions of the columns if they are given as numbers; None if there is a header."""
     if not layout.columns:
         return None
     names = [layout.columns[language] for language in layout.languages]
@@ -175,12 +178,9 @@ def _numbers(layout: Layout, where: str) -> tuple[int, ...] | None:
     if not any(are_numbers):
         return None
     if not all(are_numbers) or "0" in names or len(set(names)) < len(names):
-        what = (
-            "columns must be two names, or two numbers"
-            if layout.score is None
-            else "columns and score must all be names, or different numbers"
+        raise DataError(
+            f"{where}: columns and score must all be names, or different numbers from 1; found {' and '.join(names)}"
         )
-        raise DataError(f"{where}: {what} from 1, found {' and '.join(names)}")
     return tuple(int(name) - 1 for name in names)
 
 
@@ -188,8 +188,7 @@ def _numbers(layout: Layout, where: str) -> tuple[int, ...] | None:
 
 
 def _records(lines: Iterable[str], delimiter: str, name: str) -> Iterator[list[str]]:
-    """Yield the records of CSV. Raises DataError where quotes do not pair, which else would swallow the records up to
-    the next quote, or all."""
+    """Yield the records of a CSV file. Raises DataError at unbalanced quotes, which would hide the records that follow."""
     size = 0
 
     def counted() -> Iterator[str]:
@@ -200,7 +199,7 @@ def _records(lines: Iterable[str], delimiter: str, name: str) -> Iterator[list[s
                 raise csv.Error(f"a record of more than {LINE_BYTES >> 20} MB")
             yield line
 
-    reader = csv.reader(_with_ends(counted()), delimiter=delimiter, skipinitialspace=True, strict=True)
+    reader = csv.reader(_with_ends(counted()), delimiter=delimiter, **_DIALECT)
     while True:
         began, size = reader.line_num + 1, 0
         try:
@@ -215,52 +214,20 @@ def _records(lines: Iterable[str], delimiter: str, name: str) -> Iterator[list[s
         yield record
 
 
-def _sample(lines: Iterator[str]) -> list[str]:
-    """Take some lines from the beginning."""
-    sample: list[str] = []
-    size = 0
-    for line in lines:
-        sample.append(line)
-        size += len(line)
-        if len(sample) == _SAMPLE_LINES or size > _SAMPLE_CHARS:
-            break
-    return sample
+def _delimiter(sample: list[str]) -> str:
+    """Return the delimiter with which most records at the beginning have the same number of columns."""
 
+    def n_alike(delimiter: str) -> int:
+        widths: Counter[int] = Counter()
+        with suppress(csv.Error):  # at quotes beside another delimiter, or at the end, which may be within a record
+            widths.update(map(len, csv.reader(_with_ends(sample), delimiter=delimiter, **_DIALECT)))
+        return max((n for width, n in widths.items() if width > 1), default=0)
 
-def _delimiter(sample: list[str], layout: Layout, name: str) -> str:
-    """Guess the delimiter: the most frequent one of the header, or else that with which the lines have equally many
-    columns."""
-    columns = _numbers(layout, name)
-    if columns is None:
-        return max(_DELIMITERS, key=next(filter(None, sample), "").count)
-    least = max(columns) + 1
-    fits = {delimiter: _fit(sample, delimiter, least) for delimiter in _DELIMITERS}
-    best = max(fits, key=lambda delimiter: fits[delimiter])
-    if sample and fits[best][1] < 0.5:
-        raise DataError(
-            f"{name}: no delimiter of tab | ; and , separates most of the first {len(sample)} lines into equally many "
-            f"columns, at least {least}; is it CSV?"
-        )
-    return best
-
-
-def _fit(sample: list[str], delimiter: str, least: int) -> tuple[float, float]:
-    """Return how well a delimiter fits a sample: a score, and of the records that can be read the share of those with
-    the most common number of columns that is large enough."""
-    reader = csv.reader(_with_ends(sample), delimiter=delimiter, skipinitialspace=True, strict=True)
-    widths: Counter[int] = Counter()
-    n_lines = 0
-    with suppress(csv.Error):  # at quotes next to another delimiter, or at the end, which may be within a record
-        for record in reader:
-            widths[len(record)] += 1
-            n_lines = reader.line_num
-    del widths[0]
-    share = max((n for width, n in widths.items() if width >= least), default=0) / max(widths.total(), 1)
-    return share * n_lines / max(len(sample), 1), share
+    return max(_DELIMITERS, key=n_alike)
 
 
 def _with_ends(lines: Iterable[str]) -> Iterator[str]:
-    """Yield lines as `csv` needs them to keep the line breaks in quotes."""
+    """Yield lines with line feeds, which `csv` needs to keep line breaks in quotes."""
     return (f"{line}\n" for line in lines)
 
 
@@ -268,10 +235,10 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def read_jsonl(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
-    """Yield the pairs of JSON Lines. `Layout.columns` may be paths such as `translation.de`.
+    """Yield the pairs of a JSON Lines file. `layout.columns` may be paths such as `translation.de`.
 
-    Raises DataError with the line that is no object or has no text where text is needed, and at the end if no object
-    has a key for one language.
+    Raises DataError for a line that is not an object or has a value of another type instead of text, and at the end if
+    no object has a key for one of the languages.
     """
     n_objects = 0
     keys: list[str] = []  # of the first
@@ -311,7 +278,7 @@ def read_jsonl(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
 
 
 def _unique(items: list[tuple[str, object]]) -> dict[str, object]:
-    """Return an object. Raises ValueError for a key that it has twice, as where the end of a line is lost."""
+    """Return an object. Raises ValueError for a duplicate key, which a lost line break may cause."""
     values = dict(items)
     if len(values) < len(items):
         raise ValueError("an object has a key twice")
@@ -338,7 +305,7 @@ def _object(line: str, where: str) -> dict[str, object]:
 
 
 def _text(row: dict[str, object], language: str, layout: Layout, where: str) -> str | None:
-    """Return the text of one side, None if it is null. Raises KeyError if it is missing, DataError if it is no text."""
+    """Return the text of one side; None if it is null. Raises KeyError if it is missing, DataError for another type."""
     text = _side(row, language, layout, where)
     if language == LABEL and is_label(text):
         return label_text(text)
@@ -371,8 +338,7 @@ def _score(row: dict[str, object], path: str) -> float | None:
 
 
 def follow(row: dict[str, object], path: str) -> object:
-    """Return the value at a key, which may contain dots itself, or else at the end of a dotted path. Raises KeyError if
-    it is missing."""
+    """Return the value at a key, or else at the end of a dotted path. Raises KeyError if there is none."""
     if path in row:
         return row[path]
     value: object = row
