@@ -1,4 +1,4 @@
-"""The files of a source: found under a path, a pattern or in an archive, and opened decompressed."""
+"""Files of a source: found by a path or a pattern, also in archives, and opened decompressed."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
-from typing import IO, NamedTuple
+from typing import IO
 
 from nmt.config.source import PathSource
 from nmt.console import printable, say
@@ -26,16 +26,8 @@ from nmt.text.lines import READ_TWICE
 _WILDCARDS = re.compile(r"[*?]")
 
 
-class Found(NamedTuple):
-    """A file that a path leads to."""
-
-    path: Path
-    name: str
-    """Its name below the folder that the path names; empty if the path or a pattern names the file itself."""
-
-
 def natural(name: str) -> tuple[list[list[str | tuple[int, str]]], str]:
-    """Return a key to sort file names by, part by part, with numbers by their value: `file.2` before `file.10`."""
+    """Return a sort key for file names in which numbers count by their value: `file.2` before `file.10`."""
     parts = [re.split("([0-9]+)", part) for part in name.split("/")]
     return [[_number(text) if n % 2 else text for n, text in enumerate(part)] for part in parts], name
 
@@ -46,43 +38,43 @@ def _number(digits: str) -> tuple[int, str]:  # of any length, unlike int()
 
 
 def matches(name: str, pattern: str) -> bool:
-    """Whether a name matches a pattern, in which `*` is any text and `?` any character."""
+    """Return whether a name matches a pattern, in which `*` stands for any text and `?` for any character."""
     return fnmatchcase(name, pattern.replace("[", "[[]"))
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a part of a name is hidden: it begins with a dot, or is the folder that macOS adds to archives."""
+    """Return whether a part of a name begins with a dot, or is the folder that macOS adds to archives."""
     return any(part.startswith(".") or part == "__MACOSX" for part in name.split("/"))
 
 
-def find_files(path: str, root: Path) -> tuple[list[Found], Counter[str]]:
-    """Find the files under a path in natural order, and count ignored ones.
+def find_files(path: str, root: Path) -> tuple[list[tuple[Path, str]], int]:
+    """Find the files under a path in natural order, and count links and special files that are left out.
 
-    A folder gives all that is below it. In a pattern, `*` and `?` stand for text within a name, and `**` for any
-    folders. Hidden files are found only by name, and links to folders are followed only where the path names them.
-    Raises DataError if there are none, or a folder cannot be read.
+    A folder stands for all files below it. In a pattern, `*` and `?` stand for text within a name, and `**` for any
+    folders. Hidden files are found only by their names; links to folders are followed only where the path names them.
+
+    Returns each file with its name relative to the folder (empty if `path` is a file or a pattern), and the count.
+    Raises DataError if there are no files, or a folder cannot be read.
     """
-    full, left_out = root / path, Counter[str]()
+    full = root / path
     with reading(full):
         if full.is_dir():
-            found = [Found(file, str(file.relative_to(full))) for file in _below(full)]
+            found = [(file, str(file.relative_to(full))) for file in _below(full)]
         elif full.exists():
             check_regular(full)
-            return [Found(full, "")], left_out
+            return [(full, "")], 0
         else:
-            found = [Found(file, "") for file in _matching(full)]
-    files = [file for file in found if file.path.is_file()]
-    left_out["links to folders"] = sum(file.path.is_dir() for file in found)
-    left_out["links that lead nowhere, special files"] = len(found) - len(files) - left_out["links to folders"]
+            found = [(file, "") for file in _matching(full)]
+    files = [(file, name) for file, name in found if file.is_file()]
     if not files:
         what = "no file matches" if _WILDCARDS.search(path) else "no files in it" if full.is_dir() else "nothing there"
         under = "" if Path(path).is_absolute() else f" under {root}"
         raise DataError(f"{path}: {what}{under}; check path and data.root in the config")
-    return sorted(files, key=lambda file: natural(str(file.path))), left_out
+    return sorted(files, key=lambda file: natural(str(file[0]))), len(found) - len(files)
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """Yield all below a folder that is not hidden, except folders."""
+    """Yield everything below a folder that is neither hidden nor a folder; links to folders are not followed."""
     for parent, folders, names in os.walk(folder, onerror=_fail):
         folders[:] = [name for name in folders if not is_hidden(name)]
         links = [name for name in folders if Path(parent, name).is_symlink()]
@@ -94,7 +86,7 @@ def _fail(error: OSError) -> None:
 
 
 def _matching(pattern: Path) -> Iterator[Path]:
-    """Yield all that matches a pattern, except folders and what is hidden."""
+    """Yield what `_below` yields, if it matches a pattern."""
     n_fixed = next((i for i, part in enumerate(pattern.parts) if _WILDCARDS.search(part)), None)
     if n_fixed is None:
         return
@@ -110,13 +102,13 @@ def _expression(part: str) -> str:
 
 
 FORMATS = {
-    **dict.fromkeys((".tmx",), "tmx"),
+    ".tmx": "tmx",
     **dict.fromkeys((".xlf", ".xliff", ".sdlxliff", ".mxliff", ".mqxliff"), "xliff"),
-    **dict.fromkeys((".po",), "po"),
+    ".po": "po",
     **dict.fromkeys((".tsv", ".tab"), "tsv"),
-    **dict.fromkeys((".csv",), "csv"),
+    ".csv": "csv",
     **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
-    **dict.fromkeys((".parquet",), "parquet"),
+    ".parquet": "parquet",
     **dict.fromkeys((".arrow", ".feather"), "arrow"),
 }
 """Suffix of a file name -> one of the formats of `Paths.format`."""
@@ -126,126 +118,94 @@ _NO_CORPORA = {
     **dict.fromkeys((".odt", ".rtf", ".pdf", ".html", ".htm", ".srt", ".vtt"), f"a document, not a corpus; {_ALIGN}"),
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "a spreadsheet; save it as CSV"),
 }
-"""What files with these suffixes are, and how to make a corpus of them."""
+"""Suffix of a file name -> what such a file is, and how to make a corpus of it."""
 _SET_FORMAT = f"the name shows no known format; set format to one of {', '.join(dict.fromkeys(FORMATS.values()))}"
 
 
 @dataclass(frozen=True)
 class Input:
-    """One file that holds both languages, which can be opened repeatedly."""
+    """A file with text in both languages, which can be opened repeatedly."""
 
     name: str
-    """Its path for messages, `memories.zip/legal/a.tmx` if it is in an archive."""
+    """Its path for messages: `memories.zip/legal/a.tmx` if it is in an archive."""
     format: str
     """One of the formats of `Paths.format`."""
     open: Callable[[], AbstractContextManager[IO[bytes]]]
-    """Open its decompressed content; not seekable in general."""
+    """Opens its decompressed content, which may not be seekable."""
+    path: Path = Path()
+    """The file on disk, which may be an archive."""
     is_member: bool = False
     """Whether it is in an archive."""
 
 
-def find_inputs(source: PathSource, root: Path, is_told: bool = False) -> list[Input]:
-    """Find the files of a source with a `path`, relative to `root` or absolute.
+def find_inputs(source: PathSource, root: Path, is_quiet: bool = False) -> list[Input]:
+    """Find the files of a source with a `path`, see `find_files`; archives are opened.
 
-    The path is a file, a folder with all that is below it, or a pattern (`*` and `?` within a name, `**` for any
-    folders); archives found so are opened. Links to files are followed, those to folders only where the path names
-    them. Of a folder or an archive, the files are read whose names in it match `members`, except hidden ones and
-    archives in archives; if that is `*` and there is no `format`, only those whose names tell their format. What is
-    left out is said.
+    Files in a folder or an archive are read if their names match `members` and are not hidden; if `members` is `*` and
+    there is no `format`, only if their names show their format. Files that are left out are reported, unless
+    `is_quiet`. The order is natural; only the members of a compressed tar come in its own order, in which it is read.
 
-    The order is that of the names, with numbers by their value: `file.2` before `file.10`. Only the members of a
-    compressed tar come in its own order, since it is read from front to back.
-
-    is_told: what is left out has been said before.
-
-    Raises DataError if there are none, one cannot be read, or an archive is damaged.
+    Raises DataError if there are no files, one cannot be read, or an archive is damaged.
     """
-    files, left_out = find_files(source.path, root)
-    is_single = len(files) == 1 and not files[0].name and not is_archive(files[0].path.name)
-    choice = _Choice(source, left_out, is_single)
-    for file in files:
-        choice.add(file)
-    choice.tell(is_told)
-    return choice.inputs
+    path, inputs, unknown, unmatched = source.path, list[Input](), list[str](), list[str]()
+    files, n_links = find_files(path, root)
+    left_out = Counter({"links, special files": n_links})
+    for file, file_name in files:
+        for name, found in _entries(file, file_name, left_out):
+            known = source.format or _named_format(name or file.name)
+            if name and is_hidden(name):
+                continue
+            if name and not matches(name, source.members):
+                unmatched.append(name)
+            elif known is None:
+                unknown.append(name)
+            else:
+                inputs.append(replace(found, format=known))
+    if unknown and (source.members != "*" or not inputs):
+        where = f"{path}: {_some(unknown)}" if unknown[0] else path
+        raise DataError(f"{where}: {_NO_CORPORA.get(PurePosixPath(unknown[0] or path).suffix.lower(), _SET_FORMAT)}")
+    if unmatched and not inputs:
+        raise DataError(f"{path}: no file matches members: {source.members}; the files are {_some(unmatched)}")
+    reasons = [f"{kind} ({n:,})" for kind, n in sorted(left_out.items()) if n]
+    if not inputs:
+        raise DataError(f"{path}: no files to read in it{', only ' * bool(reasons)}{', '.join(reasons)}")
+    reasons += [f"names without a known format ({_some(unknown)})"] if unknown else []
+    if reasons and not is_quiet:
+        say(f"{path}: left out: {', '.join(reasons)}")
+    return inputs
 
 
-def fingerprints(source: PathSource, root: Path) -> dict[str, str]:
-    """Compute the SHA-256 of each file on disk that belongs to a source with a `path`; an archive is one
-    file.
+def _entries(path: Path, name: str, left_out: Counter[str]) -> Iterator[tuple[str, Input]]:
+    """Yield the file at a path, or the files in it if it is an archive, each with its name in the folder or archive."""
+    if not is_archive(path.name):
+        yield name, Input(str(path), "", partial(_open_file, path), path)
+        return
+    members, kinds = read_archive(path)
+    left_out.update(kinds)
+    if not is_read_in_order(path.name):
+        members.sort(key=lambda member: natural(member.name))
+    for member in members:
+        label = f"{path}/{printable(member.name)}"
+        opened = partial(_open_member, member.open, label)
+        yield f"{name}/{member.name}" if name else member.name, Input(label, "", opened, path, is_member=True)
 
-    The keys are names relative to `root`, absolute ones of files elsewhere. Raises DataError.
+
+def fingerprints(inputs: Sequence[Input], root: Path) -> dict[str, str]:
+    """Return the SHA-256 of the files on disk that inputs are in; an archive is one file.
+
+    The keys are names relative to `root`, or absolute names of files elsewhere. Raises DataError.
     """
-    files, _ = find_files(source.path, root)
-    choice = _Choice(source, Counter(), is_single=False)
-    wanted = [file.path for file in files if is_archive(file.path.name) or choice.format_of(file.name, file.path.name)]
-    return {relative_name(path, root): checksum(path, READ_TWICE) for path in wanted}
+    paths = dict.fromkeys(file.path for file in inputs)
+    return {relative_name(path, root): checksum(path, READ_TWICE) for path in paths}
 
 
 def relative_name(path: Path, root: Path) -> str:
-    """Return the name of a file relative to `root`, or as it is if it is elsewhere."""
+    """Return the name of a file relative to `root`, or its whole path if it is elsewhere."""
     return str(path.relative_to(root) if path.is_relative_to(root) else path)
 
 
-class _Choice:
-    """The inputs of a source that have been chosen, and what has been left out."""
-
-    def __init__(self, source: PathSource, left_out: Counter[str], is_single: bool) -> None:
-        self.inputs: list[Input] = []
-        self._source, self._left_out, self._is_single = source, left_out, is_single
-        self._unknown: list[str] = []  # their names show no known format
-        self._unmatched: list[str] = []  # they do not match `members`
-
-    def format_of(self, name: str, file_name: str) -> str | None:
-        """Return the format of a file, None if it is left out. `name`: in a folder or archive, or empty."""
-        if name and is_hidden(name):
-            return None
-        if name and not matches(name, self._source.members):
-            self._unmatched.append(name)
-            return None
-        found = self._source.format or _named_format(file_name)
-        if found is None:
-            self._unknown.append(name or file_name)
-        return found
-
-    def add(self, file: Found) -> None:
-        """Add a file, or the files in it if it is an archive."""
-        if not is_archive(file.path.name):
-            if own := self.format_of(file.name, file.path.name):
-                self.inputs.append(Input(str(file.path), own, partial(_open_file, file.path)))
-            return
-        members, left_out = read_archive(file.path)
-        self._left_out += left_out
-        if not is_read_in_order(file.path.name):
-            members.sort(key=lambda member: natural(member.name))
-        for member in members:
-            name = f"{file.name}/{member.name}" if file.name else member.name
-            if is_archive(name) and not is_hidden(name):
-                self._left_out["archives in archives"] += 1
-            elif own := self.format_of(name, member.name):
-                label = f"{file.path}/{printable(member.name)}"
-                self.inputs.append(Input(label, own, partial(_open_member, member.open, label), True))
-
-    def tell(self, is_told: bool) -> None:
-        """Print the ignored files, unless `is_told`. Raises DataError if nothing has been chosen, or a file asked
-        for is unknown."""
-        path, members = self._source.path, self._source.members
-        if self._unknown and (self._is_single or members != "*" or not self.inputs):
-            where = path if self._is_single else f"{path}: {_some(self._unknown)}"
-            suffix = PurePosixPath(self._unknown[0]).suffix.lower()
-            raise DataError(f"{where}: {_NO_CORPORA.get(suffix, _SET_FORMAT)}")
-        if not self.inputs and self._unmatched:
-            raise DataError(f"{path}: no file matches members: {members}; there are {_some(self._unmatched)}")
-        left_out = ", ".join(f"{kind} ({n:,})" for kind, n in sorted(self._left_out.items()) if n)
-        if not self.inputs:
-            raise DataError(f"{path}: no files to read in it{f', but {left_out}' if left_out else ''}")
-        if left_out and not is_told:
-            say(f"{path}: left out: {left_out}")
-        if self._unknown and not is_told:
-            say(f"{path}: left out, since their names show no known format: {_some(self._unknown)}")
-
-
 def _named_format(name: str) -> str | None:
-    """Return the format that a file name tells, compressed or not."""
+    """Return the format that a file name shows, compressed or not; None if it shows none."""
     path = PurePosixPath(name.lower())
     return FORMATS.get(path.suffix if compression_of(path.name) is None else PurePosixPath(path.stem).suffix)
 

@@ -20,7 +20,7 @@ from nmt.data.corpus import ADVICE, Corpus, Manifest, read_manifest
 from nmt.errors import CheckpointError, DataError
 from nmt.files.read import checksum, read_text
 from nmt.layout import DataDir, RunDir, hub_note
-from nmt.prepare.inputs import fingerprints
+from nmt.prepare.inputs import find_inputs, fingerprints
 from nmt.prepare.sources import text_folder, wanted_checksums
 from nmt.runs.info import read_info
 from nmt.text.tokenizer import Tokenizers
@@ -167,7 +167,7 @@ def _changed_files(manifest: Manifest, key: str, source: Source, root: Path) -> 
     record = (manifest.sources or {}).get(key)
     recorded = {name: file.sha256 for name, file in record.files.items()} if record is not None else {}
     if isinstance(source, PathSource) and not is_url(source.path):
-        present = fingerprints(source, root)
+        present = fingerprints(find_inputs(source, root, is_quiet=True), root)
         for name in sorted(present.keys() | recorded.keys()):
             if name not in present or name not in recorded:
                 yield f"{name} was {'added' if name in present else 'removed'}"

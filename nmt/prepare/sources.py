@@ -69,7 +69,7 @@ def read_part(part: AnyTrainSource, languages: tuple[str, str], root: Path, unit
 
 def _inputs(part: TrainPath, languages: tuple[str, str], root: Path, units: Units) -> Iterator[Row]:
     layout = Layout(languages, part.columns or {}, part.score)
-    for file in find_inputs(part, root, is_told=True):
+    for file in find_inputs(part, root, is_quiet=True):
         if part.score is not None and file.format in ("po", "xliff"):
             raise DataError(f"{file.name}: {file.format.upper()} has no scores; leave score out")
         yield from READERS[file.format](file, layout, units)
@@ -169,32 +169,29 @@ def _located(source: Source, languages: tuple[str, str], root: Path) -> tuple[So
 
 
 def _locate_path(source: PathSource, root: Path) -> tuple[SourceRecord, list[Source]]:
-    if is_url(source.path):
-        path, digest = cached(source.path, source.sha256)
+    """Return the record of a source with a `path`, with a part for each file; archives are not divided."""
+    name, files = source.path, dict[str, str]()
+    if is_url(name):
+        path, digest = cached(name, source.sha256)
+        files = {name: digest}
         if source.sha256 is None:
-            _say_unpinned(source.path, f"sha256: {digest}")
-        local = source.model_copy(update={"path": str(path), "name": source.label})
-        record = SourceRecord(corpus=source.label, files={source.path: SourceFile(sha256=digest)})
-        return record, _parts_of_path(local, root)
-    files = {name: SourceFile(sha256=digest) for name, digest in fingerprints(source, root).items()}
-    return SourceRecord(corpus=source.label, files=files), _parts_of_path(source, root)
-
-
-def _parts_of_path(source: PathSource, root: Path) -> list[Source]:
-    """Return a part for each file of a source with a `path`; archives are not divided, nor what is beside them."""
-    if source.format == "moses":
-        if not (root / source.path).is_file():
-            raise DataError(f"{source.path}: format: moses is for one archive")
-        return [source]
+            _say_unpinned(name, f"sha256: {digest}")
+        source = source.model_copy(update={"path": str(path), "name": source.label})
+    if source.format == "moses" and not (root / source.path).is_file():
+        raise DataError(f"{name}: format: moses is for one archive")
     inputs = find_inputs(source, root)
-    if any(file.is_member for file in inputs):
-        return [source]
-    return [
-        source.model_copy(
-            update={"path": relative_name(Path(file.name), root), "format": file.format, "name": source.label}
-        )
-        for file in inputs
-    ]
+    parts: list[Source] = [source]
+    if not any(file.is_member for file in inputs):
+        parts = [
+            source.model_copy(
+                update={"path": relative_name(file.path, root), "format": file.format, "name": source.label}
+            )
+            for file in inputs
+        ]
+    files = files or fingerprints(inputs, root)
+    return SourceRecord(
+        corpus=source.label, files={name: SourceFile(sha256=digest) for name, digest in files.items()}
+    ), parts
 
 
 def _locate_opus(source: OpusSource, languages: tuple[str, str]) -> tuple[SourceRecord, list[Source]]:

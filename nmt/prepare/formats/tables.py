@@ -131,7 +131,7 @@ def read_tsv(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
 
 
 def read_csv(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
-    """Yield the pairs of a CSV file, whose delimiter is guessed. Quoted fields may contain delimiters and line breaks."""
+    """Yield the pairs of a CSV file, whose delimiter is guessed. Quoted fields may contain line breaks."""
     with file.open() as stream:
         lines = decode_lines(bounded_lines(stream, file.name), file.name)
         sample = list(islice(lines, _SAMPLE_LINES))
@@ -179,7 +179,7 @@ def _numbers(layout: Layout, where: str) -> tuple[int, ...] | None:
         return None
     if not all(are_numbers) or "0" in names or len(set(names)) < len(names):
         raise DataError(
-            f"{where}: columns and score must all be names, or different numbers from 1; found {' and '.join(names)}"
+            f"{where}: columns and score must be names, or different numbers from 1; found {' and '.join(names)}"
         )
     return tuple(int(name) - 1 for name in names)
 
@@ -188,7 +188,7 @@ def _numbers(layout: Layout, where: str) -> tuple[int, ...] | None:
 
 
 def _records(lines: Iterable[str], delimiter: str, name: str) -> Iterator[list[str]]:
-    """Yield the records of a CSV file. Raises DataError at unbalanced quotes, which would hide the records that follow."""
+    """Yield the records of a CSV file. Raises DataError at unbalanced quotes, which would hide records."""
     size = 0
 
     def counted() -> Iterator[str]:

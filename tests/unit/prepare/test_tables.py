@@ -95,8 +95,10 @@ def test_rows_of_another_width_are_skipped() -> None:
         (b"a\tb\n", columns("a", "a"), "f: column a cannot hold both de and en; "),
         (b"", NAMED, "f: empty, where a header with the names of the columns is needed"),
         (b"\n\n", NAMED, "f: empty, where a header with the names of the columns is needed"),
-        (b"a\tb\n", columns("1", "b"), "f: columns and score must all be names, or different numbers from 1; found 1 and b"),
-        (b"a\tb\n", columns("0", "1"), "f: columns and score must all be names, or different numbers from 1; found 0 and 1"),
+        (b"a\tb\n", columns("1", "b"),
+         "f: columns and score must be names, or different numbers from 1; found 1 and b"),
+        (b"a\tb\n", columns("0", "1"),
+         "f: columns and score must be names, or different numbers from 1; found 0 and 1"),
         (b"de\ten\nx\t\xe4\n", NAMED, "f: not UTF-8 at line 2, byte 3 of the line (0xE4); "),
         (b"PK\x03\x04", NUMBERED, "f: a zip archive"),
     ],
@@ -159,7 +161,8 @@ def test_record_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         (b"id;deutsch;en, or so\n", NAMED, "f, separated by ';': no column for de; there are id, deutsch, en, or so; "
          "write columns: {de: NAME, en: NAME}, or numbers if there is no header: columns: {de: 1, en: 2}"),
         (b"\n\n", NAMED, "f, separated by '\\t': empty, where a header"),
-        (b"a,b\n", columns("1", "1"), "f, separated by ',': columns and score must all be names, or different numbers from 1; found 1 and 1"),
+        (b"a,b\n", columns("1", "1"),
+         "f, separated by ',': columns and score must be names, or different numbers from 1; found 1 and 1"),
         (b"de,en\nx,\xe4\n", NAMED, "f: not UTF-8 at line 2, byte 3 of the line (0xE4); "),
     ],
 )  # fmt: skip
