@@ -224,7 +224,7 @@ TOGETHER = (
         ),
         (
             ["prepare", "--config", "c.yaml", "--tokenizer-from", "nowhere"],
-            ["nowhere: neither a run nor a data directory: it has no tokenizer/"],
+            ["nowhere: neither a run nor a data directory, since it has no tokenizer/"],
         ),
         (
             ["train", "--config", "c.yaml"],

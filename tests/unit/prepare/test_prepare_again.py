@@ -50,7 +50,7 @@ def test_again_with_nothing_changed_it_does_nothing(place: Folder) -> None:
         ({"data__max_chars": 40}, "data.max_chars was 1000, is 40"),
         ({"data__test": {}}, "data.test.test was removed"),
         ({"data__test": {"test": files("test"), "more": files("valid")}}, "data.test.more was added"),
-        ({"data__train": [files("train") | {"name": "n"}]}, "data.train.0.name was nothing, is 'n'"),
+        ({"data__train": [files("train") | {"name": "n"}]}, "data.train.0.name was added"),
         ({"data__train": [files("train") | {"repeat": 2}]}, "data.train.0.repeat was 1, is 2"),
         ({"tokenizer__joint": False, "model__tie_embeddings": "none"}, "tokenizer.joint was true, is false"),
     ],
@@ -83,10 +83,13 @@ def test_directory_of_other_languages_or_of_a_run_is_replaced_only_by_force(plac
     assert "again: " in place.prepare(force=True, **changes)
 
 
-def test_setting_missing_in_manifest_is_default(place: Folder) -> None:
+def test_manifest_of_earlier_version_is_up_to_date(place: Folder) -> None:
     place.prepare()
     manifest = json.loads((place.data / "manifest.json").read_bytes())
-    del manifest["config"]["data"]["max_ratio"], manifest["config"]["data"]["valid"]["name"]
+    del manifest["config"]["data"]["max_ratio"]
+    earlier = {"name": None, "hub": None, "revision": "main", "repeat": 1, "stream": False}  # settings of any source
+    manifest["config"]["data"]["valid"] |= earlier
+    manifest["config"]["data"]["train"][0] |= earlier
     (place.data / "manifest.json").write_text(json.dumps(manifest))
     assert "nothing to do" in place.prepare()
     assert "again: data.max_ratio was 4.0, is 3.0\n" in place.prepare(data__max_ratio=3.0)
@@ -96,8 +99,7 @@ def test_changed_file_prepares_again(place: Folder) -> None:
     place.prepare()
     before = place.corpus().fingerprint
     place.write(test=[*TEST, ("neu", "new")])
-    text = place.folder / "text"
-    said = f"preparing {place.data} again: {text / 'test.de'} has changed; {text / 'test.en'} has changed\n"
+    said = f"preparing {place.data} again: test.de has changed; test.en has changed\n"
     assert place.prepare().startswith(said)
     assert place.corpus().split("test").n == 31
     assert place.corpus().fingerprint != before
@@ -141,7 +143,7 @@ def test_foreign_files_are_not_replaced(place: Folder) -> None:
     assert (place.data / "notes" / "a.txt").exists()
     shutil.rmtree(place.data)
     place.data.write_text("")
-    with pytest.raises(DataError, match="data: a file, where a data directory is to be written"):
+    with pytest.raises(DataError, match="data: is a file, not a data directory"):
         place.prepare()
 
 
@@ -206,12 +208,12 @@ def test_tokenizer_from_run(place: Folder) -> None:
 def test_unsuitable_tokenizer_raises(place: Folder) -> None:
     place.prepare()
     other = place.data.rename(place.folder / "other")
-    with pytest.raises(DataError, match="absent: neither a run nor a data directory: it has no tokenizer/"):
+    with pytest.raises(DataError, match="absent: neither a run nor a data directory, since it has no tokenizer/"):
         place.prepare(tokenizer_from=place.folder / "absent")
     with pytest.raises(DataError, match=r"other: has one joint vocabulary, but .* false; set tokenizer\.joint=true"):
         place.prepare(tokenizer_from=other, tokenizer__joint=False, model__tie_embeddings="none")
     french = {"files": {"de": "train.de", "fr": "train.en"}}
     changes: dict[str, Any] = {"data__train": [french], "data__valid": french, "data__test": {}}
-    with pytest.raises(DataError, match="other: its tokenizer is for de and en, the config is for de and fr"):
+    with pytest.raises(DataError, match="other: its tokenizer is for de and en, but the config is for de and fr"):
         place.prepare(tokenizer_from=other, direction="de-fr", **changes)
     assert place.left() == {"other"}
