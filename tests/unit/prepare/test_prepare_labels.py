@@ -149,7 +149,7 @@ def test_vocabulary_of_translation_corpus(folder: Path) -> None:
     corpus, said = prepared(labelled_config(folder, "bb"), folder / "other")
     assert corpus.tokenizers["bb"].fingerprint == Corpus.open(DataDir(folder / "other")).tokenizers["bb"].fingerprint
     assert isinstance(corpus.tokenizers.labels, Labels) and "not learned from this text" in said
-    with pytest.raises(DataError, match="its tokenizer is for aa and bb, the texts are en"):
+    with pytest.raises(DataError, match="its tokenizer is for aa and bb, the texts are in en"):
         prepared(labelled_config(folder), folder / "other")
 
 
