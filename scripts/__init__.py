@@ -1,1 +1,1 @@
-"""Measurements and checks of nmt, run from the repository's root: `python -m scripts.FOLDER.NAME`. See README.md."""
+"""Measurements and checks of nmt. README.md says how to run them."""

@@ -1,39 +1,39 @@
-"""Toolkits side by side: the same text, a model of the same shape, one process at a time.
+"""Benchmarks of toolkits with the same text and a model of the same shape, one process at a time.
 
-    task.py             the task that all are given: model, batches, text, how long they train
-    text.py             the corpus in pieces, made once
-    peer.py             what is known of a toolkit
+    task.py             the task of all toolkits: model, batches, text, training time
+    text.py             the corpus in pieces, written once
+    peer.py             the description of a toolkit
     peers/              a module for each toolkit: how to install it, its configuration, where it learns from a batch,
                         how it translates
-    install.py          an environment for each, made on first use
-    once.py             what is made on first use and kept
-    process.py          a process of a toolkit's own
-    windows.py          from moments to rates
+    install.py          an environment for each toolkit, made on first use
+    once.py             folders that are made on first use and kept
+    process.py          a process of a toolkit
+    windows.py          rates from the times of steps
 
 Training, `train.py`:
 
-    probe.py            runs inside a toolkit's process and counts what it learns from
-    table.py            from rates to the table and the ratios
+    probe.py            runs inside a toolkit's process and counts its training tokens
+    table.py            the table of rates and ratios
 
 Translation, `translate.py`:
 
-    testset.py          the text that is translated
+    testset.py          the text to translate
     model.py            the models, trained by learn.py in a toolkit's process
     rate.py             runs inside a toolkit's process, translates and counts
-    translate_table.py  from rates to the tables and the ratios
+    translate_table.py  the tables of rates and ratios
 
-Serving, `serve.py`, which is beside LibreTranslate's server:
+Serving, `serve.py`, which compares with LibreTranslate's server:
 
-    load.py             clients that send texts, each the next when it has an answer
-    server.py           a server's process on this machine
+    load.py             clients that send a text when the previous one is answered
+    server.py           the process of a server on this machine
 
-Preparation, `prepare.py`, which is another version of nmt or OpusFilter against this one:
+Preparation, `prepare.py`, which compares with another version of nmt or OpusFilter:
 
     prepare_arms.py     the text in several sizes, and the ways to prepare it
 
-Classification, `classifiers.py`, which is beside a classifier in Keras:
+Classification, `classifiers.py`, which compares with a classifier in Keras:
 
-    classifier_text.py   sentences, and the corpora that they are of
+    classifier_text.py   sentences, labelled with their corpora
     classifier_speed.py  runs our training and measures it
     keras_classifier/    runs in an environment with Keras
 

@@ -1,4 +1,4 @@
-"""Train our classifier and measure its speed, in a process of its own: `classifiers.py` runs this."""
+"""Train our classifier and measure its speed. `classifiers.py` runs this module in a separate process."""
 
 from __future__ import annotations
 

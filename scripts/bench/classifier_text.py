@@ -1,7 +1,7 @@
-"""Texts with labels, of corpora that are at hand: NAME.txt and NAME.label for train, valid and test.
+"""Labelled texts from local corpora: NAME.txt and NAME.label for train, valid and test.
 
-domains   English sentences; the label is the corpus that they are of
-pairs     a German line, a mark, and an English one; the label says whether that is its translation or of another line
+domains   English sentences; the label is their corpus
+pairs     a German line, a mark, and an English line; the label says whether the lines translate each other
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Our classifier beside the one that tutorials build in Keras: the same outputs, how well both learn, and how fast.
+"""Compare our classifier with the one in a Keras tutorial: equality of outputs, quality and speed.
 
     python -m scripts.bench.classifiers equal [--dir DIR]
     python -m scripts.bench.classifiers quality --data FOLDER [--task TASK] [--seeds N] [--dir DIR]

@@ -1,4 +1,4 @@
-"""An environment for each toolkit: the torch of the Python that runs this, if it needs one, then the toolkit."""
+"""An environment for each toolkit, with the torch version of the running Python if the toolkit needs torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run a toolkit's own training in this process to its end.
+"""Run the training command of a toolkit in this process until it ends.
 
 python -m scripts.bench.learn NAME ARGUMENTS OF THE TOOLKIT
 """

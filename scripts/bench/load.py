@@ -1,4 +1,4 @@
-"""Clients of a translation server on this machine: requests by the standard library, and a load of many at once.
+"""Clients of a translation server on this machine: single requests, and a load of many concurrent clients.
 
 A client has one connection, which it keeps, and sends a text when it has the answer to the one before. Only the
 loopback interface is ever addressed.

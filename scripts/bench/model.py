@@ -1,4 +1,4 @@
-"""A model for each toolkit to translate with: trained by itself, briefly and for equally many updates, and kept."""
+"""A translation model for each toolkit, trained by the toolkit itself for the same number of updates, and kept."""
 
 from __future__ import annotations
 

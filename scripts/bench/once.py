@@ -1,4 +1,4 @@
-"""Folders made on first use and kept; an incomplete one is made again."""
+"""Folders that are made on first use and kept; an incomplete folder is made again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The description of a toolkit. This is read in every toolkit's environment: only the standard library is imported."""
+"""The description of a toolkit, which imports only the standard library because it is read in every environment."""
 
 from __future__ import annotations
 

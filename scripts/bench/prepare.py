@@ -1,4 +1,4 @@
-"""Measure what preparing a pair costs, beside another version of nmt or OpusFilter.
+"""Measure the cost of preparing a pair, compared with another version of nmt or OpusFilter.
 
     python -m scripts.bench.prepare FILE.de FILE.en [--pairs N] [--baseline CHECKOUT] [--opusfilter]
                                     [--workers N ...] [--rounds N] [--dir DIR]

@@ -1,4 +1,4 @@
-"""What `prepare.py` measures: a text in several sizes, and the ways to prepare it."""
+"""The arms of `prepare.py`: a text in several sizes, and the ways to prepare it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Run a toolkit's own training in this process, count what it learns from, and end it when enough is measured.
+"""Run the training command of a toolkit in this process, count its training tokens, and end it after the measurement.
 
     python -m scripts.bench.probe NAME --out FILE --warm S --seconds S --started T -- ARGUMENTS OF THE TOOLKIT
 
-The counts belong to optimizer steps, which torch tells of. The result is one JSON object in FILE; without it the
-training ended or failed before. Standard library and torch only; Linux, for what other processes use.
+The counts belong to optimizer steps, which a hook of torch reports. The result is one JSON object in FILE; without it
+the training ended or failed before. Standard library and torch only; Linux, for what other processes use.
 """
 
 from __future__ import annotations

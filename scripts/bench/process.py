@@ -1,4 +1,4 @@
-"""A toolkit's own process: the Python of its environment, two threads, no GPU, no network."""
+"""A process of a toolkit, with the Python of its environment, two threads, no GPU and no network."""
 
 from __future__ import annotations
 

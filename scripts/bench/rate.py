@@ -1,4 +1,4 @@
-"""Translate with one toolkit in this process and measure it.
+"""Translate with one toolkit in this process and measure its speed.
 
     python -m scripts.bench.rate NAME --model DIR --text DIR --beam K --batch B --pieces N --lines N --seconds S
                          --out FILE --started T

@@ -1,4 +1,4 @@
-"""Measure `nmt serve` under load, beside `nmt translate` of the same text and LibreTranslate's server.
+"""Measure `nmt serve` under load, compared with `nmt translate` on the same text and with LibreTranslate's server.
 
     python -m scripts.bench.serve --run RUN --text FILE [--arms nmt,file,libretranslate] [--clients N] [--seconds S]
                                   [--quantization int8|float32] [--threads N] [--dir DIR]

@@ -1,4 +1,4 @@
-"""A server as a process of its own on the loopback interface: started, watched and ended."""
+"""A server in a separate process on the loopback interface."""
 
 from __future__ import annotations
 

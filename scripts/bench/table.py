@@ -1,4 +1,4 @@
-"""Table of training speed and the ratios, in Markdown."""
+"""The Markdown table of training speed and ratios."""
 
 from __future__ import annotations
 

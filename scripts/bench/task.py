@@ -1,4 +1,4 @@
-"""The task that every toolkit is given: all of their configurations share these numbers."""
+"""The task of every toolkit, whose numbers all configurations share."""
 
 from __future__ import annotations
 

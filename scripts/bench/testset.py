@@ -1,4 +1,4 @@
-"""The text that is translated, in the pieces of each toolkit, and the way back to plain text."""
+"""The text to translate, in the pieces of each toolkit, and the conversion back to plain text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The corpus in the pieces of one joint SentencePiece BPE: the same files for every toolkit, made once.
+"""The corpus in the pieces of one joint SentencePiece BPE model, written once for all toolkits.
 
 raw.train.de, …      the lines, without blanks at their ends
 pieces.train.de, …   the same in pieces with blanks between them

@@ -1,4 +1,4 @@
-"""Tables of translation speed and the ratios, in Markdown."""
+"""The Markdown tables of translation speed and ratios."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the optimizer steps of a training to its rates."""
+"""Training rates, computed from the times of optimizer steps."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Checks of the whole program that take too long for the test suite, and the maker of its golden files."""
+"""Checks that take too long for the test suite, and a script that writes its golden files."""

@@ -1,10 +1,10 @@
-"""Compare Argos Translate with a package of a run with `nmt translate` by CTranslate2, on the lines of a file.
+"""Compare translations of Argos Translate, with an exported package, and of `nmt translate` with CTranslate2.
 
     python -m scripts.checks.argos --run R --src F [--lines N] [--quantization Q]
 
-Both search alike (beam 4, length penalty 0.2); `nmt` divides each line into sentences (search.split=always), and once
-more as it does by default, where a line stays whole. Differences are counted by their cause. Argos
-Translate downloads its sentence splitter.
+Both use the same search (beam 4, length penalty 0.2); `nmt` divides each line into sentences (search.split=always), and
+once more as it does by default, where a line stays whole. Differences are counted by their cause. Argos Translate
+downloads its sentence splitter.
 """
 
 from __future__ import annotations

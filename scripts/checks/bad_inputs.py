@@ -1,4 +1,4 @@
-"""Give the command line bad input of every kind, and print what it says: case, exit status, last line of the message.
+"""Run the command line with bad input of every kind, and print the exit status and the last line of each message.
 
     python -m scripts.checks.bad_inputs [WORD ...]     # only the cases whose names have one of these words
 

@@ -1,4 +1,4 @@
-"""The cases of bad_inputs.py: what is done to the folder, and the command that is then run."""
+"""The cases of bad_inputs.py: commands that change the folder, and the command to test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nmt` with a translator that fails for lines with a certain word: `serve_faults.py` runs this as a server."""
+"""`nmt` with a translator that fails for lines with a certain word, which `serve_faults.py` runs as a server."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Do to `nmt serve` what breaks servers, and print what its clients see.
+"""Run fault-injection tests against `nmt serve`, and print what its clients see.
 
     python -m scripts.checks.serve_faults --run RUN [--quick] [--engine ENGINE] [CASE ...]     # all cases by default
 
 Each case starts a server of its own on the loopback interface. A case fails if a client that did nothing wrong gets
-something else than its translation, if an answer is neither HTTP nor JSON where JSON is due, if the server's log has
-text of a request or a traceback, if the server does not answer afterwards, or if it takes longer than --seconds. The
-exit status is the number of cases that failed. --quick: a hundredth of the requests, in some minutes; without it there
-are a hundred thousand of them. Standard error tells the progress. Linux only.
+anything but its translation, if an answer is neither HTTP nor JSON where JSON is due, if the server's log has text of a
+request or a traceback, if the server does not answer afterwards, or if it takes longer than --seconds. The exit status
+is the number of cases that failed. --quick: a hundredth of the requests, in some minutes; without it there are a
+hundred thousand of them. Progress is written to standard error. Linux only.
 """
 
 from __future__ import annotations

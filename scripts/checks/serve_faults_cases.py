@@ -1,4 +1,4 @@
-"""The cases of `serve_faults.py`: faults of the server and its machine."""
+"""Cases of `serve_faults.py` with faults of the server and its machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cases of `serve_faults.py` in which clients misbehave."""
+"""Cases of `serve_faults.py` with misbehaving clients."""
 
 from __future__ import annotations
 

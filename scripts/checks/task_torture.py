@@ -1,4 +1,4 @@
-"""Kill workers and drivers of tasks at random moments, damage what is done, and compare what is left in the end.
+"""Kill workers and drivers of tasks at random moments, damage finished files, and compare the final results.
 
     python -m scripts.checks.task_torture [--rounds 50] [--seed 1] [--workers 3] [--prepare]
                                           [--nodes 2 | --address HOST:PORT]

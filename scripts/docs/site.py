@@ -1,4 +1,4 @@
-"""A hook of MkDocs: links that leave docs/ lead somewhere in a checkout only, so the site shows the path instead."""
+"""A hook of MkDocs that replaces links to files outside of docs/, which exist only in a checkout, by their paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What damaged training text costs, and what cleaning gives back: trainings on Multi30k that differ in nothing else.
+"""Measure how damaged training text and cleaning affect the quality of models trained on Multi30k.
 
     python -m scripts.experiments.damaged FOLDER ARM... [--out runs/damaged] [--steps N] [--seed N]
     python -m scripts.experiments.damaged FOLDER --scores [--out runs/damaged]

@@ -1,4 +1,4 @@
-"""How much of damaged text `nmt filter` finds: precision and recall at several shares kept, by kind of damage.
+"""Measure how much damaged text `nmt filter` finds: precision and recall by the share of kept pairs and kind of damage.
 
     python -m scripts.experiments.filtering FOLDER --run RUN --reverse RUN [--pairs N] [--keep 0.9 0.75 0.5 0.25]
     python -m scripts.experiments.filtering FOLDER --classifier RUN [--skip N] [--pairs N] [--keep 0.9 0.75 0.5 0.25]

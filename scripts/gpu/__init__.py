@@ -1,1 +1,1 @@
-"""Check on one GPU that results agree with a CPU's, and measure the speed; check.py is the entry."""
+"""Checks of the results and the speed of one GPU; check.py runs them."""

@@ -1,4 +1,4 @@
-"""The part of `check.py` that compares losses and gradients with a CPU's."""
+"""The part of `check.py` that compares losses and gradients between GPU and CPU."""
 
 from __future__ import annotations
 

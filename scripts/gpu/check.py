@@ -1,4 +1,4 @@
-"""Check on one GPU that nmt computes there what it computes on a CPU, waits for nothing, and how fast; without network.
+"""Check that nmt computes the same on a GPU as on a CPU and never waits for it, and measure its speed.
 
     python -m scripts.gpu.check [--output found.jsonl] [--wheels build/gpu-wheels] [--data data/multi30k]
     python -m scripts.gpu.check --device cpu --small         # checks the script itself, and no speed

@@ -1,1 +1,1 @@
-"""One-off measurements: each module's docstring says what it measures and how to run it."""
+"""Measurements of single aspects; the docstring of each module says what it measures and how to run it."""

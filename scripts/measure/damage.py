@@ -1,4 +1,4 @@
-"""Damage real parallel text in known ways, clean it, and print how much of each kind of damage is found, and by what.
+"""Damage real parallel text in known ways, clean it, and print which steps find how much of each kind of damage.
 
     python -m scripts.measure.damage FOLDER... [--src de --tgt en] [--pairs 20000] [--rate 0.3] [--without STEP...]
     python -m scripts.measure.damage FOLDER... --whole --foreign FILE... [--profiles]

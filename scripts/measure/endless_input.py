@@ -1,4 +1,4 @@
-"""Feed `nmt translate` lines without end, and print its memory and how soon it answers a single line.
+"""Send an endless stream of lines to `nmt translate`, and print its memory use and its response time for single lines.
 
     python -m scripts.measure.endless_input RUN [--minutes M] [--text FILE]
 

@@ -1,4 +1,4 @@
-"""Print how easy it is to find one's way in `nmt/`: sizes, imports, types, settings, the files from text to the loss.
+"""Print measures of the structure of `nmt/`: sizes, imports, types, settings, and the files from text to the loss.
 
     python -m scripts.measure.house            # of this checkout
     python -m scripts.measure.house ../other   # of another one, for instance of the commit before

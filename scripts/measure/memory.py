@@ -1,4 +1,4 @@
-"""Print the memory, the start and the speed of `nmt train` on a small and on a large training set of random ids.
+"""Measure the memory, start-up time and speed of `nmt train` on a small and a large training set of random ids.
 
     python -m scripts.measure.memory [--pairs N N] [--updates N N] [--dir FOLDER]      (make memory)
 

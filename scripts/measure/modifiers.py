@@ -1,4 +1,4 @@
-"""Measure what modifiers are good for: train the sample corpus without and with them, and translate changed test sets.
+"""Measure the effect of modifiers: train on the sample corpus without and with them, and translate changed test sets.
 
     python -m scripts.measure.modifiers [--out FOLDER] [--steps N] [--lines N]
 

@@ -1,4 +1,4 @@
-"""Print the share of padding, both sides, over an epoch of a data directory, for several update sizes.
+"""Print the share of padding on both sides in an epoch of a data directory, for several update sizes.
 
 python -m scripts.measure.padding_share data/prepared/multi30k de en
 """

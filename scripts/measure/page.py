@@ -1,4 +1,4 @@
-"""Measure a comparison with its page: seconds, CPU seconds, memory and size, on made-up text.
+"""Measure the time, memory and page size of a comparison of made-up text.
 
     python -m scripts.measure.page [--lines 10000] [--systems 3] [--out page.html]
 

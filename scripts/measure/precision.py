@@ -1,4 +1,4 @@
-"""Compare training in float32 and in the number format that `auto` picks: equal epochs, the same seeds, a table.
+"""Compare training in float32 with training in the number format that `auto` chooses, by equal epochs and seeds.
 
     python -m scripts.measure.precision [--config multi30k.yaml] [--data DIR] [--epochs 10] [--seeds 1,2] [--set K=V]
 

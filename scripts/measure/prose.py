@@ -1,4 +1,4 @@
-"""Print docstrings, messages, names of tests and sentences of the docs, drawn by chance, for a reader to judge.
+"""Print random docstrings, messages, test names and sentences of the documentation for a reader to judge.
 
     python -m scripts.measure.prose          # 150 of each, numbered
     python -m scripts.measure.prose 2 --n 50

@@ -1,4 +1,4 @@
-"""Print which share of URLs, e-mail addresses, numbers, tags and placeholders survives translation.
+"""Measure the share of URLs, e-mail addresses, numbers, tags and placeholders that are preserved in translation.
 
 Once with the run's own search settings without `search.protect`, once with it.
 

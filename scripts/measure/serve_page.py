@@ -1,4 +1,4 @@
-"""Print what the page of `nmt serve` weighs and how soon it translates, in headless Chromium.
+"""Measure the size and the translation time of the page of `nmt serve` in headless Chromium.
 
     nmt serve --run RUN --port 5000
     python -m scripts.measure.serve_page http://127.0.0.1:5000 "Ein Text." [--times 10]

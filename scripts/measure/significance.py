@@ -1,4 +1,4 @@
-"""Test the tests of `nmt compare`: how often they find a difference where there is none, and where there is one.
+"""Measure how often the tests of `nmt compare` find a difference between equal and between different systems.
 
     python -m scripts.measure.significance [--out runs/significance] [--runs 120] [--updates 350] [--jobs 2]
 

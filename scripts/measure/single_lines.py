@@ -1,4 +1,4 @@
-"""Print how fast `nmt serve` and `nmt translate` in a pipe answer single lines, and how long they take to start.
+"""Measure how fast `nmt serve` and `nmt translate` in a pipe answer single lines, and how long they take to start.
 
     python -m scripts.measure.single_lines --run RUN --text FILE [--lines 100] [--words 13 17]
 

@@ -1,4 +1,4 @@
-"""Run `nmt ARGUMENTS…` until the end of its first update, and write where the seconds went; see start_time.py.
+"""Run `nmt ARGUMENTS…` until the end of its first update, and write the time of each phase for start_time.py.
 
     python -m scripts.measure.start_probe STARTED OUT ARGUMENTS…
 

@@ -1,4 +1,4 @@
-"""Print how long `nmt train` takes from the command to the end of its first update, and where the seconds go.
+"""Measure the time from the start of `nmt train` to the end of its first update, by phase.
 
     python -m scripts.measure.start_time DATA [--config FILE] [--runs N]
 

@@ -1,4 +1,4 @@
-"""Measure how the cost of a training step grows with the model's width and with the size of an update; draw it.
+"""Measure and draw how the cost of a training step grows with the width of the model and the size of an update.
 
     python -m scripts.measure.step_cost [--output PICTURE] [--widths N,N] [--updates N,N] [--repeat N] [--seconds S]
 

@@ -1,4 +1,4 @@
-"""Compare the seconds of an update of two checkouts, which learn from the same updates in turn.
+"""Compare the time per update of two checkouts, which learn from the same updates in turn.
 
     python -m scripts.measure.train_speed BASELINE [CHECKOUT] [--data DIR] [--precision P] [--seconds S]
 

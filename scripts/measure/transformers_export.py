@@ -1,4 +1,4 @@
-"""Compare a run with its export to Hugging Face transformers: logits, translations, ids of the tokenizer.
+"""Compare the logits, translations and token ids of a run with its export to Hugging Face transformers.
 
     python -m scripts.measure.transformers_export --run DIR --src FILE --ref FILE [--odd 2000] [--beams 1,5]
 

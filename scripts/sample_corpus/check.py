@@ -1,4 +1,4 @@
-"""Print the figures of the embedded corpus beside what is required of them: ``python -m scripts.sample_corpus.check``.
+"""Print statistics of the embedded corpus and their requirements: ``python -m scripts.sample_corpus.check``.
 
 The grammar is run again from its seed, which shows that the files are its output and yields, for every sentence, the
 lemmas in it and the constructions in which they stand. The exit status is 1 if a figure misses its requirement.

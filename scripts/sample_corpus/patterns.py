@@ -1,4 +1,4 @@
-"""The kinds of sentences: each function writes one pair."""
+"""The kinds of sentences; each function writes one pair."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sentences: seeded choices of what to say, put into words by the grammar."""
+"""Random sentences, whose content is chosen by a seed and expressed by the grammar."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Give our encoder and head the weights of the Keras classifier, and print how far their probabilities are apart.
+"""Give our encoder and head the weights of the Keras classifier, and print the difference of their probabilities.
 
-Ours does nothing more then: positions are zeros, the output projection is the identity, biases of attention are zeros,
-all places of a row count as tokens, the norm's epsilon is that of Keras, and the embedding is divided by the square
-root of the width. Two logits, zero and Keras's, stand for its one.
+Settings remove all other differences: positions are zeros, the output projection is the identity, biases of attention
+are zeros, all places of a row count as tokens, the norm's epsilon is that of Keras, and the embedding is divided by the
+square root of the width. Two logits, zero and Keras's, stand for its one.
 """
 
 from __future__ import annotations

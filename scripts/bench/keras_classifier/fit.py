@@ -1,4 +1,4 @@
-"""Train the Keras classifier on TRAIN.txt and TRAIN.label of a folder; say what it predicts, and how fast it was.
+"""Train the Keras classifier on TRAIN.txt and TRAIN.label of a folder, and print its predictions and speed.
 
 After every epoch the development set and the test set are predicted. Rows have 80 places, whatever the text; with
 `--trim` as many as the longest of its batch.

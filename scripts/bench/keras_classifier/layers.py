@@ -1,4 +1,4 @@
-"""The classifier as tutorials write it: tokens without positions, one block, the mean over all places with padding.
+"""The classifier of the tutorial: tokens without positions, one block, the mean over all places including padding.
 
 Legend: B sequences, S length, D width, H heads, E size per head, K size per head of queries and keys, C classes.
 """

@@ -1,4 +1,4 @@
-"""Words as Keras makes them for its IMDB classifier: lower case, no punctuation, numbers for the most frequent ones."""
+"""The words of Keras's IMDB classifier: lower case, no punctuation, numbered by frequency."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CTranslate2, which has no training: it translates with nmt's model, and with nmt's pieces."""
+"""CTranslate2, which cannot train: it translates with the model and the pieces of nmt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hugging Face Transformers: the Marian model, trained from nothing by `Seq2SeqTrainer`."""
+"""Hugging Face Transformers: the Marian model, trained from scratch by `Seq2SeqTrainer`."""
 
 from __future__ import annotations
 

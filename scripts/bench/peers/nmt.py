@@ -1,4 +1,4 @@
-"""nmt itself: `nmt train` and `nmt translate`, in one arm or several."""
+"""nmt itself: `nmt train` and `nmt translate`, with one or more settings."""
 
 from __future__ import annotations
 

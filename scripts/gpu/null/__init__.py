@@ -1,4 +1,4 @@
-"""What PyTorch asks of a GPU, counted where there is none: kernel launches, waits, compilations.
+"""Counts of the kernel launches, waits and compilations that PyTorch requests, on a machine without a GPU.
 
 These checks need a CUDA build of PyTorch whose CUDA libraries (libcudart, libcublas, libcublasLt, libcuda, libnccl) are
 stubs: a launch is a counted no-op and device memory is the host's. The stubs are no part of this project. They tell

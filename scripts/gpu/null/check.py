@@ -1,4 +1,4 @@
-"""`scripts.gpu.check` from end to end where results are made up; the parts `agreement` and `bleu` cannot be ok there.
+"""Run `scripts.gpu.check` with made-up results; the parts `agreement` and `bleu` cannot pass.
 
 python -m scripts.gpu.null.check [ITS OPTIONS]
 """

@@ -1,4 +1,4 @@
-"""nmt's command line where results are made up.
+"""Run the command line of nmt with made-up results.
 
     python -m scripts.gpu.null.commands                   # the sample corpus, from preparing to evaluating
     python -m scripts.gpu.null.commands train --config …  # or one command

@@ -1,6 +1,6 @@
-"""Results in place of those that a GPU without arithmetic does not have, so that a search ends and a training goes on.
+"""Made-up results of a GPU without arithmetic, so that search ends and training continues.
 
-The same tensors are read from the device at the same places; only what they hold is not looked at.
+The same tensors are read from the device at the same places; only their values are ignored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Count the kernel launches and waits of a search of one batch, in every way to search.
+"""Count the kernel launches and waits of each search method for one batch.
 
     python -m scripts.gpu.null.search [PART OF A NAME …]
 

@@ -1,4 +1,4 @@
-"""Count the kernel launches, waits and compilations of an update, in every way to train.
+"""Count the kernel launches, waits and compilations of an update for each kind of training.
 
     python -m scripts.gpu.null.train [PART OF A NAME …] [--kernels N]
 
