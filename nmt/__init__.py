@@ -1,4 +1,4 @@
-"""nmt: train machine-translation Transformers from raw parallel text, translate with them and evaluate them.
+"""A toolkit to train machine-translation Transformers from raw parallel text, translate and evaluate.
 
 from nmt import Translator, api
 Translator.load("runs/demo").translate(["Gestern hat Maria den Hund gefüttert."])

@@ -1,4 +1,4 @@
-"""The command `nmt`; `python -m nmt` is the same."""
+"""The entry point of the command `nmt` and of `python -m nmt`."""
 
 import os
 import signal

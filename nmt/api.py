@@ -1,4 +1,4 @@
-"""The stages as Python functions: `nmt prepare`, `nmt train`, `nmt evaluate` and `nmt compare`.
+"""Python functions for `nmt prepare`, `nmt train`, `nmt evaluate` and `nmt compare`.
 
 from nmt import Translator, api
 
@@ -105,7 +105,10 @@ def evaluate_all(
     weights: str = "auto",
     search: Mapping[str, object] | None = None,
 ) -> dict[str, Evaluation]:
-    """Like `evaluate` for several splits, by default all test sets. Return the evaluations by name of the split."""
+    """Translate several splits with a run and score them, by default all test sets; see `evaluate`.
+
+    Return the evaluations by the names of the splits.
+    """
     translator = Translator.load(run, checkpoint, weights)
     corpus = corpus_of(translator, Path(data) if data is not None else None)
     return {split: _evaluated(translator, corpus, split, search) for split in choose_splits(corpus, splits)}

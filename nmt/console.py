@@ -25,7 +25,7 @@ DELAY = 2.0
 INTERVAL = 0.5
 """Minimum seconds between two updates of a progress bar."""
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
-"""Suffixes of files whose lines are not counted beforehand, because that takes too long."""
+"""Suffixes of files whose lines are not counted for a progress bar, because that takes too long."""
 
 # Control characters (C0, C1, DEL), line and paragraph separators, Bidi_Control, and bytes that are not UTF-8.
 _CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -41,7 +41,7 @@ def printable(text: str) -> str:
 
 
 def printable_sentence(text: str) -> str:
-    """Like `printable`, but keep white space and joiners that occur in natural language."""
+    """Escape unprintable characters except the white space and joiners that occur in natural language."""
     return _CONTROLS.sub(lambda match: _escaped(match[0]), text)
 
 
@@ -55,7 +55,7 @@ def width(text: str) -> int:
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Collection[int]) -> list[str]:
-    """Return rows of printable cells as lines with aligned columns; `right`: indices of right-aligned columns."""
+    """Return rows of printable cells as lines with aligned columns. `right`: the indices of right-aligned columns."""
     widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -87,7 +87,7 @@ class Progress:
     """
 
     def __init__(self, task: str, total: int | None = None, unit: str = "lines", shown: bool = True) -> None:
-        """`total`: the number of units, if known. With `shown` False there is never a bar."""
+        """Create a progress bar. `total`: the number of units, if known. `shown`: whether to show the bar at all."""
         self._bar: tqdm[Any] | None = None
         if not (shown and sys.stderr.isatty()):
             return
@@ -137,20 +137,20 @@ def amount(n: int, noun: str) -> str:
 
 @dataclass
 class Numbers:
-    """The number of lines of a kind, and the line numbers of the first ten: a text may be endless."""
+    """A count of lines, with the line numbers of the first ten."""
 
     n: int = 0
     first: str = ""
 
     def add(self, number: int) -> None:
-        """Count the line with this number."""
+        """Count the line with this line number."""
         self.n += 1
         if self.n <= 11:
             self.first += f"{', ' if self.first else ''}{number if self.n <= 10 else '…'}"
 
 
 def n_lines(path: Path) -> int | None:
-    """Return the number of lines of a text file for a progress bar; None if no bar is shown or counting takes long."""
+    """Return the number of lines of a text file for a progress bar; None if no bar is shown or counting is slow."""
     if not sys.stderr.isatty() or path.suffix.lower() in COMPRESSED or not path.is_file():
         return None
     n, last = 0, b"\n"

@@ -1,4 +1,4 @@
-"""Errors that a user can fix. Their messages say what was found, where, and what to do.
+"""Errors that a user can fix, with messages that say what was found, where, and what to do.
 
     NmtError                 exit status 2
     ├── ConfigError          one or more problems in a configuration, all shown at once
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 
 class NmtError(Exception):
-    """One or more problems that a user can fix, reported one per line."""
+    """The base class of errors that a user can fix. Each argument is a problem, reported on its own line."""
 
     exit_status = 2
 
@@ -40,7 +40,7 @@ def _restored(kind: type[NmtError], problems: tuple[str, ...]) -> NmtError:
 
 
 class ConfigError(NmtError):
-    """One or more problems of a configuration, one per line."""
+    """An error for one or more problems of a configuration."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = list(problems)
@@ -48,33 +48,36 @@ class ConfigError(NmtError):
 
 
 class DataError(NmtError):
-    """A corpus, a text file or a data directory is missing, damaged or invalid."""
+    """An error for a missing, damaged or invalid corpus, text file or data directory."""
 
 
 class HubError(DataError):
-    """The Hugging Face Hub, or a dataset or model on it, is not available."""
+    """An error for a dataset or model on the Hugging Face Hub that is not available."""
 
 
 class CheckpointError(NmtError):
-    """A run directory or a checkpoint is missing, damaged or belongs to another model."""
+    """An error for a run directory or checkpoint that is missing, damaged or belongs to another model."""
 
 
 class LockedError(CheckpointError):
-    """Another process is using a directory. The message names the process."""
+    """An error for a directory that another process is using. The message names the process."""
 
 
 class UnsafeFileError(DataError, CheckpointError):
-    """A file in a data or run directory is a symbolic link, a pipe or a device, or larger than any valid file."""
+    """An error for a file that is a symbolic link, a pipe or a device, or larger than any valid file."""
 
 
 class DivergedError(NmtError):
-    """Training gave up because the loss or the gradients diverged."""
+    """An error for training that has ended because the loss or the gradients diverged."""
 
     exit_status = 3
 
 
 class StoppedError(NmtError):
-    """Training was stopped on request and can be resumed. The exit status is EX_TEMPFAIL of sysexits.h."""
+    """An error for training that was stopped on request and can be resumed.
+
+    The exit status is EX_TEMPFAIL of sysexits.h.
+    """
 
     exit_status = 75
 

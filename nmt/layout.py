@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Protocol
 
 RUN_FORMAT = 2
-"""Format number of a run directory; incremented when an older version can no longer read it."""
+"""Format number of a run directory, incremented when older versions can no longer read it."""
 OLD_RUN_FORMAT = 1
-"""Format of runs with checksums in a separate file, which can translate but not be resumed."""
+"""Format number of runs with checksums in a separate file, which can translate but not be resumed."""
 
 
 class File:
-    """The path of a file or directory in a directory, as an attribute of the class of that directory."""
+    """A descriptor that returns the path of a file or directory within the owner's `path`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -24,11 +24,11 @@ class File:
 
 
 class HasPath(Protocol):
-    """A directory."""
+    """A class whose objects describe a directory."""
 
     @property
     def path(self) -> Path:
-        """Its path."""
+        """The path of the directory."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class DataDir:
 
 
 MONO = "mono"
-"""Takes the place of the split in names of files with monolingual text."""
+"""Replaces the split in names of files with monolingual text."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class TokenizerDir:
 
 @dataclass(frozen=True)
 class CheckpointDir:
-    """A checkpoint: everything needed to resume, or only the weights."""
+    """A checkpoint directory, which contains everything needed to resume, or only the weights."""
 
     path: Path
 
@@ -155,7 +155,7 @@ class RunDir:
 
 
 EXPORT_FORMAT = 1
-"""Format number of an exported directory; incremented when an older version can no longer read it."""
+"""Format number of an exported directory, incremented when older versions can no longer read it."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class ExportDir:
     translator.json          weights, precision and checksums of the other files; written last
     config.yaml, tokenizer/  as in a run directory
     weights.safetensors      the weights, or
-    model.bin, *.json        the same as a model of CTranslate2
+    model.bin, *.json        a CTranslate2 model
     README.md                the model card
 
     An export for transformers has translator.json, README.md and that library's files, see `nmt.share.transformers`.
@@ -185,7 +185,7 @@ class ExportDir:
 
 
 def hub_note(path: Path) -> str:
-    """Return an addition to an error message if `path`, which does not exist, may be meant as a model of the Hub."""
+    """Return a hint about models of the Hub if the missing `path` looks like one, else empty text."""
     if path.parent.exists() or not re.fullmatch(r"(hf:/)?[A-Za-z0-9][\w.-]*/[\w.-]+", str(path)):
         return ""
     return "; only Hub models written by nmt push are supported, as --model hf://OWNER/NAME"

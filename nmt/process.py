@@ -1,4 +1,4 @@
-"""The process that runs `nmt`: environment variables, memory, standard streams and signals."""
+"""Set-up of the process: environment variables, memory, standard streams and signals."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def keep_freed_memory() -> None:
 
 
 def return_freed_memory() -> None:
-    """Return to the system the freed memory that `keep_freed_memory` has retained."""
+    """Return freed memory to the system that `keep_freed_memory` has retained."""
     with suppress(AttributeError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -86,11 +86,11 @@ def end_at_once(number: int, _: FrameType | None) -> None:
 
 
 class Interrupted(Exception):  # noqa: N818  (not an error)
-    """Repeatable work, such as a validation, was abandoned because the process should stop."""
+    """An exception that abandons repeatable work, such as a validation, when the process should stop."""
 
 
 class Stop:
-    """A request to stop: a signal, or the end of a time limit."""
+    """A request to stop the process, by a signal or the end of a time limit."""
 
     def __init__(self, after_minutes: float | None = None) -> None:
         self.signal: str | None = None

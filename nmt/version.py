@@ -1,4 +1,4 @@
-"""The version and the commit of this nmt. setup.py runs this file alone, so it imports nothing of nmt at the top."""
+"""The version and commit of nmt. setup.py runs this file by itself, so it imports no other module at the top."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
 COMMIT_FILE = "commit.txt"
-"""File in the package of a wheel or sdist, written by setup.py."""
+"""Name of the file in a wheel or sdist that contains the commit; setup.py writes it."""
 
 
 def commit() -> str | None:
-    """Return the abbreviated hash, with a "+" after it if files were changed since; None if the commit is unknown."""
+    """Return the abbreviated commit hash, followed by "+" if files have changed since; None if it is unknown."""
     try:
         return (PACKAGE / COMMIT_FILE).read_text(encoding="ascii").strip()
     except OSError:
         pass
-    if not (PACKAGE.parent / ".git").exists():  # git would look further up, and find the repository of something else
+    if not (PACKAGE.parent / ".git").exists():  # git would find the repository of a parent directory
         return None
     describe = ["git", "describe", "--always", "--exclude=*", "--abbrev=7", "--dirty=+"]
     try:
@@ -28,7 +28,7 @@ def commit() -> str | None:
 
 
 def version() -> str:
-    """Return the version and the commit; if files were changed since, also eight digits that identify their content."""
+    """Return the version and the commit, and eight digits of a checksum if files have changed since the commit."""
     from nmt import __version__
 
     revision = commit()

@@ -1,7 +1,7 @@
-"""The command line. Commands import their stage only when they are called, so that `--help` is fast.
+"""The command line, whose commands import their modules only when called, so that `--help` is fast.
 
 Exit statuses: 0 success; 1 a run of a sweep failed; 2 bad input or configuration; 3 training diverged; 75 training was
-stopped and can be resumed; 129, 130 and 143 ended by SIGHUP, Ctrl-C or SIGTERM; 141 the reader of the output has gone.
+stopped and can be resumed; 129, 130 and 143 ended by SIGHUP, Ctrl-C or SIGTERM; 141 the output was closed.
 """
 
 from __future__ import annotations
@@ -38,6 +38,6 @@ __all__ = [
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Entry point of the console script `nmt`; always raises SystemExit with the exit status."""
+    """Run the console script `nmt`. Always raises SystemExit with the exit status."""
     set_up()
     app(args=args, prog_name="nmt")

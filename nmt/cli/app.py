@@ -18,7 +18,7 @@ ORDER = (
     "challenge", "robustness", "sweep", "distil", "back-translate", "bidirectional", "export", "push", "serve", "runs",
     "plot", "config",
 )  # fmt: skip
-"""Order of the commands in the help."""
+"""The commands in the order of the help."""
 
 
 class _Commands(TyperGroup):

@@ -86,7 +86,7 @@ INSTEAD_OF_COMMANDS = {
     "--help, or nmt COMMAND --help": "help man usage",
     "--version": "version",
 }
-"""For tasks that are done by an option, names that users may take for commands."""
+"""For each task that is an option of a command, words that users may try as commands."""
 
 SEARCHING = ("translate", "evaluate", "compare", "robustness", "score", "rerank")
 """Commands whose --set takes only search settings."""
@@ -99,7 +99,7 @@ WORD_OPTIONS = {
     "back-translate": "--mono",
     **dict.fromkeys(("evaluate", "export", "challenge", "robustness", "score"), "--run"),
 }
-"""For each command without arguments, the option that an extra word is most likely the value of; else --config."""
+"""For each command without arguments, the option for which an extra word was probably meant; else --config."""
 
 
 def no_such_command(given: str, commands: Collection[str]) -> str:
@@ -133,7 +133,7 @@ def _set(keys: Sequence[str]) -> str:
 
 
 def _settings(command: str, given: str) -> list[str]:
-    """Return the settings that an unknown option may stand for, by their names here or in other toolkits."""
+    """Return the settings that an unknown option may refer to, by their names in nmt or other toolkits."""
     paths = [path for path in field_paths() if "*" not in path]
     dotted, name = given.lstrip("-").replace("-", "_"), plain(given)
     section = "search" if command in SEARCHING else "training"
@@ -164,13 +164,13 @@ SETTING_OF = {
     "--data": "data.dir",
     "--run": "training.run_dir",
 }
-"""Options that change a setting, which --set can change as well."""
+"""For each option that changes a setting, the key of the setting."""
 
 SEVERAL_VALUES = {"compare": ("--hyp", "--ref", "--group"), "filter": ("--kept",)}
-"""Options that take all words up to the next option, such as the files to which a shell expands a pattern."""
+"""For each command, options that take all words up to the next option, such as the files of a pattern."""
 
 RECIPES = ("distil", "back-translate")
-"""Commands whose --set, unlike their other options, applies to the training that follows."""
+"""Commands whose --set applies to the next run, unlike their other options."""
 
 
 class Misuse(typer.BadParameter):
@@ -181,8 +181,10 @@ class Misuse(typer.BadParameter):
 
 
 class Command(TyperCommand):
-    """A command that rejects repeated single-valued options and suggests corrections of unknown options and extra
-    arguments. By default, the last of several values would silently take effect."""
+    """A command that rejects repeated single-valued options and suggests corrections.
+
+    Without it, the last of several values would silently take effect.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments of the command. Raises Misuse."""
@@ -203,7 +205,7 @@ class Command(TyperCommand):
         return super().invoke(ctx)
 
     def _check(self, ctx: Any, args: list[str]) -> None:
-        """Raise Misuse for unknown options, extra words, and settings and options that are given twice."""
+        """Raise Misuse for unknown options, extra words, and options or settings that are given twice."""
         parser = self.make_parser(ctx)
         options: list[Any] = [param for param in self.params if param.param_type_name == "option"]
         singles = [option for option in options if not (option.multiple or option.is_flag or option.count)]

@@ -1,4 +1,4 @@
-"""`nmt config`."""
+"""The command `nmt config`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Defaults of the command line that depend on files, such as the newest run."""
+"""Defaults and checks of command-line options that depend on files, such as the newest run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nmt.training.setup.lock import check_vacant
 
 
 def run_or_newest(run: Path | None) -> Path:
-    """Return `run`, or else the newest run, whose name is then printed to standard error.
+    """Return `run`, or by default the newest run, after printing its name to standard error.
 
     Raises CheckpointError if there is no run.
     """
@@ -56,7 +56,7 @@ def resolve_models(runs: Sequence[Path] | None, model: Path | None) -> list[Path
         return list(runs or [run_or_newest(None)])
     path = local_model(model)
     if not (ExportDir(path).info.is_file() or RunDir(path).config.is_file()):
-        raise CheckpointError(f"{path}: not a directory that nmt export has written{hub_note(path)}")
+        raise CheckpointError(f"{path}: not a directory written by nmt export{hub_note(path)}")
     return [path]
 
 
@@ -68,7 +68,7 @@ def resolve_training(
     resume: bool,
     init_from: Sequence[str] = (),
 ) -> tuple[Config, Path, Path, bool]:
-    """Return configuration, data directory and run directory of `nmt train`, and whether to resume the run.
+    """Return the configuration, data directory and run directory of `nmt train`, and whether to resume the run.
 
     A run is resumed on request, or if `torchrun` has restarted the processes that started it. It keeps its own
     configuration and, if it still exists, its own data directory; with `config`, it is the run named by the config.
@@ -96,14 +96,14 @@ def resolve_training(
 
 
 def _is_restarted(run: RunDir) -> bool:
-    """Whether the run was started by earlier processes of the same torchrun launch."""
+    """Return whether the run was started by earlier processes of the same torchrun launch."""
     return launch() is not None and run.info.is_file() and read_info(run).launch == launch()
 
 
 def search_settings(
     config: Config, beam: int | None, length_penalty: float | None, overrides: Sequence[str] = ()
 ) -> SearchConfig:
-    """Return a run's search settings with the changes of the command line; `overrides` are `search.key=value`.
+    """Return a run's search settings, changed by the options and overrides (`search.key=value`) of a command.
 
     Raises ConfigError.
     """
@@ -124,13 +124,13 @@ def search_settings(
 
 
 def with_language_model(overrides: Sequence[str], lm: Path | None, weight: float | None) -> list[str]:
-    """Return `overrides` of search settings together with those of --lm and --lm-weight."""
+    """Return `overrides` of search settings with the values of --lm and --lm-weight added."""
     given = {"lm": lm and json.dumps(str(lm), ensure_ascii=False), "lm_weight": weight}
     return [*overrides, *(f"search.{name}={value}" for name, value in given.items() if value is not None)]
 
 
 def _initial(given: Sequence[str]) -> str | dict[str, str]:
-    """Return `training.init_from` for --init-from RUN, encoder=RUN and decoder=RUN. Raises ConfigError."""
+    """Return the value of `training.init_from` for the values of --init-from. Raises ConfigError."""
     by_stack = {stack: run for stack, is_one, run in (each.partition("=") for each in given)
                 if is_one and stack in ("encoder", "decoder")}  # fmt: skip
     if len(by_stack) == len(given):

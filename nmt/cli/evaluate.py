@@ -1,4 +1,4 @@
-"""The commands that evaluate: `nmt evaluate`, `compare`, `challenge` and `robustness`."""
+"""The commands for evaluation: `nmt evaluate`, `compare`, `challenge` and `robustness`."""
 
 from __future__ import annotations
 
@@ -176,14 +176,14 @@ def evaluate(
 
 
 def _is_any_given(*values: object) -> bool:
-    """Whether one of these options differs from its default."""
+    """Return whether one of these option values differs from its default."""
     return any(value not in (None, 0, [], "best", "auto") for value in values)
 
 
 def _evaluated(
     outputs: Mapping[str, Path | None], evaluation_of: Callable[[str], Evaluation], samples: int
 ) -> Iterator[Evaluation]:
-    """Yield the evaluation of each split, and write its translations to its file and samples to the screen."""
+    """Yield the evaluation of each split, after writing its translations to a file, and then print samples."""
     from nmt.files.write import open_output
 
     for name, path in outputs.items():
@@ -198,7 +198,7 @@ def _evaluated(
 
 
 def _is_classifier(paths: Sequence[Path]) -> bool:
-    """Whether these paths are a single run with a classifier."""
+    """Return whether `paths` names a single run of a classifier."""
     from nmt.config.load import load_saved_config
     from nmt.layout import RunDir
 
@@ -227,7 +227,7 @@ def _evaluate_classifier(
 
 
 def _outputs(output: Path | None, splits: Sequence[str], language: str) -> dict[str, Path | None]:
-    """Return the output file of each split: `output` for a single split, files in the directory `output` for several.
+    """Return the output file of each split, which is `output` or, for several splits, a file in that directory.
 
     Raises ConfigError for several splits on standard output, DataError if the directory cannot be created.
     """
@@ -551,19 +551,19 @@ def robustness(
 
 
 def _changes(given: str | None) -> tuple[str, ...]:
-    """Parse the kinds of changes; return none if the option is not given. Raises ConfigError."""
+    """Return the kinds of changes named by --changes, or none if it is not given. Raises ConfigError."""
     from nmt.evaluate.robustness import CHANGES
 
     names = tuple(dict.fromkeys(given.split(","))) if given is not None else ()
     for name in names:
         if name not in CHANGES:
             meant = did_you_mean(misspelt(name, CHANGES)) or f"; there are {', '.join(CHANGES)}"
-            raise ConfigError([f"--changes {given}: there is no change {name!r}{meant}"])
+            raise ConfigError([f"--changes {given}: no such kind of change: {name!r}{meant}"])
     return names
 
 
 def _rates(given: str) -> tuple[float, ...]:
-    """Parse the rates in percent. Raises ConfigError."""
+    """Return the percentages named by --rates. Raises ConfigError."""
     try:
         rates = tuple(dict.fromkeys(float(rate) for rate in given.split(",")))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Errors at the end of a command: those that a user can fix become a message and an exit status."""
+"""Conversion of errors that a user can fix into a message and an exit status."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def user_errors() -> Iterator[None]:
 
 
 class _Ended(BaseException):
-    """The process received SIGTERM or SIGHUP."""
+    """An exception raised when the process receives SIGTERM or SIGHUP."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The commands that share a model: `nmt export` and `push`."""
+"""The commands for sharing models: `nmt export` and `nmt push`."""
 
 from __future__ import annotations
 

@@ -13,33 +13,33 @@ from nmt.config.messages import field_paths
 
 
 def option(name: str, text: str, metavar: str | None = None, **settings: Any) -> Any:
-    """Declare an option with a help text. settings: further arguments of `typer.Option`."""
+    """Return the declaration of an option with a help text. settings: further arguments of `typer.Option`."""
     return typer.Option(name, help=text, metavar=metavar, **settings)
 
 
 def settings(typed: str) -> Iterator[str]:
-    """Complete settings for --set KEY=VALUE."""
+    """Return completions of settings for --set KEY=VALUE."""
     return (f"{path}=" for path in field_paths() if "*" not in path and path.startswith(typed))
 
 
 def search_settings(typed: str) -> Iterator[str]:
-    """Complete search settings for --set search.KEY=VALUE."""
+    """Return completions of search settings for --set search.KEY=VALUE."""
     return (setting for setting in settings(typed) if setting.startswith("search."))
 
 
 def search_keys(typed: str) -> Iterator[str]:
-    """Complete search settings without the prefix `search.`, for --search KEY=VALUE."""
+    """Return completions of search settings without the prefix `search.`, for --search KEY=VALUE."""
     return (setting.removeprefix("search.") for setting in search_settings(f"search.{typed}"))
 
 
 def configs(typed: str) -> list[str]:
-    """Complete names of configs in the working directory, in configs/, and among the shipped ones."""
+    """Return completions of configs in the working directory, in configs/ and among the shipped configs."""
     folders = [Path(), Path("configs"), shipped_configs()]
     return sorted({path.name for folder in folders for path in folder.glob("*.yaml") if path.name.startswith(typed)})
 
 
 def runs(typed: str) -> list[str]:
-    """Complete run directories in runs/ or in the directory typed so far."""
+    """Return completions of run directories in runs/ or in the directory typed so far."""
     from nmt.runs.listing import is_run
 
     parent = Path(typed if typed.endswith("/") else Path(typed).parent)

@@ -1,4 +1,4 @@
-"""The commands of `nmt/recipes/`: `nmt sweep`, `rerank`, `distil`, `back-translate` and `bidirectional`."""
+"""The commands for recipes: `nmt sweep`, `rerank`, `distil`, `back-translate` and `bidirectional`."""
 
 from __future__ import annotations
 

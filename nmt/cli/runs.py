@@ -1,4 +1,4 @@
-"""The commands about runs: `nmt runs` and `plot`."""
+"""The commands for inspecting runs: `nmt runs` and `nmt plot`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nmt serve`."""
+"""The command `nmt serve`."""
 
 from __future__ import annotations
 

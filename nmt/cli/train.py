@@ -1,4 +1,4 @@
-"""`nmt train`."""
+"""The command `nmt train`."""
 
 from __future__ import annotations
 

@@ -430,7 +430,7 @@ def filter_pairs(
 
 
 def _problem_of_runs(run: Path | None, reverse: Path | None, classifier: Path | None) -> str | None:
-    """Return the problem of the choice of runs, or None."""
+    """Return the error message for an invalid choice of runs; None if it is valid."""
     if reverse is None and classifier is None:
         return "give --run and --reverse RUN, or --classifier RUN, or all of them"
     if reverse is None and run is not None:
@@ -439,7 +439,7 @@ def _problem_of_runs(run: Path | None, reverse: Path | None, classifier: Path | 
 
 
 def _problem(output: str | None, keep: float | None, min_score: float | None, kept: list[Path] | None) -> str | None:
-    """Return the problem of the other options, or None."""
+    """Return the error message for invalid options of `nmt filter`; None if they are valid."""
     if keep is not None and min_score is not None:
         return "--keep and --min-score cannot be combined"
     if keep is not None and not 0 < keep <= 1:

@@ -1,4 +1,4 @@
-"""The configuration: one YAML file with five sections, whose fields are described by their docstrings.
+"""The configuration, a YAML file with five sections whose fields are described by their docstrings.
 
 `load.py` reads and writes it. `nmt config` prints it with the descriptions.
 """
@@ -35,11 +35,11 @@ OBJECTIVES = {
     "encoder": ("masked", "classification"),
     "decoder": ("causal", "translation", "classification"),
 }
-"""The objectives of each `model.kind`."""
+"""The objectives that each `model.kind` supports."""
 
 
 class Config(Section):
-    """The whole configuration."""
+    """A complete configuration."""
 
     data: DataConfig
     tokenizer: TokenizerConfig = TokenizerConfig()
@@ -127,8 +127,10 @@ class Config(Section):
 
     @property
     def learned_languages(self) -> tuple[str, ...]:
-        """The languages that an objective of single lines learns from, the source language first. For texts with labels
-        it is the language of the texts."""
+        """The languages that an objective of single lines learns from, the source language first.
+
+        For texts with labels, it is the language of the texts.
+        """
         if self.data.has_labels:
             return (self.data.src,)
         both = self.data.sides
@@ -138,8 +140,10 @@ class Config(Section):
 
     @property
     def learns_several_languages(self) -> bool:
-        """Whether one embedding is trained on lines of both languages. This is always so for denoising, where a line of
-        either language passes through encoder and decoder."""
+        """Whether one embedding is trained on lines of both languages.
+
+        This is always true for denoising, where a line of either language passes through encoder and decoder.
+        """
         is_denoising = self.training.objective == "denoising"
         return (
             bool(self.training.masked.pair_task)

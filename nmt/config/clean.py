@@ -1,4 +1,4 @@
-"""Settings of cleaning: which text is repaired and which training pairs are dropped. All steps are off by default."""
+"""Settings of cleaning, which repairs text and drops training pairs. All steps are off by default."""
 
 from __future__ import annotations
 
@@ -75,6 +75,6 @@ class CorpusClean(CleanConfig):
         return drop
 
     def over(self, others: CleanConfig) -> CorpusClean:
-        """Return a copy in which steps that are None are taken from `others`."""
+        """Return a copy in which settings that are None are replaced by those in `others`."""
         given = {name: getattr(others, name) for name in CleanConfig.model_fields if getattr(self, name) is None}
         return self.model_copy(update=given)

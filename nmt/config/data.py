@@ -1,4 +1,4 @@
-"""Settings of what `nmt prepare` writes: the corpora, their sources and their cleaning, and the tokenizer."""
+"""Settings of the corpora, their sources, their cleaning and the tokenizer."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from nmt.config.source import AnySource, AnyTrainSource, HubSource, MonoSource, 
 DIRECTION = re.compile(r"^([A-Za-z][A-Za-z0-9_]*)-([A-Za-z][A-Za-z0-9_]*)$")
 
 LABEL = "label"
-"""The "target language" of a corpus of texts with labels."""
+"""The target "language" of texts with class labels."""
 
 
 def _kind_of_valid(value: object) -> str | None:
-    """Return which form of `data.valid` a value has; None if it has none of them."""
+    """Return the tag of the form that a value of `data.valid` has; None if it has no valid form."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return LINES if isinstance(value, int) else SHARE
     return SOURCE if isinstance(value, Mapping | Source) else None
 
 
 SOURCE, LINES, SHARE = "<source>", "<lines>", "<share>"
-"""Tags of the forms of `data.valid`. pydantic inserts them into the location of an error."""
+"""Tags of the forms of `data.valid`, which pydantic inserts into the location of an error."""
 
 Valid = Annotated[
     Annotated[AnySource, Tag(SOURCE)]
@@ -124,7 +124,7 @@ class DataConfig(Section):
         return self
 
     def sources(self) -> Iterator[tuple[str, Source]]:
-        """Yield every source with its key within this section. A development set that is held out has no source."""
+        """Yield the key and source of every corpus. A development set that is held out has no source."""
         for i, source in enumerate(self.train):
             yield f"train.{i}", source
         if isinstance(self.valid, Source):
@@ -132,7 +132,7 @@ class DataConfig(Section):
         yield from ((f"test.{name}", source) for name, source in self.test.items())
 
     def mono_sources(self) -> Iterator[tuple[str, str, Source]]:
-        """Yield every source of monolingual text with its key within this section, `mono.en.0`, and its language."""
+        """Yield the key (such as `mono.en.0`), language and source of all monolingual text."""
         for language in sorted(self.mono):
             for i, source in enumerate(self.mono[language]):
                 yield f"mono.{language}.{i}", language, source
@@ -212,7 +212,7 @@ def _mono_problems(data: DataConfig) -> Iterator[str]:
 
 
 def _language_problems(key: str, source: Source, languages: set[str]) -> Iterator[str]:
-    """Yield problems of the mappings of a source that do not have exactly the keys `languages`."""
+    """Yield problems of the mappings of a source whose keys are not exactly `languages`."""
     for field in ("files", "columns", "sha256"):
         given = getattr(source, field, None)
         if isinstance(given, dict) and set(given) != languages:

@@ -1,6 +1,6 @@
-"""Suggestions for unknown names: misspelt ones and those of other toolkits.
+"""Suggestions for misspelt names and for names of other toolkits.
 
-The names are those of fairseq, OpenNMT, JoeyNMT, Marian, Sockeye and Hugging Face, and some that users may guess.
+The names come from fairseq, OpenNMT, JoeyNMT, Marian, Sockeye and Hugging Face; some are likely guesses of users.
 """
 
 from __future__ import annotations
@@ -151,44 +151,46 @@ BESIDES = {
     "search.batch_tokens": "in source tokens",
     "training.peak_lr": "with the schedule noam, training.factor",
 }
-"""Remarks on a suggested setting: its unit, if other toolkits use another, or the setting that applies instead."""
+"""Remarks on suggested settings: a unit that differs from other toolkits, or a setting that applies instead."""
 
 
 def equivalent_settings(name: str, section: str = "") -> list[str]:
-    """Return the dotted keys that another toolkit's `name` stands for, only those in `section` if there are any."""
+    """Return the keys of the settings that another toolkit calls `name`, preferably in `section`."""
     keys = _MEANT.get(plain(name), [])
     return [key for key in keys if key.startswith(f"{section}.")] or keys
 
 
 def advice_on(name: str) -> str | None:
-    """Return advice on another toolkit's setting `name` that has no counterpart; None if there is none."""
+    """Return advice on a setting of another toolkit that has no counterpart; None if there is no advice."""
     return _NOTES.get(plain(name))
 
 
 def plain(name: str) -> str:
-    """Normalise a name: `--Max-Steps` -> `max_steps`."""
+    """Return a normalised name: `--Max-Steps` -> `max_steps`."""
     return name.lstrip("-").lower().replace("-", "_")
 
 
 def misspelt(name: str, candidates: Iterable[str], cutoff: float = 0.75) -> list[str]:
-    """Return the candidate that is spelt most like `name`, as a list of one or none.
+    """Return the candidate with the most similar spelling, as a list of one or none.
 
-    cutoff: minimum similarity as in difflib; that of `baem` and `beam` is 0.75.
+    cutoff: minimum similarity as in difflib, where `baem` and `beam` have a similarity of 0.75.
     """
     known = {plain(candidate): candidate for candidate in candidates}
     return [known[match] for match in difflib.get_close_matches(plain(name), known, n=1, cutoff=cutoff)]
 
 
 def nearest_value(value: str, choices: Sequence[str]) -> list[str]:
-    """Return the choices that `value` may stand for, by their names in other toolkits or else by spelling."""
+    """Return the choices that `value` may refer to, by their names in other toolkits or by spelling."""
     return [choice for choice in choices if plain(value) in OTHER_VALUES.get(choice, "").split()] or misspelt(
         value, choices, cutoff=0.6
     )
 
 
 def matching_words(name: str, candidates: Iterable[str]) -> list[str]:
-    """Return the candidates that contain all words of `name`, else those that begin with it, else those whose words
-    it contains."""
+    """Return the candidates that share words with `name`.
+
+    These are the candidates that contain all words of `name`, or else begin with it, or else have no other words.
+    """
     known = {plain(candidate): candidate for candidate in candidates}
     wanted = plain(name)
     words = {*wanted.split("_")}

@@ -1,4 +1,4 @@
-"""Reading and writing configurations, with `--set` overrides. All problems of a configuration are reported at once.
+"""Reading and writing of configurations, with `--set` overrides. All problems are reported at once.
 
 A config name is looked up as a path, then as `configs/NAME`, then among the configs shipped with nmt.
 """
@@ -93,7 +93,7 @@ def _apply(tree: dict[str, object], override: str) -> None:
 
 
 def _index(text: str) -> int:
-    """Return a list index, from 0. Raises ValueError for anything else, such as -1."""
+    """Return the list index in `text`. Raises ValueError for any other text, such as -1."""
     if not re.fullmatch("[0-9]{1,9}", text):
         raise ValueError(text)
     return int(text)
@@ -102,10 +102,10 @@ def _index(text: str) -> int:
 def check_config(
     tree: Mapping[str, object], where: str, overrides: Sequence[str] = (), is_saved: bool = False
 ) -> Config:
-    """Validate a tree of plain values.
+    """Return the configuration in a tree of plain values.
 
-    where: the name of its file, for messages. overrides: those already applied to it. is_saved: whether it is the
-    config of a run, in which removed settings are ignored.
+    where: the name of the file, for messages. overrides: the overrides already applied. is_saved: whether the tree is
+    the config of a run, in which removed settings are ignored.
     Raises ConfigError.
     """
     tree, gone = without_old(tree)
@@ -120,7 +120,7 @@ def check_config(
 
 
 def _located(problem: str, where: str, overrides: Sequence[str]) -> str:
-    """Prefix a problem, which begins with its dotted key, with its origin: `--set` or the file."""
+    """Return a problem, which begins with its dotted key, with its origin as prefix: `--set` or the file."""
     keys = [override.partition("=")[0] for override in overrides]
     overridden = any(problem.startswith((f"{key}:", f"{key}.")) for key in keys)
     return f"--set {problem}" if overridden else f"{where}: {problem}"
@@ -146,7 +146,7 @@ _LISTED = {
     "stages": Stage.model_fields.items(),
     **{name: section.model_fields.items() for name, section in OBJECTIVE_SECTIONS.items()},
 }
-"""Settings whose values are sections themselves, with the fields of these."""
+"""The fields of settings whose values are sections themselves."""
 
 
 def _commented(config: Config, tree: dict[str, dict[str, object]]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Error messages about configurations: pydantic's errors in terms of YAML, suggestions of keys, and differences."""
+"""Messages about configurations: validation errors in terms of YAML, suggestions of keys, and differences."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def field_paths(section: type[Section] = Config, prefix: str = "") -> Iterator[s
 
 
 def _sections_of(annotation: object) -> tuple[list[type[Section]], str]:
-    """Return the alternative sections in a type annotation, and the wildcards that lead to them."""
+    """Return the sections that a type annotation allows, and the wildcards in their keys."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return [annotation], ""
     if get_origin(annotation) is Annotated:
@@ -52,7 +52,7 @@ def _sections_of(annotation: object) -> tuple[list[type[Section]], str]:
     return [], ""
 
 
-# For those of pydantic's error types whose messages use terms of Python.
+# Replacements for messages of pydantic that use terms of Python, by error type.
 _EXPECTED = {
     "missing": "be given",
     "extra_forbidden": "have only documented fields",
@@ -66,18 +66,18 @@ _EXPECTED = {
     "model_type": "be a mapping",
     "too_short": "have at least one entry",
 }
-# What pydantic inserts into the location of an error within a union or in a mapping's key.
+# Labels that pydantic inserts into the location of an error in a union or a mapping's key.
 _LABEL = re.compile(rf"{SOURCE}|{LINES}|{SHARE}|<\w+>|constrained-\w+|(literal|dict|list)\[.*\]|\[key\]")
 _ALTERNATIVES = [("str",), ("bool",), ("int",)]
 _MAX_SHOWN = 60  # characters
 
 
 def problems_in(error: ValidationError) -> list[str]:
-    """Return one line per problem, each beginning with its dotted key."""
+    """Return the problems of a validation error, each a line that begins with a dotted key."""
     by_key: dict[str, list[ErrorDetails]] = {}
     for details in error.errors():
         by_key.setdefault(_key(details), []).append(details)
-    # All alternatives of a union fail together; the one whose error is nested deeper is the one that was meant.
+    # All alternatives of a union fail together; the one with the more deeply nested error was meant.
     inner = {
         key.rpartition(".")[0]
         for key, found in by_key.items()
@@ -92,9 +92,9 @@ def _key(details: ErrorDetails) -> str:
 
 
 def requirement(found: Sequence[ErrorDetails]) -> str:
-    """Return what a value must be, such as `must be text or a list`.
+    """Return the requirement that a value violates, such as `must be text or a list`.
 
-    found: its errors, one for each alternative of its type.
+    found: the errors of the value, one for each alternative of its type.
     """
     expected = [_EXPECTED.get(each["type"], each["msg"].removeprefix("Input should ")) for each in found]
     text = f"must {' or '.join(dict.fromkeys(expected))}".replace(" or be ", " or ").replace("'", "")
@@ -122,7 +122,7 @@ def _describe(key: str, found: Sequence[ErrorDetails]) -> Iterator[str]:
 
 
 def _only_of_others(key: str, details: ErrorDetails) -> str | None:
-    """Return a message about a setting that only other sources have; None for any other key."""
+    """Return a message about a setting that only other kinds of sources have; None for other keys."""
     tags = [str(part).strip("<>") for part in details["loc"] if str(part).strip("<>") in KINDS]
     name = key.rpartition(".")[2]
     kinds = [kind for kind, section in KINDS.items() if name in section.model_fields]
@@ -132,14 +132,13 @@ def _only_of_others(key: str, details: ErrorDetails) -> str | None:
 
 
 def shown(value: object) -> str:
-    """Format a value of a configuration for a message: on one line and shortened."""
+    """Format a value of a configuration for a message, on one short line."""
     text = "nothing" if value is None else _REPR.repr(value)
     return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
 
 
 class _Repr(reprlib.Repr):
-    """Like repr, but with YAML's booleans, null and bare keys, and of limited length: YAML anchors can expand to
-    gigabytes."""
+    """A formatter of values as YAML, with a limited length because YAML anchors can expand to gigabytes."""
 
     def repr_dict(self, value: dict[object, object], level: int) -> str:
         if level <= 0:
@@ -161,7 +160,7 @@ _REPR.maxstring = _REPR.maxlong = _REPR.maxother = 1000
 
 
 class Difference(NamedTuple):
-    """A dotted key whose value differs between two trees, and both values as `shown`; None if a tree lacks the key."""
+    """A key with different values in two trees, and both formatted values; None if a tree lacks the key."""
 
     key: str
     old: str | None
@@ -187,7 +186,7 @@ def differences(old: object, new: object, key: str = "") -> Iterator[Difference]
 
 
 def nearest(key: str) -> str:
-    """Return `; did you mean X?` for a misspelt key or one of another toolkit, preferring keys of the same section."""
+    """Return `; did you mean X?` for a misspelt key or a key of another toolkit, preferably in the same section."""
     section, _, name = key.rpartition(".")
     paths = [_like(path, key.split(".")) for path in field_paths()]
     own = {path.rpartition(".")[2]: path for path in paths if path.rpartition(".")[0] == section}

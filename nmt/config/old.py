@@ -1,4 +1,4 @@
-"""Settings of earlier versions that were removed, and what to use instead. No other module knows them.
+"""Settings of earlier versions that were removed, and their replacements. Only this module knows them.
 
 Saved runs with them can still be read, except for those with `model.segments`, whose weights no model has a place for,
 and those with a setting in `UNREADABLE`.
@@ -58,13 +58,13 @@ GONE: dict[str, tuple[object, str]] = {
 }
 """Removed setting -> its value without effect, and what to use instead. `*` stands for any list index or name."""
 UNREADABLE = ("model.pooling",)
-"""Removed settings that also make a saved run unreadable: no model computes what it has learned any more."""
+"""Removed settings that make a saved run unreadable, because its model is no longer implemented."""
 _GONE_VALUES: dict[tuple[str, str | None], tuple[object, str]] = {
     ("training.optimizer", "schedule_free"): ("adamw", "take adamw, with training.cooldown or training.ema"),
     ("search.mbr", "bleu"): ("chrf", "write chrf"),
     ("training.denoising.mask_share", None): (0.35, "write 0.35"),
 }
-"""Setting and removed value -> the value that replaces it, and what to use instead."""
+"""For each setting with a removed value, the replacement and advice."""
 _ENTRIES: dict[tuple[str, object], tuple[str, str]] = {
     **{(f"repair_{name}", True): ("repair", name) for name in ("encoding", "entities", "control", "spaces")},
     **{("unicode_form", form): ("repair", form) for form in ("NFC", "NFKC")},
@@ -73,7 +73,7 @@ _ENTRIES: dict[tuple[str, object], tuple[str, str]] = {
     **{(name, True): ("drop", name) for name in ("broken", "shouted", "truncated", "language")},
     **{(f"same_{name}", True): ("drop", name) for name in ("links", "tags", "numbers", "sentences")},
 }
-"""Removed cleaning setting and value -> the list that took its place, and the entry there."""
+"""For each removed cleaning setting and value, the list that replaces it, and the entry in the list."""
 _MOVED = {
     "languages": ("denoising", "masked", "causal"),
     "noise": ("denoising",),
@@ -82,12 +82,11 @@ _MOVED = {
     "pair_task": ("masked",),
     "pair_negatives": ("masked",),
 }
-"""Setting of an objective -> the sections that it may have moved to."""
+"""For each setting of an objective, the sections to which it may have moved."""
 
 
 def without_old(tree: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
-    """Return a copy of a tree of settings without those of earlier versions, and a message about each that had an
-    effect."""
+    """Return a copy of a tree without removed settings, and a message about each that had an effect."""
     kept = deepcopy(dict(tree))
     lines = [*_listed(kept), *_moved(kept), *_dotted(kept)]
     for masked in _sections(kept, "training.masked"):
@@ -122,7 +121,7 @@ def without_old(tree: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _listed(tree: dict[str, Any]) -> Iterator[str]:
-    """Replace cleaning settings by entries of lists, in place. Yield a message about each."""
+    """Replace removed cleaning settings by list entries in place, and yield a message about each."""
     old = {name for name, _ in _ENTRIES}
     shared = next(iter(_sections(tree, "data.clean")), {})
     original = dict(shared)
@@ -143,7 +142,7 @@ def _listed(tree: dict[str, Any]) -> Iterator[str]:
 
 
 def _dotted(tree: dict[str, Any]) -> Iterator[str]:
-    """Replace `column` of sources by paths in `columns`, in place. Yield a message about each."""
+    """Replace `column` of sources by paths in `columns` in place, and yield a message about each."""
     data = next(iter(_sections(tree, "data")), {})
     both = tree.get("languages") or str(data.get("direction", "")).split("-")
     lists = [("train", both, data.get("train")), ("valid", both, [data.get("valid")])]
@@ -162,7 +161,7 @@ def _items(value: object) -> list[tuple[str, Any]]:
 
 
 def _moved(tree: dict[str, Any]) -> Iterator[str]:
-    """Move the settings of objectives to their sections, in place. Yield a message about each."""
+    """Move the settings of objectives to their sections in place, and yield a message about each."""
     for training in _sections(tree, "training"):
         for name in _MOVED.keys() & training.keys():
             value, sections = training.pop(name), _MOVED[name]
@@ -173,7 +172,7 @@ def _moved(tree: dict[str, Any]) -> Iterator[str]:
 
 
 def _translate_search(tree: dict[str, Any]) -> None:
-    """Add to the settings of search, in place, what has the effect of removed ones."""
+    """Add search settings with the effect of removed ones, in place."""
     for search in _sections(tree, "search"):
         if isinstance(longest := search.get("max_length"), int) and longest > 0:
             search |= {"max_length_ratio": 0.0, "max_length_offset": longest + 1}

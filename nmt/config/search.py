@@ -22,7 +22,7 @@ class BatchSize:
 
 AUTO = {"cpu": BatchSize(128, 4096), "cuda": BatchSize(512, 16_384)}
 CPU_HYPOTHESES = 320
-"""Hypotheses in a batch beyond which translation on a CPU does not become faster."""
+"""Number of hypotheses in a batch beyond which translation on a CPU does not become faster."""
 
 
 class SearchConfig(Section):

@@ -14,6 +14,6 @@ class Section(BaseModel):
 
 
 def raise_together(problems: list[str]) -> None:
-    """Raise ValueError with one problem per line; return if there are none."""
+    """Raise ValueError with one problem per line if there are problems."""
     if problems:
         raise ValueError("\n".join(problems))

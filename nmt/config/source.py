@@ -1,4 +1,4 @@
-"""Settings of a source: where one corpus comes from."""
+"""Settings of the sources of corpora."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Hub(Section):
 
 
 class Source(Section):
-    """Settings of every source."""
+    """Settings that all sources have."""
 
     pairs: int | None = Field(None, ge=1)
     """Expected number of pairs read; any other number is an error."""
@@ -210,16 +210,16 @@ class TrainHub(TrainSource, HubSource):
 
 
 def score_of(source: Source) -> str | None:
-    """Return where a source has scores; None if it has none, as all but training corpora."""
+    """Return the column or file with the scores of a source; None if it has no scores."""
     return source.score if isinstance(source, TrainSource) else None
 
 
 KINDS: dict[str, type[TrainSource]] = {"files": TrainFiles, "path": TrainPath, "opus": TrainOpus, "hub": TrainHub}
-"""The kinds of sources by the setting that each must have, with all settings that they can have."""
+"""The kinds of training corpora, by the setting that each must have."""
 
 
 def kind_of(source: object) -> str | None:
-    """Return the kind of a source, or of its settings as a mapping; None if they do not determine one."""
+    """Return the kind of a source or of a mapping of settings; None if it is not determined."""
     if isinstance(source, Mapping):
         given = [kind for kind in KINDS if source.get(kind) is not None]
         return given[0] if len(given) == 1 else None
@@ -227,7 +227,7 @@ def kind_of(source: object) -> str | None:
 
 
 def tag(source: object) -> str | None:
-    """Return the tag of a source's kind, which pydantic inserts into the location of an error."""
+    """Return the tag of a source's kind, as pydantic inserts it into the location of an error."""
     kind = kind_of(source)
     return None if kind is None else f"<{kind}>"
 
@@ -261,20 +261,20 @@ MonoSource: TypeAlias = Annotated[
 
 
 NOT_STATED = "not stated"
-"""Stands for the licence of a source that states none."""
+"""Text that replaces the licence of a source without one."""
 
 
 def joint_license(sources: Iterable[Source]) -> str | None:
-    """Return the licences of a text that combines several sources, separated by commas; None if no source has one."""
+    """Return the licences of several sources, separated by commas; None if no source has one."""
     licenses = dict.fromkeys(source.license or NOT_STATED for source in sources)
     return None if licenses.keys() <= {NOT_STATED} else ", ".join(licenses)
 
 
 def without_query(name: str) -> str:
-    """Return a file name or URL without the URL's query, which may contain a secret signature."""
+    """Return a file name or URL without its query, which may contain a secret."""
     return name.partition("?")[0] if is_url(name) else name
 
 
 def is_url(name: str) -> bool:
-    """Whether a file name is a URL."""
+    """Return whether a file name is a URL."""
     return "://" in name

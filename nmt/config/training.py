@@ -1,4 +1,4 @@
-"""Settings of training: objectives, modifiers, stages and the section itself, and what they need of the data."""
+"""Settings of training, objectives and stages, and checks of their combination with the data."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Stage(Section):
 
 
 def mixing_problems(data: DataConfig, stages: Sequence[Stage]) -> Iterator[str]:
-    """Yield problems of the mixture of the training corpora."""
+    """Yield problems of the settings that mix the training corpora."""
     weights = [source.weight for source in data.train]
     if any(weights) and not all(weights):
         lacking = next(i for i, weight in enumerate(weights) if weight is None)
@@ -278,7 +278,7 @@ class TrainingConfig(Section):
 
     @property
     def has_consistency(self) -> bool:
-        """Whether updates make a second forward pass, which has to agree with the first."""
+        """Whether updates make a second forward pass, for consistency training."""
         return self.consistency != "none" and self.consistency_weight > 0
 
     @property
@@ -303,7 +303,7 @@ class TrainingConfig(Section):
 
     @property
     def idle_rate(self) -> str:
-        """Which of `factor` and `peak_lr` has no effect with this schedule."""
+        """The setting, `factor` or `peak_lr`, that has no effect with this schedule."""
         return "peak_lr" if self.schedule == "noam" else "factor"
 
     @model_validator(mode="after")
@@ -355,7 +355,7 @@ _PAIR_FORMATS = ("tmx", "xliff", "po", "moses")
 
 
 def label_problems(data: DataConfig, training: TrainingConfig) -> Iterator[str]:
-    """Yield problems of the settings if the corpus consists of texts with labels; nothing if it has translations."""
+    """Yield problems of the settings for a corpus of texts with labels; nothing for other corpora."""
     if data.src == LABEL:
         yield f"data.direction: labels must be the target: {data.tgt}-{LABEL}, not {data.direction}"
     if not data.has_labels:

@@ -1,4 +1,4 @@
-"""YAML with the 1.2 core schema: the language code `no` is a string, `3e-4` a number, and a duplicate key an error.
+"""YAML 1.2 with the core schema, in which `no` is a string and `3e-4` a number. Duplicate keys are errors.
 
 PyYAML implements YAML 1.1; its resolvers are replaced here. Schema: https://yaml.org/spec/1.2.2/#103-core-schema.
 """
@@ -34,14 +34,14 @@ def parse_yaml(text: str, where: str) -> object:
 
 
 def dump_yaml(tree: Mapping[str, object]) -> str:
-    """Write plain values as YAML that `parse_yaml` and YAML 1.1 parsers read back as the same values."""
+    """Return YAML that `parse_yaml` and YAML 1.1 parsers read as these plain values."""
     text = str(yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
     # PyYAML does not escape some control characters of terminals; _represent puts them into double quotes.
     return "\n".join(map(printable_sentence, text.split("\n")))
 
 
 class _Loader(yaml.SafeLoader):
-    """A loader for the core schema, without other tags. Keys must be unique strings."""
+    """A loader of YAML with the core schema only, whose keys must be unique strings."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (PyYAML's own shape)
     yaml_constructors = {None: yaml.SafeLoader.construct_undefined}  # noqa: RUF012
@@ -110,7 +110,7 @@ _Dumper.add_representer(str, _represent)
 
 
 def _one_line(error: Exception) -> str:
-    """Return PyYAML's message in one line, with the position."""
+    """Return the message of a YAML error on one line, with the position."""
     mark = getattr(error, "problem_mark", None)
     if not isinstance(error, yaml.MarkedYAMLError) or mark is None:
         return " ".join(str(error).replace('in "<unicode string>",', "at").split())

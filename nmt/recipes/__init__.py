@@ -1,1 +1,1 @@
-"""Recipes of several steps: distillation, back-translation, both directions, sweeps, reranking."""
+"""Recipes of several steps: distillation, back-translation, bidirectional pre-training, sweeps and reranking."""

@@ -1,4 +1,4 @@
-"""Back-translation (Sennrich et al., 2016): monolingual text in the target language becomes training pairs."""
+"""Back-translation (Sennrich et al., 2016), which turns monolingual target text into training pairs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SEARCHES = {
     "beam": ["search.sample=false"],
     "greedy": ["search.sample=false", "search.beam=1"],
 }
-"""Search settings of each --how."""
+"""Search settings for each value of `--how`."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class BackTranslation:
     config: str | None = None
     """Config of the authentic corpora; by default that of the reverse run, in the opposite direction."""
     overrides: Sequence[str] = ()
-    """Changes to the config of the training that follows, `section.key=value`."""
+    """Changes to the config of the next run, `section.key=value`."""
     upsample: int = 1
     """Number of times that authentic pairs are repeated in the training text."""
     run_commands: bool = False
@@ -66,7 +66,7 @@ class BackTranslation:
 
 
 def back_translate(request: BackTranslation) -> int:
-    """Translate monolingual target text, and write the config of the training that follows.
+    """Translate monolingual target text, and write the config of the next run.
 
     Return the exit status of the first following command that fails, else 0. Raises ConfigError, DataError, HubError or
     CheckpointError before anything is written.
@@ -104,16 +104,12 @@ def back_translate(request: BackTranslation) -> int:
 
 
 class LineRules:
-    """Decides which lines are translated, and which translations are kept."""
+    """Rules that decide which lines are translated, and which translations are kept."""
 
     def __init__(self, data: DataConfig, held_out: Iterable[str], held_out_sources: Iterable[str] = ()) -> None:
         """`held_out`, `held_out_sources`: the target and the source lines of the development and test sets."""
-        data = data.model_copy(
-            update={
-                "clean": CleanConfig(),
-                "train": [source.model_copy(update={"clean": None}) for source in data.train],
-            }
-        )
+        sources = [source.model_copy(update={"clean": None}) for source in data.train]
+        data = data.model_copy(update={"clean": CleanConfig(), "train": sources})
         self._cleaner = Cleaner(data, "train.0", HeldOut.of(()))
         self._held_out_sources = {line.strip() for line in held_out_sources}
         self._held_out = {line.strip() for line in held_out}
@@ -135,13 +131,13 @@ class LineRules:
 
 
 def _n_lines(mono: Path) -> int:
-    """Count the lines, reading all of them, so that invalid text is found before hours of translating.
+    """Return the number of lines, after reading all of them to detect invalid text before hours of translating.
 
     Raises DataError.
     """
     n_lines = sum(1 for _ in read_lines(mono))
     if n_lines == 0:
-        raise DataError(f"{mono}: is empty: there is nothing to translate")
+        raise DataError(f"{mono}: is empty; there is nothing to translate")
     return n_lines
 
 

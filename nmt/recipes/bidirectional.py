@@ -1,4 +1,4 @@
-"""Bidirectional pre-training (Bi-SimCut, Gao et al., 2022): a model learns both directions, then only one."""
+"""Bidirectional pre-training (Bi-SimCut; Gao et al., 2022): train a model in both directions, then in one."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class Bidirectional:
 
     config: str
     both: str
-    """Length of the training in both directions: steps, `6000`, or minutes, `30m`."""
+    """Length of the run in both directions, in steps (`6000`) or minutes (`30m`)."""
     one: str
-    """Length of the training in one direction."""
+    """Length of the run in one direction."""
     overrides: Sequence[str] = ()
-    """Changes to the config of both trainings, `section.key=value`."""
+    """Changes to the config of both runs, `section.key=value`."""
     name: str | None = None
-    """The runs are runs/NAME-both and runs/NAME-both-DIRECTION; by default the config's name."""
+    """NAME in the run directories runs/NAME-both and runs/NAME-both-DIRECTION; by default the config's name."""
 
 
 @dataclass(frozen=True)
-class Training:
-    """One of the two trainings."""
+class PlannedRun:
+    """One of the two runs, with its configuration."""
 
     run: RunDir
     config: str
@@ -48,55 +48,55 @@ class Training:
         return load_config(self.config, [*self.overrides, *init_from])
 
     def command(self) -> list[str]:
-        """Return the arguments of `nmt` that start or resume it."""
+        """Return the arguments of `nmt` that start or resume the run."""
         where = ["--config", self.config, "--run", str(self.run.path)]
         changes = [word for override in self.overrides for word in ("--set", override)]
         init_from = [] if self.init_from is None else ["--init-from", str(self.init_from)]
         return ["train", *resume_option(self.run), *where, *changes, *init_from]
 
     def is_finished(self) -> bool:
-        """Whether the run has finished with these settings."""
+        """Return whether the run has finished with these settings."""
         if not self.run.info.is_file() or summarise(self.run).state != "finished":
             return False
         return not changed_settings(self.run, self.settings())
 
 
 def bidirectional(request: Bidirectional) -> int:
-    """Train in both directions, then in the config's only, each by `nmt train` in its own process.
+    """Train in both directions, then in the config's direction, each by `nmt train` in its own process.
 
-    A training that has finished is skipped, one that was stopped is resumed. Return the exit status of the first that
-    fails or is stopped, else 0. Raises ConfigError before anything is trained.
+    A finished run is skipped, and a stopped one is resumed. Return the exit status of the first run that fails or is
+    stopped, else 0. Raises ConfigError before anything is trained.
     """
-    trainings = plan(request)
-    for training in trainings:
-        training.settings()
-    for training in trainings:
-        if training.is_finished():
-            say(f"{training.run.path}: finished already")
+    runs = plan(request)
+    for one in runs:
+        one.settings()
+    for one in runs:
+        if one.is_finished():
+            say(f"{one.run.path}: finished already")
             continue
-        show(shlex.join(["nmt", *training.command()]))
-        if status := run_nmt(training.command()):
+        show(shlex.join(["nmt", *one.command()]))
+        if status := run_nmt(one.command()):
             return status
     return 0
 
 
-def plan(request: Bidirectional) -> tuple[Training, Training]:
-    """Plan the trainings in both directions and in one. Raises ConfigError."""
+def plan(request: Bidirectional) -> tuple[PlannedRun, PlannedRun]:
+    """Return the run in both directions and the run in one direction. Raises ConfigError."""
     direction = load_config(request.config, request.overrides).data.direction
     name = request.name or Path(request.config).stem
     both, one = RunDir(Path("runs", f"{name}-both")), RunDir(Path("runs", f"{name}-both-{direction}"))
-    # an existing run keeps the direction that it was started with: it has learned both
+    # an existing run keeps the direction that it was started with, since it has learned both
     first_direction = load_saved_config(both.config).data.direction if both.info.is_file() else direction
     settings = ["training.both_directions=true", f"data.direction={first_direction}"]
-    first = Training(both, request.config, [*request.overrides, *limit("--both", request.both), *settings])
-    # initial weights of the user are for the first training
+    first = PlannedRun(both, request.config, [*request.overrides, *limit("--both", request.both), *settings])
+    # the user's initial weights are for the first run
     overrides = [override for override in request.overrides if not override.startswith("training.init_from=")]
     settings = [*limit("--one", request.one), "training.both_directions=false"]
-    return first, Training(one, request.config, [*overrides, *settings], init_from=both.path)
+    return first, PlannedRun(one, request.config, [*overrides, *settings], init_from=both.path)
 
 
 def limit(option: str, length: str) -> list[str]:
-    """Return the overrides that limit a training to steps, `6000`, or minutes, `30m`. Raises ConfigError."""
+    """Return the overrides that limit a run to a number of steps (`6000`) or minutes (`30m`). Raises ConfigError."""
     match = re.fullmatch("([0-9]+)(m?)", length)
     if match is None:
         raise ConfigError([f"{option} {length}: write it as 6000 for steps or 30m for minutes"])

@@ -1,4 +1,4 @@
-"""The directory of a recipe: text translated in chunks, the config of the training that follows, and its commands."""
+"""The directory of a recipe: text translated in chunks, and the config and commands of the next run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from nmt.console import Progress, say, show
 from nmt.data.corpus import read_manifest
 from nmt.errors import ConfigError, DataError, StoppedError
 from nmt.files.write import Lock, replace_file
-from nmt.layout import DataDir, RunDir
+from nmt.layout import DataDir, File, RunDir
 from nmt.prepare.sources import text_folder
 from nmt.process import SIGNALS
 from nmt.runs.info import Selected, check_is_run, read_info, read_selected
@@ -47,7 +47,7 @@ AnyOf = TypeVar("AnyOf", bound=Source)
 
 
 def follow(directory: RecipeDir, counts: dict[str, int], config: Config, run_them: bool) -> int:
-    """Write config.yaml, then print the counts and the commands that follow, and run these if `run_them`.
+    """Write config.yaml, print the counts and the following commands, and run these if `run_them` is true.
 
     Return the exit status of the first command that fails, else 0.
     """
@@ -68,7 +68,7 @@ def follow(directory: RecipeDir, counts: dict[str, int], config: Config, run_the
 
 
 def resume_option(run: RunDir) -> list[str]:
-    """Return `--resume` if the run has started; `nmt train` then refuses settings other than the run's."""
+    """Return `--resume` if the run has started; `nmt train` then rejects changed settings."""
     return ["--resume"] if run.info.is_file() else []
 
 
@@ -81,11 +81,11 @@ def run_nmt(arguments: Sequence[str]) -> int:
 
 
 LOCATIONS = {"data.dir", "data.root", "training.run_dir"}
-"""Settings that may differ from those of an existing run, whose directories may have moved."""
+"""Settings that may differ from an existing run, because directories may have been moved."""
 
 
 def changed_settings(run: RunDir, config: Config) -> list[Difference]:
-    """Return the settings, except locations and licences, in which `config` differs from that of an existing run."""
+    """Return the settings that differ between an existing run and `config`, except locations and licences."""
     before, wanted = (
         each.without_licenses().model_dump(mode="json") for each in (load_saved_config(run.config), config)
     )
@@ -95,7 +95,7 @@ def changed_settings(run: RunDir, config: Config) -> list[Difference]:
 def wait_for(command: Sequence[str]) -> int:
     """Run a command and return its exit status, 128 + N if signal N killed it, as shells report it.
 
-    A signal to stop is forwarded, and the command is waited for, since `nmt train` needs time to save.
+    Signals to stop are forwarded to the command, which then has time to save.
     """
     child = subprocess.Popen(command)
 
@@ -131,7 +131,7 @@ def run_config(run: Path) -> Config:
 
 
 def data_directory(run: Path) -> Path:
-    """Return the data directory that a run was trained on, relative to the working directory if it is below that."""
+    """Return the data directory that a run was trained on, as a relative path if it is in the working directory."""
     path = Path(read_info(RunDir(run)).data_dir)
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
@@ -139,9 +139,10 @@ def data_directory(run: Path) -> Path:
 def rooted(config: Config, prepared: Path | None = None) -> Config:
     """Return `config` with `data.root` prepended to every file name, so that corpora in other directories can be added.
 
-    If the development set was split off the training text, both are replaced by those of the data directory `prepared`
-    (default: the config's), since the original files still hold the pairs that were dropped for sharing a side with the
-    development set. All corpora are one then, with the `repeat` of the first. Raises DataError if they are missing.
+    If the development set was split off the training text, both are replaced by the text of the data directory
+    `prepared` (default: the config's), since the original files still contain the pairs that were dropped for sharing a
+    side with the development set. All corpora are then one, with the `repeat` of the first. Raises DataError if the
+    prepared text is missing.
     """
     data, folder = config.data, text_folder(config.data.root)
 
@@ -169,7 +170,7 @@ def rooted(config: Config, prepared: Path | None = None) -> Config:
 
 
 def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[AnyTrainSource], AnySource]:
-    """Return the prepared training text and development set: another training text would give another one.
+    """Return the prepared training text and development set as sources.
 
     Raises DataError if they are missing.
     """
@@ -202,8 +203,10 @@ def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[AnyTrainSourc
 def next_config(
     config: Config, directory: RecipeDir, train: Sequence[AnyTrainSource], run_dir: str, overrides: Sequence[str]
 ) -> Config:
-    """Return `config` (see `rooted`) with the training corpora `train`, the recipe's data directory and `run_dir`, then
-    changed by `overrides`. Raises ConfigError."""
+    """Return the config of the next run: `config` with other training corpora and directories, changed by `overrides`.
+
+    `config` is a result of `rooted`. Raises ConfigError.
+    """
     tree = config.model_dump()
     tree["data"] |= {"train": [source.model_dump() for source in train], "dir": str(directory.prepared)}
     tree["training"]["run_dir"] = run_dir
@@ -219,36 +222,25 @@ Row = TypeVar("Row")
 class RecipeDir:
     """The directory of a recipe.
 
-    settings.json    what it is made from; with other settings the recipe refuses to continue
-    lock             held while a process works here
-    chunks/          translations of CHUNK lines each, until all are there
-    PART.LANG        the translations, line n that of line n; a line without a finished translation is blank
+    settings.json    inputs and settings; the recipe does not continue with different ones
+    lock             locked while a process works here
+    chunks/          translations of CHUNK lines each, until all are finished
+    PART.LANG        the translations, one line per source line; blank if there is no finished translation
     report.json      counts; written last
-    config.yaml      configuration of the training that follows
-    prepared/        its data directory
+    config.yaml      configuration of the next run
+    prepared/        data directory of the next run
     """
 
     path: Path
     settings: Mapping[str, object]
-    """JSON values that identify the result; see `translation_settings`."""
+    """JSON values that determine the result; see `translation_settings`."""
     runs: Sequence[Path]
-    """The runs that translate; several are an ensemble."""
+    """The runs that translate; several runs form an ensemble."""
 
-    @property
-    def config(self) -> Path:
-        return self.path / "config.yaml"
-
-    @property
-    def prepared(self) -> Path:
-        return self.path / "prepared"
-
-    @property
-    def _settings(self) -> Path:
-        return self.path / "settings.json"
-
-    @property
-    def _report(self) -> Path:
-        return self.path / "report.json"
+    config = File("config.yaml")
+    prepared = File("prepared")
+    _settings = File("settings.json")
+    _report = File("report.json")
 
     def write(
         self,
@@ -258,17 +250,17 @@ class RecipeDir:
         translate: Callable[[Translator, Sequence[Row], int], Iterable[str]],
         count: Callable[[Path], dict[str, int]],
     ) -> dict[str, int]:
-        """Write the file `name`, a line for each row, or resume writing it. Return the counts of the report.
+        """Write the file `name` with a line for each row, or resume writing it, and return the counts of the report.
 
-        `translate(translator, rows, first)` returns the lines of a chunk whose first row has the number `first`;
-        `count` counts what is in the finished file. Does nothing if all is done. Raises DataError if the directory
+        `translate(translator, rows, first)` returns the lines of a chunk whose first row has the index `first`; `count`
+        returns the counts of the finished file. Does nothing if the report exists. Raises DataError if the directory
         contains other files or was started with other settings.
         """
         self._check()
         self.path.mkdir(parents=True, exist_ok=True)
         with Lock(self.path / "lock", "works"):
             if self._report.is_file():
-                say(f"{self.path / name}: all {n_rows:,} lines are translated already: nothing to do")
+                say(f"{self.path / name}: all {n_rows:,} lines are already translated; nothing to do")
                 return dict(json.loads(self._report.read_text(encoding="utf-8")))
             if not (self.path / name).is_file():
                 self._translate(name, rows, n_rows, translate)
@@ -279,7 +271,7 @@ class RecipeDir:
 
     def _check(self) -> None:
         if self.path.exists() and not self.path.is_dir():
-            raise DataError(f"{self.path}: a file, where a directory is to be written; name another with --output")
+            raise DataError(f"{self.path}: is a file; name a directory with --output")
         if self._settings.is_file():
             before = json.loads(self._settings.read_text(encoding="utf-8"))
             keys = [key for key in {**before, **self.settings} if before.get(key) != self.settings.get(key)]
@@ -300,7 +292,7 @@ class RecipeDir:
         n_rows: int,
         translate: Callable[[Translator, Sequence[Row], int], Iterable[str]],
     ) -> None:
-        """Translate the chunks that are missing, and join all."""
+        """Translate the missing chunks, and join all chunks."""
         translator = load_translator(self.runs)
         replace_file(self._settings, json.dumps(self.settings, indent=1) + "\n")
         remaining, n_read = iter(rows), 0
@@ -319,7 +311,7 @@ class RecipeDir:
 
 
 def translation_settings(runs: Sequence[Path], search: SearchConfig) -> dict[str, object]:
-    """Return as JSON values the runs, their selected weights and the search settings.
+    """Return the runs, their selected weights and the search settings as JSON values.
 
     The selected weights change if a run is trained further.
     """
@@ -332,7 +324,7 @@ def translation_settings(runs: Sequence[Path], search: SearchConfig) -> dict[str
 
 
 def _identity(selected: Selected) -> list[object]:
-    """Return step and kind of the selected weights; both None where no validation has selected any."""
+    """Return the step and kind of the selected weights; both None if no validation has selected any."""
     if not selected.model_fields_set:
         return [None, None]
     return [selected.average_steps if selected.weights == "average" else selected.best_step, selected.weights]

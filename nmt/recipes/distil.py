@@ -1,4 +1,4 @@
-"""Sequence-level knowledge distillation (Kim and Rush, 2016): a student learns from a teacher's translations."""
+"""Sequence-level knowledge distillation (Kim and Rush, 2016): training a student on a teacher's translations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nmt.translate.translator import Translator
 
 Metric = Literal["chrf", "bleu"]
-UNFINISHED = "left blank, without a finished translation outside the development set (nmt prepare drops them as empty)"
+UNFINISHED = "left blank: no finished translation outside the development set (nmt prepare drops them as empty)"
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Distillation:
     """The options of `nmt distil`."""
 
     teachers: Sequence[Path]
-    """Run directories; several are an ensemble."""
+    """Run directories of the teacher; several runs form an ensemble."""
     output: Path
     search: SearchConfig
     """Search settings of the teacher."""
@@ -45,7 +45,7 @@ class Distillation:
     """Data directory to translate; by default the teacher's."""
     n_best: int = 1
     nearest: Metric = "chrf"
-    """The sentence score that chooses among `n_best` translations."""
+    """Sentence score by which one of `n_best` translations is chosen."""
     with_originals: bool = False
     student: str | None = None
     """Config with the student's model, training and search settings; by default the teacher's."""
@@ -73,7 +73,9 @@ def distil(request: Distillation) -> int:
     corpus = Corpus.open(data)
     src, tgt = teacher.data.sides
     if set(corpus.languages) != {src, tgt}:
-        raise DataError(f"{data.path}: holds {' and '.join(corpus.languages)}, but the teacher translates {src}-{tgt}")
+        raise DataError(
+            f"{data.path}: contains {' and '.join(corpus.languages)}, but the teacher translates {src}-{tgt}"
+        )
     check_search(request.search, request.n_best)
     n_lines = corpus.in_one_file("train").n
     recipe = RecipeDir(request.output, _settings(request, corpus), request.teachers)
@@ -104,7 +106,7 @@ def distil(request: Distillation) -> int:
 
 
 def nearest(texts: Sequence[str], reference: str, metric: Metric, language: str) -> str:
-    """Return the text with the best sentence score against the reference, the first one on ties.
+    """Return the text with the best sentence score against the reference, the first of equally good ones.
 
     Empty if there are no texts.
     """
@@ -130,7 +132,7 @@ def _settings(request: Distillation, corpus: Corpus) -> dict[str, object]:
 
 
 def _split_off_lines(config: DataConfig, data: DataDir) -> set[str]:
-    """Read the target lines of the split-off development set; training pairs must not contain them."""
+    """Return the target lines of the split-off development set, which training pairs must not contain."""
     if isinstance(config.valid, Source):
         return set()
     return {line.strip() for line in read_lines(data.text("valid", config.tgt))}
@@ -150,6 +152,6 @@ def _student(request: Distillation, teacher: Config, prepared: Path) -> Config:
     """Return the student's settings, with the teacher's data and tokenizer. Raises ConfigError or DataError."""
     student = load_config(request.student) if request.student else teacher
     data = teacher.data
-    if request.data is not None:  # which has not the licences of what the teacher has learned
+    if request.data is not None:  # its licences are unknown
         data = data.model_copy(update={"train": data.without_licenses().train})
     return rooted(student.model_copy(update={"data": data, "tokenizer": teacher.tokenizer}), prepared)

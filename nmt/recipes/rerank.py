@@ -50,10 +50,10 @@ class Table:
     texts: Sequence[Sequence[str]]
     """The K candidates of each of the L lines."""
     values: Floats
-    """(F, L, K); the first feature is the score of search."""
+    """The features (F, L, K), of which the first is the score of search."""
 
     def choose(self, weights: Sequence[float]) -> Ints:
-        """Return the index (L,) of each line's candidate with the highest weighted sum, of ties the first."""
+        """Return the index (L,) of each line's candidate with the highest weighted sum, or the first of several."""
         total = np.zeros(self.values.shape[1:])
         for weight, values in zip(weights, self.values, strict=True):
             total += weight * values
@@ -89,7 +89,7 @@ FORMAT = 1
 
 
 class WeightsFile(Document):
-    """The keys of a weights file that are read; `tune_weights` returns all that are written."""
+    """The keys that are read of a weights file; `tune_weights` returns the full content."""
 
     format: int
     weights: dict[str, FiniteFloat]
@@ -125,7 +125,7 @@ class Counts:
 
     metric: Metric
     counts: Floats
-    """(L, K, C)"""
+    """The counts (L, K, C)."""
 
     @classmethod
     def of(cls, metric: MetricName, table: Table, refs: Sequence[str], tgt_lang: str | None) -> Counts:
@@ -238,7 +238,7 @@ class Candidate(NamedTuple):
 
 
 class NBest(NamedTuple):
-    """A line and its candidates, at least one; a blank line has a blank one."""
+    """A line with its candidate translations; a blank line has one blank candidate."""
 
     source: str
     candidates: Sequence[Candidate]
@@ -310,7 +310,7 @@ class Feature:
     values: Callable[[Pairs], Sequence[float]]
     """Return the values of pairs, NaN if the candidate is blank."""
     default: float = 1.0
-    """The weight if none is tuned."""
+    """The weight without tuning."""
     is_signed: bool = False
     """Whether the weight may be negative."""
 
@@ -357,7 +357,7 @@ def length(translator: Translator, search: SearchConfig) -> Feature:
 
 
 def _values(name: str, scored: Iterable[Scored]) -> list[float]:
-    """Return the scores, and print how many candidates were cut."""
+    """Return the scores, and print how many candidates were scored only in part."""
     scores, n_cut = [], 0
     for each in scored:
         scores.append(each.score)
@@ -391,7 +391,7 @@ class Runs:
         language_models: Sequence[Path],
         precision: str,
     ) -> Runs:
-        """Load runs; several for `run` or `reverse` are an ensemble.
+        """Load the runs; several for `run` or `reverse` form an ensemble.
 
         Raises ConfigError for a run of the wrong direction or language or for equal names, and what `Translator.load`
         raises.

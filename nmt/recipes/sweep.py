@@ -1,4 +1,4 @@
-"""`nmt sweep`: train a run for every combination of a grid of settings, each in a process, and compare the runs."""
+"""`nmt sweep`: train one run for each combination of a grid of settings, and compare the runs."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class GridRun:
     """The run of one combination of the grid."""
 
     values: tuple[str, ...]
-    """One value per axis."""
+    """The value of each axis."""
     config: Config
     run: RunDir
     data: Path
@@ -200,7 +200,7 @@ def make_plan(request: Request) -> Plan:
 
 
 def _load_all(request: Request, axes: Sequence[Axis]) -> dict[tuple[str, ...], Config]:
-    """Load the configuration of every combination. Raises ConfigError; a problem of several is reported once."""
+    """Load the configuration of every combination. Raises ConfigError, which reports a common problem once."""
     configs: dict[tuple[str, ...], Config] = {}
     problems: dict[str, list[str]] = {}
     names: dict[str, str] = {}
@@ -233,7 +233,7 @@ def _as_grid_problem(problem: str, axes: Sequence[Axis]) -> str:
 
 
 def _message(problem: str, names: Sequence[str], n: int) -> str:
-    """Return `problem` preceded by the combinations that have it, unless all `n` do."""
+    """Return `problem` preceded by the combinations with this problem, unless all `n` have it."""
     if len(names) in (0, n):
         return problem
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
@@ -250,7 +250,7 @@ def _data_directories(
     """
     texts = {values: json.dumps([recipe(config), str(config.data.root)]) for values, config in configs.items()}
     indices = [i for i, axis in enumerate(axes) if axis.key.startswith(("data.", "tokenizer."))]
-    # a grid with a single value must not use data that was prepared with another value
+    # a grid with a single value must not use data prepared with another value
     if len(set(texts.values())) == 1 and all(axes[i].key in ("data.dir", "data.direction") for i in indices):
         if request.data is not None and any(axis.key == "data.dir" for axis in axes):
             raise ConfigError(["--data: the grid has data.dir; leave one out"])
@@ -345,7 +345,7 @@ class Row:
 
 
 def rows_of(plan: Plan, errors: Mapping[str, str]) -> list[Row]:
-    """Return the rows, best first, those without a score last; `errors`: messages of failed runs, by name."""
+    """Return the rows, best first; `errors` contains the messages of failed runs by name."""
     rows = [_row(one, errors.get(one.name, "")) for one in plan.runs]
     return sorted(rows, key=lambda row: math.inf if row.score is None else rank(plan.metric, row.score))
 
@@ -411,7 +411,7 @@ def _lengths(rows: Sequence[Row]) -> str:
 
 
 def _development_sets(plan: Plan, rows: Sequence[Row]) -> str:
-    """Return a warning if the development sets differ, as when each is split off another text, or the predictions."""
+    """Return a warning if the scores of the runs are not comparable, because their development sets differ."""
     directories = [DataDir(path) for path in {row.planned.data for row in rows if row.score is not None}]
     texts = {sums for data in directories if (sums := _checksums(data, DataDir.text))}
     if len(texts) > 1:
@@ -430,7 +430,7 @@ def _development_sets(plan: Plan, rows: Sequence[Row]) -> str:
 
 
 def _checksums(data: DataDir, file_of: Callable[[DataDir, str, str], Path]) -> tuple[str, ...]:
-    """Return the checksums of the development set by language; empty if the manifest does not have them."""
+    """Return the checksums of the development set for each language; empty if the manifest lacks them."""
     with suppress(DataError, KeyError):
         manifest = read_manifest(data)
         return tuple(manifest.files[file_of(data, "valid", language).name].sha256 for language in manifest.languages)
@@ -466,14 +466,14 @@ def _means(plan: Plan, rows: Sequence[Row]) -> str:
 
 
 def mean(scores: Sequence[float], metric: Metric = "bleu") -> str:
-    """Format the mean, with the standard deviation if there are several scores."""
+    """Format the mean of scores, with the standard deviation if there are several."""
     if len(scores) < 2:
         return score(scores[0] if scores else None, metric)
     return f"{score(statistics.fmean(scores), metric)} ± {score(statistics.stdev(scores), metric)}"
 
 
 def difference(first: Sequence[float], other: Sequence[float], metric: Metric = "bleu") -> str:
-    """Format the difference of the means with its 95 % interval over seeds (Welch); empty unless there are enough."""
+    """Format the difference of means with its 95 % interval over seeds (Welch); empty with too few scores."""
     if min(len(first), len(other)) < MIN_RUNS:
         return ""
     variances = [statistics.variance(scores) / len(scores) for scores in (first, other)]
@@ -499,7 +499,7 @@ def as_tsv(plan: Plan, rows: Sequence[Row]) -> str:
 
 POLL = 0.1  # seconds
 STOPPED = {-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, 129, 130, 143, StoppedError.exit_status}
-"""Exit statuses of a command that was stopped: while starting, in `nmt prepare`, and in `nmt train`."""
+"""Exit statuses of a command that was stopped by a signal."""
 
 
 @dataclass(frozen=True)
@@ -509,7 +509,7 @@ class Job:
     name: str
     arguments: tuple[str, ...]
     log: Path
-    """Its output is appended to this file."""
+    """The file to which the output is appended."""
 
 
 @dataclass(frozen=True)
@@ -518,16 +518,16 @@ class Ended:
 
     is_stopped: bool
     error: str
-    """The last line of its output; empty unless it failed."""
+    """The last line of the output; empty unless the command failed."""
 
 
 def run_jobs(
     jobs: Sequence[Job], slots: Sequence[Mapping[str, str]], stop: Stop, report: Callable[[Job, Ended], None]
 ) -> dict[str, str]:
-    """Run jobs, each in a free slot with its environment variables, and return the errors of failed jobs by name.
+    """Run commands, one at a time in each slot, and return the errors of failed commands by name.
 
-    On a request to stop, running jobs are sent SIGTERM and no more are started. `report` is called when a job has
-    ended.
+    slots: the environment variables of each slot. report: called when a command has ended. On a request to stop,
+    running commands are sent SIGTERM and no more are started.
     """
     waiting, free, is_stopping = list(reversed(jobs)), list(reversed(slots)), False
     running: dict[subprocess.Popen[bytes], tuple[Job, Mapping[str, str]]] = {}
@@ -577,7 +577,7 @@ def _end_of(job: Job, status: int) -> Ended:
 
 
 def sweep(request: Request) -> list[Row]:
-    """Train the unfinished runs of a grid, print the table of all, and return its rows.
+    """Train the unfinished runs of a grid, print a table of all runs, and return its rows.
 
     Raises ConfigError or CheckpointError before anything is written, ConfigError, DataError or CheckpointError before
     anything is trained, StoppedError if stopped by a signal.
@@ -642,9 +642,9 @@ def _train(request: Request, plan: Plan, stop: Stop) -> list[Row]:
 
 
 def _prepare(plan: Plan, to_do: Sequence[GridRun], stop: Stop) -> dict[Path, str]:
-    """Prepare the data directories that are missing or inside the sweep's, and return the errors of those that failed.
+    """Prepare missing data directories and the sweep's own, and return the errors of failed ones by path.
 
-    Another data directory is used as it is, as by `nmt train`; a difference to the configuration is printed.
+    An existing data directory is used as it is, like by `nmt train`; differences from the configuration are printed.
     """
     jobs: dict[Path, Job] = {}
     differing = set[str]()
@@ -678,7 +678,7 @@ def _training(plan: Plan, one: GridRun) -> Job:
 
 
 def _slots(request: Request) -> list[dict[str, str]]:
-    """Return the environment variables of each run at a time: its GPU, and its share of the CPU cores."""
+    """Return the environment variables of concurrent runs, which set a GPU and a share of the CPU cores."""
     slots = [{"CUDA_VISIBLE_DEVICES": device} for device in request.devices] or [{} for _ in range(request.jobs)]
     if len(slots) > 1 and "OMP_NUM_THREADS" not in os.environ:
         share = {"OMP_NUM_THREADS": str(max(1, len(os.sched_getaffinity(0)) // len(slots)))}

@@ -1,1 +1,1 @@
-"""Models for others: exports, CTranslate2, and the Hugging Face hub."""
+"""Sharing models: exports, CTranslate2 and the Hugging Face Hub."""

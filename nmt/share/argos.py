@@ -1,4 +1,4 @@
-"""Packages of Argos Translate, which LibreTranslate reads, too.
+"""Export to packages for Argos Translate and LibreTranslate.
 
     metadata.json          languages and version
     model/                 the model of CTranslate2
@@ -51,7 +51,7 @@ def export_argos(request: Request, output: Path, quantization: Quantization = "i
     output = output.absolute()
     with alone_in(output.parent, "exports"):
         if output.exists():
-            raise DataError(f"{output}: exists; name another file, or remove this one")
+            raise DataError(f"{output}: exists already; name another file, or remove this one")
         with writing(output), TemporaryDirectory(dir=output.parent, prefix=f".{output.stem}.") as scratch:
             exported = export_into(request, Path(scratch) / "export", "ctranslate2", quantization)
             with open_output(output) as out, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -81,7 +81,7 @@ def _check(request: Request) -> None:
 
 
 def language_code(name: str) -> str:
-    """Return Argos Translate's code for a language of a config, which has no region but for a few exceptions."""
+    """Return Argos Translate's code for a language, which usually has no region."""
     return _CODES.get(normalized(name), normalized(name).split("_")[0])
 
 

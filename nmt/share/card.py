@@ -1,4 +1,4 @@
-"""The model card of an exported translator: languages, model, quality, training and data, and how to use it."""
+"""The model card of an exported model: languages, architecture, scores, training, data and usage."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from nmt.runs.log import is_validation, number, read_log
 from nmt.runs.state import load_state
 
 USE = "## Use\n"
-"""The heading of the last section."""
+"""The heading of the section on usage, which is the last one."""
 
 
 def use(kind: Kind, direction: str, repository: str | None = None) -> str:
-    """Return the section.
+    """Return the section of the model card on usage.
 
     Args:
-        direction: source and target language, `de-en`.
-        repository: where the model is on the hub, `owner/name`; None: in a directory, which is called DIR.
+        direction: source and target language, such as `de-en`.
+        repository: the model's repository on the Hub, `owner/name`; None for a directory, which is called DIR.
     """
     where = [] if repository else ["With this directory as `DIR`:", ""]
     lines = _transformers if kind == "transformers" else _nmt
@@ -66,7 +66,7 @@ def _transformers(_: Kind, direction: str, repository: str | None) -> Iterator[s
     yield "```"
 
 
-# settings that depend on the machine rather than on the recipe
+# settings that depend on the machine, not on the recipe
 _MACHINE = {"run_dir", "device", "init_from"}
 _WEIGHTS = {"raw": "step", "ema": "moving average at step", "average": "average up to step"}
 
@@ -79,15 +79,15 @@ def card(
     n_pieces: Sequence[int],
     scores: Sequence[ScoreRecord] = (),
     checked: str | None = None,
-    license: str | None = None,  # noqa: A002 (what it is called everywhere)
+    license: str | None = None,  # noqa: A002 (the usual name)
 ) -> str:
-    """Return the text of README.md, the model card.
+    """Return the model card, README.md.
 
     Args:
         n_pieces: sizes of the source and the target vocabulary.
-        scores: of these weights on test sets, oldest first.
-        checked: the result of the comparison with the run.
-        license: of the model; None if it is not known.
+        scores: scores of these weights on test sets, oldest first.
+        checked: the result of a comparison with the run.
+        license: the licence of the model; None if it is unknown.
     """
     return "\n".join(
         [
@@ -108,7 +108,7 @@ def _front_matter(
     scores: Sequence[ScoreRecord],
     license: str | None,  # noqa: A002
 ) -> Iterator[str]:
-    """Yield the metadata for the Hub, without unknown values."""
+    """Yield the lines of the metadata for the Hub, without unknown values."""
     languages = list(dict.fromkeys(language.split("_")[0] for language in (config.data.src, config.data.tgt)))
     results = _results(config, scores)
     datasets = list(dict.fromkeys(source.hub for _, source in config.data.sources() if isinstance(source, HubSource)))
@@ -126,7 +126,7 @@ def _front_matter(
 
 
 def _results(config: Config, scores: Sequence[ScoreRecord]) -> list[dict[str, object]]:
-    """Return the scores on test sets in the hub's form (model-index), the newest of each test set and signature."""
+    """Return the newest scores of each test set and signature in the Hub's format (model-index)."""
     newest = {(record.split, score.metric, score.signature): score for record in scores for score in record.scores}
     by_split: dict[str, list[dict[str, object]]] = {}
     for (split, metric, about), score in newest.items():
@@ -140,7 +140,7 @@ def _results(config: Config, scores: Sequence[ScoreRecord]) -> list[dict[str, ob
 
 
 def _dataset(config: Config, split: str) -> str:
-    """Return the repository of a test set on the hub, or else its name."""
+    """Return the Hub repository of a test set, or else its name."""
     source = config.data.test.get(split)
     return source.hub if isinstance(source, HubSource) else split
 
@@ -190,7 +190,7 @@ def _quality(run: RunDir, config: Config, info: ExportInfo, scores: Sequence[Sco
 
 
 def _test_scores(records: Sequence[ScoreRecord]) -> Iterator[str]:
-    """Yield a table of scores that have the same signatures."""
+    """Yield the lines of a table of scores with equal signatures."""
     metrics = metrics_of(records)
     names = [printable(metric_name(metric)) for metric in metrics]
     yield f"| test set | lines | {' | '.join(names)} | search | precision | date |"
@@ -202,7 +202,7 @@ def _test_scores(records: Sequence[ScoreRecord]) -> Iterator[str]:
 
 
 def _development(run: RunDir, config: Config, info: ExportInfo) -> Iterator[str]:
-    """Yield the scores of these weights on the development set, from the log."""
+    """Yield a line with the scores of these weights on the development set, read from the log."""
     kind = "valid" if info.weights == "raw" else info.weights
     for record in read_log(run.log, having=b'"bleu"'):
         if is_validation(record) and (record["kind"], record.get("step")) == (kind, info.step):
@@ -217,7 +217,7 @@ def _development(run: RunDir, config: Config, info: ExportInfo) -> Iterator[str]
 
 
 def _signature(metric: MetricName, tgt_lang: str) -> str:
-    """Return the signature of validation scores, without the version of sacrebleu, which the log does not have."""
+    """Return the signature of validation scores, without the version of sacreBLEU, which the log does not record."""
     return corpus_score(metric, ["a"], ["a"], tgt_lang).signature.split("|version:")[0]
 
 
@@ -225,7 +225,7 @@ _PURPOSES = {"train": "training", "valid": "development set"}
 
 
 def _data(run: RunDir, config: Config) -> Iterator[str]:
-    """Yield the sources with their licences, which are the configuration's, and what was read and kept of them."""
+    """Yield a line for each corpus, with the numbers of pairs read and kept, and its licence in the configuration."""
     yield from ("## Training data", "")
     data, recorded = config.data, _manifest(run)
     sources = {
@@ -258,7 +258,7 @@ def _manifest(run: RunDir) -> Manifest | None:
 
 
 def _training(run: RunDir) -> Iterator[str]:
-    """Yield the recorded cost of the run, and the machine on which it was last started."""
+    """Yield the recorded cost of training, and the machine on which the run was last started."""
     cost, info = training_cost(run), read_info(run)
     if cost is None:
         return
@@ -278,7 +278,7 @@ def _training(run: RunDir) -> Iterator[str]:
         each = re.split(r", (?=(?:encoder |decoder )?/)", first.run)
         runs = ", ".join(re.sub("/.*/", "", name) for name in each)
         weights = f"{_WEIGHTS[first.weights]} {first.step:,}"
-        yield f"- started from: {printable(runs)}, {weights}; its training is not counted"
+        yield f"- started from: {printable(runs)}, {weights}; its cost is not included"
     yield ""
 
 
@@ -294,18 +294,18 @@ def _recipe(config: Config) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class TrainingCost:
-    """Updates, time and text of a training up to its last checkpoint."""
+    """Updates, time and text of a run up to its last checkpoint."""
 
     updates: int
-    """Those that were skipped included."""
+    """Number of updates, including skipped ones."""
     skipped: int
     hours: float
-    """Summed over resumes; with validations and checkpoints, without the starts."""
+    """Training time, summed over resumes; includes validations and checkpoints, but not start-up."""
     target_tokens: int
 
 
 def training_cost(run: RunDir) -> TrainingCost | None:
-    """Return the cost of a run up to its last checkpoint; None if none has recorded it."""
+    """Return the cost of a run up to its last checkpoint; None if no checkpoint has recorded it."""
     try:
         state = load_state(run.step(saved_steps(run)[-1]))
     except (CheckpointError, LookupError):  # of an earlier version

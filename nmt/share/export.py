@@ -1,4 +1,4 @@
-"""`nmt export`: write a run as one self-contained directory that translates; CTranslate2 models kept in a run."""
+"""`nmt export`: write a run as a self-contained directory, and load CTranslate2 models of runs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from nmt.translate.sentences import MAX_PIECES_FACTOR
 from nmt.translate.translator import Translator
 
 OTHERS_READ = 1024
-"""Pieces of a line that CTranslate2 reads by default, and so do other programs that load its models."""
+"""Number of pieces of a line that CTranslate2 and programs based on it read by default."""
 
 
 @dataclass(frozen=True)
@@ -63,18 +63,18 @@ class Exported:
 
     path: Path
     comparison: Comparison | None
-    """The comparison of a CTranslate2 model with the run."""
+    """The comparison of a CTranslate2 model with the run; None for other formats."""
     scores: Sequence[ScoreRecord]
-    """Of the test sets, if requested."""
+    """Scores on the test sets, if requested."""
     not_carried: Sequence[str] = ()
-    """The run's settings of search that transformers has no equivalent of."""
+    """The run's search settings that have no equivalent in transformers."""
 
     @property
     def note(self) -> str | None:
-        """A note on what an export for transformers lacks, if anything."""
+        """A note on search settings that an export for transformers lacks; None if it lacks none."""
         if not self.not_carried:
             return None
-        return f"not carried over, transformers has no such settings: {', '.join(self.not_carried)}"
+        return f"not exported, because transformers has no such settings: {', '.join(self.not_carried)}"
 
 
 @dataclass(frozen=True)
@@ -85,30 +85,30 @@ class Request:
     checkpoint: str = "best"
     weights: str = "auto"
     data: Path | None = None
-    """The data directory; by default that of training."""
+    """The data directory; by default the one used in training."""
     check: Path | None = None
     """The file of lines that both engines translate; by default the development set or, without the data directory,
-    random words of the vocabulary."""
+    random words."""
     check_lines: int = 100
     evaluate: bool = False
-    """Evaluate the test sets of the data directory."""
+    """Whether to evaluate the test sets of the data directory."""
     license: str | None = None
-    """The licence of the model, for the card, by its identifier on the hub. Raises ConfigError for what is none."""
+    """The licence of the model for the card, as a Hub identifier. Raises ConfigError if it is malformed."""
 
     def __post_init__(self) -> None:
         if self.license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", self.license):
             raise ConfigError(
                 [
                     f"--license {self.license}: must be a Hub identifier: lower-case letters, digits, . and -, "
-                    "such as cc-by-4.0; of a licence that has none, other"
+                    "such as cc-by-4.0, or other"
                 ]
             )
 
 
 def export(request: Request, output: Path, kind: Kind, quantization: Quantization = "float32") -> Exported:
-    """Write the chosen weights of a run, with everything needed to translate and a model card, to `output`.
+    """Write the selected weights of a run to `output`, with everything needed to translate and a model card.
 
-    A CTranslate2 model is compared with the run before it is renamed into place.
+    A CTranslate2 model is compared with the run before the directory is renamed to `output`.
 
     Raises DataError if `output` is not empty or cannot be written, ConfigError if CTranslate2 is not installed or
     transformers has no such model, CheckpointError if there is no such run or checkpoint, or if the scores of the
@@ -122,7 +122,7 @@ def export(request: Request, output: Path, kind: Kind, quantization: Quantizatio
 
 
 def export_into(request: Request, output: Path, kind: Kind, quantization: Quantization) -> Exported:
-    """Like `export`; the caller holds `alone_in` on the parent directory."""
+    """Export a run like `export`; the caller holds `alone_in` on the parent directory."""
     saved = open_saved(request.run, request.checkpoint, request.weights)
     model, tokenizers, config = saved.transformer(), saved.tokenizers, saved.config
     if kind == "transformers":
@@ -170,7 +170,7 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
 
 
 def without_places(config: Config) -> Config:
-    """Return a configuration without directories of this machine: of paths the last parts, of URLs no query."""
+    """Return a configuration without local directories and queries of URLs."""
 
     def cut(tree: object) -> object:
         if isinstance(tree, dict):
@@ -185,7 +185,7 @@ def without_places(config: Config) -> Config:
     for section, name in (("data", "dir"), ("data", "root"), ("training", "run_dir"), ("training", "init_from")):
         del tree[section][name]
     tree["data"] = cut(tree["data"])
-    # other settings, such as patterns, are not paths, whatever they begin with
+    # other settings, such as patterns, are not paths, even if they start with a slash
     for section, name in ((tree["training"], "glossary"), (tree["search"], "lm")):
         section[name] = cut(section[name])
     return check_config(tree, "export")
@@ -193,7 +193,7 @@ def without_places(config: Config) -> Config:
 
 def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
     config, weights = saved.config, saved.weights
-    # the source as long as it is ever read, and a translation as long as the settings of today allow
+    # the longest source that is read, and the longest translation that the current settings allow
     n_positions = max(2 * MAX_PIECES_FACTOR * config.data.max_pieces + 64, OTHERS_READ)
     if config.model.positions == "learned":
         n_positions = config.model.max_positions
@@ -217,11 +217,13 @@ def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
 
 
 def _check_lines(request: Request, translator: Translator) -> list[str]:
-    """Return the lines to translate with both engines, not all of them blank."""
+    """Return the lines to translate with both engines, at least one of which is not blank."""
     if request.check is not None:
         lines = list(islice(read_lines(request.check), request.check_lines))
         if not any(line.strip() for line in lines):
-            raise DataError(f"{request.check}: its first {request.check_lines} lines are blank: nothing to check with")
+            raise DataError(
+                f"{request.check}: the first {request.check_lines} lines are blank; name another file with --check"
+            )
         return lines
     data = translator.config.data
     try:
@@ -237,7 +239,7 @@ def _corpus(request: Request, translator: Translator) -> Corpus:
 
 
 def _recorded(saved: Saved) -> list[ScoreRecord]:
-    """Return the scores of these weights on test sets that were measured before."""
+    """Return the recorded scores of these weights on test sets."""
     weights = saved.weights
     wanted = weights.step, weights.kind, [*weights.averaged]
     return [
@@ -248,7 +250,7 @@ def _recorded(saved: Saved) -> list[ScoreRecord]:
 
 
 def _evaluated(request: Request, translator: Translator) -> list[ScoreRecord]:
-    """Evaluate every test set of the data directory. Raises DataError if it has none."""
+    """Return the scores of every test set of the data directory. Raises DataError if it has none."""
     corpus, search, origin = _corpus(request, translator), translator.config.search, translator.origin
     assert origin is not None, "the translator was loaded from a run"
     return [
@@ -258,7 +260,7 @@ def _evaluated(request: Request, translator: Translator) -> list[ScoreRecord]:
 
 
 CHECK_LINES = 20
-"""Number of lines to compare; few, since a user is waiting."""
+"""Number of lines to compare when a model is converted at first use; few, since a user is waiting."""
 
 
 def engine_for(
@@ -270,22 +272,22 @@ def engine_for(
     and `load_ctranslate2` raise.
     """
     if len(paths) > 1:
-        raise ConfigError(["several runs: CTranslate2 uses one only; for an ensemble, use --engine native"])
+        raise ConfigError(["several runs: CTranslate2 supports only one; for an ensemble, use --engine native"])
     [path] = paths
     if not is_folder(path):
         return load_ctranslate2(engine_folder(path, "int8" if int8 else "float32", checkpoint, weights))
     if (checkpoint, weights) != ("best", "auto"):
-        raise ConfigError([f"{path}: an exported folder has one set of weights; leave out --checkpoint, --weights"])
+        raise ConfigError([f"{path}: already exported; leave out --checkpoint and --weights"])
     engine = Engine(load_folder(path))
     if int8 and engine.quantization != "int8":
         raise ConfigError(
-            [f"{path}: has weights in {engine.quantization}, found --int8; export the run with --quantization int8"]
+            [f"{path}: has weights in {engine.quantization}, not int8; export the run with --quantization int8"]
         )
     return engine_translator(engine)
 
 
 def engine_folder(run: Path, quantization: Quantization, checkpoint: str = "best", weights: str = "auto") -> Path:
-    """Return the path of a run's CTranslate2 model, in the run directory; export it if there is none of these weights.
+    """Return the path of a CTranslate2 model with these weights in a run directory; create it if it does not exist.
 
     Raises what `export` raises.
     """
@@ -297,7 +299,7 @@ def engine_folder(run: Path, quantization: Quantization, checkpoint: str = "best
     with alone_in(run, "exports"):
         if _is_of(path, saved):
             return path
-        say(f"{path}: exporting {run} for CTranslate2, once")
+        say(f"{path}: exporting {run} for CTranslate2 (only once)")
         remove(path)
         request = Request(run, checkpoint, weights, check_lines=CHECK_LINES)
         say(f"{export_into(request, path, 'ctranslate2', quantization).comparison}")
@@ -305,10 +307,10 @@ def engine_folder(run: Path, quantization: Quantization, checkpoint: str = "best
 
 
 def _is_of(path: Path, saved: Saved) -> bool:
-    """Whether `path` is an export of these weights and settings."""
+    """Return whether `path` is an export of these weights and settings."""
     try:
         folder = load_folder(path)
     except CheckpointError:
         return False
-    wanted = fingerprint(saved.weights.tensors), without_places(saved.config)
-    return (folder.info.tensors, folder.config) == wanted
+    expected = fingerprint(saved.weights.tensors), without_places(saved.config)
+    return (folder.info.tensors, folder.config) == expected

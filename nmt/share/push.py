@@ -1,4 +1,4 @@
-"""`nmt push`: upload an exported directory to the Hugging Face hub in one commit."""
+"""`nmt push`: upload an exported directory to the Hugging Face Hub in one commit."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ T = TypeVar("T")
 INFO, CARD = ExportDir(Path()).info.name, ExportDir(Path()).card.name
 
 
-NO_TOKEN = "no token for the hub: hf auth login stores one, or set HF_TOKEN"
+NO_TOKEN = "no token for the Hub; log in with hf auth login, or set HF_TOKEN"
 _WAITS = (1.0, 4.0, 16.0)  # seconds
 _OF_THE_HUB = {".gitattributes"}  # in every new repository
 
 
 @dataclass(frozen=True)
 class Repository:
-    """A model repository as it was found before the upload."""
+    """The state of a model repository before the upload."""
 
     name: str
     head: str | None
-    """The last commit; None if there is no such repository yet."""
+    """The last commit; None if the repository does not exist yet."""
     private: bool
     exported: Set[str] = frozenset()
-    """The files of the export that is there."""
+    """The files of an earlier export in the repository."""
 
 
 @dataclass(frozen=True)
@@ -44,20 +44,20 @@ class Pushed:
     """The result of a push."""
 
     url: str
-    """Of the commit."""
+    """The URL of the commit."""
     private: bool
     changed: bool
-    """False if everything was there already."""
+    """Whether the upload changed the repository."""
     kind: Kind
 
 
 def find_repository(name: str, public: bool = False, force: bool = False) -> Repository:
-    """Look at a repository before a push, without changing anything.
+    """Return the state of a repository before a push, without changing anything.
 
-    public: whether it is to be public if there is none yet. force: whether files of others may be replaced.
+    public: whether a new repository is public. force: whether files that nmt did not write may be replaced.
 
-    Raises ConfigError for a malformed name or if there is no token, DataError if the repository holds something that
-    nmt has not written, HubError if the hub refuses or cannot be reached.
+    Raises ConfigError for a malformed name or if there is no token, DataError if the repository contains files that nmt
+    did not write, HubError if the Hub rejects the request or cannot be reached.
     """
     from huggingface_hub import HfApi, get_token
     from huggingface_hub.errors import RepositoryNotFoundError
@@ -76,14 +76,14 @@ def find_repository(name: str, public: bool = False, force: bool = False) -> Rep
     exported = _exported(api, name, info.sha) if INFO in files else None
     if exported is None and files - _OF_THE_HUB and not force:
         raise DataError(
-            f"{name}: has files that nmt push did not write, such as {min(files - _OF_THE_HUB)}; name another "
+            f"{name}: contains files that nmt push did not write, such as {min(files - _OF_THE_HUB)}; name another "
             "repository, or use --force to add to it"
         )
     return Repository(name, info.sha, bool(info.private), files & (exported or set()))
 
 
 def _exported(api: HfApi, name: str, commit: str | None) -> set[str] | None:
-    """Return the names of the files of the export in a repository; None if no export wrote translator.json."""
+    """Return the names of the files of an export in a repository; None if it contains no export."""
     try:
         path = _patiently(lambda: api.hf_hub_download(name, INFO, revision=commit))
         return exported_files(Path(path))
@@ -96,12 +96,12 @@ def _exported(api: HfApi, name: str, commit: str | None) -> set[str] | None:
 def push(folder: Path, repository: Repository) -> Pushed:
     """Upload a directory written by `nmt export` to a repository, which is created if necessary.
 
-    All files appear in one commit, or none. What an upload that broke off has sent is not sent again. Files of an
-    earlier export that this one does not have are deleted; files that nmt did not write stay. The card says how to load
-    the model from the hub.
+    All files appear in one commit, or none. Files sent by an interrupted upload are not sent again. Files of an earlier
+    export that this one does not have are deleted; files that nmt did not write stay. The card explains how to load the
+    model from the Hub.
 
-    Raises CheckpointError if the directory is damaged, DataError if its card is not UTF-8, HubError if the hub refuses
-    or cannot be reached, or the repository has been changed since it was looked at.
+    Raises CheckpointError if the directory is damaged, DataError if its card is not UTF-8, HubError if the Hub rejects
+    the request or cannot be reached, or if the repository has been changed in the meantime.
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
@@ -132,25 +132,25 @@ def push(folder: Path, repository: Repository) -> Pushed:
 
 
 def _card(folder: Path, info: ExportInfo, repository: str) -> bytes:
-    """Return the model card, with the use of the repository in place of that of the directory, unless it was edited."""
+    """Return the model card, with its section on usage changed from the directory to the repository."""
     direction = info.direction or load_folder(folder).config.data.direction
     here, there = use(info.kind, direction), use(info.kind, direction, repository)
     card = (folder / CARD).read_bytes()  # with any line ends
     try:
         card.decode()
-    except UnicodeDecodeError as error:  # the hub's client would raise it
+    except UnicodeDecodeError as error:  # else the Hub client would raise it
         raise DataError(f"{folder / CARD}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
     return card.replace(here.encode(), there.encode())
 
 
 def _patiently(ask: Callable[[], T]) -> T:
-    """Call `ask`, again after a while if the hub has a problem of its own."""
+    """Return the result of `ask`, and retry with delays while the Hub has a temporary problem."""
     for wait in _WAITS:
         try:
             return ask()
         except Exception as error:
             if status(error) not in TRANSIENT:
                 raise
-            say(f"the hub has a problem, trying again in {wait:g} s: {error_text(error)}")
+            say(f"the Hub has a temporary problem, trying again in {wait:g} s: {error_text(error)}")
             time.sleep(wait)
     return ask()

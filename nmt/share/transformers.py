@@ -1,9 +1,9 @@
-"""Export to the library Hugging Face transformers: weights under other names, settings, and tokenizer.json.
+"""Export to Hugging Face transformers: renamed weights, settings and tokenizer.json.
 
-SentencePiece writes a space as U+2581. Here pieces have plain spaces, so that a U+2581 of the text is spelled in bytes
+SentencePiece writes a space as U+2581. Here pieces have plain spaces, so that a U+2581 of the text is encoded as bytes
 like any other character without a piece.
 
-The directory is loaded by `AutoModelForSeq2SeqLM` and `AutoTokenizer`. Writing it needs no other package.
+`AutoModelForSeq2SeqLM` and `AutoTokenizer` load the directory. Writing it requires no other package.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nmt.text.tokenizer import BOS, EOS, FIRST_LEARNED, N_SPECIAL, PAD, UNK, Tok
 from nmt.translate.sentences import MAX_PIECES_FACTOR, longest_translation
 
 _CONTROL = {"Regex": r"(?!\t)\p{Cc}"}
-"""The characters of `nmt.text.tokenizer.CONTROL`."""
+"""A pattern that matches the characters of `nmt.text.tokenizer.CONTROL`."""
 
 
 def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
 
 
 def tokenizer_config(tokenizer: Tokenizer, max_length: int) -> dict[str, Any]:
-    """Return the content of tokenizer_config.json. max_length: of a source, `</s>` counted."""
+    """Return the content of tokenizer_config.json. max_length: maximum length of a source, including `</s>`."""
     pad, unk, bos, eos = tokenizer.pieces([PAD, UNK, BOS, EOS])
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -101,9 +101,9 @@ def _sequence(kind: str, *steps: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merges(pieces: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of learned pieces that make another one, first those that are merged first.
+    """Yield the merges, pairs of learned pieces that form another one, in the order of their priority.
 
-    SentencePiece merges any two neighbours that make a piece, the piece with the lowest id first.
+    SentencePiece merges any two neighbours that form a piece, the piece with the lowest id first.
     """
     known = set(pieces)
     for piece in pieces:
@@ -117,7 +117,7 @@ _CLASSES = {
     ("pre", "learned"): ("blenderbot", "BlenderbotForConditionalGeneration"),
     ("post", "sinusoidal"): ("marian", "MarianMTModel"),
 }
-"""Type and class of the model that computes the same, by norm and positions."""
+"""Type and class of the equivalent model in transformers, by norm and positions."""
 _OTHERS = "use --format folder or ctranslate2"
 
 _NOT_CARRIED = (
@@ -126,24 +126,24 @@ _NOT_CARRIED = (
 
 
 def check_held(run: Path, config: Config) -> None:
-    """Raise ConfigError, with one line for each reason, if no class of transformers computes what the model does."""
+    """Raise ConfigError with all reasons if no class of transformers is equivalent to the model."""
     model, problems = config.model, []
     if (model.norm, model.positions) not in _CLASSES:
         problems.append(
             f"{run}: transformers has no model with model.norm: {model.norm} and model.positions: {model.positions}; "
-            f"{_OTHERS}, or train with one of the two changed"
+            f"{_OTHERS}, or train with another norm or positions"
         )
     if model.tie_embeddings != "all":
         problems.append(
-            f"{run}: model.tie_embeddings: {model.tie_embeddings}, but with transformers source, target and output "
-            f"layer share one embedding (all); {_OTHERS}, or train with that"
+            f"{run}: model.tie_embeddings: {model.tie_embeddings}, but transformers supports only all; {_OTHERS}, "
+            "or train with all"
         )
     if problems:
         raise ConfigError(problems)
 
 
 def not_carried(search: SearchConfig) -> list[str]:
-    """Return the settings of search that are on and that transformers has no equivalent of."""
+    """Return the search settings in use that have no equivalent in transformers."""
     off = SearchConfig()
     names = [name for name in _NOT_CARRIED if getattr(search, name) != getattr(off, name)]
     if search.length_penalty_kind != "power" and search.length_penalty:
@@ -156,9 +156,9 @@ def not_carried(search: SearchConfig) -> list[str]:
 def save_transformers(
     model: Transformer, config: Config, tokenizer: Tokenizer, n_positions: int, directory: Path
 ) -> None:
-    """Write weights, configuration, search settings and tokenizer. Raises OSError.
+    """Write weights, configuration, search settings and tokenizer to `directory`. Raises OSError.
 
-    `check_held` has accepted the configuration. n_positions: the longest sequence, `</s>` counted.
+    The configuration must have passed `check_held`. n_positions: maximum length of a sequence, including `</s>`.
     """
     tensors = {name: tensor.detach().float().cpu().clone() for name, tensor in _tensors(model, n_positions)}
     n_learned, n_written = (
@@ -181,10 +181,10 @@ def save_transformers(
 
 
 def _tensors(model: Transformer, n_positions: int) -> Iterator[tuple[str, Tensor]]:
-    """Yield all tensors by their names in transformers; tied tensors appear once.
+    """Yield all tensors with their names in transformers; tied tensors appear once.
 
-    Pegasus and Marian have the sines of a position before its cosines, not in turn with them. Marian computes them
-    itself, so the units of all hidden states are put into that order.
+    In Pegasus and Marian, the sines of a position precede its cosines instead of alternating with them. Marian computes
+    them itself, so the units of all hidden states are reordered.
     """
     weight, learned = model.encoder.embedding.weight, model.encoder.embedding.positions
     units = torch.arange(weight.size(1))
@@ -236,7 +236,7 @@ def _norm(name: str, norm: nn.LayerNorm, units: Tensor) -> tuple[str, Tensor, Te
 
 
 def _ids() -> dict[str, int]:
-    """Return the special ids; a translation begins with `<s>` and always ends with `</s>`."""
+    """Return the special ids. A translation begins with `<s>` and always ends with `</s>`."""
     return {
         "pad_token_id": PAD,
         "bos_token_id": BOS,
@@ -274,9 +274,9 @@ def _config(config: ModelConfig, n_pieces: int, n_positions: int) -> dict[str, A
 
 
 def _generation(config: Config, n_positions: int) -> dict[str, Any]:
-    """Return the content of generation_config.json: the run's settings of search, as far as transformers has them.
+    """Return the content of generation_config.json: the run's search settings that transformers supports.
 
-    It limits all translations alike: to what a source of data.max_pieces may have.
+    All translations have the maximum length of a source with data.max_pieces pieces.
     """
     search = config.search
     limit = longest_translation(range(config.data.max_pieces), 0, search, n_positions)

@@ -1,4 +1,4 @@
-"""`nmt push` to a hub on the loopback interface, with the real client, and translating with what was pushed."""
+"""`nmt push` with the real client to a local stand-in for the Hub, and translation with the pushed model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NAME = "me/tiny"
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """A hub, whose client has a cache and a token of its own and does not wait."""
+    """Return a local Hub; its client has its own cache and token and does not wait."""
     with serve(Hub()) as hub:
         use_hub(hub, tmp_path / "home", monkeypatch)
         yield hub
@@ -155,9 +155,9 @@ def test_push_replaces_only_model_files(hub: Hub, exported: Path, tmp_path: Path
     assert download(f"hf://{NAME}@{old}").name == old
 
 
-def test_files_of_others_are_left_alone_unless_forced(hub: Hub, exported: Path) -> None:
+def test_repository_with_other_files_is_rejected_unless_forced(hub: Hub, exported: Path) -> None:
     hub.add(NAME, "main", {".gitattributes": b"", "pytorch_model.bin": b"precious"})
-    with pytest.raises(DataError, match=r"has files that nmt push did not write, such as pytorch_model.bin; name"):
+    with pytest.raises(DataError, match=r"contains files that nmt push did not write, such as pytorch_model.bin; name"):
         find_repository(NAME)
     push(exported, find_repository(NAME, force=True))
     assert files(hub)["pytorch_model.bin"] == b"precious"
@@ -168,7 +168,7 @@ def test_files_of_others_are_left_alone_unless_forced(hub: Hub, exported: Path) 
 
 def test_lost_response_to_creation_raises(hub: Hub, exported: Path) -> None:
     hub.lost = {"create": [502]}
-    with pytest.raises(HubError, match="was created meanwhile; push again"):
+    with pytest.raises(HubError, match="was created in the meantime; push again"):
         push(exported, find_repository(NAME))
     assert push(exported, find_repository(NAME)).private
     assert "weights.safetensors" in files(hub)
@@ -176,7 +176,7 @@ def test_lost_response_to_creation_raises(hub: Hub, exported: Path) -> None:
 
 def test_broken_upload_is_retried(hub: Hub, exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.refusals = {"/commit/": [502, 0]}
-    with pytest.raises(HubError, match="the hub cannot be reached"):
+    with pytest.raises(HubError, match="the Hub cannot be reached"):
         push(exported, find_repository(NAME))
     assert list(files(hub)) == [".gitattributes"], "all or nothing"
     hub.refusals = {"/api/models/": [503, 500], "/commit/": [504]}
@@ -184,16 +184,16 @@ def test_broken_upload_is_retried(hub: Hub, exported: Path, monkeypatch: pytest.
     monkeypatch.setattr(module, "say", said.append)
     assert push(exported, find_repository(NAME)).changed
     assert [line.split(" s: ")[0] for line in said] == [
-        "the hub has a problem, trying again in 1", "the hub has a problem, trying again in 4",
-        "the hub has a problem, trying again in 1",
+        "the Hub has a temporary problem, trying again in 1", "the Hub has a temporary problem, trying again in 4",
+        "the Hub has a temporary problem, trying again in 1",
     ]  # fmt: skip
     assert sum(request.startswith("PUT /stored/") for request in hub.requests) == 1, "the weights were sent once"
     hub.refusals = {"/api/models/": [500] * 9}
-    with pytest.raises(HubError, match="the hub answered 500: "):
+    with pytest.raises(HubError, match="the Hub responded with status 500: "):
         find_repository(NAME)
 
 
-def test_failed_xet_upload(hub: Hub, exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_xet_upload_raises(hub: Hub, exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", False)
     hub.refusals = {"/xet-write-token/": [404] * 9}
     with pytest.raises(HubError) as caught:
@@ -215,6 +215,6 @@ def test_model_is_downloaded_once(hub: Hub, exported: Path, monkeypatch: pytest.
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert download(f"hf://{NAME}") == found
 
-    with pytest.raises(HubError, match=r"hf://me/other, at .*: not downloaded before, and HF_HUB_OFFLINE is set"):
+    with pytest.raises(HubError, match=r"hf://me/other, at .*: not downloaded yet, and HF_HUB_OFFLINE is set"):
         download("hf://me/other")
     assert local_model("runs/hf") == Path("runs/hf")

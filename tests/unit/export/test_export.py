@@ -205,7 +205,7 @@ def test_card_has_recorded_training_cost(tmp_path: Path) -> None:
         "- target tokens: 1.23 million",
         "- hours: 1.50, validation included",
         "- device: Some GPU, 2 processes, float32, PyTorch 2.13.0",
-        "- started from: encoder a, decoder b, moving average at step 9; its training is not counted",
+        "- started from: encoder a, decoder b, moving average at step 9; its cost is not included",
     ]
     assert "/data" not in text
 

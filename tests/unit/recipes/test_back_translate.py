@@ -98,7 +98,7 @@ def test_resumed_recipe_equals_uninterrupted_one(folder: Path, nmt: Command, mon
 
     monkeypatch.setattr(directory, "load_translator", lambda _: pytest.fail("nothing is to be translated"))
     done = nmt(*back, "parts")
-    assert done.status == 0 and "parts/synthetic.bb: all 40 lines are translated already" in done.err
+    assert done.status == 0 and "parts/synthetic.bb: all 40 lines are already translated" in done.err
     assert f"{json.loads(whole['report.json'])['pairs']:>12,}  pairs\n" in done.out
 
 
