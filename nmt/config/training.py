@@ -301,11 +301,6 @@ class TrainingConfig(Section):
         section = getattr(self, self.objective, None)
         return getattr(section, "languages", [])
 
-    @property
-    def idle_rate(self) -> str:
-        """The setting, `factor` or `peak_lr`, that has no effect with this schedule."""
-        return "peak_lr" if self.schedule == "noam" else "factor"
-
     @model_validator(mode="after")
     def _check(self) -> TrainingConfig:
         problems = []

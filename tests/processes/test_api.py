@@ -1,4 +1,4 @@
-"""What programs use: `nmt.Translator` and `nmt.api`."""
+"""Tests of the Python API: `nmt.Translator` and `nmt.api`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tiny_corpus import tiny_settings, tiny_text
 PAGE = ROOT / "docs" / "translating.md"
 
 
-def test_api_names_without_imports() -> None:
+def test_api_names_are_available_without_imports() -> None:
     program = """\
 import sys, nmt
 assert {"Translator", "api", "__version__"} <= set(dir(nmt))

@@ -1,4 +1,4 @@
-"""The command line: its manual, its exit statuses, and one line for everything a user can put right."""
+"""Tests of the command line: help, exit statuses and one-line errors."""
 
 import os
 import re
@@ -42,7 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # --- the manual ---------------------------------------------------------------------------------
 
 
-def test_help_is_a_short_manual(nmt: Command) -> None:
+def test_help_lists_all_commands(nmt: Command) -> None:
     page = nmt("--help")
     assert page.status == 0
     assert page.err == ""
@@ -72,7 +72,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_command_help(command: str, nmt: Command) -> None:
+def test_command_help_describes_all_options(command: str, nmt: Command) -> None:
     page = nmt(command, "--help")
     assert page.status == 0
     assert re.search(r"^  Examples:\n    (nmt|echo) ", page.out, re.M)
@@ -81,7 +81,7 @@ def test_command_help(command: str, nmt: Command) -> None:
     assert "\\" not in page.out
 
 
-def test_help_and_errors_of_the_configuration_come_without_torch() -> None:
+def test_help_and_config_errors_do_not_import_torch() -> None:
     Path("run").mkdir()
     Path("run", "config.yaml").write_text(CONFIG)
     code = """
@@ -129,7 +129,9 @@ print("heavy:", sorted(heavy))
         ("--foo tra", ["train", "translate"]),
     ],
 )
-def test_shell_completion(line: str, expected: list[str], nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shell_completion_offers_names(
+    line: str, expected: list[str], nmt: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("one", "two", "one.part"):
         Path("runs", name).mkdir(parents=True)
         Path("runs", name, "config.yaml").touch()
@@ -149,7 +151,7 @@ def test_shell_completion(line: str, expected: list[str], nmt: Command, monkeypa
     assert all(f'"{word}"' in found["zsh"] for word in expected)
 
 
-def test_version_and_commit(nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_version_shows_commit(nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = nmt("--version")
     assert shown.status == 0
     assert re.fullmatch(rf"nmt {re.escape(__version__)}( \([0-9a-f]{{7,}}(\+ [0-9a-f]{{8}})?\))?\n", shown.out)
@@ -159,7 +161,7 @@ def test_version_and_commit(nmt: Command, tmp_path: Path, monkeypatch: pytest.Mo
     assert nmt("--version").out == f"nmt {__version__} (0123abc)\n"
 
 
-def test_config_prints_a_config_with_its_meaning(nmt: Command) -> None:
+def test_config_prints_described_settings(nmt: Command) -> None:
     shown = nmt("config", "--config", "c.yaml", "--set", "training.seed=7")
     assert shown.status == 0
     assert "  # Random seed of the initial weights" in shown.out
@@ -184,7 +186,7 @@ def test_config_prints_a_config_with_its_meaning(nmt: Command) -> None:
         (["--epochs", "3"], "No such option: --epochs"),
     ],
 )
-def test_usage_errors(arguments: list[str], expected: str, nmt: Command) -> None:
+def test_usage_errors_have_status_2(arguments: list[str], expected: str, nmt: Command) -> None:
     result = nmt(*arguments)
     assert result.status == 2
     assert expected in result.err
@@ -267,9 +269,7 @@ TOGETHER = (
         ),
     ],
 )
-def test_bad_input_is_a_line_each_and_status_2(
-    arguments: list[str], lines: list[str], nmt: Command, folder: Path
-) -> None:
+def test_bad_input_is_one_line_and_status_2(arguments: list[str], lines: list[str], nmt: Command, folder: Path) -> None:
     before = sorted(folder.rglob("*"))
     result = nmt(*arguments)
     assert (result.status, sorted(result.err.splitlines())) == (2, [f"nmt: {line}" for line in lines])
@@ -300,7 +300,7 @@ def test_closed_output_ends_command() -> None:
     assert (ran.returncode, ran.stderr) == (141, b"")
 
 
-def test_text_is_utf8_whatever_the_locale() -> None:
+def test_text_is_utf8_in_any_locale() -> None:
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     Path("c.yaml").write_text(CONFIG.replace("prepared", "vorbereitet-für"), encoding="utf-8")
     command = [SCRIPT, "config", "--config", "c.yaml"]
@@ -311,7 +311,7 @@ def test_text_is_utf8_whatever_the_locale() -> None:
 # --- how a command ends -------------------------------------------------------------------------
 
 
-def test_ctrl_c_is_one_line() -> None:
+def test_ctrl_c_prints_one_line() -> None:
     Path("c.yaml").write_text(CONFIG)
     code = """
 import os, signal, time
@@ -326,7 +326,7 @@ main(["prepare", "--config", "c.yaml"])
 
 
 def test_closed_stderr_descriptor_is_not_reused(tmp_path: Path) -> None:
-    """What a library writes to number 2 would end in it."""
+    """Otherwise, messages of libraries on descriptor 2 would be written to the next opened file."""
     code = """
 import os, sys
 from nmt.cli import main

@@ -1,4 +1,4 @@
-"""Stopping a recipe while one of its commands runs."""
+"""Tests of stopping a recipe while one of its commands runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ sys.exit(75)
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_recipe_command_saves_before_exit(number: signal.Signals) -> None:
-    """Ctrl-C reaches all processes of the terminal, `kill` only the one that it names."""
+    """Ctrl-C reaches all processes of the terminal, `kill` only one of them."""
     program = f"import sys; from nmt.recipes.directory import *; sys.exit(wait_for([sys.executable, '-c', {SLOW!r}]))"
     with subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, start_new_session=True

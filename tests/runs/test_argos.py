@@ -1,4 +1,4 @@
-"""Packages of Argos Translate, installed and used by the real `argostranslate`."""
+"""Tests of Argos Translate packages, which the real `argostranslate` installs and uses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from scripts.checks import argos as check
 
 
 class Splitter:
-    """Stand-in for MiniSBD's splitter, whose models would be downloaded."""
+    """A stand-in for MiniSBD's sentence splitter, whose models would be downloaded."""
 
     def __init__(self, *_: object, **__: object) -> None: ...
 

@@ -1,4 +1,4 @@
-"""CTranslate2 translates every kind of model as the native engine does."""
+"""Tests that CTranslate2 and the native engine agree for every kind of model."""
 
 from __future__ import annotations
 

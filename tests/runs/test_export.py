@@ -1,4 +1,4 @@
-"""Exports of a trained run: the card, the scores, the engine, the command."""
+"""Tests of exports of a trained run: the model card, scores, the engine and the command."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_engine_model_is_converted_once(whole: Path, tmp_path: Path, capsys: pyt
     assert not list(run.glob("*.part"))
 
 
-def test_command(whole: Path, tmp_path: Path, nmt: Command) -> None:
+def test_export_command_prints_comparison_and_scores(whole: Path, tmp_path: Path, nmt: Command) -> None:
     done = nmt("export", "--run", whole, "--output", tmp_path / "folder")
     assert (done.status, done.err) == (0, "")
     assert done.out == f"{tmp_path / 'folder'}: written\n"

@@ -1,4 +1,4 @@
-"""`nmt push` with the real client to a local stand-in for the Hub, and translation with the pushed model."""
+"""Tests of `nmt push` with the real client and a local stand-in for the Hub."""
 
 from __future__ import annotations
 

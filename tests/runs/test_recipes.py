@@ -1,4 +1,4 @@
-"""Recipes from the first command to the last, with their trainings."""
+"""Tests of complete recipes, including the commands that train."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tiny_corpus import tiny_settings
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """See `make_folder`."""
+    """Return the folder that `make_folder` creates."""
     return make_folder(tmp_path_factory.mktemp("recipes"))
 
 
 @pytest.fixture(autouse=True)
 def called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The commands that a recipe runs, in this process and a working directory of the test's own."""
+    """Run the commands of a recipe in this process and a separate working directory."""
     quicken(monkeypatch)
     small_chunks(monkeypatch)
     monkeypatch.chdir(tmp_path)
@@ -45,7 +45,7 @@ def called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return words
 
 
-def test_following_commands_run(folder: Path, nmt: Command, called: list[list[str]]) -> None:
+def test_recipe_runs_following_commands(folder: Path, nmt: Command, called: list[list[str]]) -> None:
     short = ["max_steps=2", "warmup_steps=1", "validate_every_steps=2", "save_every_steps=1"]
     settings = [word for setting in short for word in ("--set", f"training.{setting}")]
     again = ("distil", "--teacher", folder / "run", "--output", "out", "--beam", "1", *settings)
@@ -59,7 +59,7 @@ def test_following_commands_run(folder: Path, nmt: Command, called: list[list[st
     assert nmt(*again, "--set", "model.d_ff=24", "--train").status == 2, "another model is another run"
 
 
-def test_single_direction_continues_from_both(folder: Path, nmt: Command, called: list[list[str]]) -> None:
+def test_run_in_one_direction_starts_from_both(folder: Path, nmt: Command, called: list[list[str]]) -> None:
     config = tiny_settings(folder / "text", data={"dir": "split", "valid": 1000}, search={"beam": 1}, training={
         "average_last": 1, "update_tokens": 60, "precision": "float32",
     })  # fmt: skip

@@ -1,4 +1,4 @@
-"""`nmt export --format transformers`: the library loads it, and computes, reads and writes what nmt does."""
+"""Tests that models exported with `--format transformers` give equal results in that library."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SPECIAL = [
 
 @dataclass(frozen=True)
 class Both:
-    """A run and its export as transformers loads it."""
+    """Return a run, and its export loaded by transformers."""
 
     run: Path
     saved: Saved
@@ -85,7 +85,7 @@ def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def logits(each: Both, target: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    """Ours and theirs for LINES and any translations."""
+    """Return the logits by nmt and by transformers for LINES with arbitrary translations."""
     source = each.tokenizer(LINES, padding=True, return_tensors="pt")
     ours, theirs = each.saved.transformer().to(dtype), copy.deepcopy(each.model).to(dtype)
     # with gradients, since without them our attention has a softmax in float32
@@ -156,13 +156,13 @@ def tokenizers(
     yield tokenizer, loaded(tokenizer, tmp_path_factory.mktemp("tokenizer"))
 
 
-def test_odd_lines_have_the_same_ids(tokenizers: tuple[Tokenizer, PreTrainedTokenizerFast]) -> None:
+def test_unusual_lines_have_equal_ids(tokenizers: tuple[Tokenizer, PreTrainedTokenizerFast]) -> None:
     check_tokenizer(*tokenizers, [*LINES, *STRANGE, *SPECIAL])
 
 
 @settings(max_examples=30)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("mali bo\t\u2581<>/s\x85"))))
-def test_any_lines_have_the_same_ids(tokenizers: tuple[Tokenizer, PreTrainedTokenizerFast], lines: list[str]) -> None:
+def test_random_lines_have_equal_ids(tokenizers: tuple[Tokenizer, PreTrainedTokenizerFast], lines: list[str]) -> None:
     check_tokenizer(*tokenizers, ["", *lines])
 
 

@@ -1,4 +1,4 @@
-"""Text from files, names and values cannot control the terminal."""
+"""Tests that text from files, names and values cannot control the terminal."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_write_errors_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", [EVIL, "a\nnmt: all is well", os.fsdecode(b"\xff\xfe")])
-def test_control_characters_in_names_of_missing_files(name: str, nmt: Command) -> None:
+def test_control_characters_in_names_of_missing_files_are_escaped(name: str, nmt: Command) -> None:
     for command in (
         ("translate", "--run", name),
         ("translate", "--model", name),
@@ -64,7 +64,7 @@ def test_control_characters_in_names_of_missing_files(name: str, nmt: Command) -
         assert STEERING.search(result.out + result.err) is None, result
 
 
-def test_control_characters_in_keys_and_values_of_config(tmp_path: Path, nmt: Command) -> None:
+def test_control_characters_in_keys_and_values_of_config_are_escaped(tmp_path: Path, nmt: Command) -> None:
     config = tmp_path / "c.yaml"
     config.write_text(json.dumps({EVIL: {"a": EVIL}}), encoding="utf-8")
     check(nmt("config", "--config", config), n_lines=2)  # data is missing, too
@@ -82,7 +82,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_control_characters_in_training_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_control_characters_in_training_messages_are_escaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for screen in (Terminal(), io.StringIO()):
         monkeypatch.setattr("sys.stderr", screen)
         with TrainingLog(RunDir(tmp_path), 0, 0, 200) as log:

@@ -1,4 +1,4 @@
-"""Errors are pickled when they pass between processes."""
+"""Tests of errors, which are pickled when they pass between processes."""
 
 from __future__ import annotations
 

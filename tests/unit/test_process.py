@@ -1,4 +1,4 @@
-"""Set-up of the process before PyTorch is imported."""
+"""Tests of the set-up of the process before PyTorch is imported."""
 
 import ctypes
 import os
@@ -9,7 +9,7 @@ from nmt import process
 
 
 class Library:
-    """A C library that records calls of mallopt."""
+    """A stand-in for the C library that records calls of mallopt."""
 
     def __init__(self):
         self.asked = []
@@ -18,7 +18,7 @@ class Library:
         self.asked.append((what, value))
 
 
-def test_keep_freed_memory_with_mallopt(monkeypatch):
+def test_keep_freed_memory_calls_mallopt(monkeypatch):
     library = Library()
     monkeypatch.setattr(ctypes, "CDLL", lambda _: library)
     process.keep_freed_memory()
@@ -26,7 +26,7 @@ def test_keep_freed_memory_with_mallopt(monkeypatch):
 
 
 @pytest.mark.parametrize("error", [AttributeError, OSError])
-def test_keep_freed_memory_without_mallopt(monkeypatch, error):
+def test_keep_freed_memory_without_mallopt_does_nothing(monkeypatch, error):
     def missing(_):
         raise error
 

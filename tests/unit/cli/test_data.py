@@ -26,7 +26,7 @@ def opus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opus]:
 
 
 @pytest.mark.usefixtures("opus")
-def test_list_corpora_of_language_pair(nmt: Command) -> None:
+def test_list_shows_corpora_of_language_pair(nmt: Command) -> None:
     result = nmt("data", "list", "en-de")
     assert (result.status, result.err) == (0, "")
     assert result.out.splitlines() == [
@@ -38,7 +38,7 @@ def test_list_corpora_of_language_pair(nmt: Command) -> None:
     assert rows[0]["bytes"] == 3072 and rows[0]["is_latest"] is True
 
 
-def test_show_corpus_of_opus(nmt: Command, opus: Opus) -> None:
+def test_show_describes_opus_corpus(nmt: Command, opus: Opus) -> None:
     result = nmt("data", "show", "talks", "de-en")
     assert (result.status, result.err) == (0, "")
     assert f"version   v2, the latest: 1,234,567 pairs, 0.0 MB, {opus.site.url}/Talks/v2/" in result.out
@@ -48,7 +48,7 @@ def test_show_corpus_of_opus(nmt: Command, opus: Opus) -> None:
 
 
 @pytest.mark.parametrize("version", [None, "v1"])
-def test_get_corpus_of_opus(version: str | None, nmt: Command, opus: Opus, tmp_path: Path) -> None:
+def test_get_downloads_opus_corpus(version: str | None, nmt: Command, opus: Opus, tmp_path: Path) -> None:
     result = nmt("data", "get", "Talks", "de-en", *(["--version", version, "--output", "a/b"] if version else []))
     assert (result.status, result.err) == (0, "")
     folder = tmp_path / ("a/b" if version else "data")
@@ -89,7 +89,7 @@ def test_damaged_download_keeps_existing_files(nmt: Command, opus: Opus, tmp_pat
         ("get Talks de-en --version v99", "OPUS has no version v99 of Talks for de-en; there are v2, v1"),
     ],
 )
-def test_invalid_data_arguments(line: str, expected: str, nmt: Command, opus: Opus) -> None:
+def test_invalid_data_arguments_are_rejected(line: str, expected: str, nmt: Command, opus: Opus) -> None:
     for version in ("latest", "v99"):
         question = f"/api?source={{}}&target={{}}&corpus=Talk&preprocessing=moses&version={version}"
         for pair in (("de", "en"), ("en", "de")):

@@ -1,4 +1,4 @@
-"""Invalid command lines: each is rejected in one line that suggests a correction."""
+"""Tests of invalid command lines, each of which is rejected in one line that suggests a correction."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_unknown_option_suggests_equivalent(line: str, instead: str, nmt: Comman
 
 
 @pytest.mark.parametrize("line", ["train --banana 1", "translate --epochs 3", "runs --lr 1", "evaluate --metrics bleu"])
-def test_unknown_option_without_suggestion(line: str, nmt: Command) -> None:
+def test_unknown_option_without_equivalent_has_no_suggestion(line: str, nmt: Command) -> None:
     assert message(nmt, *line.split()) == f"No such option: {line.split()[1]}"
 
 

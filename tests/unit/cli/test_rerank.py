@@ -1,4 +1,4 @@
-"""`nmt rerank` with untrained runs of both directions."""
+"""Tests of the command `nmt rerank` with untrained runs of both directions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tiny_run import PLAIN, tiny_config, tiny_model, write_run
 
 LINES = [*PLAIN[:5], "", *PLAIN[5:]]
 N_BEST = 6
-"""More than the beam of the config."""
+"""A number of candidates above the config's beam size."""
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +104,7 @@ def test_tuned_weights_are_written_and_used(nmt: Command) -> None:
     assert corpus_score("chrf", done.out.splitlines(), read("ref.en")).value == pytest.approx(tuned["direct"])
 
 
-def test_candidates_from_n_best_file(nmt: Command) -> None:
+def test_candidates_are_read_from_n_best_file(nmt: Command) -> None:
     beam = ("--beam", N_BEST, "--n-best", N_BEST)
     assert nmt("translate", "--run", "runs/there", "--input", "in.de", "--output", "n-best", *beam).status == 0
     translated, from_file = nmt("rerank", *RUNS, *beam), nmt("rerank", *RUNS, "--n-best-file", "n-best")
@@ -157,7 +157,7 @@ TO_TUNE = "--tune needs --src F, --ref F and --weights-file F, and does not take
         ((*RUNS, "--set", "training.seed=2"), "--set training.seed=2: only search.* settings can be changed here"),
     ],
 )
-def test_invalid_rerank_options(nmt: Command, options: tuple[str, ...], message: str) -> None:
+def test_invalid_rerank_options_are_rejected(nmt: Command, options: tuple[str, ...], message: str) -> None:
     write("short", ["a"])
     write("empty", [])
     member = {"run": "a", "step": 1, "weights": "raw"}

@@ -1,4 +1,4 @@
-"""Settings of cleaning, for all corpora and for one."""
+"""Tests of cleaning settings for all corpora and for one corpus."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def loaded(*overrides: str) -> Config:
     return load_config("sample.yaml", overrides)
 
 
-def test_clean_of_corpus_overrides_data_clean() -> None:
+def test_corpus_clean_overrides_data_clean() -> None:
     config = loaded("data.clean={drop: [shouted], max_words: 9}", "data.train.0.clean={drop: []}")
     clean = config.data.clean_of("train.0")
     assert (clean.drop, clean.max_words, clean.repair) == ([], 9, None)
@@ -79,7 +79,7 @@ def test_recipe_omits_default_cleaning() -> None:
     assert list(changes(old, recipe(loaded("data.clean={drop: null}")))) == []
 
 
-def test_recipe_changes_name_settings() -> None:
+def test_recipe_differences_name_settings() -> None:
     old, new = recipe(loaded()), recipe(loaded("data.clean={drop: [shouted], max_words: 9}"))
     assert list(changes(old, new)) == [
         "data.clean.drop was added",

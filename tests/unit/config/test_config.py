@@ -1,4 +1,4 @@
-"""Configurations: loading, error messages, overrides and dumps.
+"""Tests of configurations: loading, error messages, overrides and dumps.
 
 The wording of messages about settings is tested here, and only here.
 """
@@ -109,18 +109,18 @@ def problems(text: str | bytes, *overrides: str) -> list[str]:
         ),
     ],
 )
-def test_invalid_value_is_one_line(text: str, expected: str) -> None:
+def test_message_about_invalid_value_is_one_line(text: str, expected: str) -> None:
     assert problems(BASE + text + "\n") == [f"c.yaml: {expected}"]
 
 
-def test_error_suggests_near_match() -> None:
+def test_message_suggests_similar_name() -> None:
     with pytest.raises(ConfigError, match=r"^sampel\.yaml: .*did you mean sample\.yaml\?$"):
         load_config("sampel.yaml")
     [problem] = problems(BASE, "data.train=[{path: a, format: ts}]")
     assert problem == "--set data.train.0.format: found 'ts'; did you mean tsv?"
 
 
-def test_whole_number_with_exponent_is_whole() -> None:
+def test_whole_number_with_exponent_is_read_as_integer() -> None:
     read = parse_yaml("[1e3, 2E+2, 1e-3, 1.0e3, 1e30]", "text")
     assert isinstance(read, list)
     assert [*map(repr, read)] == ["1000", "200", "0.001", "1000.0", "1e+30"]
@@ -161,7 +161,7 @@ def test_unknown_setting_suggests_nearest(key: str, expected: str) -> None:
     assert f"--set {key}: no such setting{expected}" in problems(BASE, f"{key}=1")
 
 
-def test_all_problems_are_reported() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     text = BASE + "training: {warmup_step: 0, clip_norm: -1}\nmodel: {d_model: 100, n_heads: 3}\n"
     assert sorted(problems(text, "search.beam=0", "search.baem=1", "nonsense")) == [
         "--set nonsense: write it as section.key=value",
@@ -201,7 +201,7 @@ def test_all_problems_are_reported() -> None:
         ("data.test={x: {files: {}}}", ["test.x.files: must name de and en, found none"]),
     ],
 )
-def test_invalid_data_section(override: str, expected: list[str]) -> None:
+def test_invalid_data_section_is_rejected(override: str, expected: list[str]) -> None:
     for problem, start in zip(problems(BASE, override), expected, strict=True):
         assert problem.startswith(f"--set data.{start}")
 
@@ -224,7 +224,7 @@ def test_files_of_another_direction_are_rejected() -> None:
         ("training.seed=", "--set training.seed: must be a whole number, found nothing"),
     ],
 )
-def test_invalid_override(override: str, expected: str) -> None:
+def test_invalid_override_is_rejected(override: str, expected: str) -> None:
     assert problems(BASE, override) == [expected]
 
 
@@ -232,7 +232,7 @@ def test_invalid_override(override: str, expected: str) -> None:
     "override",
     ["training.seed=[", "training.seed=--- 1\n--- 2", "a\nb=1", "a\x1b[31m.b", "data.train.7=\u2028"],
 )
-def test_override_with_control_characters_is_one_line(override: str) -> None:
+def test_message_about_control_characters_is_one_line(override: str) -> None:
     (problem,) = problems(BASE, override)
     assert problem.isprintable()
 
@@ -267,7 +267,7 @@ def test_overrides_replace_nested_values() -> None:
     assert config.search.beam == 2  # the last one counts
 
 
-def test_yaml_1_2_scalars() -> None:
+def test_yaml_scalars_follow_version_1_2() -> None:
     text = BASE.replace("de", "no").replace("noer", "der").replace("direction: no-en", "direction: no-en")
     config = load(text, "training.peak_lr=3e-4", "training.seed=010", "data.root=2020-01-01", "training.run_dir=on")
     assert config.data.languages == ("en", "no")
@@ -302,7 +302,7 @@ def test_yaml_1_2_scalars() -> None:
         ("training: " + "[" * 1000, r"nested too deeply"),
     ],
 )
-def test_invalid_yaml_is_one_line(text: str, expected: str) -> None:
+def test_message_about_invalid_yaml_is_one_line(text: str, expected: str) -> None:
     (problem,) = problems(BASE + text + "\n")
     assert re.match(r"c\.yaml: not valid YAML: .*" + expected, problem), problem
     assert "\n" not in problem
@@ -320,11 +320,11 @@ def test_invalid_yaml_is_one_line(text: str, expected: str) -> None:
         (b"\x89PNG\r\n\x1a\n", "c.yaml: not UTF-8 at byte 1; save it as UTF-8 text"),
     ],
 )
-def test_file_without_config(text: str | bytes, expected: str) -> None:
+def test_file_without_mapping_is_rejected(text: str | bytes, expected: str) -> None:
     assert problems(text) == [expected]
 
 
-def test_unreadable_file() -> None:
+def test_unreadable_file_is_rejected() -> None:
     with pytest.raises(ConfigError, match=r"^/proc/self/mem: cannot be read: Input/output error$"):
         load_config("/proc/self/mem")
 
@@ -335,11 +335,11 @@ def test_oversized_file_is_rejected(tmp_path: Path) -> None:
         load_config(tmp_path / "c.yaml")
 
 
-def test_byte_order_mark_and_crlf() -> None:
+def test_byte_order_mark_and_crlf_are_accepted() -> None:
     assert load(b"\xef\xbb\xbf" + BASE.replace("\n", "\r\n").encode()) == load(BASE)
 
 
-def test_config_lookup_order() -> None:
+def test_config_is_looked_up_in_order() -> None:
     shipped = load_config("sample.yaml")
     Path("configs").mkdir()
     Path("configs/sample.yaml").write_text(BASE)
@@ -358,7 +358,7 @@ def test_config_lookup_order() -> None:
         assert "base-best.yaml, base.yaml, imdb.yaml, iwslt14.yaml, multi30k.yaml, sample.yaml" in str(caught.value)
 
 
-def test_direction_in_directory_names() -> None:
+def test_direction_is_replaced_in_directory_names() -> None:
     forth, back = load(BASE), load(BASE, "data.direction=en-de")
     assert (forth.data.src, forth.data.tgt, back.data.src, back.data.tgt) == ("de", "en", "en", "de")
     assert forth.data.directory == back.data.directory == Path("data/prepared/de-en")
@@ -439,7 +439,7 @@ CONFIGS = st.fixed_dictionaries(
 
 
 @given(CONFIGS, st.booleans())
-def test_dump_and_load_round_trip(tree: dict[str, object], comments: bool) -> None:
+def test_dumped_config_loads_equal(tree: dict[str, object], comments: bool) -> None:
     with untraced():
         config = Config.model_validate(tree)
         assert load(dump_config(config, comments)) == config

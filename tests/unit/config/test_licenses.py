@@ -1,4 +1,4 @@
-"""Licences of corpora."""
+"""Tests of the licences of corpora."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_licences_do_not_affect_preparation() -> None:
     assert cleaning_settings(stated.data) == cleaning_settings(not_stated.data)
 
 
-def test_joint_license_of_several_sources() -> None:
+def test_joint_license_lists_licences_of_sources() -> None:
     stated = load_config("sample.yaml").data.train[0]
     unknown = stated.model_copy(update={"license": None})
     assert joint_license([stated, stated]) == "MIT"

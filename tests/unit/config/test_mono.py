@@ -1,4 +1,4 @@
-"""Monolingual text: `data.mono`."""
+"""Tests of the settings of monolingual text, `data.mono`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of objectives and of kinds of models: contradictory ones are rejected."""
+"""Tests of contradictory settings of objectives and models, which are rejected."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DENOISING = {"objective": "denoising", "denoising": {"mask_share": 0.5}}
         ("translation", {"glossary": "g.tsv"}, "training.glossary: "),
     ],
 )
-def test_objective_settings_conflict_raises(kind: str, training: dict[str, Any], problem: str) -> None:
+def test_conflicting_objective_settings_are_rejected(kind: str, training: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         tiny_settings(Path("text"), training=training, model={"kind": kind})
 
@@ -51,14 +51,14 @@ def test_objective_settings_conflict_raises(kind: str, training: dict[str, Any],
         ({"data": {"direction": "label-en"}}, "data.direction: .* en-label, not label-en"),
     ],
 )
-def test_classification_settings_conflict_raises(changes: dict[str, Any], problem: str) -> None:
+def test_conflicting_classification_settings_are_rejected(changes: dict[str, Any], problem: str) -> None:
     training = {"objective": "classification", **changes.get("training", {})}
     model = {"kind": "encoder", **changes.get("model", {})}
     with pytest.raises(ConfigError, match=problem):
         labelled_config(Path("text"), training=training, model=model, data=changes.get("data", {}))
 
 
-def test_joint_vocabulary_is_needed_for_both_languages() -> None:
+def test_learning_both_languages_needs_joint_vocabulary() -> None:
     separate = {"tokenizer": {"joint": False}, "model": {"tie_embeddings": "none", "kind": "encoder"}}
     with pytest.raises(ConfigError, match=r"tokenizer\.joint"):
         tiny_settings(Path("text"), training=PAIRS, **separate)

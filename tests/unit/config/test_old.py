@@ -1,4 +1,4 @@
-"""Settings of earlier versions that have been removed."""
+"""Tests of settings of earlier versions that have been removed."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _HUB = {"hub": "x/y", "paths": ["z.jsonl"]}
         ({"test": {"x": {**_HUB, "column": None}}}, {"test": {"x": _HUB}}),
     ],
 )
-def test_old_data_setting_of_a_run_keeps_its_effect(before: dict[str, object], now: dict[str, object]) -> None:
+def test_old_data_setting_of_run_keeps_its_effect(before: dict[str, object], now: dict[str, object]) -> None:
     base = {"direction": "aa-bb", "train": [_FILES]}
     old_tree, new_tree = {"data": {**base, **before}}, {"data": {**base, **now}}
     expected = check_config(new_tree, "x")
@@ -95,7 +95,7 @@ def test_old_data_setting_of_a_run_keeps_its_effect(before: dict[str, object], n
         ({"pair_task": False, "pair_negatives": ["cut"]}, []),
     ],
 )
-def test_old_pair_task_of_a_run_keeps_its_kinds(before: dict[str, object], kinds: list[str]) -> None:
+def test_old_pair_task_of_run_keeps_its_kinds(before: dict[str, object], kinds: list[str]) -> None:
     tree = {**tree_with(objective="masked", masked=before), "model": {"kind": "encoder"}}
     assert check_config(tree, "run", is_saved=True).training.masked.pair_task == kinds
 
@@ -110,7 +110,7 @@ def test_old_pair_task_of_a_run_keeps_its_kinds(before: dict[str, object], kinds
         ({"batch_sentences": 7}, {}),
     ],
 )
-def test_removed_search_setting_of_a_run_keeps_its_effect(
+def test_removed_search_setting_of_run_keeps_its_effect(
     removed: dict[str, object], effective: dict[str, object]
 ) -> None:
     read = check_config({**TREE, "search": removed}, "run", is_saved=True)
@@ -141,7 +141,7 @@ def test_removed_setting_is_rejected_unless_config_is_saved(section: str, old: d
     assert training.glossary == ("g.tsv" if "modifiers" in old else None)
 
 
-def test_values_of_a_saved_config_without_effect_are_dropped() -> None:
+def test_removed_values_without_effect_are_dropped() -> None:
     modifiers = {"upper_case": 0.0, "typos": 0.2, "tags": 0.1, "glossary": None}
     old = tree_with(denoising={"noise": "infilling", "mask_share": None}, modifiers=modifiers, beta1=0.9)
     training = check_config(old, "x", is_saved=True).training

@@ -1,4 +1,4 @@
-"""Weights, temperature and stages: contradictory settings are rejected."""
+"""Tests of weights, temperature and stages, whose contradictory settings are rejected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ END = {"weights": {"a": 1}}
 def problems(
     weights: tuple[float | None, ...] = (None, None), stages: tuple[dict[str, object], ...] = (), **data: object
 ) -> list[str]:
-    """The problems of a config of the corpora a and b."""
+    """Return the problems of a config with the corpora a and b."""
     train = [{**FILES, "name": "ab"[i], "weight": weight} for i, weight in enumerate(weights)]
     tree = {
         "data": {"direction": "de-en", "train": train, "valid": FILES, **data},
@@ -27,7 +27,7 @@ def problems(
     return []
 
 
-def test_valid_mixtures() -> None:
+def test_valid_mixture_is_accepted() -> None:
     assert problems((1.0, 0.5)) == problems(temperature=5.0) == []
     assert problems(stages=({"weights": {"a": 1, "b": 0}, "steps": 2}, {})) == []
     assert problems((1.0, 2.0), stages=({"temperature": 2.0, "steps": 5}, {"steps": 7}, END)) == []
@@ -56,7 +56,7 @@ def test_invalid_mixture_is_rejected(given: dict[str, object], problem: str) -> 
     assert any(problem in one for one in found), found
 
 
-def test_stage_of_ambiguous_corpus_and_repeat_with_weight() -> None:
+def test_ambiguous_corpus_name_and_repeat_with_weight_are_rejected() -> None:
     source = {**FILES, "name": "a", "weight": 1}
     found = "\n".join(problems(stages=(END,), train=[source, source | {"repeat": 2}]))
     assert "training.stages.0: a is the name of several corpora" in found

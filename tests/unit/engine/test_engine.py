@@ -1,4 +1,4 @@
-"""CTranslate2 finds the same translations as the native search, for all models and settings that it supports."""
+"""Tests that CTranslate2 finds the same translations as the native search."""
 
 from __future__ import annotations
 

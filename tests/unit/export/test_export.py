@@ -1,4 +1,4 @@
-"""`nmt export`: what it finds out about what it writes, and what it refuses; runs/test_export.py has trained runs."""
+"""Tests of `nmt export` with untrained runs; tests/runs/test_export.py has trained runs."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_card_has_scores_of_exported_weights(tmp_path: Path) -> None:
 
 
 def spoil(change: Callable[[Transformer], None]) -> Callable[..., None]:
-    """`save_ctranslate2` of a model that is changed before it is written."""
+    """Return a `save_ctranslate2` that changes the model before writing it."""
 
     def save(model: Transformer, *rest: Any) -> None:
         changed = Transformer(rest[0], *map(len, rest[2]))
@@ -95,7 +95,7 @@ CHANGES: dict[str, Callable[[Transformer], Any]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_different_engine_model_raises(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_of_different_engine_model_raises(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = write_run(tmp_path / "run")
     monkeypatch.setattr(stage, "save_ctranslate2", spoil(CHANGES[name]))
     with pytest.raises(CheckpointError, match=r"the exported model does not match the run: .* should differ by less"):
@@ -105,7 +105,7 @@ def test_different_engine_model_raises(name: str, tmp_path: Path, monkeypatch: p
     export(Request(run, check_lines=5), tmp_path / "out", "ctranslate2")
 
 
-def test_tolerance_follows_number_format() -> None:
+def test_tolerance_depends_on_number_format() -> None:
     bleu = corpus_score("bleu", ["a"], ["a"])
     check_tolerance(Comparison(9, 9, 9e-4, bleu), "float32")
     check_tolerance(Comparison(9, 9, 0.1, bleu), "int8")
@@ -114,7 +114,7 @@ def test_tolerance_follows_number_format() -> None:
             check_tolerance(Comparison(9, 9, difference, bleu), "float32")
 
 
-def test_engines_compared_by_common_settings() -> None:
+def test_engines_are_compared_with_common_settings() -> None:
     assert search_for_check(SearchConfig(beam=3)) == SearchConfig(beam=3)
     for settings in ({"sample": True}, {"mbr": "chrf"}):
         assert search_for_check(SearchConfig(beam=3, **settings)) == SearchConfig()  # type: ignore[arg-type]
@@ -137,7 +137,7 @@ def changed(run: Path, *changes: str) -> Path:
 
 
 def trained(run: Path, **facts: object) -> Path:
-    """What a run records of its training: 1.5 hours on a GPU."""
+    """Record 1.5 hours of training on a GPU in a run, and return the run."""
     update_state(RunDir(run).step(7), TrainState(step=7, seconds=5400.0, n_tokens=1_234_567, n_skipped=2))
     info = RunDir(run).info
     machine = {"device": "cuda", "device_name": "Some GPU", "processes": 2, "torch": "2.13.0"}
@@ -214,7 +214,7 @@ def test_card_has_recorded_training_cost(tmp_path: Path) -> None:
     assert "- device: Some CPU, 4 threads, float32\n" in card_of(tmp_path / "cpu")[1]
 
 
-def test_training_cost_of_last_checkpoint(tmp_path: Path) -> None:
+def test_training_cost_is_read_from_last_checkpoint(tmp_path: Path) -> None:
     run = RunDir(write_run(tmp_path / "run"))
     update_state(run.step(7), TrainState(step=7, seconds=7200.0, n_tokens=9))
     assert training_cost(run) == TrainingCost(updates=7, skipped=0, hours=2.0, target_tokens=9)
@@ -265,7 +265,7 @@ def generation(tmp_path: Path, *changes: str) -> dict[str, Any]:
 LIMIT = ("max_length_ratio=0", "max_length_offset=31")
 
 
-def test_settings_of_search_are_carried_over(tmp_path: Path) -> None:
+def test_search_settings_are_exported_to_transformers(tmp_path: Path) -> None:
     found = generation(tmp_path, "beam=4", "length_penalty=0.6", "min_length=2", "no_repeat_ngram=3", *LIMIT)
     wanted = {
         "num_beams": 4, "length_penalty": 0.6, "min_length": 3, "max_length": 32, "no_repeat_ngram_size": 3,
@@ -275,7 +275,7 @@ def test_settings_of_search_are_carried_over(tmp_path: Path) -> None:
     assert "do_sample" not in found
 
 
-def test_dropped_settings_are_named(tmp_path: Path, nmt: Command) -> None:
+def test_unsupported_search_settings_are_listed(tmp_path: Path, nmt: Command) -> None:
     assert not_carried(SearchConfig()) == []
     assert not_carried(SearchConfig(length_penalty=0.0, length_penalty_kind="gnmt")) == []
     run = with_search(write_run(tmp_path / "run"), "length_penalty_kind=gnmt", "protect=true", "split=always")

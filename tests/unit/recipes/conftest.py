@@ -1,4 +1,4 @@
-"""A run that translates, made once for all recipes."""
+"""Fixtures of the recipes: a trained run, which is created once."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from recipe_folder import make_folder, small_chunks
 
 @pytest.fixture(scope="package")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """See `make_folder`."""
+    """Return the folder that `make_folder` creates."""
     return make_folder(tmp_path_factory.mktemp("recipes"))
 
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chunks of 16 lines, and a working directory for each test."""
+    """Use chunks of 16 lines, and a separate working directory for each test."""
     small_chunks(monkeypatch)
     monkeypatch.chdir(tmp_path)

@@ -19,7 +19,7 @@ from recipe_folder import dropped, interrupt_after, lines_of
 
 
 def write_mono(folder: Path) -> list[str]:
-    """Write text in the language that the run translates from, with a line of every kind that is counted."""
+    """Write text in the source language of the run, with lines of every kind that is counted."""
     lines = lines_of(folder / "text" / "train.aa")[:40]
     lines[3], lines[17] = "", " \u00a0"
     lines[5] = lines_of(folder / "text" / "dev.aa")[2]

@@ -1,4 +1,4 @@
-"""Bidirectional pre-training: which trainings there are, and which are still to do."""
+"""Tests of `nmt bidirectional`: its runs, and which of them are finished."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEED = "training.seed=2"
 
 
 def config_of(words: list[str]) -> Config:
-    """The settings of a command, which are read as the command line does."""
+    """Return the settings of a command, parsed as by the command line."""
     context = get_command(app).commands["train"].make_context("train", words[1:])  # type: ignore[attr-defined]
     config, changes, init_from = (context.params[name] for name in ("config", "overrides", "init_from"))
     return load_config(config, [*changes, *(f"training.init_from={run}" for run in init_from or ())])
@@ -30,7 +30,7 @@ def begin(run: str, config: Config) -> None:
     Path(run, "config.yaml").write_text(dump_config(config), encoding="utf-8")
 
 
-def test_first_both_directions_then_one() -> None:
+def test_run_in_both_directions_precedes_run_in_one() -> None:
     both, one = plan(Bidirectional("sample.yaml", "900", "20m", [SEED]))
     assert both.command()[:5] == ["train", "--config", "sample.yaml", "--run", "runs/sample-both"]
     assert one.command()[:5] == ["train", "--config", "sample.yaml", "--run", "runs/sample-both-de-en"]
@@ -45,7 +45,7 @@ def test_first_both_directions_then_one() -> None:
         assert config.training.seed == 2 and config.data == sample.data and config.model == sample.model
 
 
-def test_started_training_is_resumed() -> None:
+def test_started_run_is_resumed() -> None:
     request = Bidirectional("sample.yaml", "900", "20m", [SEED])
     both, one = plan(request)
     before = both.command(), one.command()
@@ -58,14 +58,14 @@ def test_started_training_is_resumed() -> None:
     assert one.run.path == Path("runs/sample-both-en-de") and one.settings().data.direction == "en-de"
 
 
-def test_runs_may_be_called_otherwise_and_begin_with_weights() -> None:
+def test_runs_accept_name_and_initial_weights() -> None:
     both, one = plan(Bidirectional("sample.yaml", "900", "900", ["training.init_from=runs/big"], name="mine"))
     assert (both.run.path, one.run.path) == (Path("runs/mine-both"), Path("runs/mine-both-de-en"))
     assert both.settings().training.init_from == "runs/big", "the weights that the user names are for the first"
     assert one.settings().training.init_from == "runs/mine-both"
 
 
-def test_interrupting_the_first_training_stops_the_command(nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_first_run_stops_command(nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     statuses, called = [75], list[list[str]]()
 
     def run_nmt(arguments: list[str]) -> int:
@@ -90,7 +90,7 @@ def test_interrupting_the_first_training_stops_the_command(nmt: Command, monkeyp
         (["--both", "900", "--one", "900", "--config", "none"], "none: no such config"),
     ],
 )
-def test_errors_are_found_before_anything_is_trained(
+def test_errors_are_reported_before_training(
     words: list[str], message: str, nmt: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recipe, "run_nmt", lambda _: pytest.fail("nothing is to be trained"))

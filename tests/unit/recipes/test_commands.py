@@ -1,4 +1,4 @@
-"""The commands that a recipe runs."""
+"""Tests of the commands that a recipe runs."""
 
 from __future__ import annotations
 

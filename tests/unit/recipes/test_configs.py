@@ -1,4 +1,4 @@
-"""The corpora of the training that follows a recipe."""
+"""Tests of the corpora in the config that a recipe writes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tiny_run import licensed
 
 @pytest.fixture
 def split(folder: Path, tmp_path: Path) -> Path:
-    """See `make_split`."""
+    """Return the folder that `make_split` creates."""
     return make_split(tmp_path, folder / "run")
 
 
 @pytest.mark.parametrize("command", ["distil", "back-translate", "back-translate --config"])
-def test_split_off_development_set_is_excluded(
+def test_split_off_development_set_is_excluded_from_training_text(
     command: str, split: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = DataDir(split)
@@ -64,7 +64,7 @@ def test_split_off_development_set_is_excluded(
     assert len(set(pairs)) > len(authentic)
 
 
-def test_different_repeats_raise(split: Path, nmt: Command) -> None:
+def test_different_repeats_are_rejected(split: Path, nmt: Command) -> None:
     config = load_config("run/config.yaml")
     train = [*config.data.train, config.data.train[0].model_copy(update={"repeat": 7})]
     changed = config.model_copy(update={"data": config.data.model_copy(update={"train": train})})

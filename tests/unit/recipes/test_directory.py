@@ -1,4 +1,4 @@
-"""The directory of a recipe."""
+"""Tests of the directory of a recipe."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nmt.translate.translator import Translator
 
 
-def test_text_is_read_while_translating(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_is_read_lazily_while_translating(monkeypatch: pytest.MonkeyPatch) -> None:
     n_read = 0
 
     def rows() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Sequence-level knowledge distillation."""
+"""Tests of sequence-level knowledge distillation."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_student_trains_on_teacher_output(folder: Path, nmt: Command) -> None:
     )
 
 
-def test_nearest_candidate_is_chosen(folder: Path, nmt: Command) -> None:
+def test_candidate_nearest_to_reference_is_written(folder: Path, nmt: Command) -> None:
     options = ["--output", "out", "--n-best", "4", "--beam", "4", "--with-originals"]
     # of the student; the beam above is the teacher's
     done = nmt("distil", "--teacher", folder / "run", *options, "--set", "search.beam=3")
@@ -72,7 +72,7 @@ def test_nearest_candidate_is_chosen(folder: Path, nmt: Command) -> None:
     assert config.search.beam == 3
 
 
-def test_nearest_text() -> None:
+def test_nearest_returns_most_similar_text() -> None:
     assert nearest([], "a", "chrf", "en") == ""
     assert nearest(["dog", "the cat", "the cat sits"], "the cat sat", "bleu", "en") == "the cat"
     assert nearest(["dog", "the cat", "the cat sits"], "the cat sat", "chrf", "en") == "the cat sits"
@@ -95,7 +95,7 @@ def test_failed_command_ends_recipe(folder: Path, nmt: Command, monkeypatch: pyt
     assert nmt(*again, "--train").status == 2 and called[2:] == ["prepare"]
 
 
-def test_changed_weights_are_refused(folder: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_teacher_weights_are_rejected(folder: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(folder / "run", "run")
     again = ("distil", "--teacher", "run", "--output", "out")
     with monkeypatch.context() as patch:
@@ -120,9 +120,7 @@ def test_changed_weights_are_refused(folder: Path, nmt: Command, monkeypatch: py
         (["x"], "distil takes no arguments, found x: write nmt distil --teacher x"),
     ],
 )
-def test_errors_are_found_before_anything_is_written(
-    words: list[str], message: str, folder: Path, nmt: Command
-) -> None:
+def test_errors_are_reported_before_writing(words: list[str], message: str, folder: Path, nmt: Command) -> None:
     done = nmt("distil", "--teacher", folder / "run", "--output", "new", *words)
     assert done.status == 2 and message in done.err and done.err.count("\n") == 1
     assert not Path("new").exists()

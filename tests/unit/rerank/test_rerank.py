@@ -1,4 +1,4 @@
-"""Tuning finds weights that are known, and its scores are those of sacrebleu on the chosen texts."""
+"""Tests of reranking: tuned weights, candidates from files, features, and the choice of candidates."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WORDS = ["the", "a", "cat", "dog", "house", "tree", "sits", "runs", "on", "under
 
 
 def feature(name: str, seed: int, scale: float = 1.0, is_signed: bool = False) -> Feature:
-    """Random numbers, the same for the same pair."""
+    """Return a feature with random values, which are equal for equal pairs."""
 
     def values(pairs: Pairs) -> list[float]:
         return [scale * random.Random(f"{seed} {line} {candidate.text}").gauss(0, 1) for line, candidate in pairs]
@@ -47,7 +47,7 @@ def feature(name: str, seed: int, scale: float = 1.0, is_signed: bool = False) -
 
 
 def made_lists(n: int, seed: int = 1) -> list[NBest]:
-    """Lines with one to eight candidates of random words."""
+    """Return lines with one to eight candidates of random words."""
     rng = random.Random(seed)
     texts = (" ".join(rng.choices(WORDS, k=rng.randint(3, 9))) for _ in count())
     return [
@@ -60,7 +60,7 @@ FEATURES = [direct(), feature("channel", 1, 20.0), feature("length", 2, 0.1, is_
 
 
 def wanted(table: Table, weights: Sequence[float]) -> list[str]:
-    """The texts that these weights choose."""
+    """Return the texts that are chosen with these weights."""
     return [texts[number] for texts, number in zip(table.texts, table.choose(weights), strict=True)]
 
 
@@ -101,7 +101,7 @@ def test_tuned_score_is_not_below_search(seed: int, metric: MetricName) -> None:
 SOURCE = Path("a.src")
 
 
-def test_candidates_by_line(tmp_path: Path) -> None:
+def test_candidates_are_grouped_by_line(tmp_path: Path) -> None:
     path = tmp_path / "n-best"
     rows = ["1\t-0.5\t-1\tone\ttab", "1\t-0.6\t-1\tother", "1\t-0.7\t-2\tone\ttab", "2\t-1\t-1\tblank", "3\t-1\t-1\tz"]
     path.write_text("".join(f"{row}\n" for row in rows))
@@ -127,7 +127,7 @@ def test_candidates_by_line(tmp_path: Path) -> None:
         (["1\tnan\t-1\ta"], ": line 1 has the score nan; it must be a finite number"),
     ],
 )
-def test_mismatched_candidates_raise(tmp_path: Path, rows: list[str], message: str) -> None:
+def test_mismatched_candidates_are_rejected(tmp_path: Path, rows: list[str], message: str) -> None:
     path = tmp_path / "n-best"
     path.write_text("".join(f"{row}\n" for row in rows))
     with pytest.raises(DataError) as caught:
@@ -135,7 +135,7 @@ def test_mismatched_candidates_raise(tmp_path: Path, rows: list[str], message: s
     assert str(caught.value).startswith(f"{path}{message}")
 
 
-# --- Features computed by tiny models equal what `nmt score` says of the same pairs ---
+# --- Features by tiny models, which equal the scores of `nmt score` ---
 
 
 PAIRS = [(PLAIN[0], Candidate(PLAIN[1], -0.5)), (PLAIN[0], Candidate(PLAIN[3], -0.75)), ("", Candidate("", 0.0))]
@@ -143,7 +143,7 @@ MEANS, SUMS = SearchConfig(), SearchConfig(length_penalty=0.0)
 
 
 @pytest.mark.parametrize("search", [MEANS, SUMS])
-def test_both_directions_are_scored(translator: Translator, search: SearchConfig) -> None:
+def test_translations_are_scored_in_both_directions(translator: Translator, search: SearchConfig) -> None:
     *there, blank = rescored("other", translator, search).values(PAIRS)
     assert there == [one.score for one in translator.score([(PLAIN[0], PLAIN[1]), (PLAIN[0], PLAIN[3])], search)]
     *back, blank_too = rescored("channel", translator, search, is_reverse=True).values(PAIRS)
@@ -157,7 +157,7 @@ def test_length_feature_counts_pieces(translator: Translator, tokenizer: Tokeniz
     assert length(translator, MEANS).values(PAIRS) == [*(target / source for target in targets), 1]
 
 
-# --- The choice by weights, by hand ---
+# --- The choice by weights, computed by hand ---
 
 
 CHANNEL = {"house": -3.0, "home": -1.0, "cat": -2.0, "": float("nan")}
@@ -187,7 +187,7 @@ SCORED_FEATURES = [direct(), Feature("channel_of_scores", channel_of_scores)]
         ((-1.0, 0.0), [1, 0, 2]),
     ],
 )
-def test_highest_weighted_sum_wins(weights: tuple[float, ...], chosen: list[int]) -> None:
+def test_candidate_with_highest_weighted_sum_is_chosen(weights: tuple[float, ...], chosen: list[int]) -> None:
     table = make_table(LISTS, SCORED_FEATURES)
     assert table.values.shape == (2, 3, 3)
     assert table.texts[0] == ["house", "home", "home"]
