@@ -1,9 +1,9 @@
 """A prepared corpus on disk: text and memory-mapped ids by language, with a manifest. It serves both directions.
 
-`nmt prepare` writes more into it, which is documentation (see `nmt.prepare.records`): it is neither read nor checked.
+`nmt prepare` also writes documentation into it (see `nmt.prepare.records`), which is neither read nor checked.
 
-A `Side` is the token ids of one language; two are concatenated where both directions are trained. P lines of a side,
-B lines of a batch.
+A `Side` is the token ids of one language; two sides are concatenated to train both directions. P lines of a side, B
+lines of a batch.
 """
 
 from __future__ import annotations
@@ -15,21 +15,20 @@ from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from nmt.errors import DataError
-from nmt.files.document import read_document
+from nmt.files.document import Document, read_document
 from nmt.files.read import check_regular, checksum, read_regular
 from nmt.layout import MONO, DataDir
 from nmt.text.tokenizer import PAD, Tokenizers
 
 FORMAT = 1
-"""Number of the layout of a data directory whose training set is one file; raised when an older one can no longer be
-read."""
+"""Format number of a data directory whose training set is one file; incremented by incompatible changes."""
 SHARDED_FORMAT = 2
-"""The same, of one whose training set is divided into shards."""
+"""Format number of a data directory whose training set is divided into shards."""
 SHARD_PAIRS = 1 << 20
-"""Pairs of a shard, about; a training set of at most so many pairs is one file."""
+"""Approximate number of pairs of a shard; a training set of at most this many pairs is one file."""
 
 _T = TypeVar("_T")
 
@@ -42,65 +41,59 @@ def _or_none(value: object, validate: ValidatorFunctionWrapHandler) -> object:
 
 
 _Lenient = Annotated[_T | None, WrapValidator(_or_none)]
-"""None if damaged: not needed to train, only to tell whether the directory is up to date."""
+"""A value, or None if it is damaged: it is only needed to decide whether the directory is up to date."""
 
 
-class Record(BaseModel):
-    """A part of the manifest."""
-
-    model_config = ConfigDict(frozen=True, strict=True, use_attribute_docstrings=True)
-
-
-class FileRecord(Record):
+class FileRecord(Document):
     """One file of the data directory."""
 
     bytes: int
     sha256: str
 
 
-class TokenizerRecord(Record):
+class TokenizerRecord(Document):
     """The vocabulary or vocabularies."""
 
     fingerprint: str
 
 
-class ShardRecord(Record):
-    """A part of a training set that is too large for one file: pairs of one source, in random order."""
+class ShardRecord(Document):
+    """A shard of a training set that is too large for one file: pairs of one source, in random order."""
 
     name: str
-    """In place of the split in the names of its files: `train.0-00007`."""
+    """The name that replaces the name of the split in the names of its files: `train.0-00007`."""
     source: str
     """The key of its source: `train.0`."""
     pairs: Annotated[int, Field(ge=1)]
 
 
-class SplitRecord(Record):
+class SplitRecord(Document):
     """The training set, the development set or a test set."""
 
     pairs: Annotated[int, Field(ge=1)]
-    """Those that are repeated are counted as often as they are repeated."""
+    """The number of pairs, with repetitions."""
     shards: Annotated[list[ShardRecord], Field(min_length=1)] | None = None
-    """The parts of a large training set, in the order of the sources; each pair is in them once, even if repeated.
+    """The shards of a large training set, in the order of the sources; they contain each pair once, even if repeated.
     None: the split is one file for each language, with pairs in the order of the sources and repeated in place."""
 
 
-class MonoRecord(Record):
+class MonoRecord(Document):
     """The monolingual text of one language."""
 
     lines: Annotated[int, Field(ge=1)]
     documents: Annotated[int, Field(ge=1)]
 
 
-class SourceFile(Record):
+class SourceFile(Document):
     """One file of a source."""
 
     name: str | None = None
-    """Its name under `data.root`; None for a file of a dataset on the hub, whose path is the key."""
+    """Its name under `data.root`; None for a file of a Hub dataset, whose path is the key."""
     sha256: str
 
 
-class SourceRecord(Record):
-    """A source: its files, and how many of its pairs (lines of monolingual text) were read, kept and dropped."""
+class SourceRecord(Document):
+    """A source: its files, and the numbers of its pairs (or lines of monolingual text) read, kept and dropped."""
 
     corpus: str
     hub: str | None = None
@@ -111,47 +104,46 @@ class SourceRecord(Record):
     version: str | None = None
     """The version of a corpus of OPUS."""
     files: dict[str, SourceFile]
-    """By language and `score`, by path within a dataset on the hub, by path, or by URL."""
+    """By language and `score`, by path within a Hub dataset, by path, or by URL."""
     skipped: dict[str, int] | None = None
-    """Units of the files that are no pair, by reason; None if there are none."""
+    """The number of skipped units of the files, by reason; None if there are none."""
     read: int | None = None
-    """None in a source that has not been read yet."""
+    """None if the source has not been read yet."""
     kept: int | None = None
-    """This and the next are given for sources of training and monolingual text only."""
+    """None, like `dropped`, for development and test sets."""
     dropped: dict[str, int] | None = None
-    """Pairs by reason, see `nmt.prepare.cleaning.counts`."""
+    """The number of dropped pairs by reason, see `nmt.prepare.cleaning.counts`."""
     repaired: dict[str, int] | None = None
-    """Pairs by kind of repair; None if there are none."""
+    """The number of repaired pairs by kind of repair; None if there are none."""
 
 
-class Manifest(Record):
-    """The manifest. Fields stand in the order in which they are written."""
+class Manifest(Document):
+    """The manifest of a data directory. Fields are in the order in which they are written."""
 
     format: int
     languages: Annotated[tuple[str, str], Field(strict=False)]
     """In alphabetical order."""
     fingerprint: str
-    """Sixteen hexadecimal digits that change if and only if a text, an id or the tokenizer changes."""
+    """Sixteen hexadecimal digits that identify the texts, the ids and the tokenizer."""
     config: _Lenient[dict[str, object]] = None
-    """The recipe, see `nmt.prepare.recipe`."""
+    """The preparation settings, see `nmt.prepare.recipe`."""
     tokenizer: TokenizerRecord
     sources: _Lenient[dict[str, SourceRecord]] = None
     """By their keys in `data`: train.0, valid, test.NAME, mono.LANG.0."""
     splits: dict[str, SplitRecord]
-    mono: dict[str, MonoRecord] = {}
+    mono: dict[str, MonoRecord] = Field(default_factory=dict)
     """By language; empty without `data.mono`."""
-    warnings: list[str] = []  # absent from manifests of earlier versions
+    warnings: list[str] = Field(default_factory=list)
     files: dict[str, FileRecord]
     """By their paths within the data directory."""
 
 
 Rows = npt.NDArray[np.int64]
 Integers = npt.NDArray[np.integer[Any]]
-"""Integers of any type: those that hold much data are as small as they can be."""
-
+"""Integers of any type; large arrays have the smallest one."""
 
 ADVICE = "; remove the directory and run nmt prepare again"
-"""What to do about a damaged data directory."""
+"""Advice for a damaged data directory, which ends a message."""
 
 
 def lengths_between(ends: Integers) -> npt.NDArray[np.int32]:
@@ -163,7 +155,7 @@ def lengths_between(ends: Integers) -> npt.NDArray[np.int32]:
 
 
 class Side(Protocol):
-    """The token ids of lines, without special tokens."""
+    """Lines as token ids, without special tokens."""
 
     def __len__(self) -> int:
         """Return P, the number of lines."""
@@ -176,7 +168,7 @@ class Side(Protocol):
 
 
 class Lines:
-    """One language of a split: the concatenated ids of all lines, and where each line ends."""
+    """One language of a split: the concatenated ids of all lines, and the end of each line."""
 
     def __init__(self, ids: Integers, ends: Integers) -> None:
         """`ids`: of any integer type; `ends` (P,): line i is ids[ends[i-1]:ends[i]], line 0 starts at 0."""
@@ -184,7 +176,7 @@ class Lines:
 
     @classmethod
     def of(cls, lines: Sequence[npt.NDArray[np.int64]]) -> Lines:
-        """Join the ids of lines, at least one."""
+        """Join lines, of which there must be at least one."""
         return cls(np.concatenate(lines), np.cumsum([len(line) for line in lines]))
 
     def __len__(self) -> int:
@@ -204,7 +196,7 @@ class Lines:
         return gathered.astype(np.int64)
 
     def spans(self, rows: Rows) -> tuple[Rows, Rows]:
-        """Return where lines `rows` (B,) begin in the ids, and their numbers of ids."""
+        """Return the starts of lines `rows` (B,) in the ids, and their numbers of ids."""
         starts = np.where(rows > 0, self.ends[np.maximum(rows - 1, 0)], 0).astype(np.int64)
         return starts, self.ends[rows] - starts
 
@@ -221,7 +213,7 @@ def lines_of(split: Split, language: str) -> Lines:
 
 
 class Joined:
-    """The concatenation of sides, without a copy."""
+    """A concatenation of sides, without a copy."""
 
     def __init__(self, *sides: Side) -> None:
         self._sides, self._ends = sides, np.cumsum([len(side) for side in sides])
@@ -249,8 +241,7 @@ class Joined:
 
 @dataclass(frozen=True)
 class Split:
-    """The training set or one of its shards, the development set or a test set, of `n` pairs; or the monolingual text
-    of one language, of `n` lines."""
+    """A training set, shard, development set or test set of `n` pairs, or monolingual text of `n` lines."""
 
     directory: DataDir
     name: str
@@ -267,12 +258,8 @@ class Split:
         """
         return _mapped(self.directory.ends(self.name, language))
 
-    def lengths(self, language: str) -> npt.NDArray[np.int32]:
-        """Return the number of ids per line (n,), without special ids."""
-        return lengths_between(self.ends(language))
-
     def documents(self, language: str) -> Integers:
-        """Return the first line of each document of monolingual text, from 0, in increasing order, memory-mapped."""
+        """Return the index of the first line of each document of monolingual text, memory-mapped."""
         return _mapped(self.directory.documents(self.name, language))
 
     def text(self, language: str) -> list[str]:
@@ -292,7 +279,7 @@ class Corpus:
     def open(cls, directory: DataDir) -> Corpus:
         """Open a data directory.
 
-        Raises DataError if there is none, if it has another format, or if a file is missing or truncated.
+        Raises DataError if it does not exist or has an unknown format, or if a file is missing or truncated.
         """
         manifest = read_manifest(directory)
         for name, file in manifest.files.items():
@@ -307,7 +294,7 @@ class Corpus:
 
     @property
     def fingerprint(self) -> str:
-        """Sixteen hexadecimal digits that change if and only if a text, an id or the tokenizer changes."""
+        """Sixteen hexadecimal digits that identify the texts, the ids and the tokenizer."""
         return self.manifest.fingerprint
 
     @property
@@ -321,7 +308,7 @@ class Corpus:
         return tuple(self.manifest.splits)
 
     def split(self, name: str) -> Split:
-        """Return one split, or one shard of the training set. Raises DataError if there is none of that name."""
+        """Return a split, or a shard of the training set, by its name. Raises DataError for an unknown name."""
         shards = self.manifest.splits["train"].shards or [] if "train" in self.splits else []
         pairs = {shard.name: shard.pairs for shard in shards}
         pairs |= {split: record.pairs for split, record in self.manifest.splits.items()}
@@ -337,11 +324,11 @@ class Corpus:
     def mono(self, language: str) -> Split:
         """Return the monolingual text of a language as a split. Raises DataError if there is none."""
         if language not in self.manifest.mono:
-            raise DataError(f"{self.directory.path}: no monolingual text in {language}; data.mono names it")
+            raise DataError(f"{self.directory.path}: no monolingual text in {language}; add it to data.mono")
         return Split(self.directory, MONO, self.manifest.mono[language].lines)
 
     def in_one_file(self, name: str) -> Split:
-        """Return a split whose text is to be read as a whole. Raises DataError for a training set in shards."""
+        """Return a split that is one file for each language. Raises DataError for a training set in shards."""
         if name in self.splits and self.manifest.splits[name].shards is not None:
             raise DataError(
                 f"{self.directory.path}: the text of {name} is divided into shards, which this command does not read; "
@@ -350,12 +337,12 @@ class Corpus:
         return self.split(name)
 
     def verify(self, name: str, kinds: Iterable[Literal["text", "ids", "ends"]] = ("text", "ids", "ends")) -> None:
-        """Raise DataError unless the checksums of these files of a split are those that prepare recorded."""
+        """Check the files of a split against their recorded checksums. Raises DataError if one differs."""
         for language in self.languages:
             self._verify(self.split(name), language, kinds)
 
     def verify_mono(self, language: str) -> None:
-        """Raise DataError unless the checksums of the monolingual text are those that prepare recorded."""
+        """Check the monolingual text of a language against its checksums. Raises DataError if one differs."""
         self._verify(self.mono(language), language, ("text", "ids", "ends", "documents"))
 
     def _verify(self, split: Split, language: str, kinds: Iterable[str]) -> None:
@@ -369,7 +356,7 @@ class Corpus:
 
 
 def _mapped(path: Path) -> npt.NDArray[Any]:
-    """Map a one-dimensional array of integers. Raises DataError."""
+    """Memory-map a one-dimensional array of integers. Raises DataError if it cannot be read or is damaged."""
     check_regular(path)
     try:
         array: npt.NDArray[Any] = np.lib.format.open_memmap(path, mode="r")
@@ -383,7 +370,7 @@ def _mapped(path: Path) -> npt.NDArray[Any]:
 
 
 def read_manifest(directory: DataDir) -> Manifest:
-    """Read the manifest of a data directory. Raises DataError if there is none, or one of another format."""
+    """Read the manifest of a data directory. Raises DataError if it is missing or has an unknown format."""
     if not directory.path.is_dir():
         raise DataError(f"{directory.path}: no such data directory; nmt prepare with the same --config makes it")
     missing = f"{directory.path}: no data directory: manifest.json is missing; run nmt prepare"

@@ -1,4 +1,4 @@
-"""The examples of an objective: pairs or lines of the corpus, changed as the objective requires."""
+"""The examples of an objective: pairs or lines of the corpus, and their changes for an update."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from nmt.data.pair_sequences import PairSequences, joined
 from nmt.text.tokenizer import EOS, Tokenizers
 
 Change = Callable[[Pairs, Indices, int], Pairs]
-"""Changes pairs for an update: returns the given rows (N,) as they are learned in an epoch, in this order. What it does
-is a function of the seed, the epoch and the rows of the pairs in the corpus."""
+"""A function that returns the given rows (N,) of pairs as they are learned in an epoch, in this order. Its result
+depends only on the seed, the epoch and the rows of the pairs in the corpus."""
 
 
 def learned_pairs(
     config: Config, side_of: Callable[[str], Side], mono: Sequence[Side] = (), segments: Segments | None = None
 ) -> Pairs:
-    """Return the examples of a text with a side in each language, before they are changed.
+    """Return the examples of a text with a side in each language, before they are changed for an update.
 
-    Objectives of single lines learn pairs of the same line, of one language after the other, then of `mono`; the pair
-    task has the sequence of a pair on both sides, classification the same text on both sides, with its label.
+    Objectives that learn from lines have the same line on both sides, for one language after the other, then for
+    `mono`. The pair task has the sequence of a pair on both sides; classification the same text, with its label.
     """
     if config.learns_lines:
         lines = Joined(*(side_of(language) for language in config.learned_languages), *mono)
@@ -44,7 +44,7 @@ def learned_pairs(
 
 
 def change_of(config: Config, tokenizers: Tokenizers, seed: int) -> Change | None:
-    """Return the change that the objective makes to pairs, if it makes one."""
+    """Return the change of an objective to the pairs of an update; None if it makes no change."""
     training = config.training
     match training.objective:
         case "denoising":
@@ -56,11 +56,11 @@ def change_of(config: Config, tokenizers: Tokenizers, seed: int) -> Change | Non
     return one_sequence if config.joins_sides else None
 
 
-def one_sequence(pairs: Pairs, rows: Indices, epoch: int) -> Pairs:  # noqa: ARG001 (that of every change)
+def one_sequence(pairs: Pairs, rows: Indices, epoch: int) -> Pairs:  # noqa: ARG001 (the signature of every change)
     """Return the pairs `rows` (N,) with targets `source SEPARATOR target`; row i of the result is row `rows[i]`.
 
-    The loss is of what follows the separator, the end of sentence counted. The sources stay: their lengths say how long
-    the prefixes are.
+    The loss is computed after the separator, end of sentence counted. The sources are not changed: their lengths are
+    the lengths of the prefixes.
     """
     batch = pairs.batch(rows)
     both = list(zip(unpadded(batch.src), unpadded(batch.tgt_out), strict=True))

@@ -1,15 +1,15 @@
-"""Objectives that mask pieces of a line: masked language modelling and denoising.
+"""Masking of pieces of a line, for masked language modelling and denoising.
 
-* masked: some pieces of a line are masked, and the model predicts them from all others (BERT; Devlin et al., 2019,
-  arXiv:1810.04805). With `training.masked.pair_task` a line is a pair, `source SEPARATOR target` (translation language
-  modelling; Conneau and Lample, 2019, arXiv:1901.07291), and may be a wrong one. Of the pieces that are chosen in a
-  line, 80 % become MASK, 10 % a random learned piece, and 10 % stay.
+* masked: some pieces of a line are masked, and the model predicts them from all other pieces (BERT; Devlin et al.,
+  2019, arXiv:1810.04805). With `training.masked.pair_task` a line is a pair, `source SEPARATOR target` (translation
+  language modelling; Conneau and Lample, 2019, arXiv:1901.07291), which may be wrong. Of the pieces that are chosen in
+  a line, 80 % become MASK, 10 % a random learned piece, and 10 % stay.
 * denoising: spans of a line's pieces are masked, and the model restores the line (BART; Lewis et al., 2019,
-  arXiv:1910.13461). The pairs have the same line on both sides; the source of each update is masked anew.
+  arXiv:1910.13461). The pairs have the same line on both sides; the source is masked anew in each update.
 
-What is masked is a function of (seed, epoch, row of the line), so that a resumed run learns from the same.
+The masks are a function of (seed, epoch, row of the line), so that a resumed run learns from the same examples.
 
-Legend: N lines of an update, L pieces of all of them.
+Legend: N lines of an update, L pieces of all lines.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nmt.data.random_numbers import Hashes, fractions, hashed, key_of
 from nmt.text.tokenizer import FIRST_LEARNED, MASK, N_SPECIAL, Tokenizer
 
 MASKED, REPLACED = 0.8, 0.1
-"""Shares of the chosen pieces that become MASK, or a random piece."""
+"""Shares of the chosen pieces that become MASK and a random piece."""
 
 _MASKING_STREAM = 4  # BPE-dropout draws from 0 and 1, modifiers from 2, denoising from 3
 
@@ -33,18 +33,19 @@ _Bools = npt.NDArray[np.bool_]
 
 
 class Masking:
-    """Masks the lines of updates, or their pairs."""
+    """Masking of the lines, or of the pairs, of an update."""
 
     def __init__(self, settings: MaskedConfig, tokenizer: Tokenizer, max_pieces: int, seed: int) -> None:
-        """`tokenizer`: that of both languages; `max_pieces`: of each side of a wrong pair."""
+        """`tokenizer`: the tokenizer of both languages; `max_pieces`: the maximum of each side of a wrong pair."""
         self._share, self._seed, self._vocab_size = settings.mask_share, seed, len(tokenizer)
         self._examples = PairExamples(settings.pair_task, tokenizer, max_pieces) if settings.pair_task else None
 
     def masked(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
-        """Return the lines `rows` (N,) masked; row i of the result is row `rows[i]`.
+        """Return the lines `rows` (N,) with masks; row i of the result is row `rows[i]`.
 
         The target is the same line without masks, of which the chosen pieces are scored. With the pair task, lines are
-        `PairSequences`, which get labels: 1 for a translation, 0 for a wrong pair, which is made with others of `rows`.
+        `PairSequences` and get labels: 1 for a translation, 0 for a wrong pair, which is made from other pairs of
+        `rows`.
         """
         corpus_rows = pairs.corpus_rows(rows)
         keys = hashed(key_of(self._seed, epoch, _MASKING_STREAM), corpus_rows)
@@ -57,7 +58,8 @@ class Masking:
         return Pairs.changed(np.split(masked, ends[:-1]), lines, corpus_rows, scored, labels)
 
     def _masked(self, ids: _Ids, ends: _Ids, keys: Hashes) -> tuple[_Ids, _Bools]:
-        """Return masked ids (L,), and which of them are chosen; `ends`, `keys`: of each line, (N,)."""
+        """Return masked ids (L,), and a mask of the chosen pieces; `ends`, `keys` (N,): the end and key of each
+        line."""
         starts = np.concatenate(([0], ends[:-1]))
         line = np.repeat(np.arange(len(ends)), ends - starts)
         position = np.arange(len(ids)) - starts[line]
@@ -71,9 +73,9 @@ class Masking:
         return masked, is_chosen
 
     def _chosen(self, line: Indices, position: Indices, is_text: _Bools, keys: Hashes) -> _Bools:
-        """Return which pieces are chosen: the given share of each line, at least one; only text is chosen.
+        """Return a mask (L,) of the chosen pieces: the given share of the text of each line, but at least one piece.
 
-        line, position, is_text: of each in order, by line.
+        `line`, `position`, `is_text` (L,): for each piece its line, its position there, and whether it is text.
         """
         order = np.lexsort((hashed(_numbered(keys, 2)[line], position), ~is_text, line))
         n_all, n_text = (np.bincount(line, counted, len(keys)) for counted in (None, is_text))
@@ -86,7 +88,7 @@ class Masking:
 
 
 def _numbered(keys: Hashes, number: int) -> Hashes:
-    """Return random number `number` of each key."""
+    """Return the random number `number` of each key."""
     return hashed(keys, np.array([number]))
 
 
@@ -94,16 +96,16 @@ _DENOISING_STREAM = 3  # BPE-dropout draws from 0 and 1, modifiers from 2
 
 
 def infill(ids: _Ids, share: float, span: float, rng: np.random.Generator) -> _Ids:
-    """Return ids (L,) with spans of them replaced by one MASK each: text infilling.
+    """Return ids (L,) in which each of some spans is replaced by one MASK (text infilling).
 
-    share: of the ids, the part that is masked, on average; span: mean length of a span, drawn from a Poisson
-    distribution. A span of length 0 inserts a MASK.
+    `share`: the average share of the ids that are masked; `span`: the mean length of a span, which is drawn from a
+    Poisson distribution. A span of length 0 inserts a MASK.
     """
     n_masked = min(len(ids), int(share * len(ids) + rng.random()))
     lengths: list[int] = []
     while (left := n_masked - sum(lengths)) > 0:
         lengths.append(min(int(rng.poisson(span)), left))
-    while len(lengths) > n_masked:  # so many are of length 0; no line becomes longer
+    while len(lengths) > n_masked:  # spans of length 0 must not make the line longer
         lengths.remove(0)
     is_span = rng.permutation(np.arange(len(lengths) + len(ids) - n_masked) < len(lengths))
     noised, place, spans = np.full(len(is_span), MASK, np.int64), 0, iter(lengths)

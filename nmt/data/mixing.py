@@ -1,9 +1,9 @@
-"""The mixture of the training corpora: how much of each a window of an epoch takes, stage by stage, and which pairs.
+"""The mixture of the training corpora: the pairs of each corpus in each window of an epoch, stage by stage.
 
-Where a corpus stands in it is one number, the pairs drawn so far; everything else follows from that and the seed.
+The position in a corpus is one number, the pairs drawn so far; everything else is a function of it and the seed.
 
-An epoch is as many pairs as the corpora have, divided into windows. Once S pairs of a stage are drawn, a corpus of
-share q has given the floor of S * q, in whole numbers: no share drifts, and where a run stands is a `Position`.
+An epoch is as many pairs as the corpora have, divided into windows. After S pairs of a stage, floor(S * q) pairs of a
+corpus with share q have been drawn, computed exactly: no share drifts, and the state of the data is a `Position`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from nmt.errors import ConfigError
 Rows = npt.NDArray[np.int64]
 
 BLOCK = 1 << 12
-"""Pairs of a shard that stay together, since they are in random order already: what is read of a file for a window
-is then about as large as what the window has of it."""
+"""Number of consecutive pairs of a shard that stay together, since a shard is in random order already: little more of
+a file is then read for a window than the window contains."""
 
 
 class Run(NamedTuple):
-    """Consecutive rows of all training pairs: a shard, or one corpus in a file."""
+    """A run of consecutive rows of the training pairs: a shard, or one corpus in a file."""
 
     first: int
     n: int
@@ -41,7 +41,7 @@ class Segments:
     """Rows of the training pairs in the order of a window, as consecutive runs."""
 
     def __init__(self, runs: Sequence[tuple[Rows, Rows]], total: int) -> None:
-        """`runs`: where some runs begin, and how long they are; `total`: the number of all training pairs."""
+        """`runs`: arrays of the first rows and the lengths of runs; `total`: the number of all training pairs."""
         none = np.zeros(0, np.int64)
         self.firsts, self.sizes = (np.concatenate([none, *(run[i] for run in runs)]) for i in (0, 1))
         self._ends = np.cumsum(self.sizes)
@@ -52,24 +52,24 @@ class Segments:
         return int(self._ends[-1]) if len(self._ends) else 0
 
     def rows(self, indices: Rows) -> Rows:
-        """Return the rows of the pairs `indices` of the window."""
+        """Return the rows of the pairs with these indices in the window."""
         rows: Rows = indices + self._shifts[np.searchsorted(self._ends, indices, side="right")]
         return rows
 
 
 class Stream:
-    """The pairs of one corpus, pass after pass.
+    """An endless stream of the pairs of one corpus, pass after pass.
 
-    A pass takes the shards in random order, and of each the blocks of `block` consecutive rows in random order.
+    A pass has the shards in random order, and the blocks of `block` consecutive rows of each in random order.
     """
 
     def __init__(self, shards: Sequence[Run], key: tuple[int, ...], block: int = BLOCK) -> None:
-        """`key`: the seed and the number of the corpus."""
+        """`key`: the seed of the run and the number of the corpus."""
         self._shards, self._key, self._block = shards, key, block
         self.n = sum(shard.n for shard in shards)
 
     def take(self, start: int, stop: int) -> Iterator[tuple[Rows, Rows]]:
-        """Yield the pairs from `start` to `stop` of the stream: where runs of rows begin, and how long they are."""
+        """Yield the pairs from `start` to `stop` of the stream: arrays of the first rows and the lengths of runs."""
         while start < stop:
             number, skipped = divmod(start, self.n)
             end = min(self.n, skipped + stop - start)
@@ -91,19 +91,19 @@ class Stream:
 
 
 def _part(sizes: Rows, start: int, stop: int) -> tuple[Rows, Rows]:
-    """Cut consecutive runs of these sizes to `start` to `stop`; return how much is cut off and left of each."""
+    """Cut consecutive runs of these sizes to `start` to `stop`; return the numbers cut off at the start and left."""
     ends = np.cumsum(sizes)
     begins = ends - sizes
     return np.clip(start - begins, 0, sizes), np.clip(np.minimum(ends, stop) - np.maximum(begins, start), 0, None)
 
 
 WINDOW_PAIRS = 1 << 20
-"""Maximum number of pairs in a window: mapping them takes 100 to 200 MB, planning them a second."""
+"""Maximum number of pairs in a window; a window takes 100 to 200 MB and a second to plan."""
 
 
 @dataclass(frozen=True)
 class TrainCorpus:
-    """A training corpus in a data directory: the rows of its pairs, and how often each occurs in an epoch."""
+    """A training corpus: the rows of its pairs, and how often each pair occurs in an epoch."""
 
     name: str
     runs: tuple[Run, ...]
@@ -111,28 +111,28 @@ class TrainCorpus:
 
     @cached_property
     def n(self) -> int:
-        """The number of its pairs, which is one pass."""
+        """The number of its pairs."""
         return sum(run.n for run in self.runs)
 
 
 @dataclass(frozen=True)
 class Position:
-    """The position of a run in its data, at the beginning of a window. The names are those of `TrainState`."""
+    """The position of a run in its data, at the beginning of a window. Its fields are also fields of `TrainState`."""
 
     epoch: int = 0
     window: int = 0
     stage: int = 0
     stage_step: int = field(default=0, compare=False)
-    """Updates before this stage; those of a window do not depend on it."""
+    """Number of updates before this stage; the updates of a window do not depend on it."""
     stage_pairs: int = 0
-    """Pairs drawn before this stage."""
+    """Number of pairs drawn before this stage."""
     drawn: tuple[int, ...] = ()
-    """The same by corpus; () in the first stage."""
+    """Number of pairs drawn before this stage by corpus; () in the first stage."""
 
 
 @dataclass(frozen=True)
 class StagePlan:
-    """The shares of the corpora in a stage, which add up to 1, and its length in updates; None for the last stage."""
+    """The shares of the corpora in a stage, which sum to 1, and its number of updates, None for the last stage."""
 
     shares: tuple[Fraction, ...]
     n_updates: int | None = None
@@ -152,24 +152,24 @@ class Mix:
         return sum(corpus.n * corpus.repeat for corpus in self.corpora)
 
     def has(self, at: Position) -> bool:
-        """Whether there is such a window."""
+        """Return whether a position is one of this mixture."""
         if at.window >= self.n_windows or at.stage >= len(self.stages):
             return False
         start, stop = self.span(at)
         return start < stop and len(at.drawn) in (0, len(self.corpora))
 
     def span(self, at: Position) -> tuple[int, int]:
-        """Return how many pairs the run has drawn before a window, and after it."""
+        """Return the number of pairs that the run has drawn before a window, and after it."""
         start = self._drawn_before(at.epoch, at.window)
         return max(start, at.stage_pairs), self._drawn_before(at.epoch, at.window + 1)
 
     def takes(self, at: Position) -> list[tuple[int, int]]:
-        """Return, for each corpus, the part of its stream that a window takes."""
+        """Return for each corpus the start and stop of the part of its stream that is in a window."""
         start, stop = self.span(at)
         return list(zip(self._drawn(at, start), self._drawn(at, stop), strict=True))
 
     def after(self, at: Position, n_pairs: int | None = None, step: int = 0) -> Position:
-        """Return the position after a window, or after its first `n_pairs` if the stage ends with update `step`."""
+        """Return the position after a window, or after its first `n_pairs` if a stage ends with update `step`."""
         start, done = self.span(at)
         if n_pairs is not None:
             done = min(done, start + n_pairs)
@@ -192,23 +192,23 @@ class Mix:
 
 
 def is_mixed(config: Config) -> bool:
-    """Whether the config mixes corpora in any other way than by size."""
+    """Return whether the config mixes corpora by anything but size."""
     return (
         config.data.temperature is not None or bool(config.training.stages) or config.data.train[0].weight is not None
     )
 
 
 def make_mix(config: Config, manifest: Manifest) -> Mix:
-    """Return the mixture of a run. Raises ConfigError if the data directory does not have the corpora of the config."""
+    """Return the mixture of a run. Raises ConfigError if the data directory has other corpora than the config."""
     found = train_corpora(manifest)
     corpora = list(found.values())
     if is_mixed(config):
         names = {f"train.{i}": source.label for i, source in enumerate(config.data.train)}
         if different := sorted(names.keys() ^ found.keys()):
-            problem = f"data.{different[0]}: the data directory has no pairs that it knows to be of this corpus"
+            problem = f"data.{different[0]}: the data directory has no pairs of this corpus"
             if different[0] not in names:
                 problem = f"data.train: lacks a corpus of the data directory, {found[different[0]].name}"
-            raise ConfigError([f"{problem}, so they cannot be weighted; run nmt prepare again"])
+            raise ConfigError([f"{problem}, so corpora cannot be weighted; run nmt prepare again"])
         corpora = [replace(corpus, name=names[key]) for key, corpus in found.items()]
     stages = [_plan(config, stage, corpora) for stage in config.training.stages or [Stage()]]
     is_whole = manifest.splits["train"].shards is None and not is_mixed(config)
@@ -239,7 +239,7 @@ def _exact(number: float) -> Fraction:
 def train_corpora(manifest: Manifest) -> dict[str, TrainCorpus]:
     """Return the training corpora of a data directory by their keys in `data`, in the order of their rows.
 
-    If the manifest of one file does not tell them apart, they are one.
+    If the manifest does not say how many pairs of a file are of which corpus, there is one corpus.
     """
     train, sources = manifest.splits["train"], manifest.sources or {}
     runs: dict[str, list[Run]] = {}
@@ -260,7 +260,7 @@ def train_corpora(manifest: Manifest) -> dict[str, TrainCorpus]:
 
 
 def _repeat(manifest: Manifest, key: str) -> int:
-    """Return how often the prepared data directory repeats the pairs of a source."""
+    """Return how often a data directory repeats the pairs of a source."""
     with suppress(KeyError, IndexError, TypeError, AttributeError):  # the recipe is not checked when it is read
         repeat = (manifest.config or {})["data"]["train"][_number(key)].get("repeat", 1)  # type: ignore[index]
         if isinstance(repeat, int) and repeat >= 1:
@@ -269,6 +269,6 @@ def _repeat(manifest: Manifest, key: str) -> int:
 
 
 def _number(key: str) -> int:
-    """Return the number of a training corpus, -1 for another source."""
+    """Return the number in the key of a training corpus, -1 for another source."""
     split, _, number = key.partition(".")
     return int(number) if split == "train" and number.isdecimal() else -1

@@ -1,8 +1,8 @@
-"""Modifiers: some pairs of an update are replaced by a modified form, see `training.modifiers`.
+"""Replacement of some pairs of an update by modified pairs, see `training.modifiers`.
 
-Which pairs, by which modifier and how, is a function of (seed, epoch, row of the pair in the corpus). A pair is
-decoded, modified as text and encoded again, without BPE-dropout; a side that stays the same keeps its segmentation. A
-pair keeps its form if a modifier has no effect on it, or if a line would have more than `data.max_pieces` pieces.
+The choice of the pairs, the modifiers and their random numbers is a function of (seed, epoch, row of the pair in the
+corpus). A pair is decoded, modified as text and encoded again, without BPE-dropout; a side that does not change keeps
+its segmentation. A pair stays as it is if a modifier has no effect, or if a line would exceed `data.max_pieces`.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from nmt.text.modifiers import (
 from nmt.text.tokenizer import Tokenizer
 
 Modifier = Callable[[str, str, Random], tuple[str, str]]
-"""A function of source, target and random numbers; it returns both as they are if it has no effect."""
+"""A function of source, target and random numbers, which returns a modified or, if it has no effect, an equal pair."""
 
 N_TRIED = 256
-"""Pairs on which a modifier is tried before training."""
+"""Number of pairs on which a modifier is tried before training."""
 
 _STREAM = 2  # BPE-dropout draws from 0 and 1
 
@@ -45,7 +45,7 @@ _Ids = npt.NDArray[np.int64]
 
 
 class Modifiers:
-    """Modifies the pairs of updates."""
+    """The modifiers of a run, applied to the pairs of an update."""
 
     def __init__(self, corpus: Corpus, config: Config) -> None:
         """Raises DataError if the glossary of terms is invalid."""
@@ -56,7 +56,7 @@ class Modifiers:
         self._n_pairs = train.pairs if train.shards is None else sum(shard.pairs for shard in train.shards)
         glossary = Glossary.of(settings.glossary, data.tgt) if settings.glossary is not None else None
         self.glossary = None if glossary is None else glossary.fingerprint
-        """The fingerprint of the glossary, if there is one."""
+        """The fingerprint of the glossary, if any."""
         self.rates = settings.modifiers
         self._ends = np.cumsum(list(self.rates.values()))
         here, swapped = _modifiers(data.sides, glossary), _modifiers((data.tgt, data.src), None)
@@ -81,7 +81,7 @@ class Modifiers:
         return Pairs.changed(src, tgt, corpus_rows)
 
     def _drawn(self, corpus_rows: Indices, epoch: int) -> Iterator[tuple[int, Modifier, Random]]:
-        """Yield the index of each row that a modifier is drawn for, the modifier, and random numbers for it."""
+        """Yield the index of each row to modify, the modifier drawn for it, and a generator of random numbers."""
         key = key_of(self._seed, epoch, _STREAM)
         numbers = hashed(key, corpus_rows)
         chosen = np.searchsorted(self._ends, fractions(numbers), side="right")
@@ -92,7 +92,7 @@ class Modifiers:
             yield place, modifiers[chosen[place]], Random(seed)
 
     def examples(self, pairs: Pairs) -> dict[str, tuple[str, str] | None]:
-        """Return, for each modifier, the first of a few pairs that it changes, modified; None if it changes none."""
+        """Return for each modifier an example of a modified pair; None if it changes none of a few pairs."""
         rows = np.linspace(0, min(len(pairs), self._n_pairs) - 1, min(len(pairs), N_TRIED)).astype(np.int64)
         batch = pairs.batch(rows)
         texts = [self._texts(*ids) for ids in zip(unpadded(batch.src), unpadded(batch.tgt_out), strict=True)]
@@ -107,7 +107,7 @@ class Modifiers:
 
 
 def _modifiers(languages: tuple[str, str], glossary: Glossary | None) -> Mapping[str, Modifier]:
-    """Return all modifiers of pairs in these languages by name; terms are modified with a glossary only."""
+    """Return all modifiers by name for pairs in these languages; `terms` has no effect without a glossary."""
     return {
         "upper_case": partial(upper_case, languages=languages),
         "title_case": partial(title_case, languages=languages),
@@ -122,7 +122,7 @@ def _modifiers(languages: tuple[str, str], glossary: Glossary | None) -> Mapping
 
 
 def _encoded(tokenizer: Tokenizer, texts: Mapping[int, str]) -> dict[int, _Ids]:
-    """Return the ids of texts, which may have terms inline, under the same keys."""
+    """Encode texts, which may have terms inline; returns the ids under the same keys."""
     plain = {key: text for key, text in texts.items() if TERM not in text}
     ids = dict(zip(plain, tokenizer.encode_all(list(plain.values())), strict=True))
     ids |= {key: encode_marked(tokenizer, text) for key, text in texts.items() if TERM in text}

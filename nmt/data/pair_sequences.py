@@ -1,9 +1,8 @@
-"""Pairs of lines as one sequence each, `source SEPARATOR target`, and wrong ones of them.
+"""Pairs of lines as single sequences, `source SEPARATOR target`, and wrong pairs made from them.
 
-From wrong pairs a model learns to tell translations from others. Half of the pairs get a
-wrong side, source or target, of one of the kinds of `training.masked.pair_task`: damage that is learned on one
-side only is not found on the other. Which pairs, and what they get, is a function of a number of each and of the pairs
-that are given together.
+From wrong pairs, a model learns to distinguish translations from other lines. Half of the pairs get a wrong source or
+target of one of the kinds of `training.masked.pair_task`, on either side, since damage that is learned on one side only
+is not found on the other. The choice is a function of a random number of each pair and of the pairs given together.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ _SEPARATOR = np.array([SEPARATOR])
 
 
 def joined(src: _Ids, tgt: _Ids) -> _Ids:
-    """Return a pair as one sequence."""
+    """Join the source and the target of a pair to one sequence."""
     return np.concatenate((src, _SEPARATOR, tgt))
 
 
 def divided(sequence: _Ids) -> tuple[_Ids, _Ids]:
-    """Return source and target of a sequence."""
+    """Divide a sequence into the source and the target."""
     middle = int(np.argmax(sequence == SEPARATOR))
     return sequence[:middle], sequence[middle + 1 :]
 
 
 class PairSequences:
-    """A side whose lines are the pairs of two sides."""
+    """A side in which each line is the sequence of a pair."""
 
     def __init__(self, src: Side, tgt: Side) -> None:
         self._src, self._tgt = src, tgt
@@ -59,14 +58,14 @@ class PairSequences:
         return gathered
 
 
-_NEAR = 8  # others are drawn from so many lines that are shorter and as many that are longer
+_NEAR = 8  # another line is drawn from this many shorter lines and as many longer lines
 
 
 class PairExamples:
-    """Makes right and wrong pairs."""
+    """A maker of right and wrong pairs."""
 
     def __init__(self, kinds: Sequence[PairNegative], tokenizer: Tokenizer, max_pieces: int) -> None:
-        """`kinds`: kinds of wrong lines; `max_pieces`: maximum number of pieces of a side."""
+        """`kinds`: the kinds of wrong lines; `max_pieces`: the maximum number of pieces of a side."""
         self._kinds, self._tokenizer, self._max_pieces = kinds, tokenizer, max_pieces
         self._begins_word = np.array(tokenizer.begins_word())
         pieces = tokenizer.pieces(range(len(tokenizer)))
@@ -76,7 +75,7 @@ class PairExamples:
     def made(self, sequences: Sequence[_Ids], numbers: Hashes) -> tuple[list[_Ids], _Ids]:
         """Return the sequences, half of them with a wrong side, and labels: 1 for right pairs, 0 for wrong ones.
 
-        A pair of which no wrong one can be made, such as a single one, stays right. `numbers`: random, of each pair.
+        A pair that cannot be made wrong, such as a single pair, stays right. `numbers`: a random number for each pair.
         """
         sides = list(zip(*map(divided, sequences), strict=True))
         near = [_Near(side, numbers) for side in sides]
@@ -92,9 +91,9 @@ class PairExamples:
         return result, labels
 
     def _wrong(self, line: _Ids, translation: _Ids, other: _Ids | None, rng: Random) -> _Ids | None:
-        """Return a wrong line of the first kind in random order that is possible, None if none is.
+        """Return a wrong line of the first possible kind, in random order; None if no kind is possible.
 
-        `other`: the same side of another pair, if there is one.
+        `other`: the same side of another pair, if any.
         """
         for kind in rng.sample(self._kinds, len(self._kinds)):
             match kind:
@@ -113,7 +112,7 @@ class PairExamples:
         return None
 
     def _replaced(self, line: _Ids, other: _Ids, rng: Random) -> _Ids | None:
-        """Replace a word by one of another line; None for a line of one word."""
+        """Return the line with one word replaced by a word of another line; None for a line of one word."""
         words = self._words(line)
         if len(words) < 2:
             return None
@@ -124,7 +123,7 @@ class PairExamples:
         return np.split(ids, 1 + np.flatnonzero(self._begins_word[ids[1:]]))
 
     def _renumbered(self, line: _Ids, rng: Random) -> _Ids | None:
-        """Change a digit; None for a line without one."""
+        """Return the line with one digit changed; None for a line without digits."""
         if not self._has_digit[line].any():
             return None
         text = self._tokenizer.decode(line.tolist())
@@ -136,7 +135,7 @@ class PairExamples:
 
 
 class _Near:
-    """Lines of one side, from which others of about the same length are drawn."""
+    """The lines of one side in order of length, for drawing other lines of about the same length."""
 
     def __init__(self, lines: Sequence[_Ids], numbers: Hashes) -> None:
         self._lines = lines
@@ -144,7 +143,7 @@ class _Near:
         self._place = {i: where for where, i in enumerate(self._by_length)}
 
     def drawn(self, i: int, rng: Random) -> _Ids | None:
-        """Return a line near line `i` in length; None if there is no other."""
+        """Return a line near line `i` in length; None if there is no other line."""
         where = self._place[i]
         near = [j for j in self._by_length[max(0, where - _NEAR) : where + _NEAR + 1] if j != i]
         return self._lines[rng.choice(near)] if near else None

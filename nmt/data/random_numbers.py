@@ -1,4 +1,4 @@
-"""Random numbers that are a function of keys and counters, so that each can be drawn independently."""
+"""Random numbers that are a function of a key and a counter, so that each can be drawn independently."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ Hashes = npt.NDArray[np.uint64]
 
 
 def key_of(*numbers: int) -> Hashes:
-    """Return a key (1,) that depends on all of these numbers."""
+    """Return a key (1,) that depends on all given numbers."""
     return np.random.SeedSequence(numbers).generate_state(1, np.uint64).astype(np.uint64)
 
 
 def hashed(keys: Hashes, counters: npt.NDArray[np.int64]) -> Hashes:
-    """Return random numbers (N,) of keys (N,) or (1,) and counters (N,): SplitMix64 (Steele et al., 2014)."""
+    """Return random numbers (N,) for keys (N,) or (1,) and counters (N,) by SplitMix64 (Steele et al., 2014)."""
     x: Hashes = keys + counters.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -23,5 +23,5 @@ def hashed(keys: Hashes, counters: npt.NDArray[np.int64]) -> Hashes:
 
 
 def fractions(numbers: Hashes) -> npt.NDArray[np.float64]:
-    """Return random numbers as fractions, uniform from 0 to below 1."""
+    """Convert random numbers to fractions, uniform in [0, 1)."""
     return (numbers >> np.uint64(11)).astype(np.float64) * 2.0**-53

@@ -151,7 +151,7 @@ class Windows:
             return self._whole.lengths.max()
         n_lines = 2 if self._config.training.masked.pair_task else 1  # of a sequence
         if not self._is_sharded:
-            longest = max(int(self._splits[0].lengths(language).max()) for language in self._corpus.languages)
+            longest = max(int(lines_of(self._splits[0], name).n_ids().max()) for name in self._corpus.languages)
             return n_lines * (1 + longest)
         recorded = (self._corpus.manifest.config or {}).get("data")
         limit = recorded.get("max_pieces") if isinstance(recorded, dict) else None

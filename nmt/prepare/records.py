@@ -9,7 +9,8 @@ from pathlib import Path
 
 from pydantic import Field
 
-from nmt.data.corpus import FileRecord, Manifest, MonoRecord, Record, SourceRecord, SplitRecord, TokenizerRecord
+from nmt.data.corpus import FileRecord, Manifest, MonoRecord, SourceRecord, SplitRecord, TokenizerRecord
+from nmt.files.document import Document
 from nmt.files.read import checksum
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import CleanReport, total
@@ -32,7 +33,7 @@ def content_fingerprint(files: Mapping[str, FileRecord]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-class CleanRecord(Record):
+class CleanRecord(Document):
     """Counts of the pairs of a split, or of lines of monolingual text: read, kept, and dropped for each reason."""
 
     read: int
@@ -46,7 +47,7 @@ class CleanRecord(Record):
         return cls(read=report.read, kept=report.kept, dropped=report.dropped_in_order)
 
 
-class TextRecord(Record):
+class TextRecord(Document):
     """Counts of one side of a split, or of monolingual text."""
 
     words: int
@@ -64,7 +65,7 @@ def added(counts: Iterable[TextRecord]) -> TextRecord:
     return TextRecord(**{name: sum(getattr(each, name) for each in counts) for name in TextRecord.model_fields})
 
 
-class RoundTripRecord(Record):
+class RoundTripRecord(Document):
     """Counts of the lines of a development or test set, and of those that the tokenizer decodes exactly."""
 
     lines: int
@@ -73,7 +74,7 @@ class RoundTripRecord(Record):
     """Lines with control characters, which are not compared."""
 
 
-class SplitOffRecord(Record):
+class SplitOffRecord(Document):
     """The development set that was split off the training text."""
 
     asked: int | float

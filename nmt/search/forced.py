@@ -1,4 +1,4 @@
-"""Forced decoding: the probability of every token of given translations or lines, and its attention to the source.
+"""Forced decoding: the probability of each token of given translations or lines, and its attention to the source.
 
 Legend: B pairs of a batch, S source and T target length, `</s>` counted, N target tokens of a batch, H heads, D width,
 V vocabulary.
@@ -28,14 +28,14 @@ from nmt.search.step import Pair, padded
 from nmt.text.tokenizer import BOS, EOS, PAD, SEPARATOR
 
 LOGITS = {"cpu": 2**22, "cuda": 2**27}
-"""Maximum number of logits in memory at once: few enough for a CPU's cache, enough for fast matrix products."""
+"""Maximum number of logits in memory: few enough for a CPU's cache, and enough for fast matrix products."""
 
 
 @dataclass(frozen=True)
 class ForcedDecoder:
-    """Scores given translations with a model, or with an ensemble of models that share their vocabularies.
+    """A scorer of given translations, with a model or an ensemble of models that share their vocabularies.
 
-    Language models score lines: the sources of the pairs are not read.
+    Language models score lines: they ignore the sources of the pairs.
     """
 
     models: Sequence[DecodingModel]
@@ -44,11 +44,10 @@ class ForcedDecoder:
     precision: str
     """Precision of the matrix products: float32, bf16 or fp16."""
     max_tokens: int
-    """Maximum number of tokens of a batch, rows x longest side; has no effect on results."""
+    """Maximum number of tokens of a batch, rows x longest side; it does not affect results."""
 
     def log_probs(self, pairs: Sequence[Pair], progress: Progress | None = None) -> list[list[float]]:
-        """Return for each pair the log-probabilities of its T target tokens, `</s>` last (nats, over the whole
-        vocabulary).
+        """Return for each pair the log-probabilities of its T target tokens, `</s>` last, in nats.
 
         The probability of an ensemble is the mean over its models. `progress` counts pairs. Raises CheckpointError if a
         log-probability is not finite.
@@ -77,9 +76,9 @@ class ForcedDecoder:
     def attention(self, pairs: Sequence[Pair], should_stop: ShouldStop | None = None) -> list[Tensor]:
         """Return for each pair the attention of target to source tokens, (T, S) float32 on the CPU; rows sum to 1.
 
-        The mean over the heads of the decoder's `attention_layer`, at the step that predicts the token, and over the
-        models of an ensemble. Raises ConfigError if one of them has no cross-attention, and SearchStopped after
-        `should_stop` has returned True, which is called before each batch.
+        It is the mean over the heads of the decoder's `attention_layer`, at the step that predicts the token, and over
+        the models of an ensemble. Raises ConfigError if a model has no cross-attention, and SearchStopped if
+        `should_stop`, which is called before each batch, returns True.
         """
         models = with_cross_attention(self.models)
         by_row: dict[int, Tensor] = {}
@@ -97,7 +96,7 @@ class ForcedDecoder:
 
     @property
     def _layouts(self) -> set[bool]:
-        """Whether models read a source and its translation as one sequence, or as two."""
+        """Whether models read a source and its translation as one sequence: the values that occur."""
         return {model.sees_source for model in self.models}
 
     def _batches(self, pairs: Sequence[Pair]) -> Iterator[list[int]]:
@@ -111,7 +110,7 @@ class ForcedDecoder:
 
 
 def with_cross_attention(models: Sequence[Model]) -> list[Transformer]:
-    """Return the same models. Raises ConfigError if one of them has no cross-attention."""
+    """Return the given models. Raises ConfigError if one of them has no cross-attention."""
     transformers = [model for model in models if isinstance(model, Transformer)]
     if len(transformers) < len(models):
         raise ConfigError(["alignments and attention need an encoder and a decoder; this run has model.kind: decoder"])
@@ -119,9 +118,9 @@ def with_cross_attention(models: Sequence[Model]) -> list[Transformer]:
 
 
 def _batch(pairs: Sequence[Pair], index: Sequence[int], joined: bool = False) -> Batch:
-    """Collate the pairs `index` into a batch as for training; see `nmt.data.batching.Batch`.
+    """Collate the pairs with these indices into a batch as for training; see `nmt.data.batching.Batch`.
 
-    joined: each source stands before its target, with a separator between them; what follows it is scored.
+    `joined`: each target begins with its source and a separator; only the tokens after the separator are scored.
     """
     sources, targets = zip(*(pairs[i] for i in index), strict=True)
     src = padded([[*ids, EOS] for ids in sources])
@@ -135,10 +134,7 @@ def _batch(pairs: Sequence[Pair], index: Sequence[int], joined: bool = False) ->
 
 
 def _log_probs(model: Model, batch: Batch) -> Tensor:
-    """Return the log-probabilities (N,) float32 of the target tokens on the model's device, pair after pair.
-
-    At most `LOGITS` logits are computed at a time.
-    """
+    """Return the log-probabilities (N,) float32 of the target tokens of all pairs, on the model's device."""
     hidden = model(batch.src, Padded(batch.src_mask), batch.tgt_in, Padded(batch.tgt_mask))  # (B, T, D)
     hidden, targets = hidden.flatten(0, 1)[batch.token_indices], batch.tgt_out.flatten()[batch.token_indices]
     weight = model.output_weight
@@ -149,7 +145,7 @@ def _log_probs(model: Model, batch: Batch) -> Tensor:
 
 
 def _weights(model: Transformer, batch: Batch) -> Tensor:
-    """Return the cross-attention (B, T, S) float32, averaged over the heads."""
+    """Return the cross-attention (B, T, S) float32, the mean over the heads."""
     src_layout = Padded(batch.src_mask)
     weights: list[Tensor] = []  # one (B, H, T, S)
     memory = model.encoder(batch.src, src_layout)

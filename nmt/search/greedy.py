@@ -1,4 +1,4 @@
-"""Greedy search, and the loop that it shares with sampling: hypotheses that do not compete grow token by token.
+"""Greedy search, and the loop that it shares with sampling, in which independent hypotheses grow token by token.
 
 Legend: B sentences, N hypotheses of each, V vocabulary.
 """
@@ -18,13 +18,12 @@ from nmt.search.step import Hypothesis, Scores, StepModel, by_sentence, length_p
 from nmt.text.tokenizer import BOS, EOS
 
 Choose = Callable[[Tensor, Tensor, int], Tensor]
-"""Logits (B, N, V), indices of the sentences in the result (B,), number of tokens so far -> next tokens (B, N).
-
-Tokens chosen for hypotheses that have ended are ignored."""
+"""A function of logits (B, N, V), the indices of the sentences in the result (B,) and the number of tokens so far,
+which returns the next tokens (B, N). Tokens of hypotheses that have ended are ignored."""
 
 
 def greedy_search(model: StepModel, rules: Rules, config: SearchConfig) -> list[Hypothesis]:
-    """Return one hypothesis for each sentence of `model`: always the likeliest next token, with the lowest id on ties.
+    """Return one hypothesis for each sentence of `model`, made of the likeliest tokens, with the lowest id on ties.
 
     Raises CheckpointError if the model's scores are NaN.
     """
@@ -32,7 +31,7 @@ def greedy_search(model: StepModel, rules: Rules, config: SearchConfig) -> list[
 
 
 def _likeliest(logits: Tensor) -> Tensor:
-    """Return the argmax (...) of logits (..., V), the first one on ties."""
+    """Return the argmax (...) of logits (..., V), the first on ties."""
     if logits.device.type == "cpu":  # NumPy takes a tenth of the time
         return torch.from_numpy(logits.detach().float().numpy().argmax(-1))
     return logits.argmax(-1)
@@ -40,7 +39,7 @@ def _likeliest(logits: Tensor) -> Tensor:
 
 @dataclass
 class _GrowingRows:
-    """The state of the sentences that still grow; see `keep_rows`."""
+    """The state of the sentences whose hypotheses still grow; see `keep_rows`."""
 
     sentence: Tensor  # (B,) index of the sentence in the result
     limits: Tensor  # (B,)
@@ -62,7 +61,7 @@ class _GrowingRows:
 
 
 def grow(model: StepModel, rules: Rules, config: SearchConfig, choose: Choose, n: int = 1) -> list[list[Hypothesis]]:
-    """Return `n` hypotheses for each sentence of `model`, grown by the tokens of `choose`, in the order of its columns.
+    """Return `n` hypotheses for each sentence of `model`, made of the tokens that `choose` returns, in its order.
 
     Raises CheckpointError if the model's scores are NaN.
     """
@@ -88,7 +87,7 @@ def grow(model: StepModel, rules: Rules, config: SearchConfig, choose: Choose, n
 def _next(
     scores: Iterable[Scores], rows: _GrowingRows, rules: Rules, choose: Choose, length: int
 ) -> tuple[Tensor, Tensor]:
-    """Return the tokens chosen after `length` and their log-probabilities, (B, N) each."""
+    """Return the tokens chosen after `length` tokens and their log-probabilities, both (B, N)."""
     parts = []
     for part, logits, log_z in by_sentence(scores):
         rules.keep(part).apply(logits, rows.ids[part, :, :length])
@@ -99,7 +98,7 @@ def _next(
 
 
 def _results(rows: _GrowingRows, config: SearchConfig) -> dict[int, list[Hypothesis]]:
-    """Return the hypotheses of each sentence by its index; all have ended."""
+    """Return the hypotheses of each sentence, all of which have ended, by the index of the sentence."""
     results: dict[int, list[Hypothesis]] = {}
     columns = (rows.sentence, rows.limits, rows.ids, rows.log_prob)
     for sentence, limit, all_ids, log_probs in zip(*(x.tolist() for x in columns), strict=True):

@@ -1,6 +1,6 @@
-"""What every search shares: which tokens may come next, the most probable ones, and stopping between two steps.
+"""Functions shared by all kinds of search: the tokens allowed next, the most probable ones, and stopping.
 
-A forbidden token gets a logit of -inf; the others keep their probabilities, normalized over the whole vocabulary.
+A forbidden token gets a logit of -inf; other tokens keep their probabilities, normalized over the whole vocabulary.
 
 Legend: B sentences, M hypotheses of each, V vocabulary, L length so far.
 """
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 N_ROWS = 16
-"""Values are laid out in this many rows; the k largest are in the k columns with the largest maxima."""
+"""Number of rows into which values are arranged; the k largest are in the k columns with the largest maxima."""
 FEW = 2048
-"""For fewer values `torch.topk` is as fast."""
+"""Number of values below which `torch.topk` is as fast."""
 SMALL = 2**16
-"""For fewer in all rows, one operation is faster than nine."""
+"""Number of values of all rows below which one operation is faster than nine."""
 
 
 def largest(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -49,15 +49,15 @@ def largest(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 ShouldStop = Callable[[], bool]
-"""Whether to stop. Once True it stays True; it is called in several threads."""
+"""A function that returns whether to stop. It is called in several threads, and once True it stays True."""
 
 
-class SearchStopped(Exception):  # noqa: N818  (a request that was met, not an error)
-    """The search was stopped on request, and has no result."""
+class SearchStopped(Exception):  # noqa: N818  (not an error)
+    """Raised when a search was stopped on request; it has no result."""
 
 
 def stop_if(should_stop: ShouldStop | None) -> None:
-    """Raise SearchStopped if the search should stop; with None it never does."""
+    """Raise SearchStopped if `should_stop` is given and returns True."""
     if should_stop is not None and should_stop():
         raise SearchStopped
 
@@ -66,35 +66,35 @@ State = TypeVar("State", bound="DataclassInstance")
 
 
 def keep_rows(state: State, rows: Tensor | slice) -> State:
-    """Return a copy of a dataclass of tensors (R, ...) with only `rows` (R',) of each: (R', ...)."""
+    """Return a copy of a dataclass of tensors (R, ...) that has only `rows` (R',) of each tensor."""
     return type(state)(*(getattr(state, field.name)[rows] for field in fields(state)))
 
 
 MINUS_INF = -float("inf")
 CHECK_EVERY = 8
-"""Steps between checks of which sentences are done, on a GPU."""
+"""Number of steps on a GPU between two checks of which sentences are done."""
 
 
 @dataclass
 class Rules:
-    """The rules of a batch. All tensors are on the model's device, except that `limits` may be given on the CPU."""
+    """Rules for the tokens of a batch. Tensors are on the model's device; `limits` may also be given on the CPU."""
 
     banned: Tensor
-    """(n,) int64 ids that are only allowed in a prefix; PAD is one of them."""
+    """(n,) int64 ids that are only allowed in a prefix, including PAD."""
     limits: Tensor
-    """(B,) int64 the maximum length of each translation, `</s>` counted, at least 1: there only `</s>` may follow.
-    Given on the CPU they are copied to the device; given on the device, reading them synchronizes with it."""
+    """(B,) int64 maximum length of each translation, `</s>` counted, at least 1. Limits on the CPU are copied to the
+    device; reading limits that are on the device synchronizes with it."""
     min_length: int = 0
     """Minimum number of tokens before `</s>`; the limit takes precedence."""
     no_repeat_ngram: int = 0
     """No n-gram of this many ids occurs twice, except in a prefix; 0 allows all."""
     prefix: Tensor | None = None
-    """(B, P) int64 ids that a translation starts with, padded with PAD on the right; takes precedence over all other
-    rules but the limit."""
+    """(B, P) int64 ids with which a translation starts, padded with PAD on the right; takes precedence over all rules
+    except the limit."""
     last_lengths: frozenset[int] | None = None
     """The limits of this batch; after `keep`, which does not read tensors, also of sentences that have left it."""
     should_stop: ShouldStop | None = None
-    """Asked after each step; once it is True, SearchStopped is raised."""
+    """Called after each step; SearchStopped is raised once it returns True."""
 
     def __post_init__(self) -> None:
         if self.last_lengths is None:
@@ -108,11 +108,11 @@ class Rules:
         return max(self.last_lengths or (), default=0)
 
     def leaving(self, done: Tensor, length: int) -> tuple[Tensor, Tensor] | None:
-        """Return the indices, ascending, of sentences that stay and that leave, or None where it does not pay: what
-        stays must be copied, and reading `done` synchronizes with a GPU. done (B,) bool: sentences that may leave.
+        """Return the indices, ascending, of the sentences that stay and that leave, or None if all should stay.
 
-        A few that are done stay to make a multiple of 8: kernels start faster for sizes that recur. Raises
-        SearchStopped.
+        `done` (B,) bool: the sentences that may leave. Leaving does not always pay: the other sentences are copied, and
+        reading `done` synchronizes with a GPU. A few sentences that are done stay to make a multiple of 8, since
+        kernels start faster for sizes that recur. Raises SearchStopped.
         """
         stop_if(self.should_stop)
         if done.device.type != "cpu" and length % CHECK_EVERY and length < self.longest:
@@ -125,7 +125,7 @@ class Rules:
         return live_first[:n_staying].sort().values, live_first[n_staying:].sort().values
 
     def keep(self, rows: Tensor | slice) -> Rules:
-        """Return only the rules of sentences `rows`, (B',) or a slice."""
+        """Return the rules of sentences `rows`, (B',) or a slice."""
         prefix = None if self.prefix is None else self.prefix[rows]
         return replace(self, limits=self.limits[rows], prefix=prefix)
 
@@ -147,7 +147,8 @@ class Rules:
             logits.scatter_(-1, at, forced_logit.masked_fill(~is_forced, MINUS_INF))
 
     def _forced(self, length: int) -> Tensor | None:
-        """Return the only id (B,) allowed after `length` tokens, PAD if several are; None if several are everywhere."""
+        """Return the only id (B,) allowed after `length` tokens, PAD if several are; None if no sentence has only
+        one."""
         forced = None
         if self.prefix is not None and length < self.prefix.size(1):
             forced = self.prefix[:, length]

@@ -1,7 +1,7 @@
 """Sampling: each token is drawn at random from the model's distribution of the next token.
 
-A draw depends only on the seed, its sentence's key, its own number and the model's probabilities: the random numbers
-come from a counter-based generator (Salmon et al., 2011), with a stream for each draw.
+A draw depends only on the seed, the key of the sentence, the number of the draw and the model's probabilities: random
+numbers come from a counter-based generator (Salmon et al., 2011), with a stream for each draw.
 
 Legend: B sentences, N draws of each, V vocabulary.
 """
@@ -23,20 +23,20 @@ from nmt.search.rules import Rules
 from nmt.search.step import Hypothesis, StepModel
 
 AT_ONCE = {"cpu": 2**20, "cuda": 2**26}
-"""Maximum number of logits processed at once: few enough for a CPU's cache, and for sorting in a GPU's memory."""
+"""Maximum number of logits processed at once, for a CPU's cache and for sorting in a GPU's memory."""
 BLOCK = 64
-"""Tokens of a block: cumulative sums are taken over blocks and inside one block, not over all V."""
+"""Number of tokens of a block: cumulative sums are taken over blocks and inside one block, not over all V."""
 WIDTH = 64
-"""Number of likeliest tokens searched first for those of top_p, on a CPU; then 8 times as many."""
+"""Number of likeliest tokens that are first tried for top_p on a CPU; if they do not suffice, 8 times as many."""
 
 
 def sample_search(
     model: StepModel, rules: Rules, config: SearchConfig, keys: Sequence[int], n: int
 ) -> list[list[Hypothesis]]:
-    """Return `n` independent draws for each sentence of `model`, in the order of drawing: a smaller n gives the first.
+    """Return `n` independent draws for each sentence of `model`; the first ones do not depend on `n`.
 
-    keys: a number for each sentence, below 2^64. log_prob of a hypothesis is the model's own, whatever temperature,
-    top_k and top_p it was drawn with. Raises CheckpointError if the model's scores are NaN.
+    `keys`: a number below 2^64 for each sentence. The log_prob of a hypothesis does not depend on temperature, top_k
+    and top_p. Raises CheckpointError if the model's scores are NaN.
     """
     numbers = sent(torch.from_numpy(uniform(config.seed, keys, n, rules.longest)), rules.limits.device)
 
@@ -63,8 +63,8 @@ def uniform(seed: int, keys: Sequence[int], n: int, length: int) -> NDArray[np.f
 def draw(logits: Tensor, numbers: Tensor, config: SearchConfig) -> Tensor:
     """Draw an id (R,) from the distribution of logits (R, V) for each random number (R,) in (0, 1].
 
-    It is the first id at which the cumulative probability reaches the random number. An id of probability 0 is never
-    drawn.
+    The result is the first id at which the cumulative probability reaches the random number, never one of probability
+    0.
     """
     n_rows = max(AT_ONCE[logits.device.type] // logits.size(-1), 1)
     parts = [slice(start, start + n_rows) for start in range(0, len(logits), n_rows)]
@@ -72,7 +72,7 @@ def draw(logits: Tensor, numbers: Tensor, config: SearchConfig) -> Tensor:
 
 
 def _draw(logits: Tensor, numbers: Tensor, config: SearchConfig) -> Tensor:
-    """See `draw`; numbers (R, 1) -> ids (R, 1)."""
+    """Draw ids (R, 1) by numbers (R, 1); see `draw`."""
     logits = logits.float()
     if config.temperature != 1.0:
         min_temperature = 1e-30  # less is 0 in float32
@@ -97,7 +97,7 @@ def _from_all(probs: Tensor, numbers: Tensor) -> Tensor:
 
 
 def _from_likeliest(probs: Tensor, numbers: Tensor, top_p: float) -> Tensor:
-    """Draw ids (R, 1) by numbers (R, 1) from the fewest of probs (R, V), largest first, that sum to `top_p`."""
+    """Draw ids (R, 1) by numbers (R, 1) from the smallest set of the largest probs (R, V) that sum to `top_p`."""
     drawn = torch.empty_like(numbers, dtype=torch.int64)
     rows = torch.arange(len(probs), device=probs.device)
     # sorting all takes several times as long; but finding rows for which a few do not suffice synchronizes with a GPU
@@ -113,7 +113,7 @@ def _from_likeliest(probs: Tensor, numbers: Tensor, top_p: float) -> Tensor:
 
 
 def _from_sorted(probs: Tensor, ids: Tensor, numbers: Tensor, top_p: float) -> Tensor:
-    """Draw ids (R, 1) by numbers (R, 1) from ids (R, W) with probs (R, W), largest first, up to the sum `top_p`."""
+    """Draw ids (R, 1) by numbers (R, 1) from ids (R, W) with descending probs (R, W), up to the sum `top_p`."""
     last = probs.size(1) - 1
     sums = probs.cumsum(-1, dtype=torch.float64)
     mass = sums[:, -1:]

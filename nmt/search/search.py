@@ -21,10 +21,9 @@ def search(
     n_best: int = 1,
     constraints: Constraints | None = None,
 ) -> list[list[Hypothesis]]:
-    """Return for each sentence of `model` up to `n_best` hypotheses, best score first, or `n_best` samples in the order
-    of drawing.
+    """Return for each sentence of `model` up to `n_best` hypotheses, best score first, or `n_best` samples.
 
-    keys: a number for each sentence, which seeds its random draws. n_best <= config.beam unless sampling.
+    `keys`: a number for each sentence, which seeds its samples. `n_best` <= `config.beam`, except for sampling.
     Raises CheckpointError if the model's scores are NaN.
     """
     if config.sample:

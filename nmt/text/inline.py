@@ -1,7 +1,7 @@
-r"""Terms inline: a term and its required translation marked in a source line, for models that were trained with such.
+r"""Inline terms: source lines in which terms are marked with their translations, for models trained with such lines.
 
-Three reserved ids of the vocabulary are the marks. In text, control characters stand for them, which no line has once
-the tokenizer has replaced those by spaces: `a \1 dog\2 Hund\3 barks` is read as
+The marks are three reserved ids of the vocabulary. In text they are written as control characters, which no other line
+has, since the tokenizer replaces them by spaces: `a \1 dog\2 Hund\3 barks` is encoded as
 `▁a <reserved_0> ▁dog <reserved_1> ▁Hund <reserved_2> ▁barks`.
 """
 
@@ -14,14 +14,14 @@ from nmt.text.constraints import Span
 from nmt.text.tokenizer import CONTROL, FIRST_RESERVED, Tokenizer
 
 MARKS = TERM, TRANSLATION, END = "\x01", "\x02", "\x03"
-"""Before a term, between it and its translation, and after that."""
+"""Marks before a term, between the term and its translation, and after the translation."""
 
 _IDS = {mark: FIRST_RESERVED + i for i, mark in enumerate(MARKS)}
 _SPLIT = re.compile(f"([{''.join(MARKS)}])")
 
 
 def mark_terms(text: str, terms: Iterable[Span]) -> str:
-    """Mark terms with their translations; they are in order and do not overlap."""
+    """Mark terms with their translations. Terms must be in order and not overlap."""
     text = CONTROL.sub(" ", text)
     parts, end = list[str](), 0
     for term in terms:
@@ -32,7 +32,7 @@ def mark_terms(text: str, terms: Iterable[Span]) -> str:
 
 
 def encode_marked(tokenizer: Tokenizer, text: str) -> list[int]:
-    """Encode a line of `mark_terms`."""
+    """Encode a line that `mark_terms` returned."""
     line = f"{TERM} {text[1:]}" if text.startswith(TERM) else f" {text}"  # the first word as within a line
     ids: list[int] = []
     for part in _SPLIT.split(line):
@@ -41,7 +41,7 @@ def encode_marked(tokenizer: Tokenizer, text: str) -> list[int]:
 
 
 def marked(ids: Sequence[int]) -> list[tuple[slice, slice]]:
-    """Return where in the ids of a line each marked term is, and its translation; the last may be cut off."""
+    """Return the slices of each marked term and its translation in the ids of a line, which may be cut off."""
     found = []
     start = middle = 0
     for i, token in enumerate([*ids, _IDS[END]]):
@@ -64,5 +64,5 @@ def without_translations(ids: Sequence[int]) -> list[int]:
 
 
 def shown(text: str) -> str:
-    """Return a line of `mark_terms` with the names of the reserved ids in place of the marks."""
+    """Return a line that `mark_terms` returned with the marks replaced by the names of the reserved ids."""
     return _SPLIT.sub(lambda match: f" <reserved_{_IDS[match[0]] - FIRST_RESERVED}>", text).lstrip()

@@ -1,7 +1,7 @@
 """Modifiers of training pairs: pure functions of a pair of lines and random numbers.
 
-Where something is the same on both sides and occurs once on each (a number, an address, a name), the two are
-translations of each other, without an alignment of words.
+A number, an address or a name that occurs exactly once on each side is assumed to be translated by itself, so that no
+word alignment is needed.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ T = TypeVar("T")
 
 
 def below(rng: Random, n: int) -> int:
-    """Return an integer from 0 to n - 1."""
+    """Return a random integer from 0 to n - 1."""
     return int(rng.random() * n)
 
 
 def pick(rng: Random, items: Sequence[T]) -> T:
-    """Return one of the items."""
+    """Return a random item."""
     return items[below(rng, len(items))]
 
 
 def some(rng: Random, items: Sequence[T], share: float) -> list[T]:
-    """Return at least one of the items, in order: one for certain, and each other with probability `share`."""
+    """Return some of the items, in order: a random one, and each of the others with probability `share`."""
     certain = below(rng, len(items))
     return [item for i, item in enumerate(items) if rng.random() < share or i == certain]
 
 
 END_MARKS = ".!?…。！？｡։।॥؟۔"
-"""Marks that end a sentence."""
+"""Punctuation that ends a sentence."""
 
 # a letter that begins a word, also of one with an apostrophe or written with combining marks
 _INITIAL = re.compile(r"(?<![\w'’\u0300-\u036f])[^\W\d_]")
@@ -59,7 +59,7 @@ def title_case(src: str, tgt: str, _: Random, languages: tuple[str, str] = ("", 
 
 
 def lower_case(src: str, tgt: str, _: Random, languages: tuple[str, str] = ("", "")) -> tuple[str, str]:
-    """Return the source in lower case, and the target."""
+    """Return the source in lower case, and the target unchanged."""
 
     def lower(text: str) -> str:
         return (text.replace("I", "ı").replace("İ", "i") if _is_dotted(languages[0]) else text).lower()
@@ -68,7 +68,7 @@ def lower_case(src: str, tgt: str, _: Random, languages: tuple[str, str] = ("", 
 
 
 def drop_end_punctuation(src: str, tgt: str, _: Random) -> tuple[str, str]:
-    """Return both sides without the marks at their ends, if both have some."""
+    """Return both sides without sentence-final punctuation, if both have it."""
     sides = _without_end_marks(src), _without_end_marks(tgt)
     return sides if sides[0] != src and sides[1] != tgt else (src, tgt)
 
@@ -81,24 +81,26 @@ def _without_end_marks(text: str) -> str:
 
 
 def _has_case(text: str) -> bool:
-    """Whether most letters are of a script with case: a name in Latin letters is no reason to change the rest."""
+    """Return whether most letters belong to a script with case; some lines only have a name in Latin letters."""
     letters = [*filter(str.isalpha, text)]
     return 2 * sum(map(str.__ne__, map(str.lower, letters), map(str.upper, letters))) > len(letters)
 
 
 def _titled(text: str, language: str) -> str:
-    upper = _upper(language)
+    upper, inside = _upper(language), _inside_spans(text)
 
     def capital(match: re.Match[str]) -> str:
         letter = match[0]
+        if match.start() in inside:
+            return letter
         return upper(letter) if letter == "i" else letter.title()
 
-    protected = [range(span.start, span.end) for span in spans(text)]
-    return _INITIAL.sub(lambda match: match[0] if _is_in(match.start(), protected) else capital(match), text)
+    return _INITIAL.sub(capital, text)
 
 
-def _is_in(index: int, ranges: list[range]) -> bool:
-    return any(index in each for each in ranges)
+def _inside_spans(text: str) -> set[int]:
+    """Return the indices of the characters of protected spans."""
+    return {i for span in spans(text) for i in range(span.start, span.end)}
 
 
 def _upper(language: str) -> Callable[[str], str]:
@@ -112,7 +114,7 @@ def _is_dotted(language: str) -> bool:
 
 
 def _outside_spans(text: str, change: Callable[[str], str]) -> str:
-    """Change the text around protected spans."""
+    """Return the text with a change around protected spans."""
     parts, end = list[str](), 0
     for span in spans(text):
         parts += change(text[end : span.start]), text[span.start : span.end]
@@ -121,7 +123,7 @@ def _outside_spans(text: str, change: Callable[[str], str]) -> str:
 
 
 SHARE = 0.1
-"""Share of the words of a line that have a typo, besides the one that has it for certain."""
+"""Share of the words of a line that get a typo, in addition to one word that always gets one."""
 
 # Latin, Greek, Cyrillic, Armenian, Hebrew, Arabic, Georgian
 _LETTER = (
@@ -138,33 +140,27 @@ _NEIGHBOURS = {row[i]: row[max(i - 1, 0) : i] + row[i + 1 : i + 2] for row in _R
 
 
 def typos(src: str, tgt: str, rng: Random) -> tuple[str, str]:
-    """Return the source with typos in some words of at least four letters, and the target."""
+    """Return the source with typos in some words of at least four letters, and the target unchanged."""
     matches = words(src)
     if not matches:
         return src, tgt
-    parts, end = list[str](), 0
-    for match in some(rng, matches, SHARE):
-        parts += src[end : match.start()], _mistyped(match[0], rng)
-        end = match.end()
-    return "".join([*parts, src[end:]]), tgt
+    return _replaced(src, {match.span(): _mistyped(match[0], rng) for match in some(rng, matches, SHARE)}), tgt
 
 
 def words(line: str) -> list[re.Match[str]]:
-    """Return the words of at least four letters, except for text that a translation must copy."""
-    protected = {i for span in spans(line) for i in range(span.start, span.end)}
-    return [match for match in _WORD.finditer(line) if protected.isdisjoint(range(match.start(), match.end()))]
+    """Return the words of at least four letters, except in text that a translation must copy."""
+    inside = _inside_spans(line)
+    return [match for match in _WORD.finditer(line) if inside.isdisjoint(range(match.start(), match.end()))]
 
 
 def _mistyped(word: str, rng: Random) -> str:
-    """Return the word with one typo; its first letter is right."""
+    """Return the word with one typo, which is not in its first letter."""
     i = 1 + below(rng, len(word) - 2)
     return word[:i] + typo(word[i], word[i + 1], rng) + word[i + 2 :]
 
 
 def typo(first: str, second: str, rng: Random) -> str:
-    """Return two letters of a word with a typo in the first: swapped, left out, doubled, or its neighbour on the
-    keyboard.
-    """
+    """Return two letters with a typo: swapped, or the first omitted, doubled or replaced by its keyboard neighbour."""
     kind = pick(rng, ("swapped", "left out", "doubled", "neighbour"))
     if kind == "swapped" and first != second:
         return second + first
@@ -176,7 +172,7 @@ def typo(first: str, second: str, rng: Random) -> str:
 
 
 MAX_NOISE = 40
-"""Maximum number of symbols of noise."""
+"""Maximum number of symbols of a line of noise."""
 
 # first and last characters; all between them are assigned and visible
 _BLOCKS = (
@@ -194,7 +190,7 @@ _EMPTY_TAGS = ("br", "hr", 'x id="{}"', 'ph id="{}"')
 
 
 Place = tuple[int, int]
-"""The first character, and the one after the last."""
+"""The start and end of a substring."""
 
 
 class _Copied(NamedTuple):
@@ -203,7 +199,7 @@ class _Copied(NamedTuple):
 
 
 def noise(src: str, _: str, rng: Random) -> tuple[str, str]:
-    """Return a line of random symbols, in number about the pieces of the source, as both sides."""
+    """Return the same line of random symbols, about as long as the source in pieces, as both sides."""
     n_left, words = min(max(len(src) // 4, 3), MAX_NOISE), []
     while n_left > 0:
         (first, last), size = pick(rng, _BLOCKS), 1 + below(rng, min(n_left, 6))
@@ -214,7 +210,7 @@ def noise(src: str, _: str, rng: Random) -> tuple[str, str]:
 
 
 def placeholders(src: str, tgt: str, rng: Random) -> tuple[str, str]:
-    """Return both sides with placeholders in place of some of the text that they share."""
+    """Return both sides with some of the text that they share replaced by placeholders."""
     copied = _copied(src, tgt)
     if not copied:
         return src, tgt
@@ -229,7 +225,7 @@ def placeholders(src: str, tgt: str, rng: Random) -> tuple[str, str]:
 
 
 def tags(src: str, tgt: str, rng: Random) -> tuple[str, str]:
-    """Return both sides with tags around the whole, or around something that is the same on both."""
+    """Return both sides with tags around the whole line, or around a text that they share."""
     where = pick(rng, [_Copied((0, len(src)), (0, len(tgt))), *_copied(src, tgt)])
     if below(rng, 4):
         tag = pick(rng, _TAGS).format(below(rng, 10))
@@ -242,7 +238,7 @@ def tags(src: str, tgt: str, rng: Random) -> tuple[str, str]:
 
 
 def _copied(src: str, tgt: str) -> list[_Copied]:
-    """Return the text that occurs exactly once on each side, in the order of the source."""
+    """Return the places of the texts that occur exactly once on each side, in the order of the source."""
     of_src, of_tgt = _places(src), _places(tgt)
     return [
         _Copied(places[0], of_tgt[text][0])
@@ -252,10 +248,9 @@ def _copied(src: str, tgt: str) -> list[_Copied]:
 
 
 def _places(text: str) -> dict[str, list[Place]]:
-    """Return where numbers and addresses are, and words of four or more letters with a capital, but not the first."""
-    protected = list(spans(text))
-    inside = {i for span in protected for i in range(span.start, span.end)}
-    found = [(span.start, span.end) for span in protected if span.kind in ("number", "url", "email")]
+    """Return the places of numbers, addresses and capitalized words of four or more letters, without the first word."""
+    inside = _inside_spans(text)
+    found = [(span.start, span.end) for span in spans(text) if span.kind in ("number", "url", "email")]
     names = (match for match in _NAME.finditer(text) if match.start() > 0 and match[0][0].isupper())
     found += [match.span() for match in names if match.start() not in inside]
     places: defaultdict[str, list[Place]] = defaultdict(list)
@@ -265,7 +260,7 @@ def _places(text: str) -> dict[str, list[Place]]:
 
 
 def _replaced(text: str, new: Mapping[Place, str]) -> str:
-    """Return the text with other texts in these places, which do not overlap."""
+    """Return the text with the texts in some places, which do not overlap, replaced by others."""
     parts, position = list[str](), 0
     for (start, end), other in sorted(new.items()):
         parts += text[position:start], other
@@ -274,18 +269,18 @@ def _replaced(text: str, new: Mapping[Place, str]) -> str:
 
 
 TERM_SHARE = 0.7
-"""Share of the terms of a pair that are marked, besides the one that is for certain."""
+"""Share of the terms of a pair that are marked, in addition to one that is always marked."""
 OTHER = 0.5
-"""Share of the pairs whose marked terms have, in their marks and in the target, the translation of another term or a
-made-up word: what the model cannot guess, it has to read."""
+"""Share of the pairs whose marked terms get the translation of another term or a made-up word, in the marks and in the
+target: the model cannot guess it, so it learns to read the marks."""
 MADE_UP = 0.5
-"""Share of made-up words among those."""
+"""Share of made-up words among these other translations."""
 
 _ANY = SearchConfig()
 
 
 def terms(src: str, tgt: str, rng: Random, glossary: Glossary) -> tuple[str, str]:
-    """Return the source with marks on some of its terms, of those that the target translates so, and the target."""
+    """Return the source with marks on some of the terms that the target translates by the glossary, and the target."""
     translated, rest = list[Span](), tgt
     for span in sorted(constraint_spans(src, _ANY, glossary), key=lambda span: -len(span.wanted)):
         # matches are removed, so that a translation within another is not counted again
@@ -300,7 +295,7 @@ def terms(src: str, tgt: str, rng: Random, glossary: Glossary) -> tuple[str, str
 
 
 def _with_others(spans: Sequence[Span], tgt: str, rng: Random, glossary: Glossary) -> tuple[list[Span], str]:
-    """Return the spans with other translations and the target that has these; one that it has twice stays."""
+    """Return the spans and the target with other translations; a translation that occurs twice is kept."""
     changed = []
     for span in spans:
         other, found = pick(rng, glossary.translations), list(alone(span.wanted).finditer(tgt))
@@ -313,7 +308,7 @@ def _with_others(spans: Sequence[Span], tgt: str, rng: Random, glossary: Glossar
 
 
 def _made_up(word: str, rng: Random) -> str:
-    """Return the letters of a word in another order; the first stays, so that a name is still one."""
+    """Return a word with its letters in random order except for the first, so that a name still looks like one."""
     left, letters = list(word[1:]), [word[:1]]
     while left:
         letters.append(left.pop(below(rng, len(left))))

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import mean
 
 from nmt.config.load import load_config
-from nmt.data.corpus import Corpus
+from nmt.data.corpus import Corpus, lines_of
 from nmt.layout import DataDir, RunDir
 from nmt.process import set_up
 from nmt.runs.info import read_info
@@ -48,7 +48,7 @@ def train(options: argparse.Namespace, precision: str, seed: int, run: RunDir) -
     data = options.data or load_config(options.config, options.overrides).data.directory
     overrides = [f"training.precision={precision}", f"training.seed={seed}", "training.average_last=1"]
     settings = load_config(options.config, overrides + options.overrides)
-    n_tokens = int((Corpus.open(DataDir(data)).split("train").lengths(settings.data.tgt) + 1).sum())
+    n_tokens = int((lines_of(Corpus.open(DataDir(data)).split("train"), settings.data.tgt).n_ids() + 1).sum())
     n_steps = options.epochs * -(-n_tokens // settings.training.update_tokens)
     overrides += [f"training.max_steps={n_steps}", f"training.validate_every_steps={n_steps}"]
     fit(load_config(options.config, overrides + options.overrides), data, run.path)

@@ -9,7 +9,8 @@ from typing import Literal
 from pydantic import Field
 
 from nmt.config.data import LABEL
-from nmt.data.corpus import Record, SourceRecord
+from nmt.data.corpus import SourceRecord
+from nmt.files.document import Document
 from nmt.prepare.cleaning.counts import CHARS, RATIOS, REASONS, REPAIRS, CleanReport, Lengths
 from nmt.prepare.records import TextRecord
 from nmt.prepare.suspicions import Sample, script_counts
@@ -17,7 +18,7 @@ from nmt.tasks.perform import Json
 from nmt.text.tokenizer import Tokenizers
 
 
-class Histograms(Record):
+class Histograms(Document):
     """Histograms of the lengths of pairs. Bin i covers edges[i - 1] up to, but without, edges[i]; the last bin is open.
 
     The edges are in the report.
@@ -29,7 +30,7 @@ class Histograms(Record):
     """Pairs with text on both sides, by the length of the second side divided by that of the first."""
 
 
-class SourceReport(Record):
+class SourceReport(Document):
     """The counts of a source, in pairs or in lines of monolingual text."""
 
     key: str
@@ -68,7 +69,7 @@ class MonoReport(SourceReport):
     language: str
 
 
-class TokenizerReport(Record):
+class TokenizerReport(Document):
     """The report on the vocabulary or vocabularies."""
 
     joint: bool
@@ -78,7 +79,7 @@ class TokenizerReport(Record):
     """Counts of the training text by language."""
 
 
-class Report(Record):
+class Report(Document):
     """The report on a preparation or on a dry run."""
 
     kind: Literal["prepared", "dry run"]

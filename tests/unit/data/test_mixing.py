@@ -125,7 +125,7 @@ def test_data_directory_without_corpora_is_one_corpus() -> None:
     manifest = manifest_of([10, 7], [1, 3], False).model_copy(update={"sources": None})
     (corpus,) = train_corpora(manifest).values()
     assert corpus.runs == (Run(0, 31),)
-    with pytest.raises(ConfigError, match=r"data.train.1: the data directory has no pairs that it knows to be of"):
+    with pytest.raises(ConfigError, match=r"data.train.1: the data directory has no pairs of this corpus"):
         make_mix(config_of(1.0, 2.0), manifest)
     with pytest.raises(ConfigError, match="lacks a corpus of the data directory, file1"):
         make_mix(config_of(1.0), manifest_of([10, 7], [1, 3], True))

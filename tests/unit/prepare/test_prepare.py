@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from folders import TEST, TRAIN, VALID, Folder, files
+from nmt.data.corpus import lines_of
 from nmt.errors import ConfigError, DataError
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.records import TextRecord
@@ -35,14 +36,14 @@ def test_text_and_ids_agree(place: Folder) -> None:
             lines = split.text(language)
             assert lines == [pair[side] for pair in pairs]
             ids, ends = split.ids(language), split.ends(language)
-            assert (ids.dtype, ends.dtype, split.lengths(language).dtype) == ("uint16", "int64", "int32")
+            assert (ids.dtype, ends.dtype, lines_of(split, language).n_ids().dtype) == ("uint16", "int64", "int32")
             starts = [0, *ends[:-1]]
             tokenizer = corpus.tokenizers[language]
             assert [tokenizer.decode(ids[s:e]) for s, e in zip(starts, ends, strict=True)] == lines
             assert [tokenizer.encode(line) for line in lines] == [
                 ids[s:e].tolist() for s, e in zip(starts, ends, strict=True)
             ]
-            assert split.lengths(language).tolist() == [len(tokenizer.encode(line)) for line in lines]
+            assert lines_of(split, language).n_ids().tolist() == [len(tokenizer.encode(line)) for line in lines]
             assert not {UNK, EOS} & set(ids.tolist())
 
 
@@ -87,7 +88,7 @@ def test_references_are_never_dropped_or_altered(place: Folder) -> None:
     said = place.prepare()
     split = place.corpus().split("valid")
     assert list(zip(split.text("de"), split.text("en"), strict=True)) == ODD
-    assert split.lengths("en").tolist()[1] == 0
+    assert lines_of(split, "en").n_ids().tolist()[1] == 0
     assert "valid: 11 lines come back exactly from their pieces (BLEU 100.0); 1 with control characters do not" in said
 
 
@@ -191,7 +192,7 @@ def test_several_sources_each_with_its_counts(place: Folder) -> None:
     ]
     assert place.corpus().split("train").n == 241
     assert place.corpus().split("train").text("de")[-1] == "eins"
-    assert place.corpus().split("train").lengths("de").max() <= 60
+    assert lines_of(place.corpus().split("train"), "de").n_ids().max() <= 60
 
 
 def test_repeated_corpus(place: Folder) -> None:

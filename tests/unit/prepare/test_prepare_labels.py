@@ -12,7 +12,7 @@ from pyarrow import feather, parquet
 
 from labelled import TEST, TRAIN, VALID, labelled_config, write_reviews
 from nmt.config import Config
-from nmt.data.corpus import Corpus
+from nmt.data.corpus import Corpus, lines_of
 from nmt.errors import ConfigError, DataError
 from nmt.layout import DataDir
 from nmt.prepare.dry_run import dry_run
@@ -53,7 +53,7 @@ def test_text_and_labels(folder: Path, language: str) -> None:
         split = corpus.split(name)
         assert list(zip(split.text(language), split.text("label"), strict=True)) == pairs
         assert split.ids("label").tolist() == [label == "pos" for _, label in pairs]
-        assert split.lengths("label").tolist() == [1] * len(pairs)
+        assert lines_of(split, "label").n_ids().tolist() == [1] * len(pairs)
         tokenizer = corpus.tokenizers[language]
         assert split.ids(language).tolist() == [i for text, _ in pairs for i in tokenizer.encode(text)]
         record = PreparedSplit.model_validate(split_record(folder, name))

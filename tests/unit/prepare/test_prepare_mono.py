@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from folders import PAIRS, TEST, TRAIN, VALID, Folder, files
+from nmt.data.corpus import lines_of
 from nmt.errors import DataError
 from nmt.prepare.append import append
 from nmt.prepare.pipeline import mono as stage
@@ -52,7 +53,7 @@ def test_text_ids_and_documents(place: Folder) -> None:
     ]
     assert (split.documents("en").tolist(), split.documents("en").dtype) == ([0, 10, 20, 30], "int64")
     corpus.verify_mono("en")
-    with pytest.raises(DataError, match=r"data: no monolingual text in de; data\.mono names it"):
+    with pytest.raises(DataError, match=r"data: no monolingual text in de; add it to data\.mono"):
         corpus.mono("de")
 
 
@@ -100,7 +101,7 @@ def test_lines_of_many_pieces_are_dropped_and_documents_move(place: Folder) -> N
     split = place.corpus().mono("en")
     assert split.text("en") == NEWS[:3]
     assert split.documents("en").tolist() == [0, 2]
-    assert split.lengths("en").max() <= 60
+    assert lines_of(split, "en").n_ids().max() <= 60
     assert place.manifest()["sources"]["mono.en.0"]["dropped"] == {"blank": 2, "pieces": 2}
 
 
