@@ -16,8 +16,8 @@ from nmt.files.write import link
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import REASONS
 from nmt.prepare.pairs import OpenSource, SentencePair
-from nmt.prepare.pipeline.encode import EncodedText, encode_text, make_tokenizers
-from nmt.prepare.pipeline.settle import Earlier, settle_text
+from nmt.prepare.pipeline.encode import EncodedText, encode_text, link_files, make_tokenizers
+from nmt.prepare.pipeline.settle import settle_text
 from nmt.prepare.pipeline.work import SIZES, Sizes, Work, building
 from nmt.prepare.prepare import echo_end
 from nmt.prepare.recipe import changes, is_reused, recipe
@@ -103,10 +103,8 @@ class _Addition:
         """Write the data directory with the new corpora."""
         data, manifest = self.config.data, self.corpus.manifest
         held_out = {name: self._pairs(name) for name in manifest.splits if name != "train"}
-        shards = manifest.splits["train"].shards or []
-        earlier = Earlier(self.corpus.directory, shards, held_out["valid"], self.corpus.fingerprint)
         pairs = [pair for own in held_out.values() for pair in own]
-        text = settle_text(work, data, self.sources, pairs, earlier)
+        text = settle_text(work, data, self.sources, pairs, self.corpus)
         make_tokenizers(work, self.config, text, self.corpus.tokenizers, {})
         encoded = encode_text(work, data, text, is_added=True)
         for name in manifest.files:
@@ -115,7 +113,7 @@ class _Addition:
                 raise DataError(f"{self.corpus.directory.manifest}: damaged: {name} is not in the directory")
             target.parent.mkdir(parents=True, exist_ok=True)
             link(self.corpus.directory.path / name, target)
-        encoded.put_into(self.staged)
+        link_files(encoded.files, self.staged.path)
         by_key = dict(zip((f"train.{i}" for i in range(len(data.train))), encoded.reports, strict=True))
         self.reports = {key: by_key[key] for key in self.sources}
         skipped = dict(zip(self.sources, text.skipped, strict=True))

@@ -132,7 +132,7 @@ class _Build:
         tokenizers = make_tokenizers(self.work, self.config, text, self.reused, folders)
         tokenizers.save(directory.tokenizer)
         encoded = encode_text(self.work, data, text)
-        encoded.put_into(directory)
+        link_files(encoded.files, directory.path)
         for key, own_report, skipped in zip(train, encoded.reports, text.skipped, strict=True):
             self.records[key] = counted_source(self.records[key], own_report, skipped)
         split = PreparedSplit(pairs=encoded.pairs, clean=CleanRecord.of(encoded.reports), text=encoded.text)

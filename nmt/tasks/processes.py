@@ -147,8 +147,6 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEX
 def usable_cores() -> int:
     """Return the number of CPU cores that this process may use."""
     n_cores = len(os.sched_getaffinity(0))
-    if sys.version_info >= (3, 13):
-        n_cores = os.process_cpu_count() or n_cores  # also -X cpu_count
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
         return max(1, min(n_cores, int(quota) // int(period)))

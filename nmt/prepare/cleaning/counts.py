@@ -69,7 +69,7 @@ HINTS = {
 
 
 def counted(dropped: Mapping[str, int]) -> str:
-    """Format the counts by reason, `duplicate 3, length ratio 1`; empty if nothing was dropped."""
+    """Format the counts by reason, such as `duplicate 3, length ratio 1`; empty if nothing was dropped."""
     reasons = [*REASONS, *sorted(dropped.keys() - REASONS.keys())]  # an earlier version may have had others
     return ", ".join(f"{REASONS.get(reason, reason)} {dropped[reason]:,}" for reason in reasons if reason in dropped)
 

@@ -1,11 +1,10 @@
-"""Filters that judge pairs: each on its own (tests of both sides together, or of each side in its language), or by what
-is usual in its corpus, or in all, which they learn from a sample first."""
+"""Filters of single pairs: tests of both sides together, or of each side in its language."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +16,11 @@ from nmt.prepare.cleaning.repairs import is_broken, needs_extra
 from nmt.prepare.cleaning.script import in_other_script, is_spaced, scripts_of
 from nmt.text.lines import read_lines
 from nmt.text.split import n_sentences
+
+Filter = Callable[[str, str], bool]
+"""A function of both sides that returns whether the pair is dropped."""
+SideTest = Callable[[str], bool]
+"""A function of one side that returns whether the pair, or the line of monolingual text, is dropped."""
 
 LINK = re.compile(r"(?:https?|ftp)://\S|\bwww\.\w|[\w.+-]+@\w[\w-]*\.\w")
 
@@ -38,7 +42,7 @@ _OTHER_FINAL = tuple(":;,-–—：；，،؛፤")
 
 
 def other_links(src: str, tgt: str) -> bool:
-    """Whether the sides have different numbers of web and e-mail addresses."""
+    """Return whether the sides have different numbers of web and e-mail addresses."""
     return _n_links(src) != _n_links(tgt)
 
 
@@ -47,7 +51,7 @@ def _n_links(text: str) -> int:
 
 
 def other_tags(src: str, tgt: str) -> bool:
-    """Whether the sides do not have the same tags and placeholders, in any order."""
+    """Return whether the sides have different tags or placeholders, in any order."""
     return _tags(src) != _tags(tgt)
 
 
@@ -58,9 +62,9 @@ def _tags(text: str) -> list[str]:
 
 
 def other_numbers(src: str, tgt: str) -> bool:
-    """Whether a number of one side is not among the digits of the other.
+    """Return whether the digits of a number of one side are missing among the digits of the other.
 
-    So marks within numbers have no effect. Those of 12 and below are not looked for.
+    So punctuation within numbers has no effect. Numbers up to 12 are ignored.
     """
     numbers = _NUMBER.findall(src), _NUMBER.findall(tgt)
     if numbers[0] == numbers[1]:
@@ -81,20 +85,20 @@ def _lacks(present: list[str], wanted: list[str]) -> bool:
 
 
 def other_sentences(src: str, tgt: str) -> bool:
-    """Whether the sides do not have as many sentences."""
+    """Return whether the sides have different numbers of sentences."""
     return n_sentences(src) != n_sentences(tgt)
 
 
 def is_cut(src: str, tgt: str) -> bool:
-    """Whether one side ends with the punctuation of a sentence, and the other with none at all."""
+    """Return whether one side ends with the punctuation of a sentence, and the other without punctuation."""
     src, tgt = src.rstrip(_CLOSING), tgt.rstrip(_CLOSING)
     if src.endswith(_FINAL):
         return not tgt.endswith(_FINAL) and not tgt.endswith(_OTHER_FINAL)
     return tgt.endswith(_FINAL) and not src.endswith(_OTHER_FINAL)
 
 
-def block_list(path: Path, language: str) -> Callable[[str], bool]:
-    """Return a test whether a text has a word or expression of a file.
+def block_list(path: Path, language: str) -> SideTest:
+    """Return a test for texts that contain a word or expression of a file.
 
     Each line is a word or several, found as whole words in any case, or `/.../`, a regular expression. A line that
     begins with # is a comment. In a language written without spaces, words are found anywhere.
@@ -102,43 +106,43 @@ def block_list(path: Path, language: str) -> Callable[[str], bool]:
     """
     if not path.is_file():
         raise DataError(f"{path}: no such file; it is named in block_lists")
-    entries = [(number, line.strip()) for number, line in enumerate(read_lines(path), 1)]
-    entries = [(number, entry) for number, entry in entries if entry and not entry.startswith("#")]
-    if not entries:
-        raise DataError(f"{path}: has no words; write one word or expression in each line")
-    return _has_any(entries, path, is_spaced(language))
-
-
-def _has_any(entries: Iterable[tuple[int, str]], path: Path, is_spaced: bool) -> Callable[[str], bool]:
-    patterns, words, parts = [], [], []
-    for number, entry in entries:
+    patterns, parts, entries = [], [], dict[str, list[str]]()
+    for number, line in enumerate(read_lines(path), 1):
+        entry = line.strip()
+        if not entry or entry.startswith("#"):
+            continue
+        folded = entry.casefold()
         if len(entry) > 2 and entry[0] == entry[-1] == "/":
-            patterns.append(_expression(entry[1:-1], f"{path}:{number}"))
-        elif not is_spaced:
-            parts.append(entry.casefold())
-        elif _word().sub("", entry).isspace() or _word().fullmatch(entry):
-            words.append(entry.casefold())
-        else:  # signs, or words with them: c++
+            try:
+                patterns.append(re.compile(entry[1:-1], re.IGNORECASE))
+            except re.error as error:
+                raise DataError(f"{path}:{number}: not a regular expression: {error}") from error
+        elif not is_spaced(language):
+            parts.append(folded)
+        elif not _word().sub("", entry).strip():
+            words = _word().findall(folded)
+            entries.setdefault(words[0], []).append(f" {' '.join(words)} ")
+        else:  # punctuation, or words with it: c++
             before, after = (r"\b" if char.isalnum() else "" for char in (entry[0], entry[-1]))
             patterns.append(re.compile(f"{before}{re.escape(entry)}{after}", re.IGNORECASE))
-    has_word = _whole_words(words)
+    if not (patterns or parts or entries):
+        raise DataError(f"{path}: has no words; write one word or expression in each line")
+
+    def has_words(text: str) -> bool:
+        words = _word().findall(text)
+        found = entries.keys() & set(words)
+        line = f" {' '.join(words)} " if found else ""
+        return any(entry in line for first in found for entry in entries[first])
 
     def test(text: str) -> bool:
         folded = text.casefold()
         return (
-            has_word(folded)
+            has_words(folded)
             or any(part in folded for part in parts)
             or any(pattern.search(text) for pattern in patterns)
         )
 
     return test
-
-
-def _expression(text: str, where: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text, re.IGNORECASE)
-    except re.error as error:
-        raise DataError(f"{where}: not a regular expression: {error}") from error
 
 
 @cache
@@ -147,43 +151,24 @@ def _word() -> re.Pattern[str]:
     return re.compile(rf"[\w{marks}]+")  # \w has no vowel signs
 
 
-def _whole_words(entries: Iterable[str]) -> Callable[[str], bool]:
-    """Return a test for words, and for several words that follow each other."""
-    by_first: dict[str, list[str]] = {}
-    for entry in entries:
-        words = _word().findall(entry)
-        by_first.setdefault(words[0], []).append(f" {' '.join(words)} ")
-    firsts = by_first.keys()
-
-    def test(text: str) -> bool:
-        words = _word().findall(text)
-        found = firsts & set(words)
-        if not found:
-            return False
-        line = f" {' '.join(words)} "
-        return any(entry in line for first in found for entry in by_first[first])
-
-    return test
-
-
 _MARGIN, _MARGIN_CHARS = 5.0, 50.0
-"""Nats by which another language must be more probable, and what is added to them, divided by the characters. So short
-text and text alike in many languages is kept."""
+"""Another language must be more probable by `_MARGIN + _MARGIN_CHARS / characters` nats: short and ambiguous texts are
+kept."""
 _CHARS = 128
-"""Characters that are judged; more would take time and change little."""
+"""The number of characters that are classified; more would take time and change little."""
 _NO_LANGUAGE = "zxx"  # markup, code, numbers
 _ALIKE = [
     codes.split()
     for codes in ("no nb nn da", "hr bs sr sh cnr", "id ms", "zh wuu yue", "ar ary arz", "fa prs", "he iw", "tl fil")
 ]
-"""Codes of languages that are not told apart."""
+"""Groups of codes of languages that are too similar to distinguish."""
 
 
-def in_other_language(language: str, counts: dict[str, int]) -> Callable[[str], bool]:
-    """Return a test whether a text is clearly in another language than this one, by its code `de` or `pt_BR`.
+def in_other_language(language: str, counts: dict[str, int]) -> SideTest:
+    """Return a test for texts that are clearly not in a language, given by its code, such as `de` or `pt_BR`.
 
-    counts: the texts that are tested are counted here by language, or as `unclear`.
-    Raises DataError without py3langid, or if it does not know the language.
+    The test counts texts in `counts` by identified language, or as `unclear`. Raises DataError if py3langid is not
+    installed, or does not know the language.
     """
     try:
         from py3langid import classify, rank
@@ -213,27 +198,22 @@ def in_other_language(language: str, counts: dict[str, int]) -> Callable[[str], 
     return test
 
 
-Filter = Callable[[str, str], bool]
-"""Whether a pair is dropped."""
-SideTest = Callable[[str], bool]
-"""Whether a pair is dropped, by one of its sides; or a line of monolingual text."""
-
 _SHOUTED_LETTERS = 12  # fewer may be abbreviations
 
 
 def filters(
     clean: CorpusClean, languages: tuple[str, str], root: Path, mix: dict[str, dict[str, int]]
 ) -> Iterator[tuple[str, Filter]]:
-    """Yield the filters of a corpus with their reasons, in the order in which they are applied; of a corpus with labels
-    those of the text alone.
+    """Yield the filters of a corpus with their reasons, in the order in which they are applied.
 
-    root: the folder of the block lists. mix: `CleanReport.mix`, which the identification of languages fills.
-    Raises DataError if a list, a package or facts about a language are missing.
+    In a corpus with labels, only the text is filtered. `root`: the folder of the block lists; `mix`:
+    `CleanReport.mix`, to which language identification adds its counts. Raises DataError if a block list, a package or
+    support for a language is missing.
     """
     if LABEL in languages:
         side = 1 - languages.index(LABEL)
         for reason, test in side_tests(clean, languages[side], root, mix):
-            yield reason, _of_side(test, side)
+            yield reason, _either(test, _no) if side == 0 else _either(_no, test)
         return
     wanted = clean.drop or ()
     if "copied" in wanted:
@@ -255,7 +235,7 @@ def filters(
 def side_tests(
     clean: CorpusClean, language: str, root: Path, mix: dict[str, dict[str, int]]
 ) -> Iterator[tuple[str, SideTest]]:
-    """Yield the tests of a side with their reasons, the same reasons for any language; otherwise as `filters`."""
+    """Yield the tests of a side with their reasons, which are the same for all languages; see `filters`."""
     wanted = clean.drop or ()
     if "broken" in wanted:
         yield "broken", is_broken()
@@ -278,29 +258,25 @@ def _either(first: SideTest, second: SideTest) -> Filter:
     return lambda src, tgt: first(src) or second(tgt)
 
 
-def _of_side(test: SideTest, side: int) -> Filter:
-    return lambda src, tgt: test((src, tgt)[side])
-
-
-def _no(text: str) -> bool:
-    del text
+def _no(_: str) -> bool:
     return False
 
 
 def same_letters(src: str, tgt: str) -> bool:
-    """Whether both sides are the same except for case, accents, digits, punctuation and white space."""
+    """Return whether both sides are equal except for case, accents, digits, punctuation and white space."""
     return normal_form(src) == normal_form(tgt)
 
 
 def more_words(language: str, most: int) -> SideTest:
-    """Return a test for more than `most` words; without effect in languages written without spaces."""
+    """Return a test for texts of more than `most` words; no text fails in languages written without spaces."""
     if not is_spaced(language):
         return _no
     return lambda text: text.count(" ") >= most and len(text.split()) > most
 
 
 def longer_word(language: str, most: int) -> SideTest:
-    """Return a test for a word of more than `most` characters that is no link, where spaces separate words."""
+    """Return a test for texts with a word of more than `most` characters that is not a link; no text fails in languages
+    written without spaces."""
     if not is_spaced(language):
         return _no
 
@@ -312,7 +288,7 @@ def longer_word(language: str, most: int) -> SideTest:
 
 
 def is_shouted(text: str) -> bool:
-    """Whether all letters that have case are capitals, and are most of the text and more than an abbreviation."""
+    """Return whether a text is in capitals, which are most of its letters and more than an abbreviation has."""
     if not text.isupper():
         return False
     cased = sum(char.isupper() for char in text)
@@ -320,7 +296,10 @@ def is_shouted(text: str) -> bool:
 
 
 def other_script(language: str, least: float) -> SideTest:
-    """Return a test for less than a share `least` of letters in a script of the language. Raises DataError."""
+    """Return a test for texts with less than a share `least` of their letters in a script of the language.
+
+    Raises DataError if the script of the language is unknown.
+    """
     scripts = scripts_of(language)
     if not scripts:
         raise DataError(

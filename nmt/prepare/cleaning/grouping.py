@@ -1,4 +1,4 @@
-"""Groups of similar pairs, of which a few are kept: duplicates. They are found across all corpora."""
+"""Groups of similar pairs, such as duplicates, of which one is kept. They are found across all corpora."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _ASCII = bytes(range(128))
 _LOWER = bytes.maketrans(_ASCII, _ASCII.lower())
 _NO_LETTERS = bytes(byte for byte in _ASCII if not chr(byte).isalpha())
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
-_LEAST_ACCENT = 10  # combining class: those below are part of the letters of Indic scripts and kana
+_LEAST_ACCENT = 10  # combining class: marks of lower classes are part of the letters of Indic scripts and kana
 
 
 def normal_form(text: str) -> str:
-    """Return a text in NFKD without case, accents, digits, punctuation and white space; itself if nothing is left."""
+    """Return a text in NFKD without case, accents, digits, punctuation and white space; or the text if none is left."""
     letters = text.encode(errors="surrogatepass").translate(_LOWER, _NO_LETTERS).decode(errors="surrogatepass")
     return (letters if letters.isascii() else _BEYOND_ASCII.sub(_folded, letters)) or text
 
@@ -40,7 +40,7 @@ _fold_often = lru_cache(maxsize=1 << 12)(_fold)  # single letters with an accent
 
 @cache
 def _no_letters() -> re.Pattern[str]:
-    """Return a pattern for characters that normal forms exclude."""
+    """Return a pattern of the characters that normal forms exclude."""
     removed = [re.escape(chr(code)) for code in range(1 << 16) if _is_removed(chr(code))]
     return re.compile(f"[{''.join(removed)}\U0001f000-\U0001faff]+")
 
@@ -51,17 +51,20 @@ def _is_removed(char: str) -> bool:
 
 @dataclass(frozen=True)
 class Grouping:
-    """A rule by which alike pairs are dropped. Of each group the pair with the best score is kept; of equal ones, or
-    without scores, the first of the training text."""
+    """A rule by which similar pairs are dropped.
+
+    The pair with the best score in each group is kept; of equal scores, or without scores, the first in the training
+    text.
+    """
 
     reason: str
     """One of `nmt.prepare.cleaning.counts.REASONS`."""
     key: Callable[[str, str], bytes]
-    """Sixteen bytes that alike pairs have in common."""
+    """A function of both sides that returns sixteen bytes, equal for similar pairs."""
 
 
 def groupings(config: DataConfig) -> list[Grouping]:
-    """Return the rules of a config, in the order in which they are applied."""
+    """Return the groupings of a config, in the order in which they are applied."""
     label_side = config.label_side
     rules = [Grouping("duplicate", pair_hash)]
     if NEAR_DUPLICATES in (config.clean.drop or ()):
@@ -80,7 +83,7 @@ def normal_hash(src: str, tgt: str) -> bytes:
 
 
 def _labelled_hash(label_side: int) -> Callable[[str, str], bytes]:
-    """Return a hash of the normal form of a text and its unchanged label: normal forms of 1 and 2 are equal."""
+    """Return a function that hashes the normal form of a text and its label. Labels such as 1 and 2 may have equal forms."""
     return lambda *pair: pair_hash(normal_form(pair[1 - label_side]), pair[label_side])
 
 

@@ -1,4 +1,4 @@
-"""Repairs of training text: each is a function of one side that returns it unchanged if there is nothing to repair."""
+"""Repairs of training text. Each repair is a function that returns a side unchanged if there is nothing to repair."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from nmt.config.clean import CorpusClean
 from nmt.errors import DataError
 from nmt.text.tokenizer import CONTROL
 
-# what UTF-8 becomes in an 8-bit encoding: two characters beyond ASCII side by side, not both small letters, or one and
-# a lost no-break space; ftfy takes far longer to see that a line has none
+# UTF-8 decoded with an 8-bit encoding: two adjacent characters beyond ASCII, not both small letters, or one and a lost
+# no-break space; ftfy takes far longer to see that a line has none
 _SUSPECT = re.compile(r"[\x80-\x9f]|(?![ß-öø-ÿ]{2})[^\x00-\x7f]{2}|[ÂÃ] ")
 _NO_TEXT = re.compile("[\ufffd\ue000-\uf8ff]")
 
 
 def needs_extra(setting: str, package: str) -> DataError:
-    """Return the error that a package of the extra `clean` is not installed."""
+    """Return the error for a missing package of the extra `clean`."""
     return DataError(
         f"clean.{setting} needs the package {package}; install it with pip install {package}, or with nmt's extra clean"
     )
 
 
 def repair_encoding() -> Callable[[str], str]:
-    """Return a repair that restores text decoded with the wrong encoding. Raises DataError without ftfy."""
+    """Return a repair of text that was decoded with the wrong encoding. Raises DataError if ftfy is not installed."""
     try:
         from ftfy import fix_encoding
     except ImportError as error:
@@ -40,9 +40,9 @@ def repair_encoding() -> Callable[[str], str]:
 
 
 def is_broken() -> Callable[[str], bool]:
-    """Return a test for broken text: U+FFFD, private characters and text decoded with the wrong encoding.
+    """Return a test for text with U+FFFD or private-use characters, or decoded with the wrong encoding.
 
-    Raises DataError without ftfy.
+    Raises DataError if ftfy is not installed.
     """
     try:
         from ftfy.badness import is_bad
@@ -64,33 +64,28 @@ _ZERO_WIDTH = re.compile("[\u00ad\u200b\u2060\ufeff]")  # not the joiners, which
 
 
 def repairs(clean: CorpusClean) -> list[tuple[str, Repair]]:
-    """Return the repairs of a corpus by their names in `REPAIRS`, in the order in which they are made."""
-    made: list[tuple[str, Repair]] = []
+    """Return the repairs of a corpus with their names in `REPAIRS`, in the order in which they are made."""
     wanted = clean.repair or ()
-    if "encoding" in wanted:
-        made.append(("encoding", repair_encoding()))
-    if "entities" in wanted:
-        made.append(("entities", decode_entities))
-    if "control" in wanted:
-        made.append(("control", remove_control))
-    if "NFC" in wanted:
-        made.append(("unicode", partial(to_unicode_form, "NFC")))
-    if "NFKC" in wanted:
-        made.append(("unicode", partial(to_unicode_form, "NFKC")))
-    if "spaces" in wanted:
-        made.append(("spaces", plain_spaces))
-    return made
+    made: dict[str, tuple[str, Repair]] = {
+        "entities": ("entities", decode_entities),
+        "control": ("control", remove_control),
+        "NFC": ("unicode", partial(to_unicode_form, "NFC")),
+        "NFKC": ("unicode", partial(to_unicode_form, "NFKC")),
+        "spaces": ("spaces", plain_spaces),
+    }
+    encoding = [("encoding", repair_encoding())] if "encoding" in wanted else []
+    return encoding + [repair for name, repair in made.items() if name in wanted]
 
 
 def decode_entities(text: str) -> str:
-    """Replace HTML entities that end in a semicolon by their characters, also those of entities: `&amp;lt;`."""
+    """Replace HTML entities that end in a semicolon by their characters, also nested ones such as `&amp;lt;`."""
     while _ENTITY.search(text) and (decoded := _ENTITY.sub(lambda match: html.unescape(match[0]), text)) != text:
         text = decoded
     return text
 
 
 def remove_control(text: str) -> str:
-    """Remove control characters; those that separate lines or pages become spaces."""
+    """Remove control characters, or replace them by spaces if they separate lines or pages."""
     if text.isprintable() or not CONTROL.search(text):
         return text
     return CONTROL.sub(lambda match: " " if match[0].isspace() else "", text)

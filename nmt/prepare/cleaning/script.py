@@ -1,4 +1,4 @@
-"""Scripts: which letters belong to a language, and the share of the letters of a text that do."""
+"""Writing systems: the scripts of languages and of letters, and tests for text in another script."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _WRITTEN_IN = {
     "HANGUL": "ko",
 }
 _SCRIPTS = {language: scripts.split() for scripts, all_ in _WRITTEN_IN.items() for language in all_.split()}
-"""Language code -> its scripts: first words of the names of their letters in Unicode."""
+"""Language code -> its scripts, each by the first word of the Unicode names of its letters."""
 
 _SUBTAGS = {
     "Latn": "LATIN", "Cyrl": "CYRILLIC", "Arab": "ARABIC", "Deva": "DEVANAGARI", "Beng": "BENGALI", "Grek": "GREEK",
@@ -58,7 +58,7 @@ _SUBTAGS = {
 
 
 def scripts_of(language: str) -> frozenset[str]:
-    """Return the scripts of a language by its code, `sr` or `sr_Latn`; none if it is not known."""
+    """Return the scripts of a language, given by its code `sr` or `sr_Latn`; none if they are unknown."""
     code, *subtags = language.split("_")
     for subtag in subtags:
         if subtag.title() in _SUBTAGS:
@@ -68,7 +68,7 @@ def scripts_of(language: str) -> frozenset[str]:
 
 @cache
 def script_of(char: str) -> str | None:
-    """Return the script of a letter, by the first word of its Unicode name; Chinese characters and kana are one."""
+    """Return the script of a letter, or None for other characters. Chinese characters and kana count as one script."""
     if not char.isalpha():
         return None
     words = unicodedata.name(unicodedata.normalize("NFKC", char)[0], "").split()  # full and half width are not scripts
@@ -81,7 +81,7 @@ _OWN, _OTHER = "a", "b"
 
 
 class _Kinds(dict[int, str]):
-    """Code point -> whether it is a letter of certain scripts, another letter, or none; for `str.translate`."""
+    """A table for `str.translate` that keeps letters only: `_OWN` for certain scripts, `_OTHER` for all others."""
 
     def __init__(self, scripts: frozenset[str]) -> None:
         self._scripts = scripts
@@ -93,7 +93,7 @@ class _Kinds(dict[int, str]):
 
 
 def in_other_script(scripts: frozenset[str], least: float) -> Callable[[str], bool]:
-    """Return a test whether less than a share `least` of the letters of a text are in these scripts."""
+    """Return a test for texts with less than a share `least` of their letters in these scripts."""
     kinds = _Kinds(scripts)
     has_latin = "LATIN" in scripts
 
@@ -110,5 +110,5 @@ _UNSPACED = {"CJK", "THAI", "LAO", "TIBETAN", "MYANMAR", "KHMER"}
 
 
 def is_spaced(language: str) -> bool:
-    """Whether the words of a language are separated by spaces; true of languages that are not known."""
+    """Return whether spaces separate the words of a language; True for unknown languages."""
     return not scripts_of(language) & _UNSPACED

@@ -21,7 +21,7 @@ from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.grouping import groupings, pair_hash
 from nmt.prepare.cleaning.misaligned import MIN_PAIRS, SAMPLE_PAIRS, is_misaligned, learn_filter
 from nmt.prepare.pairs import SentencePair
-from nmt.prepare.pipeline.read import Part, read_side, write_side
+from nmt.prepare.pipeline.read import Part, read_pairs, write_side
 from nmt.prepare.pipeline.work import SIDES, Drops, Rows, Work, part_folder, write_drops
 from nmt.prepare.sources import text_folder
 from nmt.tasks.perform import Done, Json
@@ -113,7 +113,7 @@ def _keys(key: Callable[[str, str], bytes], sides: Sequence[Sequence[str]]) -> n
 def _held_out(folder: Path, version: str) -> HeldOut:
     """Read the development and test sets; `version` identifies the content of the folder."""
     del version
-    return HeldOut.of(zip(*(read_side(folder, side) for side in SIDES), strict=True))
+    return HeldOut.of(read_pairs(folder))
 
 
 _Keys: TypeAlias = npt.NDArray[np.uint64]
@@ -280,7 +280,7 @@ def learn(folder: Path, task: _Learning) -> Json:
     sample: list[tuple[str, str]] = []
     first = 0
     for part, rows in left.items():
-        pairs = _pairs(task.drops, part)
+        pairs = list(read_pairs(part_folder(task.drops.work, "clean", part)))
         sample += [pairs[row] for row in rows[-first % stride :: stride].tolist()]
         first += len(rows)
     learned = learn_filter(sample, task.max_loss)
@@ -293,14 +293,8 @@ def judge(folder: Path, task: _Judging) -> Json:
     if not task.learned:
         np.save(folder / "misaligned.npy", np.zeros(0, np.int64))
         return {"pairs": 0}
-    pairs = _pairs(task.drops, task.part)
+    pairs = list(read_pairs(part_folder(task.drops.work, "clean", task.part)))
     rows = task.drops.left(task.part, len(pairs))
     learned = Path(task.learned).read_bytes()
     np.save(folder / "misaligned.npy", rows[is_misaligned([pairs[row] for row in rows.tolist()], learned)])
     return {"pairs": len(pairs)}
-
-
-def _pairs(drops: Drops, part: int) -> list[tuple[str, str]]:
-    """Read the pairs of a part that the stage `clean` has kept."""
-    folder = part_folder(drops.work, "clean", part)
-    return list(zip(*(read_side(folder, side) for side in SIDES), strict=True))

@@ -145,10 +145,6 @@ class EncodedText:
     classes: Counter[str]
     """Number of pairs by label; empty if there are no labels."""
 
-    def put_into(self, directory: DataDir) -> None:
-        """Put the files into a data directory."""
-        link_files(self.files, directory.path)
-
 
 def encode_text(work: Work, config: DataConfig, text: TrainingText, is_added: bool = False) -> EncodedText:
     """Encode the training text, and divide it into shards if it is large, or is added to shards.

@@ -49,6 +49,11 @@ def read_side(folder: Path, side: int) -> list[str]:
     return (folder / f"text.{side}").read_bytes().decode().split("\n")[:-1]
 
 
+def read_pairs(folder: Path) -> Iterator[tuple[str, str]]:
+    """Read the pairs of a part."""
+    return zip(read_side(folder, 0), read_side(folder, 1), strict=True)
+
+
 class FileRange(BaseModel, frozen=True):
     """Consecutive lines of one file."""
 
@@ -181,7 +186,7 @@ class Part(BaseModel, frozen=True):
                 scores = read_range_scores(self.lines)
         else:
             folder = Path(self.lines)
-            pairs = zip(*(read_side(folder, side) for side in SIDES), strict=True)
+            pairs = read_pairs(folder)
             if (folder / _SCORES).exists():
                 scores = iter(np.load(folder / _SCORES).tolist())
         for (src, tgt), score in zip(pairs, scores, strict=False):

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, StrictInt
+from pydantic import BaseModel
 
 from nmt.config import DataConfig, Source
-from nmt.console import printable
-from nmt.data.corpus import ShardRecord
+from nmt.console import Progress, printable
+from nmt.data.corpus import Corpus
 from nmt.errors import DataError
-from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import CleanReport, refuse_empty, total
 from nmt.prepare.pairs import OpenSource, SentencePair
 from nmt.prepare.pipeline.clean import (
@@ -32,7 +31,7 @@ from nmt.prepare.pipeline.clean import (
     write_hashes,
     write_pairs,
 )
-from nmt.prepare.pipeline.read import Part, read_side, training_parts, write_side
+from nmt.prepare.pipeline.read import Part, read_pairs, read_side, training_parts, write_side
 from nmt.prepare.pipeline.work import SIDES, Drops, Rows, Work, part_folder
 from nmt.prepare.recipe import block_lists
 from nmt.prepare.suspicions import N_PAIRS, Place, Sample
@@ -41,7 +40,7 @@ from nmt.text.labels import Labels
 from nmt.text.words import count_characters
 
 SPLIT_OFF = "split-off"
-"""The stage that chooses the development set."""
+"""The folder of the development set that is split off."""
 _SHOWN = 60  # characters of a text in a message
 
 
@@ -73,23 +72,12 @@ class TrainingText:
         return samples
 
 
-@dataclass(frozen=True)
-class Earlier:
-    """The data directory to which new corpora are added."""
-
-    directory: DataDir
-    shards: Sequence[ShardRecord]
-    valid: Sequence[SentencePair]
-    version: str
-    """The fingerprint of the directory."""
-
-
 def settle_text(
     work: Work,
     config: DataConfig,
     sources: Mapping[str, OpenSource],
     held_out: Sequence[SentencePair],
-    earlier: Earlier | None = None,
+    earlier: Corpus | None = None,
 ) -> TrainingText:
     """Read and clean training corpora, given by key. `earlier`: the data directory to which they are added, if any.
 
@@ -105,7 +93,7 @@ def settle_parts(
     parts: list[Part],
     skipped: list[dict[str, int]],
     held_out: Sequence[SentencePair],
-    earlier: Earlier | None = None,
+    earlier: Corpus | None = None,
 ) -> TrainingText:
     """Clean training corpora that have been read into parts; `skipped`: see `TrainingText`. Raises DataError."""
     folder = write_pairs(work, HELD_OUT, held_out)
@@ -115,12 +103,13 @@ def settle_parts(
     drops, warnings = judge_parts(work, config, parts, cleaned, group_parts(work, config, [*cleaned, *recalled]))
     chosen, n_offered, split_folder = None, 0, None
     if not isinstance(config.valid, Source):
-        if earlier is not None:
-            chosen = list(earlier.valid)
-            split_folder = write_pairs(work, SPLIT_OFF, chosen)
+        if earlier is None:
+            chosen, n_offered = _choose(cleaned, drops, config.valid)
         else:
-            chosen, n_offered = _split_off(work, cleaned, drops, config.valid)
-            split_folder = part_folder(work.folder, SPLIT_OFF, 0)
+            valid = earlier.split("valid")
+            texts = (valid.text(language) for language in earlier.languages)
+            chosen = [SentencePair(src, tgt, "") for src, tgt in zip(*texts, strict=True)]
+        split_folder = write_pairs(work, SPLIT_OFF, chosen)
     version = work.version(*work.versions)
     arguments = [
         _Settling(
@@ -150,7 +139,7 @@ class _Recalling(BaseModel):
     """The files with the text."""
 
 
-def _recall_parts(work: Work, config: DataConfig, earlier: Earlier, first: int) -> list[Done]:
+def _recall_parts(work: Work, config: DataConfig, earlier: Corpus, first: int) -> list[Done]:
     """Hash the pairs of all shards; their tasks follow the `first` ones of the stage `clean`."""
     settings = cleaning_settings(config)
     one, other = config.languages
@@ -159,10 +148,10 @@ def _recall_parts(work: Work, config: DataConfig, earlier: Earlier, first: int) 
             config=settings,
             sides=(earlier.directory.text(shard.name, one), earlier.directory.text(shard.name, other)),
         )
-        for shard in earlier.shards
+        for shard in earlier.manifest.splits["train"].shards or []
     ]
     return work.stage(
-        "clean", "comparing with earlier text", recall_shard, arguments, earlier.version, count="kept", first=first
+        "clean", "comparing with earlier text", recall_shard, arguments, earlier.fingerprint, count="kept", first=first
     )
 
 
@@ -234,33 +223,19 @@ class Draw:
         return rows
 
 
-class _Choice(BaseModel):
-    amount: StrictInt | float
-    drops: Drops
-    n_rows: list[int]
-
-
-def _split_off(
-    work: Work, cleaned: Sequence[Done], drops: Drops, amount: int | float
-) -> tuple[list[SentencePair], int]:
+def _choose(cleaned: Sequence[Done], drops: Drops, amount: int | float) -> tuple[list[SentencePair], int]:
     """Choose the development set among the pairs that are left. Return it, and the number of those pairs."""
-    choice = _Choice(amount=amount, drops=drops, n_rows=[done.summary["kept"] for done in cleaned])
-    [done] = work.stage(SPLIT_OFF, "splitting off", choose, [choice], work.version(*work.versions))
-    return [SentencePair(src, tgt, "") for src, tgt in _read_pairs(done.folder)], done.summary["pairs"]
-
-
-def choose(folder: Path, task: _Choice) -> Json:
-    """Write the text of the development set. Return the number of pairs from which it was chosen."""
-    draw = Draw(task.amount)
-    parts = [part_folder(task.drops.work, "clean", part) for part in range(len(task.n_rows))]
-    for part, (text, n) in enumerate(zip(parts, task.n_rows, strict=True)):
-        left = task.drops.left(part, n)
-        draw.offer(part, left, np.load(text / "hashes.npy")[left])
-    chosen = draw.chosen()
-    for side in SIDES:
-        lines = [(read_side(parts[part], side), rows) for part, rows in chosen.items()]
-        write_side(folder, side, [own[row] for own, rows in lines for row in rows])
-    return {"pairs": draw.n_offered}
+    draw = Draw(amount)
+    with Progress("splitting off", sum(done.summary["kept"] for done in cleaned), "pairs") as progress:
+        for part, done in enumerate(cleaned):
+            left = drops.left(part, done.summary["kept"])
+            draw.offer(part, left, np.load(done.folder / "hashes.npy")[left])
+            progress.add(done.summary["kept"])
+    chosen = []
+    for part, rows in draw.chosen().items():
+        pairs = list(read_pairs(cleaned[part].folder))
+        chosen += [SentencePair(*pairs[row], "") for row in rows]
+    return chosen, draw.n_offered
 
 
 class _Settling(BaseModel):
@@ -318,15 +293,11 @@ def settle_part(folder: Path, task: _Settling) -> Json:
     return report.to_json()
 
 
-def _read_pairs(folder: Path) -> Iterable[tuple[str, str]]:
-    return zip(read_side(folder, 0), read_side(folder, 1), strict=True)
-
-
 @lru_cache(maxsize=1)
 def _chosen(folder: Path, version: str) -> tuple[set[tuple[str, str]], set[str], set[str]]:
-    """Read the development set as pairs and as sides; `version` identifies the content of the folder."""
+    """Return the pairs of the development set, and its two sides; `version` identifies the content of the folder."""
     del version
-    pairs = set(_read_pairs(folder))
+    pairs = set(read_pairs(folder))
     return pairs, {src for src, _ in pairs}, {tgt for _, tgt in pairs}
 
 

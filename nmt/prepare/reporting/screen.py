@@ -1,4 +1,4 @@
-"""The report on the screen: of a preparation, of a dry run, and warnings of corpora that look wrong as a whole."""
+"""The report on the screen, for a preparation or a dry run, and warnings of suspicious corpora."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from nmt.prepare.records import PreparedSplit, SplitOffRecord, TextRecord
 from nmt.prepare.reporting.report import Report
 from nmt.prepare.suspicions import Sample, language_warnings, suspicions
 
-LONG_WORD = 12  # characters; with a longer mean, spaces do not separate words, whatever the language code
+_LONG_WORD = 12  # characters; with a longer mean, spaces do not separate words, whatever the language code
 
 COLUMNS = 100
-"""Width of the report on the screen, which long names and messages exceed."""
+"""Width of the report on the screen; long names and messages may be wider."""
 _WIDEST_NAME = 40
-_MOST_LABELS = 12  # that are shown
+_MOST_LABELS = 12  # shown
 
 
 def table(report: Report, splits: Mapping[str, PreparedSplit], asked: int | None) -> Iterator[str]:
     """Yield the lines of the report on a preparation.
 
-    asked: the vocabulary size of the config, None if the vocabulary was taken from another directory.
+    `asked`: the vocabulary size in the config, or None if the vocabulary was taken from another directory.
     """
     yield from _counts(report)
     if split_off := splits["valid"].split_off:
@@ -49,7 +49,7 @@ def table(report: Report, splits: Mapping[str, PreparedSplit], asked: int | None
 
 
 def _counts(report: Report) -> Iterator[str]:
-    """Yield a table of what was read, kept and dropped, and the numbers of skipped units and of repairs."""
+    """Yield a table of the pairs read, kept and dropped, and the numbers of skipped units and of repairs."""
     rows: dict[str, tuple[int, int, Mapping[str, int]]] = {"train": (report.read, report.kept, report.dropped)}
     if len(report.corpora) > 1:
         rows |= {f"  {one.key} {one.corpus}": (one.read, one.kept, one.dropped) for one in report.corpora}
@@ -66,7 +66,7 @@ def _counts(report: Report) -> Iterator[str]:
 
 
 def count_lines(rows: Mapping[str, tuple[int, int, Mapping[str, int]]]) -> Iterator[str]:
-    """Yield a table of pairs read, kept and dropped with the reasons, which stand below if the line gets too long."""
+    """Yield a table of pairs read, kept and dropped, with the reasons, in a line below if they are long."""
     width = min(max(map(len, rows)), _WIDEST_NAME)
     yield f"{'split':<{width}}  {'read':>11}  {'kept':>11}  {'dropped':>11}"
     for name, (read, kept, dropped) in rows.items():
@@ -83,8 +83,11 @@ def count_lines(rows: Mapping[str, tuple[int, int, Mapping[str, int]]]) -> Itera
 
 
 def length_of_pieces(language: str, counts: TextRecord) -> str:
-    """Format pieces per word, or characters per piece where spaces do not separate words, and shares of odd pieces."""
-    if not is_spaced(language) or counts.characters > LONG_WORD * counts.words:
+    """Format the mean length of pieces, and the shares of single bytes and unknown pieces.
+
+    The length is in pieces per word, or in characters per piece where spaces do not separate words.
+    """
+    if not is_spaced(language) or counts.characters > _LONG_WORD * counts.words:
         length = f"{counts.characters / counts.pieces:.2f} characters per piece"
     else:
         length = f"{counts.pieces / counts.words:.2f} pieces per word"
@@ -93,7 +96,7 @@ def length_of_pieces(language: str, counts: TextRecord) -> str:
 
 
 def _shares(classes: Mapping[str, int]) -> str:
-    """Format how many pairs have which label, the most frequent labels first."""
+    """Format the number of pairs of each label, the most frequent labels first."""
     most = sorted(classes, key=lambda label: -classes[label])
     shown = ", ".join(f"{label} {classes[label]:,} ({classes[label] / sum(classes.values()):.1%})"
                       for label in most[:_MOST_LABELS])  # fmt: skip
@@ -117,9 +120,9 @@ def corpus_warnings(
     """Return warnings of training corpora that keep no pair or look suspicious.
 
     Args:
-        reports: those of the training corpora, by key.
-        samples: of the text that is kept of them, and of the development and test sets, by key.
-        names: of all corpora, by key.
+        reports: reports on the training corpora, by key.
+        samples: samples of their kept text, and of the development and test sets, by key.
+        names: the names of all corpora, by key.
     """
     empty = [
         f"data.{key} ({names[key]}): none of its pairs is kept: "
@@ -128,8 +131,8 @@ def corpus_warnings(
         if report.kept == 0
     ]
     found = language_warnings(samples, languages, names)
-    told = {key for key in samples if any(warning.startswith(f"data.{key} ") for warning in found)}
-    others = {key: sample for key, sample in samples.items() if key not in told}  # which are not swapped
+    warned = {key for key in samples if any(warning.startswith(f"data.{key} ") for warning in found)}
+    others = {key: sample for key, sample in samples.items() if key not in warned}  # which are not swapped
     return [*empty, *found, *suspicions(others, others.keys() - reports.keys(), languages, names)]
 
 
@@ -158,7 +161,7 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _samples(report: Report, reason: str) -> Iterator[str]:
-    """Yield the first samples of a reason, in turn from each corpus."""
+    """Yield the first samples for a reason, from each corpus in turn."""
     samples = [
         (number, corpus, sample)
         for corpus in report.corpora
