@@ -83,7 +83,7 @@ def normal_hash(src: str, tgt: str) -> bytes:
 
 
 def _labelled_hash(label_side: int) -> Callable[[str, str], bytes]:
-    """Return a function that hashes the normal form of a text and its label. Labels such as 1 and 2 may have equal forms."""
+    """Return a function that hashes the normal form of a text, and its unchanged label."""
     return lambda *pair: pair_hash(normal_form(pair[1 - label_side]), pair[label_side])
 
 
