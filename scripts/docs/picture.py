@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PICTURE = ROOT / "docs" / "report.svg"
 _LANGUAGES = ("de", "en")
 _WIDTH, _HEIGHT = 1060, 1180
-_AFTER_CHARTS = '<h2 id="lengths">'  # of the page of a comparison
+_AFTER_CHARTS = '<h2 id="parts">'  # of the page of a comparison
 _CYRILLIC = "Этот ряд на другом языке."
 
 
