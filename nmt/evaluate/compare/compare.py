@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.errors import DataError
-from nmt.evaluate.compare.systems import Comparison, Difference, Group, GroupScore, Result, System, TextToTranslate
+from nmt.evaluate.compare.systems import Comparison, Difference, Group, GroupScore, Result, TextToTranslate
 from nmt.evaluate.line_statistics import Floats, LineCounts, count_lines, of_line_scores
 from nmt.evaluate.metrics import METRICS
 from nmt.evaluate.significance import (
@@ -38,11 +37,13 @@ def compare(
     trials: int = TRIALS,
     seed: int = SEED,
 ) -> Comparison:
-    """Compare groups of systems with a baseline by BLEU, chrF, TER, and the segment scores that all systems have.
+    """Compare groups of systems with a baseline by BLEU, chrF, TER and segment scores.
+
+    All systems must have segment scores by the same metrics, for every line.
 
     Args:
         text: the test set.
-        groups: the systems, with the runs of a group as one system.
+        groups: the groups to compare.
         baseline: the position of the baseline among the groups.
         lowercase, tokenize: see `corpus_score`.
         trials: the number of bootstrap samples and of randomization trials.
@@ -56,7 +57,9 @@ def compare(
         count_lines(metric, [system.translations for system in systems], text.references, tgt_lang, lowercase, tokenize)
         for metric in METRICS
     ]
-    by_metric += _segment_scores(systems, len(text.references))
+    for name in systems[0].segment_scores:
+        scores = [system.segment_scores[name] for system in systems]
+        by_metric.append([of_line_scores(name, each.values, each.signature, each.higher_is_better) for each in scores])
     # lines are drawn once for all metrics, because that takes longest
     resampled = bootstrap_scores([*chain.from_iterable(by_metric)], trials, seed)
     p_values = _p_over_lines(by_metric, groups, baseline, trials, seed)
@@ -65,19 +68,6 @@ def compare(
         for counts, scores, p in zip(by_metric, np.split(resampled, len(by_metric)), p_values, strict=True)
     )
     return Comparison(text, tuple(groups), baseline, results, trials, seed, (*text.notes, *_notes(groups)))
-
-
-def _segment_scores(systems: Sequence[System], n_lines: int) -> Iterator[list[LineCounts]]:
-    """Yield the line scores by each further metric for which all systems have scores."""
-    for name in systems[0].segment_scores:
-        scores = [system.segment_scores[name] for system in systems if name in system.segment_scores]
-        if len(scores) < len(systems):
-            continue
-        if {len(each.values) for each in scores} != {n_lines}:
-            raise DataError(f"{name}: every system needs a score for each of the {n_lines:,} references")
-        if len({each.signature for each in scores}) > 1:
-            raise DataError(f"{name}: the scores of {systems[0].name} have a different signature than others")
-        yield [of_line_scores(name, each.values, each.signature, each.higher_is_better) for each in scores]
 
 
 class _Side(NamedTuple):

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from nmt.errors import DataError
 from nmt.evaluate.comet import SegmentScores
 from nmt.evaluate.compare.compare import compare
 from nmt.evaluate.compare.systems import Group, System, TextToTranslate
@@ -120,9 +119,3 @@ def test_segment_scores_of_all_systems_are_compared() -> None:
         "higher_is_better": False,
     }
     assert [score.value for score in result.scores] == [pytest.approx(0.9), pytest.approx(0.6)]
-    assert len(compare(TEXT, alone(scored(FAIR, *high), GOOD), trials=TRIALS).results) == len(METRICS)
-
-    with pytest.raises(DataError, match=r"^comet: every system needs a score for each of the 40 references$"):
-        compare(TEXT, alone(scored(FAIR, *high), scored(GOOD, 0.5)), trials=TRIALS)
-    with pytest.raises(DataError, match=r"^comet: the scores of fair have a different signature than others$"):
-        compare(TEXT, alone(scored(FAIR, *high), scored(GOOD, *low, signature="comet|2")), trials=TRIALS)
