@@ -1,10 +1,10 @@
-// The lines of the page: search, order, pages and links to lines.
-// Text of the corpus enters the document through textContent only, so that it cannot be anything but text.
+// The list of lines: search, order, pages and links to lines.
+// Text of the corpus is set only through textContent, so that it is never interpreted as HTML.
 "use strict";
 
 const LINES_A_PAGE = 50;
 const HASH_OF_LINE = /^#line-(\d+)$/;
-// the largest table of two lines' words in which a common subsequence is searched for
+// maximum size of the table in which a longest common subsequence is searched for
 const MOST_CELLS = 250_000;
 // scripts without spaces between words, in which each character counts as a word
 const UNSPACED = ["Thai", "Lao", "Myanmar", "Khmer", "Han", "Hiragana", "Katakana"].map((name) => `\\p{scx=${name}}`).join("");
@@ -31,14 +31,14 @@ async function readData() {
 
 // --- words ---------------------------------------------------------------------------------------
 
-/** Return which words of each line are in a longest common subsequence; all, if the lines are too long for that. */
+/** Return for each word of two lines whether it is in a longest common subsequence; true if the lines are too long. */
 function commonWords(first, second) {
   const n = first.length, m = second.length;
   const same = n === m && first.every((word, i) => word === second[i]);
   const inFirst = Array(n).fill(false), inSecond = Array(m).fill(false);
   if (same || n * m > MOST_CELLS) return [inFirst.fill(true), inSecond.fill(true)];
   const width = m + 1;
-  const lengths = new Uint16Array((n + 1) * width); // of the common subsequences of the rests from each pair of words
+  const lengths = new Uint16Array((n + 1) * width); // of the longest common subsequences of the suffixes
   for (let i = n - 1; i >= 0; i--) {
     for (let j = m - 1; j >= 0; j--) {
       const skipped = Math.max(lengths[(i + 1) * width + j], lengths[i * width + j + 1]);
@@ -57,12 +57,12 @@ function commonWords(first, second) {
   return [inFirst, inSecond];
 }
 
-/** Return nodes of a text whose words are marked or underlined. `spans`: where the words are. */
+/** Return the nodes of a text with words marked or underlined. `spans`: the positions of the words. */
 function marked(text, spans, wrong, changed) {
   const nodes = [];
   let end = 0;
   for (let i = 0; i < spans.length; ) {
-    let last = i; // of a run of words that look alike
+    let last = i; // of the words with the same marks
     while (last + 1 < spans.length && wrong[last + 1] === wrong[i] && changed[last + 1] === changed[i]) last++;
     const start = spans[i].start, stop = spans[last].stop;
     let piece = document.createTextNode(text.slice(start, stop));
@@ -118,7 +118,7 @@ function lineElement(data, number, metric) {
 
 // --- which lines, in which order -----------------------------------------------------------------
 
-/** Return a function from the number of a line to a value: lines are shown in ascending order of these. */
+/** Return the sort key of lines: a function from the number of a line to a value, in ascending order. */
 function keyOf(order, data, metric, system) {
   const sign = metric.higher ? 1 : -1;
   const baseline = metric.scores[data.baseline], own = metric.scores[system];
@@ -134,13 +134,13 @@ function keyOf(order, data, metric, system) {
   }
 }
 
-/** Return the numbers of the lines that the controls ask for. */
+/** Return the numbers of the lines that the controls select, in order. */
 function chosenLines(data, controls) {
   const system = Number(controls.system.value), metric = data.metrics[controls.metric.value];
   const wanted = controls.search.value.toLowerCase().trim();
   let numbers = Array.from(data.references.keys());
   if (wanted) {
-    // once, and only for those who search
+    // built at the first search
     data.searched ??= numbers.map((number) =>
       [data.sources?.[number] ?? "", data.references[number], ...data.translations.map((lines) => lines[number])]
         .join("\n").toLowerCase());
@@ -182,7 +182,7 @@ async function main() {
     page = 0;
     show();
   };
-  /** Show the line that the address names, whatever was searched for. */
+  /** Show the line that the URL names, also if it is not among the selected lines. */
   const follow = () => {
     const match = HASH_OF_LINE.exec(location.hash);
     const number = match ? Number(match[1]) - 1 : -1;
@@ -224,7 +224,7 @@ async function main() {
   follow();
 }
 
-/** Take the state of the controls from the address, `#order=gain&search=word`; return whether it has one. */
+/** Set the controls from a URL such as `#order=gain&search=word`; return whether the URL has such a state. */
 function readState(controls) {
   if (!location.hash.includes("=")) return false;
   const state = new URLSearchParams(location.hash.slice(1));
@@ -237,7 +237,7 @@ function readState(controls) {
   return true;
 }
 
-/** Put the state of the controls into the address, so that it can be shared. */
+/** Put the state of the controls into the URL, so that it can be shared. */
 function writeState(controls) {
   const state = new URLSearchParams();
   for (const [name, control] of Object.entries(controls)) {
