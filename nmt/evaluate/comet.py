@@ -25,7 +25,7 @@ from pydantic import Field, RootModel, ValidationError
 
 from nmt.console import printable, say
 from nmt.errors import ConfigError, DataError, error_text
-from nmt.evaluate.metrics import METRICS, Reference
+from nmt.evaluate.metrics import METRICS, Reference, as_tuple
 from nmt.files.document import Document
 from nmt.text.lines import bounded_list, read_lines
 
@@ -172,8 +172,7 @@ def score_segments(
 
 
 def _first(reference: Reference) -> str:
-    several = (reference,) if isinstance(reference, str) else reference
-    return next((text for text in several if text.strip()), "")
+    return next((text for text in as_tuple(reference) if text.strip()), "")
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:

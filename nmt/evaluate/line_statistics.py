@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from sacrebleu.metrics.lib_ter import translation_edit_rate
 
-from nmt.evaluate.metrics import MetricName, Reference, check_lines, make_scorer
+from nmt.evaluate.metrics import MetricName, Reference, as_tuple, check_lines, make_scorer
 
 Ints = npt.NDArray[np.int64]
 
@@ -274,16 +274,12 @@ def count_lines(
     counted = Metric(metric, metric, f"{_NAMES[metric]}|{scorer.get_signature()}", metric != "ter")
     if metric == "ter":
         prepared = [[scorer._preprocess_segment(line) for line in hyps] for hyps in systems]
-        references = [[scorer._preprocess_segment(ref) for ref in each] for each in map(_as_tuple, refs)]
+        references = [[scorer._preprocess_segment(ref) for ref in each] for each in map(as_tuple, refs)]
         counts = _count_ter(prepared, references)
     else:
         # the method that sacrebleu's own paired tests use; there is no public one
         counts = [np.array(scorer._extract_corpus_statistics(hyps, None)) for hyps in systems]
     return [LineCounts(counted, of_system.astype(np.float64)) for of_system in counts]
-
-
-def _as_tuple(reference: Reference) -> tuple[str, ...]:
-    return (reference,) if isinstance(reference, str) else reference
 
 
 def _count_ter(systems: Sequence[_Lines], references: Sequence[_Lines]) -> list[_Counts]:

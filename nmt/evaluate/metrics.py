@@ -48,6 +48,11 @@ class Score:
     higher_is_better: bool
 
 
+def as_tuple(reference: Reference) -> tuple[str, ...]:
+    """Return the references of a line."""
+    return (reference,) if isinstance(reference, str) else reference
+
+
 def metric_name(metric: str) -> str:
     """Return the name of a metric as it is usually written."""
     return _NAMES.get(metric, metric)
@@ -131,7 +136,7 @@ def make_scorer(
     Raises DataError if the tokenizer is unknown.
     """
     check_tokenizer(tokenize)
-    streams = list(zip(*((ref,) if isinstance(ref, str) else ref for ref in refs), strict=True))
+    streams = list(zip(*map(as_tuple, refs), strict=True))
     match metric:
         case "bleu":
             # force: no warning of sacrebleu about tokenised text for every score; callers of this function warn once

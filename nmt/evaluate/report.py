@@ -11,7 +11,16 @@ from pathlib import Path
 from nmt.console import aligned, amount, printable
 from nmt.errors import DataError
 from nmt.evaluate.comet import NeuralMetrics
-from nmt.evaluate.metrics import METRICS, Reference, Score, corpus_score, looks_tokenized, metric_name, no_match_note
+from nmt.evaluate.metrics import (
+    METRICS,
+    Reference,
+    Score,
+    as_tuple,
+    corpus_score,
+    looks_tokenized,
+    metric_name,
+    no_match_note,
+)
 from nmt.runs.info import RecordedScore, ScoreRecord
 from nmt.text.lines import bounded_list, read_lines
 
@@ -89,7 +98,7 @@ def evaluate(
     if tokenize is not None:
         notes.append(f"BLEU with tokenize={tokenize}: not comparable with BLEU of another tokenization")
     notes += filter(None, [no_match_note(scores[METRICS.index("bleu")].value)])
-    all_refs = [line for ref in refs for line in ((ref,) if isinstance(ref, str) else ref)]
+    all_refs = [line for ref in refs for line in as_tuple(ref)]
     hyps_tokenized, refs_tokenized = looks_tokenized(hyps), looks_tokenized(all_refs)
     if hyps_tokenized != refs_tokenized:
         which, other = ("hypotheses", "references") if hyps_tokenized else ("references", "hypotheses")
@@ -101,7 +110,7 @@ def evaluate(
 
 def evaluate_files(
     hyp: Path,
-    refs: Path | Sequence[Path],
+    refs: Sequence[Path],
     lowercase: bool = False,
     tokenize: str | None = None,
     src: Path | None = None,
@@ -111,7 +120,6 @@ def evaluate_files(
 
     Raises DataError as `evaluate` does, and if a file is missing, is not UTF-8 text, or differs in its number of lines.
     """
-    refs = [refs] if isinstance(refs, Path) else refs
     hyps, *others = read_texts([hyp, *refs, *([] if src is None else [src])])
     names = tuple(map(str, refs))
     subject = Subject(hyp=str(hyp), ref=names[0]) if len(names) == 1 else Subject(hyp=str(hyp), refs=names)

@@ -13,7 +13,7 @@ from nmt.config import SearchConfig
 from nmt.console import Progress, printable, printable_sentence, say
 from nmt.data.corpus import Corpus
 from nmt.errors import DataError
-from nmt.evaluate.metrics import Reference, check_tokenizer
+from nmt.evaluate.metrics import Reference, as_tuple, check_tokenizer
 from nmt.evaluate.report import Member, Report, Subject, evaluate, read_texts
 from nmt.layout import DataDir, RunDir
 from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord, add_scores, read_info
@@ -36,10 +36,9 @@ class Evaluation:
         """Yield `n` evenly spread sentences with reference and translation, as lines to print."""
         total = len(self.sources)
         for row in sorted({i * total // n for i in range(n)}):
-            reference = self.references[row]
             yield f"line {row + 1}"
             yield f"  source       {printable_sentence(self.sources[row])}"
-            for text in [reference] if isinstance(reference, str) else reference:
+            for text in as_tuple(self.references[row]):
                 yield f"  reference    {printable_sentence(text)}"
             yield f"  translation  {printable_sentence(self.translations[row])}"
 

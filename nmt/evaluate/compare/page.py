@@ -28,7 +28,7 @@ from nmt.evaluate.compare.screen import (
 from nmt.evaluate.compare.systems import Comparison, Group, Result, System
 from nmt.evaluate.contrasts import n_words
 from nmt.evaluate.line_statistics import Floats, LineCounts
-from nmt.evaluate.metrics import metric_name
+from nmt.evaluate.metrics import as_tuple, metric_name
 from nmt.evaluate.significance import bootstrap_scores, interval
 from nmt.figures.charts import histogram, interval_bar, line_chart
 from nmt.figures.page import asset, document, escaped
@@ -66,7 +66,7 @@ class View:
     def references(self) -> list[str]:
         """The first reference of each line, with control characters escaped, as in all text of the page."""
         references = self.comparison.text.references
-        return [printable_sentence(ref if isinstance(ref, str) else ref[0]) for ref in references]
+        return [printable_sentence(as_tuple(reference)[0]) for reference in references]
 
     @cached_property
     def translations(self) -> list[list[str]]:

@@ -69,7 +69,7 @@ def test_files_are_read_by_line(tmp_path: Path) -> None:
     lines = ["a\u2028b c d e", "f\x0cg\x85h i j k", "", "l m\x00n o p"]
     hyp = write(tmp_path / "hyp", "".join(f"{line}\n" for line in lines).encode())
     ref = write(tmp_path / "ref", b"\xef\xbb\xbf" + "\r\n".join(lines).encode())
-    report = evaluate_files(hyp, ref)
+    report = evaluate_files(hyp, [ref])
     assert report.n_lines == 4
     assert [score.value for score in report.scores] == pytest.approx([100.0, 100.0, 0.0])
     assert report.subject == Subject(hyp=str(hyp), ref=str(ref))
@@ -84,17 +84,17 @@ def test_several_references_are_scored_together(tmp_path: Path) -> None:
     assert report.subject == Subject(hyp=str(hyp), refs=tuple(map(str, refs)))
     assert render_text(report).endswith(f"lines 2, hyp {hyp}, refs {refs[0]} + {refs[1]}")
     assert json.loads(render_json(report))["refs"] == [str(ref) for ref in refs]
-    assert evaluate_files(hyp, refs[0]).scores[0].value < 90
+    assert evaluate_files(hyp, refs[:1]).scores[0].value < 90
 
 
 def test_unreadable_or_empty_files_raise(tmp_path: Path) -> None:
     empty, text = write(tmp_path / "empty", b""), write(tmp_path / "text", b"a\n")
     with pytest.raises(DataError, match=r"empty and .*empty are empty: there is nothing to score"):
-        evaluate_files(empty, empty)
+        evaluate_files(empty, [empty])
     with pytest.raises(DataError, match=r"none: no such file$"):
-        evaluate_files(tmp_path / "none", text)
+        evaluate_files(tmp_path / "none", [text])
     with pytest.raises(DataError, match=r"latin: not UTF-8 at line 2, byte 4 of the line \(0xE9\)"):
-        evaluate_files(write(tmp_path / "latin", b"a\ncaf\xe9\n"), write(tmp_path / "two", b"a\nb\n"))
+        evaluate_files(write(tmp_path / "latin", b"a\ncaf\xe9\n"), [write(tmp_path / "two", b"a\nb\n")])
 
 
 # --- Records ---
