@@ -85,10 +85,10 @@ _COUNTED = re.compile(rf"[{UNSPACED}]|\w+")
 def digits(line: str) -> Iterator[Edit]:
     """Yield edits that change one digit. No number becomes 1 or is changed from 1, as the noun would not agree."""
     for number in _NUMBER.finditer(line):
-        lowest = 2 if len(number[0]) == 1 else 1  # "2" to "0" or "1" and "12" to "02" look wrong by themselves
+        lowest = 2 if len(number[0]) == 1 else 1  # no "0" or "1" for "2", and no "02" for "12"
         for place in range(number.start(), number.end()) if number[0] != "1" else ():
             digit = int(line[place])
-            zero = ord(line[place]) - digit  # of its script
+            zero = ord(line[place]) - digit  # the zero of its script
             for other in range(lowest if place == number.start() else 0, 10):
                 if other != digit:
                     yield Edit(place, place + 1, chr(zero + other))
@@ -194,7 +194,7 @@ _DE_REMOVALS = [
 ]
 _DE_NEGATED = re.compile(r"\b(?:nichts?|nie|niemals|niemand\w*|kein\w*|nirgend\w*|weder|ohne|kaum)\b", re.IGNORECASE)
 
-# words that end as adjectives do
+# words with the endings of adjectives that are not adjectives
 _DE_OTHERS = (
     "der|die|den|dem|des|er|sie|es|ihre[nrms]?|seine[nrms]?|unsere[nrms]?|meine[nrms]?|deine[nrms]?|eine[nrms]?|"
     "diese[nrms]?|jede[nrms]?|keine[nrms]?|über|unter|hinter|gegen|neben|zwischen|wegen|oder|aber|immer|wieder|weiter|"
@@ -225,7 +225,7 @@ _DE_INSERTIONS = [
 ]
 
 _DE_ARTICLES = {
-    "der": ["das"],  # not "die", which after a preposition may be another case, and before some nouns another person
+    "der": ["das"],  # not "die": it may be another case after a preposition, or another person before some nouns
     "die": ["das"],
     "das": ["der", "die"],
     "den": ["das"],
@@ -311,11 +311,11 @@ _EN_INSERTIONS = [
         rf"{_EN_NO_NOUN}\b(is|are|was|were|am|can|could|will|would|should|must|may|might)\b"
         rf"(?= (?!(?:{_EN_SUBJECTS}|and|or|of|still|also|now)\b)[a-z])",
         r"\1 not",
-        ignore_case=False,  # at the beginning of a sentence it is a question or a name
+        ignore_case=False,  # a capitalised verb starts a question or is a name
     )
 ]
 _EN_VERB_PAIRS = {"is": ["are"], "are": ["is"], "was": ["were"], "were": ["was"], "has": ["have"], "have": ["has"]}
-_EN_EITHER_NUMBER = re.compile(  # both numbers are right after these, and after "if I" and the like, in the subjunctive
+_EN_EITHER_NUMBER = re.compile(  # lines with these words may have either verb number; "if I were" is a subjunctive
     r"%|[$€£]|\b(?:group|couple|crowd|number|pair|team|family|majority|lot|bunch|set|range|series|variety|band|staff|"
     r"police|government|council|committee|club|party|union|association|army|public|city|none|half|rest|percent|each|either|any|or|"
     r"company|audience|class|crew|media|data|eur|usd|euros?|dollars?|pounds?|if|wish|though|one of)\b",

@@ -240,7 +240,7 @@ class History:
     def text(self) -> str:
         """Format the history as a table; scores that are not comparable are marked with an asterisk."""
         metrics = metrics_of(self.records)
-        names = [f"{printable(metric_name(metric))} " for metric in metrics]  # the space is for asterisks
+        names = [f"{printable(metric_name(metric))} " for metric in metrics]  # with space for asterisks
         rows = [["date (UTC)", "split", "lines", "step", "weights", *names, "precision", "search"]]
         splits_of = defaultdict[str, dict[str, None]](dict)
         others = dict[str, None]()

@@ -293,7 +293,7 @@ def make_variants(text: Text, plan: Plan) -> list[Variant]:
     """
     variants, shares = [Variant(None, 0.0, text.sources)], [rate / 100 for rate in plan.rates]
     for change in plan.changes:
-        # the rate 1 changes all places
+        # the rate 1 changes all places of a line
         lines = [changed_line(line, text.languages[0], change, [*shares, 1.0], plan.seed) for line in text.sources]
         *by_rate, everywhere = zip(*lines, strict=True)
         if everywhere != tuple(text.sources):
@@ -310,7 +310,7 @@ def measure(
 
     `translate` translates lines; its second argument is the numbers of the lines that they were made from.
     """
-    distinct: dict[str, int] = {}  # the original ones first
+    distinct: dict[str, int] = {}  # lines of the original come first
     for variant in variants:
         for line, number in zip(variant.sources, text.numbers, strict=True):
             distinct.setdefault(line, number)
@@ -362,7 +362,7 @@ def _kept(chrf: Sequence[LineCounts]) -> list[Interval | None]:
 def _both_ways(chrf: Sequence[LineCounts]) -> Floats:
     """Return for each text the harmonic mean of chrF and of chrF with translations and references exchanged."""
     sums = np.stack([of_text.counts.sum(0) for of_text in chrf])
-    n_grams = sums.reshape(len(sums), -1, 3)  # of translation, reference, and both
+    n_grams = sums.reshape(len(sums), -1, 3)  # of translation, reference and both
     one, other = chrf[0].scores(sums), chrf[0].scores(n_grams[:, :, [1, 0, 2]].reshape(sums.shape))
     return 2 * one * other / np.maximum(one + other, np.finfo(float).tiny)
 

@@ -12,7 +12,7 @@ from sentences import sentence_pairs
 
 
 def damaged(lines: Sequence[str], share: float, seed: int) -> tuple[str, ...]:
-    """Lines in which a share of the words is left out, doubled or replaced by a neighbour."""
+    """Return lines in which a share of the words is left out, doubled or reversed."""
     rng = random.Random(seed)
     result = []
     for line in lines:
@@ -25,13 +25,13 @@ def damaged(lines: Sequence[str], share: float, seed: int) -> tuple[str, ...]:
 
 
 def systems(references: Sequence[str], n: int = 3) -> list[Group]:
-    """Systems `a`, `b` and `c`; b is the best."""
+    """Return the systems `a`, `b` and `c`, of which b is the best."""
     shares = {"a": 0.3, "b": 0.2, "c": 0.4}
     return [group_of(name, damaged(references, shares[name], seed)) for seed, name in enumerate("abc"[:n])]
 
 
 def group_of(name: str, *systems: Sequence[str], runs: Sequence[Path | None] = (None,)) -> Group:
-    """A group of systems with these translations, named NAME or NAME-1, NAME-2 …"""
+    """Return a group of systems with these translations, named NAME, or NAME-1, NAME-2 and so on."""
     names = [name] if len(systems) == 1 else [f"{name}-{number}" for number, _ in enumerate(systems, start=1)]
     runs = [*runs, *[None] * (len(systems) - len(runs))]
     return Group(
@@ -40,7 +40,7 @@ def group_of(name: str, *systems: Sequence[str], runs: Sequence[Path | None] = (
 
 
 def text_of(pairs: Sequence[tuple[str, str]]) -> TextToTranslate:
-    """A test set of German-English pairs."""
+    """Return a test set of German-English pairs."""
     sources, references = zip(*pairs, strict=True)
     return TextToTranslate("news", references, sources, ("de", "en"))
 

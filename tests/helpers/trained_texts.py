@@ -1,4 +1,4 @@
-"""Data directories with a training text and nothing else, for what reads only that."""
+"""Data directories with only a training text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nmt.layout import DataDir
 
 
 def training_text(path: Path, *shards: Sequence[tuple[str, str]], languages: tuple[str, str]) -> DataDir:
-    """A data directory with these pairs; in shards, if there are several."""
+    """Write a data directory with these pairs, in shards if there are several."""
     path.mkdir(parents=True)
     directory = DataDir(path)
     names = ["train"] if len(shards) == 1 else [f"train.0-{number:05}" for number, _ in enumerate(shards)]

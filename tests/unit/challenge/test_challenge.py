@@ -40,7 +40,7 @@ COST = {"good": -1.0, "fair": -2.0, "bad": -4.0}
 
 
 def fake(pairs: Sequence[tuple[str, str]]) -> list[Scored]:
-    """A word that is not in COST costs nothing."""
+    """Score lines by the costs of their words; words that are not in COST cost nothing."""
     assert len({*pairs}) == len(pairs), "each line is scored once"
     return [
         Scored((*line.split(),), tuple(COST.get(word, 0.0) for word in line.split()), 0.0, 0, "cut" in line)

@@ -42,7 +42,7 @@ def test_contrasts_depend_only_on_seed_and_line() -> None:
     of_last = [(each.kind, each.changed) for each in made(LINES) if each.origin == "test.4"]
     assert [(each.kind, each.changed) for each in made(LINES[3:])] == of_last
     digits = {made([("12345678", "12345678")], seed=seed)[0].changed for seed in range(9)}
-    assert len(digits) > 3, "the seed chooses"
+    assert len(digits) > 3, "the seed determines the choice"
 
 
 @pytest.mark.parametrize(("code", "known"), [("de", 7), ("de-CH", 7), ("DE_AT", 7), ("en", 6), ("sv", 3)])

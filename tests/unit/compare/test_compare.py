@@ -27,7 +27,7 @@ TRIALS = 200
 
 
 def made_up(name: str, errors: float, seed: int = 0) -> System:
-    """A system that gets so many of the references' words wrong."""
+    """Return a system in which a share of the words of the references is replaced."""
     rng = random.Random(f"{name} {seed}")
     return System(name, tuple(
         " ".join(rng.choice(WORDS) if rng.random() < errors else word for word in line.split()) for line in REFS

@@ -43,7 +43,7 @@ def test_names_are_shortest_unique_path_suffixes() -> None:
     assert distinct_names(paths("x/one/a", "y/one/a")) == ["x/one/a", "y/one/a"]
     assert distinct_names(paths(".", "b"))[0] == Path.cwd().name
     Path("best.en").symlink_to("a.en")
-    assert distinct_names(paths("best.en", "b.en")) == ["best.en", "b.en"], "as they are called"
+    assert distinct_names(paths("best.en", "b.en")) == ["best.en", "b.en"], "links are named by their own path"
 
 
 def test_group_patterns_expand_in_order() -> None:
@@ -145,5 +145,5 @@ def test_tokenised_beside_detokenised_system_raises() -> None:
     runs = [replace(system, run=Path("runs/a")) for system in (plain, lower)]
     told = "a dog runs. looks lower-cased, A dog runs. does not: this changes the scores"
     assert check_alike(TEXT, runs).notes == (told,)
-    assert check_alike(TEXT, [plain, form("Men sit."), form("")]) == TEXT, "an empty line is in no form"
-    assert check_alike(TEXT, [plain, form("the the the")]) == TEXT, "one word is no evidence"
+    assert check_alike(TEXT, [plain, form("Men sit."), form("")]) == TEXT, "blank lines are ignored"
+    assert check_alike(TEXT, [plain, form("the the the")]) == TEXT, "lines of a single repeated word are ignored"

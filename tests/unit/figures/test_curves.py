@@ -32,13 +32,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def drawn() -> Figure:
-    """The figure of `LOG`, to look at only."""
+    """The figure of `LOG`, which tests must not change."""
     return draw([curves_of("a", LOG)])
 
 
 @pytest.fixture
 def blank(monkeypatch: pytest.MonkeyPatch) -> list[Curves]:
-    """Leave the figures of `plot` empty, which is much faster, for tests of the rest; return the curves not drawn."""
+    """Make `plot` write empty figures, which is much faster; return the curves that it would draw."""
     curves: list[Curves] = []
 
     def note(runs: list[Curves]) -> Figure:
@@ -50,12 +50,12 @@ def blank(monkeypatch: pytest.MonkeyPatch) -> list[Curves]:
 
 
 def lines(figure: Figure, row: int, column: int) -> list[Any]:
-    """The lines of a panel that have points, in the order of drawing."""
+    """Return the lines of a panel that have points, in drawing order."""
     return [line for line in figure.axes[2 * row + column].lines if len(line.get_xdata())]
 
 
 def names(figure: Figure) -> list[str]:
-    """The runs in the legend."""
+    """Return the names of the runs in the legend."""
     return [text.get_text() for text in figure.legends[0].get_texts()]
 
 

@@ -41,7 +41,7 @@ WORDS = {
 
 
 class Translating:
-    """Translates word by word, copies words it does not know, and keeps what it was asked."""
+    """A translator that works word by word, copies unknown words, and records its input."""
 
     def __init__(self) -> None:
         self.lines: Sequence[str] = ()
@@ -117,7 +117,7 @@ def test_change_without_effect_is_skipped_and_noted() -> None:
     plan = Plan(["accents", "upper_case", "typos"], [5], 1)
     text = Text("test", ["Go 3 x"], ["Los 3 x"], ("en", "de"), [1])
     variants = make_variants(text, plan)
-    assert [variant.change for variant in variants] == [None, "upper_case"]  # of no effect at 5 %, but it has places
+    assert [variant.change for variant in variants] == [None, "upper_case"]  # no effect at 5 %, but the line has places
     report = Report(Subject(), 1, 1, plan, measure(text, variants, Translating()))
     assert report.notes == ("skipped, because they would change no line: accents, typos",)
     with pytest.raises(DataError, match=r"^test: typos, accents would change none of 1 lines$"):
@@ -192,7 +192,7 @@ LINE = "Der Hund „Rex“ läuft schnell - sehr SCHNELL - über 3,50 m, don't y
 
 
 def everywhere(change: str, line: str, language: str = "de", seed: int = 1) -> str:
-    """The line, changed at all places."""
+    """Return the line changed at all places."""
     return changed_line(line, language, change, [1.0], seed)[0]
 
 

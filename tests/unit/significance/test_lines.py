@@ -19,7 +19,7 @@ from nmt.evaluate.metrics import METRICS, MetricName, Reference, corpus_score, m
 
 @dataclass(frozen=True)
 class Text:
-    """A test set, and how to score it."""
+    """A test set and the options of its scores."""
 
     hyps: list[str]
     refs: list[Reference]
@@ -107,7 +107,7 @@ def test_scores_equal_sacrebleu_on_any_text(data: st.DataObject):
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_sacrebleu_still_has_the_private_methods_in_use(metric: MetricName) -> None:
-    """`count_lines` calls both, so that pyproject.toml has an upper bound for sacrebleu."""
+    """`count_lines` calls both methods, so pyproject.toml has an upper bound for sacrebleu."""
     scorer = make_scorer(metric, ["a b"])
     assert isinstance(scorer._preprocess_segment("a  b"), str)
     assert np.array(scorer._extract_corpus_statistics(["a b"], None)).ndim == 2
@@ -122,7 +122,7 @@ def test_unequal_line_counts_raise():
         count_lines("bleu", [["a"]], ["a"], tokenize="spaces")
 
 
-# --- The edits of TER are those that sacrebleu counts ---
+# --- Edits of TER, compared with sacrebleu ---
 
 
 ALPHABET = [chr(code) for code in range(ord("a"), ord("z") + 1)]
@@ -134,7 +134,7 @@ def expected(words: list[str], reference: list[str]) -> int:
 
 
 def damaged(rng: random.Random, reference: list[str], vocabulary: list[str], rate: float) -> list[str]:
-    """The words with phrases at other places, and with words replaced, dropped and repeated."""
+    """Return the words with phrases moved, and with words replaced, dropped and repeated."""
     words = [*reference]
     for _ in range(rng.randint(0, 4)):
         start = rng.randint(0, len(words))
@@ -157,7 +157,7 @@ def test_ter_edits_equal_sacrebleu(n_words: int, longest: int) -> None:
         words = damaged(rng, reference, vocabulary, rng.choice([0, 0.1, 0.4, 1]))
         assert count_edits(words, reference) == expected(words, reference), (words, reference)
         shifted += 0 < expected(words, reference) < len(reference) and sorted(words) == sorted(reference)
-    assert shifted or n_words == 1, "some lines differ by shifts alone"
+    assert shifted or n_words == 1, "some lines differ only by shifts"
 
 
 def test_ter_shifts_long_phrases_in_parts() -> None:
@@ -178,7 +178,7 @@ def test_ter_of_long_lines_equals_sacrebleu(monkeypatch: pytest.MonkeyPatch) -> 
     common = [f"c{number}" for number in range(60)]
     words, reference = common + ["x"] * 52, ["y"] * 52 + common
     assert count_edits(words, reference) == expected(words, reference) == 112
-    # what is surely inside of it is counted here
+    # alignments that stay inside of it are counted here
     monkeypatch.setattr(ter, "translation_edit_rate", pytest.fail)
     words = [*ALPHABET, *(f"x{number}" for number in range(45)), *ALPHABET]
     reference = [*ALPHABET, *(f"y{number}" for number in range(45)), *ALPHABET]

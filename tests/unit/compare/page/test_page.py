@@ -26,7 +26,7 @@ EVIL = "</script><script>alert('1')</script>&amp;\"\u202e\u2028<!--"
 
 
 def data_of(text: str) -> dict[str, Any]:
-    """What the script reads."""
+    """Return the data that the script reads."""
     packed = re.findall(r'<script type="application/gzip" id="data">([A-Za-z0-9+/=]*)</script>', text)
     data: dict[str, Any] = json.loads(gzip.decompress(b64decode(packed[0])))
     return data
