@@ -8,11 +8,13 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
 from nmt.config.load import load_saved_config
+from nmt.config.messages import differences
 from nmt.console import printable, printable_sentence
 from nmt.errors import NmtError
 from nmt.evaluate.compare.screen import (
@@ -204,14 +206,14 @@ def _training(view: View) -> Iterator[str]:
     if all(system.run is None for group in groups for system in group.systems):
         return
     problems: list[str] = []
-    differences, curves = differing_settings(groups, problems), learning_curves(groups, problems)
+    settings, curves = differing_settings(groups, problems), learning_curves(groups, problems)
     yield '<h2 id="training">Training</h2>'
     if problems:
         yield _items(problems)
-    if differences:
+    if settings:
         heads = ["setting", *(_key(view, position) for position in range(len(view.names)))]
         yield "<h3>Settings that differ</h3>"
-        yield _table(heads, ([*map(escaped, row)] for row in differences), n_text=len(heads))
+        yield _table(heads, ([*map(escaped, row)] for row in settings), n_text=len(heads))
     else:
         yield "<p>No setting differs.</p>"
     if any(len(curve) > 1 for _, curve in curves):
@@ -362,42 +364,28 @@ def differing_settings(groups: Sequence[Group], problems: list[str]) -> list[tup
     Several values of a group are separated by semicolons; `?` stands for a group without readable settings. Errors of
     reading are appended to `problems`.
     """
-    settings = [[_settings(system, problems) for system in group.systems] for group in groups]
-    keys = dict.fromkeys(key for systems in settings for system in systems for key in system)
+    trees = [[tree for system in group.systems if (tree := _settings(system, problems))] for group in groups]
+    first = next(chain.from_iterable(trees), {})
+    changes = [[{each.key: each for each in differences(first, tree)} for tree in own] for own in trees]
     rows = []
-    for key in keys:
-        values = [[*dict.fromkeys(system.get(key, "–") for system in systems if system)] for systems in settings]
-        if len({tuple(own) for own in values if own}) > 1 or any(len(own) > 1 for own in values):
-            rows.append((key, *("; ".join(own) or "?" for own in values)))
-    return rows
+    for key, (_, old, _) in {key: each for own in changes for found in own for key, each in found.items()}.items():
+        values = [dict.fromkeys((found[key].new if key in found else old) or "–" for found in own) for own in changes]
+        rows.append((key, *("; ".join(own) or "?" for own in values)))
+    return sorted(rows)
 
 
-def _settings(system: System, problems: list[str]) -> dict[str, str]:
-    """Return the settings of a run by dotted key, or nothing if the system is not a run or they cannot be read."""
+def _settings(system: System, problems: list[str]) -> dict[str, object]:
+    """Return the settings of a run and facts of its run.json; nothing if it is not a run or they cannot be read."""
     if system.run is None:
         return {}
     run = RunDir(system.run)
     try:
-        tree, info = load_saved_config(run.config).model_dump(mode="json"), read_info(run).model_dump(mode="json")
+        config, info = load_saved_config(run.config).model_dump(mode="json"), read_info(run).model_dump(mode="json")
     except (NmtError, OSError) as error:
         problems.append(f"{system.name}: its settings cannot be read: {error}")
         return {}
-    flat = {**dict(_flat("", tree)), **{f"run.json: {key}": _value(info.get(key)) for key in _INFO}}
-    del flat["training.run_dir"]  # differs between any two runs
-    return flat
-
-
-def _flat(prefix: str, tree: dict[str, object]) -> Iterator[tuple[str, str]]:
-    for key, value in tree.items():
-        if isinstance(value, dict) and value:
-            yield from _flat(f"{prefix}{key}.", value)
-        else:
-            yield f"{prefix}{key}", _value(value)
-
-
-def _value(value: object) -> str:
-    """Format a value as in YAML."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    del config["training"]["run_dir"]  # differs between any two runs
+    return {**config, "run.json": {key: info[key] for key in _INFO}}
 
 
 def learning_curves(groups: Sequence[Group], problems: list[str]) -> list[tuple[int, list[tuple[float, float]]]]:
