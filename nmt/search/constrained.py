@@ -1,18 +1,18 @@
 """Lexically constrained beam search: phrases that every translation must contain.
 
 A phrase occurs where its ids occur contiguously and the token after them does not continue their last word. A phrase
-required n times must occur n times without overlapping itself; different phrases may share ids. How much of a phrase a
-hypothesis ends in is the state of an automaton (Knuth, Morris & Pratt, 1977), so occurrences that the model generates
-by itself count. Some phrases may be ordered, as opening and closing tags are: each counts only after the one before it,
-and none is completed before its turn or once more, unless another phrase or a prefix contains it.
+required n times must occur n times without overlapping itself; different phrases may share ids. The number of ids of a
+phrase in which a hypothesis ends is the state of an automaton (Knuth, Morris & Pratt, 1977), so occurrences that the
+model generates by itself count. Some phrases may be ordered, such as opening and closing tags: each counts only after
+the previous one, and none is completed before its turn or too often, unless another phrase or a prefix contains it.
 
-The beam is allocated in turn to banks of hypotheses that have come equally far (Hokamp & Liu, 2017, arXiv:1704.07138;
-Post & Vilar, 2018, arXiv:1804.06609; vectorized over sentences as by Hu et al., 2019, N19-1090). Without banks,
-hypotheses that put off a phrase would crowd out those that have generated it.
+The beam is allocated in turn to banks of hypotheses with equal progress (Hokamp & Liu, 2017, arXiv:1704.07138; Post &
+Vilar, 2018, arXiv:1804.06609; vectorized over sentences as by Hu et al., 2019, N19-1090). Without banks, hypotheses
+that postpone a phrase would crowd out hypotheses that have generated it.
 
-Legend: B sentences, M hypotheses of each, N candidate continuations, P most distinct phrases of a sentence, L most ids
-of a phrase, T most ordered phrases of a sentence, D most states along failure links, K beam, V vocabulary, W
-continuations.
+Legend: B sentences, M hypotheses of each, N candidate continuations, K beam, V vocabulary, W continuations; maximum
+numbers: P distinct phrases of a sentence, L ids of a phrase, T ordered phrases of a sentence, D states along failure
+links.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from nmt.text.tokenizer import CONTROL, EOS, PAD, Tokenizer
 from nmt.text.words import UNSPACED
 
 Phrases = Sequence[Sequence[int]]
-"""The phrases of a sentence, as ids; one required twice is in it twice, and an empty one has no effect."""
+"""The phrases of a sentence as ids. A phrase required twice occurs twice; an empty phrase has no effect."""
 
 _FOLLOWS_DIRECTLY = re.compile(rf"[{UNSPACED},;!?)\]}}…]|\.(?!\d)|:(?!\w)|%(?![\w({{])|[-'’](?=[^\W\d_])")
-"""The start of a term that is not separated by a space from the word before it."""
+"""Matches the start of a term that no space separates from the word before it."""
 _ANCHOR = "a"
 
 PENALTY_SHARE = 0.4
-"""Factor on the length penalty's exponent; with it, translations constrained by terms of the references are as long as
-the references, on Multi30k."""
+"""Factor on the exponent of the length penalty. On Multi30k, it makes translations with terms of the references as long
+as the references."""
 MAX_BANK_IDS = 8
-"""Hypotheses inside a phrase are in different banks up to this many of its ids: the rest of a long one is near certain.
+"""Maximum number of generated ids of a phrase that makes a separate bank: the rest of a long phrase is nearly certain.
 """
 
 
 def term_ids(tokenizer: Tokenizer, term: str) -> list[int]:
-    """Return the ids of a term in the middle of a sentence, without special ids; empty for a blank term.
+    """Return the ids of a term in the middle of a sentence, without special ids; a blank term has none.
 
-    White space around it is stripped; a space precedes it, except for punctuation.
+    Surrounding white space is stripped. A space precedes the term, unless it begins with punctuation.
     """
     text = CONTROL.sub(" ", term).strip()
     if _FOLLOWS_DIRECTLY.match(text):
@@ -61,10 +61,9 @@ def term_ids(tokenizer: Tokenizer, term: str) -> list[int]:
 
 
 def word_parts(tokenizer: Tokenizer) -> Tensor:
-    """Return a mask (V,), True at tokens that continue the word before them.
+    """Return a mask (V,), True at tokens that continue the word before them: they start with a digit or a cased letter.
 
-    They start with a digit or a cased letter. Letters without case belong to scripts that may write words without
-    spaces.
+    Letters without case belong to scripts that may write words without spaces.
     """
     return torch.tensor([_continues_word(piece) for piece in tokenizer.pieces(range(len(tokenizer)))])
 
@@ -75,8 +74,7 @@ def _continues_word(piece: str) -> bool:
 
 
 def n_within(phrase: Sequence[int], other: Sequence[int], tokenizer: Tokenizer) -> int:
-    """Count how often a phrase occurs inside a longer one, as the search counts: without overlapping itself, and where
-    the token after it does not continue its last word."""
+    """Count the occurrences of a phrase in a longer one that do not overlap and are not continued by the next token."""
     n, start = 0, 0
     while phrase and len(phrase) < len(other) and start + len(phrase) <= len(other):
         end = start + len(phrase)
@@ -89,25 +87,24 @@ def n_within(phrase: Sequence[int], other: Sequence[int], tokenizer: Tokenizer) 
 
 
 def total_length(phrases: Phrases) -> int:
-    """Return the number of ids that the phrases of a sentence may add to its translation."""
+    """Return the maximum number of ids that the phrases of a sentence add to its translation."""
     return sum(map(len, phrases))
 
 
 def beam_for(phrases: Phrases, beam: int) -> int:
-    """Return the beam size for these phrases that searches as well as `beam` does without phrases.
+    """Return the beam size that searches with these phrases as well as `beam` does without phrases.
 
-    It has about one hypothesis more for every bank, rounded up to a multiple of `beam` so that sentences can share
-    batches.
+    It has about one more hypothesis for each bank, and is a multiple of `beam` so that sentences can share batches.
     """
     n_banks = sum(min(len(phrase), MAX_BANK_IDS + 1) for phrase in phrases)
     return beam * (1 + -(-n_banks // beam))
 
 
 def with_phrases(config: SearchConfig, beam: int) -> SearchConfig:
-    """Return `config` adapted to sentences with phrases, to be searched with `beam` (see `beam_for`).
+    """Return the settings for a search with phrases and this beam size (see `beam_for`).
 
-    The number of finished hypotheses that ends a search is unchanged. Length is rewarded less: the cost of unlikely
-    phrases does not grow with length, so a penalty that divides it would reward padding.
+    As many finished hypotheses end a search as before. Length is rewarded less: the cost of unlikely phrases does not
+    grow with length, so dividing it by a length penalty would reward padding.
     """
     changes = {
         "beam": beam,
@@ -119,11 +116,11 @@ def with_phrases(config: SearchConfig, beam: int) -> SearchConfig:
 
 @dataclass(frozen=True)
 class _PhraseRows:
-    """The phrases of each sentence and how far each hypothesis has come in them; see `keep_rows`."""
+    """The phrases of each sentence and the progress of each hypothesis in them; see `keep_rows`."""
 
-    ids: Tensor  # (B, P, L + 2) padded with PAD: the next id in each state
+    ids: Tensor  # (B, P, L + 2) the next id in each state, padded with PAD
     lengths: Tensor  # (B, P) 1 where there is no phrase
-    links: Tensor  # (B, P, L + 2) failure links; see `_links`. State L + 1 is the end of all of them, its own included
+    links: Tensor  # (B, P, L + 2) failure links; see `_links`. They all end in state L + 1
     limits: Tensor  # (B,)
     n_ids: Tensor  # (B,) ids of all phrases, repeats counted
     turns: Tensor  # (B, T + 1) the ordered phrases, repeats included, as indices 0 ... P - 1, then P
@@ -134,7 +131,7 @@ class _PhraseRows:
 
     @classmethod
     def start(cls, phrases: Sequence[Phrases], limits: Tensor, n_ordered: Sequence[int]) -> _PhraseRows:
-        """Start with one empty hypothesis for each sentence; on the CPU."""
+        """Return the state of one empty hypothesis for each sentence, on the CPU."""
         required = [
             [(i < n, tuple(phrase)) for i, phrase in enumerate(of_sentence) if phrase]
             for of_sentence, n in zip(phrases, n_ordered, strict=True)
@@ -169,8 +166,8 @@ class _PhraseRows:
         return table.gather(2, state.transpose(1, 2)).transpose(1, 2)
 
     def chains(self, state: Tensor, depth: int) -> tuple[Tensor, Tensor]:
-        """Return the ids (B, M, P, D) that extend a match, or a shorter one, in states (B, M, P), PAD after the last,
-        and the states that they lead to. Every other id leads to state 0."""
+        """Return the ids (B, M, P, D) that extend the match of states (B, M, P), or a shorter match, padded with PAD,
+        and the states to which they lead. Any other id leads to state 0."""
         states = [state]
         for _ in range(depth - 1):
             states.append(self.of_states(self.links, states[-1]))
@@ -187,8 +184,11 @@ class _PhraseRows:
         return (self.of_states(self.ids, state) == tokens[..., None]) & (tokens != PAD)[..., None]
 
     def has_turn(self, missing: Tensor) -> Tensor:
-        """Return a mask (B, M, P), True where a phrase may count next, given how often each is missing (B, M, P): it is
-        not ordered, or the first missing one of the ordered."""
+        """Return a mask (B, M, P), True at phrases that may count next: unordered ones and the first missing ordered
+        one.
+
+        `missing` (B, M, P): the number of missing occurrences of each phrase.
+        """
         if self.turns.size(1) == 1:
             return torch.ones_like(missing, dtype=torch.bool)
         n_left = (missing * self.is_ordered[:, None]).sum(-1)  # (B, M)
@@ -199,7 +199,7 @@ class _PhraseRows:
 
 
 class Constraints:
-    """The phrases of a batch and how far each hypothesis has come in them."""
+    """The phrases of a batch and the progress of each hypothesis in them."""
 
     def __init__(
         self,
@@ -209,14 +209,16 @@ class Constraints:
         n_ordered: Sequence[int] | None = None,
         device: torch.device | None = None,
     ) -> None:
-        """
-        phrases: for each sentence.
-        limits (B,): the maximum length of each translation, `</s>` counted; leaves at least 1 + total_length(phrases)
-            after a prefix. On the CPU, else reading them synchronizes with the device.
-        word_parts (V,): see the function; no phrase starts with one.
-        n_ordered: how many of each sentence's phrases, the first ones, must occur in their order; by default none. A
-            phrase that equals an ordered one is satisfied by it.
-        device: the model's, by default that of `limits`.
+        """Start with one empty hypothesis for each sentence.
+
+        Args:
+            phrases: the phrases of each sentence.
+            limits: (B,) the maximum length of each translation, `</s>` counted; at least 1 + total_length(phrases) must
+                remain after a prefix. Reading limits that are not on the CPU synchronizes with the device.
+            word_parts: (V,) see the function; no phrase starts with such a token.
+            n_ordered: for each sentence, the number of its first phrases that must occur in their order; by default 0.
+                An ordered phrase also satisfies an equal one that is not ordered.
+            device: the device of the model, by default the device of `limits`.
         """
         rows = _PhraseRows.start(phrases, limits.cpu(), n_ordered or [0] * len(phrases))
         slack = rows.limits - rows.n_ids
@@ -228,13 +230,13 @@ class Constraints:
         self._n_levels = max(map(total_length, phrases), default=0) + 1
 
     def keep(self, rows: Tensor | slice) -> Constraints:
-        """Return only the constraints of sentences `rows`, (B',) or a slice."""
+        """Return the constraints of sentences `rows`, (B',) or a slice."""
         constraints = copy(self)
         constraints._rows = keep_rows(self._rows, rows)
         return constraints
 
     def apply(self, logits: Tensor, length: int) -> None:
-        """Mask in place, in logits (B, M, V), tokens at position `length` (from 1) after which the phrases would no
+        """Mask in place, in logits (B, M, V), the tokens at position `length` (from 1) after which the phrases no
         longer fit, and `</s>` where a phrase is missing. PAD is masked already."""
         rows, (wanted, lacking, state) = self._rows, self._open()
         n_missing = (lacking * rows.lengths[:, None]).sum(-1)  # (B, M) ids
@@ -263,10 +265,10 @@ class Constraints:
         self._keep_order(logits, wanted, lacking, state)
 
     def _keep_order(self, logits: Tensor, wanted: Tensor, lacking: Tensor, state: Tensor) -> None:
-        """Mask in place the next id of ordered phrases before their turn and after they have occurred, unless an open
-        phrase needs the same id (`wanted`, `lacking` and `state` are those of `_open`) or nothing else is allowed.
+        """Mask in place the next id of ordered phrases before their turn and after they have occurred.
 
-        The first of several ids is never masked: it may be a mere space.
+        It stays if an open phrase needs the same id or if no other id is allowed. `wanted`, `lacking` and `state` are
+        the results of `_open`. The first of several ids is never masked: it may be only a space.
         """
         rows = self._rows
         if rows.turns.size(1) == 1:
@@ -306,7 +308,7 @@ class Constraints:
         return totals.gather(1, order), beams.gather(1, order), tokens.gather(1, order)
 
     def follow(self, beams: Tensor, tokens: Tensor) -> None:
-        """Update the state: the hypotheses are now `beams` (B, K), extended by `tokens` (B, K)."""
+        """Replace the hypotheses by hypotheses `beams` (B, K), extended by `tokens` (B, K)."""
         missing, state = self._advanced(beams, tokens)
         self._rows = replace(self._rows, missing=missing, state=state)
 
@@ -317,9 +319,9 @@ class Constraints:
     def _open(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return three tensors (B, M, P) on the phrases of each hypothesis.
 
-        next_id: the next id of the phrase, PAD if it is complete or not its turn
-        lacking: how many copies are missing, unless the next token continues the last word of a complete one
-        state: how many ids of the phrase are generated
+        next_id: the next id of the phrase; PAD if it is complete or may not count next
+        lacking: the number of missing copies, if the next token does not continue the last word of a complete one
+        state: the number of generated ids of the phrase
         """
         rows = self._rows
         is_complete = rows.state == rows.lengths[:, None]
@@ -329,7 +331,7 @@ class Constraints:
         return rows.of_states(rows.ids, state).masked_fill(~is_open, PAD), lacking, state
 
     def _advanced(self, beams: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Return `missing` and `state` (B, N, P) of hypotheses `beams` (B, N) after `tokens` (B, N)."""
+        """Return `missing` and `state`, (B, N, P), of hypotheses `beams` (B, N) extended by `tokens` (B, N)."""
         rows = self._rows
         at = beams[..., None].expand(-1, -1, rows.state.size(2))
         missing, state = rows.missing.gather(1, at), rows.state.gather(1, at)
@@ -341,13 +343,11 @@ class Constraints:
         return missing, state.masked_fill(early, 0)
 
     def _banks(self, beams: Tensor, tokens: Tensor) -> Tensor:
-        """Return the banks (B, N) after `tokens` (B, N), ascending with progress.
+        """Return the banks (B, N) of hypotheses `beams` (B, N) extended by `tokens` (B, N), ascending with progress.
 
-        First by the number of phrases complete or begun (of those begun, only the longest), then by the number of their
-        ids.
-
-        Counting phrases alone would be too coarse: a hypothesis that has just taken a rare first id would compete with
-        others that are further into a phrase.
+        Progress is the number of phrases that are complete or begun (of the phrases begun, only the longest counts),
+        then the number of their ids. Counting only phrases would be too coarse: a hypothesis that has just taken a rare
+        first id would compete with hypotheses that are further into a phrase.
         """
         rows = self._rows
         missing, state = self._advanced(beams, tokens)
@@ -360,12 +360,12 @@ class Constraints:
 
 
 def _links(phrase: Sequence[int], end: int) -> list[int]:
-    """Return for each state (how many ids of the phrase a text ends in, 0 … all) the longest shorter one that the text
-    also ends in and that expects another id; `end` if there is none (Knuth, Morris & Pratt, 1977, section 2).
+    """Return the failure link of each state: the longest shorter match that expects another id, or `end`.
 
-    A chain of such links has O(log(len(phrase))) states.
+    A state is the number of ids of the phrase in which a text ends, 0 … all (Knuth, Morris & Pratt, 1977, section 2). A
+    chain of links has O(log(len(phrase))) states.
     """
-    links, border = [end], 0  # of each state, and the longest shorter one, whatever it expects
+    links, border = [end], 0  # the links, and the longest shorter match of the state, whatever it expects
     for state in range(1, len(phrase) + 1):
         expected = phrase[state] if state < len(phrase) else None
         links.append(border if phrase[border] != expected else links[border])
@@ -376,7 +376,7 @@ def _links(phrase: Sequence[int], end: int) -> list[int]:
 
 
 def _depth(links: Tensor) -> int:
-    """Return the number of states of the longest chain."""
+    """Return the number of states of the longest chain of links."""
     end = links.size(2) - 1
     states, depth = links, 1
     while bool((states != end).any()):
@@ -385,7 +385,7 @@ def _depth(links: Tensor) -> int:
 
 
 def _ranks(bank: Tensor) -> Tensor:
-    """Return for each entry of bank (B, N) the number of earlier entries in the same bank (B, N)."""
+    """Return (B, N) for each entry of `bank` (B, N) the number of earlier entries in the same bank."""
     ordered, order = bank.sort(dim=1, stable=True)
     index = torch.arange(bank.size(1), device=bank.device).expand_as(bank)
     is_first = ordered != ordered.roll(1, 1)

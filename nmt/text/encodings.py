@@ -1,11 +1,11 @@
-"""Encodings that a file declares in ASCII."""
+"""Character encodings that documents declare."""
 
 from __future__ import annotations
 
 import codecs
 
 _ASCII = b"xn--a-+AGE- \\x41"
-"""Text that reads differently in encodings that do not extend ASCII, or that escape characters."""
+"""ASCII text that decodes differently in encodings that do not extend ASCII, or that escape characters."""
 
 _BROWSERS = {
     **dict.fromkeys(("ascii", "iso8859-1"), "cp1252"),
@@ -18,18 +18,18 @@ _BROWSERS = {
     **dict.fromkeys(("shift_jis", "windows-31j"), "cp932"),
     **dict.fromkeys(("euc_kr", "ksc_5601", "windows-949"), "cp949"),
 }
-"""Labels, and encodings by Python's names, that browsers read as another one: https://encoding.spec.whatwg.org/."""
+"""Encoding labels, or names in Python -> the encoding that browsers use: https://encoding.spec.whatwg.org/."""
 
 
 def browser_encoding(label: str) -> str | None:
-    """Return the encoding in which browsers read a page that declares `label`; None if it is not supported."""
+    """Return the encoding that browsers use for a page that declares `label`; None if it is not supported."""
     label = label.lower().removeprefix("x-")
     encoding = _BROWSERS.get(label, label)
     return _BROWSERS.get(name := codecs.lookup(encoding).name, name) if extends_ascii(encoding) else None
 
 
 def extends_ascii(encoding: str) -> bool:
-    """Whether Python knows an encoding, and text in ASCII is the same in it."""
+    """Return whether Python supports an encoding and it decodes ASCII as ASCII."""
     try:
         return _ASCII.decode(encoding) == _ASCII.decode("ascii")
     except (LookupError, UnicodeError):

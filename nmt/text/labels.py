@@ -62,7 +62,7 @@ class Labels:
 
     @classmethod
     def load(cls, path: Path) -> Labels:
-        """Read what `save` wrote. Raises DataError if it is missing or damaged."""
+        """Read labels that `save` wrote. Raises DataError if the file is missing or damaged."""
         names = read_document(path, _File, DataError, missing=f"{path}: the labels are missing").labels
         try:
             labels = cls(names)

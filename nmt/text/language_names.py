@@ -22,7 +22,8 @@ _BY_CODE = dict(entry.split(maxsplit=1) for entry in _NAMES.strip().split(";"))
 
 
 def language_name(code: str) -> str:
-    """Return the English name of a language, `pt_BR` as "Portuguese (BR)"; the code itself if it is not known here."""
+    """Return the English name of a language, such as "Portuguese (BR)" for `pt_BR`; an unknown code is returned as
+    is."""
     language, _, region = code.replace("-", "_").partition("_")
     if language.lower() not in _BY_CODE:
         return code
@@ -31,5 +32,5 @@ def language_name(code: str) -> str:
 
 
 def normalized(code: str) -> str:
-    """Return a code in the form in which codes are compared: `pt-BR`, `pt_br` and `PT_BR` are the same."""
+    """Normalize a language code for comparison: `pt-BR`, `pt_br` and `PT_BR` all become `pt_br`."""
     return code.strip().replace("-", "_").lower()

@@ -1,9 +1,9 @@
-"""Lines of text files and streams, single or aligned: line n of one file with line n of the other.
+"""Reading of the lines of text files and streams, alone or aligned with the lines of another file.
 
-A line ends at a line feed and nowhere else: U+2028, NUL, form feeds and lone carriage returns do not shift the
-alignment. A byte order mark at the start of a file and a carriage return at the end of a line are removed.
+Only a line feed ends a line: U+2028, NUL, form feeds and lone carriage returns do not shift the alignment. A byte order
+mark at the start of a file and a carriage return at the end of a line are removed.
 
-Nothing is read ahead in the background: data not needed yet stays in the pipe, and its writer waits.
+Nothing is read ahead in the background: data that is not needed yet stays in the pipe, and its writer waits.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from nmt.files.read import open_text, reading
 from nmt.text.formats import BEGINNING, lines_problem, other_encoding, text_problem
 
 LINE_BYTES = 1 << 25
-"""Maximum size of a line."""
+"""Maximum size of a line in bytes."""
 MAX_TEXT_CHARACTERS = 1 << 29
-"""Maximum size of a text that is held in memory."""
+"""Maximum size of a text in memory, in characters."""
 LINE_OVERHEAD = 200
 """Memory of a line or a pair in addition to its characters, in characters."""
 READ_TWICE = ", since it is read more than once; write the text into one"
-"""Why a source must be a regular file, for messages."""
+"""The reason why a source must be a regular file, which ends a message."""
 
 _Lines = TypeVar("_Lines", bound=str | tuple[object, ...])
 _One = TypeVar("_One")
@@ -40,19 +40,18 @@ _Other = TypeVar("_Other")
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, or of a pipe, without their ends; names that end in .gz, .bz2, .xz or
-    .zst are decompressed.
+    """Yield the lines of a UTF-8 file or pipe without their ends. A .gz, .bz2, .xz or .zst file is decompressed.
 
-    Raises DataError with line and byte where the file is not UTF-8, and for a line of more than `LINE_BYTES`.
+    Raises DataError, with line and byte, where the file is not UTF-8, and for a line of more than `LINE_BYTES`.
     """
     with reading(path), _open(path) as file:
         yield from decode_lines(bounded_lines(file, path), path)
 
 
 def read_aligned(first: Path, second: Path) -> Iterator[tuple[str, str]]:
-    """Yield line n of one file with line n of the other.
+    """Yield pairs of line n of one file and line n of the other.
 
-    Raises DataError if they have different numbers of lines, and what `read_lines` raises.
+    Raises DataError if the numbers of lines differ, and in the cases of `read_lines`.
     """
     return pair_lines(read_lines(first), read_lines(second), first, second)
 
@@ -60,9 +59,9 @@ def read_aligned(first: Path, second: Path) -> Iterator[tuple[str, str]]:
 def pair_lines(
     lines: Iterator[_One], others: Iterator[_Other], first: Path, second: Path
 ) -> Iterator[tuple[_One, _Other]]:
-    """Yield line n of one text, or what it says, with that of the other; `first` and `second` name them in messages.
+    """Yield pairs of item n of one text and item n of the other; `first` and `second` are their names for messages.
 
-    Raises DataError if they have different numbers of lines.
+    Raises DataError if the numbers of items differ.
     """
     n = 0
     for n, line in enumerate(lines, start=1):
@@ -76,7 +75,7 @@ def pair_lines(
 
 
 def decode_lines(lines: Iterable[bytes], name: Path | str) -> Iterator[str]:
-    """Decode the lines of an open file, as `read_lines` does; `name` is for messages."""
+    """Yield the decoded lines of an open file without their ends; `name` is for messages. Raises DataError."""
     number, is_mixed = 0, False
     try:
         for number, raw in enumerate(lines, start=1):
@@ -100,7 +99,8 @@ def decode_lines(lines: Iterable[bytes], name: Path | str) -> Iterator[str]:
 def bounded_lines(file: IO[bytes], name: Path | str) -> Iterator[bytes]:
     """Yield the lines of an open file with their ends; `name` is for messages.
 
-    Raises DataError for a line of more than `LINE_BYTES`, while it is read: compressed, any length takes a few bytes.
+    Raises DataError for a line of more than `LINE_BYTES` without reading it all: a few compressed bytes can expand to a
+    line of any length.
     """
     for number in itertools.count(1):
         line = file.readline(LINE_BYTES + 1)
@@ -114,7 +114,7 @@ def bounded_lines(file: IO[bytes], name: Path | str) -> Iterator[bytes]:
 def bounded_list(lines: Iterable[_Lines], what: str) -> list[_Lines]:
     """Return lines, or pairs of lines, as a list.
 
-    Raises DataError if they are too many to hold in memory: a few compressed bytes can expand to any number of lines.
+    Raises DataError if they do not fit into memory: a few compressed bytes can expand to any number of lines.
     """
     result, size = [], 0
     for line in lines:
@@ -134,14 +134,14 @@ def long_line(name: Path | str, number: int) -> DataError:
 
 
 def refuse_other_texts(path: Path) -> None:
-    """Raise DataError if a side of a corpus, judged by its beginning, does not have one sentence per line."""
+    """Raise DataError if the beginning of a side of a corpus is not text with one sentence per line."""
     start = beginning(path)
     if problem := lines_problem(start) or text_problem(start):
         raise DataError(f"{path}: {problem}")
 
 
 def beginning(path: Path) -> bytes:
-    """Return the first bytes of a file, decompressed; none if it is damaged, which reading its lines will report."""
+    """Return the first bytes of a file, decompressed; b"" if it is damaged, which reading its lines will report."""
     with reading(path), _open(path) as file:
         try:
             return file.read(BEGINNING)
@@ -164,10 +164,10 @@ def unequal(first: Path, n_first: int, second: Path, n_second: int) -> DataError
 
 
 BLOCK = 1 << 16
-"""Bytes per read."""
+"""Number of bytes per read."""
 
 MAX_WINDOW_CHARACTERS = 1 << 24
-"""Characters after which a window ends, however few its lines are."""
+"""Number of characters after which a window ends."""
 
 
 def windows(
@@ -181,10 +181,10 @@ def windows(
 ) -> Iterator[list[str]]:
     """Yield the lines of an open file, decoded by `decode_lines`, in non-empty lists.
 
-    A list ends at `size` lines or `most` characters, when no line has come for `gap` seconds, and `patience` seconds
-    after its first one; a terminal is never waited for. A fast writer fills the gap, and one that awaits an answer has
-    it at once. `check`: is called with `name` and the first bytes that arrive, and may raise.
-    Raises DataError where the file is not UTF-8, after the lines before have been yielded.
+    A list ends at `size` lines or `most` characters, when no line has arrived for `gap` seconds, and `patience` seconds
+    after its first line; at a terminal, it ends with each line. So lines of a fast writer are collected, and a writer
+    that waits for an answer is answered at once. `check`: called with `name` and the first bytes that arrive; it may
+    raise. Raises DataError where the file is not UTF-8, after the lines before have been yielded.
     """
     raw = _RawLines(file, name, check)
     lines = decode_lines(raw, name)
@@ -216,7 +216,7 @@ def windows(
 
 
 class _RawLines:
-    """The lines of a file, without their line feeds, and whether the next one is available."""
+    """The lines of a file, without their line feeds, for a reader that need not wait for the next one."""
 
     def __init__(self, file: IO[bytes], name: str, check: Callable[[str, bytes], None] | None) -> None:
         self._name, self._n_lines, self._check = name, 0, check
@@ -240,7 +240,7 @@ class _RawLines:
             raise self._error
 
     def wait(self, deadline: float) -> bool:
-        """Wait for a line or the end of the file until `deadline` (time.monotonic); return whether there is one."""
+        """Wait for a line or the end of the file until `deadline` (time.monotonic), and return whether it has come."""
         while not self._lines and not self._ended:
             if self._may_block and not self._poll.poll(_milliseconds(deadline)):
                 return False

@@ -1,4 +1,4 @@
-"""PO, the message catalogues of GNU gettext.
+"""Parser of PO files, the message catalogues of GNU gettext.
 
 https://www.gnu.org/software/gettext/manual/html_node/PO-Files.html
 """
@@ -32,17 +32,17 @@ _BEFORE = {
     "msgstr": ("msgid",),
     "msgstr[0]": ("msgid_plural",),
 }
-"""Keyword -> the keywords that it may follow in a message; the further plural forms follow each other."""
+"""Keyword -> the keywords that it may follow in a message; each further plural form follows the one before it."""
 
 
 @dataclass
 class Message:
-    """A message, and on which lines of its file it is, counted from 0."""
+    """A message, with the numbers of its lines in the file, counted from 0."""
 
     parts: dict[str, list[str]] = field(default_factory=dict)
-    """Keyword -> parts of its text, in the order of the file."""
+    """Keyword -> the parts of its text, in the order of the file."""
     lines: dict[str, list[int]] = field(default_factory=dict)
-    """Keyword -> the lines of its text."""
+    """Keyword -> the line numbers of its text."""
     is_fuzzy: bool = False
     is_obsolete: bool = False
 
@@ -53,17 +53,17 @@ class Message:
 
     @property
     def is_complete(self) -> bool:
-        """Whether only more of its last text or another plural form may follow."""
+        """Whether it has a translation, so that only more of its text or another plural form may follow."""
         return self.last.startswith("msgstr")
 
     @property
     def texts(self) -> dict[str, str]:
-        """Keyword -> text."""
+        """The texts by keyword."""
         return {keyword: "".join(parts) for keyword, parts in self.parts.items()}
 
 
 def po_charset(name: str, raw: bytes) -> str:
-    """Return the charset of a PO file. Raises DataError for other formats and where it is not supported."""
+    """Return the charset of a PO file. Raises DataError for another format or an unsupported charset."""
     if problem := text_problem(raw[:_START_BYTES]):
         raise DataError(f"{name}: {problem}")
     declared = _CHARSET.search(raw, 0, _HEADER_BYTES)
@@ -76,7 +76,7 @@ def po_charset(name: str, raw: bytes) -> str:
 
 
 def po_lines(name: str, raw: bytes) -> Iterator[str]:
-    """Yield the lines of a PO file with their ends, without a byte order mark. Raises DataError."""
+    """Yield the decoded lines of a PO file with their ends, without a byte order mark. Raises DataError."""
     charset = po_charset(name, raw)
     for number, line in enumerate(io.BytesIO(raw.removeprefix(codecs.BOM_UTF8)), start=1):
         try:
@@ -88,7 +88,7 @@ def po_lines(name: str, raw: bytes) -> Iterator[str]:
 
 
 def po_messages(name: str, lines: Iterable[str]) -> Iterator[Message]:
-    """Yield the messages of a PO file."""
+    """Yield the messages of a PO file. Raises DataError with the line of an error."""
     message, number = Message(), 0
     for number, line in enumerate(map(str.strip, lines), start=1):
         if message.is_complete and not _goes_on(line):
@@ -104,12 +104,12 @@ def po_messages(name: str, lines: Iterable[str]) -> Iterator[Message]:
 
 
 def _goes_on(line: str) -> bool:
-    """Whether a line belongs to the message before it."""
+    """Return whether a line belongs to the message before it."""
     return line.removeprefix("#~").lstrip().startswith(('"', "msgstr["))
 
 
 def _add(message: Message, line: str, place: int) -> str | None:
-    """Add a line to a message. Return the problem if it does not belong there."""
+    """Add a line to a message, and return the problem if it does not belong there."""
     is_obsolete = line.startswith("#~")
     line = line[2:].lstrip() if is_obsolete else line
     if not line or (is_obsolete and line[0] == "|"):
@@ -137,7 +137,7 @@ def _add(message: Message, line: str, place: int) -> str | None:
 
 
 def _before(keyword: re.Match[str]) -> tuple[str, ...]:
-    """Return the keywords that this one may follow in a message."""
+    """Return the keywords that a keyword may follow in a message."""
     form = int(keyword[2] or 0)
     return (f"msgstr[{form - 1}]",) if form else _BEFORE[keyword[1]]
 
@@ -147,5 +147,5 @@ def _unescape(text: str) -> str:
 
 
 def po_escaped(text: str) -> str:
-    """Return a text as it is written between quotes."""
+    """Escape a text for writing between quotes."""
     return text.translate(_WRITTEN)

@@ -1,7 +1,6 @@
-"""Small profiles of languages: the most frequent letter trigrams of a text, by which another text is judged.
+"""Language profiles: the most frequent letter trigrams of a text, to check whether other text is in the same language.
 
-A few thousand letters are needed for a judgement. A language that resembles the profiled one closely, such as Dutch
-beside German, is not reliably found.
+A check needs a few thousand letters. A closely related language, such as Dutch for German, is not detected reliably.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from nmt.files.write import write_file
 from nmt.text.language_names import language_name
 
 LEAST = 500
-"""Trigrams that a judgement of a text needs."""
+"""Number of trigrams that a check of a text needs."""
 _MOST = 250  # trigrams of a profile: more would describe the subject rather than the language
 _LEAST_LETTERS = 0.9  # of the characters of a text that is judged: code and tables have fewer
 _UNLIKE, _LIKE_OTHER = 0.5, 0.05  # measured by scripts/measure/damage.py: see docs/data.md
@@ -27,7 +26,7 @@ _WORDS = re.compile("[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|[^\\
 
 
 def trigrams(lines: Iterable[str]) -> Counter[str]:
-    """Count the trigrams of the words of lines, spaces around words included; digits and marks do not count."""
+    """Count the letter trigrams of the words of lines, including a space before and after each word."""
     words = Counter(word for line in lines for word in _WORDS.findall(line.lower()))
     counts = Counter[str]()
     for word, n in words.items():
@@ -40,11 +39,11 @@ class Profiles(Document):
     """The profiles of both languages of a model."""
 
     profiles: dict[str, dict[str, float]]
-    """By language, its most frequent trigrams and how much of the text each makes up."""
+    """The most frequent trigrams of each language, with their shares of all trigrams."""
 
     @classmethod
     def of(cls, languages: Sequence[str], pairs: Sequence[Sequence[str]]) -> Profiles:
-        """Return the profiles of the languages of pairs, by a sample of them."""
+        """Return the profiles of the languages of sample pairs."""
         counts = {code: trigrams(pair[side] for pair in pairs) for side, code in enumerate(languages)}
         return cls(
             profiles={
@@ -57,9 +56,9 @@ class Profiles(Document):
         )
 
     def other(self, counts: Counter[str], language: str) -> str | None:
-        """Return how a text is unlike a language: `looks like English, not German`; None if it is not clearly unlike.
+        """Return how a text differs from a language, as in `looks like English, not German`; None if it may be in it.
 
-        counts: the trigrams of the text; with few of them a judgement is not reliable, see `LEAST`.
+        `counts`: the trigrams of the text, at least `LEAST` for a reliable result.
         """
         like = {  # the share of the trigrams in this text, relative to that in the text they were learned from
             code: sum(counts[gram] for gram in own) / max(1, counts.total()) / sum(own.values())
@@ -80,14 +79,14 @@ class Profiles(Document):
 
     @classmethod
     def load(cls, path: Path) -> Profiles | None:
-        """Read what `save` wrote; None if there is no such file. Raises DataError if it is damaged."""
+        """Read profiles that `save` wrote; None if there is no such file. Raises DataError if it is damaged."""
         return read_document(path, cls, DataError) if path.exists() else None
 
 
 def checked(windows: Iterable[list[str]], profiles: Profiles | None, language: str) -> Iterator[list[str]]:
-    """Yield the lines of a text as they come; warn once if its beginning is not in the language.
+    """Yield the windows of a text unchanged, and warn if its beginning is not in the language.
 
-    profiles: those of the model; None: nothing is checked.
+    `profiles`: the profiles of the model; None: nothing is checked.
     """
     counts, n_chars = Counter[str](), 0
     for window in windows:

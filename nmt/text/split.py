@@ -1,7 +1,6 @@
-"""Splitting long lines into sentences, and long sentences at weaker boundaries; joining translations of the parts.
+"""Splitting of long lines into sentences, and of long sentences at weaker boundaries; joining of translated parts.
 
-A part is a substring of the line; between two parts there is only white space, so parts and separators together are
-the line.
+A part is a substring of the line. Only white space is between two parts, so that parts and separators restore the line.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from math import ceil
 
 CountPieces = Callable[[list[str]], list[int]]
-"""The number of pieces of each text."""
+"""A function that returns the number of pieces of each text."""
 
 Span = tuple[int, int]
 """Start and end of a substring of the line."""
@@ -25,8 +24,8 @@ _OPEN = re.compile(r"""["'„”“‚’‘»«›‹(\[{¿¡–—-]*+""")
 def _after(marks: str, wide_marks: str) -> re.Pattern[str]:
     """Return a pattern for a mark followed by white space, or a mark of a script without spaces.
 
-    Group 1 is the mark with closing quotes and brackets, group 2 the white space. Matching takes linear time in the
-    length of a run of marks.
+    Group 1 is the mark with closing quotes and brackets, group 2 the white space. Matching takes time linear in the
+    number of consecutive marks.
     """
     return re.compile(
         rf"((?<![{marks}])[{marks}]++{_CLOSE}(?={_SPACE})|(?<![{wide_marks}])[{wide_marks}]++{_CLOSE})({_SPACE}*+)"
@@ -45,12 +44,12 @@ _ABBREVIATION = re.compile(
 
 
 def split(text: str, n_pieces: CountPieces, longest: int, whole: int | None = None) -> list[tuple[str, str]]:
-    """Split a line into parts, each with the white space that follows it; concatenated they are the line.
+    """Split a line into parts, each with the white space that follows it; their concatenation is the line.
 
-    A line of at most `whole` pieces, by default `longest`, is one part. Otherwise each sentence is one, however short:
-    a model trained on sentences omits most of a longer text. A sentence of more than `longest` pieces is cut into
-    parts that are as long as possible. No part has more than `longest` pieces, unless a single character has. If the
-    line begins with white space, the first part is empty.
+    A line of at most `whole` pieces, by default `longest`, is one part. Otherwise each sentence is a part, however
+    short: a model trained on sentences omits most of a longer text. A sentence of more than `longest` pieces is cut
+    into parts that are as long as possible. No part has more than `longest` pieces, unless a single character does. If
+    the line begins with white space, the first part is empty.
     """
     if n_pieces([text])[0] <= (longest if whole is None else whole):
         return [(text, "")]
@@ -80,7 +79,7 @@ Fragment = tuple[Span, int, int]
 
 
 def _sentences(text: str, line: Span, n_pieces: CountPieces, longest: int) -> list[Fragment]:
-    """Return the sentences; too long ones in fragments of at most `longest` pieces, cut no finer than needed."""
+    """Return the sentences; a sentence of more than `longest` pieces is cut into shorter fragments."""
 
     def counted(spans: list[Span]) -> list[int]:
         return n_pieces([text[slice(*span)] for span in spans])
@@ -171,7 +170,7 @@ def _evenly(text: str, span: Span, n: int) -> list[Span]:
 
 
 def _extends_grapheme(text: str, index: int) -> bool:
-    """Whether the code point there belongs to the same grapheme as the one before it."""
+    """Return whether the code point at `index` belongs to the same grapheme as the one before it."""
     character, before = text[index], text[index - 1]
     return (
         unicodedata.category(character)[0] == "M"
@@ -182,7 +181,7 @@ def _extends_grapheme(text: str, index: int) -> bool:
 
 
 def _pack(text: str, fragments: Sequence[Fragment], n_pieces: CountPieces, longest: int) -> list[Span]:
-    """Join consecutive fragments of a sentence, as many as `longest` pieces allow."""
+    """Join consecutive fragments of a sentence, as far as `longest` pieces allow."""
     groups: list[list[Span]] = []
     used = 0
     for span, n, sentence in fragments:
@@ -212,10 +211,10 @@ _UNSPACED = re.compile(f"[{_CJK}\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff]")  # Th
 
 
 def join(parts: Sequence[tuple[str, str]], translations: Sequence[str]) -> str:
-    """Join the translations of the parts of a line, which are those of `split`.
+    """Join the translations of the parts of a line that `split` returned.
 
-    Two translations are separated by a space if the source has white space there, or has none because its script is
-    written without; never between two characters of a script that is written without.
+    Two translations are separated by a space if the source has white space there, or if its script has no spaces; never
+    between two characters of a script without spaces.
     """
     joined: list[str] = []
     gap, before = "", ""
@@ -230,8 +229,7 @@ def join(parts: Sequence[tuple[str, str]], translations: Sequence[str]) -> str:
 
 
 def _separator(target: str, gap: str, source: str) -> str:
-    """Return the separator of two translations, given the characters on both sides of it in the
-    translation and in the source."""
+    """Return the separator of two translations, given the characters around it in the translation and the source."""
     if len(_WIDE.findall(target)) == 2:
         return ""
     return " " if gap or (_UNSPACED.search(source) and not _UNSPACED.search(target)) else ""

@@ -1,4 +1,4 @@
-"""Words and the characters of a text."""
+"""Word boundaries, and counts of the characters of a text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CHARACTERS = 1 << 16  # counted at a time
 
 
 def count_characters(lines: Iterable[str]) -> Counter[str]:
-    """Return how often each character occurs in lines."""
+    """Count the occurrences of each character in lines."""
     text = "".join(lines)
     counts = np.zeros(sys.maxunicode + 1, np.int64)
     for start in range(0, len(text), _CHARACTERS):
@@ -29,17 +29,17 @@ UNSPACED = (
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     r"\uff00-\uffef\U00020000-\U0003ffff"
 )
-"""Scripts without spaces between words, and their punctuation, as the content of a character class."""
+"""Letters and punctuation of scripts without spaces between words, as the content of a character class."""
 
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _JOINERS = "_\u200c\u200d"
 
 
 def is_boundary(text: str, index: int) -> bool:
-    """Whether a word may begin or end before character `index` of `text`.
+    """Return whether a word may begin or end before character `index` of `text`.
 
-    It may not between two letters, digits or underscores, unless one is of a script without spaces, and never before a
-    combining mark.
+    No boundary is between two letters, digits or underscores, unless one belongs to a script without spaces, nor before
+    a combining mark.
     """
     if index in (0, len(text)):
         return True
