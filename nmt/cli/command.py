@@ -229,7 +229,7 @@ class Command(TyperCommand):
             values = given.get(option.name or "", ())
             if len(values) > 1:
                 found = " and ".join(values)
-                raise Misuse(f"{option.opts[0]} is given {len(values)} times, {found}: it takes one value")
+                raise Misuse(f"{option.opts[0]} is given {len(values)} times, {found}; it takes one value")
         changed = {override.partition("=")[0]: override for override in given.get("overrides") or ()}
         for option in singles if self.name not in RECIPES else ():
             key = SETTING_OF.get(option.opts[0], "")

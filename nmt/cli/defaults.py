@@ -89,7 +89,7 @@ def resolve_training(
         recorded = Path(read_info(RunDir(run)).data_dir)
         data = recorded if recorded.is_dir() else None
         if data is None and not settings.data.directory.is_dir():
-            raise DataError(f"{recorded}: the data directory of {run} does not exist; name its new folder with --data")
+            raise DataError(f"{recorded}: the data directory of {run} does not exist; name its new path with --data")
     if not resume:
         check_vacant(RunDir(run))
     return settings, data or settings.data.directory, run, resume

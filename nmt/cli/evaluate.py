@@ -44,7 +44,7 @@ FILES_ALONE = (
 
 CLASSIFIER_ALONE = (
     "is a classifier, for which only --split, --data, --checkpoint, --weights, --precision, --json and --history are "
-    "available; nmt classify writes labels"
+    "available; for labels, use nmt classify"
 )
 
 
@@ -252,13 +252,13 @@ def _show_history(run: Path | None, splits: Sequence[str], json: bool) -> None:
     records = [record for record in read_scores(directory) if not splits or record.split in splits]
     if not records:
         of = f" of {', '.join(splits)}" if splits else ""
-        raise CheckpointError(f"{directory.path}: no scores{of} recorded yet; nmt evaluate records scores")
+        raise CheckpointError(f"{directory.path}: no scores{of} recorded yet; run nmt evaluate first")
     history = History(records)
     print(history.json() if json else history.text())
 
 
 OF_RUNS = (
-    "--ref F compares files: --hyp A B or --group NAME=A,B,C, without options of runs: --split, --data, --output, "
+    "--ref F needs --hyp A B or --group NAME=A,B,C, without options of runs: --split, --data, --output, "
     "--beam, --length-penalty, --set, --checkpoint, --weights, --precision"
 )
 
@@ -557,7 +557,7 @@ def _changes(given: str | None) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(given.split(","))) if given is not None else ()
     for name in names:
         if name not in CHANGES:
-            meant = did_you_mean(misspelt(name, CHANGES)) or f"; there are {', '.join(CHANGES)}"
+            meant = did_you_mean(misspelt(name, CHANGES)) or f"; choose from {', '.join(CHANGES)}"
             raise ConfigError([f"--changes {given}: no such kind of change: {name!r}{meant}"])
     return names
 

@@ -154,7 +154,7 @@ def push(
     exported = is_folder(run)
     if not exported and (run / "tokenizer_config.json").is_file():
         raise ConfigError(
-            [f"{run}: has no translator.json; it was exported by an earlier version of nmt: export the run again"]
+            [f"{run}: has no translator.json; it was exported by an earlier version of nmt; export the run again"]
         )
     if exported and (kind, quantization, checkpoint, weights, evaluate, data, model_license) != (
         "folder", None, "best", "auto", False, None, None

@@ -140,7 +140,7 @@ AddressOption = Annotated[
     option("--address", "Address of the Ray cluster.  [default: RAY_ADDRESS, or a local one]", "HOST:PORT"),
 ]
 SplitOption = Annotated[str | None, option("--split", "Split to translate.  [default: the only test set]", "NAME")]
-RunDataOption = Annotated[Path | None, option("--data", "Data directory.  [default: that of the run]", "DIR")]
+RunDataOption = Annotated[Path | None, option("--data", "Data directory.  [default: the run's]", "DIR")]
 LowercaseOption = Annotated[bool, option("--lowercase", "Ignore case, to compare with papers that do.")]
 TokenizeOption = Annotated[str | None, option("--tokenize", "BLEU's tokenizer: 13a, intl, zh, char or none.", "NAME")]
 JsonOption = Annotated[bool, option("--json", "Print one JSON object.")]

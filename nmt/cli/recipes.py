@@ -292,13 +292,13 @@ def back_translate(
         ),
     ],
     output: RecipeOutput,
-    how: Annotated[Literal["sample", "beam", "greedy"], option("--how", "How to translate, see above.")] = "sample",
+    how: Annotated[Literal["sample", "beam", "greedy"], option("--how", "How to search for translations.")] = "sample",
     search: TranslatingOption = None,
     config: Annotated[
         str | None,
         option(
             "--config",
-            "Config with the authentic corpora.  [default: that of --reverse, in the opposite direction]",
+            "Config with the authentic corpora.  [default: the config of --reverse, in the opposite direction]",
             "FILE",
             autocompletion=configs,
         ),
@@ -365,13 +365,13 @@ def bidirectional(
         str,
         option(
             "--both",
-            "Length of the training in both directions, in steps (6000) or minutes (30m).",
+            "Length of the run in both directions, in steps (6000) or minutes (30m).",
             "LENGTH",
         ),
     ],
     one: Annotated[
         str,
-        option("--one", "Length of the training in one direction.", "LENGTH"),
+        option("--one", "Length of the run in one direction.", "LENGTH"),
     ],
     config: ConfigOption = "base.yaml",
     overrides: SetOption = None,

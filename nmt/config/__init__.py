@@ -171,5 +171,5 @@ class Config(Section):
 
     @property
     def run_directory(self) -> Path:
-        """`training.run_dir` with `{direction}` filled in."""
+        """The path of the run directory: `training.run_dir` with `{direction}` replaced."""
         return Path(self.training.run_dir.replace("{direction}", self.data.direction))

@@ -190,12 +190,12 @@ class DataConfig(Section):
 
     @property
     def text_languages(self) -> tuple[str, ...]:
-        """`languages` without `label`."""
+        """The languages of the text, which exclude `label`."""
         return tuple(language for language in self.languages if language != LABEL)
 
     @property
     def directory(self) -> Path:
-        """`dir` with `{direction}` filled in."""
+        """The path of the data directory: `dir` with `{direction}` replaced."""
         return Path(self.dir.replace("{direction}", "-".join(self.languages)))
 
 

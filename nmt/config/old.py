@@ -34,19 +34,19 @@ GONE: dict[str, tuple[object, str]] = {
     },
     "data.clean.max_sources": (None, _BEST),
     "data.clean.max_targets": (None, _BEST),
-    "training.layout": ("auto", "sentences are packed on GPUs that can"),
+    "training.layout": ("auto", "sentences are packed on GPUs that support it"),
     "training.pool_pairs": (30_000, "30,000 pairs are always sorted by length together"),
     "training.src_bpe_dropout": (0.0, _BPE_DROPOUT),
     "training.tgt_bpe_dropout": (0.0, _BPE_DROPOUT),
     **{f"training.stages.*.{name}": (None, _STAGE) for name in ("share", "epochs", "of")},
     "search.coverage_penalty": (0.0, "the length penalty is the only one"),
-    "search.max_length": (0, "write max_length_ratio: 0 and, one greater, max_length_offset"),
-    "search.mbr_candidates": (16, "there are as many candidates as search.beam says"),
-    "search.protect_patterns": ([], "write them in search.protect, a list that may also have placeholders and numbers"),
+    "search.max_length": (0, "write max_length_ratio: 0 and a max_length_offset that is greater by one"),
+    "search.mbr_candidates": (16, "the number of candidates is search.beam"),
+    "search.protect_patterns": ([], "write them in search.protect, a list that also accepts placeholders and numbers"),
     "search.batch_sentences": ("auto", "write search.batch_tokens"),
-    "model.head": ("softmax", "softmax is the only output of classes, also of two"),
-    "model.head_dropout": (0.1, "write model.residual_dropout, which applies there, too"),
-    "model.segments": (False, "the positions and the separator tell the sides of a pair apart"),
+    "model.head": ("softmax", "classes always have a softmax output"),
+    "model.head_dropout": (0.1, "write model.residual_dropout, which also applies to the head"),
+    "model.segments": (False, "sides are distinguished by positions and the separator"),
     "model.pooling": ("mean", "classes are predicted from the mean of the hidden states; train the classifier again"),
     "training.beta1": (0.9, _BETAS),
     "training.beta2": (0.98, _BETAS),
@@ -54,13 +54,13 @@ GONE: dict[str, tuple[object, str]] = {
     "training.lm_weight": (0.0, _LANGUAGE_MODEL),
     "training.consistency_start": (0, "consistency training begins with the first update"),
     **{f"training.{where}mask_words": (False, "pieces are masked one by one") for where in ("", "masked.")},
-    "training.denoising.noise": ("infilling", "infilling is the only one"),
+    "training.denoising.noise": ("infilling", "infilling is the only kind of noise"),
 }
 """Removed setting -> its value without effect, and what to use instead. `*` stands for any list index or name."""
 UNREADABLE = ("model.pooling",)
 """Removed settings that make a saved run unreadable, because its model is no longer implemented."""
 _GONE_VALUES: dict[tuple[str, str | None], tuple[object, str]] = {
-    ("training.optimizer", "schedule_free"): ("adamw", "take adamw, with training.cooldown or training.ema"),
+    ("training.optimizer", "schedule_free"): ("adamw", "write adamw, with training.cooldown or training.ema"),
     ("search.mbr", "bleu"): ("chrf", "write chrf"),
     ("training.denoising.mask_share", None): (0.35, "write 0.35"),
 }
@@ -93,7 +93,7 @@ def without_old(tree: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
         kinds, has_task = masked.pop("pair_negatives", ["shuffled"]), masked.get("pair_task")
         if isinstance(has_task, bool):
             masked["pair_task"] = kinds if has_task else []
-            lines += [f"training.masked.pair_task: write the kinds of wrong sides: {kinds}"] if has_task else []
+            lines += [f"training.masked.pair_task: now a list of kinds; write {kinds}"] if has_task else []
     _translate_search(kept)
     for key in ("data.clean.overlap_sides", "data.train.*.clean.overlap_sides"):
         for where, section, name in _places(kept, key.split(".")):
@@ -192,7 +192,7 @@ def _sections(tree: dict[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 def _places(node: Any, keys: list[str], where: str = "") -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Yield each occurrence of a key in a tree: its dotted key, the mapping that contains it, and its name there."""
+    """Yield the dotted key, the containing mapping and the last part of each occurrence of a key in a tree."""
     key, *inner = keys
     if key == "*" and isinstance(node, list | tuple | dict):
         for name, item in node.items() if isinstance(node, dict) else enumerate(node):

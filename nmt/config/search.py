@@ -109,7 +109,7 @@ class SearchConfig(Section):
 
     @property
     def protected(self) -> list[str]:
-        """`protect` as a list."""
+        """The value of `protect` as a list."""
         if isinstance(self.protect, list):
             return self.protect
         return ["placeholders", "numbers"][: {False: 0, "placeholders": 1, True: 2}[self.protect]]

@@ -57,7 +57,7 @@ Column = Annotated[str, BeforeValidator(_number_as_name)]
 
 
 class Files(Section):
-    """Aligned files: lines with the same number form a pair."""
+    """Settings of aligned files, whose lines with equal numbers form a pair."""
 
     files: dict[str, FileName]
     """Language code -> file name relative to `data.root`, or URL. Files ending in .gz, .bz2, .xz or .zst are
@@ -76,7 +76,7 @@ class Columns(Section):
 
 
 class Paths(Section):
-    """A file that contains both languages, or several of them."""
+    """Settings of files that contain both languages."""
 
     path: FileName
     """A file that contains both languages, a folder of such files, or a pattern such as `memories/*.tmx`, relative to
@@ -92,7 +92,7 @@ class Paths(Section):
 
 
 class Opus(Section):
-    """A corpus of OPUS (opus.nlpl.eu)."""
+    """Settings of a corpus of OPUS (opus.nlpl.eu)."""
 
     opus: Annotated[str, AfterValidator(_check_opus)]
     """Name of the corpus, optionally with its version: `Europarl/v8`. Without a version, the latest."""
@@ -101,7 +101,7 @@ class Opus(Section):
 
 
 class Hub(Section):
-    """A dataset on the Hugging Face Hub."""
+    """Settings of a dataset on the Hugging Face Hub."""
 
     hub: str
     """The dataset repository, `owner/name`."""

@@ -78,7 +78,7 @@ def _ordered(rates: dict[Modifier, float]) -> dict[Modifier, float]:
 
 
 class Stage(Section):
-    """A part of the training with its own mixture of the training corpora."""
+    """A part of a run with its own mixture of the training corpora."""
 
     weights: dict[str, float] | None = None
     """Name of a training corpus -> its weight. Weights need not add up to 1; corpora without a weight are not used in

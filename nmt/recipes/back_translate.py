@@ -165,8 +165,8 @@ def _forward(run: Path, reverse: Config, name: str | None) -> Config:
         )  # fmt: skip
     if not isinstance(config.data.valid, Source) and len({source.repeat for source in config.data.train}) > 1:
         raise ConfigError(
-            [f"{name or run}: data.train.N.repeat differs between the corpora, but the prepared text, which the "
-             "development set was split off, is a single corpus; use one repeat for all, or name files in data.valid"]
+            [f"{name or run}: data.train.N.repeat differs between the corpora, but the development set was split "
+             "off the prepared text, a single corpus; use the same repeat for all, or name files in data.valid"]
         )  # fmt: skip
     directory = DataDir(config.data.directory if name else data_directory(run))
     result = rooted(config, directory.path)

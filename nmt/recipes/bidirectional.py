@@ -72,7 +72,7 @@ def bidirectional(request: Bidirectional) -> int:
         one.settings()
     for one in runs:
         if one.is_finished():
-            say(f"{one.run.path}: finished already")
+            say(f"{one.run.path}: already finished")
             continue
         show(shlex.join(["nmt", *one.command()]))
         if status := run_nmt(one.command()):
@@ -99,7 +99,7 @@ def limit(option: str, length: str) -> list[str]:
     """Return the overrides that limit a run to a number of steps (`6000`) or minutes (`30m`). Raises ConfigError."""
     match = re.fullmatch("([0-9]+)(m?)", length)
     if match is None:
-        raise ConfigError([f"{option} {length}: write it as 6000 for steps or 30m for minutes"])
+        raise ConfigError([f"{option} {length}: must be a number of steps such as 6000, or of minutes such as 30m"])
     if match[2]:
         return [f"training.max_minutes={match[1]}"]
     return [f"training.max_steps={match[1]}", "training.max_minutes=null"]

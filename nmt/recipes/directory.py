@@ -184,10 +184,7 @@ def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[AnyTrainSourc
         for split in (*origins, "valid")
     }
     if not all(Path(name).is_file() for files in texts.values() for name in files.values()):
-        raise DataError(
-            f"{directory.path}: no development set here yet; data.valid splits it off the training text, so run nmt "
-            "prepare first"
-        )
+        raise DataError(f"{directory.path}: contains no development set yet; run nmt prepare first")
     train = [
         TrainFiles(
             files=texts[split],

@@ -101,7 +101,7 @@ def distil(request: Distillation) -> int:
 
     counts = recipe.write(name, read_aligned(*texts), n_lines, translate, count)
     if counts[UNFINISHED] > counts["translations"]:
-        say("warning: most lines have no finished translation; is the teacher trained well enough?")
+        say("warning: most lines have no finished translation; the teacher may need more training")
     return follow(recipe, counts, config, request.run_commands)
 
 

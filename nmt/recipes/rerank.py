@@ -230,7 +230,7 @@ COLUMNS = "line number, score, log-probability and translation, separated by tab
 
 
 class Candidate(NamedTuple):
-    """A translation of a line."""
+    """A candidate translation of a line."""
 
     text: str
     score: float
@@ -316,12 +316,12 @@ class Feature:
 
 
 def direct() -> Feature:
-    """Return the score of the search that found the candidate."""
+    """Return a feature: the score of the search that found the candidate."""
     return Feature("direct", lambda pairs: [candidate.score for _, candidate in pairs])
 
 
 def rescored(name: str, translator: Translator, search: SearchConfig, is_reverse: bool = False) -> Feature:
-    """Return the log-probability of the candidate given the line, or of the line given the candidate if `is_reverse`.
+    """Return a feature: the log-probability of the candidate given the line, or if `is_reverse` vice versa.
 
     A reverse translator has the opposite direction.
     """
@@ -335,7 +335,7 @@ def rescored(name: str, translator: Translator, search: SearchConfig, is_reverse
 
 
 def fluency(name: str, language_model: LanguageModel, search: SearchConfig) -> Feature:
-    """Return the log-probability of the candidate by a language model."""
+    """Return a feature: the log-probability of the candidate by a language model."""
 
     def values(pairs: Pairs) -> list[float]:
         with Progress(f"scoring, {name}", len(pairs), "candidates") as progress:
@@ -345,7 +345,7 @@ def fluency(name: str, language_model: LanguageModel, search: SearchConfig) -> F
 
 
 def length(translator: Translator, search: SearchConfig) -> Feature:
-    """Return the number of pieces of the candidate with `</s>`, divided by the length penalty of the line."""
+    """Return a feature: the number of pieces of the candidate with `</s>`, divided by the line's length penalty."""
     src, tgt = (translator.tokenizers[language] for language in translator.config.data.sides)
 
     def values(pairs: Pairs) -> list[float]:
@@ -482,7 +482,7 @@ def tune_weights(request: Request, reference: Path, metric: MetricName) -> tuple
     """
     pairs = bounded_list(read_aligned(request.source, reference), str(request.source))
     if not pairs:
-        raise DataError(f"{request.source}: is empty: there is nothing to tune on")
+        raise DataError(f"{request.source}: is empty; there is nothing to tune on")
     runs, features = request.runs, request.runs.features(request.search)
     lists = list(request.lists(line for line, _ in pairs))
     table = make_table(lists, features)

@@ -184,7 +184,7 @@ def make_plan(request: Request) -> Plan:
     """Load the configuration of every combination and choose its directories. Raises ConfigError with all problems."""
     axes = parse_grid(request.grid)
     set_keys = [override.partition("=")[0] for override in request.overrides]
-    problems = [f"--grid {axis.key}: --set changes it, too; leave one out" for axis in axes if axis.key in set_keys]
+    problems = [f"--grid {axis.key}: also changed by --set; leave out one" for axis in axes if axis.key in set_keys]
     if "training.run_dir" in set_keys:
         problems.append("--set training.run_dir: every run has its own directory within --dir; leave it out")
     if problems:
@@ -253,7 +253,7 @@ def _data_directories(
     # a grid with a single value must not use data prepared with another value
     if len(set(texts.values())) == 1 and all(axes[i].key in ("data.dir", "data.direction") for i in indices):
         if request.data is not None and any(axis.key == "data.dir" for axis in axes):
-            raise ConfigError(["--data: the grid has data.dir; leave one out"])
+            raise ConfigError(["--data and data.dir in the grid cannot be combined"])
         if request.data is not None and not DataDir(request.data).manifest.is_file():
             raise ConfigError([f"--data {request.data}: no data directory; create it with nmt prepare"])
         return {values: request.data or config.data.directory for values, config in configs.items()}
@@ -328,7 +328,7 @@ PREDICTED = ("training.denoising.", "training.masked.", "training.causal.")
 
 @dataclass(frozen=True)
 class Row:
-    """The result of one run; None is unknown."""
+    """The result of one run, with None for unknown values."""
 
     planned: GridRun
     state: Literal["finished", "failed", "stopped", "not started"]
@@ -616,7 +616,7 @@ def _train(request: Request, plan: Plan, stop: Stop) -> list[Row]:
         # the configuration that was checked, even if its file changes meanwhile
         replace_file(path, dump_config(one.config), may_follow=False)
     n = len(plan.runs)
-    finished = f", {n - len(to_do)} of them finished already" if len(to_do) < n else ""
+    finished = f", {n - len(to_do)} of them already finished" if len(to_do) < n else ""
     say(f"{n} run{'s' * (n > 1)} in {plan.folder}{finished}")
     failed = _prepare(plan, to_do, stop)
     if failed and all(one.data in failed for one in plan.runs):

@@ -195,7 +195,7 @@ class _Line:
 
 
 class Engine:
-    """A CTranslate2 model on the CPU: the `Searcher` that runs it."""
+    """A searcher with a CTranslate2 model on the CPU."""
 
     def __init__(self, folder: Folder) -> None:
         """Load the model in `folder`.
@@ -236,11 +236,11 @@ class Engine:
                 intra_threads=intra_threads,
             )
         except (RuntimeError, ValueError) as error:
-            raise CheckpointError(f"{self.path}: CTranslate2 cannot load it: {error}") from error
+            raise CheckpointError(f"{self.path}: cannot be loaded by CTranslate2: {error}") from error
         return model
 
     def check(self, search: SearchConfig, has_terms: bool, language: str) -> None:  # noqa: ARG002 (the protocol's)
-        """See `Searcher`."""
+        """Raise ConfigError for settings or terms that CTranslate2 does not support."""
         check_supported(search)
         if has_terms:
             raise ConfigError([NO_TERMS])
@@ -252,7 +252,10 @@ class Engine:
     def search(
         self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int, should_stop: ShouldStop | None = None
     ) -> Generator[tuple[list[int], Hypotheses]]:
-        """See `Searcher`. `should_stop` is called before each batch: CTranslate2 cannot stop within one."""
+        """Yield the indices and hypotheses of batches of sentences; see `Searcher`.
+
+        `should_stop` is called before each batch, since CTranslate2 cannot stop within one.
+        """
         if any(sentence.phrases for sentence in sentences):
             raise ConfigError([NO_TERMS])
         yield from search_batches(self.search_batch, sentences, search, n_best, torch.device("cpu"), should_stop)
@@ -391,12 +394,12 @@ def _pieces(vocabulary: Sequence[str], ids: Sequence[int]) -> list[str]:
 
 
 def _exponent(config: SearchConfig) -> float:
-    """Return the length penalty, but not 0, with which CTranslate2 would stop by another rule."""
+    """Return the length penalty, with 0 replaced by a tiny value, since 0 changes CTranslate2's stopping rule."""
     return config.length_penalty or 1e-30
 
 
 def _options(config: SearchConfig, n_best: int, n_more: int = 0) -> Options:
-    """Return options of `translate_batch` that return all hypotheses found, as their scores may still change.
+    """Return the options of `translate_batch`, with which all hypotheses found are returned.
 
     n_more: hypotheses to finish beyond those that the search needs, with a beam.
     """

@@ -122,7 +122,7 @@ def export(request: Request, output: Path, kind: Kind, quantization: Quantizatio
 
 
 def export_into(request: Request, output: Path, kind: Kind, quantization: Quantization) -> Exported:
-    """Export a run like `export`; the caller holds `alone_in` on the parent directory."""
+    """Export a run to a directory whose parent the caller has locked; see `export`."""
     saved = open_saved(request.run, request.checkpoint, request.weights)
     model, tokenizers, config = saved.transformer(), saved.tokenizers, saved.config
     if kind == "transformers":

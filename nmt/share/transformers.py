@@ -199,7 +199,7 @@ def _tensors(model: Transformer, n_positions: int) -> Iterator[tuple[str, Tensor
 
 
 def _stack(stack: Encoder | Decoder, units: Tensor) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Yield name, weight and bias of each part of a stack."""
+    """Yield the name, weight and bias of each part of an encoder or decoder."""
     layers: Sequence[EncoderLayer | DecoderLayer] = stack.layers
     for i, layer in enumerate(layers):
         for name, weight, bias in _layer(layer, units):

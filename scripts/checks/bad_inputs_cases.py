@@ -266,7 +266,7 @@ RESUMING = (
     Case("resume: log.jsonl is a directory", "rm runs/tiny/log.jsonl; mkdir runs/tiny/log.jsonl", MORE, n_lines=None,
          writes=True),
     Case("resume: no permission to write", "chmod 500 runs/tiny", MORE, n_lines=None),
-    Case("resume: finished already", "", RESUME, 0, None, "finished at step 4"),
+    Case("resume: already finished", "", RESUME, 0, None, "finished at step 4"),
 )
 TRANSLATING = (
     Case("translate: no run of that name", "", "nmt translate --run runs/no"),

@@ -130,11 +130,11 @@ def test_run_names_are_distinct_and_safe_on_any_file_system() -> None:
         (["--grid", "training.seed=1,2,1"], ["--grid training.seed=1,2,1: 1 is given twice"]),
         (["--grid", "training.seed=1", "--grid", "training.seed=2"], ["--grid training.seed is given twice"]),
         (["--grid", "training.ema=0.9,0.90"], ["--grid: ema=0.9 and ema=0.90 are the same settings"]),
-        (["--grid", "training.seed=1", "--set", "training.seed=2"], ["--grid training.seed: --set changes it, too"]),
+        (["--grid", "training.seed=1", "--set", "training.seed=2"], ["--grid training.seed: also changed by --set"]),
         (["--grid", "training.run_dir=a,b"], ["--grid training.run_dir: every run has"]),
         (["--grid", "training.seed=1", "--set", "model.width=2"], ["--set model.width: no such setting"]),
         (["--grid", "training.seed=1", "--data", "nowhere"], ["--data nowhere: no data directory"]),
-        (["--grid", "data.dir=a,b", "--data", "c"], ["--data: the grid has data.dir"]),
+        (["--grid", "data.dir=a,b", "--data", "c"], ["--data and data.dir in the grid cannot"]),
         (["--grid", "tokenizer.vocab_size=300,400", "--data", "c"], ["--data: the grid changes the text"]),
         (["--grid", "training.seed=1", "--jobs", "2", "--devices", "0"], ["--jobs and --devices cannot be combined"]),
         (["--grid", "training.seed=1", "--devices", "0,"], ["--devices 0,: must be numbers of GPUs, such as 0,1"]),
@@ -189,7 +189,7 @@ def test_table_shows_best_run_first_and_means_over_seeds(nmt: Command, calls: Ca
     arguments = ["sweep", "golden.yaml", "--grid", "training.ema=0.9,0.99", "--grid", "training.seed=1,2"]
     result = nmt(*arguments)
     assert result.status == 0 and calls() == []
-    assert result.err == f"nmt: 4 runs in {GOLDEN_SEEDS}, 4 of them finished already\n"
+    assert result.err == f"nmt: 4 runs in {GOLDEN_SEEDS}, 4 of them already finished\n"
     assert result.out.splitlines() == [
         "ema   seed  dev BLEU  weights  step  min  state",
         "0.99  2        25.00  raw       400  4.0  finished",
@@ -383,7 +383,7 @@ def test_stopped_sweep_resumes(tiny: Path, tiny_data: Path, folder: Path) -> Non
 
     done = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
-    assert "3 runs in s, 1 of them finished already" in done.stderr
+    assert "3 runs in s, 1 of them already finished" in done.stderr
     assert {row["state"] for row in tsv("s").values()} == {"finished"}
     assert {path: path.stat().st_mtime_ns for path in first.path.rglob("*")} == before
     assert f"resuming from step {stopped_at}\n" in (folder / "s" / "logs" / "max_steps=80.log").read_text()

@@ -76,7 +76,7 @@ def test_run_in_one_direction_starts_from_both(folder: Path, nmt: Command, calle
 
     done = nmt(*again, "3")
     assert done.status == 0 and len(called) == 2, "nothing is left to do"
-    assert done.err.splitlines() == [f"nmt: {run.path}: finished already" for run in (both, one)]
+    assert done.err.splitlines() == [f"nmt: {run.path}: already finished" for run in (both, one)]
     assert nmt(*again, "4").status == 0 and called[2][1] == "--resume", "a raised limit resumes the training"
     assert saved_steps(both)[-1] == 4 and len(called) == 3
     other = config.model_copy(update={"model": config.model.model_copy(update={"d_ff": 24})})

@@ -18,7 +18,7 @@ from nmt.layout import RUN_FORMAT, DataDir, RunDir
 from nmt.runs.info import RunInfo, write_info
 from tiny_run import tiny_model, write_run
 
-TOGETHER = "--ref F compares files: --hyp A B or --group NAME=A,B,C, without options of runs: "
+TOGETHER = "--ref F needs --hyp A B or --group NAME=A,B,C, without options of runs: "
 
 
 def untrained(path: Path, config: Config, data: Path, seed: int) -> None:

@@ -36,7 +36,7 @@ def message(nmt: Command, *arguments: str) -> str:
     [pytest.param(name, each.opts[0], id=f"{name} {each.opts[0]}") for name, each in OPTIONS if not each.multiple],
 )
 def test_repeated_single_valued_option_is_rejected(command: str, option: str, nmt: Command) -> None:
-    assert message(nmt, command, option, "1", f"{option}=2").startswith(f"{option} is given 2 times, 1 and 2: ")
+    assert message(nmt, command, option, "1", f"{option}=2").startswith(f"{option} is given 2 times, 1 and 2; ")
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ TO_TUNE = "--tune needs --src F, --ref F and --weights-file F, and does not take
         ((*TUNE, "--ref", "short"), "in.de has 9 lines, short 1: they must pair line by line"),
         ((*TUNE, "--ref", "nowhere"), "nowhere: no such file"),
         ((*RUNS[:4], "--src", "nowhere"), "nowhere: no such file"),
-        ((*TUNE[:4], "--src", "empty", *TUNE[6:], "--ref", "empty"), "empty: is empty: there is nothing to tune on"),
+        ((*TUNE[:4], "--src", "empty", *TUNE[6:], "--ref", "empty"), "empty: is empty; there is nothing to tune on"),
         (
             ("--run", "runs/there", "--reverse", "runs/other", "--src", "in.de"),
             "--reverse runs/other: translates de-en; with this --run it must translate en-de",

@@ -47,7 +47,7 @@ def test_robustness_table_and_output_files(nmt: Command) -> None:
         ((*FILES, "--split", "test"), "--split and --data cannot be combined with --src and --ref"),
         (
             (*FILES, "--changes", "typos,x"),
-            "--changes typos,x: no such kind of change: 'x'; there are typos, upper_case, ",
+            "--changes typos,x: no such kind of change: 'x'; choose from typos, upper_case, ",
         ),
         ((*FILES, "--changes", "typo"), "--changes typo: no such kind of change: 'typo'; did you mean typos?\n"),
         ((*FILES, "--rates", "5,101"), "--rates 5,101: must be percentages above 0 and at most 100, such as 1,5,10"),

@@ -25,10 +25,10 @@ def test_removed_value_is_rejected_in_config_and_replaced_in_saved_run(tmp_path:
     path = tmp_path / "config.yaml"
     text = dump_config(check_config(TREE, "x"))
     path.write_text(text.replace("optimizer: adamw", "optimizer: schedule_free"), encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"config\.yaml: training\.optimizer: schedule_free .*; take adamw"):
+    with pytest.raises(ConfigError, match=r"config\.yaml: training\.optimizer: schedule_free .*; write adamw"):
         load_config(path)
     assert load_saved_config(path) == check_config(TREE, "x")
-    with pytest.raises(ConfigError, match=r"^--set training\.optimizer: schedule_free .*; take adamw"):
+    with pytest.raises(ConfigError, match=r"^--set training\.optimizer: schedule_free .*; write adamw"):
         load_config("sample.yaml", ["training.optimizer=schedule_free"])
 
 

@@ -82,9 +82,12 @@ def test_interrupted_first_run_stops_command(nmt: Command, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--both", "3h", "--one", "900"], "--both 3h: write it as 6000 for steps or 30m for minutes"),
-        (["--both", "900", "--one", "2m3"], "--one 2m3: write"),
-        (["--both", "900", "--one", ""], "--one : write"),
+        (
+            ["--both", "3h", "--one", "900"],
+            "--both 3h: must be a number of steps such as 6000",
+        ),
+        (["--both", "900", "--one", "2m3"], "--one 2m3: must be a number"),
+        (["--both", "900", "--one", ""], "--one : must be a number"),
         (["--both", "900", "--one", "0"], "training.max_steps: must be"),
         (["--both", "900", "--one", "900", "--set", "training.sed=3"], "training.sed"),
         (["--both", "900", "--one", "900", "--config", "none"], "none: no such config"),
