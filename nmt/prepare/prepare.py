@@ -115,7 +115,7 @@ class _Build:
         self.records: dict[str, SourceRecord] = {key: source.record for key, source in self.sources.items()}
 
     def write(self, directory: DataDir, wanted: Recipe) -> Report:
-        """Write all files. Return the report."""
+        """Write all files of the data directory, and return the report."""
         data = self.config.data
         train = {key: source for key, source in self.sources.items() if key.startswith("train.")}
         held_out, warnings = read_held_out(self.sources)

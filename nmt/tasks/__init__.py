@@ -1,1 +1,1 @@
-"""Work that is divided into tasks: each is done once, by whichever process, and survives interruptions."""
+"""Tasks that run once, in one or several processes, and whose results survive interruptions."""

@@ -1,4 +1,4 @@
-"""The choice of an engine by its name."""
+"""Selection of the engine that runs tasks, by its name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def open_engine(
     address: str | None = None,
     gpus: Sequence[str] | None = None,
 ) -> Iterator[Engine]:
-    """Yield an engine, whose workers are ended with the block.
+    """Yield an engine that runs tasks, and end its workers after the `with` block.
 
     Args:
         workers: number of processes; by default one for each core.

@@ -1,6 +1,7 @@
-"""Tasks: pure functions that write files into a folder of their own, which gets its name when they are done.
+"""Tasks, which are pure functions that write files into a folder of their own.
 
-A task that has a valid record is not done again, even after the process that started it was stopped.
+The folder gets its final name when the task is done. A task with a valid record is not repeated, even after the process
+that started it was stopped.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Done:
 
 
 class Engine(Protocol):
-    """The interface of everything that runs tasks."""
+    """The interface of engines, which run tasks."""
 
     def run(self, work: Path, tasks: Sequence[Task]) -> Iterator[tuple[int, Done]]:
         """Run the tasks that are not done yet, and yield the index and result of every task, in any order.
@@ -112,7 +113,7 @@ class _Record(Sealed):
 
 
 def perform(work: Path, task: Task) -> tuple[Done, str | None]:
-    """Do a task unless it is done. Return its result, and what was wrong with its earlier files, if anything.
+    """Run a task unless it is done. Return its result, and the problem with its earlier files, if any.
 
     Two processes may do the same task at once: the second one keeps the files of the first. Raises DataError if a file
     cannot be read or written, and every exception of the task.
@@ -140,7 +141,7 @@ def remove_remains(work: Path, tasks: Iterable[Task]) -> None:
 
 
 def _finished(folder: Path, key: str) -> tuple[Done | None, str | None]:
-    """Return the result of a task if all its files are there and undamaged, or else what is wrong with them."""
+    """Return the result of a task if all its files are there and undamaged, or else the problem."""
     try:
         record = read_document(folder / RECORD, _Record, DataError, formats=(_FORMAT,))
     except FileNotFoundError:

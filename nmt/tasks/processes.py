@@ -62,7 +62,7 @@ class Lost:
 
 
 class Workers(Protocol):
-    """The interface of a group of worker processes, each of which does one task at a time."""
+    """The interface of a group of worker processes, each of which runs one task at a time."""
 
     @property
     def is_free(self) -> bool:
@@ -75,11 +75,11 @@ class Workers(Protocol):
         """Wait until a task has ended or was lost, or a worker has started; return the outcomes of tasks by index."""
 
     def end_busy(self) -> None:
-        """End the workers that do a task."""
+        """End the workers that are running a task."""
 
 
 def attempt(work: Path, task: Task) -> Outcome:
-    """Do a task in a worker, and return its result or error."""
+    """Run a task in a worker, and return its result or error."""
     try:
         done, problem = perform(work, task)
     except NmtError as error:
@@ -164,7 +164,7 @@ class Processes:
         self._busy: dict[_Process, int] = {}
 
     def run(self, work: Path, tasks: Sequence[Task]) -> Iterator[tuple[int, Done]]:
-        """Run the tasks that are not done yet; see `Engine`. A single task is done in this process."""
+        """Run the tasks that are not done yet; see `Engine`. A single task runs in this process."""
         return InProcess().run(work, tasks) if len(tasks) == 1 else run_on(self, work, tasks)
 
     @property
@@ -205,7 +205,7 @@ class Processes:
         return ended
 
     def end_busy(self) -> None:
-        """End the workers that do a task."""
+        """End the workers that are running a task."""
         for process in self._busy:
             process.end()
         self._busy.clear()
@@ -260,7 +260,7 @@ class _Process:
 
 
 def main(descriptor: int) -> None:
-    """Do the tasks that the driver sends, until the driver ends."""
+    """Run the tasks that the main process sends, until the main process ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the driver ends this one
     set_environment()
     set_up_streams()  # and freed memory is returned: a worker is idle between stages
@@ -278,7 +278,7 @@ def main(descriptor: int) -> None:
 
 
 def _receive(connection: Connection, requests: queue.SimpleQueue[bytes]) -> None:
-    """Read requests, and end this process when the driver has ended, even in the middle of a task."""
+    """Read requests, and exit when the main process has ended, even in the middle of a task."""
     try:
         while True:
             requests.put(connection.recv_bytes())

@@ -1,4 +1,4 @@
-"""Run tasks on a Ray cluster, whose nodes share the folder of work.
+"""Run tasks on a Ray cluster, whose nodes share the work folder.
 
 Ray starts workers and reports lost ones. Which task is done again, where and how often, is decided here: with Ray's own
 restarts, the actor of a removed node waits forever.
@@ -53,8 +53,7 @@ def library() -> ModuleType:
 
 
 def enter_node(version: str, folder: str) -> str | None:
-    """Change to `folder` on a node, or return why the node cannot take part. `version`: the version of nmt that every
-    node needs."""
+    """Change to `folder` on this node. Return a problem if it does not exist, or nmt is not of the given version."""
     if nmt.__version__ != version:
         return f"has nmt {nmt.__version__}, but {version} is needed: install the same version"
     try:
@@ -68,16 +67,20 @@ class _Actor:
     """A worker: a process of the cluster."""
 
     def enter(self, version: str, folder: str) -> tuple[str, str, str | None]:
-        """Return the id and the name of the node, and why it cannot take part, if so."""
+        """Return the id and the name of the node, and the problem if it cannot take part; see `enter_node`."""
         return library().get_runtime_context().get_node_id(), socket.gethostname(), enter_node(version, folder)
 
     def do(self, work: Path, task: Task, probe: Path, seconds: float) -> Outcome:
-        """Do a task. `probe`: a file that is visible within `seconds` on nodes that share the folder of work."""
+        """Run a task. `probe`: a file that must be visible within `seconds` on nodes that share the work folder."""
         end = time.monotonic() + seconds
         while not probe.exists():
             if time.monotonic() > end:
                 node = socket.gethostname()
-                return Outcome(error=DataError(f"node {node} of the Ray cluster does not see {work}: share it"))
+                return Outcome(
+                    error=DataError(
+                        f"node {node} of the Ray cluster does not see {work}; all nodes must share this folder"
+                    )
+                )
             time.sleep(0.2)
         return attempt(work, task)
 
@@ -90,7 +93,7 @@ class _Remote:
 
 
 class RayEngine:
-    """An engine that runs tasks on a Ray cluster. All nodes see the folder of work under the same name."""
+    """An engine that runs tasks on a Ray cluster. All nodes must see the work folder under the same name."""
 
     def __init__(self, n_workers: int | None = None, address: str | None = None, gpus: bool = False) -> None:
         """Connect to the cluster.
@@ -133,7 +136,7 @@ class RayEngine:
     def run(self, work: Path, tasks: Sequence[Task]) -> Iterator[tuple[int, Done]]:
         """Run the tasks that are not done yet; see `Engine`.
 
-        Raises DataError if a node does not see the folder of work, or has another version of nmt.
+        Raises DataError if a node does not see the work folder, or has another version of nmt.
         """
         work = work.resolve()
         self._n_wanted = min(self._n_workers, len(tasks))
@@ -209,7 +212,7 @@ class RayEngine:
         lost = [reference for reference, (_, worker) in self._busy.items() if worker.node not in alive]
         if not self._busy and not alive:
             raise DataError(
-                f"no node with CPUs is left in the Ray cluster; add one, and start again: {self._probe.parent}"
+                f"no node with CPUs is left in the Ray cluster; add one and run the command again; {self._probe.parent} keeps the finished work"
             )
         return [(self._busy.pop(reference)[0], Lost("its node was removed")) for reference in lost]
 
@@ -219,7 +222,7 @@ class RayEngine:
         return {node["NodeID"]: node["NodeManagerHostname"] for node in nodes}
 
     def end_busy(self) -> None:
-        """End the workers that do a task."""
+        """End the workers that are running a task."""
         for _, worker in self._busy.values():
             self._ray.kill(worker.actor)
         self._busy.clear()
@@ -230,7 +233,7 @@ class RayEngine:
 
 
 def ready_among(ray: ModuleType, references: Sequence[object], n: int, seconds: float) -> list[object]:
-    """Wait for `n` results, at most for a number of seconds, and return the references of all that are ready."""
+    """Wait for `n` results, for at most `seconds`, and return the references of all results that are ready."""
     try:
         ready: list[object] = ray.wait(references, num_returns=n, timeout=seconds)[0] if references else []
     except SystemError as error:  # raised by Ray in place of the exception of a signal handler

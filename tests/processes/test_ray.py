@@ -103,11 +103,11 @@ def test_killed_driver_resumes(
 def test_node_without_shared_folder_raises(engine: RayEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmt.tasks.ray.SEEN_SECONDS", 0.0)
     monkeypatch.setattr(Path, "touch", lambda _: None)
-    with pytest.raises(DataError, match=rf"node \S+ of the Ray cluster does not see {tmp_path}/work: share it"):
+    with pytest.raises(DataError, match=rf"node \S+ of the Ray cluster does not see {tmp_path}/work; all nodes"):
         run_all(engine, tmp_path / "work", numbered(2, tmp_path / "log"))
 
 
-def test_translation_on_two_nodes(
+def test_translation_on_two_nodes_equals_one_process(
     engine: RayEngine, tokenizer: Tokenizer, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = write_run(tmp_path / "run", translator.config, tokenizer, translator.searcher.models[0])
@@ -120,7 +120,7 @@ def test_translation_on_two_nodes(
     assert not target.with_name("out.work").exists()
 
 
-def test_removed_nodes_are_survived(
+def test_tasks_of_removed_nodes_are_repeated(
     engine: RayEngine, cluster: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
     """The last test of this cluster."""

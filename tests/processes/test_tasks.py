@@ -35,7 +35,7 @@ def children() -> set[int]:
     return {int(pid) for pid in found.split()}
 
 
-def test_same_bytes_in_two_processes(engine: Processes, tmp_path: Path) -> None:
+def test_two_processes_write_same_bytes(engine: Processes, tmp_path: Path) -> None:
     parts = numbered(12, tmp_path / "log")
     expected = run_all(InProcess(), tmp_path / "one", parts)
     found = run_all(engine, tmp_path / "two", parts)
@@ -88,7 +88,7 @@ def test_processes_live_until_the_engine_is_closed(tmp_path: Path) -> None:
     assert children() == before
 
 
-def test_workers_share_gpus_and_are_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_workers_share_gpus_and_replace_dead_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, before, seen = str(tmp_path / "log"), children(), []
     with open_engine("local", 2, gpus=["3", "GPU-5"]) as engine:
         for stage in range(2):

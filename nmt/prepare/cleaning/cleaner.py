@@ -69,18 +69,18 @@ class HeldOut:
 
     @classmethod
     def of(cls, pairs: Iterable[Sequence[Any]]) -> HeldOut:
-        """Return the lines of pairs, whose first two items are the sides."""
+        """Collect the stripped lines of pairs; the first two items of each pair are its sides."""
         pairs = list(pairs)
         return cls(frozenset(pair[0].strip() for pair in pairs), frozenset(pair[1].strip() for pair in pairs))
 
     @cached_property
     def in_normal_form(self) -> HeldOut:
-        """The same lines in their normal form."""
+        """The held-out lines in their normal form; see `normal_form`."""
         return HeldOut(frozenset(map(normal_form, self.src)), frozenset(map(normal_form, self.tgt)))
 
 
 class Cleaner:
-    """Cleans the training pairs of one corpus."""
+    """A cleaner of the training pairs of one corpus."""
 
     def __init__(self, config: DataConfig, key: str, held_out: HeldOut) -> None:
         """`key`: the key of the corpus, such as `train.0`.
@@ -122,7 +122,7 @@ class Cleaner:
         return self.report
 
     def repaired(self, src: str, tgt: str) -> tuple[str, str]:
-        """Return both sides, repaired; count the repairs."""
+        """Apply all repairs to both sides, count them, and return the sides."""
         for kind, repair in self._repairs:
             new_src = src if self._label_side == 0 else repair(src).strip()
             new_tgt = tgt if self._label_side == 1 else repair(tgt).strip()
@@ -168,7 +168,7 @@ class Cleaner:
 
 
 class LineCleaner:
-    """Cleans the lines of one source of monolingual text, by `data.clean` and `data.max_chars`."""
+    """A cleaner of the lines of one source of monolingual text, which applies `data.clean` and `data.max_chars`."""
 
     def __init__(self, config: DataConfig, language: str, held_out: Iterable[str]) -> None:
         """`held_out`: the lines of all development and test sets in the language.
@@ -185,8 +185,10 @@ class LineCleaner:
         self._tests = list(side_tests(clean, language, text_folder(config.root), self.report.mix))
 
     def clean(self, line: str) -> str | None:
-        """Return a line stripped and repaired, which is empty if it was blank, or None if it is dropped for another
-        reason; count it in any case."""
+        """Return a line stripped and repaired, or None if it is dropped, and count it in either case.
+
+        A blank line, which ends a document, is counted as dropped but returned as an empty text.
+        """
         report = self.report
         report.read += 1
         text = line.strip()
@@ -215,7 +217,7 @@ class LineCleaner:
 
 
 class SeenLines:
-    """The set of lines seen so far, as hashes of 8 bytes."""
+    """The set of lines seen so far, each stored as a hash of 8 bytes."""
 
     def __init__(self) -> None:
         self._runs: list[npt.NDArray[np.uint64]] = []  # sorted, each at least twice as long as the next

@@ -54,14 +54,14 @@ REPAIRS = {
 
 HINTS = {
     "control": "is it text, with a line feed at the end of each line?",
-    "long": "data.max_chars is the limit; is there a sentence on each line?",
-    "ratio": "do the two files hold the same sentences?",
+    "long": "data.max_chars is the limit; does each line contain one sentence?",
+    "ratio": "do the two files contain the same sentences?",
     "copied": "both sides are identical: is this one file with both languages?",
-    "score": "clean.min_score is the limit; are greater scores better?",
+    "score": "clean.min_score is the limit; are higher scores better in this corpus?",
     "script": "are the languages of the two sides swapped?",
     "language": "are the languages of the two sides swapped?",
-    "truncated": "does one side have no final marks? clean.drop: truncated is not for such text",
-    "blocked": "do the block lists have a common word?",
+    "truncated": "does one side lack final punctuation? Then remove truncated from clean.drop",
+    "blocked": "do the block lists contain a frequent word?",
     "overlap": "is data.train the development or test set?",
     "pieces": "data.max_pieces is the limit",
 }
@@ -101,7 +101,7 @@ class Lengths:
             own[:] = (np.bincount(np.searchsorted(edges, numbers, "right"), minlength=len(own)) + own).tolist()
 
     def add(self, other: Lengths) -> None:
-        """Add the histograms of other pairs."""
+        """Add the histograms of other pairs to this one."""
         for own, more in ((self.src, other.src), (self.tgt, other.tgt), (self.ratio, other.ratio)):
             own[:] = [a + b for a, b in zip(own, more, strict=True)]
 
@@ -161,7 +161,7 @@ class CleanReport:
         self.kept_samples = sorted(self.kept_samples)[:_N_KEPT_SAMPLES]
 
     def add(self, other: CleanReport) -> None:
-        """Add the counts of the next part of the corpus."""
+        """Add the counts of the next part of the same corpus."""
         self._add_counts(other)
         for own, others in ((self.samples, other.samples), (self.repaired_samples, other.repaired_samples)):
             for kind, samples in others.items():
@@ -180,24 +180,24 @@ class CleanReport:
         _add_counts(self.repaired, other.repaired)
 
     def renumber(self, number: Callable[[int], int]) -> None:
-        """Replace the line numbers of all samples."""
+        """Replace each line number of the samples by `number(line)`."""
         for own in (self.samples, self.repaired_samples):
             for kind, samples in own.items():
                 own[kind] = [(number(line), first, second) for line, first, second in samples]
         self.kept_samples = [(value, number(line), src, tgt) for value, line, src, tgt in self.kept_samples]
 
     def to_json(self) -> Json:
-        """Return the report as plain values."""
+        """Return the report as plain values for JSON."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, values: Json) -> CleanReport:
-        """Return the report with these plain values."""
+        """Construct a report from plain values; see `to_json`."""
         return _REPORT.validate_python(values)
 
     @property
     def dropped_in_order(self) -> dict[str, int]:
-        """`dropped`, with reasons in the order in which they are tried."""
+        """The number of dropped pairs by reason, in the order in which reasons are tried."""
         return {reason: self.dropped[reason] for reason in REASONS if reason in self.dropped}
 
 

@@ -1,4 +1,4 @@
-"""Pairs whose sides do not translate each other, found by a lexicon that is learned from the corpus.
+"""A filter of pairs whose sides do not translate each other, based on a lexicon learned from the corpus.
 
 Good pairs are learned from the corpus itself, of which up to a third may be bad: which words translate each other, how
 reliably each word does, and how the lengths compare. Bad pairs are made from the same text by pairing sentences at
@@ -133,7 +133,7 @@ class Vocabulary:
 
 
 def read_words(lines: Sequence[str]) -> tuple[Vocabulary, Tokens]:
-    """Return the vocabulary of many lines, and the words of the lines that are in it."""
+    """Return the vocabulary of lines, and the words of the lines that are in it."""
     seen: defaultdict[str, int] = defaultdict()
     seen.default_factory = seen.__len__  # a new word gets the next number
     parts, ends = [np.zeros(0, np.int32)], [np.zeros(1, np.int64)]
@@ -175,7 +175,7 @@ class Cells(NamedTuple):
 
 
 def make_cells(src: Tokens, tgt: Tokens) -> Cells:
-    """Return the cells of pairs of sentences."""
+    """Return the combinations of words of pairs of sentences."""
     widths = np.repeat(tgt.lengths, src.lengths)
     starts = np.cumsum(widths) - widths
     rows = np.repeat(np.arange(len(src.ids)), widths)
@@ -184,7 +184,7 @@ def make_cells(src: Tokens, tgt: Tokens) -> Cells:
 
 
 def chunks(src: Tokens, tgt: Tokens) -> Iterator[tuple[Tokens, Tokens, Cells]]:
-    """Yield some thousands of pairs of sentences at a time, so that their cells need little memory."""
+    """Yield some thousands of pairs of sentences at a time, with their `Cells`, which need much memory."""
     done = np.cumsum(src.lengths * tgt.lengths)
     first = 0
     while first < len(done):
@@ -257,7 +257,7 @@ class Lexicon:
         return at, forward**2, backward**2
 
     def observe(self, pairs: Pairs) -> tuple[Side, Side]:
-        """Return both sides of pairs, with the words that the other side explains."""
+        """Return both sides of pairs, with a level for each word: how well the other side explains it."""
         src, tgt = (_read([pair[side] for pair in pairs], words) for side, words in enumerate((self.src, self.tgt)))
         levels: list[tuple[Longs, Longs]] = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
         for s, t, cells in chunks(src.tokens, tgt.tokens):
@@ -398,7 +398,7 @@ _CUTS = (0.3, 0.5, 0.7, 0.4, 0.6)
 
 
 def learn_filter(pairs: Pairs, max_loss: float) -> bytes:
-    """Learn from the pairs of a corpus, at most `SAMPLE_PAIRS`, which of its pairs are translations.
+    """Learn a filter of misaligned pairs from the pairs of a corpus, at most `SAMPLE_PAIRS`.
 
     `max_loss`: the maximum share of good pairs to lose, as far as it can be estimated. Equal pairs give equal bytes; no
     bytes if the pairs do not suffice.
@@ -418,7 +418,7 @@ def learn_filter(pairs: Pairs, max_loss: float) -> bytes:
 
 
 def is_misaligned(pairs: Pairs, learned: bytes) -> Bools:
-    """Return for each pair, (N,), whether it is no translation, by the result of `learn_filter`."""
+    """Return whether each pair is misaligned (N,), according to a filter from `learn_filter`."""
     result = np.zeros(len(pairs), bool)
     if not learned:
         return result
@@ -436,7 +436,7 @@ def _load(learned: bytes) -> tuple[Judge, float]:
 
 @dataclass(frozen=True)
 class Judge:
-    """A model that scores how good pairs are."""
+    """A model that scores how likely pairs are translations."""
 
     lexicon: Lexicon
     src_weights: Floats
@@ -449,7 +449,7 @@ class Judge:
 
     @classmethod
     def learn(cls, known: Pairs, unknown: Pairs) -> tuple[Judge, Floats, Floats]:
-        """Learn a lexicon from some pairs, and from others how far it explains them.
+        """Learn a lexicon from `known` pairs, and how to judge pairs by it from `unknown` pairs.
 
         Return the model, the scores of some of the other pairs, and of bad pairs made from them, if they can be judged.
         """
@@ -497,7 +497,7 @@ class Judge:
         return scores
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the model as arrays by name; see `of`."""
+        """Return the arrays of the model by name, from which `of` constructs it."""
         lexicon = self.lexicon
         return {
             "src": np.array(lexicon.src.stems), "src_counts": lexicon.src.counts, "src_weights": self.src_weights,
@@ -508,7 +508,7 @@ class Judge:
 
     @classmethod
     def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Judge:
-        """Return the model with these arrays."""
+        """Construct the model from its arrays; see `arrays`."""
         src, tgt = (Vocabulary(arrays[side].tolist(), arrays[f"{side}_counts"]) for side in ("src", "tgt"))
         lexicon = Lexicon(src, tgt, arrays["keys"], arrays["forward"], arrays["backward"])
         return cls(lexicon, *(arrays[name] for name in ("src_weights", "tgt_weights", "lengths", "coefficients")))
@@ -519,14 +519,14 @@ def _sample(pairs: Pairs, most: int) -> Pairs:
 
 
 def _made(pairs: Pairs) -> list[tuple[str, str]]:
-    """Make bad pairs from good ones: paired anew, with lengths that fit and with any lengths, and cut."""
+    """Make bad pairs from good ones, with other targets of similar length, with any other targets, and cut."""
     far = len(pairs) // 3
     crossed = [(src, tgt) for (src, _), (_, tgt) in zip(pairs, [*pairs[far:], *pairs[:far]], strict=True)]
     return [*_repaired(pairs, 11), *crossed, *_cut(pairs)]
 
 
 def _repaired(pairs: Pairs, distance: int) -> list[tuple[str, str]]:
-    """Pair each source with a target of about the same length as its own."""
+    """Pair each source with another target of about the same length as its own."""
     order = sorted(range(len(pairs)), key=lambda i: len(pairs[i][1]))
     return [(pairs[i][0], pairs[order[(n + distance) % len(order)]][1]) for n, i in enumerate(order)]
 

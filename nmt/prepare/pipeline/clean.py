@@ -38,7 +38,7 @@ class _Cleaning(BaseModel):
 
 
 def clean_parts(work: Work, config: DataConfig, parts: Sequence[Part], held_out: Path) -> list[Done]:
-    """Clean all parts."""
+    """Clean all parts of the training corpora."""
     settings = cleaning_settings(config)
     arguments = (
         _Cleaning(config=settings, part=part, held_out=str(held_out), held_out_version=work.versions[HELD_OUT])
@@ -49,8 +49,7 @@ def clean_parts(work: Work, config: DataConfig, parts: Sequence[Part], held_out:
 
 
 def cleaning_settings(config: DataConfig) -> DataConfig:
-    """Return a config for tasks, without the settings on which cleaning does not depend: a change of those does not
-    repeat it."""
+    """Return a config with only the settings on which cleaning depends: a change of others does not repeat it."""
     settings = config.model_dump(mode="json", exclude={"dir", "temperature", "valid", "test", "mono", "max_pieces"})
     for source in settings["train"]:
         del source["repeat"], source["weight"], source["license"]
@@ -71,7 +70,7 @@ def write_pairs(work: Work, name: str, pairs: Sequence[SentencePair]) -> Path:
 
 
 def clean_part(folder: Path, task: _Cleaning) -> Json:
-    """Write the text of the pairs of a part that are kept, their line numbers and hashes. Return the report."""
+    """Clean a part: write the text, line numbers and hashes of the kept pairs, and return the report."""
     cleaner = Cleaner(task.config, task.part.key, _held_out(Path(task.held_out), task.held_out_version))
     kept: list[SentencePair] = []
     lines: list[int] = []
@@ -96,7 +95,7 @@ def clean_part(folder: Path, task: _Cleaning) -> Json:
 def write_hashes(
     folder: Path, config: DataConfig, sides: tuple[list[str], list[str]], scores: npt.NDArray[np.float32] | None
 ) -> None:
-    """Write hashes by which similar pairs are found. `sides`: the text of the pairs; `scores`: (N,)."""
+    """Write hashes of N pairs, by which similar pairs are found, with their scores (N,). `sides`: the text."""
     hashes = _keys(pair_hash, sides)
     np.save(folder / "hashes.npy", hashes[:, 0])
     for number, grouping in enumerate(groupings(config)):
@@ -121,7 +120,7 @@ _Scores: TypeAlias = npt.NDArray[np.float32]
 
 
 def write_keys(folder: Path, keys: _Keys, scores: _Scores | None) -> None:
-    """Write the keys (N, 2) of a part, sorted, with their rows and the scores (N,) of the pairs, if they have any."""
+    """Write the keys (N, 2) of the pairs of a part in sorted order, with their rows and scores (N,), if any."""
     folder.mkdir()
     high, low = keys.T.astype(np.uint64)
     order = _sorted(high, low)
@@ -134,7 +133,7 @@ def write_keys(folder: Path, keys: _Keys, scores: _Scores | None) -> None:
 def duplicates(
     folders: Sequence[Path], bucket: int, n_buckets: int, gone: Mapping[int, Rows]
 ) -> tuple[dict[int, Rows], int]:
-    """Return the rows to drop among the keys of one range in all parts, and the number of those keys.
+    """Return the rows of duplicates among the keys of one range in all parts, and the number of those keys.
 
     In each group of equal keys, the one with the best score is kept; of equal scores, the first.
 
@@ -205,7 +204,7 @@ class _Grouping(BaseModel):
 
 
 def group_parts(work: Work, config: DataConfig, cleaned: Sequence[Done]) -> Drops:
-    """Apply all groupings. Return a reference to the rows to drop."""
+    """Find duplicates and near-duplicates. Return a reference to the rows to drop."""
     n_pairs = sum(part.summary["kept"] for part in cleaned)
     n_buckets = max(1, -(-n_pairs // work.sizes.bucket_pairs))
     drops, before = Drops(work=str(work.folder)), "clean"
@@ -224,7 +223,7 @@ def group_parts(work: Work, config: DataConfig, cleaned: Sequence[Done]) -> Drop
 
 
 def group_bucket(folder: Path, task: _Grouping) -> Json:
-    """Write the rows to drop among the pairs whose keys are in one range."""
+    """Write the rows of duplicates among the pairs whose keys are in one range."""
     folders = [part_folder(task.drops.work, "clean", part) / task.keys for part in range(task.n_parts)]
     found, n_compared = duplicates(folders, task.bucket, task.n_buckets, task.drops.rows())
     write_drops(folder / "drops.npy", found)
@@ -265,8 +264,8 @@ def judge_parts(
     n_judged = sum(n for part, n in zip(parts, n_rows, strict=True) if part.key in limits)
     work.stage("judge", "judging", judge, judging, work.version(*work.versions), n_judged)
     warnings = [
-        f"data.{key}: no pair is dropped as misaligned: fewer than {MIN_PAIRS:,} pairs to learn from, or too few good "
-        "ones"
+        f"data.{key}: no pair is dropped as misaligned: there are fewer than {MIN_PAIRS:,} pairs to learn from, or too few "
+        "good ones"
         for key, done in zip(limits, learned, strict=True)
         if not done.summary["has_learned"]
     ]
@@ -274,7 +273,7 @@ def judge_parts(
 
 
 def learn(folder: Path, task: _Learning) -> Json:
-    """Learn a filter from pairs spread evenly over the parts of a corpus."""
+    """Learn a filter of misaligned pairs from a sample spread evenly over the parts of a corpus."""
     left = {part: task.drops.left(part, n_rows) for part, n_rows in task.parts}
     stride = max(1, -(-sum(map(len, left.values())) // SAMPLE_PAIRS))
     sample: list[tuple[str, str]] = []
@@ -289,7 +288,7 @@ def learn(folder: Path, task: _Learning) -> Json:
 
 
 def judge(folder: Path, task: _Judging) -> Json:
-    """Write the misaligned rows of a part."""
+    """Write the rows of the misaligned pairs of a part."""
     if not task.learned:
         np.save(folder / "misaligned.npy", np.zeros(0, np.int64))
         return {"pairs": 0}

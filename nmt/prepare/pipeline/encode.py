@@ -190,7 +190,7 @@ class _Encoding(BaseModel):
 
 
 def encode_parts(work: Work, config: DataConfig, text: TrainingText, is_shuffled: bool, n_pairs: int) -> list[Done]:
-    """Encode all parts, of `n_pairs` in all."""
+    """Encode all parts of the training text, which have `n_pairs` pairs in total."""
     repeats = {f"train.{i}": 1 if is_shuffled else source.repeat for i, source in enumerate(config.train)}
     arguments = [
         _Encoding(
@@ -204,7 +204,7 @@ def encode_parts(work: Work, config: DataConfig, text: TrainingText, is_shuffled
 
 
 def encode_part(folder: Path, task: _Encoding) -> Json:
-    """Write text and ids of the pairs of a part that are not too long.
+    """Encode a part: write text and ids of the pairs that are not too long.
 
     The report in the summary counts only the pairs with too many pieces, and describes the pairs that are kept.
     """
@@ -337,7 +337,7 @@ def _join_shards(
 
 
 def join(folder: Path, task: _Joining) -> Json:
-    """Concatenate parts."""
+    """Concatenate the text and ids of encoded parts."""
     parts, names, n = [DataDir(part) for part in task.parts], DataDir(folder), 0
     for language in task.languages:
         with names.text(task.name, language).open("wb") as file:
@@ -397,7 +397,7 @@ def _slices(task: _Joining) -> Iterator[_Slice]:
 
 
 def _read(slices: Sequence[_Slice], contents: Sequence[Path], ends: Sequence[Path]) -> tuple[_Ids, Rows]:
-    """Return the content of the rows of all slices, concatenated, and the end of each row."""
+    """Concatenate the content of the rows of all slices; return it with the end of each row."""
     pieces, lengths = [], [np.zeros(0, np.int64)]
     for (_, start, end, _), path, ends_path in zip(slices, contents, ends, strict=True):
         whole = np.load(path, mmap_mode="r") if path.suffix == ".npy" else _mapped_bytes(path)

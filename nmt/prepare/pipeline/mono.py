@@ -49,7 +49,7 @@ class _Line(NamedTuple):
 
 @dataclass(frozen=True)
 class MonoText:
-    """The monolingual text of a language, cleaned or also encoded."""
+    """The cleaned, and perhaps encoded, monolingual text of a language."""
 
     done: Done
     reports: list[CleanReport]
@@ -150,8 +150,10 @@ def _refuse_empty(language: str, reports: Sequence[CleanReport]) -> None:
 
 
 def clean_language(folder: Path, task: _Cleaning) -> Json:
-    """Write the lines of a language that are kept, their characters, and for each line its number in its source and the
-    number of its document. Return the reports on the sources."""
+    """Clean the monolingual text of a language, and return the reports on its sources.
+
+    Write the kept lines, their characters, and for each line its number in its source and the number of its document.
+    """
     held_out = read_side(task.held_out, task.config.languages.index(task.language))
     seen, alphabet, rows = SeenLines(), Counter[str](), [np.zeros((0, 2), np.int64)]
     reports: list[CleanReport] = []
@@ -188,8 +190,10 @@ def _cleaned(task: _Cleaning, parts: Sequence[AnyTrainSource], cleaner: LineClea
 
 
 def encode_language(folder: Path, task: _Encoding) -> Json:
-    """Write text, ids and documents of the lines that do not have too many pieces. Return counts, and reports that
-    count only the lines with too many pieces."""
+    """Encode the monolingual text of a language: write text, ids and documents of the lines that are not too long.
+
+    Return counts, and reports that count only the lines with too many pieces.
+    """
     tokenizer = Tokenizers.load(TokenizerDir(task.tokenizer), task.languages)[task.language]
     encoder, directory = BlockEncoder(tokenizer), DataDir(folder)
     reports = [CleanReport() for _ in range(task.n_sources)]

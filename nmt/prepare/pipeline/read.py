@@ -37,7 +37,7 @@ _MOST_TASKS = 64  # per source
 
 
 def write_side(folder: Path, side: int, lines: Sequence[str]) -> None:
-    """Write one side of the pairs of a part."""
+    """Write one side of the pairs of a part of a corpus, one sentence per line."""
     with (folder / f"text.{side}").open("wb") as file:
         if lines:
             file.write("\n".join(lines).encode())
@@ -45,12 +45,12 @@ def write_side(folder: Path, side: int, lines: Sequence[str]) -> None:
 
 
 def read_side(folder: Path, side: int) -> list[str]:
-    """Read one side of the pairs of a part."""
+    """Read one side of the pairs of a part of a corpus."""
     return (folder / f"text.{side}").read_bytes().decode().split("\n")[:-1]
 
 
 def read_pairs(folder: Path) -> Iterator[tuple[str, str]]:
-    """Read the pairs of a part."""
+    """Yield the pairs of a part of a corpus, which `write_side` has written."""
     return zip(read_side(folder, 0), read_side(folder, 1), strict=True)
 
 
@@ -127,7 +127,7 @@ def _range_lines(part: Range, file_range: FileRange) -> Iterator[str]:
 
 
 def _blocks(part: Range, file_range: FileRange) -> Iterator[list[str]]:
-    """Yield the lines of a range of a file in lists."""
+    """Yield lists of consecutive lines of a range of a file."""
     path, number, after = Path(file_range.path), part.line, part.line + part.n_lines
     with reading(path), open_regular(path, READ_TWICE) as file:
         file.seek(file_range.start)
@@ -178,7 +178,7 @@ class Part(BaseModel, frozen=True):
     """Identifies the content."""
 
     def pairs(self) -> Iterator[SentencePair]:
-        """Yield the pairs. Raises DataError."""
+        """Yield the pairs of this part. Raises DataError if they cannot be read."""
         scores: Iterator[float] = itertools.repeat(math.nan)
         if isinstance(self.lines, Range):
             pairs = read_range(self.lines)
@@ -242,7 +242,7 @@ def training_parts(
 
 
 def write_lines(folder: Path, task: _Reading) -> Json:
-    """Write the pairs of sources as files of lines, in a folder for each part. Return counts."""
+    """Write the pairs of sources as files of lines, with a folder for each part, and return the numbers of pairs."""
     units, counts = Units(), list[int]()
     pairs = chain.from_iterable(read_part(source, task.languages, Path(task.root), units) for source in task.sources)
     while block := list(islice(pairs, task.part_pairs)):
@@ -262,7 +262,7 @@ def write_part(folder: Path, pairs: Sequence[SentencePair]) -> None:
 
 
 def _batches(source: OpenSource) -> list[list[AnyTrainSource]]:
-    """Return the parts of a source by the tasks that read them: a folder may have thousands of small files."""
+    """Distribute the parts of a source over tasks: a folder may have thousands of small files."""
     size = -(-len(source.parts) // _MOST_TASKS)
     return [list(source.parts[i : i + size]) for i in range(0, len(source.parts), size)]
 

@@ -1,6 +1,6 @@
-"""The training text: cleaned, without dropped pairs, and without the development set that is split off it.
+"""The cleaned training text, without dropped pairs, and without the development set that is split off.
 
-This module runs the stages from `read` to `settle`. The latter writes the text that is left of each part.
+This module runs the stages from `read` to `settle`. The latter writes the remaining text of each part.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class _Recalling(BaseModel):
 
 
 def _recall_parts(work: Work, config: DataConfig, earlier: Corpus, first: int) -> list[Done]:
-    """Hash the pairs of all shards; their tasks follow the `first` ones of the stage `clean`."""
+    """Hash the pairs of an earlier data directory, in tasks of the stage `clean` with numbers from `first`."""
     settings = cleaning_settings(config)
     one, other = config.languages
     arguments = [
@@ -168,7 +168,7 @@ _LARGEST_PART = 10  # a number of lines is at most a tenth of the pairs
 
 
 class Draw:
-    """A selection of pairs by their hashes, as the development set.
+    """The choice of a development set by the hashes of the pairs.
 
     The choice does not depend on the order of the pairs. As the text grows, a share keeps all its pairs; a number of
     lines takes those with the smallest hashes, so a pair is replaced only by a new one whose hash is smaller.
@@ -182,7 +182,7 @@ class Draw:
         self.n_offered = 0
 
     def offer(self, part: int, rows: Rows, hashes: npt.NDArray[np.uint64]) -> None:
-        """Consider rows (N,) of a part of the text; `hashes` (N,): the first eight bytes of the hashes of the pairs.
+        """Consider rows (N,) of a part for the development set; `hashes` (N,): the first half of the hashes of the pairs.
 
         Raises DataError if a share exceeds MOST_LINES pairs.
         """
@@ -251,9 +251,9 @@ class _Settling(BaseModel):
 
 
 def settle_part(folder: Path, task: _Settling) -> Json:
-    """Write the text that is left of a part, its line numbers and hashes, its characters and a sample.
+    """Write the remaining text of a part, its line numbers, hashes and characters, and a sample.
 
-    Return the report, with all drops.
+    Return the report, with the pairs that all stages have dropped.
     """
     text = part_folder(task.drops.work, "clean", task.part)
     sides = [read_side(text, side) for side in SIDES]
@@ -322,7 +322,7 @@ def _read_labels(config: DataConfig, settled: Sequence[Done]) -> tuple[Labels, l
 
 
 def _conflicts(folders: Sequence[Path], side: int, hashes: list[npt.NDArray[np.uint64]]) -> list[str]:
-    """Return a warning if a text has several labels; identical pairs have been dropped before."""
+    """Return a warning if a text has several labels. Identical pairs have been dropped before."""
     values, counts = np.unique(np.concatenate(hashes), return_counts=True)
     n = int(np.count_nonzero(counts > 1))
     if n == 0:

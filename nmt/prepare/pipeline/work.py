@@ -27,7 +27,7 @@ Rows: TypeAlias = npt.NDArray[np.int64]
 
 
 def part_folder(work: str | Path, stage: str, number: int) -> Path:
-    """Return the folder of a task of a stage."""
+    """Return the folder for the files of a task, given its stage and number."""
     return Path(work) / stage / f"{number:05}"
 
 
@@ -41,7 +41,7 @@ class Drops(BaseModel):
     """Whether the stage `judge` has run, which has a task for each part."""
 
     def by_reason(self, part: int) -> dict[str, Rows]:
-        """Return the dropped rows of a part by reason, in the order in which they were dropped; each row once."""
+        """Return the dropped rows of a part by reason, in the order of the stages; each row occurs once."""
         found = {}
         for reason, stage, n_tasks in self.groups:
             folders = [part_folder(self.work, stage, number) for number in range(n_tasks)]
@@ -51,7 +51,7 @@ class Drops(BaseModel):
         return found
 
     def rows(self) -> dict[int, Rows]:
-        """Return the rows that groups have dropped, by part; parts without such rows are left out."""
+        """Return the rows of duplicates, by part; parts without such rows are left out."""
         folders = [part_folder(self.work, stage, number) for _, stage, n in self.groups for number in range(n)]
         table = np.concatenate([np.zeros((0, 2), np.uint32), *(np.load(folder / "drops.npy") for folder in folders)])
         table = table[np.argsort(table[:, 0], kind="stable")]
@@ -127,7 +127,7 @@ class Work:
         count: str = "pairs",
         first: int = 0,
     ) -> list[Done]:
-        """Run a stage: one task for each of the `arguments`. Return the results in order.
+        """Run a stage, which has one task for each of the `arguments`, and return the results in order.
 
         Args:
             title: the label of the progress bar.

@@ -177,7 +177,7 @@ def _mix(report: Report) -> Iterator[str]:
 
 
 def _each(report: Report) -> Iterator[str]:
-    """Yield the details of each corpus."""
+    """Yield the counts and samples of each corpus."""
     is_one = len(report.corpora) == 1
     yield "<h2>Samples</h2>" if is_one else "<h2>Corpus by corpus</h2>"
     yield '<p class="soft">Long lines are cut.</p>'

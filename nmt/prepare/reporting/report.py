@@ -103,7 +103,7 @@ class Report(Document):
 
     @property
     def text_languages(self) -> list[str]:
-        """The languages, without labels."""
+        """The languages of the corpus, without labels."""
         return [language for language in self.languages if language != LABEL]
 
     @property
@@ -128,7 +128,7 @@ class Report(Document):
 
 
 def summed(counts: Iterable[Mapping[str, int]], order: Iterable[str]) -> dict[str, int]:
-    """Return the sums of counts by kind, in this order."""
+    """Add up counts by kind, and return them in the given order."""
     total = Counter[str]()
     for each in counts:
         total.update(each)

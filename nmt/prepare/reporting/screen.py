@@ -38,14 +38,14 @@ def table(report: Report, splits: Mapping[str, PreparedSplit], asked: int | None
         if asked is None:
             how = ", not learned from this text"
         elif size < asked:
-            how = f": this text has no more to merge, {asked:,} were requested"
+            how = f": the text allows no more merges, {asked:,} were requested"
         yield f"vocabulary: {size:,} pieces for {languages}{how}"
     for language, counts in report.tokenizer.text.items():
         yield f"{language}: {length_of_pieces(language, counts)}"
     for name, split in splits.items():
         if trip := split.round_trip:
-            control = f"; {trip.control:,} with control characters do not" if trip.control else ""
-            yield f"{name}: {trip.exact:,} lines come back exactly from their pieces (BLEU 100.0){control}"
+            control = f"; {trip.control:,} with control characters are not" if trip.control else ""
+            yield f"{name}: {trip.exact:,} lines are decoded exactly from their pieces (BLEU 100.0){control}"
 
 
 def _counts(report: Report) -> Iterator[str]:
@@ -151,9 +151,9 @@ def screen(report: Report) -> Iterator[str]:
     for warning in report.warnings:
         yield from _wrapped(f"warning: {warning}")
     if report.sample is not None:
-        yield f"at most {report.sample:,} pairs of each corpus: duplicates in all of it cannot be judged from a sample"
-    more = ", and splitting off a development set" if report.sample is not None else ""
-    yield f"nothing was prepared; not judged: pairs with too many pieces{more}"
+        yield f"at most {report.sample:,} pairs of each corpus were read, so most duplicates were not found"
+    more = ", and no development set was split off" if report.sample is not None else ""
+    yield f"nothing was prepared; pairs with too many pieces were not dropped{more}"
 
 
 def _wrapped(text: str) -> list[str]:

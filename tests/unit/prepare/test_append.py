@@ -49,7 +49,7 @@ def add(place: Folder, **changes: Any) -> list[str]:
     return place.said
 
 
-def test_new_corpora_are_appended_and_the_rest_is_unchanged(place: Folder) -> None:
+def test_append_leaves_earlier_shards_unchanged(place: Folder) -> None:
     before, manifest = place.content(), place.manifest()
     assert add(place)[0] == "train.1 more.de: 70 of 93 pairs added"
     assert pairs(place) == Counter([*FIRST, *NEW])

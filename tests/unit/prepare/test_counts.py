@@ -54,7 +54,7 @@ def test_counts_of_parts_add_up(pairs: list[tuple[str, str]], one: int, other: i
     assert sum(whole.kept_lengths.src) == sum(whole.kept_lengths.ratio) == whole.kept
 
 
-def test_length_bins() -> None:
+def test_lengths_fall_into_their_bins() -> None:
     lengths = Lengths()
     lengths.count(range(5000), [1] * 5000)
     assert lengths.src == [later - edge for edge, later in zip([0, *CHARS], [*CHARS, 5000], strict=True)]

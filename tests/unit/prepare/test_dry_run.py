@@ -85,13 +85,13 @@ def test_sample_is_spread_over_corpora(place: Folder) -> None:
     for sample in dropped:
         src, tgt = [*BAD, *TRAIN[200:], *BAD][sample["line"] - 1]
         assert (sample["de"], sample["en"]) == (src[:120], tgt[:120])
-    assert "at most 20 pairs of each corpus: duplicates in all of it cannot be judged from a sample" in said
+    assert "at most 20 pairs of each corpus were read, so most duplicates were not found" in said
     assert run(place, 20) == (report, said)
     assert place.left() == set()
 
 
 @given(st.integers(1, 400), st.integers(1, 50))
-def test_spread_has_equal_distances(n: int, most: int) -> None:
+def test_spread_items_have_equal_distances(n: int, most: int) -> None:
     chosen = spread(range(n), most)
     assert len(chosen) == min(n, most)
     distances = [b - a for a, b in zip(chosen, [*chosen[1:], n], strict=True)]
@@ -102,7 +102,7 @@ def test_spread_has_equal_distances(n: int, most: int) -> None:
     ("path", "written"),
     [("new/a.html", ["a.html"]), ("a.json", ["a.json"]), ("new", ["report.html", "report.json"])],
 )
-def test_report_location(place: Folder, path: str, written: list[str]) -> None:
+def test_report_is_written_to_given_path(place: Folder, path: str, written: list[str]) -> None:
     target = place.folder / "reports" / path
     said: list[str] = []
     dry_run(place.config(), 5, target, said.append)
@@ -112,7 +112,7 @@ def test_report_location(place: Folder, path: str, written: list[str]) -> None:
         dry_run(place.config(), 5, place.folder / "text" / "train.de" / "x.html", said.append)
 
 
-def test_command(place: Folder, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dry_run_command_writes_nothing_else(place: Folder, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place.folder)
     config = check_config(place.config().model_dump(), "c")
     Path("c.yaml").write_text(json.dumps(config.model_dump(mode="json")), encoding="utf-8")

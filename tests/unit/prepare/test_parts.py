@@ -86,7 +86,7 @@ def test_ranges_equal_whole_file(
             assert in_parts == whole or (in_parts[1] and whole[1] and in_parts[0] == whole[0][: len(in_parts[0])])
 
 
-def test_ranges_of_real_size(tmp_path: Path) -> None:
+def test_ranges_of_default_block_size(tmp_path: Path) -> None:
     """Blocks and ranges as they are: some lines are longer than a block, ends differ."""
     first = b"".join(b"%d \xc3\xbc%s\r\n" % (n, b"x" * (n % 97)) for n in range(30_000)) + b"y" * 3_000_000
     second = b"".join(b"%d %s\n" % (n, b"z" * (n % 89)) for n in range(30_000)) + b"end\n"
@@ -108,7 +108,7 @@ def test_changed_file_raises(tmp_path: Path, change: bytes) -> None:
         list(chain.from_iterable(map(read_range, ranges)))
 
 
-def test_scores_of_a_range(tmp_path: Path) -> None:
+def test_range_reads_its_scores(tmp_path: Path) -> None:
     paths = write(tmp_path, b"a\nb\nc\n", b"1\n2\n3\n")
     scores = tmp_path / "a.scores"
     scores.write_bytes(b"0.5\r\n -1e-2 \n7\n")

@@ -107,9 +107,9 @@ def pairs_of(place: Folder, split: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("sizes", [SMALL, Sizes(part_pairs=100, bucket_pairs=1000)])
-def test_result_does_not_depend_on_workers(place: Folder, whole: Folder, sizes: Sizes) -> None:
+def test_result_does_not_depend_on_part_size(place: Folder, whole: Folder, sizes: Sizes) -> None:
     said, dropped = "\n".join(whole.said), whole.manifest()["splits"]["train"]["clean"]["dropped"]
-    assert "warning: data.train.2: no pair is dropped as misaligned: fewer than" in said
+    assert "warning: data.train.2: no pair is dropped as misaligned: there are fewer than" in said
     assert {"duplicate", "near_duplicate", "misaligned", "valid"} <= dropped.keys()
     assert place.prepare(sizes=sizes, **SETTINGS).replace(str(place.data), str(whole.data)) == said
     assert place.content() == whole.content()
@@ -147,7 +147,7 @@ def test_large_training_set_is_sharded(whole: Folder, in_shards: Folder) -> None
         assert lines == [pair[language == "en"] for pair in pairs_of(place, name)]
 
 
-def test_shards_do_not_depend_on_the_division_either(place: Folder, in_shards: Folder) -> None:
+def test_shards_do_not_depend_on_part_size(place: Folder, in_shards: Folder) -> None:
     place.prepare(sizes=Sizes(part_pairs=100, bucket_pairs=1000, shard_pairs=60), **SETTINGS)
     assert place.content() == in_shards.content()
 

@@ -47,7 +47,7 @@ def test_text_and_ids_agree(place: Folder) -> None:
             assert not {UNK, EOS} & set(ids.tolist())
 
 
-def test_report_on_screen(place: Folder) -> None:
+def test_prepare_prints_report(place: Folder) -> None:
     place.write(
         train=[*TRAIN, TRAIN[0], VALID[3], TEST[4], ("leer", " "), ("Berlin", "Berlin"), ("x" * 1001, "y" * 900)]
     )
@@ -62,11 +62,11 @@ def test_report_on_screen(place: Folder) -> None:
     ]
     assert "de: " in said
     assert "pieces per word; of the pieces " in said
-    assert "valid: 60 lines come back exactly from their pieces (BLEU 100.0)\n" in said
+    assert "valid: 60 lines are decoded exactly from their pieces (BLEU 100.0)\n" in said
     assert said.endswith(f"wrote {place.data}")
 
 
-def test_manifest(place: Folder) -> None:
+def test_manifest_records_sources_and_counts(place: Folder) -> None:
     place.write(train=[*TRAIN, VALID[0], ("leer", "")])
     place.prepare()
     manifest = json.loads((place.data / "manifest.json").read_text(encoding="utf-8"))
@@ -89,7 +89,9 @@ def test_references_are_never_dropped_or_altered(place: Folder) -> None:
     split = place.corpus().split("valid")
     assert list(zip(split.text("de"), split.text("en"), strict=True)) == ODD
     assert lines_of(split, "en").n_ids().tolist()[1] == 0
-    assert "valid: 11 lines come back exactly from their pieces (BLEU 100.0); 1 with control characters do not" in said
+    assert (
+        "valid: 11 lines are decoded exactly from their pieces (BLEU 100.0); 1 with control characters are not" in said
+    )
 
 
 def test_tokenizer_learns_from_training_text_only(place: Folder) -> None:
@@ -172,7 +174,7 @@ def test_irreversible_reference_raises(place: Folder, monkeypatch: pytest.Monkey
     assert place.left() == set()
 
 
-def test_several_sources_each_with_its_counts(place: Folder) -> None:
+def test_each_source_has_its_own_counts(place: Folder) -> None:
     long = (" ".join(pair[0] for pair in TRAIN[:6]), " ".join(pair[1] for pair in TRAIN[:6]))
     place.write(train=TRAIN[:100], more=[long, *TRAIN[90:], long[::-1]], last=[("eins", "one"), long])
     sources = [files("train"), files("more"), files("last")]
@@ -195,7 +197,7 @@ def test_several_sources_each_with_its_counts(place: Folder) -> None:
     assert lines_of(place.corpus().split("train"), "de").n_ids().max() <= 60
 
 
-def test_repeated_corpus(place: Folder) -> None:
+def test_corpus_is_repeated(place: Folder) -> None:
     place.write(train=TRAIN[:100], more=[*TRAIN[90:], ("eins", "one")])
     place.prepare(sizes=Sizes(part_pairs=7), data__train=[{**files("train"), "repeat": 3}, files("more")])
     train = place.corpus().split("train")
@@ -209,7 +211,7 @@ def test_repeated_corpus(place: Folder) -> None:
         place.prepare(data__valid={**files("dev"), "repeat": 2})
 
 
-def test_separate_vocabularies(place: Folder) -> None:
+def test_vocabularies_are_separate_if_not_joint(place: Folder) -> None:
     said = place.prepare(tokenizer__joint=False, tokenizer__vocab_size=450, model__tie_embeddings="target")
     assert "vocabulary: 450 pieces for de\nvocabulary: 450 pieces for en\n" in said
     tokenizers = place.corpus().tokenizers

@@ -33,7 +33,7 @@ def test_both_directions_give_equal_bytes(place: Folder) -> None:
     assert place.content() == first
 
 
-def test_again_with_nothing_changed_it_does_nothing(place: Folder) -> None:
+def test_unchanged_config_prepares_nothing(place: Folder) -> None:
     place.prepare()
     times = {path: path.stat().st_mtime_ns for path in place.data.rglob("*")}
     said = place.prepare()
@@ -65,7 +65,7 @@ def test_changed_config_prepares_again(place: Folder, changes: dict[str, Any], s
 
 
 @pytest.mark.parametrize("is_needed", [True, False])
-def test_directory_of_other_languages_or_of_a_run_is_replaced_only_by_force(place: Folder, is_needed: bool) -> None:
+def test_directory_in_use_is_replaced_only_with_force(place: Folder, is_needed: bool) -> None:
     place.prepare()
     before = place.content()
     french = {"files": {"de": "train.de", "fr": "train.en"}}
@@ -161,7 +161,7 @@ def test_damaged_manifest_is_not_replaced(place: Folder, content: bytes) -> None
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 @pytest.mark.parametrize("step", ["settle_text", "file_facts"])
-def test_interrupted_it_leaves_nothing(
+def test_interrupted_prepare_leaves_nothing(
     place: Folder, monkeypatch: pytest.MonkeyPatch, step: str, error: type[BaseException]
 ) -> None:
     def interrupt(*_: object) -> None:
@@ -182,7 +182,7 @@ def test_interrupted_it_leaves_nothing(
     assert place.left() == {"data"}
 
 
-def test_tokenizer_from_data_directory(place: Folder) -> None:
+def test_tokenizer_is_taken_from_data_directory(place: Folder) -> None:
     place.prepare()
     other = place.data.rename(place.folder / "other")
     place.write(train=TRAIN[:50])
@@ -194,7 +194,7 @@ def test_tokenizer_from_data_directory(place: Folder) -> None:
     assert said in place.prepare()
 
 
-def test_tokenizer_from_run(place: Folder) -> None:
+def test_tokenizer_is_taken_from_run(place: Folder) -> None:
     place.prepare()
     run = RunDir(place.folder / "run")
     run.path.mkdir()

@@ -38,7 +38,7 @@ def prepared(config: Config, tokenizer_from: Path | None = None) -> tuple[Corpus
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])  # before and after label in the alphabet
-def test_text_and_labels(folder: Path, language: str) -> None:
+def test_text_and_labels_are_prepared(folder: Path, language: str) -> None:
     settings = (
         {}
         if language == "en"
@@ -74,7 +74,7 @@ def split_record(folder: Path, name: str) -> dict[str, object]:
     return record
 
 
-def test_texts_dropped_by_cleaning(folder: Path) -> None:
+def test_cleaning_drops_texts_but_ignores_labels(folder: Path) -> None:
     """Identical pairs, and texts of the development and test sets, whatever their label; not what shares a label."""
     (text, label), other = TRAIN[0], {"neg": "pos", "pos": "neg"}
     (held_out, its), (tested, _) = VALID[0], TEST[0]
@@ -98,7 +98,7 @@ def test_split_off_development_set_shares_no_texts_with_training(folder: Path) -
     assert not train & valid and "split off" in said
 
 
-def test_files_with_numbers_and_names(folder: Path) -> None:
+def test_labels_may_be_numbers_or_class_names(folder: Path) -> None:
     texts, numbers = [text for text, _ in TRAIN], [int(label == "pos") for _, label in TRAIN]
     rows = (json.dumps({"en": text, "label": number}) for text, number in zip(texts, numbers, strict=True))
     (folder / "plain.jsonl").write_text("".join(f"{row}\n" for row in rows))
@@ -142,7 +142,7 @@ def test_invalid_sets_of_labels_are_rejected(folder: Path) -> None:
     assert not (folder / "data").exists()
 
 
-def test_vocabulary_of_translation_corpus(folder: Path) -> None:
+def test_vocabulary_is_taken_from_translation_corpus(folder: Path) -> None:
     tiny_text(folder / "pairs", 50)
     pairs = tiny_settings(folder / "pairs", data={"dir": str(folder / "other")})
     prepare(pairs, folder / "other", echo=lambda _: None)
@@ -176,7 +176,7 @@ def test_translation_only_settings_raise(
     assert problem in str(error.value)
 
 
-def test_settings_of_the_text_alone(folder: Path) -> None:
+def test_cleaning_does_not_judge_labels(folder: Path) -> None:
     """Are applied to it alone: labels are short, in capitals and of no script."""
     pairs = [(text, label.upper() * 5) for text, label in TRAIN]
     write_reviews(folder, "train", [*pairs, ("LOUD AND LOUDER STILL", "POS" * 5), ("совсем другое дело", "NEG" * 5)])

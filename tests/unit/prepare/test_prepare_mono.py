@@ -38,7 +38,7 @@ def write(place: Folder, name: str, lines: list[str]) -> None:
     (place.folder / "text" / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-def test_text_ids_and_documents(place: Folder) -> None:
+def test_monolingual_text_has_ids_and_documents(place: Folder) -> None:
     place.prepare(**MONO)
     corpus = place.corpus()
     assert corpus.mono_languages == ("en",)
@@ -57,7 +57,7 @@ def test_text_ids_and_documents(place: Folder) -> None:
         corpus.mono("de")
 
 
-def test_report_of_monolingual_text(place: Folder) -> None:
+def test_report_has_monolingual_text(place: Folder) -> None:
     said = place.prepare(**MONO)
     assert [" ".join(line.split()) for line in said.split("\n")[1:7]] == [
         "train 240 240 0",
@@ -82,7 +82,7 @@ def test_report_of_monolingual_text(place: Folder) -> None:
     assert "Monolingual text" in page and "duplicate (2), line 23" in page
 
 
-def test_blocks_do_not_matter(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_result_does_not_depend_on_block_size(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     place.prepare(data__max_pieces=25, **MONO)
     whole = place.content()
     monkeypatch.setattr(stage, "_BLOCK", 7)
@@ -94,7 +94,7 @@ def test_blocks_do_not_matter(place: Folder, monkeypatch: pytest.MonkeyPatch) ->
     assert place.content() == whole
 
 
-def test_lines_of_many_pieces_are_dropped_and_documents_move(place: Folder) -> None:
+def test_lines_with_too_many_pieces_are_dropped_from_documents(place: Folder) -> None:
     long = [" ".join(NEWS[n : n + 4]) for n in (40, 44)]
     write(place, "one.txt", [long[0], NEWS[0], NEWS[1], "", long[1], "", NEWS[2]])
     place.prepare(data__max_pieces=60, data__mono={"en": [{"files": {"en": "one.txt"}}]})
@@ -156,7 +156,7 @@ def test_changed_monolingual_text_prepares_again(place: Folder) -> None:
         (None, "one.txt: no such file; check data.root and files"),
     ],
 )
-def test_bad_input_is_one_line_and_leaves_nothing(place: Folder, lines: bytes | None, message: str) -> None:
+def test_bad_monolingual_input_raises_and_leaves_nothing(place: Folder, lines: bytes | None, message: str) -> None:
     path = place.folder / "text" / "one.txt"
     path.unlink() if lines is None else path.write_bytes(lines)
     place.write(train=[("a b", "c"), ("d", "e f"), ("g", "h i")] * 5, valid=VALID[:1], test=TEST[:1])
@@ -167,7 +167,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(place: Folder, lines: bytes | 
 
 
 @pytest.mark.parametrize("name", ["mono.en", "mono.en.ids.npy", "mono.en.ends.npy", "mono.en.documents.npy"])
-def test_damage_is_found(place: Folder, name: str) -> None:
+def test_damaged_monolingual_file_raises(place: Folder, name: str) -> None:
     place.prepare(**MONO)
     data = bytearray((place.data / name).read_bytes())
     data[-1] ^= 1

@@ -47,7 +47,7 @@ def report(text: str = "ein Satz", *, n_corpora: int = 2, **changes: object) -> 
 
 
 @pytest.mark.parametrize("n_corpora", [1, 2])
-def test_content_of_the_page(n_corpora: int) -> None:
+def test_report_page_shows_all_sections(n_corpora: int) -> None:
     page = ParsedPage(report_page(report(n_corpora=n_corpora)))
     read, kept = 12_345 * n_corpora, 9 * n_corpora
     for text in (
@@ -82,7 +82,7 @@ def test_report_page_escapes_text() -> None:
 
 
 @pytest.mark.parametrize("text", ["ein Satz", "a-b" * 100, EVIL * 9])
-def test_screen_report_width(text: str) -> None:
+def test_screen_report_fits_its_width(text: str) -> None:
     dry = report("kurz", kind="dry run", sample=1000)
     corpora = [corpus.model_copy(update={"dropped_samples": {"ratio": [{"line": 12, "de": text, "en": "b"}]}})
                for corpus in dry.corpora]  # fmt: skip

@@ -79,7 +79,7 @@ def written(name: str, folder: Path) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.csv", "numbers.tsv", "a.jsonl", "a.parquet", "a.feather", "a.tmx"])
-def test_score_column(name: str, tmp_path: Path) -> None:
+def test_score_column_is_read(name: str, tmp_path: Path) -> None:
     """Rows without a number are skipped and counted."""
     settings = {**written(name, tmp_path), "name": "c"}
     source = check_config({"data": {"direction": "de-en", "train": [settings]}}, "test").data.train[0]
@@ -91,7 +91,7 @@ def test_score_column(name: str, tmp_path: Path) -> None:
     assert [pair.score for pair in open_source(source, ("de", "en"), tmp_path).pairs()] == [None] * 5
 
 
-def test_formats_without_scores(tmp_path: Path) -> None:
+def test_score_in_format_without_scores_raises(tmp_path: Path) -> None:
     (tmp_path / "a.po").write_text('msgid ""\nmsgstr "Language: de"\n', encoding="utf-8")
     with pytest.raises(DataError, match=r"a\.po: PO has no scores; leave score out"):
         list(open_source(TrainPath(path="a.po", score="x"), ("de", "en"), tmp_path).pairs())
@@ -116,7 +116,7 @@ def aligned(folder: Path, scores: bytes, kind: str) -> Source:
 
 
 @pytest.mark.parametrize("kind", ["plain", "gz", "moses"])
-def test_score_file(kind: str, tmp_path: Path) -> None:
+def test_score_file_is_read(kind: str, tmp_path: Path) -> None:
     opened = open_source(aligned(tmp_path, b"1\n2\r\n 3e0\n-4\n5", kind), ("de", "en"), tmp_path)
     assert [pair.score for pair in opened.pairs()] == [1, 2, 3, -4, 5]
     assert ("score" in opened.record.files) == (kind != "moses")

@@ -58,7 +58,7 @@ def test_counted_development_set_is_at_most_a_tenth() -> None:
     assert [len(drawn(300, MANY[:n])) for n in (3000, 2999, 500, 10, 3, 1)] == [300, 299, 50, 1, 1, 1]
 
 
-def test_share_out_of_range_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_small_or_large_share_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataError, match=r"^data\.valid: a share of 1e-05 of 5 pairs is less than one pair"):
         drawn(1e-5, MANY[:5])
     monkeypatch.setattr(split_off, "MOST_LINES", 100)
@@ -67,7 +67,7 @@ def test_share_out_of_range_raises(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("amount", [20, 0.1])
-def test_development_sides_are_excluded(place: Folder, amount: int | float) -> None:
+def test_development_sides_are_excluded_from_training(place: Folder, amount: int | float) -> None:
     again = [(de, f"{en} Really.") for de, en in TRAIN] + [(f"Doch: {de}", en) for de, en in TRAIN]
     place.write(train=[*TRAIN, *again, *TEST[:3]])
     said = place.prepare(data__valid=amount)
@@ -88,7 +88,7 @@ def test_development_sides_are_excluded(place: Folder, amount: int | float) -> N
     assert sorted(path.name for path in place.data.glob("cleaned*")) == []
 
 
-def test_by_default_a_thousand_lines_but_at_most_a_tenth(place: Folder) -> None:
+def test_default_development_set_is_thousand_pairs_or_a_tenth(place: Folder) -> None:
     tree = place.config().model_dump()
     del tree["data"]["valid"]
     assert place.config(data__valid=1000) == place.config().model_validate(tree)

@@ -49,7 +49,7 @@ def test_finished_tasks_are_not_repeated(work: Path, log: Path) -> None:
 
 
 @pytest.mark.parametrize("changed", [{"version": "2"}, {"function": tasks.whereabouts}, {"arguments": {"number": 5}}])
-def test_another_task_of_the_same_name_is_done(work: Path, task: Task, changed: dict[str, Any], log: Path) -> None:
+def test_different_task_with_same_name_is_done(work: Path, task: Task, changed: dict[str, Any], log: Path) -> None:
     perform(work, task)
     (work / task.name / "old").touch()
     arguments = {**task.arguments, **changed.pop("arguments", {})}
@@ -99,7 +99,7 @@ def test_damaged_tasks_are_repeated(
     assert told == "" if found is None else (found in told and told.endswith("; retrying\n")), told
 
 
-def test_finished_task_is_not_repeated(work: Path, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_finished_by_another_process_is_kept(work: Path, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     real = module.checksums_in
 
     def other_is_first(folder: Path) -> dict[str, str]:
@@ -114,7 +114,7 @@ def test_finished_task_is_not_repeated(work: Path, task: Task, monkeypatch: pyte
     assert [path.name for path in (work / "part").iterdir()] == ["00000"]
 
 
-def test_remains_of_the_dead_are_removed(work: Path, log: Path) -> None:
+def test_remains_of_dead_workers_are_removed(work: Path, log: Path) -> None:
     perform(work, numbered(1, log)[0])
     (work / "part" / "00001.part-other-1").mkdir()
     (work / "part" / "00001.part-other-1" / "text").touch()
@@ -131,7 +131,7 @@ def test_remains_of_the_dead_are_removed(work: Path, log: Path) -> None:
         ("bug", ZeroDivisionError, "a bug"),
     ],
 )
-def test_errors_leave_nothing(work: Path, kind: str, error: type[Exception], text: str) -> None:
+def test_failed_task_leaves_nothing(work: Path, kind: str, error: type[Exception], text: str) -> None:
     with pytest.raises(error) as caught:
         perform(work, Task("a", tasks.failing, {"kind": kind}))
     assert (type(caught.value), str(caught.value)) == (error, text.format(work=work))

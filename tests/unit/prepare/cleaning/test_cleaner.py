@@ -71,7 +71,7 @@ def test_drop_reasons_are_documented() -> None:
     assert re.findall(r"^(\w+)  +\S", cleaner_module.__doc__ or "", re.MULTILINE) == list(REASONS)
 
 
-def test_duplicates_are_the_same_pairs() -> None:
+def test_pair_hash_differs_for_different_pairs() -> None:
     assert pair_hash("Hund", "dog") == pair_hash("Hund", "dog")
     others = [("Hund", "hound"), ("Köter", "dog"), ("Hun", "ddog"), ("dog", "Hund")]
     assert len({pair_hash(*pair) for pair in [("Hund", "dog"), *others]}) == 5
@@ -90,7 +90,7 @@ def test_pair_counts_under_first_reason(src: str, tgt: str, expected: str) -> No
     assert reason(src, tgt) == expected
 
 
-def test_overlap_counts_first() -> None:
+def test_overlap_is_counted_before_other_reasons() -> None:
     held_out = HeldOut.of(SentencePair(text, text, "") for text in ("z" * 60, "same"))
     cleaner = Cleaner(CONFIG, "train.0", held_out)
     for text in ("z" * 60, "same", "same"):
@@ -98,7 +98,7 @@ def test_overlap_counts_first() -> None:
     assert cleaner.report.dropped == {"overlap": 3}
 
 
-def test_report() -> None:
+def test_report_has_counts_and_samples() -> None:
     cleaner = Cleaner(CONFIG, "train.0", HELD_OUT)
     assert cleaner.clean(SentencePair(" Hund  und Katze\u00a0", "dog  and cat\n", "c")) == SentencePair(
         "Hund  und Katze", "dog  and cat", "c"

@@ -40,7 +40,7 @@ def config(clean: CleanConfig) -> DataConfig:
         ("😀 ok", "ok"),
     ],
 )
-def test_normal_forms(text: str, expected: str) -> None:
+def test_normal_form_of_text(text: str, expected: str) -> None:
     assert normal_form(text) == expected
 
 
@@ -54,7 +54,7 @@ def test_normal_form_ignores_case_and_punctuation(text: str) -> None:
             assert normal_form(other) == form
 
 
-def test_near_duplicates() -> None:
+def test_near_duplicates_have_equal_hashes() -> None:
     assert normal_hash("Der Hund.", "The dog") == normal_hash("der hund 2", "THE DOG!")
     others = [
         ("Der Hund", "The cat"),

@@ -31,7 +31,7 @@ SHORT = [
 
 
 @pytest.mark.parametrize("language", LINES)
-def test_sentences_are_recognised_only_in_their_language(language: str) -> None:
+def test_text_in_other_language_is_recognised(language: str) -> None:
     counts: dict[str, int] = {}
     test = in_other_language(language, counts)
     assert [other for other, line in LINES.items() if not test(line)] == [language]
@@ -56,7 +56,7 @@ def test_related_languages_are_not_distinguished() -> None:
     [("a", "LATIN"), ("ß", "LATIN"), ("ａ", "LATIN"), ("я", "CYRILLIC"), ("α", "GREEK"), ("中", "CJK"), ("の", "CJK"),
      ("한", "HANGUL"), ("ع", "ARABIC"), ("क", "DEVANAGARI"), ("ก", "THAI"), ("1", None), ("।", None), ("😀", None)],
 )  # fmt: skip
-def test_letter_script(char: str, script: str | None) -> None:
+def test_script_of_letter(char: str, script: str | None) -> None:
     assert script_of(char) == script
 
 
@@ -75,7 +75,7 @@ def test_language_scripts_are_known() -> None:
     assert {name for names in script._SCRIPTS.values() for name in names} | set(script._SUBTAGS.values()) <= known
 
 
-def test_script_share() -> None:
+def test_script_filter_compares_share_of_letters() -> None:
     test = in_other_script(frozenset(["DEVANAGARI"]), 0.5)
     assert [test(text) for text in ("हिन्दी", "हम ab", "हम abc", "abc", "12", "")] == [
         False,
@@ -87,6 +87,6 @@ def test_script_share() -> None:
     ]
 
 
-def test_spaces_between_words() -> None:
+def test_is_spaced_by_script_of_language() -> None:
     assert all(map(is_spaced, ("de", "ko", "hi", "xx")))
     assert not any(map(is_spaced, ("zh", "ja", "th", "my", "yue")))

@@ -45,7 +45,7 @@ def cleaner(clean: CleanConfig | None = None, language: str = "en") -> LineClean
         ("same", None, CleanConfig(drop=["copied"], misaligned=0.1)),
     ],
 )
-def test_reasons(line: str, reason: str | None, clean: CleanConfig | None) -> None:
+def test_line_is_dropped_for_expected_reason(line: str, reason: str | None, clean: CleanConfig | None) -> None:
     lines = cleaner(clean)
     text = lines.clean(line)
     assert lines.report.dropped == ({reason: 1} if reason else {})
@@ -53,7 +53,7 @@ def test_reasons(line: str, reason: str | None, clean: CleanConfig | None) -> No
     assert text == ("" if reason == "blank" else None if reason else line.replace("\x00", ""))
 
 
-def test_language_of_lines() -> None:
+def test_only_settings_of_own_language_apply() -> None:
     russian, steps = "вгдежзийкл", CleanConfig(block_lists={"de": "absent"})
     assert cleaner(steps).clean("A word.") == "A word."  # the list of the other language is not read
     assert cleaner(CleanConfig(min_script=0.5), "de").clean(russian) is None
@@ -68,7 +68,7 @@ def test_repairs_are_counted_with_their_samples() -> None:
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdefghij"), max_size=12), max_size=12))
-def test_lines_are_seen_once(blocks: list[list[str]]) -> None:
+def test_seen_lines_are_not_new(blocks: list[list[str]]) -> None:
     seen, known = SeenLines(), set[str]()
     for block in blocks:
         expected = []
@@ -78,7 +78,7 @@ def test_lines_are_seen_once(blocks: list[list[str]]) -> None:
         assert seen.add(block).tolist() == expected
 
 
-def test_many_lines_take_few_runs_of_eight_bytes() -> None:
+def test_seen_lines_use_eight_bytes_per_line() -> None:
     lines, seen = [f"line {n}" for n in range(5000)], SeenLines()
     random.Random(1).shuffle(lines)
     for start in range(0, len(lines), 50):

@@ -47,7 +47,7 @@ def repaired(text: str, clean: CleanConfig) -> tuple[str, list[str]]:
         ("spaces", CleanConfig(repair=["spaces"]), "می\u200cخواهم क्\u200dष a\u200eb", None),
     ],
 )  # fmt: skip
-def test_repairs(kind: str, clean: CleanConfig, text: str, expected: str | None) -> None:
+def test_repair_changes_text_as_expected(kind: str, clean: CleanConfig, text: str, expected: str | None) -> None:
     wanted = (text, []) if expected is None else (expected, [kind])
     assert repaired(text, clean) == wanted
     assert kind in REPAIRS
@@ -61,7 +61,7 @@ def test_repairs_are_made_in_order_and_before_pairs_are_judged() -> None:
     assert cleaner.report.dropped == {"empty": 1, "copied": 1}
 
 
-def test_pairs_are_counted_by_kind_with_samples() -> None:
+def test_repairs_are_counted_by_kind_with_samples() -> None:
     cleaner = cleaner_of(CleanConfig(repair=["entities", "spaces"]))
     far = "x" * 200
     for pair in [
@@ -80,7 +80,7 @@ def test_pairs_are_counted_by_kind_with_samples() -> None:
     }
 
 
-def test_counts_of_parts_add_up() -> None:
+def test_repair_counts_of_parts_add_up() -> None:
     first, second = CleanReport(), CleanReport()
     for line in (1, 2):
         first.repair("spaces", line, "a  b", "a b")

@@ -190,7 +190,7 @@ def test_pair_counts_under_first_reason() -> None:
     assert found == sorted(found, key=order.index)
 
 
-def test_scores() -> None:
+def test_pairs_below_min_score_are_dropped() -> None:
     scored = TrainFiles(files=dict.fromkeys(("de", "en"), "a"), score="a.scores", clean=CorpusClean(min_score=-0.5))
     data = config(CleanConfig())
     data = data.model_copy(update={"train": [*data.train[:1], scored]})
@@ -202,7 +202,7 @@ def test_scores() -> None:
     assert other.report.kept == 4
 
 
-def test_cleaning_per_corpus() -> None:
+def test_corpus_settings_override_common_settings() -> None:
     clean = CleanConfig(drop=["shouted", "numbers"], max_words=3)
     own = CorpusClean(drop=["truncated", "numbers"], max_words=0, max_chars=40, max_ratio=1.5)
     data = config(clean, own=own)
@@ -229,7 +229,7 @@ def test_identified_languages_are_counted() -> None:
     assert cleaner.report.dropped == {"language": 1}
 
 
-def test_sentences_without_final_marks_are_not_judged_by_them() -> None:
+def test_truncated_filter_rejects_languages_without_final_marks() -> None:
     with pytest.raises(DataError, match="no final mark in th"):
         Cleaner(config(CleanConfig(drop=["truncated"]), "en-th"), "train.0", HELD_OUT)
 
@@ -255,7 +255,7 @@ def test_missing_package_raises(clean: CleanConfig, package: str, monkeypatch: p
         Cleaner(config(clean), "train.0", HELD_OUT)
 
 
-def test_block_lists_are_found_under_the_root(tmp_path: Path) -> None:
+def test_block_list_path_is_relative_to_root(tmp_path: Path) -> None:
     (tmp_path / "bad.en").write_text("# words\nDarn it\nheck\n/\\d{3}-\\d{4}/\n\nc++\n$$$\n", encoding="utf-8")
     (tmp_path / "bad.zh").write_text("坏话\n", encoding="utf-8")
     data = config(CleanConfig(block_lists={"en": "bad.en", "zh": "bad.zh"}), "en-zh")
