@@ -212,7 +212,8 @@ class RayEngine:
         lost = [reference for reference, (_, worker) in self._busy.items() if worker.node not in alive]
         if not self._busy and not alive:
             raise DataError(
-                f"no node with CPUs is left in the Ray cluster; add one and run the command again; {self._probe.parent} keeps the finished work"
+                "no node with CPUs is left in the Ray cluster; add one and run the command again; finished work is in "
+                f"{self._probe.parent}"
             )
         return [(self._busy.pop(reference)[0], Lost("its node was removed")) for reference in lost]
 

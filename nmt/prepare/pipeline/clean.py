@@ -264,8 +264,8 @@ def judge_parts(
     n_judged = sum(n for part, n in zip(parts, n_rows, strict=True) if part.key in limits)
     work.stage("judge", "judging", judge, judging, work.version(*work.versions), n_judged)
     warnings = [
-        f"data.{key}: no pair is dropped as misaligned: there are fewer than {MIN_PAIRS:,} pairs to learn from, or too few "
-        "good ones"
+        f"data.{key}: no pair is dropped as misaligned: there are fewer than {MIN_PAIRS:,} pairs to learn from, or too "
+        "few good ones"
         for key, done in zip(limits, learned, strict=True)
         if not done.summary["has_learned"]
     ]

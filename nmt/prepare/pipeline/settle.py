@@ -182,7 +182,7 @@ class Draw:
         self.n_offered = 0
 
     def offer(self, part: int, rows: Rows, hashes: npt.NDArray[np.uint64]) -> None:
-        """Consider rows (N,) of a part for the development set; `hashes` (N,): the first half of the hashes of the pairs.
+        """Consider rows (N,) of a part for the development set; `hashes` (N,): first half of the hashes of the pairs.
 
         Raises DataError if a share exceeds MOST_LINES pairs.
         """

@@ -153,7 +153,7 @@ def screen(report: Report) -> Iterator[str]:
     if report.sample is not None:
         yield f"at most {report.sample:,} pairs of each corpus were read, so most duplicates were not found"
     more = ", and no development set was split off" if report.sample is not None else ""
-    yield f"nothing was prepared; pairs with too many pieces were not dropped{more}"
+    yield from _wrapped(f"nothing was prepared; pairs with too many pieces were not dropped{more}")
 
 
 def _wrapped(text: str) -> list[str]:
