@@ -3,6 +3,8 @@
     metadata.json          languages and version
     model/                 the model of CTranslate2
     sentencepiece.model    the tokenizer of the source, with a space before the first word
+    minisbd/splitter.onnx  the sentence splitter, written by `scripts/argos_splitter.py`; without it, Argos Translate
+                           would download one
     README.md              the model card
 
 Argos Translate decodes with the tokenizer of the source, which returns pieces that it does not know unchanged. So
@@ -29,6 +31,7 @@ from nmt.share.export import OTHERS_READ, Exported, Request, export_into
 from nmt.text.language_names import language_name, normalized
 
 SUFFIX = ".argosmodel"
+SPLITTER = Path(__file__).with_name("splitter.onnx")
 _CODES = {"pt_br": "pb", "zh_tw": "zt", "zh_hant": "zt"}
 """Codes of Argos Translate and LibreTranslate for languages with a region."""
 
@@ -98,6 +101,7 @@ def _files(folder: ExportDir, license: str | None) -> dict[str, bytes]:  # noqa:
         "metadata.json": json.dumps(_metadata(config, codes, step, license), indent=2, ensure_ascii=False).encode(),
         "README.md": card.encode(),
         "sentencepiece.model": source.read_bytes() + _WITH_SPACE_BEFORE,
+        "minisbd/splitter.onnx": SPLITTER.read_bytes(),
         **model,
     }
     return {f"translate-{'_'.join(codes)}-nmt/{name}": data for name, data in files.items()}
@@ -128,5 +132,5 @@ package.install_from_path("FILE{SUFFIX}")
 print(translate.translate("A sentence in {config.data.src}.", "{codes[0]}", "{codes[1]}"))
 ```
 
-LibreTranslate offers it, too, once it is installed.
+LibreTranslate offers it, too, once it is installed. Texts are divided into sentences by rules, without a download.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import urllib.request
 import zipfile
 from collections.abc import Iterator
 from itertools import pairwise
@@ -16,20 +17,18 @@ from command import Command
 from export_run import write_run
 from nmt.errors import ConfigError, DataError
 from nmt.runs.model import open_saved
-from nmt.share.argos import export_argos
+from nmt.share.argos import SPLITTER, export_argos
 from nmt.share.export import Request
 from nmt.text.split import split
 from places import GOLDEN
 from scripts.checks import argos as check
 
-
-class Splitter:
-    """A stand-in for MiniSBD's sentence splitter, whose models would be downloaded."""
-
-    def __init__(self, *_: object, **__: object) -> None: ...
-
-    def sentences(self, text: str) -> list[str]:
-        return [part for part, _ in split(text, lambda parts: [1] * len(parts), 9, 0)]
+SENTENCES = [
+    ["Es geht."], ["Geht es?", "Ja!", "Gut."], ["Er kam z. B. am 3. Mai mit Dr. Smith."], ["Das war 2010.", "Nein."],
+    ['Sie sagte: "Komm!" und ging.'], ["Er ging (heim.)", "„Na so was!“", "Und „komm“."], ["usw. und so fort"],
+    ["Das... ist es.", "So… „gut.“"], ["今日は。", "そう「です。」", "はい！"], ["Siehe www.example.org.", "Danke."],
+    ["NRW.", "Bzw. das."], ["¿Qué?", "¡Sí!", "Να το.", "Ещё раз."], ["Nur ein Wort"], ["a b"],
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +40,13 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             patch.setenv(name, str(folder / name))
         patch.setenv("ARGOS_COMPUTE_TYPE", "float32")
         patch.setenv("KMP_DUPLICATE_LIB_OK", os.environ.get("KMP_DUPLICATE_LIB_OK", "True"))  # argostranslate sets it
-        import argostranslate.sbd
-        from minisbd import models
+        import argostranslate.settings  # noqa: F401
 
-        patch.setattr(argostranslate.sbd, "SBDetect", Splitter)
-        patch.setattr(models, "list_models", lambda: ["en"])
+        def refuse(*_: object, **__: object) -> None:
+            raise AssertionError("a download")
+
+        patch.setattr(urllib.request, "urlopen", refuse)
+        patch.setattr(urllib.request, "urlretrieve", refuse)
         yield folder / "ARGOS_PACKAGES_DIR"
 
 
@@ -123,3 +124,17 @@ def test_export_command_reports_errors(tmp_path: Path, nmt: Command, monkeypatch
     with pytest.raises(DataError, match=r"y.argosmodel: .*No space left"):
         export_argos(Request(run), tmp_path / "y.argosmodel", "float16")
     assert not [*tmp_path.glob(".y*"), *tmp_path.glob("y*")]
+
+
+def test_splitter_agrees_with_nmt() -> None:
+    from minisbd import SBDetect
+
+    detector = SBDetect(str(SPLITTER), use_gpu=False)
+    for sentences in SENTENCES:
+        text = ("" if "。" in sentences[0] else " ").join(sentences)
+        ours = [part for part, _ in split(text, lambda parts: [1] * len(parts), 9, 0)]
+        assert (text, detector.sentences(text)) == (text, sentences)
+        assert (text, ours) == (text, sentences)
+    long = "Ein Satz, der nicht endet " * 100 + "und doch. Dann ein anderer."
+    assert [len(sentence) for sentence in detector.sentences(long)][-1] == len("Dann ein anderer.")
+    assert detector.sentences("") == []
