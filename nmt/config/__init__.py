@@ -68,6 +68,7 @@ class Config(Section):
         ]
         not_of_decoders = {
             "training.modifiers": bool(training.modifiers) and self.joins_sides,
+            "search.coverage_penalty": self.search.coverage_penalty and self.joins_sides,
         }
         if kind == "decoder":
             problems += [

@@ -35,6 +35,9 @@ class SearchConfig(Section):
     length_penalty_kind: Literal["power", "gnmt"] = "power"
     """power: length^A. gnmt: ((5 + length) / 6)^A (Wu et al., 2016). Lengths are in pieces, end of sentence
     included."""
+    coverage_penalty: float = Field(0.0, ge=0.0, le=10.0)
+    """Weight of the coverage penalty for source pieces that received little attention (Wu et al., 2016, equation 15):
+    the sum of ln(min(attention received, 1)), added to the score. Attention is taken from the second-to-last layer."""
     patience: float = Field(1.5, ge=0.0)
     """Stop when patience * beam hypotheses of a sentence have finished, or no unfinished one can become better; 0: only
     the latter. 1, the behaviour of many toolkits, is slightly faster but may stop before the best hypothesis."""
@@ -121,8 +124,8 @@ class SearchConfig(Section):
             problems.append(
                 f"diversity_groups: a beam of {self.beam} cannot be divided into {self.diversity_groups} equal groups"
             )
-        if self.sample and self.diversity_groups > 1:
-            problems.append("sample: diversity_groups is not available with sampling")
+        if self.sample and (self.diversity_groups > 1 or self.coverage_penalty):
+            problems.append("sample: diversity_groups and coverage_penalty are not available with sampling")
         for i, pattern in enumerate(self.protected):
             if problem := _pattern_problem(pattern):
                 problems.append(f"protect.{i}: {problem}, found {pattern!r}")

@@ -58,6 +58,7 @@ class InferenceModel:
         self._embedding = decoder.embedding
         self._decoder = [_DecoderLayer(layer, precision) for layer in decoder.layers]
         self._norm = _norm(decoder.norm)
+        self._attention_layer = decoder.attention_layer
         self._output = product(weight, None, precision)
         self.vocab_size = len(weight)
         self._n_heads = decoder.layers[0].attention.n_heads
@@ -87,16 +88,17 @@ class InferenceModel:
             state.after_prefix = self._norm(x.take_along_dim(mask.sum(1)[:, None, None] - 1, 1))
         return state
 
-    def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
+    def step(self, tokens: Tensor, state: DecoderState, weights: list[Tensor] | None = None) -> Tensor:
         """Decode the next position of every hypothesis: tokens (B, M) int64 -> hidden states (B, M, D) float32.
 
-        Updates `state` in place. After a prefix, the tokens of the first step are not read: the prefix ends in `<s>`.
+        Updates `state` in place. The cross-attention of `Decoder.attention_layer`, (B, H, M, S) float32, is appended to
+        `weights`. After a prefix, the tokens of the first step are not read: the prefix has them, `<s>`, already.
         """
         if state.after_prefix is not None:
             return state.begin(tokens.size(1))
         positions, end = state.positions(self.max_positions)
         x = _embed(self._embedding, tokens, positions, end)
-        x = self._layers(x, state.next_slots(tokens.size(1)), state)
+        x = self._layers(x, state.next_slots(tokens.size(1)), state, weights)
         state.length += 1
         return self._norm(x)
 
@@ -104,10 +106,10 @@ class InferenceModel:
         """Return the logits (..., V), in the dtype of the product, of hidden states (..., D)."""
         return self._output(hidden)
 
-    def _layers(self, x: Tensor, slots: Slots, state: DecoderState) -> Tensor:
+    def _layers(self, x: Tensor, slots: Slots, state: DecoderState, weights: list[Tensor] | None = None) -> Tensor:
         """Apply the decoder's layers: (B, M, D) -> (B, M, D)."""
         for i, layer in enumerate(self._decoder):
-            x = layer.step(x, slots, state, i)
+            x = layer.step(x, slots, state, i, weights if i == self._attention_layer else None)
         return x
 
 
@@ -155,12 +157,12 @@ class _SelfAttention:
     def __call__(self, x: Tensor, bias: Tensor) -> Tensor:
         """Attend to all of x (B, S, D) with a bias (B * H, 1, S) -> (B, S, D)."""
         query, key, value = _heads(self._projections(x), 3, self._n_heads)
-        return self._output(_merged(attend(query, key.transpose(2, 3), value, bias)))
+        return self._output(_merged(attend(query, key.transpose(2, 3), value, bias)[0]))
 
     def step(self, x: Tensor, cache: Cache, slots: Slots) -> Tensor:
         """Append x (B, M, D) to the cache and attend to it -> (B, M, D)."""
         query, *keys_values = _heads(self._projections(x), 3, self._n_heads)
-        return self._output(_merged(attend(query, *cache.append(slots, keys_values), slots.bias)))
+        return self._output(_merged(attend(query, *cache.append(slots, keys_values), slots.bias)[0]))
 
 
 class _CrossAttention:
@@ -171,10 +173,13 @@ class _CrossAttention:
         self._query = product(layer.in_weight[: layer.d_model], layer.in_bias[: layer.d_model], precision)
         self._output = product(layer.output.weight, layer.output.bias, precision)
 
-    def __call__(self, x: Tensor, memory: KeyValue, bias: Tensor) -> Tensor:
-        """Attend from x (B, M, D) to the memory -> (B, M, D)."""
+    def __call__(self, x: Tensor, memory: KeyValue, bias: Tensor, weights: list[Tensor] | None) -> Tensor:
+        """Attend from x (B, M, D) -> (B, M, D); the attention (B, H, M, S) is appended to `weights`."""
         (query,) = _heads(self._query(x), 1, self._n_heads)
-        return self._output(_merged(attend(query, *memory, bias)))
+        attended, attention = attend(query, *memory, bias, explicitly=weights is not None)
+        if weights is not None and attention is not None:
+            weights.append(attention)
+        return self._output(_merged(attended))
 
 
 class _Layer:
@@ -219,29 +224,33 @@ class _DecoderLayer(_Layer):
             self._cross_attention = _CrossAttention(layer.cross_attention, precision)
             self._cross_attention_residual = _Residual(layer.cross_attention_residual)
 
-    def step(self, x: Tensor, slots: Slots, state: DecoderState, index: int) -> Tensor:
+    def step(self, x: Tensor, slots: Slots, state: DecoderState, index: int, weights: list[Tensor] | None) -> Tensor:
         """Apply the layer, number `index`: (B, M, D) -> (B, M, D)."""
         x = self._attention_residual(x, lambda x: self._attention.step(x, state.caches[index], slots))
         cross, memory = self._cross_attention, state.memories[index]
         if cross is not None and memory is not None:
-            x = self._cross_attention_residual(x, lambda x: cross(x, memory, state.memory_bias))
+            x = self._cross_attention_residual(x, lambda x: cross(x, memory, state.memory_bias, weights))
         return self._feed_forward_residual(x, self._feed_forward)
 
 
-def attend(query: Tensor, keys: Tensor, values: Tensor, bias: Tensor) -> Tensor:
+def attend(
+    query: Tensor, keys: Tensor, values: Tensor, bias: Tensor, explicitly: bool = False
+) -> tuple[Tensor, Tensor | None]:
     """Attend from (B, H, M, E) to transposed keys (B, H, E, K) and values (B, H, K, E) with a bias (B * H, M or 1, K).
 
-    Returns (B, H, M, E).
+    Returns the result (B, H, M, E), and the weights (B, H, M, K) float32 where they are computed: on a CPU always,
+    elsewhere `explicitly`.
     """
     b, h, m, e = query.shape
     query = query.to(values.dtype)
-    if query.device.type != "cpu":
+    if query.device.type != "cpu" and not explicitly:
         mask = bias.to(query.dtype)
         mask = mask[None] if len(mask) == 1 else mask.view(b, h, -1, bias.size(2))
-        return F.scaled_dot_product_attention(query, keys.transpose(2, 3), values, attn_mask=mask)
+        return F.scaled_dot_product_attention(query, keys.transpose(2, 3), values, attn_mask=mask), None
     scores = torch.baddbmm(bias.to(query.dtype), query.reshape(b * h, m, e), keys.flatten(0, 1), alpha=e**-0.5)
     weights = scores.softmax(-1, dtype=torch.float32)
-    return torch.bmm(weights.to(values.dtype), values.flatten(0, 1)).view(b, h, m, e)
+    attended = torch.bmm(weights.to(values.dtype), values.flatten(0, 1))
+    return attended.view(b, h, m, e), weights.view(b, h, m, -1)
 
 
 def _heads(projected: Tensor, n_parts: int, n_heads: int) -> tuple[Tensor, ...]:

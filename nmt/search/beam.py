@@ -8,7 +8,8 @@ In diverse beam search (Vijayakumar et al., 2016, arXiv:1610.02424) the beam is 
 itself, with a penalty on the tokens that earlier groups chose at the same step.
 
 Legend: B sentences, G groups of each (1 unless search is diverse), R = B * G rows, K hypotheses of a row, M live
-hypotheses of a row (1 before the first step, then K), V vocabulary, N n_best (K if that is less), L length.
+hypotheses of a row (1 before the first step, then K), V vocabulary, S source length, N n_best (K if that is less),
+L length.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class _BeamRows:
     # live hypotheses, best first; unused entries have log_prob -inf
     ids: Tensor  # (R, M, L)
     log_prob: Tensor  # (R, M) float64
+    coverage: Tensor  # (R, M, S) attention received so far by each source position; S = 0 without a coverage penalty
     # the N best finished hypotheses, best first; unused entries have score -inf
     best_ids: Tensor  # (R, N, L) with </s>, then padding
     best_log_prob: Tensor  # (R, N) float64
@@ -59,6 +61,7 @@ class _BeamRows:
             limit_penalty=sent(torch.tensor(penalties, dtype=torch.float64), limits.device)[limits - 1],
             ids=limits.new_empty((len(limits), 1, 0)),
             log_prob=torch.zeros_like(minus_inf[:, :1]),
+            coverage=torch.zeros(len(limits), 1, 1 if config.coverage_penalty else 0, device=limits.device),
             best_ids=limits.new_empty((*shape, 0)),
             best_log_prob=minus_inf,
             best_score=minus_inf,
@@ -72,7 +75,7 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """Return for each sentence of `model` up to `n_best` distinct hypotheses, best score first.
 
-    1 <= n_best <= config.beam. Of equal scores, the hypothesis found first comes first; of equal continuations, the one
+    1 <= n_best <= config.beam. Ties between scores go to the hypothesis found first, ties between continuations to that
     of the better hypothesis.
     Raises CheckpointError if the model's scores are NaN.
     """
@@ -85,6 +88,8 @@ def beam_search(
     while len(rows.sentence):
         length += 1
         best = _best(model.step(tokens), rows, rules, config, constraints)
+        if config.coverage_penalty:
+            rows.coverage = rows.coverage + model.attention().view(*rows.log_prob.shape, -1)
         n_hypotheses = tokens.size(1)
         beams, tokens = _advance(rows, best, length, config)
         if constraints is not None:
@@ -119,7 +124,7 @@ class _Continuations(NamedTuple):
 def _best(
     scores: Iterable[Scores], rows: _BeamRows, rules: Rules, config: SearchConfig, constraints: Constraints | None
 ) -> _Continuations:
-    """Return the 2K best continuations of each row that the rules allow, or all if there are fewer."""
+    """Return the 2K best continuations of each row, or all if there are fewer."""
     n_groups, length = config.diversity_groups, rows.ids.size(2) + 1
     found = []
     for part, logits, log_z in by_sentence(scores):
@@ -138,7 +143,7 @@ def _best(
 def _continuations(
     logits: Tensor, log_z: Tensor, log_prob: Tensor, config: SearchConfig, constraints: Constraints | None
 ) -> _Continuations:
-    """Return the 2K best continuations of the rows of some sentences, or all if there are fewer.
+    """Return the 2K best continuations of each row, or all if there are fewer.
 
     logits (B, G * M, V), log_z (B, G * M), log_prob (R, M).
     """
@@ -194,6 +199,7 @@ def _advance(rows: _BeamRows, best: _Continuations, length: int, config: SearchC
         beams, tokens = best.beams.gather(1, order), best.tokens.gather(1, order)
         rows.log_prob = best.log_prob.masked_fill(ends, MINUS_INF).gather(1, order)
     rows.ids = torch.cat((_gather(rows.ids, beams), tokens[..., None]), 2)
+    rows.coverage = _gather(rows.coverage, beams)
     return beams, tokens
 
 
@@ -208,6 +214,8 @@ def _finish(rows: _BeamRows, best: _Continuations, ends: Tensor, beam: int, leng
     beams, tokens = best.beams[:, :beam], best.tokens[:, :beam]
     log_prob = best.log_prob[:, :beam].masked_fill(~ends[:, :beam], MINUS_INF)
     score = log_prob / length_penalty(length, config)
+    if config.coverage_penalty:
+        score = score + config.coverage_penalty * _coverage(rows.coverage).gather(1, beams)
     all_scores = torch.cat((rows.best_score, score), 1)
     rows.best_score, order = all_scores.sort(dim=1, descending=True, stable=True)
     rows.best_score, order = rows.best_score[:, :n_best], order[:, :n_best]
@@ -218,11 +226,22 @@ def _finish(rows: _BeamRows, best: _Continuations, ends: Tensor, beam: int, leng
     rows.n_finished = rows.n_finished + (log_prob > MINUS_INF).sum(1)
 
 
+def _coverage(received: Tensor) -> Tensor:
+    """Return the coverage penalty (R, M) for the attention that each source position has received (R, M, S).
+
+    Wu et al., 2016, equation 15, without its weight; 0 if each position has received 1. Padding has received exactly 0
+    and adds nothing.
+    """
+    costs = received.clamp(min=1e-9, max=1.0).log()
+    return costs.masked_fill(received == 0, 0.0).sum(-1)
+
+
 def _done(rows: _BeamRows, length: int, config: SearchConfig) -> Tensor:
     """Return a mask (R,), True where enough hypotheses have finished or no live one can still be among the N best.
 
     A log-probability only falls, and between the next length and the limit the length penalty is largest at one of the
-    two (the sign of the exponent decides): no continuation scores more than the better of the two quotients.
+    two (the sign of the exponent decides): no continuation scores more than the better of the two quotients. A coverage
+    penalty only lowers the score.
     """
     best = rows.log_prob.amax(1)  # (R,)
     bound = torch.maximum(best / length_penalty(length + 1, config), best / rows.limit_penalty)

@@ -28,6 +28,6 @@ def search(
     """
     if config.sample:
         return sample_search(model, rules, config, keys, n_best)
-    if config.beam == 1 and constraints is None:
+    if config.beam == 1 and constraints is None and not config.coverage_penalty:
         return [[hypothesis] for hypothesis in greedy_search(model, rules, config)]
     return beam_search(model, rules, config, n_best, constraints)

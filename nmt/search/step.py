@@ -41,6 +41,9 @@ class Fusion:
         self._translator.select(sentences, beams)
         self._language_model.select(sentences, beams)
 
+    def attention(self) -> Tensor:
+        return self._translator.attention()
+
 
 Scores = tuple[Tensor, Tensor]
 """Logits (B, M, V) float32, and log_z (B, M) float32, their logsumexp over the whole vocabulary: `logits - log_z` are
@@ -69,6 +72,9 @@ class StepModel(Protocol):
     def select(self, sentences: Tensor, beams: Tensor) -> None:
         """Keep only `sentences` (B',), ascending, and the hypotheses `beams` (B', M') of each; repeats are allowed."""
 
+    def attention(self) -> Tensor:
+        """Return the last step's attention to the source, (B, M, S) float32; rows sum to 1, padding has 0."""
+
 
 @dataclass(frozen=True)
 class Hypothesis:
@@ -79,7 +85,7 @@ class Hypothesis:
     log_prob: float
     """Sum over all tokens and `</s>` (nats)."""
     score: float
-    """The ranking criterion: log_prob divided by the length penalty."""
+    """The ranking criterion: log_prob divided by the length penalty, plus the coverage penalty."""
     finished: bool
     """Whether it ended before the maximum length, where only `</s>` may follow."""
 
@@ -87,10 +93,11 @@ class Hypothesis:
 class TransformerStep:
     """A Transformer, a decoder with or without a source, and its state for a batch of sentences."""
 
-    def __init__(self, model: InferenceModel, src: Tensor, mask: Tensor) -> None:
+    def __init__(self, model: InferenceModel, src: Tensor, mask: Tensor, keep_attention: bool = False) -> None:
         """Read src (B, S) int64, each sentence ending in `</s>`; mask (B, S) is True at tokens.
 
-        For a language model, only B is used.
+        For a language model, only B is used. `attention` is only available with `keep_attention`, from a decoder with
+        cross-attention.
         """
         self._model = model
         if model.sees_source:
@@ -98,9 +105,12 @@ class TransformerStep:
             mask = F.pad(mask, (1, 0), value=True)
         self._state = model.start(src, mask)
         self._buffers: Tensor | None = None
+        self._weights: list[Tensor] | None = [] if keep_attention else None
 
     def step(self, tokens: Tensor) -> Iterator[Scores]:
-        hidden = self._model.step(tokens, self._state)  # (B, M, D)
+        if self._weights is not None:
+            self._weights.clear()
+        hidden = self._model.step(tokens, self._state, self._weights)  # (B, M, D)
         return self._parts(hidden) if hidden.device.type == "cpu" else self._whole(hidden)
 
     def _whole(self, hidden: Tensor) -> Iterator[Scores]:
@@ -123,6 +133,10 @@ class TransformerStep:
 
     def select(self, sentences: Tensor, beams: Tensor) -> None:
         self._state.select(sentences, beams)
+
+    def attention(self) -> Tensor:
+        assert self._weights, "attention was not kept"
+        return self._weights[0].mean(1)
 
 
 def by_sentence(parts: Iterable[Scores]) -> Iterator[tuple[slice, Tensor, Tensor]]:
@@ -150,6 +164,9 @@ class Ensemble:
     def select(self, sentences: Tensor, beams: Tensor) -> None:
         for model in self._models:
             model.select(sentences, beams)
+
+    def attention(self) -> Tensor:
+        return torch.stack([model.attention() for model in self._models]).mean(0)
 
 
 def padded(rows: Sequence[Sequence[int]]) -> Tensor:

@@ -170,6 +170,7 @@ def check_supported(config: SearchConfig) -> None:
     """Raise ConfigError with each setting that CTranslate2 does not support."""
     unsupported = {
         "length_penalty_kind": config.length_penalty_kind != "power" and config.length_penalty != 0,
+        "coverage_penalty": config.coverage_penalty != 0,
         "diversity_groups": config.diversity_groups > 1,
         "patience": config.patience == 0,
         "lm": config.lm is not None,

@@ -121,7 +121,7 @@ _CLASSES = {
 _OTHERS = "use --format folder or ctranslate2"
 
 _NOT_CARRIED = (
-    "diversity_groups", "mbr", "lm", "protect", "inline_terms",
+    "coverage_penalty", "diversity_groups", "mbr", "lm", "protect", "inline_terms",
 )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from nmt.errors import ConfigError
 from nmt.model.inference import InferenceModel
 from nmt.model.precision import for_inference, threads
 from nmt.model.stacks import DecodingModel
+from nmt.model.transformer import Transformer
 from nmt.runs.model import open_saved
 from nmt.search.constrained import Constraints, beam_for, with_phrases, word_parts
 from nmt.search.forced import ForcedDecoder
@@ -133,6 +134,8 @@ class NativeSearcher:
         """See `Searcher`. Raises what `LanguageModel.load` raises for `search.lm`."""
         if has_terms and not takes_terms(search):
             raise ConfigError([NO_TERMS])
+        if search.coverage_penalty and not all(isinstance(model, Transformer) for model in self.models):
+            raise ConfigError(["search.coverage_penalty: model.kind: decoder has no cross-attention"])
         if search.lm is not None and language not in (languages := self._language_model(search.lm)[1]):
             learned = " and ".join(languages)
             raise ConfigError([f"search.lm: {search.lm} is a language model of {learned}, translations are {language}"])
@@ -155,7 +158,8 @@ class NativeSearcher:
         with torch.inference_mode(), threads_for(self._weights * len(sentences) * search.beam):
             src = sent(padded([[*sentence.src_ids, EOS] for sentence in sentences]), self.device)  # (B, S)
             mask = src != PAD
-            steps: list[StepModel] = [TransformerStep(model, src, mask) for model in self._prepared]
+            keep_attention = search.coverage_penalty > 0
+            steps: list[StepModel] = [TransformerStep(model, src, mask, keep_attention) for model in self._prepared]
             limits = torch.tensor([sentence.max_length for sentence in sentences])
             fused = None if search.lm is None else self._language_model(search.lm)[0]
             if fused is not None and fused.max_positions is not None:

@@ -3,7 +3,7 @@
     python -m scripts.checks.argos --run R --src F [--lines N] [--quantization Q]
 
 Both use the same search (beam 4, length penalty 0.2); `nmt` divides each line into sentences (search.split=always), and
-once more as it does by default, where a line stays whole. Differences are counted by their cause. Nothing is downloaded.
+once more as it does by default, where a line stays whole. Differences are counted by cause. Nothing is downloaded.
 """
 
 from __future__ import annotations

@@ -185,6 +185,7 @@ WAYS = (
 SEARCHES: dict[str, dict[str, Any]] = {
     "greedy": {"beam": 1},
     "beam 5": {},
+    "coverage penalty": {"coverage_penalty": 0.2},
     "diverse": {"beam": 6, "diversity_groups": 3},
     "no repeats": {"no_repeat_ngram": 3, "min_length": 5},
     "samples": {"sample": True},

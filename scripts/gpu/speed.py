@@ -152,5 +152,5 @@ def decode(check: Check, model: Model, rows: Indices, settings: SearchConfig) ->
     longest = 1000 if settings.max_length_ratio else settings.max_length_offset
     limits = torch.from_numpy(check.pairs.lengths.src[rows].clip(max=longest))
     with torch.inference_mode():
-        step = TransformerStep(prepared, batch.src, batch.src_mask)
+        step = TransformerStep(prepared, batch.src, batch.src_mask, keep_attention=settings.coverage_penalty > 0)
         search(step, Rules(banned, limits, settings.min_length, settings.no_repeat_ngram), settings, range(len(rows)))

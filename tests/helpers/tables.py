@@ -45,6 +45,15 @@ class TableModel:
         for part in logits.split(2):  # parts need not be of all sentences
             yield part, part.logsumexp(-1)
 
+    def attention(self) -> Tensor:
+        """By the sentence and what was chosen so far, like the logits; sentence n has n % 3 + 1 source positions."""
+        weights = torch.zeros(len(self.sentences), len(self.prefixes[0]), 3)
+        for i, (sentence, prefixes) in enumerate(zip(self.sentences, self.prefixes, strict=True)):
+            for j, prefix in enumerate(prefixes):
+                seen = attention(sentence, prefix[1:])
+                weights[i, j, : len(seen)] = seen
+        return weights
+
     def select(self, sentences: Tensor, beams: Tensor) -> None:
         rows = sentences.tolist()
         assert rows == sorted(set(rows)), "ascending, each once"
@@ -62,6 +71,13 @@ def random_table(seed: int, vocab: int = 6, sharpness: float = 2.0) -> Table:
         return torch.randn(vocab, generator=torch.Generator().manual_seed(key)) * sharpness
 
     return lambda sentence, prefix: logits(sentence, prefix).clone()
+
+
+@functools.lru_cache(maxsize=10_000)
+def attention(sentence: int, prefix: Prefix) -> Tensor:
+    """Made-up attention (S,) to the source positions of a sentence at the piece that follows."""
+    key = zlib.crc32(repr(("attention", sentence, prefix)).encode())
+    return (2 * torch.randn(sentence % 3 + 1, generator=torch.Generator().manual_seed(key))).softmax(-1)
 
 
 def forced_log_prob(table: Table, sentence: int, ids: Prefix) -> float:

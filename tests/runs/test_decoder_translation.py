@@ -61,6 +61,8 @@ def test_decoder_only_rejects_unsupported(data: Path, trained: Path, tmp_path: P
     with pytest.raises(ConfigError, match=r"model\.kind: decoder"):
         export(Request(trained), tmp_path / "exported", "native")
     translator = Translator.load(trained)
+    with pytest.raises(ConfigError, match=r"search\.coverage_penalty"):
+        translator.check(translator.search_settings({"coverage_penalty": 0.2}), 1)
     text = data.parent / "text" / "test.aa"
     with pytest.raises(ConfigError, match=r"alignments and attention need an encoder and a decoder"):
         translate_file(translator, text, tmp_path / "out", files=Files(alignments=tmp_path / "words"))

@@ -204,6 +204,7 @@ def test_terms_and_attention_are_rejected(quiet: Pair) -> None:
     "setting",
     [
         {"length_penalty_kind": "gnmt"},
+        {"coverage_penalty": 0.2},
         {"diversity_groups": 5},
         {"patience": 0.0},
         {"lm": "runs/lm"},

@@ -116,7 +116,7 @@ def test_tolerance_depends_on_number_format() -> None:
 
 def test_engines_are_compared_with_common_settings() -> None:
     assert search_for_check(SearchConfig(beam=3)) == SearchConfig(beam=3)
-    for settings in ({"sample": True}, {"mbr": "chrf"}):
+    for settings in ({"coverage_penalty": 0.1}, {"sample": True}, {"mbr": "chrf"}):
         assert search_for_check(SearchConfig(beam=3, **settings)) == SearchConfig()  # type: ignore[arg-type]
 
 

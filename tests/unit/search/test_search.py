@@ -19,7 +19,7 @@ from nmt.search.rules import Rules, SearchStopped, largest
 from nmt.search.search import search
 from nmt.search.step import Ensemble, Fusion, Hypothesis, StepModel, length_penalty
 from nmt.text.tokenizer import BOS, EOS, PAD, UNK
-from tables import BANNED, A, B, Prefix, Table, TableModel, forced_log_prob, random_table, waiting
+from tables import BANNED, A, B, Prefix, Table, TableModel, attention, forced_log_prob, random_table, waiting
 
 
 def every_output(
@@ -30,7 +30,10 @@ def every_output(
     for length in range(1, limit + 1):
         for ids in itertools.product(symbols, repeat=length - 1):
             log_prob = forced_log_prob(table, sentence, ids)
-            outputs.append(Hypothesis(ids, log_prob, log_prob / length_penalty(length, config), length < limit))
+            received = sum(attention(sentence, ids[:i]) for i in range(length))
+            coverage = config.coverage_penalty * float(torch.as_tensor(received).clamp(max=1).log().sum())
+            score = log_prob / length_penalty(length, config) + coverage
+            outputs.append(Hypothesis(ids, log_prob, score, length < limit))
     return sorted(outputs, key=lambda hypothesis: -hypothesis.score)
 
 
@@ -55,12 +58,13 @@ def same(found: Sequence[Hypothesis], expected: Sequence[Hypothesis]) -> None:
 PENALTIES = [(kind, a) for kind in ("power", "gnmt") for a in (0.0, 0.6, 1.0, 2.5, -0.7)]
 
 
+@pytest.mark.parametrize("coverage", [0.0, 0.4])
 @pytest.mark.parametrize(("kind", "a"), PENALTIES)
 @pytest.mark.parametrize("seed", range(8))
-def test_wide_beam_equals_enumeration(seed: int, kind: str, a: float) -> None:
+def test_wide_beam_equals_enumeration(seed: int, kind: str, a: float, coverage: float) -> None:
     table = random_table(seed, sharpness=(0.5, 3.0)[seed % 2])
     limits = [4, 1, 5, 2]
-    config = SearchConfig(beam=32, length_penalty=a, length_penalty_kind=kind)
+    config = SearchConfig(beam=32, length_penalty=a, length_penalty_kind=kind, coverage_penalty=coverage)
     found = run(table, range(4), limits, config, n_best=3)
     for sentence, limit in enumerate(limits):
         same(found[sentence], every_output(table, sentence, (A, B), limit, config)[:3])
@@ -179,9 +183,10 @@ def test_finished_sentences_leave_batch() -> None:
 
 
 @pytest.mark.parametrize("groups", [1, 2])
-def test_late_leaving_finds_the_same(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("coverage", [0.0, 0.3])
+def test_late_leaving_finds_the_same(groups: int, coverage: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a GPU they wait until the next look."""
-    config = SearchConfig(beam=4, diversity_groups=groups)
+    config = SearchConfig(beam=4, diversity_groups=groups, coverage_penalty=coverage)
     limits = [8, 2, 5, 9, 1, 7, 12, 12]
     at_once = run(random_table(6, vocab=12), range(8), limits, config, n_best=2)
     monkeypatch.setattr(Rules, "leaving", waiting(8))
@@ -269,9 +274,10 @@ def test_ensemble_averages_probabilities() -> None:
 CONFIGS = [
     SearchConfig(beam=1),
     SearchConfig(beam=3),
+    SearchConfig(beam=3, coverage_penalty=0.4),
     SearchConfig(sample=True),
 ]
-IDS = ["greedy", "beam", "sample"]
+IDS = ["greedy", "beam", "coverage", "sample"]
 SENTENCES, TABLE = [0, 1, 2], random_table(1)
 
 
@@ -324,8 +330,8 @@ def find(model: StepModel, config: SearchConfig, n_best: int = 1) -> list[list[H
     return search(model, Rules(BANNED, torch.tensor([6] * len(SENTENCES_FUSION))), config, SENTENCES_FUSION, n_best)
 
 
-CONFIGS_FUSION = [SearchConfig(beam=1), SearchConfig(beam=3)]
-IDS_FUSION = ["greedy", "beam"]
+CONFIGS_FUSION = [SearchConfig(beam=1), SearchConfig(beam=3), SearchConfig(beam=3, coverage_penalty=0.4)]
+IDS_FUSION = ["greedy", "beam", "coverage"]
 
 
 @pytest.mark.parametrize("config", CONFIGS_FUSION, ids=IDS_FUSION)
@@ -360,3 +366,4 @@ def test_fused_models_follow_select() -> None:
     for beam, past in enumerate([(A, A), (B, B)]):
         expected = sum(table(2, past).log_softmax(-1) for table in (TRANSLATOR, LANGUAGE_MODEL))
         torch.testing.assert_close(logits[0, beam] - log_z[0, beam], expected)
+    assert torch.equal(model.attention(), alone.attention())

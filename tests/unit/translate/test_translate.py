@@ -210,6 +210,7 @@ def test_lines_end_at_the_maximum_length(
     [
         (SearchConfig(lm="runs/lm"), r"search\.lm: applies to translations"),
         (SearchConfig(protect=True), r"search\.protect: applies to translations"),
+        (SearchConfig(coverage_penalty=0.2), r"coverage_penalty: model\.kind: decoder has no cross-attention"),
         (SearchConfig(beam=2), r"n_best: 3 needs a beam of at least 3"),
     ],
 )
