@@ -109,7 +109,7 @@ def test_export_command_reports_errors(tmp_path: Path, nmt: Command, monkeypatch
     assert (done.status, done.out.splitlines()[-1]) == (0, f"{out}: written")
     with zipfile.ZipFile(out) as archive:
         assert json.loads(archive.read("translate-aa_bb-nmt/metadata.json"))["license"] == "mit"
-    for again, problem in {out: "exists; name another file", tmp_path / "x.zip": "must end in .argosmodel"}.items():
+    for again, problem in {out: "exists", tmp_path / "x.zip": "must end in .argosmodel"}.items():
         refused = nmt("export", "--format", "argos", "--run", run, "--output", again)
         assert (refused.status, problem in refused.err, refused.err.count("\n")) == (2, True, 1)
 
