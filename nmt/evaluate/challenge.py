@@ -44,7 +44,7 @@ class _Entry(BaseModel):
     ref_pronoun: str | None = Field(None, validation_alias="ref pronoun")
 
     def contrasts(self, origin: str) -> list[Contrast]:
-        """Return one contrast per error, or for ContraPro a single contrast whose kind is its pair of pronouns."""
+        """Return the contrasts of an entry: one per error, or for ContraPro one with all wrong translations."""
         origin = self.origin or origin
         if self.src_pronoun is not None and self.ref_pronoun is not None:
             kind = f"{self.src_pronoun.lower()}:{self.ref_pronoun.lower()}"
@@ -60,7 +60,7 @@ _ENTRIES = TypeAdapter(list[_Entry])
 
 @dataclass(frozen=True)
 class Challenge:
-    """A set of contrasts."""
+    """A challenge set: contrasts between correct and wrong translations."""
 
     contrasts: Sequence[Contrast]
     n_lines: int
@@ -83,7 +83,7 @@ def of_lines(
     split: str | None = None,
     reference: str | None = None,
 ) -> Challenge:
-    """Make contrasts from parallel text.
+    """Make a challenge set from parallel text.
 
     `name` identifies the text, `target` is the language of the second side. Raises DataError if there is no contrast.
     """
@@ -99,7 +99,7 @@ def of_lines(
 
 
 def of_files(source: Path, reference: Path, changed: Path | None, target: str, seed: int) -> Challenge:
-    """Read aligned files and make contrasts, or read the wrong translations from a third file.
+    """Make a challenge set from two aligned files, or with wrong translations from a third file.
 
     Raises DataError if a file is missing, is not text or has more lines than another, or if there is no contrast.
     """
@@ -115,7 +115,7 @@ def of_files(source: Path, reference: Path, changed: Path | None, target: str, s
 
 
 def of_published(path: Path) -> Challenge:
-    """Read contrasts from JSON of LingEval97 or ContraPro.
+    """Read a challenge set from the JSON of LingEval97 or ContraPro.
 
     Raises DataError if the file is missing or has other content, or if there is no contrast.
     """
@@ -145,7 +145,7 @@ def _given(contrasts: Sequence[Contrast], n_lines: int, name: str) -> Challenge:
 
 
 def of_split(translator: Translator, data_dir: Path | None, split_name: str | None, seed: int) -> Challenge:
-    """Make contrasts from a split of a corpus, by default from the run's only test set.
+    """Make a challenge set from a split of a corpus, by default from the run's only test set.
 
     Raises DataError as `read_split` does, and if there is no contrast.
     """
@@ -155,7 +155,7 @@ def of_split(translator: Translator, data_dir: Path | None, split_name: str | No
 
 
 class Probability(NamedTuple):
-    """The probability of a line, given its source."""
+    """The log-probability of a line, given its source, and its number of pieces."""
 
     log_prob: float
     """Sum of the log-probabilities of its pieces and the end of sentence (nats)."""
@@ -169,7 +169,7 @@ class Probability(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """A contrast and the probabilities of its lines."""
+    """A contrast with the log-probabilities that a model gives to its lines."""
 
     contrast: Contrast
     reference: Probability
@@ -189,9 +189,9 @@ class Outcome:
 def score_contrasts(
     contrasts: Sequence[Contrast], score: Callable[[Sequence[tuple[str, str]]], Iterable[Scored]]
 ) -> tuple[list[Outcome], Counter[str]]:
-    """Score each distinct line once per source; return the outcomes, and the numbers of skipped contrasts by reason.
+    """Score the lines of contrasts, each distinct line once per source.
 
-    `score` returns the scores of pairs of a source and a target line, in order.
+    The outcomes and the numbers of skipped contrasts by reason are returned. `score` returns the scores of pairs of a source and a target line, in order.
     """
     pairs = {
         (contrast.source, line): None for contrast in contrasts for line in (contrast.reference, *contrast.changed)
@@ -212,7 +212,7 @@ def score_contrasts(
 
 @dataclass(frozen=True)
 class KindResult:
-    """The results of a model on one kind of contrasts. Shares and margin are None if there are no contrasts."""
+    """The results of a model on one kind of contrasts. Shares and margin are None without contrasts."""
 
     kind: str
     pairs: int
@@ -238,7 +238,7 @@ def wilson(right: int, n: int) -> Interval:
 
 
 def summarize(kind: str, outcomes: Sequence[Outcome]) -> KindResult:
-    """Return the result of one kind of contrasts."""
+    """Summarize the outcomes of one kind of contrasts."""
     own = [outcome for outcome in outcomes if outcome.contrast.kind == kind]
     n, right = len(own), sum(outcome.margin > 0 for outcome in own)
     per_piece = sum(outcome.margin_per_piece > 0 for outcome in own)
@@ -257,7 +257,7 @@ LEGEND = (
 
 @dataclass(frozen=True)
 class Report:
-    """The outcomes of a challenge set with a model."""
+    """The outcomes of a challenge set for a model."""
 
     subject: Subject
     challenge: Challenge
@@ -265,11 +265,11 @@ class Report:
     notes: tuple[str, ...]
 
     def results(self) -> list[KindResult]:
-        """Return the result of each kind of contrasts."""
+        """Return the results by kind of contrasts."""
         return [summarize(kind, self.outcomes) for kind in self.challenge.kinds]
 
     def failures(self, n: int) -> Iterator[str]:
-        """Yield for each kind up to `n` contrasts that the model gets wrong, the worst first, as lines to print."""
+        """Yield up to `n` wrong decisions of each kind, the worst first, as lines to print."""
         for kind in self.challenge.kinds:
             wrong = [each for each in self.outcomes if each.contrast.kind == kind and each.margin <= 0]
             for outcome in sorted(wrong, key=lambda outcome: outcome.margin)[:n]:
@@ -282,7 +282,7 @@ class Report:
 
 
 def render_text(report: Report) -> str:
-    """Format the result as a table, followed by the text and model, the legend and notes."""
+    """Format the report as a table, followed by the text and model, the legend and notes."""
     rows = [("kind", "pairs", "right %", "95 %", "per piece %", "margin"), *map(_cells, report.results())]
     about = {"lines": report.challenge.n_lines, **vars(report.subject), "seed": report.challenge.seed}
     lines = [*aligned(rows, range(1, 6)), facts(about), LEGEND, *(f"note: {note}" for note in report.notes)]
@@ -298,7 +298,7 @@ def _cells(result: KindResult) -> tuple[str, ...]:
 
 
 def render_json(report: Report) -> str:
-    """Format the result as one JSON object; missing values are null."""
+    """Format the report as one JSON object; missing values are null."""
     return json.dumps(
         {
             "kinds": [asdict(result) for result in report.results()],

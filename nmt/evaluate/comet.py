@@ -99,7 +99,7 @@ class Comet:
 
 
 def find_comet(command: str) -> Comet:
-    """Parse a command line such as `/opt/comet/bin/comet-score --gpus 2`.
+    """Find the program of a command line such as `/opt/comet/bin/comet-score --gpus 2`.
 
     Raises DataError if there is no such program.
     """
@@ -146,9 +146,9 @@ def score_segments(
     references: Sequence[Reference],
     translations: Mapping[str, Sequence[str]],
 ) -> dict[str, SegmentScores]:
-    """Score the translations of each system with a model, against the first reference that is not blank.
+    """Score the translations of each system with a COMET model, which is loaded once for all systems.
 
-    The model is loaded once for all systems. Models that need no references ignore them.
+    Of several references, the first that is not blank is used. Models that need no references ignore them.
 
     Raises DataError if the command fails, or if its output is not one score per line.
     """
@@ -181,7 +181,7 @@ def _write(path: Path, lines: Iterable[str]) -> None:
 
 
 def _run(comet: Comet, arguments: Sequence[str]) -> None:
-    """Run the command until it ends, without showing its output.
+    """Run COMET's command until it ends, without showing its output.
 
     Raises DataError, which has the command's last message, if it cannot be started or fails.
     """
@@ -218,7 +218,7 @@ def _last_message(messages: IO[bytes]) -> str:
 
 
 def _read(path: Path, comet: Comet) -> dict[str, list[float]]:
-    """Return the scores of each file of translations."""
+    """Read COMET's scores of each file of translations."""
     try:
         output = _Output.model_validate_json(path.read_bytes())
     except (FileNotFoundError, ValidationError):
@@ -228,7 +228,7 @@ def _read(path: Path, comet: Comet) -> dict[str, list[float]]:
 
 @dataclass(frozen=True)
 class NeuralMetrics:
-    """Further metrics, which have been checked before translation begins."""
+    """The further metrics of an evaluation: models of COMET, and scores read from files."""
 
     models: tuple[str, ...] = ()
     comet: Comet | None = None
@@ -239,7 +239,7 @@ class NeuralMetrics:
     def score(
         self, sources: Sequence[str], references: Sequence[Reference], translations: Mapping[str, Sequence[str]]
     ) -> dict[str, dict[str, SegmentScores]]:
-        """Return the scores of each system's lines by the name of the metric.
+        """Return the line scores of each system, by the name of the metric.
 
         Raises DataError if the number of scores in a file differs from the number of lines, or if COMET fails.
         """
@@ -264,7 +264,7 @@ def find_metrics(
     files: Sequence[str] = (),
     lower_is_better: Sequence[str] = (),
 ) -> NeuralMetrics:
-    """Find COMET's command and read the files of scores.
+    """Find COMET's command and read the files of segment scores.
 
     Args:
         systems: names of the systems to score.

@@ -26,7 +26,7 @@ class Edit(NamedTuple):
     text: str
 
     def apply(self, line: str) -> str:
-        """Return the changed line."""
+        """Return the line with the replacement."""
         return line[: self.start] + self.text + line[self.end :]
 
 
@@ -35,12 +35,12 @@ Rule = tuple[re.Pattern[str], str]
 
 
 def rule(pattern: str, replacement: str, ignore_case: bool = True) -> Rule:
-    """Compile a rule. A typewriter apostrophe in its pattern, outside classes, also matches a typographic one."""
+    """Compile a rewriting rule. A typewriter apostrophe in its pattern, outside classes, also matches a typographic one."""
     return re.compile(pattern.replace("'", "['’]"), re.IGNORECASE if ignore_case else 0), replacement
 
 
 def rewritten(line: str, rules: Sequence[Rule]) -> Iterator[Edit]:
-    """Yield an edit for each match of each rule."""
+    """Yield an edit for each match of each rewriting rule."""
     for pattern, replacement in rules:
         for match in pattern.finditer(line):
             yield replaced(line, match, match.expand(replacement))
@@ -107,7 +107,7 @@ def names(source: str, reference: str) -> Iterator[Edit]:
 
 
 def clauses(line: str, conjunctions: str) -> Iterator[Edit]:
-    """Yield edits that drop the end of a sentence, from a comma or a conjunction.
+    """Yield edits that drop the end of a sentence, starting at a comma or a conjunction.
 
     `conjunctions` are separated by `|`.
     """
@@ -346,12 +346,12 @@ def language_of(code: str) -> Language:
 
 
 def kinds_of(language: Language) -> tuple[str, ...]:
-    """Return the kinds of contrasts that can be made for a target language."""
+    """Return the kinds of errors that can be inserted into references in a language."""
     return "name", *language.edits("")
 
 
 def make_contrasts(lines: Iterable[tuple[str, str]], name: str, language: Language, seed: int) -> Iterator[Contrast]:
-    """Yield one contrast for each line of source and reference and each kind of change that it allows.
+    """Insert errors into references: yield one contrast for each line and each kind of change that it allows.
 
     The choice between several edits depends only on the seed and the line, so that a part of a test set has the same
     contrasts as the whole. `name` is the name of the test set, `language` the language of the references.

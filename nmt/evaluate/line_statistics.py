@@ -37,7 +37,7 @@ sacrebleu searches."""
 
 
 class _Row(NamedTuple):
-    """A row of the table: distances between the first i words of the translation and each prefix of the reference.
+    """A row of a table of edit distances: between the first i words of a translation and each prefix of a reference.
 
     Bit j describes the distance d(i, j + 1) to the first j + 1 words of the reference.
     """
@@ -112,7 +112,7 @@ class _Table:
             self._bits[word] |= 1 << position
 
     def rows(self, words: list[str]) -> list[_Row]:
-        """Return the rows of a translation; the first row is for its empty prefix."""
+        """Return the rows of the distance table for a translation; the first row is for its empty prefix."""
         rows = [_Row(self._all, 0, 0, 0)]
         rises, falls, every = self._all, 0, self._all
         for same in self._places(words):
@@ -128,7 +128,7 @@ class _Table:
         return [self._bits.get(word, 0) for word in words]
 
     def shifts(self, words: list[str], rows: list[_Row]) -> Iterator[_Shift]:
-        """Yield the shifts to try: of phrases that are elsewhere in the reference, if both places have errors."""
+        """Yield the phrase shifts to try: both the phrase and its place in the reference must have errors."""
         aligned, wrong, missed = self._align(words, rows)
         for start, word in enumerate(words):
             if not wrong >> start & _PHRASE_BITS:  # no phrase from here on is wrong
@@ -148,7 +148,7 @@ class _Table:
                         before = target
 
     def _align(self, words: list[str], rows: list[_Row]) -> _Alignment:
-        """Return an alignment with the fewest edits."""
+        """Return an alignment of a translation with the reference that has the fewest edits."""
         i, j = len(words), len(self._reference)
         wrong = missed = 0
         aligned = [-1] * j
@@ -170,7 +170,7 @@ class _Table:
         return _Alignment(aligned, wrong | ((1 << i) - 1), missed | ((1 << j) - 1))
 
     def best(self, words: list[str], rows: list[_Row], shifts: list[_Shift], most: int) -> _Shift | None:
-        """Return the shift that saves the most edits, or None if no shift saves any.
+        """Return the phrase shift that saves the most edits, or None if no shift saves any.
 
         Of equally good shifts, the longest and then the first is returned. `most` is an upper limit of the saved edits.
         """
@@ -251,7 +251,7 @@ class LineCounts:
         return corpus_scores(self.metric.formula, sums)
 
     def line_scores(self) -> Floats:
-        """Return the score of each single line, (L,)."""
+        """Return the score of each line by itself, (L,)."""
         return self.scores(self.counts)
 
 
@@ -295,7 +295,7 @@ def _count_ter(systems: Sequence[_Lines], references: Sequence[_Lines]) -> list[
 
 
 def of_line_scores(name: str, scores: Sequence[float], signature: str, higher_is_better: bool = True) -> LineCounts:
-    """Return the counts of a metric whose corpus score is the mean of its line scores."""
+    """Return the line counts of a metric whose corpus score is the mean of its line scores."""
     values = np.asarray(scores, np.float64)
     return LineCounts(Metric(name, "mean", signature, higher_is_better), np.stack([values, np.ones_like(values)], 1))
 

@@ -49,12 +49,12 @@ class Score:
 
 
 def as_tuple(reference: Reference) -> tuple[str, ...]:
-    """Return the references of a line."""
+    """Return the reference or references of a line as a tuple."""
     return (reference,) if isinstance(reference, str) else reference
 
 
 def metric_name(metric: str) -> str:
-    """Return the name of a metric as it is usually written."""
+    """Return the usual spelling of the name of a metric, such as chrF."""
     return _NAMES.get(metric, metric)
 
 
@@ -173,7 +173,7 @@ class ClassScores:
 
 
 def class_scores(probabilities: Probabilities, labels: Classes) -> ClassScores:
-    """Score the probabilities (N, C) that a classifier gives to texts with the classes `labels` (N,).
+    """Score the class probabilities (N, C) of texts whose correct classes are `labels` (N,).
 
     A class that neither occurs nor is predicted is left out of the mean F1.
     """

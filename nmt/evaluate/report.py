@@ -47,7 +47,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Subject:
-    """What was scored: a split translated by a run or an ensemble, or a file against one or several references."""
+    """The subject of a report: a split translated by a run or an ensemble, or a file and its references."""
 
     run: str | None = None
     split: str | None = None
@@ -68,7 +68,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Report:
-    """The scores of one text."""
+    """The scores of one text, and what was scored."""
 
     scores: tuple[Score, ...]
     n_lines: int
@@ -149,7 +149,7 @@ def with_neural_metrics(
     references: Sequence[Reference],
     translations: Sequence[str],
 ) -> Report:
-    """Return the report with the scores of further metrics added.
+    """Return the report with the scores of COMET models and of files of segment scores added.
 
     Raises DataError as `NeuralMetrics.score` does.
     """
@@ -194,7 +194,7 @@ def render_json(*reports: Report) -> str:
 
 
 def dump_json(objects: Sequence[object]) -> str:
-    """Format objects as JSON: one as it is, several as a list."""
+    """Format one object as JSON, or several objects as a JSON list."""
     return json.dumps(objects[0] if len(objects) == 1 else objects, ensure_ascii=False, indent=1)
 
 

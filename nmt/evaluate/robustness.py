@@ -57,7 +57,7 @@ _WITH_ACCENTS = ("LATIN", "GREEK")
 
 
 def changed_line(line: str, language: str, change: str, rates: Sequence[float], seed: int) -> list[str]:
-    """Return the line with one kind of change at each of the rates (0 to 1)."""
+    """Return a line with one kind of change at each of the rates (0 to 1)."""
     rng = Random(f"{seed}\n{change}\n{line}")
     drawn = [(edit, rng.random()) for edit in list(CHANGES[change](line, language, rng))]
     return [_edited(line, [edit for edit, number in drawn if number < rate]) for rate in rates]
@@ -90,7 +90,7 @@ def _typos(line: str, _: str, rng: Random) -> Iterator[Edit]:
 
 
 def _words(change: Callable[[str, str], str], line: str, language: str, _: Random) -> Iterator[Edit]:
-    """Yield an edit for each word that `change`, a function of word and language, has an effect on."""
+    """Yield an edit for each word that `change` alters. `change` is a function of a word and its language."""
     protected = _protected(line)
     for word in _WORD.finditer(line):
         new = change(word[0], language)
@@ -212,7 +212,7 @@ SAMPLES = 1000
 
 @dataclass(frozen=True)
 class Text:
-    """A test set."""
+    """A test set, with its languages and the numbers of its lines."""
 
     name: str
     """The name of the split, or of the file of references."""
@@ -233,7 +233,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Plan:
-    """The changes to measure."""
+    """The kinds and rates of the changes to measure."""
 
     changes: Sequence[str]
     rates: Sequence[float]
@@ -243,7 +243,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Variant:
-    """A variant of the sources: unchanged, or with one kind of change at a rate."""
+    """A variant of the sources of a test set: unchanged, or with one kind of change at a rate."""
 
     change: str | None
     """The kind of change; None for the unchanged sources."""
@@ -254,7 +254,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Row:
-    """The scores of the translations of a variant."""
+    """The scores of the translations of one variant of the sources."""
 
     change: str | None
     rate: float
@@ -277,7 +277,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Measured:
-    """All variants with their translations and scores; the original is the first."""
+    """All variants of the sources, with their translations and scores; the first is the original."""
 
     variants: Sequence[Variant]
     translations: Sequence[Sequence[str]]
@@ -287,7 +287,7 @@ class Measured:
 
 
 def make_variants(text: Text, plan: Plan) -> list[Variant]:
-    """Return the original and each change at each rate, except for changes without any effect on the text.
+    """Return the variants of a text: the original, and each change with an effect on it at each rate.
 
     Raises DataError if no change has an effect.
     """
@@ -306,7 +306,7 @@ def make_variants(text: Text, plan: Plan) -> list[Variant]:
 def measure(
     text: Text, variants: Sequence[Variant], translate: Callable[[Sequence[str], Sequence[int]], Sequence[str]]
 ) -> Measured:
-    """Translate each distinct line once and score all variants, of which the first is the original.
+    """Translate all variants of a text, each distinct line once, and score them. The first variant is the original.
 
     `translate` translates lines; its second argument is the numbers of the lines that they were made from.
     """
@@ -392,7 +392,7 @@ class Report:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks on what was left out."""
+        """Notes on changes and lines that were left out."""
         notes, changed = [], {row.change for row in self.measured.rows}
         if left_out := [change for change in self.plan.changes if change not in changed]:
             notes.append(f"skipped, because they would change no line: {', '.join(left_out)}")
@@ -473,7 +473,7 @@ def measure_run(translator: Translator, search: SearchConfig, text: Text, plan: 
 
 
 def write_texts(directory: Path, measured: Measured, languages: tuple[str, str]) -> None:
-    """Write the sources and translations of each variant, such as `typos-5.de` and `typos-5.en`. Raises DataError."""
+    """Write the sources and translations of each variant to files such as `typos-5.de` and `typos-5.en`."""
     for variant, translations in zip(measured.variants, measured.translations, strict=True):
         name = "original" if variant.change is None else f"{variant.change}-{variant.rate:g}"
         for language, lines in zip(languages, (variant.sources, translations), strict=True):

@@ -44,7 +44,7 @@ class Evaluation:
 
 
 def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) -> Corpus:
-    """Open the corpus at `data_dir`, by default the one that the run was trained on.
+    """Open the corpus at `data_dir`, by default the training data of the run.
 
     Raises DataError if it is missing, or if its languages or its tokenizer differ from the run's.
     """
@@ -92,7 +92,7 @@ def choose_splits(corpus: Corpus, names: Sequence[str]) -> list[str]:
 
 
 def corpus_of(translator: Translator, data_dir: Path | None) -> Corpus:
-    """Open the corpus at `data_dir`, by default the training corpus, for a translator loaded from one or several runs.
+    """Open the corpus at `data_dir`, by default the training data of the runs of a translator.
 
     Raises DataError as `open_corpus` does.
     """

@@ -81,7 +81,7 @@ class Interval(NamedTuple):
 def randomization_tests(
     pairs: Sequence[tuple[LineCounts, LineCounts]], trials: int = TRIALS, seed: int = SEED
 ) -> list[float]:
-    """Return the two-sided p of the difference between the systems of each pair (Riezler and Maxwell, 2005).
+    """Return the two-sided p-value of the difference between the systems of each pair (Riezler and Maxwell, 2005).
 
     The null hypothesis is that both systems' translations of a line can be exchanged. Each trial exchanges them on
     lines chosen at random, and p is the share of trials, including the observed one, with a difference at least as
@@ -120,7 +120,7 @@ def bootstrap_scores(systems: Sequence[LineCounts], samples: int = TRIALS, seed:
 
 
 def _sums(drawn: Floats, counts: Sequence[Floats]) -> list[Floats]:
-    """Return the sums of the counts (L, C) of each system over lines, which are drawn as often as `drawn` (S, L) says.
+    """Return the sums of each system's counts (L, C) over lines, where `drawn` (S, L) is how often each line is drawn.
 
     A single matrix product is faster than one per system.
     """
@@ -143,7 +143,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def _chunks(n: int, width: int) -> Iterator[int]:
-    """Yield sizes that add up to `n`, so that a matrix of each size with rows of `width` numbers fits into memory."""
+    """Yield chunk sizes that add up to `n`; a matrix with a chunk of rows of `width` numbers fits into memory."""
     most = max(1, _CHUNK // max(1, width))
     for start in range(0, n, most):
         yield min(most, n - start)
@@ -177,7 +177,7 @@ class SeedTest:
 
 
 def seeds_and_lines(baseline: Sequence[LineCounts], other: Sequence[LineCounts]) -> SeedTest:
-    """Test the difference between two groups of at least two runs each.
+    """Test the difference between the mean scores of two groups of at least two runs each.
 
     The variance of the difference is s_A²/k_A + s_B²/k_B plus the variance over lines minus the interaction, which is
     already in the first two terms. The degrees of freedom are computed as by Welch and Satterthwaite, with the variance
@@ -216,7 +216,7 @@ def seeds_and_lines(baseline: Sequence[LineCounts], other: Sequence[LineCounts])
 
 
 def what_to_add(test: SeedTest) -> str:
-    """Return advice on whether more runs or more lines would narrow the interval more."""
+    """Return advice on whether more runs or more lines would make the interval narrower."""
     runs, lines = test.half_width_of_twice_the_runs, test.half_width_of_twice_the_lines
     if runs < _CLEARLY * lines:
         verdict = "more runs would help most"

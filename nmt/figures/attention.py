@@ -45,7 +45,7 @@ def save_picture(figure: Figure, output: Path) -> None:
 
 @contextmanager
 def any_script() -> Iterator[None]:
-    """Ignore warnings about missing glyphs. The font lacks many scripts, for which boxes are drawn."""
+    """Ignore matplotlib's warnings about missing glyphs. The font lacks many scripts; boxes are drawn for them."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield

@@ -14,7 +14,7 @@ Point = tuple[float, float]
 
 
 def histogram(title: str, layers: Mapping[str, Sequence[int]], ticks: Mapping[int, str], unit: str) -> str:
-    """Return a chart of histograms on top of each other.
+    """Return a chart of overlaid histograms.
 
     Args:
         title: the name of the measured quantity.
@@ -88,7 +88,7 @@ def round_numbers(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def _chart(title: str, left: int, parts: Iterable[str], ticks: Mapping[float, str]) -> str:
-    """Return an SVG image with a title, parts, and labels of the horizontal axis by position, from `left` on."""
+    """Return an SVG image of a title, parts and a labelled horizontal axis. `left` is its left edge in pixels."""
     bottom = _TOP + _HEIGHT
     lines = [
         f'<path class="axis" d="M{x:.1f} {bottom}v4"/>'

@@ -43,7 +43,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Curves:
-    """The curves of one run."""
+    """The training curves of a run."""
 
     name: str
     unit: str
@@ -152,7 +152,7 @@ def thin(points: Points, most: int = MOST_POINTS) -> tuple[Points, Points]:
 
 
 def draw(runs: Sequence[Curves]) -> Figure:
-    """Return a figure with three rows (loss, score, learning rate) and two columns (over steps, over time)."""
+    """Draw the curves of runs: loss, score and learning rate in three rows, over steps and over time in two columns."""
     labels = [_label(curves.name) for curves in runs]
     n_columns = max(1, min(len(runs), LEGEND_CHARS // (max(map(len, labels)) + 8)))
     figure = Figure(figsize=(11, 10 + 0.2 * math.ceil(len(runs) / n_columns)), layout="constrained")

@@ -45,7 +45,7 @@ def escaped(text: str, keep_lines: bool = False) -> str:
 
 
 def escaped_sentence(text: str) -> str:
-    """Escape a line of a corpus for HTML; a blank line becomes a remark."""
+    """Escape a line of a corpus for HTML; an empty line becomes `(no text)`."""
     return escape(printable_sentence(text)) or '<span class="soft">(no text)</span>'
 
 

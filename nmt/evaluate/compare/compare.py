@@ -81,7 +81,7 @@ class _Side(NamedTuple):
 
 
 def _side(counts: Sequence[LineCounts], resampled: Floats) -> _Side:
-    """Return the scores of a group from its systems' counts and scores on resampled test sets (systems, S)."""
+    """Return the scores of a group from the counts of its systems and their scores on resampled test sets."""
     by_system, mean = tuple(system.score() for system in counts), resampled.mean(0)
     deviation = stdev(by_system) if len(by_system) > 1 else None
     return _Side(tuple(counts), mean, GroupScore(fmean(by_system), interval(mean), by_system, deviation))
@@ -138,7 +138,7 @@ def _result(
 
 
 def _difference(baseline: _Side, other: _Side, p_over_lines: float | None) -> Difference:
-    """Return a difference, tested over lines and seeds if both groups have enough runs, otherwise over lines."""
+    """Return the difference of a group from the baseline, tested over lines and, with enough runs, over seeds."""
     sizes = len(baseline.counts), len(other.counts)
     value, resampled = other.score.value - baseline.score.value, other.resampled - baseline.resampled
     if min(sizes) >= MIN_RUNS:

@@ -39,12 +39,12 @@ def agreement(metric: Metric, difference: float) -> str | None:
 
 
 def number(metric: Metric, value: float, signed: bool = False) -> str:
-    """Format a score, or with `signed` a difference; metrics whose scores are around 1 need more digits."""
+    """Format a score, or a difference if `signed`. Scores of metrics with values around 1 get more digits."""
     return f"{value:{'+' if signed else ''}.{4 if metric.formula == 'mean' else 2}f}"
 
 
 def spanned(metric: Metric, interval: Interval, signed: bool = False) -> str:
-    """Format an interval of scores, or with `signed` of differences."""
+    """Format an interval of scores, or of differences if `signed`."""
     return " to ".join(number(metric, end, signed) for end in interval)
 
 

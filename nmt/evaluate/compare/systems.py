@@ -91,7 +91,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Result:
-    """The comparison by one metric."""
+    """The results of a comparison by one metric."""
 
     metric: Metric
     scores: tuple[GroupScore, ...]
@@ -104,7 +104,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The results of `nmt compare`."""
+    """The results of a comparison by all metrics."""
 
     text: TextToTranslate
     groups: tuple[Group, ...]
@@ -211,7 +211,7 @@ def find_baseline(wanted: str | None, members: Members) -> int:
 
 
 def grouped(systems: Sequence[System], members: Members) -> tuple[Group, ...]:
-    """Group systems that are in the order of `members`."""
+    """Return systems as groups; the systems are in the order of `members`."""
     rest = iter(systems)
     return tuple(Group(name, tuple(next(rest) for _ in paths)) for name, paths in members.items())
 
@@ -232,7 +232,7 @@ def read_systems(
 
 
 def check_alike(text: TextToTranslate, systems: Sequence[System], lowercase: bool = False) -> TextToTranslate:
-    """Return the text with notes on tokenised or lower-cased lines.
+    """Check that systems do not differ in tokenisation or case, and add notes on both to the text.
 
     Raises DataError if some files look tokenised and others do not, or, unless case is ignored, lower-cased. For runs
     this is a note, because tokenisation and case are part of their quality.
