@@ -191,7 +191,8 @@ def score_contrasts(
 ) -> tuple[list[Outcome], Counter[str]]:
     """Score the lines of contrasts, each distinct line once per source.
 
-    The outcomes and the numbers of skipped contrasts by reason are returned. `score` returns the scores of pairs of a source and a target line, in order.
+    The outcomes and the numbers of skipped contrasts by reason are returned. `score` returns the scores of pairs of a
+    source and a target line, in order.
     """
     pairs = {
         (contrast.source, line): None for contrast in contrasts for line in (contrast.reference, *contrast.changed)

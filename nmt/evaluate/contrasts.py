@@ -35,7 +35,7 @@ Rule = tuple[re.Pattern[str], str]
 
 
 def rule(pattern: str, replacement: str, ignore_case: bool = True) -> Rule:
-    """Compile a rewriting rule. A typewriter apostrophe in its pattern, outside classes, also matches a typographic one."""
+    """Compile a rewriting rule. A typewriter apostrophe in its pattern also matches a typographic one."""
     return re.compile(pattern.replace("'", "['’]"), re.IGNORECASE if ignore_case else 0), replacement
 
 
