@@ -93,7 +93,7 @@ def files(tmp_path: Path) -> list[object]:
     return [option for name in ("hyp", "ref", "src") for option in (f"--{name}", tmp_path / name)]
 
 
-def test_interrupt_ends_child_processes(nmt: Command, tmp_path: Path, files: list[object]) -> None:
+def test_interrupt_kills_processes_of_comet(nmt: Command, tmp_path: Path, files: list[object]) -> None:
     started = tmp_path / "pids"
 
     def interrupt() -> None:

@@ -126,7 +126,7 @@ def test_url_fragment_restores_line_or_filter(tab: Tab, url: str) -> None:
 
 
 @pytest.mark.parametrize("width", [1200, 390])
-def test_page_fits_window(tab: Tab, url: str, width: int) -> None:
+def test_page_fits_window_width(tab: Tab, url: str, width: int) -> None:
     tab.size(width, 900)
     tab.open(url, ready=READY)
     assert tab.evaluate("document.documentElement.scrollWidth") <= width

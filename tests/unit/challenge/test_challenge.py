@@ -126,7 +126,7 @@ def run_dir(tokenizer: Tokenizer, translator: Translator, tmp_path: Path, monkey
     return write_run(tmp_path / "runs" / "tiny", translator.config, tokenizer, translator.searcher.models[0])
 
 
-def test_command_scores_and_writes_pairs(nmt: Command, run_dir: Path, translator: Translator) -> None:
+def test_challenge_command_scores_and_writes_pairs(nmt: Command, run_dir: Path, translator: Translator) -> None:
     result = nmt("challenge", "--run", run_dir, "--src", "src", "--ref", "ref", "--output", "pairs.json", "--json")
     assert (result.status, result.err) == (0, ""), result.err
     found = json.loads(result.out)
@@ -149,7 +149,7 @@ def test_command_scores_and_writes_pairs(nmt: Command, run_dir: Path, translator
     assert again["seed"] is None
 
 
-def test_command_compares_aligned_files(nmt: Command, run_dir: Path) -> None:
+def test_challenge_command_reads_contrastive_file(nmt: Command, run_dir: Path) -> None:
     Path("wrong").write_text("ta go 13\nmali is here, and two men were there\n\n", encoding="utf-8")
     result = nmt(
         "challenge", "--run", run_dir, "--src", "src", "--ref", "ref", "--contrastive", "wrong", "--samples", "1"
@@ -181,7 +181,9 @@ def test_command_compares_aligned_files(nmt: Command, run_dir: Path) -> None:
          "ContraPro"),
     ],
 )  # fmt: skip
-def test_invalid_options_raise(nmt: Command, run_dir: Path, options: tuple[str, ...], message: str) -> None:
+def test_invalid_challenge_options_give_one_line(
+    nmt: Command, run_dir: Path, options: tuple[str, ...], message: str
+) -> None:
     Path("short").write_text("ta go 12\n", encoding="utf-8")
     Path("plain").write_text("ta go\n", encoding="utf-8")
     result = nmt("challenge", "--run", run_dir, *options)
@@ -251,7 +253,7 @@ def test_contrapro_has_one_contrast_per_line(tmp_path: Path) -> None:
         ([{**LINGEVAL[0], "source": 1}], "entry 1, source: input should be a valid string; it must be"),
     ],
 )
-def test_malformed_files_raise(tmp_path: Path, content: object, message: str) -> None:
+def test_malformed_contrast_files_raise(tmp_path: Path, content: object, message: str) -> None:
     path = write(tmp_path / "pairs.json", content)
     with pytest.raises(DataError) as error:
         of_published(path)

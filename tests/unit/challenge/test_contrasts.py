@@ -100,7 +100,7 @@ def test_clause_is_dropped_to_end_of_sentence() -> None:
 # --- numbers in words ---------------------------------------------------------------------------
 
 
-def test_number_words_keep_case_and_scale() -> None:
+def test_number_words_keep_case_and_magnitude() -> None:
     assert "Three men and a dog" in changed("en", "number", "Two men and a dog")
     assert "A three-year-old" in changed("en", "number", "A two-year-old")
     found = changed("en", "number", "ten million")

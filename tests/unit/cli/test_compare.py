@@ -84,7 +84,7 @@ def test_compare_accepts_several_files_per_option(nmt: Command) -> None:
     assert json.loads(done(one_by_one).out) == told
 
 
-def test_compare_with_baseline_and_two_references(nmt: Command) -> None:
+def test_compare_uses_named_baseline_and_two_references(nmt: Command) -> None:
     told = done(nmt("compare", "--hyp", "a.en", "b.en", "--ref", "ref.en", "c.en", "--baseline", "b.en")).out
     assert told.startswith("ref.en c.en: 6 lines, compared with b.en\n")
     assert "nrefs:2" in told and "a.en is " in told and "note: " in told
@@ -125,7 +125,7 @@ def test_invalid_comparison_of_files_gives_one_line(arguments: list[str], messag
 # --- runs ---------------------------------------------------------------------------------------
 
 
-def test_compare_runs_on_same_split(nmt: Command, tmp_path: Path) -> None:
+def test_compare_translates_same_split_with_each_run(nmt: Command, tmp_path: Path) -> None:
     out = tmp_path / "out"
     result = done(nmt("compare", "runs/r-0", "runs/r-1", "--json", "--output", out))
     told = json.loads(result.out)

@@ -26,7 +26,7 @@ FILES = ("--run", "runs/tiny", "--src", "in.de", "--ref", "ref.en")
 QUICK = ("--beam", "1", "--set", "search.max_length_ratio=0", "--set", "search.max_length_offset=7")
 
 
-def test_robustness_table_and_output_files(nmt: Command) -> None:
+def test_robustness_prints_table_and_writes_files(nmt: Command) -> None:
     result = nmt("robustness", *FILES, *QUICK, "--rates", "20,100", "--changes", "typos,umlauts", "--output", "a/b")
     assert result.status == 0, result.err
     assert result.err.splitlines()[0].startswith("nmt: 22 lines to translate: 8 unchanged, 14 changed")

@@ -37,7 +37,7 @@ def of(results: list[tuple[Metric, list[Difference | None]]], names: tuple[str, 
     )  # fmt: skip
 
 
-def test_text_has_table_and_verdicts() -> None:
+def test_comparison_text_has_table_and_verdicts() -> None:
     told = render_text(of(
         [
             (BLEU, [None, difference(1.5, 0.0004)]),
@@ -67,7 +67,7 @@ def test_text_has_table_and_verdicts() -> None:
     assert told[-3:] == ["BLEU|nrefs:1", "chrF2|nrefs:1", "TER|nrefs:1"]
 
 
-def test_groups_show_errors_and_advice() -> None:
+def test_comparison_text_of_groups_has_errors_and_advice() -> None:
     comparison = of([(BLEU, [None, difference(1.0, 0.2)])], ("plain", "better"))
     groups = tuple(Group(each.name, each.systems * 3) for each in comparison.groups)
     over_seeds = replace(
@@ -88,7 +88,7 @@ def test_groups_show_errors_and_advice() -> None:
     assert "p: " not in text and " is " not in text.partition("95 % intervals: ")[0].replace("(lower is", "")
 
 
-def test_table_escapes_names() -> None:
+def test_table_escapes_control_characters_of_names() -> None:
     text = render_text(of([(BLEU, [None, difference(-10.5, 0.00001)])], ("\x1b[31m", "b")))
     assert "<0.0001" in text and "\x1b" not in text and "\\x1b[31m" in text
 

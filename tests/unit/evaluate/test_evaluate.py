@@ -50,7 +50,7 @@ def test_report_lists_scores_and_text() -> None:
     assert text[3:] == ["lines 2, run runs/de-en, split test, step 4000, weights average, search beam 5"]
 
 
-def test_tokenized_text_warns_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_tokenized_text_gives_one_note(caplog: pytest.LogCaptureFixture) -> None:
     hyps, refs = ([line.replace(".", " .") for line in lines] * 100 for lines in (HYPS, REFS))
 
     def told(hyps: list[str], refs: list[str], tokenize: str | None = None) -> list[str]:
@@ -65,7 +65,7 @@ def test_tokenized_text_warns_once(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.records == [], "no warning of sacrebleu"
 
 
-def test_files_are_read_by_line(tmp_path: Path) -> None:
+def test_only_line_feeds_separate_lines_of_files(tmp_path: Path) -> None:
     lines = ["a\u2028b c d e", "f\x0cg\x85h i j k", "", "l m\x00n o p"]
     hyp = write(tmp_path / "hyp", "".join(f"{line}\n" for line in lines).encode())
     ref = write(tmp_path / "ref", b"\xef\xbb\xbf" + "\r\n".join(lines).encode())

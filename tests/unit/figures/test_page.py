@@ -27,7 +27,7 @@ def test_policy_allows_only_the_script_of_the_page() -> None:
     assert ParsedPage(without).text.split() == ["A", "<", "B", "A", "<", "B", "text"]
 
 
-def test_text_is_escaped() -> None:
+def test_html_and_invisible_characters_are_escaped() -> None:
     assert escaped("a\u200b<b>\n") == "a\\u200b&lt;b&gt;\\n"
     assert escaped("a\nb", keep_lines=True) == "a\nb"
     assert escaped_sentence("\u202e<i>می\u200cخواهم") == "\\u202e&lt;i&gt;می\u200cخواهم"

@@ -124,7 +124,7 @@ def test_change_without_effect_is_skipped_and_noted() -> None:
         make_variants(text, Plan(["typos", "accents"], [5], 1))
 
 
-def test_report_has_table_and_json() -> None:
+def test_robustness_report_renders_as_table_and_json() -> None:
     plan = Plan(["typos", "punctuation_removed"], [1, 12.5], 3)
     subject = Subject(run="runs/a-name-that-is-long", split="test", step=4000, weights="average", search="beam 5")
     report = Report(subject, 5, 500, plan, measure(TEXT, make_variants(TEXT, plan), Translating()))

@@ -89,7 +89,7 @@ def test_p_of_few_lines_equals_exact_enumeration():
     assert p == pytest.approx(2 * (comb(8, 6) + comb(8, 7) + 1) / 256, abs=0.015)
 
 
-def test_p_is_two_sided_and_repeatable():
+def test_randomization_p_is_two_sided_and_repeatable():
     rng = random.Random(5)
     first, second = ([rng.gauss(mean, 1) for _ in range(100)] for mean in (0, 0.3))
     p = p_of(of(first), of(second), 4000)
@@ -188,7 +188,7 @@ def test_false_positive_rate_of_three_runs_is_five_percent(seeds: float, lines: 
     assert 6 <= rejected <= 35
 
 
-def test_advice_names_runs_or_lines():
+def test_advice_recommends_more_runs_or_more_lines():
     rng = np.random.default_rng(5)
     seeds = seeds_and_lines(*groups(rng, (3, 3), seeds=1, lines=1, both=0.1))
     assert what_to_add(seeds).startswith("more runs would help most: the interval is ±")

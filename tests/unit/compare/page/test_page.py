@@ -85,7 +85,7 @@ def evil_comparison(text: str) -> Comparison:
     return replace(compare(text_of(pairs), groups, trials=10), notes=(text,))
 
 
-def test_text_is_escaped() -> None:
+def test_corpus_text_is_escaped_on_page() -> None:
     text = page(evil_comparison(EVIL))
     parsed = ParsedPage(text)
     assert [tag for tag, _ in parsed.seen].count("script") == 2, "the data and the script"

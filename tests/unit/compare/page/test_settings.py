@@ -37,7 +37,7 @@ def test_settings_that_differ_are_listed_by_group(tmp_path: Path) -> None:
     assert problems == []
 
 
-def test_unreadable_run_is_noted(tmp_path: Path) -> None:
+def test_unreadable_settings_and_curves_are_listed(tmp_path: Path) -> None:
     broken, good = run(tmp_path / "1"), run(tmp_path / "2")
     (broken / "config.yaml").write_text("a: [")
     (broken / "log.jsonl").unlink()
