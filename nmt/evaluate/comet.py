@@ -39,7 +39,7 @@ class SegmentScores:
 
     values: tuple[float, ...]
     signature: str
-    """Scores with different signatures are not comparable."""
+    """The signature of the metric. Scores with different signatures are not comparable."""
     higher_is_better: bool = True
 
     @property

@@ -136,17 +136,17 @@ class Language:
     numbers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Numbers in words, each with other numbers that can replace it."""
     conjunctions: str = ""
-    """Words that a clause or the rest of a list may begin with, separated by `|`."""
+    """Words that may begin a clause or the last item of a list, separated by `|`."""
     removals: Sequence[Rule] = ()
-    """Rules that turn a negated line into one that is not."""
+    """Rules that remove the negation from a line."""
     insertions: Sequence[Rule] = ()
-    """Rules that negate a line."""
+    """Rules that insert a negation into a line."""
     negated: re.Pattern[str] | None = None
-    """A pattern that lines with a negation match."""
+    """A pattern for lines with a negation."""
     verbs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Verbs in the singular and in the plural, each with the other one."""
     either_number: re.Pattern[str] | None = None
-    """A pattern that lines match in which both numbers of a verb are right."""
+    """A pattern for lines in which a verb may be singular or plural."""
     article: Callable[[str], Iterator[Edit]] | None = None
     """A function that yields edits that change the gender of an article."""
 

@@ -230,7 +230,7 @@ class Metric:
     """bleu, chrf, ter, or the name of the segment scores."""
     formula: Formula
     signature: str
-    """Scores with different signatures are not comparable."""
+    """The signature of the metric. Scores with different signatures are not comparable."""
     higher_is_better: bool
 
 

@@ -219,7 +219,7 @@ class Text:
     sources: Sequence[str]
     references: Sequence[str]
     languages: tuple[str, str]
-    """Source and target."""
+    """The source and the target language."""
     numbers: Sequence[int]
     """The numbers of the lines, from 1."""
 

@@ -31,7 +31,7 @@ from nmt.runs.log import Record, number, read_log
 Points = npt.NDArray[np.float64]  # (n, 3): step, minutes (NaN if not logged), value
 STEP, MINUTES, VALUE = range(3)
 LOSS, SCORE, RATE = range(3)
-"""The rows of the figure."""
+"""Rows of the figure."""
 KINDS = {
     "train": "training",
     "valid": "development set",

@@ -34,7 +34,7 @@ class Translating:
     split: str | None = None
     """The split to translate, by default the only test set."""
     data: Path | None = None
-    """The data directory, by default the one that each run was trained on."""
+    """The data directory, by default the training data of each run."""
     checkpoint: str = "best"
     weights: str = "auto"
     precision: str = "auto"

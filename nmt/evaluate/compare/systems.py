@@ -24,7 +24,7 @@ class TextToTranslate:
     references: tuple[Reference, ...]
     sources: tuple[str, ...] | None = None
     languages: tuple[str, str] | None = None
-    """Source and target; None if only files are known."""
+    """The source and the target language; None if only files are known."""
     notes: tuple[str, ...] = ()
     """Notes for the reader, such as the number of lines that are in training text."""
     seen: frozenset[int] = frozenset()
@@ -78,7 +78,7 @@ class Difference:
     """Two-sided p-value: by approximate randomization over lines for single systems, by the t distribution over lines
     and seeds for groups of at least three; otherwise None."""
     p_holm: float | None
-    """p corrected for the number of groups that are compared with the baseline."""
+    """The p-value corrected for the number of comparisons with the baseline (Holm, 1979)."""
     line_error: float
     """Standard error over lines."""
     seed_error: float | None
@@ -86,7 +86,7 @@ class Difference:
     degrees_of_freedom: float | None
     """The degrees of freedom of the t distribution; None if it was not used."""
     advice: str | None
-    """Advice on whether more runs or more lines would narrow the interval more; None if p is not over seeds."""
+    """Advice on whether more runs or more lines would make the interval narrower; None if p is not over seeds."""
 
 
 @dataclass(frozen=True)
