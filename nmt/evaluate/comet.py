@@ -61,7 +61,7 @@ def read_segment_scores(path: Path) -> tuple[float, ...]:
         if not abs(scores[-1]) <= MAX_SCORE:  # false for nan, too
             raise DataError(f"{path}: line {number} is {text[:40]!r}, expected a score: one number per line")
     if not scores:
-        raise DataError(f"{path}: empty, expected one score per line")
+        raise DataError(f"{path}: the file is empty, expected one score per line")
     return tuple(scores)
 
 
@@ -153,7 +153,7 @@ def score_segments(
     Raises DataError if the command fails, or if its output is not one score per line.
     """
     systems = f" of {len(translations)} systems" if len(translations) > 1 else ""
-    say(f"{model} scores {len(sources):,} lines{systems}")
+    say(f"scoring {len(sources):,} lines{systems} with {model}")
     with tempfile.TemporaryDirectory(prefix="nmt-comet-") as folder:
         of_system = {name: Path(folder) / f"translations-{i}" for i, name in enumerate(translations)}
         source, reference, output = (Path(folder) / name for name in ("sources", "references", "scores.json"))

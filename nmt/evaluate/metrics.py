@@ -119,7 +119,7 @@ def corpus_score(
 def check_lines(hyps: Sequence[str], refs: Sequence[Reference]) -> None:
     """Raise DataError unless there are as many hypotheses as references, and at least one."""
     if len(hyps) != len(refs):
-        raise DataError(f"{len(hyps)} hypotheses, {len(refs)} references: they must pair line by line")
+        raise DataError(f"{len(hyps)} hypotheses, {len(refs)} references: there must be one for each hypothesis")
     if not hyps:
         raise DataError("no hypotheses and no references: there is nothing to score")
 

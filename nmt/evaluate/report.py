@@ -136,7 +136,7 @@ def read_texts(paths: Sequence[Path]) -> list[list[str]]:
     counts = {path: len(lines) for path, lines in zip(paths, texts, strict=True)}
     if len({*counts.values()}) > 1:
         first, *others = (f"{path} has {amount(n, 'line')}" for path, n in counts.items())
-        raise DataError(f"{first}, {', '.join(others)}: they must pair line by line")
+        raise DataError(f"{first}, {', '.join(others)}: they must have the same number of lines")
     if not texts[0]:
         raise DataError(f"{' and '.join(map(str, paths))} are empty: there is nothing to score")
     return texts

@@ -299,7 +299,7 @@ def make_variants(text: Text, plan: Plan) -> list[Variant]:
         if everywhere != tuple(text.sources):
             variants += [Variant(change, rate, sources) for rate, sources in zip(plan.rates, by_rate, strict=True)]
     if len(variants) == 1:
-        raise DataError(f"{text.name}: {', '.join(plan.changes)} would change none of {len(text.sources):,} lines")
+        raise DataError(f"{text.name}: {', '.join(plan.changes)} would change none of the {len(text.sources):,} lines")
     return variants
 
 
@@ -455,7 +455,7 @@ def read_text(
     else:
         pairs = bounded_list(read_aligned(*files), str(files[0]))
         if not pairs:
-            raise DataError(f"{files[0]}: is empty")
+            raise DataError(f"{files[0]}: the file is empty, there is nothing to translate")
         name, sources, references = str(files[1]), [src for src, _ in pairs], [ref for _, ref in pairs]
     config = translator.config.data
     return Text(name, sources, references, (config.src, config.tgt), range(1, len(sources) + 1))

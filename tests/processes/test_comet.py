@@ -49,7 +49,7 @@ def test_comet_scores_each_system_and_line(capsys: pytest.CaptureFixture[str]) -
     assert found["good"].signature == SIGNATURE == found["bad"].signature
     assert found["good"].higher_is_better
     told = capsys.readouterr()
-    assert (told.out, told.err) == ("", f"nmt: {MODEL} scores 5 lines of 2 systems\n"), "its chatter is hidden"
+    assert (told.out, told.err) == ("", f"nmt: scoring 5 lines of 2 systems with {MODEL}\n"), "its chatter is hidden"
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_options_without_their_metric_raise() -> None:
         ("1\n2\nnan\n", "line 3 is 'nan', expected a score: one number per line"),
         ("-inf\n", "line 1 is '-inf', expected a score: one number per line"),
         ("1e7\n", "line 1 is '1e7', expected a score: one number per line"),
-        ("", "empty, expected one score per line"),
+        ("", "the file is empty, expected one score per line"),
     ],
 )
 def test_malformed_segment_scores_raise(content: str, message: str) -> None:

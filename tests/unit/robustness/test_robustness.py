@@ -120,7 +120,7 @@ def test_change_without_effect_is_skipped_and_noted() -> None:
     assert [variant.change for variant in variants] == [None, "upper_case"]  # no effect at 5 %, but the line has places
     report = Report(Subject(), 1, 1, plan, measure(text, variants, Translating()))
     assert report.notes == ("skipped, because they would change no line: accents, typos",)
-    with pytest.raises(DataError, match=r"^test: typos, accents would change none of 1 lines$"):
+    with pytest.raises(DataError, match=r"^test: typos, accents would change none of the 1 lines$"):
         make_variants(text, Plan(["typos", "accents"], [5], 1))
 
 
