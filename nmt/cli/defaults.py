@@ -74,7 +74,7 @@ def resolve_training(
     configuration and, if it still exists, its own data directory; with `config`, it is the run named by the config.
     Raises ConfigError, CheckpointError or DataError.
     """
-    if init_from:  # quoted, because YAML could read a path as something other than text
+    if init_from:  # quoted, because YAML could read a path as another type
         overrides = [*overrides, f"training.init_from={json.dumps(_initial(init_from), ensure_ascii=False)}"]
     if config is None and resume:
         run = run_or_newest(run)

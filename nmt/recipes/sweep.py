@@ -551,7 +551,7 @@ def run_jobs(
                     errors[job.name] = ended.error
                 report(job, ended)
     finally:
-        for process in running:  # after a second Ctrl-C, which each has received, or an error here
+        for process in running:  # left only after an error or a second Ctrl-C
             process.kill()
     return errors
 

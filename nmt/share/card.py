@@ -308,6 +308,6 @@ def training_cost(run: RunDir) -> TrainingCost | None:
     """Return the cost of a run up to its last checkpoint; None if no checkpoint has recorded it."""
     try:
         state = load_state(run.step(saved_steps(run)[-1]))
-    except (CheckpointError, LookupError):  # of an earlier version
+    except (CheckpointError, LookupError):  # written by an earlier version
         return None
     return TrainingCost(state.step, state.n_skipped, state.seconds / 3600, state.n_tokens) if state.step else None

@@ -220,7 +220,7 @@ class Engine:
         self._src, self._tgt = src.pieces(range(len(src))), tgt.pieces(range(len(tgt)))
         self._tgt_ids = {piece: i for i, piece in enumerate(self._tgt)}
         n_batches, n_threads = _threads()
-        self._model = self._load(n_batches + 1, n_threads)  # one more, so that a short search need not wait for others
+        self._model = self._load(n_batches + 1, n_threads)  # one more, so that a short search does not wait for others
         self._sampling = threading.Lock()  # the seed is global
 
     def _load(self, inter_threads: int, intra_threads: int) -> ctranslate2.Translator:
@@ -299,14 +299,15 @@ class Engine:
         special = [line for line in lines if any(i < N_SPECIAL for ids, _ in candidates[line.row] for i in ids)]
         candidates |= translate(special, options, suppress=True)
         long = [line for line in lines if any(len(ids) >= line.limit for ids, _ in candidates[line.row])]
-        # Again, one token before the limit: all live hypotheses are returned with the finished ones, without `</s>`. (A
-        # hypothesis that would replace one that ends with that token is not; it could only be the last of several.)
+        # Long lines are searched again up to one token before the limit, where all live hypotheses are returned with
+        # the finished ones, without `</s>`. (A hypothesis that would finish only with the next token is missing;
+        # it could only be the last of several.)
         options = _options(config, n_best, n_more=config.beam)
         for limit in {line.limit for line in long}:
             same = [line for line in long if line.limit == limit]
             for row, hypotheses in translate(same, options, suppress=True, longest=max(limit - 1, 1)).items():
                 candidates[row] = [(ids[: limit - 1], log_prob) for ids, log_prob in hypotheses]
-        # searched with other probabilities than the model's
+        # the search has changed the model's probabilities
         is_reshaped = config.sample or config.min_length or config.no_repeat_ngram
         rows = {line.row for line in [*special, *long]}
         to_score = [line for line in lines if is_reshaped or len(line.prefix) or line.row in rows]

@@ -19,7 +19,7 @@ TRANSIENT = (500, 502, 503, 504)
 """HTTP statuses of temporary problems of the Hub."""
 _MOST_CHARS = 96
 _NAME = re.compile(r"(?!.*(?:--|\.\.|\.git$))[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_](?:[\w.-]*\w)?", re.ASCII)
-_ADDRESS = re.compile(r"hf:/{1,2}([^@]*)(?:@(.+))?")  # one slash: pathlib has made a path of it
+_ADDRESS = re.compile(r"hf:/{1,2}([^@]*)(?:@(.+))?")  # pathlib reduces two slashes to one
 
 
 def is_address(name: str) -> bool:

@@ -43,7 +43,7 @@ def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
         "normalizer": _sequence(
             "normalizers",
             {"type": "Replace", "pattern": _CONTROL, "content": " "},
-            {"type": "Prepend", "prepend": " "},  # nothing to an empty text
+            {"type": "Prepend", "prepend": " "},  # adds nothing to an empty text
         ),
         "pre_tokenizer": None,
         "post_processor": {

@@ -124,7 +124,7 @@ def client(hub: Hub, tmp_path: Path) -> Client:
     return Client(tmp_path, hub.endpoint)
 
 
-def test_shipped_configs(hub: Hub, client: Client) -> None:
+def test_shipped_configs_are_prepared(hub: Hub, client: Client) -> None:
     """All in one process, since its start takes longest."""
     expected = {
         "base.yaml": ("IWSLT/iwslt2017", 400),
@@ -186,7 +186,7 @@ def check_labels(corpus: Corpus) -> None:
     assert {*zip(split_off.text("en"), split_off.text("label"), strict=True)} <= {*labelled.TRAIN}
 
 
-def test_again_it_does_not_ask_the_hub(hub: Hub, client: Client) -> None:
+def test_repeated_preparation_does_not_contact_hub(hub: Hub, client: Client) -> None:
     client.prepare()
     hub.requests.clear()
     said = client.prepare()
