@@ -1,4 +1,4 @@
-"""Functions of tasks, for workers in other processes. Each call adds its number to a file, the log, which counts."""
+"""Functions for tasks in other processes. Each call appends its number to a log file."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ def write(folder: Path, arguments: Json) -> Json:
 
 
 def slow(folder: Path, arguments: Json) -> Json:
-    """The same after some time."""
+    """Write the files after some seconds."""
     (folder / "begun").touch()
     time.sleep(float(str(arguments["seconds"])))
     return write(folder, arguments)
 
 
 def gated(folder: Path, arguments: Json) -> Json:
-    """The same once a file is there."""
+    """Write the files as soon as another file exists."""
     (folder / "begun").touch()
     until(Path(str(arguments["gate"])).exists)
     return write(folder, arguments)
 
 
 def dying(folder: Path, arguments: Json) -> Json:
-    """Die as long as there are files in a folder, one of which is removed each time; then write."""
+    """Remove a file of a folder and die; write the files when the folder is empty."""
     for life in Path(str(arguments["lives"])).iterdir():
         life.unlink()
         (folder / "text").write_text("half")
@@ -63,7 +63,7 @@ def dying(folder: Path, arguments: Json) -> Json:
 
 
 def failing(folder: Path, arguments: Json) -> Json:
-    """Raise an error after a file was written."""
+    """Write a file and raise an error."""
     (folder / "text").write_text("half")
     kind = arguments["kind"]
     if kind == "data":
@@ -83,16 +83,16 @@ def whereabouts(folder: Path, arguments: Json) -> Json:
 
 
 def numbered(n: int, log: Path) -> list[Task]:
-    """Tasks that write."""
+    """Return tasks that write files."""
     return [Task(f"part/{number:05d}", write, {"number": number, "log": str(log)}) for number in range(n)]
 
 
 def several_slow(n: int, log: Path, seconds: float) -> list[Task]:
-    """Tasks that take so many seconds each."""
+    """Return tasks that take a number of seconds each."""
     arguments = {"log": str(log), "seconds": seconds}
     return [Task(f"part/{number:05d}", slow, {"number": number, **arguments}) for number in range(n)]
 
 
 def left(work: Path) -> dict[str, bytes]:
-    """The files below a folder and their content."""
+    """Return all files below a folder, with their content."""
     return {str(path.relative_to(work)): path.read_bytes() for path in sorted(work.rglob("*")) if path.is_file()}

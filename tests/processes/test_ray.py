@@ -78,7 +78,7 @@ def engine(cluster: TwoNodes) -> Iterator[RayEngine]:
 def test_killed_driver_resumes(
     cluster: TwoNodes, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first test, before the engine of the others takes the CPUs."""
+    """This must be the first test, since the engine of the other tests takes the CPUs."""
     log, work = tmp_path / "log", tmp_path / "work"
     command = [sys.executable, "-c", tasks.DRIVER, cluster.address, str(log), str(work), "0.5", "6"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(Path(tasks.__file__).parent)])}
@@ -123,7 +123,7 @@ def test_translation_on_two_nodes_equals_one_process(
 def test_tasks_of_removed_nodes_are_repeated(
     engine: RayEngine, cluster: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
-    """The last test of this cluster."""
+    """This must be the last test of the cluster."""
     monkeypatch.setattr(ray_engine, "POLL_SECONDS", 0.5)
     gate, work = tmp_path / "gate", tmp_path / "work"
     log = {"log": str(tmp_path / "log")}

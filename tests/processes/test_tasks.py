@@ -1,4 +1,4 @@
-"""Tasks in several processes of this machine, which are killed, fail, or lose their driver."""
+"""Tasks in several processes of this machine, which are killed, fail, or lose the main process."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_task_error_is_raised_in_caller(
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_workers_end_with_their_driver(tmp_path: Path, number: signal.Signals, status: int) -> None:
-    """And what was done is not done again."""
+    """Finished tasks are not repeated afterwards."""
     log, work = tmp_path / "log", tmp_path / "work"
 
     def n_done() -> int:

@@ -1,4 +1,4 @@
-"""More corpora are added to the shards of a data directory."""
+"""`prepare --append`, which adds corpora to the shards of a data directory."""
 
 from __future__ import annotations
 

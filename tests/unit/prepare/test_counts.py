@@ -1,4 +1,4 @@
-"""Reports on cleaning: those of the parts of a corpus add up to that of the whole."""
+"""Reports on cleaning: the reports on the parts of a corpus add up to the report on the whole."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PAIRS = st.lists(st.tuples(TEXTS, TEXTS), max_size=60)
 
 
 def report_on(pairs: list[tuple[str, str]], first: int = 0) -> CleanReport:
-    """The report on a part; `first` lines are before it."""
+    """Return the report on a part of a corpus; `first` lines are before it."""
     cleaner = Cleaner(CONFIG, "train.0", HeldOut.of([]))
     cleaned = [(line, cleaner.clean(SentencePair(*pair, "c"))) for line, pair in enumerate(pairs, start=first + 1)]
     report = cleaner.finish()

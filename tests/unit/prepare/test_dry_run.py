@@ -1,4 +1,4 @@
-"""A dry run tells what `prepare` would do, on all of the text or a sample of it, and leaves nothing behind."""
+"""Dry runs, which report what `prepare` would do on the whole text or a sample, and write nothing else."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def place(tmp_path: Path) -> Folder:
 
 
 def run(place: Folder, sample: int | None = None, **changes: Any) -> tuple[dict[str, Any], list[str]]:
-    """The report of a dry run of two corpora, and what was said."""
+    """Return the report of a dry run of two corpora, and the printed lines."""
     changes = {"data__train": [files("train"), files("more")], "data__max_ratio": 2.0} | changes
     said: list[str] = []
     path = place.folder.parent / "report.json"

@@ -1,4 +1,4 @@
-"""The search for equal hashes: as if all pairs were compared in memory, one by one."""
+"""The search for equal hashes, against a comparison of all pairs in memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Part = tuple[bool, list[tuple[int, int, float, bool]]]
 
 
 def expected(parts: list[_Part]) -> dict[int, list[int]]:
-    """The rows to drop, by part."""
+    """Return the rows to drop, by part."""
     groups = defaultdict[tuple[int, int], list[tuple[tuple[int, float], int, int]]](list)
     for number, (has_scores, rows) in enumerate(parts):
         for row, (high, low, score, is_gone) in enumerate(rows):
@@ -39,7 +39,7 @@ def expected(parts: list[_Part]) -> dict[int, list[int]]:
 
 
 def found(folder: Path, parts: list[_Part], n_buckets: int) -> tuple[dict[int, list[int]], int]:
-    """The rows to drop, by part, and how many were compared."""
+    """Return the rows to drop, by part, and the number of compared keys."""
     for number, (has_scores, rows) in enumerate(parts):
         keys = np.array([row[:2] for row in rows], np.uint64).reshape(-1, 2)
         write_keys(folder / str(number), keys, np.array([row[2] for row in rows], np.float32) if has_scores else None)

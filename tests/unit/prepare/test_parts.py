@@ -1,4 +1,4 @@
-"""Reading aligned files in ranges: together they give what reading the files as a whole gives."""
+"""Reading aligned files in ranges, which gives the same pairs as reading whole files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LINE = st.sampled_from(
         *(b"gr\xf6\xdfer", b"\xe6\xbc", b"\xc3", b"x" * 39, b"x" * 40, b"x" * 41, b"\x1f\x8b", b"\xff\xfea\x00"),
     ]
 )
-"""Lines, also such as are refused."""
+"""Valid and invalid lines."""
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_ranges_equal_whole_file(
     folder: Path, rows: list[tuple[bytes, bytes]], ends: tuple[bool, bool], n_lines: int, block: int
 ) -> None:
-    """Pairs, and whether there is an error, with small blocks and lines of at most 40 bytes."""
+    """Pairs and errors are equal, with small blocks and lines of at most 40 bytes."""
     sides = (b"\n".join(side) + b"\n" * ends[i] for i, side in enumerate(zip(*rows, strict=True)))
     paths = write(folder, *(sides if rows else (b"", b"")))
     with pytest.MonkeyPatch.context() as patch:
@@ -87,7 +87,7 @@ def test_ranges_equal_whole_file(
 
 
 def test_ranges_of_default_block_size(tmp_path: Path) -> None:
-    """Blocks and ranges as they are: some lines are longer than a block, ends differ."""
+    """Some lines are longer than a block, and the line ends differ."""
     first = b"".join(b"%d \xc3\xbc%s\r\n" % (n, b"x" * (n % 97)) for n in range(30_000)) + b"y" * 3_000_000
     second = b"".join(b"%d %s\n" % (n, b"z" * (n % 89)) for n in range(30_000)) + b"end\n"
     paths = write(tmp_path, first, second)
@@ -100,7 +100,7 @@ def test_ranges_of_default_block_size(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", [b"", b"a\nb\n", b"aaaa\nb\nc\nd\n", b"a\n\nb\nc\n\n"])
 def test_changed_file_raises(tmp_path: Path, change: bytes) -> None:
-    """Is refused rather than read with pairs that are shifted."""
+    """A file that changes while it is read is rejected, since its pairs could be shifted."""
     paths = write(tmp_path, b"a\nb\nc\nd\n", b"1\n2\n3\n4\n")
     ranges = cut_aligned(paths, 3)
     paths[0].write_bytes(change)

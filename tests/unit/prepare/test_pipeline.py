@@ -1,4 +1,4 @@
-"""The stages of preparation: however the work is divided or interrupted, the same bytes are written."""
+"""The stages of preparation, which write the same bytes however the work is divided or interrupted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHARDS = Sizes(part_pairs=40, bucket_pairs=150, shard_pairs=60)
 
 
 def learn_lengths(pairs: Sequence[tuple[str, str]], _: float) -> bytes:
-    """In place of the filter of misaligned pairs, which needs more text: median length ratio and spread."""
+    """Replace the filter of misaligned pairs, which needs more text, by the median and spread of length ratios."""
     ratios = np.array([len(src) / len(tgt) for src, tgt in pairs])
     median = np.median(ratios) if len(pairs) >= 100 else 0
     return f"{median} {np.median(np.abs(ratios - median))}".encode() if median else b""
@@ -53,7 +53,7 @@ def filter_of_lengths() -> Iterator[None]:
 
 
 def place_in(folder: Path, patch: pytest.MonkeyPatch) -> Folder:
-    """The text in this folder, which is worked in: what is prepared does not depend on where that is."""
+    """Write the text into a folder, and make it the working directory."""
     place = Folder(folder)
     place.write(more=MORE)
     rows = ["de\ten\tquality", *(f"{src} {src}\t{tgt} {tgt}\t0.{i:03}" for i, (src, tgt) in enumerate(TRAIN[100:140]))]
@@ -69,7 +69,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Folder:
-    """Prepared without a division."""
+    """Return a folder that was prepared without a division into parts."""
     with pytest.MonkeyPatch.context() as patch:
         place = place_in(tmp_path_factory.mktemp("whole"), patch)
         place.prepare(**SETTINGS)
@@ -78,7 +78,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Folder:
 
 @pytest.fixture(scope="module")
 def in_shards(tmp_path_factory: pytest.TempPathFactory) -> Folder:
-    """Prepared in shards."""
+    """Return a folder that was prepared in shards."""
     with pytest.MonkeyPatch.context() as patch:
         place = place_in(tmp_path_factory.mktemp("shards"), patch)
         place.prepare(sizes=SHARDS, **SETTINGS)
@@ -87,7 +87,7 @@ def in_shards(tmp_path_factory: pytest.TempPathFactory) -> Folder:
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Folder:
-    """Stopped when all was done but the encoding."""
+    """Return a folder whose preparation was stopped before encoding."""
     with pytest.MonkeyPatch.context() as patch:
         place = place_in(tmp_path_factory.mktemp("stopped"), patch)
         patch.setattr(write, "KEPT_AFTER", 0.0)
@@ -153,7 +153,7 @@ def test_shards_do_not_depend_on_part_size(place: Folder, in_shards: Folder) -> 
 
 
 class Stopping:
-    """An engine that stops after a number of tasks, and counts those that it has begun."""
+    """An engine that stops after a number of tasks, and records the tasks that it has begun."""
 
     def __init__(self, after: int) -> None:
         self.after = after
@@ -237,7 +237,7 @@ def test_results_of_other_files_or_settings_are_not_reused(place: Folder, monkey
 
 
 class Counting:
-    """Does the work in this process, and notes which stages were not done before."""
+    """An engine that runs tasks in this process, and records the stages that were not done before."""
 
     def __init__(self) -> None:
         self.stages: set[str] = set()

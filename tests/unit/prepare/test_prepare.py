@@ -1,4 +1,4 @@
-"""`prepare` with local files: what it writes and reports, and what it says about bad input."""
+"""`prepare` with local files: its output, its report, and messages about bad input."""
 
 from __future__ import annotations
 

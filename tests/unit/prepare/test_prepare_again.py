@@ -1,4 +1,4 @@
-"""`prepare` where a directory is already: when it works again, what it refuses, what it leaves behind."""
+"""`prepare` with an existing data directory: when it prepares again, and when it refuses."""
 
 from __future__ import annotations
 

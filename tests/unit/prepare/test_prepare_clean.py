@@ -1,4 +1,4 @@
-"""`prepare` with steps of cleaning that are off by default: through all its stages, and once more."""
+"""`prepare` with optional steps of cleaning, through all its stages."""
 
 from __future__ import annotations
 

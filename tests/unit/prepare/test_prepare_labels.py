@@ -75,7 +75,7 @@ def split_record(folder: Path, name: str) -> dict[str, object]:
 
 
 def test_cleaning_drops_texts_but_ignores_labels(folder: Path) -> None:
-    """Identical pairs, and texts of the development and test sets, whatever their label; not what shares a label."""
+    """Identical pairs and held-out texts are dropped, whatever their label; pairs with equal labels are kept."""
     (text, label), other = TRAIN[0], {"neg": "pos", "pos": "neg"}
     (held_out, its), (tested, _) = VALID[0], TEST[0]
     odd = [(text, label), (text, other[label]), (held_out, other[its]), (tested, " pos "), ("pos", "pos"), ("x", "")]
@@ -177,7 +177,7 @@ def test_translation_only_settings_raise(
 
 
 def test_cleaning_does_not_judge_labels(folder: Path) -> None:
-    """Are applied to it alone: labels are short, in capitals and of no script."""
+    """Labels that are short, in capitals and of no script are kept."""
     pairs = [(text, label.upper() * 5) for text, label in TRAIN]
     write_reviews(folder, "train", [*pairs, ("LOUD AND LOUDER STILL", "POS" * 5), ("совсем другое дело", "NEG" * 5)])
     clean = {"drop": ["shouted", "near_duplicates"], "min_script": 0.5}

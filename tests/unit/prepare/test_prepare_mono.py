@@ -1,4 +1,4 @@
-"""`prepare` with monolingual text: what it writes, drops and reports, and when it is done again."""
+"""`prepare` with monolingual text: its output, dropped lines and report, and when it prepares again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report as a page and on the screen: complete, readable, and harmless whatever the text is."""
+"""The report as a page and on the screen: complete, readable, and safe for any text."""
 
 from __future__ import annotations
 

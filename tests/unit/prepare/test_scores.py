@@ -136,7 +136,7 @@ def test_score_file_is_read(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.jsonl"])
 def test_score_at_limit_is_kept(name: str, tmp_path: Path) -> None:
-    """0.7 in 32 bits would be less."""
+    """A score of 0.7 is kept at the limit 0.7, although 0.7 is less in 32 bits."""
     place = Folder(tmp_path)
     rows = [(*pair, "0.7" if number else "0.699999") for number, pair in enumerate(TRAIN)]
     text = "".join(

@@ -1,4 +1,4 @@
-"""A development set split off the training text: which pairs, what becomes of the others, what is said."""
+"""A development set split off the training text: the choice of pairs, dropped pairs, and messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task is done once, and its files are whole or not there."""
+"""Tasks run once, and their files are either complete or absent."""
 
 from __future__ import annotations
 

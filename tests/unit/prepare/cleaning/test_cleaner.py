@@ -1,4 +1,4 @@
-"""Cleaning: every reason at its boundary, their order, and what is counted."""
+"""Cleaning: every reason at its boundary, the order of reasons, and the counts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HELD_OUT = HeldOut.of([SentencePair("Guten Tag. ", "Good day.", ""), SentencePai
 
 
 def reason(src: str, tgt: str) -> str | None:
-    """Why a pair is dropped; None if it is kept."""
+    """Return why a pair is dropped, or None if it is kept."""
     cleaner = Cleaner(CONFIG, "train.0", HELD_OUT)
     kept = cleaner.clean(SentencePair(src, tgt, "c"))
     dropped = list(cleaner.report.dropped)

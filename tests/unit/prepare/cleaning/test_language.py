@@ -68,7 +68,7 @@ def test_language_scripts() -> None:
 
 
 def test_language_scripts_are_known() -> None:
-    """A misspelt one would drop all text of its languages."""
+    """A misspelt script would drop all text of its languages."""
     from nmt.prepare.cleaning import script
 
     known = {script_of(chr(code)) for code in range(0x1F000)}

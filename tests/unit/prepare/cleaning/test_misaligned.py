@@ -1,4 +1,4 @@
-"""Pairs whose sides do not translate each other: words, the lexicon and what is dropped, in made-up languages."""
+"""The filter of misaligned pairs: words, the lexicon and the dropped pairs, in made-up languages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAIRS, BAD = 3000, 120
 
 
 def translated(n: int, seed: int = 1) -> list[tuple[str, str]]:
-    """Sentences of words of which every one has a translation, in another order."""
+    """Return sentences whose words all have a translation, in another order."""
     rng = random.Random(seed)
     sounds = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
     words = ["".join(rng.sample(sounds, k=2)) for _ in range(400)]
@@ -35,7 +35,7 @@ def translated(n: int, seed: int = 1) -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def corpus() -> list[tuple[str, str]]:
-    """A corpus of which the last pairs are shifted by one."""
+    """Return a corpus whose last pairs are shifted by one."""
     pairs = translated(PAIRS)
     good, shifted = pairs[:-BAD], pairs[-BAD:]
     return good + [(src, tgt) for (src, _), (_, tgt) in zip(shifted, [*shifted[1:], shifted[0]], strict=True)]

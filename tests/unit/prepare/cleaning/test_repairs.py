@@ -1,4 +1,4 @@
-"""Repairs of training text: what each changes and leaves, and how they are counted."""
+"""Repairs of training text: the changes of each, and their counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def cleaner_of(clean: CleanConfig) -> Cleaner:
 
 
 def repaired(text: str, clean: CleanConfig) -> tuple[str, list[str]]:
-    """A text after its repair, and the kinds of repair that are counted."""
+    """Return a repaired text, and the kinds of repair that are counted."""
     cleaner = cleaner_of(clean)
     pair = cleaner.clean(SentencePair("other side", f" {text}", ""))
     assert pair is not None and pair.src == "other side"

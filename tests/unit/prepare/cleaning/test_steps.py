@@ -1,4 +1,4 @@
-"""Steps of cleaning that are off by default: each at its boundary, their order, and what differs between corpora."""
+"""Optional steps of cleaning: each at its boundary, the order of steps, and settings of single corpora."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def config(clean: CleanConfig, languages: str = "de-en", own: CorpusClean | None
 
 
 def reason(src: str, tgt: str, clean: CleanConfig, languages: str = "de-en") -> str | None:
-    """Why a pair is dropped; None if it is kept."""
+    """Return why a pair is dropped, or None if it is kept."""
     cleaner = Cleaner(config(clean, languages), "train.0", HELD_OUT)
     cleaner.clean(SentencePair(src, tgt, ""))
     return next(iter(cleaner.report.dropped), None)
@@ -168,7 +168,7 @@ ALL = CleanConfig(
 
 
 def test_pair_counts_under_first_reason() -> None:
-    """Each pair has a flaw and all those of the pairs after it, except copies and what excludes each other."""
+    """Each pair has a flaw and all flaws of the following pairs, except those that exclude each other."""
     worst = "\ufffd ONE TWO THREE FOUR FIVE SIX SEVEN EIGHT NINE TEN SUPERCALIFRAGILISTICEXPIALI"
     flaws = [
         (worst, "broken"),
