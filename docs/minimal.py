@@ -34,7 +34,7 @@ from nmt.search.greedy import greedy_search
 from nmt.search.rules import Rules
 from nmt.search.step import TransformerStep, padded
 from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizers
-from nmt.training.loss import LossSums, label_smoothed_cross_entropy
+from nmt.training.loss import LossSums, fused_loss
 from nmt.training.optim import learning_rate, make_optimizer
 from nmt.translate.sentences import longest_translation
 
@@ -116,7 +116,7 @@ def loss_of(model: Transformer, batch: Batch, smoothing: float) -> LossSums:
     targets = batch.tgt_out.flatten()[batch.token_indices]  # (N,)
     # `plain_cross_entropy` in the same file is the formula. This function computes the same value one block of tokens
     # at a time, since the logits of all tokens, (N, V), would be by far the largest tensor.
-    return label_smoothed_cross_entropy(hidden, model.output_weight, targets, smoothing)
+    return fused_loss((hidden,), model.output_weight, targets, smoothing)
 
 
 # --- updates: nmt/training/optim.py -------------------------------------------------------------

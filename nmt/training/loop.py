@@ -182,9 +182,9 @@ def forward_backward(session: Session, micro_batches: Sequence[Indices], update:
         stats.n_correct.add_(sums.n_correct)
         stats.padded_tokens.add_(batch.src.numel() + batch.tgt_in.numel())
         stats.divergence.add_(sums.divergence)
-        if sums.classes is not None:
-            stats.class_nll.add_(sums.classes.nll)
-            stats.n_class_correct.add_(sums.classes.n_correct)
+        if sums.n_classified:
+            stats.class_nll.add_(sums.class_nll)
+            stats.n_class_correct.add_(sums.n_class_correct)
     return stats
 
 

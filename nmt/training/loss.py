@@ -42,86 +42,61 @@ class ConsistencyWeights:
 
 
 @dataclass(frozen=True)
-class ClassSums:
-    """Sums over sequences that have a class: negative log-likelihood (nats), and those whose most probable class was
-    right, both scalar tensors, and their number."""
-
-    nll: Tensor
-    n_correct: Tensor
-    n: int
-
-    def __add__(self, other: ClassSums) -> ClassSums:
-        return ClassSums(self.nll + other.nll, self.n_correct + other.n_correct, self.n + other.n)
-
-    @property
-    def loss_per_sequence(self) -> float:
-        """Mean negative log-likelihood (nats)."""
-        return float(self.nll) / max(self.n, 1)
-
-    @property
-    def accuracy(self) -> float:
-        """Share of sequences whose class was predicted correctly."""
-        return float(self.n_correct) / max(self.n, 1)
-
-
-@dataclass(frozen=True)
 class LossSums:
-    """Sums over target tokens; they add up over micro-batches and ranks.
+    """Sums over target tokens, which add up over micro-batches and ranks. All but the counts are scalar tensors (nats).
 
-    `loss` is minimised; `nll` is the negative log-likelihood without smoothing, `divergence` that of two passes,
-    unweighted (all nats); `n_correct` counts tokens whose most probable prediction was right. With two passes, `nll`,
-    `n_correct` and `n_tokens` are those of the first. All but `n_tokens` are scalar tensors. `classes`: of sequences
-    with classes, whose weighted loss is part of `loss`.
+    With two passes, `nll`, `n_correct` and `n_tokens` are from the first.
     """
 
     loss: Tensor
+    """What training minimises, including label smoothing, divergence and the weighted loss of classes."""
     nll: Tensor
+    """Negative log-likelihood, without label smoothing."""
     divergence: Tensor
+    """Divergence of the two passes, unweighted."""
     n_correct: Tensor
+    """Number of tokens whose most probable prediction is correct."""
     n_tokens: int
-    classes: ClassSums | None = None
+    class_nll: Tensor | float = 0.0
+    """Negative log-likelihood of the classes of sequences, if they have classes."""
+    n_class_correct: Tensor | float = 0.0
+    """Number of sequences whose most probable class is correct."""
+    n_classified: int = 0
+    """Number of sequences with a class."""
 
     def __add__(self, other: LossSums) -> LossSums:
-        both = (self.classes, other.classes)
-        return LossSums(
-            self.loss + other.loss,
-            self.nll + other.nll,
-            self.divergence + other.divergence,
-            self.n_correct + other.n_correct,
-            self.n_tokens + other.n_tokens,
-            None if both[0] is None or both[1] is None else both[0] + both[1],
-        )
+        return LossSums(*(one + two for one, two in zip(vars(self).values(), vars(other).values(), strict=True)))
 
     @property
     def loss_per_token(self) -> float:
-        """Mean loss per token, smoothing included (nats)."""
+        """Mean loss per token, label smoothing included (nats)."""
         return float(self.loss.detach()) / max(self.n_tokens, 1)
 
     @property
     def perplexity(self) -> float:
-        """exp of the mean negative log-likelihood, without smoothing."""
+        """The exponential of the mean negative log-likelihood, without label smoothing."""
         return math.exp(min(float(self.nll) / max(self.n_tokens, 1), 700.0))
 
     @property
     def accuracy(self) -> float:
-        """Share of tokens that were predicted correctly."""
+        """Share of tokens whose most probable prediction is correct."""
         return float(self.n_correct) / max(self.n_tokens, 1)
 
 
 Forward = Callable[..., Tensor]
-"""The model itself, or its compiled version."""
+"""The forward pass of a model, or its compiled version."""
 
 
 class Objective(nn.Module):
-    """Model and loss in one module, to wrap for several processes: all passes of a micro-batch are one call."""
+    """Model and loss in one module, so that all passes of a micro-batch are one call of DistributedDataParallel."""
 
     def __init__(self, model: Model, settings: TrainingConfig, forward: Forward | None = None) -> None:
-        """`forward`: replaces the model's forward pass if given."""
+        """Combine a model and its loss. `forward` replaces the model's forward pass if given."""
         super().__init__()
         self.model, self._settings, self._run = model, settings, forward
 
     def forward(self, batch: Batch | PackedBatch) -> LossSums:
-        """Return the loss of a batch, see `objective`."""
+        """Return the loss of a batch; see `objective`."""
         return objective(self.model, batch, self._settings, self._run)
 
 
@@ -131,7 +106,7 @@ def objective(
     settings: TrainingConfig,
     forward: Forward | None = None,
 ) -> LossSums:
-    """Return the loss of a batch, summed over the target tokens of one pass or, for classes, over texts."""
+    """Return the training loss of a batch, summed over target tokens or, for a classifier, over texts."""
     weight, smoothing = settings.consistency_weight, settings.label_smoothing
     if settings.objective == "classification":
         return classes_loss(model, batch, smoothing, forward)
@@ -146,26 +121,26 @@ def objective(
     else:
         second, _ = _scored(batch, _states(batch, forward, *_kept(batch, settings.cut_rate)))
         weights = ConsistencyWeights(p_to_q=weight, q_to_p=0.0, second=0.0)
-    sums = consistency_loss(first, second, model.output_weight, targets, smoothing, weights)
+    sums = fused_loss((first, second), model.output_weight, targets, smoothing, weights)
     return _with_classes(sums, model, batch, states)
 
 
 def cross_entropy(
     model: Model, batch: Batch | PackedBatch, label_smoothing: float, forward: Forward | None = None
 ) -> LossSums:
-    """Return the loss sums of one pass, without consistency training."""
+    """Return the loss of a batch with one forward pass, that is, without consistency training."""
     states = _states(batch, model if forward is None else forward)
     hidden, targets = _scored(batch, states)
-    sums = label_smoothed_cross_entropy(hidden, model.output_weight, targets, label_smoothing)
+    sums = fused_loss((hidden,), model.output_weight, targets, label_smoothing)
     return _with_classes(sums, model, batch, states)
 
 
 def classes_loss(
     model: Model, batch: Batch | PackedBatch, smoothing: float, forward: Forward | None = None
 ) -> LossSums:
-    """Return the cross-entropy of the classes of texts, summed over the texts; `n_tokens` is their number."""
+    """Return the cross-entropy of a text classifier, summed over texts. `n_tokens` is the number of texts."""
     labels = batch.labels
-    assert labels is not None, "there is a label for each text"
+    assert labels is not None, "each text has a label"
     logits = class_logits(model, batch, _states(batch, model if forward is None else forward))
     loss = F.cross_entropy(logits, labels, label_smoothing=smoothing, reduction="sum")
     nll = F.cross_entropy(logits.detach(), labels, reduction="sum")
@@ -173,8 +148,8 @@ def classes_loss(
 
 
 def class_logits(model: Model, batch: Batch | PackedBatch, states: Tensor | None = None) -> Tensor:
-    """Return the logits (B, C) of the classes of sequences, in float32; `states` are their hidden states, if known."""
-    assert isinstance(model, EncoderModel | DecoderModel) and model.head is not None, "its objective has classes"
+    """Return the logits (B, C) of the classes of sequences, in float32. `states` are their hidden states, if known."""
+    assert isinstance(model, EncoderModel | DecoderModel) and model.head is not None, "only classifiers have logits"
     layout = _layout(batch, "src" if isinstance(model, EncoderModel) else "tgt")
     logits: Tensor = model.head(_states(batch, model) if states is None else states, layout)
     if batch.labels is not None:  # packed sentences are followed by others without tokens
@@ -185,9 +160,9 @@ def class_logits(model: Model, batch: Batch | PackedBatch, states: Tensor | None
 def _states(
     batch: Batch | PackedBatch, forward: Forward, src_kept: Tensor | None = None, tgt_kept: Tensor | None = None
 ) -> Tensor:
-    """Return hidden states (B, T, D), with teacher forcing; packed (1, T, D)."""
+    """Return the hidden states (B, T, D) of a batch with teacher forcing; (1, T, D) if it is packed."""
     step = 0
-    # compiled models have one code; what a sharded model returns must not be a view, as it is of rows
+    # not for compiled models, which have one code for all sizes, nor for sharded ones, which must not return a view
     if isinstance(batch, Batch) and isinstance(forward, Model) and not is_sharded(forward):
         step = row_step(batch.src.device)
     src_layout, tgt_layout = _layout(batch, "src", step), _layout(batch, "tgt", step)
@@ -195,7 +170,7 @@ def _states(
 
 
 def _layout(batch: Batch | PackedBatch, side: Literal["src", "tgt"], row_step: int = 0) -> Layout:
-    """Return the layout of one side's sentences in the batch."""
+    """Return the layout of the source or target sentences of a batch."""
     if isinstance(batch, Batch):
         return Padded(batch.src_mask if side == "src" else batch.tgt_mask, row_step)
     if side == "src":
@@ -204,43 +179,31 @@ def _layout(batch: Batch | PackedBatch, side: Literal["src", "tgt"], row_step: i
 
 
 def _scored(batch: Batch | PackedBatch, states: Tensor) -> tuple[Tensor, Tensor]:
-    """Return hidden states (N, D) and targets (N,) of the target tokens in the loss.
-
-    Padding never reaches the output layer."""
+    """Return hidden states (N, D) and targets (N,) of the target tokens in the loss, without padding."""
     if batch.token_indices is not None:
         return states.flatten(0, 1)[batch.token_indices], batch.tgt_out.flatten()[batch.token_indices]
     return states[0, : batch.n_tokens], batch.tgt_out[0, : batch.n_tokens]
 
 
 def _with_classes(sums: LossSums, model: Model, batch: Batch | PackedBatch, states: Tensor) -> LossSums:
-    """Add the loss of the sequences' classes, if they have classes."""
+    """Add the loss of the classes of sequences, if they have classes."""
     if batch.labels is None:
         return sums
     logits = class_logits(model, batch, states)
     nll = F.cross_entropy(logits, batch.labels, reduction="sum")
     n_correct = (logits.argmax(1) == batch.labels).sum()
-    classes = ClassSums(nll.detach(), n_correct, len(batch.labels))
-    return replace(sums, loss=sums.loss + batch.label_weight * nll, classes=classes)
+    loss = sums.loss + batch.label_weight * nll
+    return replace(sums, loss=loss, class_nll=nll.detach(), n_class_correct=n_correct, n_classified=len(batch.labels))
 
 
 def _kept(batch: Batch | PackedBatch, cut_rate: float) -> tuple[Tensor, Tensor]:
-    """Draw which tokens keep their embeddings, bool like `src` and `tgt_in`; the end of the source always does."""
+    """Draw which tokens of `src` and `tgt_in` keep their embeddings; the end of the source always keeps it."""
     src, tgt = (torch.rand(ids.shape, device=ids.device) >= cut_rate for ids in (batch.src, batch.tgt_in))
     return src | (batch.src == EOS), tgt
 
 
-def label_smoothed_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> LossSums:
-    """Return the label-smoothed cross-entropy of logits hidden (N, D) @ weight (V, D).T and targets (N,) int64.
-
-    No target is padding. The target distribution is (1 - smoothing) on the target and smoothing / V on every entry
-    (Szegedy et al., 2016). Fused: logits are computed a block of rows at a time and turned into their gradient at once,
-    so that all N rows of them never exist together.
-    """
-    return _sums((hidden,), weight, targets, smoothing)
-
-
 def plain_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-    """Compute `label_smoothed_cross_entropy(...).loss` in the simplest way: a reference for readers and tests.
+    """Compute the loss of `fused_loss` for one pass in the simplest way, as a reference for readers and tests.
 
     Its gradient with respect to the logits is softmax(logits) - target_probs, which `_ChunkedLoss` computes directly.
     """
@@ -251,23 +214,23 @@ def plain_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothi
     return -(target_probs * log_probs).sum()
 
 
-def consistency_loss(
-    first: Tensor, second: Tensor, weight: Tensor, targets: Tensor, smoothing: float, weights: ConsistencyWeights
-) -> LossSums:
-    """Compute the fused loss of two passes, first and second (N, D).
-
-    It is the cross-entropy of the first, the weighted cross-entropy of the second, and weighted divergences in both
-    directions. No term is detached, so both passes learn from all of it."""
-    return _sums((first, second), weight, targets, smoothing, weights)
-
-
-def _sums(
+def fused_loss(
     passes: tuple[Tensor, ...],
     weight: Tensor,
     targets: Tensor,
     smoothing: float,
     weights: ConsistencyWeights | None = None,
 ) -> LossSums:
+    """Return the label-smoothed cross-entropy of one pass, or the consistency loss of two.
+
+    `passes` are hidden states (N, D), `weight` (V, D) is the output weight, and `targets` (N,) int64 have no padding.
+    The target distribution is (1 - smoothing) on the target and smoothing / V on every entry (Szegedy et al., 2016).
+    With two passes, the loss is the cross-entropy of the first, the weighted cross-entropy of the second, and the
+    weighted divergences in both directions. No term is detached, so both passes learn from all of it.
+
+    Logits are computed a block of rows at a time and turned into their gradient at once, so that all N rows never exist
+    together.
+    """
     device = weight.device.type
     needs_grad = torch.is_grad_enabled() and (weight.requires_grad or any(hidden.requires_grad for hidden in passes))
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
@@ -280,13 +243,13 @@ def _sums(
 
 
 def block_rows(n_pieces: int, device: torch.device) -> int:
-    """Return how many rows of logits over `n_pieces` are computed at a time."""
+    """Return the number of rows of logits that are computed at a time, for a vocabulary of `n_pieces`."""
     step = row_step(device) or 1
     return max(1, BLOCK_ELEMENTS[device.type] // n_pieces // step) * step
 
 
 class _ChunkedLoss(torch.autograd.Function):
-    """Computes the loss and its gradient in one pass over blocks of rows.
+    """An autograd function that computes the loss and its gradient in one pass over blocks of rows.
 
     The cross-entropy has the gradient p - (1 - smoothing) * one_hot(target) - smoothing / V with respect to the logits.
     The last term is the same for every logit, so its products with weight and hidden are added once afterwards.
@@ -361,7 +324,7 @@ class _ChunkedLoss(torch.autograd.Function):
 
 
 class _RowStats:
-    """Statistics of the logits of every row, filled block by block."""
+    """Statistics of every row of logits, filled in block by block."""
 
     def __init__(self, n_passes: int, n_rows: int, weight: Tensor) -> None:
         # per pass and row: the target's logit, the largest logit and its probability
@@ -372,7 +335,7 @@ class _RowStats:
         self._expected_diff = torch.zeros(2, n_rows, dtype=weight.dtype, device=weight.device)
 
     def add(self, rows: slice, target: Tensor, logits: list[Tensor], probs: list[Tensor]) -> None:
-        """Add a block of rows: target (rows, 1), logits and probs (rows or more, V) of each pass."""
+        """Add a block of rows: `target` (rows, 1), and `logits` and `probs` (rows or more, V) of each pass."""
         for i, (logit, prob) in enumerate(zip(logits, probs, strict=True)):
             self.target_logit[i, rows] = logit.gather(-1, target)[:, 0]
             n = len(target)
@@ -381,7 +344,7 @@ class _RowStats:
     def divergence_grad(
         self, rows: slice, weights: ConsistencyWeights, logits: list[Tensor], probs: list[Tensor]
     ) -> None:
-        """Turn the probabilities of a block, in place, into the gradient of the logits, without the targets' part.
+        """Turn the probabilities of a block, in place, into the gradient of the logits, without the targets' term.
 
         With d the difference of the logits, a = sum(p d) and b = sum(q d), KL(p||q) has the gradients p (d - a) with
         respect to the first pass's logits and q - p to the second's, KL(q||p) has p - q and q (b - d).
@@ -404,18 +367,18 @@ class _RowStats:
 
     @property
     def log_z(self) -> Tensor:
-        """(passes, N) logsumexp of each row's logits."""
+        """The logsumexp of the logits of each pass and row, (passes, N)."""
         log_z: Tensor = self._max_logit - self._max_prob.log()
         return log_z
 
     @property
     def n_correct(self) -> Tensor:
-        """Number of rows of the first pass in which the target has the largest logit."""
+        """The number of rows of the first pass in which the target has the largest logit."""
         n_correct: Tensor = (self.target_logit[0] >= self._max_logit[0]).sum()
         return n_correct
 
     def divergences(self, weights: ConsistencyWeights | None) -> tuple[Tensor, Tensor]:
-        """Return the divergence summed over rows: the weighted mean of both directions, and their weighted sum."""
+        """Return the divergence summed over rows, as the weighted mean and as the weighted sum of both directions."""
         if weights is None:
             return (zero := self._expected_diff.new_zeros(())), zero
         log_z = self.log_z

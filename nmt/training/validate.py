@@ -81,8 +81,8 @@ class Validator:
 
     def _validation(self, model: Model, poll: Callable[[], None]) -> Validation:
         sums, scores = self._loss(model, poll), {}
-        if sums.classes is not None:
-            scores = {"pair_loss": sums.classes.loss_per_sequence, "pair_accuracy": sums.classes.accuracy}
+        if n := sums.n_classified:
+            scores = {"pair_loss": float(sums.class_nll) / n, "pair_accuracy": float(sums.n_class_correct) / n}
         nll = float(sums.nll) / sums.n_tokens
         return Validation(sums.loss_per_token, nll, sums.perplexity, sums.accuracy, scores)
 

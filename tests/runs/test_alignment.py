@@ -13,7 +13,7 @@ from nmt.model.masks import Padded
 from nmt.model.transformer import Transformer
 from nmt.search.forced import ForcedDecoder
 from nmt.text.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
-from nmt.training.loss import label_smoothed_cross_entropy
+from nmt.training.loss import fused_loss
 from nmt.translate.align import alignments
 from nmt.translate.types import Part, Translation
 
@@ -43,7 +43,7 @@ def copier() -> tuple[Transformer, Tokenizer]:
         tgt_in = torch.cat((torch.full((N_ROWS, 1), BOS), tgt_out[:, :-1]), 1)
         layout = Padded(tgt_out != PAD)
         hidden = model(tgt_out, layout, tgt_in, layout)[layout.mask]
-        sums = label_smoothed_cross_entropy(hidden, model.output_weight, tgt_out[layout.mask], 0.0)
+        sums = fused_loss((hidden,), model.output_weight, tgt_out[layout.mask], 0.0)
         optimizer.zero_grad()
         (sums.loss / sums.n_tokens).backward()
         optimizer.step()

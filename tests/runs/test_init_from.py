@@ -136,8 +136,8 @@ def test_init_from_other_direction_of_separate_vocabularies_raises(tiny_data, tm
     with pytest.raises(ConfigError) as caught:
         fit(turned, tmp_path / "data", tmp_path / "run")
     assert caught.value.problems == [
-        f"{tmp_path / 'base'}: its encoder reads aa, the encoder of this run bb: with a vocabulary for each language "
-        "the embeddings of aa cannot be those of bb; start with a run of this direction, or of a joint vocabulary"
+        f"{tmp_path / 'base'}: its encoder reads aa, the encoder of this run reads bb, and each language has its own "
+        "vocabulary; start from a run of this direction, or with a joint vocabulary"
     ]
 
 
@@ -205,10 +205,10 @@ def test_restart_with_other_weights_raises(tiny_data, base, tmp_path, change):
     die(tuning(tiny_data, source), tiny_data, tmp_path / "run", 2)
     if change == "gone":
         shutil.rmtree(source)
-        said = f"run: no checkpoint yet, and it cannot start over: {source}: no such directory"
+        said = f"{source}: no such directory"
     else:
         write_selected(RunDir(source), Selected(best_step=6, weights="raw", reason="step 6 is better"))
-        said = f"run: no checkpoint yet, and {source} no longer has the weights of step 3 that it started with; start"
+        said = f"run: no checkpoint yet, and {source} no longer has the weights of step 3 with which"
     before = kept(tmp_path / "run")
     with pytest.raises(CheckpointError, match=said):
         fit(tuning(tiny_data, source), tiny_data, tmp_path / "run", resume=True)

@@ -136,10 +136,9 @@ def test_padded_packed_and_single_sequences_have_the_same_loss(data: Path, tmp_p
 
     def found(batches: list[Any]) -> list[float]:
         sums = [cross_entropy(model, batch, 0.0) for batch in batches]
-        classes = [each.classes for each in sums if each.classes is not None]
         return [
-            sum(float(each.nll) for each in sums), sum(float(each.nll) for each in classes),
-            sum(float(each.loss.detach()) for each in sums), sum(float(each.n_correct) for each in classes),
+            sum(float(each.nll) for each in sums), sum(float(each.class_nll) for each in sums),
+            sum(float(each.loss.detach()) for each in sums), sum(float(each.n_class_correct) for each in sums),
         ]  # fmt: skip
 
     rows = np.arange(len(pairs))

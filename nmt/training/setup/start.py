@@ -15,6 +15,7 @@ from nmt.layout import RUN_FORMAT, DataDir, RunDir
 from nmt.model.precision import Halves, use_float32_library
 from nmt.prepare.recipe import unlike
 from nmt.process import Stop
+from nmt.runs.checkpoint import Tensors
 from nmt.runs.info import InitialWeights, RunInfo, launch, write_info
 from nmt.runs.state import TrainState
 from nmt.text.tokenizer import Tokenizers
@@ -23,7 +24,7 @@ from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.parallel import EXCHANGE_DTYPES, World, shard
 from nmt.training.session import Session
 from nmt.training.setup.choices import Choices, choose, compiled
-from nmt.training.setup.init_from import NO_WEIGHTS, load_initial, read_initial
+from nmt.training.setup.init_from import load_initial, read_initial
 from nmt.training.setup.inputs import Inputs, check_disk, check_sentences, read_inputs
 from nmt.training.setup.resume import check_resume, restore
 from nmt.training.validate import ClassValidator, TextValidator, Validator
@@ -76,16 +77,17 @@ def start(
 
     Raises ConfigError, DataError or CheckpointError, before anything is written.
     """
-    world, run, initial = world or World(), RunDir(run_dir), NO_WEIGHTS
+    world, run = world or World(), RunDir(run_dir)
+    initial, origin = Tensors(), None
     inputs = world.on_all_ranks(lambda: read_inputs(config, DataDir(data_dir), world))
     corpus, model = inputs.corpus, inputs.model
 
     def check_and_choose() -> Choices:
-        nonlocal initial  # on rank 0
+        nonlocal initial, origin  # on rank 0
         before = check_resume(config, run, inputs) if resume else None
         if message := unlike(corpus.directory, corpus.manifest, config):  # than the data was prepared with
             say(message)
-        initial = read_initial(config, run, corpus, model, before)
+        initial, origin = read_initial(config, run, corpus, model, before)
         return choose(config, before, inputs, world)
 
     choices = world.on_rank0(check_and_choose)
@@ -94,7 +96,7 @@ def start(
     validator = world.on_all_ranks(lambda: _make_validator(config, inputs, choices, fingerprint))
     if inputs.to_shard:
         shard(model, inputs.device, world, EXCHANGE_DTYPES[config.training.exchange_precision])
-    load_initial(model, initial.tensors, world)
+    load_initial(model, initial, world)
     halves = None
     # a cast is a launch on a GPU; with several ranks, gradients are exchanged where autograd leaves them
     if inputs.device.type == "cuda" and choices.precision != "float32" and world.size == 1:
@@ -128,7 +130,7 @@ def start(
     if resume:
         session.is_over = world.on_rank0(lambda: is_finished(session))
     if not session.is_over:
-        world.on_rank0(lambda: write_run(session, corpus, choices, initial.origin, resume))
+        world.on_rank0(lambda: write_run(session, corpus, choices, origin, resume))
     return session
 
 

@@ -17,7 +17,7 @@ from nmt.model.masks import Padded
 from nmt.model.transformer import Transformer
 from nmt.text.tokenizer import EOS
 from nmt.training import loss as loss_module
-from nmt.training.loss import ConsistencyWeights, consistency_loss, cross_entropy, objective
+from nmt.training.loss import ConsistencyWeights, cross_entropy, fused_loss, objective
 from packed import SRC, TGT, pairs_of
 
 ROWS = np.arange(len(SRC))
@@ -45,7 +45,7 @@ def two_passes() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 def test_consistency_loss_and_gradients_equal_formula(how, rows, monkeypatch):
     first, second, weight, targets = two_passes()
     monkeypatch.setitem(loss_module.BLOCK_ELEMENTS, "cpu", rows * len(weight))
-    found = consistency_loss(first, second, weight, targets, 0.1, how)
+    found = fused_loss((first, second), weight, targets, 0.1, how)
     grads = torch.autograd.grad(found.loss * 0.25, (first, second, weight))
     expected = by_hand(first, second, weight, targets, how)
     torch.testing.assert_close(found.loss, expected)
@@ -60,7 +60,7 @@ def test_consistency_loss_in_half_precision_is_close():
         expected = by_hand(*leaves, targets, how)
         exact = torch.autograd.grad(expected, leaves)
         with torch.autocast("cpu", torch.bfloat16):
-            found = consistency_loss(*leaves, targets, 0.1, how)
+            found = fused_loss((leaves[0], leaves[1]), leaves[2], targets, 0.1, how)
         torch.testing.assert_close(found.loss, expected, rtol=2e-2, atol=0.0)
         for one, two in zip(torch.autograd.grad(found.loss, leaves), exact, strict=True):
             assert F.cosine_similarity(one.flatten(), two.flatten(), dim=0) > 0.999
@@ -68,7 +68,7 @@ def test_consistency_loss_in_half_precision_is_close():
 
 def test_consistency_counts_come_from_first_pass():
     first, second, weight, targets = two_passes()
-    found = consistency_loss(first, second, weight, targets, 0.1, WEIGHTS[1])
+    found = fused_loss((first, second), weight, targets, 0.1, WEIGHTS[1])
     p, q = ((hidden @ weight.T).log_softmax(-1).detach() for hidden in (first, second))
     assert found.n_tokens == 12 and int(found.n_correct) == int((p.argmax(-1) == targets).sum())
     assert float(found.nll) == pytest.approx(float(F.nll_loss(p, targets, reduction="sum")))

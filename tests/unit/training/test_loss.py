@@ -20,7 +20,7 @@ from nmt.training import loss as loss_module
 from nmt.training.loss import (
     class_logits,
     classes_loss,
-    label_smoothed_cross_entropy,
+    fused_loss,
     objective,
     plain_cross_entropy,
 )
@@ -38,7 +38,7 @@ def example(n: int = 12, d: int = 5, v: int = 30) -> tuple[torch.Tensor, torch.T
 def test_cross_entropy_and_gradients_equal_torch(smoothing, rows, monkeypatch):
     hidden, weight, targets = example()
     monkeypatch.setitem(loss_module.BLOCK_ELEMENTS, "cpu", rows * len(weight))
-    found = label_smoothed_cross_entropy(hidden, weight, targets, smoothing)
+    found = fused_loss((hidden,), weight, targets, smoothing)
     grads = torch.autograd.grad(found.loss * 0.25, (hidden, weight))
     expected = torch.nn.functional.cross_entropy(hidden @ weight.T, targets, label_smoothing=smoothing, reduction="sum")
     torch.testing.assert_close(found.loss, expected)
@@ -50,7 +50,7 @@ def test_cross_entropy_and_gradients_equal_torch(smoothing, rows, monkeypatch):
 def test_fused_cross_entropy_equals_plain(smoothing):
     hidden, weight, targets = example()
     plain = plain_cross_entropy(hidden, weight, targets, smoothing)
-    fused = label_smoothed_cross_entropy(hidden, weight, targets, smoothing).loss
+    fused = fused_loss((hidden,), weight, targets, smoothing).loss
     torch.testing.assert_close(fused, plain)
     wanted, found = (torch.autograd.grad(loss, (hidden, weight)) for loss in (plain, fused))
     torch.testing.assert_close(found, wanted)
@@ -62,9 +62,9 @@ def test_fused_cross_entropy_equals_plain(smoothing):
 
 def test_frozen_output_weight_gets_no_gradient():
     hidden, weight, targets = example()
-    expected = torch.autograd.grad(label_smoothed_cross_entropy(hidden, weight, targets, 0.1).loss, hidden)
+    expected = torch.autograd.grad(fused_loss((hidden,), weight, targets, 0.1).loss, hidden)
     frozen = weight.detach()
-    loss = label_smoothed_cross_entropy(hidden, frozen, targets, 0.1).loss
+    loss = fused_loss((hidden,), frozen, targets, 0.1).loss
     loss.backward()
     assert frozen.grad is None
     torch.testing.assert_close(hidden.grad, *expected)
@@ -72,7 +72,7 @@ def test_frozen_output_weight_gets_no_gradient():
 
 def test_loss_sums_equal_loop_over_tokens():
     hidden, weight, targets = example()
-    found = label_smoothed_cross_entropy(hidden, weight, targets, 0.1)
+    found = fused_loss((hidden,), weight, targets, 0.1)
     loss = nll = n_correct = 0.0
     for h, target in zip(hidden, targets.tolist(), strict=True):
         probs = (weight @ h).softmax(0).detach()
@@ -87,8 +87,8 @@ def test_loss_sums_equal_loop_over_tokens():
 
 def test_loss_sums_add_up():
     hidden, weight, targets = example()
-    whole = label_smoothed_cross_entropy(hidden, weight, targets, 0.1)
-    parts = [label_smoothed_cross_entropy(hidden[i], weight, targets[i], 0.1) for i in (slice(5), slice(5, 12))]
+    whole = fused_loss((hidden,), weight, targets, 0.1)
+    parts = [fused_loss((hidden[i],), weight, targets[i], 0.1) for i in (slice(5), slice(5, 12))]
     both = parts[0] + parts[1]
     assert both.n_tokens == whole.n_tokens
     assert both.loss_per_token == pytest.approx(whole.loss_per_token)
@@ -98,7 +98,7 @@ def test_loss_sums_add_up():
 
 def test_loss_of_no_tokens_is_zero():
     hidden, weight, targets = example()
-    found = label_smoothed_cross_entropy(hidden[:0], weight, targets[:0], 0.1)
+    found = fused_loss((hidden[:0],), weight, targets[:0], 0.1)
     found.loss.backward()
     assert float(found.loss.detach()) == 0.0 and found.loss_per_token == 0.0
     assert weight.grad.abs().max() == 0.0
@@ -108,9 +108,9 @@ def test_loss_of_no_tokens_is_zero():
 def test_cross_entropy_in_low_precision_is_close(dtype):
     hidden, weight, targets = (x.detach().float().requires_grad_() if x.is_floating_point() else x for x in example())
     with torch.autocast("cpu", dtype=dtype):
-        found = label_smoothed_cross_entropy(hidden, weight, targets, 0.1)
+        found = fused_loss((hidden,), weight, targets, 0.1)
     grads = torch.autograd.grad(found.loss, (hidden, weight))
-    exact = label_smoothed_cross_entropy(hidden, weight, targets, 0.1)
+    exact = fused_loss((hidden,), weight, targets, 0.1)
     assert found.loss.dtype == torch.float32
     torch.testing.assert_close(found.loss, exact.loss, rtol=0.01, atol=0.01)
     for one, two in zip(grads, torch.autograd.grad(exact.loss, (hidden, weight)), strict=True):
@@ -119,7 +119,7 @@ def test_cross_entropy_in_low_precision_is_close(dtype):
 
 def test_loss_of_improbable_target_is_finite():
     hidden, weight = torch.tensor([[1000.0]], requires_grad=True), torch.tensor([[1.0], [-1.0]])
-    found = label_smoothed_cross_entropy(hidden, weight, torch.tensor([1]), 0.1)
+    found = fused_loss((hidden,), weight, torch.tensor([1]), 0.1)
     assert float(found.nll) == pytest.approx(2000.0)
     assert found.perplexity < math.inf
 
