@@ -20,7 +20,7 @@ KeyValue = tuple[Tensor, Tensor]
 
 
 class MultiHeadAttention(nn.Module):
-    """Multi-head scaled dot-product attention; query, key and value projections share one matrix (3D, D)."""
+    """Multi-head scaled dot-product attention, with one matrix (3D, D) for the query, key and value projections."""
 
     def __init__(self, d_model: int, n_heads: int, dropout: float) -> None:
         super().__init__()
@@ -41,26 +41,25 @@ class MultiHeadAttention(nn.Module):
         query, key, value = self._heads(mask.unflatten(projected), 3)
         return self._merge(self._attend(query, key, value, mask), mask)
 
-    def cross(self, x: Tensor, memory: KeyValue, mask: AttentionMask) -> Tensor:
-        """Apply cross-attention of x (B, Q, D) to a memory's keys and values -> (B, Q, D)."""
-        return self._merge(self._attend(self._query(x, mask), *memory, mask), mask)
+    def cross(self, x: Tensor, memory: KeyValue, mask: AttentionMask, weights: list[Tensor] | None = None) -> Tensor:
+        """Apply cross-attention of x (B, Q, D) to the keys and values of a memory -> (B, Q, D).
 
-    def cross_weights(self, x: Tensor, memory: KeyValue, mask: AttentionMask) -> tuple[Tensor, Tensor]:
-        """Like `cross`; also returns the attention weights (B, H, Q, K), which the fast kernels do not provide."""
-        attended, weights = self._attend_explicitly(self._query(x, mask), *memory, mask)
-        return self._merge(attended, mask), weights
-
-    def _query(self, x: Tensor, mask: AttentionMask) -> Tensor:
+        The attention weights (B, H, Q, K), which the fast kernels do not provide, are appended to `weights`.
+        """
         projected = F.linear(x, self.in_weight[: self.d_model], self.in_bias[: self.d_model])
         (query,) = self._heads(mask.unflatten(projected), 1)
-        return query
+        if weights is None:
+            return self._merge(self._attend(query, *memory, mask), mask)
+        attended, attention = self._attend_explicitly(query, *memory, mask)
+        weights.append(attention)
+        return self._merge(attended, mask)
 
     def _heads(self, projected: Tensor, parts: int) -> tuple[Tensor, ...]:
         b, length, _ = projected.shape
         return projected.view(b, length, parts, self.n_heads, -1).permute(2, 0, 3, 1, 4).unbind(0)  # (B, H, L, E)
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, mask: AttentionMask) -> Tensor:
-        """Attend with the fastest kernel available: (B, H, Q, E), (B, H, K, E) twice -> (B, H, Q, E)."""
+        """Attend from (B, H, Q, E) to keys and values (B, H, K, E) with the fastest kernel -> (B, H, Q, E)."""
         if mask.packed is not None:
             assert not (self.training and self.dropout.p), "the kernel for packed sentences drops no weights"
             query, key, value = (x[0].transpose(0, 1) for x in (query, key, value))  # (N, H, E)
@@ -81,7 +80,7 @@ class MultiHeadAttention(nn.Module):
     def _attend_explicitly(
         self, query: Tensor, key: Tensor, value: Tensor, mask: AttentionMask
     ) -> tuple[Tensor, Tensor]:
-        """Compute equation 1 as written; also return the weights (B, H, Q, K), before dropout.
+        """Attend by two products and a softmax, and also return the weights (B, H, Q, K) before dropout.
 
         The softmax is computed in float32 and rounded to the dtype of the products.
         """
@@ -107,7 +106,7 @@ class MultiHeadAttention(nn.Module):
 def keys_values_of(
     layers: Sequence[MultiHeadAttention], memory: Tensor, layout: Layout | None = None
 ) -> list[KeyValue]:
-    """Return each layer's keys and values of a memory (B, K, D), in a single product; there is at least one layer."""
+    """Return the keys and values of a memory (B, K, D) for each of at least one layer, computed in a single product."""
     d = layers[0].d_model
     weight = torch.cat([layer.in_weight[d:] for layer in layers])
     bias = torch.cat([layer.in_bias[d:] for layer in layers])
@@ -118,11 +117,11 @@ def keys_values_of(
 
 
 KERNEL_DEVICES = {"cuda"}
-WINDOWS = {True: (-1, 0), False: (-1, -1)}  # by `causal`: keys before and after a query; -1 is without limit
+WINDOWS = {True: (-1, 0), False: (-1, -1)}  # by `causal`: numbers of keys before and after a query; -1: no limit
 
 
 def packing_obstacle(device: torch.device, precision: str, head_width: int, attention_dropout: float) -> str | None:
-    """Return the reason why sentences cannot be packed; None if they can."""
+    """Return the reason why sentences cannot be packed, or None if they can."""
     if attention_dropout:
         return "model.attention_dropout has to be 0"
     if device.type == "cpu":
@@ -130,14 +129,14 @@ def packing_obstacle(device: torch.device, precision: str, head_width: int, atte
     if precision == "float32":
         return "training.precision has to be bf16 or fp16"
     if head_width % 8 or head_width > 256:
-        return f"heads of {head_width} have to be of a multiple of 8, at most 256 (model.d_model / model.n_heads)"
+        return f"the head width {head_width} (model.d_model / model.n_heads) is not a multiple of 8 up to 256"
     if torch.cuda.get_device_capability(device) < (8, 0) or not torch.backends.cuda.is_flash_attention_available():
         return "this GPU or this PyTorch has no flash attention"
     return None
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, queries: Packed, keys: Packed, causal: bool) -> Tensor:
-    """Attend from query (N, H, E) to key and value (K, H, E), each sentence to its own -> (N, H, E)."""
+    """Attend from query (N, H, E) to key and value (K, H, E) within each packed sentence -> (N, H, E)."""
     if query.device.type not in KERNEL_DEVICES:
         return _attend_plainly(query, key, value, queries, keys, causal)
     from torch.nn.attention.varlen import varlen_attn  # takes seconds to import
@@ -156,7 +155,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, queries: Packed, keys: Pac
 
 
 def _attend_plainly(query: Tensor, key: Tensor, value: Tensor, queries: Packed, keys: Packed, causal: bool) -> Tensor:
-    """Like `attend`, with the sentences unpacked into padded rows."""
+    """Compute `attend` with the sentences unpacked into padded rows."""
     query, key, value = _rows(query, queries), _rows(key, keys), _rows(value, keys)  # (B, H, L, E)
     lengths = keys.bounds.diff()[:, None, None, None]
     mask = torch.arange(keys.max_len, device=query.device) < lengths.clamp(min=1)  # (B, 1, 1, L)
@@ -167,14 +166,14 @@ def _attend_plainly(query: Tensor, key: Tensor, value: Tensor, queries: Packed, 
 
 
 def _rows(x: Tensor, layout: Packed) -> Tensor:
-    """Unpack tokens (N, H, E) -> (B, H, L, E), padded with zeros."""
+    """Unpack tokens (N, H, E) into sentences (B, H, L, E), padded with zeros."""
     n_sentences = layout.bounds.numel() - 1
     rows = x.new_zeros(n_sentences * layout.max_len, *x.shape[1:]).index_copy(0, _token_indices(layout), x)
     return rows.view(n_sentences, layout.max_len, *x.shape[1:]).transpose(1, 2)
 
 
 def _token_indices(layout: Packed) -> Tensor:
-    """Return the index (N,) of each token in the flattened padded rows (B * L)."""
+    """Return the index (N,) of each packed token in flattened padded sentences (B * L)."""
     numbers = torch.arange(layout.positions.numel(), dtype=torch.int32, device=layout.bounds.device)
     sentence = torch.searchsorted(layout.bounds[1:], numbers, right=True)
     return sentence * layout.max_len + layout.positions

@@ -7,7 +7,7 @@ and two tokens
                           T T .                        T T .
                                                        T T T
 
-`attention_mask` says for an encoder or decoder which of them applies; the decoder's self-attention is the causal one.
+`attention_mask` chooses between them; the self-attention of a decoder is causal.
 
 Legend: B sentences, L longest, N real tokens, Q query and K key positions, H heads.
 """
@@ -22,7 +22,7 @@ from torch import Tensor
 
 
 def pad_rows(rows: Tensor, step: int) -> Tensor:
-    """Fill up rows (R, D) with zeros to a multiple of `step` rows."""
+    """Pad rows (R, D) with zeros to a multiple of `step` rows."""
     return F.pad(rows, (0, 0, 0, -len(rows) % step))
 
 
@@ -33,10 +33,10 @@ def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
 
 @dataclass(frozen=True)
 class Padded:
-    """Sentences side by side: tensors are (B, L, ...), `mask` (B, L) is True at tokens; padding is on the right.
+    """The padded layout: tensors are (B, L, ...), padding is on the right, and `mask` (B, L) is True at tokens.
 
-    With a `row_step`, the layers of a stack see the B * L positions as rows, filled up with zeros to a multiple of it,
-    so that their matrix products have few different sizes; only attention sees sentences.
+    With a `row_step`, the layers of a stack see the B * L positions as rows, padded with zeros to a multiple of it, so
+    that their matrix products have few different sizes; only attention sees sentences.
     """
 
     mask: Tensor
@@ -44,30 +44,30 @@ class Padded:
 
     @property
     def max_len(self) -> int:
-        """L, the length of a row."""
+        """The length L of a padded sentence."""
         return self.mask.size(1)
 
     @property
     def positions(self) -> Tensor:
-        """(L,) position of each column in its sentence."""
+        """The positions (L,) of the columns in their sentences."""
         return torch.arange(self.max_len, device=self.mask.device)
 
     def flatten(self, x: Tensor) -> Tensor:
-        """Return x (B, L, D) as rows (R, D); without a step, unchanged."""
+        """Return x (B, L, D) as rows (R, D), or unchanged without a `row_step`."""
         return pad_rows(x.flatten(0, 1), self.row_step) if self.row_step else x
 
     def unflatten(self, rows: Tensor) -> Tensor:
-        """Return rows (R, D) as (B, L, D); without a step, unchanged."""
+        """Return rows (R, D) as (B, L, D), or unchanged without a `row_step`."""
         return rows[: self.mask.numel()].view(*self.mask.shape, -1) if self.row_step else rows
 
 
 @dataclass(frozen=True)
 class Packed:
-    """Sentences one after the other without padding: tensors are (1, N, ...).
+    """The packed layout: sentences follow each other without padding, and tensors are (1, N, ...).
 
-    Sentence i stands from `bounds[i]` to `bounds[i + 1]`, (B + 1,) int32. `positions` (N,) int64 are the positions of
-    tokens in their sentences, none of which is longer than `max_len`: `bounds` implies them, but deriving them would
-    synchronize with the GPU.
+    Sentence i extends from `bounds[i]` to `bounds[i + 1]`, (B + 1,) int32. `positions` (N,) int64 are the positions of
+    the tokens in their sentences, none of which is longer than `max_len`. `bounds` implies both, but deriving them
+    would synchronize with the GPU.
     """
 
     bounds: Tensor
@@ -88,12 +88,12 @@ Layout = Padded | Packed
 
 @dataclass(frozen=True)
 class AttentionMask:
-    """Which keys each query may attend to, in the form that the fast attention kernels take.
+    """The keys that each query may attend to, in the form that the fast attention kernels take.
 
-    `allowed` is bool, True = may be attended to, broadcastable to (B, H, Q, K); None allows everything. `causal` adds
-    that query i attends to keys j <= i only; it aligns the upper left corners, so it is never used with a cache.
-    `packed` are the layouts of queries and keys if these are packed; each query then attends to its own sentence.
-    `queries` is the layout of padded queries, which may come as rows.
+    `allowed` is bool, True where a key may be attended to, broadcastable to (B, H, Q, K); None allows all keys. With
+    `causal`, query i attends to keys j <= i only, counted from the upper left corner, so it is never used with a cache.
+    `packed` has the layouts of packed queries and keys; each query then attends to its own sentence. `queries` is the
+    layout of padded queries, which may be given as rows.
     """
 
     allowed: Tensor | None = None
@@ -106,7 +106,7 @@ class AttentionMask:
     _additive: dict[torch.dtype, Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def flatten(self, x: Tensor) -> Tensor:
-        """Return what was attended, (B, Q, D), in the form in which the queries came."""
+        """Return the result of attention (B, Q, D) in the layout in which the queries were given."""
         return x if self.queries is None else self.queries.flatten(x)
 
     def unflatten(self, queries: Tensor) -> Tensor:
@@ -114,7 +114,7 @@ class AttentionMask:
         return queries if self.queries is None else self.queries.unflatten(queries)
 
     def explicit(self, n_queries: int, n_keys: int, device: torch.device) -> Tensor:
-        """Return the same as a single bool mask, broadcastable to (B, H, Q, K)."""
+        """Return this mask as one bool tensor, broadcastable to (B, H, Q, K)."""
         if self.allowed is not None and not self.causal:
             return self.allowed
         full = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device)
@@ -123,10 +123,10 @@ class AttentionMask:
         return full[None, None] if self.allowed is None else full & self.allowed
 
     def additive(self, dtype: torch.dtype) -> Tensor | None:
-        """Return `allowed` as numbers to add to attention scores: 0, or minus infinity. Computed once for all layers.
+        """Return `allowed` as numbers to add to attention scores: 0 or minus infinity. Computed once for all layers.
 
-        That is what the fast kernels would make of it in each layer, in rows that begin at a multiple of 8 numbers.
-        There is always a gap between them: whether there is one would be compiled separately.
+        The fast kernels would compute the same in each layer. Rows begin at a multiple of 8 numbers, always with a gap
+        between them, since code without a gap would be compiled separately.
         """
         if self.allowed is None:
             return None
@@ -137,11 +137,11 @@ class AttentionMask:
         return self._additive[dtype]
 
     def bias(self, query: Tensor, n_sentences: int, n_keys: int) -> tuple[Tensor, Tensor | None]:
-        """Return the mask as a bias to add to attention scores: 0, or a number far below any score.
+        """Return this mask as a bias to add to attention scores: 0 or a number far below any score.
 
-        query: (B * H, Q, E). Returns the bias, broadcastable to (B * H, Q, K), and, if some queries may attend to no
-        key, 0 for those and 1 for the others, broadcastable to (B * H, Q, 1), else None. Computed once for all layers,
-        which share the numbers of queries, keys and heads.
+        `query` is (B * H, Q, E). Returns the bias, broadcastable to (B * H, Q, K), and, if some queries may attend to
+        no key, 0 for these and 1 for the others, broadcastable to (B * H, Q, 1), else None. Computed once for all
+        layers, which have the same numbers of queries, keys and heads.
         """
         if query.dtype not in self._biases:
             heads = query.size(0) // n_sentences
@@ -161,7 +161,7 @@ class AttentionMask:
 
 
 def prefix_mask(prefix: Tensor, length: int) -> Tensor:
-    """Return the mask (B, L, L) of sequences whose first `prefix` (B,) tokens are visible to all, the others causally.
+    """Return a causal mask (B, L, L) in which all tokens may also attend to the first `prefix` (B,) tokens.
 
     For a prefix of two tokens and a length of four
 
@@ -175,10 +175,10 @@ def prefix_mask(prefix: Tensor, length: int) -> Tensor:
 
 
 def attention_mask(queries: Layout, keys: Layout, causal: bool = False) -> AttentionMask:
-    """Return the mask of `queries` attending to `keys`: within a sentence, not to padding, and with `causal` not ahead.
+    """Return the mask for attention within sentences: not to padding and, with `causal`, not to later tokens.
 
     Padded sentences with `causal` need no padding mask: padding is to the right of every token, and the outputs at
-    padding are never used. Queries and keys share one kind of layout.
+    padding are never used. Queries and keys have the same kind of layout.
     """
     match queries, keys:
         case Padded(), Padded(mask=mask):

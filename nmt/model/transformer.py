@@ -33,7 +33,7 @@ the square root of the width; above this width, a gain of 1 would let it dominat
 
 
 class Activation(NamedTuple):
-    """An activation function, and what the libraries that compute the same model call it."""
+    """An activation function and its names in other libraries."""
 
     function: Callable[[Tensor], Tensor]
     onednn: str
@@ -49,11 +49,11 @@ ACTIVATIONS = {
     "gelu": Activation(F.gelu, "gelu", "GELU", "gelu"),
     "silu": Activation(F.silu, "swish", "SWISH", "silu"),
 }
-"""The values of `model.activation`: training, search and exports have no other list."""
+"""The values of `model.activation`, for training, search and exports."""
 
 
 class FeedForward(nn.Module):
-    """Position-wise: two linear layers with a non-linearity between (section 3.3)."""
+    """Position-wise feed-forward layer: two linear layers with a non-linearity between them (section 3.3)."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class FeedForward(nn.Module):
 
 
 def make_norm(config: ModelConfig) -> nn.LayerNorm:
-    """Make the norm that all sub-layers and stacks have."""
+    """Return a new norm, of the same kind for all sub-layers and stacks."""
     return nn.LayerNorm(config.d_model)
 
 
@@ -93,13 +93,13 @@ class SubLayer(nn.Module):
         return self.norm(x) if self.pre else x
 
     def after(self, x: Tensor, output: Tensor) -> Tensor:
-        """Return the residual stream x (..., D) with the sub-layer's output added."""
+        """Add the output of the sub-layer to the residual stream x (..., D)."""
         x = x + self.dropout(output)
         return x if self.pre else self.norm(x)
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention and feed-forward."""
+    """An encoder layer: self-attention and feed-forward."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention, attention to the memory unless `cross_attention` is off, and feed-forward."""
+    """A decoder layer: self-attention, cross-attention to the memory unless it is off, and feed-forward."""
 
     def __init__(self, config: ModelConfig, cross_attention: bool) -> None:
         super().__init__()
@@ -136,16 +136,12 @@ class DecoderLayer(nn.Module):
         memory_mask: AttentionMask,
         weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Apply to all positions: (B, T, D) -> (B, T, D). Appends cross-attention (B, H, T, S) to `weights`."""
+        """Apply the layer: (B, T, D) -> (B, T, D). Cross-attention weights (B, H, T, S) are appended to `weights`."""
         x = self.attention_residual.after(x, self.attention(self.attention_residual.before(x), mask))
         if self.cross_attention is not None:
             assert memory is not None, "a decoder with cross-attention needs a memory"
             query = self.cross_attention_residual.before(x)
-            if weights is None:
-                attended = self.cross_attention.cross(query, memory, memory_mask)
-            else:
-                attended, attention = self.cross_attention.cross_weights(query, memory, memory_mask)
-                weights.append(attention)
+            attended = self.cross_attention.cross(query, memory, memory_mask, weights)
             x = self.cross_attention_residual.after(x, attended)
         return self.feed_forward_residual.after(x, self.feed_forward(self.feed_forward_residual.before(x)))
 
@@ -168,7 +164,7 @@ def scale_residual_init(layers: Sequence[nn.Module]) -> None:
 
 
 class Stack(nn.Module):
-    """An embedding, layers, and the norm after them if they normalize their inputs only."""
+    """An embedding, layers and, with pre-norm, a final norm."""
 
     layers: Sequence[EncoderLayer | DecoderLayer]
 
@@ -194,7 +190,7 @@ class Encoder(Stack):
         super().__init__(config, embedding, (EncoderLayer(config) for _ in range(config.encoder_layers)))
 
     def forward(self, ids: Tensor, layout: Layout, kept: Tensor | None = None) -> Tensor:
-        """Encode ids (B, S) int64 -> hidden states (B, S, D); `kept` as for `Embedding`."""
+        """Encode ids (B, S) int64 -> hidden states (B, S, D). For `kept` see `Embedding`."""
         x = layout.flatten(self.embedding(ids, layout.positions, layout.max_len, kept))
         mask = attention_mask(layout, layout)
         for layer in self.layers:
@@ -212,13 +208,13 @@ class Decoder(Stack):
         super().__init__(config, embedding, layers)
 
     def memory_kv(self, memory: Tensor | None, layout: Layout | None = None) -> list[KeyValue | None]:
-        """Return each layer's keys and values of a memory (B, S, D)."""
+        """Return the keys and values of a memory (B, S, D) for each layer, or None without cross-attention."""
         layers = [layer.cross_attention for layer in self.layers if layer.cross_attention is not None]
         return [None] * len(self.layers) if memory is None or not layers else [*keys_values_of(layers, memory, layout)]
 
     @property
     def attention_layer(self) -> int:
-        """Layer whose mean cross-attention aligns best: the last but one (Garg et al., 2019, arXiv:1909.02074)."""
+        """The layer whose cross-attention aligns words best: the last but one (Garg et al., 2019, arXiv:1909.02074)."""
         return max(len(self.layers) - 2, 0)
 
     def forward(
@@ -233,8 +229,8 @@ class Decoder(Stack):
     ) -> Tensor:
         """Decode with teacher forcing: ids (B, T) int64, `<s>` first -> hidden states (B, T, D).
 
-        The cross-attention weights of `attention_layer`, (B, H, T, S), are appended to `weights`; `kept` as for
-        `Embedding`; of each sequence all tokens attend to the first `prefix` (B,), which takes the padded layout.
+        The cross-attention weights of `attention_layer`, (B, H, T, S), are appended to `weights`. For `kept` see
+        `Embedding`. All tokens of a sequence attend to its first `prefix` (B,) tokens; this needs the padded layout.
         """
         x = layout.flatten(self.embedding(ids, layout.positions, layout.max_len, kept))
         mask = attention_mask(layout, layout, causal=True)
@@ -247,34 +243,34 @@ class Decoder(Stack):
 
 
 class Model(nn.Module):
-    """A model that is trained: an encoder, a decoder, or both, and an output layer over the vocabulary.
+    """A model with an encoder, a decoder, or both, and an output layer over the vocabulary.
 
-    All take the same arguments, so that one training loop, one compiler and one loss serve them.
+    All models take the same arguments, so that the training loop, the compiler and the loss are the same for them.
     """
 
     sees_source = False
     """Whether the decoder's own sequence begins with the source."""
     output: nn.Parameter | None
-    """(V, D) the weight of the output layer, if it is not tied."""
+    """The weight (V, D) of the output layer, if it is not tied."""
 
     @property
     def stacks(self) -> list[Encoder | Decoder]:
-        """Encoder and decoder, as far as there are."""
+        """The encoder, the decoder, or both."""
         return [stack for stack in self.children() if isinstance(stack, Encoder | Decoder)]
 
     @property
     def max_positions(self) -> int | None:
-        """The longest sequence that all stacks have learned positions for; None with sinusoidal positions."""
+        """The length of the longest sequence with learned positions; None with sinusoidal positions."""
         tables = [stack.embedding.positions for stack in self.stacks]
         return min((table.weight.size(0) for table in tables if isinstance(table, LearnedPositions)), default=None)
 
     @property
     def output_weight(self) -> Tensor:
-        """(V, D): logits are hidden @ output_weight.T."""
+        """The weight (V, D) of the output layer: logits are hidden @ output_weight.T."""
         return self.stacks[-1].embedding.weight if self.output is None else self.output
 
     def _add_output(self, config: ModelConfig, vocab_size: int) -> None:
-        """Make the output layer, tied or not, of the last stack."""
+        """Make the output layer of the last stack, tied or not."""
         self.output = None
         if config.tie_embeddings == "none":
             self.output = nn.Parameter(torch.randn(vocab_size, config.d_model) * config.d_model**-0.5)
@@ -303,7 +299,7 @@ class Transformer(Model):
         src_kept: Tensor | None = None,
         tgt_kept: Tensor | None = None,
     ) -> Tensor:
-        """Run teacher forcing: src (B, S), tgt_in (B, T) from `<s>` -> hidden (B, T, D); `kept` as for `Embedding`."""
+        """Run teacher forcing: src (B, S), tgt_in (B, T) from `<s>` on -> hidden (B, T, D). For `kept` see `Embedding`."""
         memory = self.encoder(src, src_layout, src_kept)
         hidden: Tensor = self.decoder(tgt_in, tgt_layout, memory, src_layout, kept=tgt_kept)
         return hidden

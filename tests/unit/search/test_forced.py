@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -110,13 +111,14 @@ def test_alignment_uses_second_last_layer(n_layers: int, chosen: int) -> None:
     for i, layer in enumerate(model.decoder.layers):
         attention = layer.cross_attention
         assert attention is not None
-        explicit = attention.cross_weights
+        explicit = attention.cross
 
-        def spy(x: Tensor, memory: object, see: object, i: int = i, explicit: object = explicit) -> Tensor:
-            output, seen[i] = explicit(x, memory, see)  # type: ignore[operator]
+        def spy(x: Tensor, memory: Any, see: Any, _: object, i: int = i, explicit: Any = explicit) -> Any:
+            output = explicit(x, memory, see, weights := [])
+            [seen[i]] = weights
             return output
 
-        attention.cross = spy  # type: ignore[method-assign, assignment]
+        attention.cross = spy  # type: ignore[method-assign]
     by_hand(model, PAIRS[0])
     assert sorted(seen) == list(range(n_layers))
     torch.testing.assert_close(found, seen[chosen][0].mean(0))
