@@ -299,7 +299,7 @@ class Transformer(Model):
         src_kept: Tensor | None = None,
         tgt_kept: Tensor | None = None,
     ) -> Tensor:
-        """Run teacher forcing: src (B, S), tgt_in (B, T) from `<s>` on -> hidden (B, T, D). For `kept` see `Embedding`."""
+        """Run teacher forcing: src (B, S), tgt_in (B, T) -> hidden states (B, T, D). For `kept` see `Embedding`."""
         memory = self.encoder(src, src_layout, src_kept)
         hidden: Tensor = self.decoder(tgt_in, tgt_layout, memory, src_layout, kept=tgt_kept)
         return hidden

@@ -63,7 +63,6 @@ def fit(
     """
     run, world = RunDir(run_dir), world or World()
     with stopping(stop_after_minutes) as stop, locked(run, resume, world.on_rank0):
-        world.stop = stop
         try:
             session = start(config, data_dir, run_dir, resume, world, stop)
             if session.is_over:

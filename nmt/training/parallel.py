@@ -1,23 +1,22 @@
-"""Data-parallel training by several processes (`torchrun -m -- nmt train …`); a no-op with one process.
+"""Data-parallel training in several processes (`torchrun -m -- nmt train …`); a no-op with one process.
 
 Each rank learns from its share of every update, and gradients are summed over ranks. Only rank 0 writes files,
-validates and reads the clock, and it broadcasts what it decides.
+validates and reads the clock, and it broadcasts its decisions.
 
 `training.parallel: ddp` wraps model and loss in DistributedDataParallel, which exchanges gradients during the last
 backward pass of an update. Every rank makes that pass exactly once, so the ranks may have different numbers of
 micro-batches before it.
 
 `training.parallel: fsdp` shards weights, gradients and moments over the ranks. A layer's weights are gathered only
-while it runs, so all ranks must run forward and backward equally often. What is saved and validated is the full model,
-which only rank 0 gathers. PyTorch's modules for sharding take half a second to import, so they are imported only where
-a model is sharded.
+while it runs, so all ranks must run forward and backward equally often. Only rank 0 gathers the full model, to save and
+validate it. PyTorch's modules for sharding take half a second to import, so they are imported only where a model is
+sharded.
 """
 
 from __future__ import annotations
 
 import gc
 import os
-import pickle
 import signal
 import sys
 import time
@@ -40,10 +39,9 @@ from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import record_function
 
-from nmt.errors import ConfigError, NmtError, StoppedError
+from nmt.errors import ConfigError, NmtError
 from nmt.model.device import out_of_memory
 from nmt.model.transformer import Model
-from nmt.process import Stop
 from nmt.runs.checkpoint import Tensors
 
 if TYPE_CHECKING:
@@ -53,7 +51,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TIMEOUT = timedelta(hours=2)  # of a collective: the others wait while rank 0 validates
-GRACE_SECONDS = 20.0  # from a signal to the end of a rank that waits for rank 0
 DISCONNECTED = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
 
 
@@ -62,21 +59,20 @@ class World:
 
     def __init__(self, rank: int = 0, size: int = 1) -> None:
         self.rank, self.size = rank, size
-        self.stop = Stop()
         self.mesh: DeviceMesh | None = None
 
     @property
     def is_rank0(self) -> bool:
-        """Whether this is the rank that writes and decides."""
+        """Whether this process is rank 0, which writes files and makes decisions."""
         return self.rank == 0
 
     def set_device(self, device: torch.device) -> None:
-        """Select this rank's own GPU (LOCAL_RANK). Raises ConfigError if there are too few."""
+        """Select the GPU of this rank by LOCAL_RANK. Raises ConfigError if there are too few GPUs."""
         if self.size == 1 or device.type != "cuda":
             return
         local_rank = int(os.environ["LOCAL_RANK"])
         if local_rank >= (n_gpus := torch.cuda.device_count()):
-            problem = f"rank {self.rank}: no GPU for local rank {local_rank}, this machine has {n_gpus}"
+            problem = f"rank {self.rank}: no GPU for local rank {local_rank}, since this machine has {n_gpus}"
             raise ConfigError([f"{problem}; start fewer processes with torchrun --nproc-per-node"])
         torch.cuda.set_device(local_rank)
 
@@ -96,7 +92,7 @@ class World:
         return [int(value) for value in tensor.tolist()]
 
     def broadcast(self, tensor: Tensor) -> None:
-        """Overwrite a CPU tensor with rank 0's."""
+        """Overwrite a CPU tensor with the one of rank 0."""
         if self.size > 1:
             with self.collective():
                 dist.broadcast(tensor, 0)
@@ -104,7 +100,7 @@ class World:
     def on_rank0(self, call: Callable[[], T], serve: Callable[[str], object] | None = None) -> T:
         """Call a function on rank 0 only and return its result on all ranks; an error there ends all ranks.
 
-        Meanwhile the other ranks run `serve` with whatever `call` passes to `request`.
+        Meanwhile the other ranks call `serve` with each message that `call` passes to `request`.
         """
         if self.size == 1:
             return call()
@@ -120,14 +116,14 @@ class World:
         return result
 
     def request(self, message: str) -> None:
-        """On rank 0, within `on_rank0`: make the other ranks call their `serve` with `message`."""
+        """Make the other ranks call their `serve` with `message`; for rank 0 within `on_rank0`."""
         if self.size > 1:
             self._broadcast_message("request", message)
 
     def on_all_ranks(self, call: Callable[[], T]) -> T:
-        """Call a function on each rank and return this rank's result; an error on any rank ends all of them.
+        """Call a function on each rank and return the result of this rank; an error on any rank ends all of them.
 
-        The same error on several ranks is raised by the first of them only, so that it is reported once.
+        If several ranks have the same error, only the first raises it, so that it is reported once.
         """
         if self.size == 1:
             return call()
@@ -147,46 +143,29 @@ class World:
         return result
 
     def _serve(self, serve: Callable[[str], object] | None) -> object:
-        """On the other ranks: answer the requests of rank 0 until it broadcasts its result, and return that."""
+        """Answer the requests of rank 0 until it broadcasts its result, and return that result."""
         while True:
-            kind, value = self._receive_message()
+            kind, value = self._broadcast_message()
             if kind == "exit":
-                raise SystemExit(value)  # rank 0 reports why
+                raise SystemExit(cast(int, value))  # rank 0 reports why
             if kind == "result":
                 return value
             assert serve is not None, "rank 0 makes requests only where the others serve them"
             serve(str(value))
 
-    def _broadcast_message(self, kind: str, value: object) -> None:
-        """On rank 0: send a message to all other ranks."""
-        data = torch.frombuffer(bytearray(pickle.dumps((kind, value))), dtype=torch.uint8)
-        self.broadcast(torch.tensor([len(data)]))
-        self.broadcast(data)
-
-    def _receive_message(self) -> tuple[str, object]:
-        """Wait for a message of rank 0. Raises StoppedError if none comes for long after a signal to this process."""
-        length = torch.zeros(1, dtype=torch.int64)
+    def _broadcast_message(self, *message: object) -> list[object]:
+        """Broadcast a message of rank 0 and return it on all ranks."""
+        box: list[object] = [message]
         with self.collective():
-            work, signalled, pause = dist.broadcast(length, 0, async_op=True), None, 1e-4
-            while not work.is_completed():
-                time.sleep(pause)
-                pause = min(1.2 * pause, 0.1)
-                if self.stop.signal is not None:
-                    signalled = signalled or time.monotonic()
-                    if time.monotonic() - signalled > GRACE_SECONDS:
-                        raise StoppedError(f"stopped by {self.stop.signal} while waiting for rank 0")
-            work.wait()
-        data = torch.empty(int(length), dtype=torch.uint8)
-        self.broadcast(data)
-        kind, value = pickle.loads(data.numpy().tobytes())
-        return kind, value
+            dist.broadcast_object_list(box, 0, device=torch.device("cpu"))
+        return [*cast(tuple[object, ...], box[0])]
 
     @contextmanager
     def collective(self, in_pass: bool = False) -> Iterator[None]:
-        """Context of a collective operation. If another rank is gone, rank 0 raises NmtError and the others exit.
+        """Run a collective operation. If another rank is gone, rank 0 raises NmtError and the others exit.
 
-        `in_pass`: a forward and backward pass that includes some; errors of the computation itself are raised as they
-        are.
+        `in_pass` is for a forward and backward pass that includes collectives: errors of the computation itself are
+        raised unchanged.
         """
         try:
             with nullcontext() if in_pass else record_function("other processes"):
@@ -198,7 +177,7 @@ class World:
             if not self.is_rank0 and any(sign in reason for sign in DISCONNECTED):
                 raise SystemExit(1) from error
             raise NmtError(
-                f"rank {self.rank} ends because another rank has ended; see its error, if any: {reason}"
+                f"rank {self.rank} ends because another rank has ended; see the error of that rank, if any: {reason}"
             ) from error
 
 
@@ -206,7 +185,7 @@ class World:
 def joined() -> Iterator[World]:
     """Join the process group set up by `torchrun`; without `torchrun`, the world is this process only.
 
-    Decisions are exchanged between CPUs (gloo), so that they wait for no GPU; NCCL carries GPU tensors only.
+    Decisions are exchanged between CPUs (gloo), so that they do not wait for a GPU; NCCL carries GPU tensors only.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield World()
@@ -214,8 +193,8 @@ def joined() -> Iterator[World]:
     missing = [name for name in ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
     if missing:
         raise ConfigError([f"WORLD_SIZE is set, but not {', '.join(missing)}: start several processes with torchrun"])
-    # Its functions take the group that exists when they are imported as a default. Imported later, by the first step
-    # of an optimizer, they would keep the group's threads alive at interpreter exit, which can abort the process.
+    # The defaults of its functions are bound to the process group that exists at import. Imported later, by the first
+    # step of an optimizer, they would keep the group's threads alive at interpreter exit, which can abort the process.
     import_module("torch.distributed.nn")
     store, rank, size = next(rendezvous("env://", timeout=TIMEOUT))
     dist.init_process_group(
@@ -233,14 +212,14 @@ def joined() -> Iterator[World]:
             error.args = (f"rank {world.rank}: {error.args[0]}", *error.args[1:])
         raise
     finally:
-        # torchrun sends it to all as soon as one has ended; this one is ending too, and may have an error to report
+        # torchrun sends SIGTERM to all ranks as soon as one has ended; this one may still have an error to report
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         _release_group(world, sys.exc_info()[1])
         dist.destroy_process_group()
 
 
 def _release_group(world: World, error: BaseException | None) -> None:
-    """Drop the references to the process group: its threads would outlive it, and can abort interpreter exit."""
+    """Drop the references to the process group, whose threads can otherwise abort interpreter exit."""
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
@@ -255,7 +234,7 @@ POLL_SECONDS = 0.02
 def meet(store: Store, rank: int, size: int) -> Store:
     """Return a namespace of `store` that only the `size` processes of this start share.
 
-    After a restart the store still holds the keys of processes that have died; a new random name separates them.
+    After a restart, the store still holds the keys of dead processes; a new random name separates them.
     """
     own = uuid4().hex
     if rank == 0:
@@ -278,7 +257,7 @@ EXCHANGE_DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
 
 
 def replicate(objective: nn.Module, exchange: torch.dtype) -> DistributedDataParallel:
-    """Wrap model and loss, a copy of which is on each rank; gradients are averaged in format `exchange`."""
+    """Wrap model and loss in DistributedDataParallel, which averages gradients over ranks in format `exchange`."""
     # The tables of sinusoidal positions are buffers that grow with the longest sentence of a rank, so they are not
     # broadcast. Recent versions of PyTorch have renamed the argument.
     names = signature(DistributedDataParallel).parameters
@@ -294,7 +273,7 @@ def replicate(objective: nn.Module, exchange: torch.dtype) -> DistributedDataPar
 
 
 def shard(model: Model, device: torch.device, world: World, exchange: torch.dtype = torch.float32) -> None:
-    """Shard a model, which need not be on the device yet, over all ranks; gradients are summed in format `exchange`."""
+    """Shard a model over all ranks, which also moves it to the device. Gradients are summed in format `exchange`."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
@@ -321,23 +300,23 @@ def _unshard(group: FSDPModule, *_: object) -> None:
 
 
 def is_sharded(model: nn.Module) -> bool:
-    """Whether `shard` has sharded this model."""
+    """Return whether a model is sharded over ranks."""
     return hasattr(model, "reshard")
 
 
 def _as_dtensor(tensor: Tensor) -> DTensor | None:
-    """Return the tensor if it is sharded, else None."""
+    """Return a tensor as a DTensor if it is sharded, or None."""
     return cast("DTensor", tensor) if hasattr(tensor, "placements") else None
 
 
 def to_local(tensor: Tensor) -> Tensor:
-    """Return this rank's shard of a tensor, sharing its memory; an unsharded tensor is returned as it is."""
+    """Return this rank's shard of a tensor, which shares its memory. An unsharded tensor is returned unchanged."""
     sharded = _as_dtensor(tensor)
     return tensor if sharded is None else sharded.to_local()
 
 
 def full_tensor(tensor: Tensor) -> Tensor:
-    """Gather a tensor from its shards, a collective operation; an unsharded tensor is returned as it is."""
+    """Gather a tensor from its shards, a collective operation. An unsharded tensor is returned unchanged."""
     sharded = _as_dtensor(tensor)
     return tensor if sharded is None else sharded.full_tensor()
 
@@ -345,7 +324,7 @@ def full_tensor(tensor: Tensor) -> Tensor:
 def gather_tensors(tensors: Mapping[str, Tensor], world: World) -> Tensors:
     """Gather tensors one after the other onto the CPU of rank 0; other ranks return an empty dict.
 
-    Those that are not sharded stay where they are.
+    Unsharded tensors stay on their device.
     """
     gathered: Tensors = {}
     with world.collective():
@@ -357,7 +336,7 @@ def gather_tensors(tensors: Mapping[str, Tensor], world: World) -> Tensors:
 
 
 def shard_like(full: Tensor, parameter: Tensor) -> Tensor:
-    """Shard a full tensor like the parameter that it belongs to; a scalar is not sharded."""
+    """Shard a full tensor like the parameter to which it belongs. Scalars are not sharded."""
     sharded = _as_dtensor(parameter)
     if sharded is None or not full.dim():
         return full

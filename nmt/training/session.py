@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
@@ -34,7 +34,7 @@ from nmt.training.parallel import EXCHANGE_DTYPES, World, gather_tensors, is_sha
 from nmt.training.validate import Validator
 
 OUT_OF_MEMORY_IN_EXCHANGE = (
-    "not enough memory in a pass that exchanges gradients, which is not repeated; lower training.max_tokens"
+    "not enough memory in a pass that exchanges gradients, which cannot be repeated; lower training.max_tokens"
 )
 
 
@@ -58,38 +58,37 @@ class Session:
     is_packed: bool = False
     """Whether micro-batches are packed."""
     threads: int = field(default_factory=torch.get_num_threads)
-    """CPU threads of an update. Validations take all cores."""
+    """CPU threads of an update. Validations use all cores."""
     forward: Forward | None = None
     """The compiled model, if it is compiled."""
     halves: Halves | None = None
     """Half-precision copies of the weights, if they are made once per update."""
     copy: Model | None = None
-    """On rank 0, if the weights to validate are not the model's own: the gathered weights of a sharded model, or the
-    moving average."""
+    """A second model on rank 0, for validating the gathered weights of a sharded model, or the moving average."""
     ema: Ema | None = None
     """The moving average of the weights, with training.ema."""
     modifiers: Modifiers | None = None
-    """Modifies some pairs of each update, with training.modifiers."""
+    """The modifiers of training pairs, with training.modifiers."""
     change: Change | None = None
-    """Changes the pairs of each update: with `modifiers`, or all of them as the objective requires."""
+    """The change to the pairs of each update by `modifiers` or by the objective."""
     changed: Pairs | None = None
-    """The pairs of the update that is learned from, changed."""
+    """The changed pairs of the current update."""
     window: Window | None = None
-    """The pairs and updates that the run stands in, once they are loaded."""
+    """The pairs and updates of the current window, once they are loaded."""
     packing: Packing | None = None
-    """Makes packed micro-batches of them, if they are packed."""
+    """The packer of micro-batches, if they are packed."""
     is_over: bool = False
-    """Whether the run was finished before and no limit was raised since: then it stays as it is."""
+    """Whether the run had already finished and no limit was raised since, so that nothing is left to do."""
     save_failed: bool = False
     """Whether the last attempt to save has failed."""
     saver: Saver = field(init=False)
-    """Writes checkpoints, and knows the last one."""
+    """The writer of checkpoints."""
     learner: nn.Module = field(init=False)
-    """Model and loss; wrapped if several processes with a copy of the model each exchange gradients."""
+    """Model and loss, wrapped in DistributedDataParallel if several processes exchange gradients."""
 
     @property
     def optimizer_names(self) -> list[str]:
-        """Parameter names in the order in which the optimizer's groups hold them."""
+        """The parameter names in the order of the optimizer's groups."""
         names = {id(parameter): name for name, parameter in self.model.named_parameters()}
         return [names[id(p)] for group in self.optimizer.param_groups for p in group["params"]]
 
@@ -99,7 +98,7 @@ class Session:
         return position_of(self.state)
 
     def load_window(self) -> None:
-        """Load the pairs and updates of the current window; BPE-dropout segments them again."""
+        """Load the pairs and updates of the current window, which BPE-dropout segments anew."""
         if self.window is not None and self.window.position == self.position:
             return
         self.window = self.packing = self.changed = None  # they are large, and so are the next ones
@@ -109,14 +108,14 @@ class Session:
             self.packing = Packing(self.window.pairs, max_len=longest)
 
     def updates(self) -> list[Update]:
-        """Return the remaining updates of the window, up to the end of the stage."""
+        """Return the remaining updates of the window up to the end of the stage."""
         state, first = self.state, self.state.update_in_epoch
         n_updates = self.windows.mix.stages[state.stage].n_updates
         left = None if n_updates is None else max(0, state.stage_step + n_updates - state.step)
         return self._window.updates[first : None if left is None else first + left]
 
     def changed_update(self, update: Update) -> Update:
-        """Change the pairs of an update; returns the update with its rows and tokens in these pairs.
+        """Change the pairs of an update, and return the update with its rows and tokens among the changed pairs.
 
         Every rank changes all pairs, since the loss is divided by the target tokens of all ranks.
         """
@@ -130,7 +129,7 @@ class Session:
         return Update(np.arange(len(self.changed)), self.changed.n_scored)
 
     def end_window(self) -> None:
-        """Go on to the next window after its last update, or to the next stage, even within a window."""
+        """Continue with the next window after the last update of this one, or with the next stage within it."""
         state, done = self.state, self._window.updates[: self.state.update_in_epoch]
         n_pairs = None
         if len(done) < len(self._window.updates):
@@ -142,22 +141,22 @@ class Session:
 
     @property
     def pairs(self) -> Pairs:
-        """The pairs that an update's rows index: those of the window, or the changed ones."""
+        """The pairs that the rows of an update index: the pairs of the window, or the changed ones."""
         return self._window.pairs if self.changed is None else self.changed
 
     @property
     def batches(self) -> Pairs | Packing:
-        """The pairs, as micro-batches are gathered from them."""
+        """The source of micro-batches: the pairs, or their packer."""
         return self.packing or self.pairs
 
     @property
     def n_epoch_updates(self) -> int:
-        """Number of updates in an epoch; approximate if there are several windows."""
+        """The number of updates in an epoch; approximate if there are several windows."""
         return self._per_epoch(len(self._window.updates))
 
     @property
     def n_epoch_tokens(self) -> int:
-        """Number of target tokens in an epoch; approximate if there are several windows."""
+        """The number of target tokens in an epoch; approximate if there are several windows."""
         return self._per_epoch(self._window.pairs.lengths.tgt.sum())
 
     def _per_epoch(self, n: int) -> int:
@@ -189,10 +188,10 @@ class Session:
 
     @contextmanager
     def one_pass(self, is_last: bool) -> Iterator[None]:
-        """Context of the forward and backward pass of a micro-batch, which may be the last one of an update.
+        """Run the forward and backward pass of a micro-batch, which may be the last one of an update.
 
-        Raises NmtError if another rank has ended, or if memory runs out in a pass that exchanges gradients: the other
-        ranks have done their part of the exchange and cannot repeat it.
+        Raises NmtError if another rank has ended, or if memory runs out in a pass that exchanges gradients, since the
+        other ranks have done their part of the exchange and cannot repeat it.
         """
         replica = self.learner if isinstance(self.learner, DistributedDataParallel) else None
         if replica is None and not self.is_sharded:
@@ -208,7 +207,7 @@ class Session:
                 raise
 
     def to_validate(self, kind: Weights) -> Model:
-        """Return, on rank 0, the full model with its current weights, raw or ema."""
+        """Return the full model with its current weights, raw or ema; for rank 0."""
         if kind == "raw" and not self.is_sharded:
             return self.model
         assert self.copy is not None, "made at the start where it is needed"
@@ -216,13 +215,13 @@ class Session:
         return self.copy
 
     def full(self, kind: str) -> Tensors:
-        """Return, on rank 0, what `gather` gathers there, by name, while the other ranks serve the request."""
+        """Return the full tensors that `gather` returns on rank 0, while the other ranks serve the request."""
         if self.is_sharded:
             self.world.request(kind)
         return self.gather(kind)
 
     def gather(self, kind: str) -> Tensors:
-        """Gather the weights (raw), their moving average (ema) or the optimizer's moments onto rank 0; a collective."""
+        """Gather the raw weights, their moving average (ema) or the moments onto rank 0, a collective operation."""
         if kind == "moments":
             tensors = optimizer_tensors(self.optimizer, self.optimizer_names)
         elif kind == "ema":
@@ -239,21 +238,22 @@ def position_of(state: TrainState) -> Position:
 
 
 THREADED = ("cuda",)
-"""Devices whose training goes on while a checkpoint is written; on a CPU it would compete for the cores."""
+"""Devices on which training continues while a checkpoint is written; on a CPU both would compete for the cores."""
 
 
 class Saver:
-    """Writes one checkpoint at a time, and records the last complete one."""
+    """A writer of checkpoints, one at a time, that records the last complete one."""
 
     def __init__(self, device: torch.device) -> None:
-        """device: the model's."""
-        self._executor = ThreadPoolExecutor(1, "nmt saves") if device.type in THREADED else None
+        """Prepare to save a model on `device`."""
+        self._executor = ThreadPoolExecutor(1, "nmt saves")
+        self._waits = device.type not in THREADED
         self._saved_step = 0
         self._writing: tuple[int, Future[None]] | None = None
 
     @property
     def saved_step(self) -> int:
-        """The step of the last checkpoint that this process has written or read. Waits for one being written."""
+        """The step of the last checkpoint that this process has written or read. Waits for an unfinished one."""
         if self._writing is not None and self._writing[1].exception() is None:
             self._saved_step = self._writing[0]
         return self._saved_step
@@ -263,29 +263,22 @@ class Saver:
         self._saved_step = step
 
     def copied(self, tensors: Tensors) -> Tensors:
-        """Return a copy in host memory, which a thread can write while training changes the tensors."""
-        if self._executor is None:
+        """Return a copy in host memory if the checkpoint is written while training changes the tensors."""
+        if self._waits:
             return tensors
         return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
 
     def write(self, step: int, write: Callable[[], None]) -> None:
         """Begin to write the checkpoint of a step, after `outcome` has reported the previous one."""
-        assert self._writing is None, "one at a time"
-        if self._executor is not None:
-            self._writing = step, self._executor.submit(write)
-            return
-        future: Future[None] = Future()
-        try:
-            write()
-            future.set_result(None)
-        except (OSError, UnsafeFileError) as error:
-            future.set_exception(error)
-        self._writing = step, future
+        assert self._writing is None, "one checkpoint at a time"
+        self._writing = step, self._executor.submit(write)
+        if self._waits:
+            wait([self._writing[1]])
 
     def outcome(self, must_wait: bool) -> tuple[int, OSError | UnsafeFileError | None] | None:
-        """Return step and error of a checkpoint whose writing has ended, once; None if there is nothing new.
+        """Return the step of a finished checkpoint and the error in writing it, once; None if there is nothing new.
 
-        Raises what else has gone wrong.
+        Raises unexpected errors.
         """
         if self._writing is None or not (must_wait or self._writing[1].done()):
             return None
@@ -299,42 +292,41 @@ class Saver:
 
     def close(self) -> None:
         """Wait until the checkpoint is written."""
-        if self._executor is not None:
-            self._executor.shutdown()
+        self._executor.shutdown()
 
 
 @dataclass(frozen=True)
 class UpdateStats:
     """Statistics of an update, summed over its micro-batches and, once reduced, over ranks.
 
-    All but `packed` are scalar views of it, so one all-reduce and one copy off the device carry them all. Change them
-    in place (`add_`, `fill_`): assigning a Python number to an element would copy from the CPU and wait for the device.
+    All fields but `packed` are scalar views of it, so that one all-reduce and one copy from the device are enough.
+    Change them in place (`add_`, `fill_`): assigning a number would copy from the CPU and wait for the device.
     """
 
     packed: Tensor
-    """(9,) float64: all of the below, in this order."""
+    """The following fields in this order, (9,) float64."""
     loss: Tensor
-    """What is minimised: cross-entropy with label smoothing, plus weighted divergence (nats)."""
+    """The training loss: cross-entropy with label smoothing, plus weighted divergence (nats)."""
     nll: Tensor
     """Negative log-likelihood (nats)."""
     n_correct: Tensor
-    """Target tokens predicted right."""
+    """Number of target tokens that were predicted correctly."""
     padded_tokens: Tensor
-    """Tokens of both sides, padding counted."""
+    """Number of tokens of both sides, including padding."""
     n_out_of_memory: Tensor
-    """How often a rank ran out of memory and repeated its share."""
+    """Number of times that a rank ran out of memory and repeated its share."""
     divergence: Tensor
     """Divergence between two passes, unweighted (nats)."""
     class_nll: Tensor
-    """Negative log-likelihood of the classes of sequences, if they have some (nats)."""
+    """Negative log-likelihood of the classes of sequences, if they have classes (nats)."""
     n_class_correct: Tensor
-    """Sequences whose class was predicted right."""
+    """Number of sequences whose class was predicted correctly."""
     gradient_norm: Tensor
-    """L2 norm of the gradient before clipping; set once the gradients are reduced, so it is no sum."""
+    """L2 norm of the gradient before clipping; not a sum, since it is set once the gradients are reduced."""
 
     @classmethod
     def unpack(cls, packed: Tensor) -> UpdateStats:
-        """Name the elements of `packed`."""
+        """Return statistics that are views of `packed`."""
         return cls(packed, *packed.unbind())
 
     @classmethod
@@ -344,19 +336,19 @@ class UpdateStats:
 
     @property
     def sums(self) -> Tensor:
-        """(8,) view of `packed`: all that is summed over ranks, which excludes `gradient_norm`."""
+        """A view (8,) of all statistics that are summed over ranks, that is, all but `gradient_norm`."""
         return self.packed[:-1]
 
     def cpu(self) -> UpdateStats:
-        """Return a copy on the CPU; from a GPU, it is copied asynchronously."""
+        """Return a copy on the CPU, asynchronously from a GPU."""
         return self.unpack(self.packed.to("cpu", non_blocking=True))
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """An update that was made, number `step` of the run, in `epoch`; `n_tokens` counts real tokens of both sides.
+    """An update that was made, as number `step` of the run in `epoch`.
 
-    The rows of `update` are those among all training pairs.
+    The rows of `update` index all training pairs. `n_tokens` counts the real tokens of both sides.
     """
 
     update: Update

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -12,14 +11,13 @@ from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.data import mixing
 from nmt.data.batching import Update
-from nmt.errors import CheckpointError, ConfigError, DataError, StoppedError
+from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_optimizer, load_weights, saved_steps
 from nmt.runs.state import load_state
 from nmt.training import limits
-from nmt.training import parallel as dist_module
 from nmt.training.loop import fit, forward_backward
 from nmt.training.parallel import World
 from nmt.training.setup.start import start
@@ -179,22 +177,6 @@ def test_empty_share_and_decisions_of_rank_0(folder):
         ("DataError no data at 0", "DataError no data at 1"),
         ("SystemExit 2", "DataError no data at 1"),
     ]
-
-
-def leaving(world: World) -> None:
-    """The other process gets a signal while the first is busy, and does not wait for it for ever."""
-    dist_module.GRACE_SECONDS = 0.3
-    if world.is_rank0:
-        told = caught(lambda: world.on_rank0(lambda: time.sleep(2)))
-        assert told.startswith("NmtError rank 0 ends because another rank has ended; see its error, if any: "), told
-        return
-    world.stop.signal = "SIGTERM"
-    with pytest.raises(StoppedError, match="stopped by SIGTERM while waiting for rank 0"):
-        world.on_rank0(lambda: None)
-
-
-def test_signalled_rank_stops_waiting_for_rank_0():
-    in_processes(2, leaving)
 
 
 def test_cooldown_fixed_by_rank_0_reaches_all_ranks(tiny_data, tmp_path):

@@ -90,7 +90,7 @@ def test_failure_of_one_process_ends_all(several, what):
     err = ended(process)
     assert process.returncode == 1
     assert told in err
-    others = err.count("nmt: rank 0 ends because another rank has ended; see its error, if any: ")
+    others = err.count("nmt: rank 0 ends because another rank has ended; see the error of that rank, if any: ")
     assert others == ("first" not in what) and err.count("nmt: rank") == others + ("nmt: rank 1: " in told), err
     assert saved_steps(run)[-1] == 10
 

@@ -35,7 +35,7 @@ def test_saver_writes_in_thread(in_a_thread: Saver) -> None:
     may_end.set()
     assert in_a_thread.saved_step == 3 and names[0].startswith("nmt saves")
     assert in_a_thread.outcome(must_wait=True) == (3, None)
-    assert in_a_thread.outcome(must_wait=True) is None, "told once"
+    assert in_a_thread.outcome(must_wait=True) is None, "reported once"
     in_a_thread.close()
 
 
