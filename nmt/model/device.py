@@ -1,4 +1,4 @@
-"""The device that a model runs on, and its memory."""
+"""The device on which a model runs, and its memory."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import torch
 from nmt.errors import ConfigError
 
 CUDNN_ATTENTION = False
-"""Whether cuDNN's attention may be used. PyTorch prefers it on some GPUs, but it plans again for every new shape, and
-almost every batch of text has one; the flash and memory-efficient kernels do not. `make gpu-check` measures both."""
+"""Whether cuDNN's attention may be used. PyTorch prefers it on some GPUs, but unlike other kernels it makes a plan for
+every new shape, and almost every batch of text has a new shape. `make gpu-check` measures both."""
 
 
 def visible_gpus() -> list[str]:
-    """Return the names of the GPUs of this machine, as CUDA_VISIBLE_DEVICES has them."""
+    """Return the names of the visible GPUs, as in CUDA_VISIBLE_DEVICES."""
     names = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     return names[: torch.cuda.device_count()] if names != [""] else [str(i) for i in range(torch.cuda.device_count())]
 
 
 def pick_device(name: str) -> torch.device:
-    """Set up the device for `auto`, `cpu` or `cuda`; auto takes a GPU if there is one.
+    """Return and set up the device `auto`, `cpu` or `cuda`; auto is a GPU if there is one.
 
     Raises ConfigError if `cuda` is requested but not available.
     """
     if name == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(["training.device: cuda requested, but PyTorch finds no GPU; use auto or cpu"])
+        raise ConfigError(["training.device: cuda is requested, but PyTorch finds no GPU; use auto or cpu"])
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda":
@@ -37,7 +37,7 @@ def pick_device(name: str) -> torch.device:
 
 
 def device_name(device: torch.device) -> str:
-    """Return the model name of a GPU or CPU, as far as it is known."""
+    """Return the model name of a GPU or CPU."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     try:
@@ -51,14 +51,14 @@ SIGNS = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_AL
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether `error` means out of memory, on a GPU or a CPU."""
+    """Return whether an error means that a GPU or CPU is out of memory."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in SIGNS)
 
 
 def free_memory() -> None:
-    """Release the memory of a failed attempt."""
+    """Release the memory of unused tensors, for a repeated attempt."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

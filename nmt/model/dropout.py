@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 
 class Dropout(nn.Module):
-    """In training, zero each unit with probability `p` and scale the others by 1 / (1 - p).
+    """Dropout that zeroes each unit with probability `p` in training and scales the others by 1 / (1 - p).
 
-    On a CPU, `torch.nn.Dropout` takes longer than the matrix product before it. Here one random byte serves a unit, so
-    `p` is rounded to the nearest 256th, and the scale uses the rounded value. Compiled code and other devices use
+    On a CPU, `torch.nn.Dropout` takes longer than the matrix product before it. Here each unit takes one random byte,
+    so `p` is rounded to the nearest 256th, and the scale uses the rounded value. Compiled code and other devices use
     PyTorch's own dropout.
     """
 
@@ -23,7 +23,7 @@ class Dropout(nn.Module):
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
-        """Apply dropout: (...) -> (...), unchanged in evaluation or with p = 0."""
+        """Apply dropout: (...) -> (...). In evaluation or with p = 0, x is returned unchanged."""
         if not self.training or self.p == 0.0:
             return x
         if x.device.type != "cpu" or torch.compiler.is_compiling():
@@ -32,18 +32,11 @@ class Dropout(nn.Module):
         return dropped
 
 
-class _Context(Protocol):
-    saved_tensors: tuple[Tensor, ...]
-    scale: float
-
-    def save_for_backward(self, *tensors: Tensor) -> None: ...
-
-
 class _BytewiseDropout(torch.autograd.Function):
-    """Keep a unit if its random byte is at least `threshold`."""
+    """An autograd function that keeps a unit if its random byte is at least `threshold`."""
 
     @staticmethod
-    def forward(ctx: _Context, x: Tensor, threshold: int) -> Tensor:
+    def forward(ctx: Any, x: Tensor, threshold: int) -> Tensor:
         seed = int(torch.randint(2**62, ()))  # follows torch.manual_seed
         words = np.random.SFC64(seed).random_raw(-(-x.numel() // 8))
         random_bytes = torch.from_numpy(words.view(np.uint8))[: x.numel()].view(x.shape)
@@ -55,11 +48,11 @@ class _BytewiseDropout(torch.autograd.Function):
         return _scaled_product(x, mask, ctx.scale)
 
     @staticmethod
-    def backward(ctx: _Context, grad: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (mask,) = ctx.saved_tensors
         return _scaled_product(grad, mask, ctx.scale), None
 
 
 def _scaled_product(x: Tensor, mask: Tensor, scale: float) -> Tensor:
-    """Return x * mask * scale, computed in one pass in which `scale` is not rounded to bf16."""
+    """Return x * mask * scale in one pass, without rounding `scale` to bf16."""
     return torch.addcmul(x.new_zeros(()), x, mask, value=scale)

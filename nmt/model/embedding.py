@@ -1,4 +1,4 @@
-"""Token and position embeddings. Positions are sinusoidal (Vaswani et al., 2017, section 3.5) or learned.
+"""Token and position embeddings. Position embeddings are sinusoidal (Vaswani et al., 2017, section 3.5) or learned.
 
 Legend: B sentences, L length, D width.
 """
@@ -17,14 +17,14 @@ from nmt.model.dropout import Dropout
 
 
 def sinusoidal_table(n_positions: int, d_model: int) -> Tensor:
-    """Return the table (n_positions, D): sin(position / 10000^(2i/D)) in column 2i, its cosine in column 2i + 1."""
+    """Return a table (n_positions, D) with sin(position / 10000^(2i/D)) in column 2i and its cosine in 2i + 1."""
     position = torch.arange(n_positions, dtype=torch.float32)[:, None]
     rate = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float32) * (-math.log(10_000.0) / d_model))
     return torch.stack((torch.sin(position * rate), torch.cos(position * rate)), dim=-1).flatten(1)
 
 
 class SinusoidalPositions(nn.Module):
-    """Sinusoidal position embeddings of any length: the table grows when a longer sentence comes."""
+    """Sinusoidal position embeddings, in a table that grows with the longest sentence."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, positions: Tensor, end: int) -> Tensor:
         """Embed positions (L,) int64, all below `end` -> (L, D)."""
-        table = self.table  # another thread that decodes may replace it meanwhile
+        table = self.table  # another decoding thread may replace it meanwhile
         if end > table.size(0):
             table = self.table = sinusoidal_table(2 * end, self.d_model).to(table)
         return table[positions]
@@ -55,8 +55,8 @@ class LearnedPositions(nn.Module):
         """Embed positions (L,) int64, all below `end` -> (L, D). Raises DataError if `end` exceeds `max_positions`."""
         if end > self.weight.size(0):
             raise DataError(
-                f"a sequence of {end} pieces is longer than the {self.weight.size(0)} positions this model has learned "
-                "(model.max_positions): split the line, or train with sinusoidal positions"
+                f"a sequence of {end} pieces is longer than the {self.weight.size(0)} learned positions of this model "
+                "(model.max_positions); split the line, or train with sinusoidal positions"
             )
         return self.weight[positions]
 
@@ -82,7 +82,7 @@ class Embedding(nn.Module):
     def forward(self, ids: Tensor, positions: Tensor, end: int, kept: Tensor | None = None) -> Tensor:
         """Embed ids (B, L) int64 at `positions` (L,), all below `end` -> (B, L, D).
 
-        kept (B, L) bool: where it is False, the token embedding is dropped and only the position is left.
+        Where `kept` (B, L) bool is False, the token embedding is dropped and only the position embedding remains.
         """
         tokens = F.embedding(ids, self.weight) * self.scale
         if kept is not None:

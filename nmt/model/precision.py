@@ -22,10 +22,10 @@ _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def pick_precision(name: str, device: torch.device) -> str:
-    """Resolve `auto` to float32, bf16 or fp16, the fastest that is safe on `device`; return other names unchanged.
+    """Resolve `auto` to the fastest safe precision of `device`: float32, bf16 or fp16. Return other names unchanged.
 
-    On a CPU the speed of bf16 cannot be told reliably from the model name (from four times faster to forty times slower
-    than float32), so matrix products are timed, for about a tenth of a second.
+    On a CPU, bf16 is from four times faster to forty times slower than float32, and the model name does not tell, so
+    matrix products are timed for about a tenth of a second.
     """
     if name != "auto":
         return name
@@ -37,16 +37,16 @@ def pick_precision(name: str, device: torch.device) -> str:
 
 
 def pick_float32_library(precision: str, device: torch.device) -> str:
-    """Return the library for float32 matrix products on a CPU: `mkl`, PyTorch's default, or `onednn` if that is faster.
+    """Return the library for float32 matrix products on a CPU: `mkl`, PyTorch's default, or `onednn` if it is faster.
 
-    MKL does not use AVX-512 on CPUs that are not Intel's; there oneDNN is twice as fast, with the same accuracy.
+    MKL uses AVX-512 only on Intel's CPUs; on others, oneDNN is twice as fast with the same accuracy.
     """
     if precision != "float32" or device.type != "cpu" or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return "mkl"
     seconds: dict[str, float] = {}
     error: dict[str, float] = {}
     with threads(1):
-        for library in 3 * ["onednn", "mkl"]:  # interleaved, so that a momentary load affects both
+        for library in 3 * ["onednn", "mkl"]:  # interleaved, so that a temporary load affects both
             use_float32_library(library)
             seconds[library] = min(_seconds(torch.float32), seconds.get(library, math.inf))
             if library not in error:
@@ -69,10 +69,10 @@ def float32_library() -> str:
 
 
 def row_step(device: torch.device) -> int:
-    """Return the multiple that the rows of matrix products should be filled up to; 0: any number is as good.
+    """Return the multiple to which the rows of matrix products should be padded; 0 if any number of rows is as fast.
 
-    oneDNN compiles code for each new size of a product, which takes longer than the product itself, and keeps that of
-    the last few hundred.
+    oneDNN compiles code for each new size of a product, which takes longer than the product itself, and caches the code
+    of a few hundred sizes.
     """
     is_compiled = torch.is_autocast_enabled("cpu") or float32_library() == "onednn"
     return 256 if device.type == "cpu" and is_compiled else 0
@@ -86,9 +86,9 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[obj
 
 
 def for_inference(model: M, precision: str) -> M:
-    """Return a copy of the model with the weights of its matrix products cast to `precision`.
+    """Return a copy of a model with the weights of its matrix products cast to `precision`.
 
-    Autocast would cast them again in every step. All other weights, embeddings included, are shared with `model`.
+    Autocast would cast them again in every step. All other weights, including embeddings, are shared with `model`.
     """
     if precision == "float32":
         return model
@@ -113,7 +113,7 @@ def _cast(weight: Tensor, precision: str, learns: bool = False) -> nn.Parameter:
 
 @contextmanager
 def threads(n: int) -> Iterator[None]:
-    """Compute on `n` threads of a CPU. Several wait for each other whenever another program takes a core."""
+    """Compute on `n` CPU threads within this context."""
     before = torch.get_num_threads()
     torch.set_num_threads(n)
     try:
@@ -123,17 +123,17 @@ def threads(n: int) -> Iterator[None]:
 
 
 def pick_threads(work: Callable[[], object], most: int) -> int:
-    """Return 1 or `most`, the number of threads on which `work` takes less time. Runs it seven times."""
+    """Return the number of threads, 1 or `most`, with which `work` takes less time. Runs it seven times."""
     seconds = dict.fromkeys((1, most), 0.0)
     work()  # kernels are compiled, and memory is allocated
-    for n in 3 * [1, most]:  # interleaved, so that a momentary load affects both
+    for n in 3 * [1, most]:  # interleaved, so that a temporary load affects both
         with threads(n):
             seconds[n] += timeit.timeit(work, number=1)
     return most if seconds[most] * 1.1 < seconds[1] else 1
 
 
 def _seconds(dtype: torch.dtype) -> float:
-    """Return the seconds of the fastest of several products, each short enough to run undisturbed by other programs."""
+    """Return the time of the fastest of several matrix products in seconds."""
     a, b = (matrix.to(dtype) for matrix in _matrices())
     times: list[float] = []
     deadline = time.perf_counter() + 0.02
@@ -143,7 +143,7 @@ def _seconds(dtype: torch.dtype) -> float:
 
 
 def _error() -> float:
-    """Return the largest absolute error of a float32 product."""
+    """Return the largest absolute error of a float32 matrix product."""
     a, b = _matrices()
     return float((a @ b - a.double() @ b.double()).abs().max())
 
@@ -153,8 +153,10 @@ def _matrices() -> tuple[Tensor, Tensor]:
 
 
 class Halves:
-    """A twin of a model that computes with half-precision copies of the weights of its stacks' matrix products, which
-    learn if the model's do; all other weights are shared."""
+    """A twin of a model that computes with half-precision copies of the weights of matrix products.
+
+    The copies learn if the weights of the model do. All other weights are shared.
+    """
 
     def __init__(self, model: Model, precision: str) -> None:
         self.twin = _twin(model, precision, learns=True)
@@ -163,16 +165,16 @@ class Halves:
 
     @torch.no_grad()
     def refresh(self) -> None:
-        """Copy the model's weights to the twin, and forget the gradients there."""
+        """Copy the weights of the model to the twin, and clear its gradients."""
         torch._foreach_copy_([half for _, half in self._pairs], [weight for weight, _ in self._pairs])
         for _, half in self._pairs:
             half.grad = None
 
     @torch.no_grad()
     def collect(self) -> None:
-        """Add the twin's gradients to the model's, in float32, and forget them there."""
+        """Add the gradients of the twin to the gradients of the model in float32, and clear them in the twin."""
         found = [(weight, half) for weight, half in self._pairs if half.grad is not None]
-        if not found:  # all are frozen
+        if not found:  # all weights are frozen
             return
         grads = [torch.empty_like(weight) for weight, _ in found]
         torch._foreach_copy_(grads, [cast(Tensor, half.grad) for _, half in found])

@@ -1,4 +1,4 @@
-"""Encoder and decoder alone: masked and causal language models, and classifiers.
+"""Models with only an encoder or a decoder: masked and causal language models, and classifiers.
 
 Legend: B sentences, S source and T target length, D width, C classes.
 """
@@ -41,7 +41,7 @@ def mean_state(hidden: Tensor, layout: Layout) -> Tensor:
 
 
 class EncoderModel(Model):
-    """An encoder, with an output layer over the vocabulary, and a head if there are classes."""
+    """An encoder with an output layer over the vocabulary, and with a head if there are classes."""
 
     def __init__(self, config: ModelConfig, vocab_size: int, n_classes: int = 0) -> None:
         super().__init__()
@@ -58,15 +58,15 @@ class EncoderModel(Model):
         src_kept: Tensor | None = None,
         _tgt_kept: Tensor | None = None,
     ) -> Tensor:
-        """Encode src (B, S) -> hidden states (B, S, D); the target is not read."""
+        """Encode src (B, S) -> hidden states (B, S, D). The target is not read."""
         hidden: Tensor = self.encoder(src, src_layout, src_kept)
         return hidden
 
 
 class DecoderModel(Model):
-    """A decoder without attention to a source, with an output layer over the vocabulary; a head if there are classes.
+    """A decoder without cross-attention, with an output layer over the vocabulary, and a head if there are classes.
 
-    With `sees_source`, each sequence is a source, a separator and a target, and all of it attends to all of the source.
+    With `sees_source`, each sequence is a source, a separator and a target, and all tokens attend to all of the source.
     """
 
     def __init__(self, config: ModelConfig, vocab_size: int, n_classes: int = 0, sees_source: bool = False) -> None:
@@ -85,9 +85,9 @@ class DecoderModel(Model):
         _src_kept: Tensor | None = None,
         tgt_kept: Tensor | None = None,
     ) -> Tensor:
-        """Run teacher forcing: tgt_in (B, T) from `<s>` -> hidden states (B, T, D).
+        """Run teacher forcing: tgt_in (B, T) from `<s>` on -> hidden states (B, T, D).
 
-        Of the source only its lengths are read, with `sees_source`: the sequence begins with `<s>`, the source without
+        With `sees_source`, only the lengths of the source are read, since tgt_in begins with `<s>`, the source without
         its `</s>`, and a separator.
         """
         prefix = None
@@ -99,11 +99,11 @@ class DecoderModel(Model):
 
 
 DecodingModel = Transformer | DecoderModel
-"""A model that search decodes with."""
+"""A model with a decoder, for search."""
 
 
 def make_model(config: Config, vocab_sizes: Mapping[str, int]) -> Model:
-    """Make the model with random weights; `vocab_sizes`: pieces of each language's vocabulary, and number of labels."""
+    """Return a model with random weights. `vocab_sizes` has the number of pieces of each language, and of labels."""
     vocab_size = vocab_sizes[config.learned_languages[-1]]
     classifies = config.training.objective == "classification"
     n_classes = vocab_sizes[config.data.tgt] if classifies else config.n_classes
@@ -116,5 +116,5 @@ def make_model(config: Config, vocab_sizes: Mapping[str, int]) -> Model:
         case "translation":
             return Transformer(config.model, vocab_sizes[config.data.src], vocab_sizes[config.data.tgt])
     if classifies and model.output is not None:
-        model.output.requires_grad_(False)  # no piece is predicted
+        model.output.requires_grad_(False)  # no pieces are predicted
     return model

@@ -1,4 +1,4 @@
-"""When a run ends, when a validation is due, and warnings that a run ends before its schedule."""
+"""Limits of a run: when it ends, when a validation is due, and warnings that it ends before its schedule."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ LIMITS = ("max_steps", "max_epochs", "max_minutes")
 
 @dataclass(frozen=True)
 class End:
-    """The reason why training ends; `is_early`: a stop was requested before any limit was reached."""
+    """The reason why training ends. It is early if a stop was requested before any limit was reached."""
 
     reason: str
     is_early: bool
 
 
 def check_is_due(session: Session) -> bool:
-    """Whether a validation is due at this step and has not been done yet."""
+    """Return whether a validation is due at this step and has not been done yet."""
     state, settings = session.state, session.config.training
     is_due = state.step % settings.validate_every_steps == 0 and state.last_check != state.step
-    return is_due if state.step else isinstance(settings.init_from, str)  # the weights that it starts with
+    return is_due if state.step else isinstance(settings.init_from, str)  # validates the initial weights
 
 
 def ended(session: Session) -> End | None:
-    """Return why training ends now, None if it does not. All ranks agree: a stop requested on one stops all."""
-    # rank 0 alone reads the clock, and knows of a cool-down that was fixed just now
+    """Return why training ends now, or None if it continues. A stop requested on one rank stops all ranks."""
+    # only rank 0 reads the clock, and knows of a cool-down that was fixed just now
     state, is_rank0 = session.state, session.world.is_rank0
     limit = limit_reached(session) if is_rank0 else None
     stop = session.stop.reason if is_rank0 else session.stop.signal
@@ -47,9 +47,9 @@ def ended(session: Session) -> End | None:
 
 
 def limit_reached(session: Session) -> str | None:
-    """Return the setting of `training` that ends the run here, if any."""
+    """Return the setting of `training` that ends the run at this step, if any."""
     state, settings = session.state, session.config.training
-    if state.cooldown is not None:  # it replaces the limits that have fixed its end
+    if state.cooldown is not None:  # the cool-down replaces the limits, which have determined its end
         if state.step >= state.cooldown[1]:
             return "cooldown"
     elif state.step >= settings.max_steps:
@@ -64,7 +64,7 @@ def limit_reached(session: Session) -> str | None:
 
 
 def ended_by(session: Session) -> str | None:
-    """Like `limit_reached`, but after a cool-down return the limit that determined its end."""
+    """Return the limit that ends the run at this step; after a cool-down, the limit that determined its end."""
     limit, used = limit_reached(session), _used_shares(session)
     if limit != "cooldown":
         return limit
@@ -72,22 +72,22 @@ def ended_by(session: Session) -> str | None:
 
 
 def _limit_message(session: Session) -> str:
-    """Describe the limit that was reached."""
+    """Return a description of the limit that was reached."""
     limit, state = ended_by(session), session.state
     assert limit is not None, "called only where one is reached"
     value = getattr(session.config.training, limit)
     unit = " validations without a new best" if limit == "patience" else ""
     setting = f"training.{limit} = {f'{value:g}' if isinstance(value, float) else value}{unit}"
     if limit_reached(session) == "cooldown":
-        return f"cool-down from step {state.cooldown_start}, as fixed by {setting}, complete"
+        return f"cool-down from step {state.cooldown_start} complete, as determined by {setting}"
     return f"{setting} reached"
 
 
 def fix_cooldown(session: Session) -> bool:
-    """Fix the first and last step of the cool-down once it is due; returns whether this call did so.
+    """Fix the first and last step of the cool-down once it is due, and return whether this call did so.
 
-    Only once, and saved at once: the time left of max_minutes differs between restarts, but a resumed run must have the
-    same learning rates.
+    The steps are fixed and saved once, so that a resumed run has the same learning rates, although the remaining time
+    of max_minutes differs between restarts.
     """
     state, settings = session.state, session.config.training
     if not settings.cooldown or state.cooldown is not None or state.step == 0:
@@ -102,7 +102,7 @@ def fix_cooldown(session: Session) -> bool:
 
 
 def _used_shares(session: Session) -> dict[str, float]:
-    """Return the share of each limit that is used so far."""
+    """Return the share of each limit that has been used so far."""
     state, settings = session.state, session.config.training
     shares = {"max_steps": state.step / settings.max_steps}
     if settings.max_epochs is not None:
@@ -113,7 +113,7 @@ def _used_shares(session: Session) -> dict[str, float]:
 
 
 def is_finished(session: Session) -> bool:
-    """Whether the run had finished and no limit was raised since; if so, print how to continue it."""
+    """Return whether the run had finished and no limit was raised since; if so, print how to continue it."""
     name, run, state = ended_by(session), session.run, session.state
     try:
         finished_step = read_selected(run).finished_step
@@ -126,10 +126,10 @@ def is_finished(session: Session) -> bool:
 
 
 def resume_command(session: Session) -> str:
-    """Return the command that continues a run which has reached a limit."""
+    """Return the command that continues a run after a limit was reached."""
     name = ended_by(session)
     assert name is not None, "called only where one is reached"
-    # twice the limit, or twice what is used of it: validations take time, too
+    # twice the limit, or more if more than the limit was used, since validations take time, too
     value = 2 * getattr(session.config.training, name) * max(1.0, _used_shares(session).get(name, 1.0))
     number = math.ceil(value) if value > 1 else f"{value:g}"
     return f"nmt train --resume --run {session.run.path} --set training.{name}={number}"
@@ -139,7 +139,7 @@ LONG_BEFORE = 0.9  # share of a schedule's steps without which it is cut short
 
 
 def cut_short(settings: TrainingConfig, last: int, cooldown_start: int | None = None) -> list[str]:
-    """Return what a run ending at `last` misses of its schedule; a cool-down starts after `cooldown_start`."""
+    """Return the parts of the schedule that a run misses if it ends at step `last`, with a cool-down if it is given."""
     missed = []
     if min(last, last if cooldown_start is None else cooldown_start) < settings.warmup_steps:
         missed.append(f"the end of the warm-up (training.warmup_steps = {settings.warmup_steps})")
@@ -149,9 +149,9 @@ def cut_short(settings: TrainingConfig, last: int, cooldown_start: int | None = 
 
 
 def forecast(settings: TrainingConfig, state: TrainState, n_epoch_tokens: int, seconds_per_update: float) -> str | None:
-    """Return a warning if the run will end too early at this pace.
+    """Return a warning if the run will end before its schedule at this pace, or None.
 
-    Validations take time too, so the last step is an upper bound.
+    The last step is an upper bound, since validations take time, too.
     """
     limit, last = expected_end(settings, state, n_epoch_tokens, seconds_per_update)
     if last <= state.step:
@@ -170,7 +170,7 @@ def forecast(settings: TrainingConfig, state: TrainState, n_epoch_tokens: int, s
 def expected_end(
     settings: TrainingConfig, state: TrainState, n_epoch_tokens: int, seconds_per_update: float
 ) -> tuple[str, int]:
-    """Return the limit that will end the run, and its last step."""
+    """Return the limit that is expected to end the run, and the last step."""
     if state.cooldown is not None:
         return state.cooldown_by or "cooldown", state.cooldown[1]
     ends = {"max_steps": float(settings.max_steps)}

@@ -44,7 +44,7 @@ from nmt.training.setup.lock import locked
 from nmt.training.setup.start import start
 
 OUT_OF_MEMORY = "not enough memory; lower training.max_tokens or search.batch_tokens, or use a smaller model"
-OUT_OF_MEMORY_ONE_PAIR = "not enough memory to learn from a single pair; lower data.max_pieces, or use a smaller model"
+OUT_OF_MEMORY_ONE_PAIR = "not enough memory for a single pair; lower data.max_pieces, or use a smaller model"
 
 
 def fit(
@@ -56,10 +56,10 @@ def fit(
     world: World | None = None,
     profile: bool = False,
 ) -> None:
-    """Train a model on a data directory and write the run to `run_dir`; every rank of `world` calls this.
+    """Train a model on a data directory and write the run to `run_dir`. Every rank of `world` calls this function.
 
-    Raises ConfigError, DataError or CheckpointError before anything is written, DivergedError if training diverges,
-    StoppedError if a signal or the time limit stopped the run, which can then be resumed.
+    Raises ConfigError, DataError or CheckpointError before anything is written, DivergedError if training diverges, and
+    StoppedError if a signal or the time limit stops the run, which can then be resumed.
     """
     run, world = RunDir(run_dir), world or World()
     with stopping(stop_after_minutes) as stop, locked(run, resume, world.on_rank0):
@@ -80,9 +80,9 @@ def fit(
 
 
 def train(session: Session, meter: Meter) -> None:
-    """Train from the session's position to the end of the run; `meter` is used on rank 0 only."""
+    """Train from the position of the session to the end of the run. Only rank 0 uses `meter`."""
     on_rank0 = partial(session.world.on_rank0, serve=session.gather)  # a sharded model is gathered by all ranks
-    on_rank0(lambda: after_step(session, meter))  # do a validation that was interrupted
+    on_rank0(lambda: after_step(session, meter))  # for a validation that was interrupted
     while (end := ended(session)) is None:
         with making_batches():  # a label for --profile
             session.world.on_all_ranks(session.load_window)
@@ -99,7 +99,7 @@ def train(session: Session, meter: Meter) -> None:
 
 
 def train_step(session: Session, update: Update) -> Outcome:
-    """Learn from one update. If its loss or gradient is not finite, it changes neither weights nor moments."""
+    """Make one update. If its loss or gradient is not finite, weights and moments do not change."""
     config, state, model, optimizer = session.config.training, session.state, session.model, session.optimizer
     n_planned = update.n_tokens
     with making_batches():
@@ -130,10 +130,10 @@ def train_step(session: Session, update: Update) -> Outcome:
 
 
 def accumulate_gradients(session: Session, update: Update) -> UpdateStats:
-    """Run forward and backward over this rank's share of an update; return all statistics but the norm.
+    """Run forward and backward over this rank's share of an update, and return all statistics except the norm.
 
-    Out of memory, the whole share is repeated in micro-batches of half the size, unless gradients were being exchanged
-    with other ranks. Raises NmtError then, and if a single pair does not fit.
+    If memory runs out, the whole share is repeated in micro-batches of half the size. Raises NmtError if a single pair
+    does not fit, or if gradients were being exchanged with other ranks.
     """
     rows = update.share(session.world.rank, session.world.size)
     max_tokens, n_out_of_memory = session.max_tokens, 0
@@ -148,7 +148,7 @@ def accumulate_gradients(session: Session, update: Update) -> UpdateStats:
         else:
             stats.n_out_of_memory.fill_(n_out_of_memory)
             return stats
-        # outside of the handler: while an exception is handled, it keeps the tensors of its frames alive
+        # not in the handler, since an exception that is being handled keeps the tensors of its frames alive
         session.optimizer.zero_grad(set_to_none=True)
         free_memory()
         n_out_of_memory += 1
@@ -188,11 +188,11 @@ def forward_backward(session: Session, micro_batches: Sequence[Indices], update:
 
 
 def _passes(session: Session, micro_batches: Sequence[Indices], update: Update) -> list[tuple[Indices, int]]:
-    """Return the rows of each pass of this rank, and the weight of its loss.
+    """Return the rows of each pass of this rank and the weight of its loss.
 
     All ranks make a last pass, in which replicas exchange gradients. It gets the smallest micro-batch, since memory
-    must not run out in it. With a sharded model all ranks make the same number of passes. Where a rank has no
-    micro-batch for a pass, the weight is 0.
+    must not run out in it. With a sharded model, all ranks make the same number of passes. If a rank has no micro-batch
+    for a pass, the weight is 0.
     """
     world, lengths = session.world, session.pairs.lengths
     if session.is_sharded:
@@ -208,13 +208,13 @@ def _passes(session: Session, micro_batches: Sequence[Indices], update: Update) 
 
 
 def report_and_save(session: Session, meter: Meter, outcome: Outcome) -> None:
-    """On rank 0: count an update; log, save and validate if due."""
+    """Count an update on rank 0, then log, save and validate if due."""
     meter.add(outcome)
     after_step(session, meter)
 
 
 def after_step(session: Session, meter: Meter) -> None:
-    """On rank 0: log, save and validate if due."""
+    """Log, save and validate on rank 0 if due."""
     state, settings = session.state, session.config.training
     settle(session, meter, must_wait=False)
     log_is_due = state.step % settings.log_every_steps == 0
@@ -222,7 +222,7 @@ def after_step(session: Session, meter: Meter) -> None:
     if log_is_due:
         meter.record()
     check_now = check_is_due(session)
-    is_fixed = fix_cooldown(session)  # its first and last step are part of the state, which is saved at once
+    is_fixed = fix_cooldown(session)  # a fixed cool-down is part of the state, which is saved at once
     if not (is_fixed or check_now or state.step % settings.save_every_steps == 0):
         return
     meter.pause()

@@ -17,8 +17,8 @@ def learning_rate(step: int, config: TrainingConfig, d_model: int, cooldown: tup
     """Return the learning rate of update `step`, counted from 1.
 
     noam is equation 3 of Vaswani et al. (2017) times `factor`; the other schedules rise linearly to `peak_lr` at
-    `warmup_steps`. `cooldown` (first step, last step): in between the rate falls linearly. Linear, cosine and the
-    cool-down reach 0 one update after the last, so that the last update still learns.
+    `warmup_steps`. Between the first and last step of `cooldown`, the rate falls linearly. Linear, cosine and the
+    cool-down reach 0 one update after the last one, so that the last update still learns.
     """
     rate = _scheduled(step, config, d_model)
     if cooldown is None:
@@ -46,9 +46,9 @@ def _scheduled(step: int, config: TrainingConfig, d_model: int) -> float:
 
 
 def make_scaler(device: torch.device, precision: str) -> torch.amp.GradScaler:
-    """Return the loss scaler of fp16; with other formats it does nothing."""
+    """Return the loss scaler for fp16; with other number formats it does nothing."""
     scaler = torch.amp.GradScaler(device.type, enabled=precision == "fp16")
-    scaler.scale(torch.zeros((), device=device))  # initialised on first use, but a rank may have nothing to scale
+    scaler.scale(torch.zeros((), device=device))  # initialises it, since a rank may have nothing to scale
     return scaler
 
 
@@ -61,7 +61,7 @@ class Adam(torch.optim.Adam):
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    """Make the optimizer of all parameters that are not frozen; weight decay applies to matrices only."""
+    """Return an optimizer of all parameters that are not frozen; weight decay applies to matrices only."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
         {"params": [p for p in parameters if p.dim() > 1], "weight_decay": config.weight_decay},
@@ -74,7 +74,7 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opti
 
 
 class Ema:
-    """The average of a model's weights, by name; sharded over ranks if the model is."""
+    """The exponential moving average of the weights of a model, by name; sharded if the model is."""
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
@@ -82,7 +82,7 @@ class Ema:
 
     @torch.no_grad()
     def update(self, model: nn.Module, step: int, has_learned: Tensor) -> None:
-        """Update the average after update `step`, unless that was skipped: `has_learned` is 1.0, or 0.0 if skipped.
+        """Update the average after update `step`; `has_learned` is 1.0, or 0.0 if the update was skipped.
 
         The decay is at most (1 + step) / (10 + step), so that the initial weights are soon forgotten.
         """

@@ -1,4 +1,4 @@
-"""Checkpoints, the choice of the best one, and the last save of a run. All of it on rank 0."""
+"""Saving of checkpoints, the choice of the best one, and the end of a run. All functions run on rank 0."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from nmt.training.validate import Validation
 
 
 def save(session: Session, meter: Meter, is_extra: bool = False) -> None:
-    """Write a checkpoint that a resumed run can start from, and remove those that are no longer needed.
+    """Write a checkpoint from which a run can be resumed, and remove the checkpoints that are no longer needed.
 
-    On a GPU a thread writes it, see `settle`. `is_extra`: outside of the regular schedule, because the run stops. If
-    the disk is full, a warning is logged and the next save tries again.
+    On a GPU a thread writes it; see `settle`. An `is_extra` checkpoint is outside the regular schedule, because the run
+    stops. If the disk is full, a warning is logged and the next save tries again.
     """
     settle(session, meter)
     state, saver = session.state, session.saver
@@ -48,7 +48,7 @@ def save(session: Session, meter: Meter, is_extra: bool = False) -> None:
 
 
 def settle(session: Session, meter: Meter, must_wait: bool = True) -> None:
-    """Report a checkpoint whose writing has ended, and remove those that are no longer needed."""
+    """Report a checkpoint that has been written, and remove the checkpoints that are no longer needed."""
     outcome = session.saver.outcome(must_wait)
     if outcome is None:
         return
@@ -65,14 +65,14 @@ def settle(session: Session, meter: Meter, must_wait: bool = True) -> None:
 def _warn(session: Session, meter: Meter, step: int, error: OSError | UnsafeFileError) -> None:
     meter.log.warn(
         session.state,
-        f"step {step} is not saved: {_reason_of(error, session)}; training continues and the next save tries "
-        f"again, until then step {session.saver.saved_step} is the last",
+        f"step {step} is not saved: {_reason_of(error, session)}; training continues and the next save tries again; "
+        f"the last saved step is {session.saver.saved_step}",
     )
     session.save_failed = True
 
 
 def save_state(session: Session, meter: Meter) -> None:
-    """Update the state of this step's checkpoint, which is already saved, after its validation."""
+    """Add the results of a validation to the state of the checkpoint of this step, which is already saved."""
     settle(session, meter)
     state = session.state
     if session.saver.saved_step != state.step or state.step == 0:  # there is no checkpoint of the start
@@ -87,10 +87,13 @@ def save_state(session: Session, meter: Meter) -> None:
 
 
 def tidy(session: Session, meter: Meter) -> None:
-    """Make `nmt translate` use the best checkpoint so far, and remove those no longer needed."""
+    """Make `nmt translate` use the best checkpoint so far, and remove the checkpoints that are no longer needed."""
     state = session.state
     try:
-        select_best(session)
+        if state.best_step is not None:
+            write_selected(session.run, _best(session))
+        else:
+            session.run.selected.unlink(missing_ok=True)
         rotate(session.run, session.config.training.keep_last, state.step, state.best_step)
     except (OSError, UnsafeFileError) as error:
         meter.log.warn(
@@ -99,10 +102,10 @@ def tidy(session: Session, meter: Meter) -> None:
 
 
 def rotate(run: RunDir, keep_last: int, step: int, best_step: int | None) -> None:
-    """Remove all checkpoints but the newest `keep_last` up to `step` and the best; the newest two stay resumable.
+    """Remove all checkpoints except the newest `keep_last` up to `step` and the best; the newest two stay resumable.
 
-    A checkpoint beyond `step` was written before the run was resumed from an earlier one. One that a stop has added is
-    no longer needed once there is a later one.
+    A checkpoint after `step` was written before the run was resumed from an earlier one. An extra checkpoint is no
+    longer needed once there is a later one.
     """
     recent = recent_steps(run, step)[-keep_last:]
     refuse_links([run.checkpoints])
@@ -115,7 +118,7 @@ def rotate(run: RunDir, keep_last: int, step: int, best_step: int | None) -> Non
             run.step(saved).optimizer.unlink(missing_ok=True)
         if saved not in recent:
             _mark_extra(run.step(saved))
-    for unfinished in run.checkpoints.glob("*.part*"):  # of an interrupted save
+    for unfinished in run.checkpoints.glob("*.part*"):  # an interrupted save
         remove(unfinished)
 
 
@@ -127,14 +130,14 @@ def _mark_extra(source: CheckpointDir) -> None:
 
 
 def _reason_of(error: Exception, session: Session) -> str:
-    """Describe an error by file and reason."""
+    """Return the file and the reason of an error."""
     return f"{error.filename or session.run.path}: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 
 def check(session: Session, log: TrainingLog) -> None:
     """Validate the current weights, and their moving average if there is one.
 
-    The best score so far makes this checkpoint the best, if it is saved.
+    If the score is the best so far and this step is saved, its checkpoint becomes the best.
     Raises Interrupted if the run is stopped meanwhile; the state is then unchanged.
     """
     state, settings = session.state, session.config.training
@@ -151,26 +154,17 @@ def check(session: Session, log: TrainingLog) -> None:
                 state.best_score, state.best_step, state.best_weights = score, state.step, kind
     if is_better:
         state.checks_since_best = 0
-    elif state.step % settings.validate_every_steps == 0:  # the one at the end of a run does not count for patience
+    elif state.step % settings.validate_every_steps == 0:  # patience ignores an extra validation at the end of a run
         state.checks_since_best += 1
     state.last_check = state.step
     for kind in kinds:
         _record(session, log, validations[kind], kind)
 
 
-def select_best(session: Session) -> None:
-    """Make `nmt translate` use the best checkpoint so far; while there is none, the last."""
-    state = session.state
-    if state.best_step is not None:
-        write_selected(session.run, _best(session))
-    else:
-        session.run.selected.unlink(missing_ok=True)
-
-
 def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
     """Average the last checkpoints, and make `nmt translate` use the average if it scores better than the best one.
 
-    `limit` is the setting of `training` that has ended the run. Raises Interrupted if the run is stopped meanwhile,
+    `limit` is the setting of `training` that has ended the run. Raises Interrupted if the run is stopped meanwhile, and
     OSError or CheckpointError if the disk is full.
     """
     state, settings, run, log = session.state, session.config.training, session.run, meter.log
@@ -196,9 +190,9 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
                 f"{abs(score):.4g} on the development set; not averaged: {_reason(session)}"
             )
             selected = selected.model_copy(update={"weights": "average", "reason": reason})
-    log.sync()  # first, since after the next lines a resume has nothing left to do
+    log.sync()  # before the next lines, after which a resumed run has nothing left to do
     meter.resume()
-    # the time it took; log_bytes stays, so that a resumed run with a higher limit overwrites these records
+    # saves the elapsed time; log_bytes is unchanged, so that a resumed run with a higher limit overwrites these records
     update_state(run.step(state.step), state)
     write_selected(run, selected.model_copy(update={"finished_step": state.step, "finished_by": limit}))
     log.say(f"selected: {selected.reason} ({clock(state.seconds)} in all)")
@@ -208,7 +202,7 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
 
 
 def _best(session: Session) -> Selected:
-    """Return the best checkpoint so far."""
+    """Return the selection of the best checkpoint so far."""
     state = session.state
     return Selected(best_step=state.best_step, weights=state.best_weights, reason=_reason(session))
 
@@ -216,17 +210,17 @@ def _best(session: Session) -> Selected:
 def _reason(session: Session) -> str:
     state, selected_by = session.state, session.config.training.selected_by
     if state.best_score is None:
-        return "last checkpoint: no checkpoint that is kept has been validated"
-    of = ", moving average" if state.best_weights == "ema" else ""
+        return "last checkpoint: none of the kept checkpoints has been validated"
+    kind = ", moving average" if state.best_weights == "ema" else ""
     score = f"{selected_by} {abs(state.best_score):.4g} on the development set"
-    return f"best checkpoint, step {state.best_step}{of}, {score}"
+    return f"best checkpoint, step {state.best_step}{kind}, {score}"
 
 
 def _record(session: Session, log: TrainingLog, validation: Validation, kind: Weights) -> None:
-    """Log a validation and write its translations, if any."""
+    """Log a validation, and write its translations if there are any."""
     state, language = session.state, session.config.data.tgt
     where = {"step": state.step, "epoch": state.epoch, "minutes": state.seconds / 60}
-    losses = {"loss": validation.loss, "nll": validation.nll}  # validation is without smoothing
+    losses = {"loss": validation.loss, "nll": validation.nll}  # without label smoothing
     scores = {"perplexity": validation.perplexity, "accuracy": validation.accuracy, **validation.scores}
     log.log({"kind": "valid" if kind == "raw" else kind, **where, **losses, **scores})
     if not validation.translations:
@@ -244,7 +238,7 @@ def _record(session: Session, log: TrainingLog, validation: Validation, kind: We
 
 
 def finish(session: Session, meter: Meter, end: End) -> None:
-    """Conclude the run, or stop it early. Raises StoppedError if it was stopped."""
+    """Conclude a run that has reached a limit, or save one that is stopped early and raise StoppedError."""
     if not end.is_early:
         with suppress(Interrupted):
             _conclude(session, meter, end)
@@ -253,9 +247,9 @@ def finish(session: Session, meter: Meter, end: End) -> None:
 
 
 def _conclude(session: Session, meter: Meter, end: End) -> None:
-    """Save and validate the last weights, and select the ones to translate with.
+    """Save and validate the last weights, and select the weights for translation.
 
-    Raises Interrupted if the run is stopped before that is done, CheckpointError if the disk is full.
+    Raises Interrupted if the run is stopped meanwhile, and CheckpointError if the disk is full.
     """
     state, run = session.state, session.run
     meter.settle()
@@ -277,8 +271,8 @@ def _conclude(session: Session, meter: Meter, end: End) -> None:
     settle(session, meter)
     if session.saver.saved_step != state.step:
         raise CheckpointError(
-            f"{run.path}: the end of the run could not be saved, only step {session.saver.saved_step}; free some "
-            f"space, then nmt train --resume --run {run.path} completes it"
+            f"{run.path}: the end of the run could not be saved, only step {session.saver.saved_step}; free some space "
+            f"and complete the run with nmt train --resume --run {run.path}"
         )
     tidy(session, meter)
     meter.record(is_last=True)
@@ -286,13 +280,13 @@ def _conclude(session: Session, meter: Meter, end: End) -> None:
 
 
 def _stop_early(session: Session, meter: Meter, reason: str) -> NoReturn:
-    """Save, and raise StoppedError, which says how to resume."""
+    """Save the run and raise StoppedError with the command that resumes it."""
     state, run = session.state, session.run
     meter.pause()
     if session.saver.saved_step != state.step:
         save(session, meter, is_extra=True)
     settle(session, meter)
-    saved = "" if session.saver.saved_step == state.step else f" (saved is step {session.saver.saved_step})"
+    saved = "" if session.saver.saved_step == state.step else f" (the last saved step is {session.saver.saved_step})"
     raise StoppedError(
         f"stopped at step {state.step}{saved} by {reason}; nmt train --resume --run {run.path} continues from there"
     )

@@ -81,7 +81,8 @@ def test_sigterm_to_worker_saves_and_one_process_resumes(folder, config, pair, c
     load_weights(run.step(step)), load_optimizer(run.step(step))
     fit(config, folder / "data", run.path, resume=True)
     assert (
-        "processes 1 instead of 2: same data, same order, but results are not bit-identical" in capsys.readouterr().err
+        "processes 1 instead of 2: data and order are the same, but results are not bit-identical"
+        in capsys.readouterr().err
     )
     close(run.path, pair)
 
@@ -100,7 +101,7 @@ def test_sigterm_to_torchrun_in_validation_resumes_with_equal_bits(folder, pair)
 
 
 MISTAKES = {
-    "pair: exists already; --resume continues it": (*NEW, "pair"),
+    "pair: exists already; continue it with --resume": (*NEW, "pair"),
     "--set training.seed: must be a whole number": (*NEW, "new", "--set", "training.seed=x"),
     "nowhere": ("--config", "config.yaml", "--data", "nowhere", "--run", "new"),  # which each process finds
     "No such option: --confg": ("--confg", "x"),

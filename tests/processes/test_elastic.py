@@ -110,7 +110,7 @@ def test_restart_does_not_take_over_another_launch(several, pair):
     before = left(pair)
     process = torchrun(several, *NEW, pair.name, restarts=1)
     err = ended(process)
-    assert process.returncode == 1 and err.count("nmt: pair: exists already; --resume continues it") == 2
+    assert process.returncode == 1 and err.count("nmt: pair: exists already; continue it with --resume") == 2
     assert left(pair) == before
 
 

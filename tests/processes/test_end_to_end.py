@@ -208,9 +208,9 @@ def test_data_of_another_pair_or_tokenizer(toy: Path, nmt: Command) -> None:
     done(nmt("prepare", "--config", "toy.yaml", "--set", "tokenizer.vocab_size=330", "--data", "smaller"))
     cases = {
         ("train", "--config", "toy.yaml", "--run", "new", "--data", "other"):
-            "other: holds en and fr, but data.direction = de-en needs de and en",
+            "other: contains en and fr, but data.direction = de-en needs de and en",
         ("evaluate", "--run", RUN, "--data", "other"):
-            f"other: holds en and fr, but {RUN} was trained on de and en",
+            f"other: contains en and fr, but {RUN} was trained on de and en",
         ("evaluate", "--run", RUN, "--data", "smaller"): f"smaller: its tokenizer differs from that of {RUN}; "
             f"nmt prepare --tokenizer-from {RUN} reuses it",
         ("train", "--resume", "--run", RUN, "--data", "smaller", "--set", "training.max_steps=210"):

@@ -136,7 +136,7 @@ def test_run_created_concurrently_raises(data, whole, tmp_path, monkeypatch):
             super().__init__(path, what)
 
     monkeypatch.setattr(lock_module, "Lock", Slow)
-    with pytest.raises(CheckpointError, match=r"run: exists already; --resume continues it"):
+    with pytest.raises(CheckpointError, match=r"run: exists already; continue it with --resume"):
         fit(settings(data), data, tmp_path / "run")
     assert differences(kept(tmp_path / "run"), kept(whole)) == []
 

@@ -73,7 +73,7 @@ def test_cooldown_is_fixed_once_for_any_speed(data, tmp_path, capsys, seconds):
     assert (state.cooldown_start, state.cooldown_end, state.seconds) == (15, 20, 45.0)
     train(config, data, run.path, seconds)
     assert (
-        "cool-down from step 15, as fixed by training.max_minutes = 1, complete after 20 steps"
+        "cool-down from step 15 complete, as determined by training.max_minutes = 1 after 20 steps"
         in capsys.readouterr().err
     )
     assert rates(run.path) == pytest.approx(FALLING)
@@ -89,7 +89,7 @@ def test_cooldown_of_earlier_version(data, tmp_path, capsys):
     saved.state.write_text(state_text(read_seal(saved).checksums, state))
     train(cooled(data), data, run.path, 3.0)
     assert (
-        "cool-down from step 15, as fixed by training.max_minutes = 1, complete after 20 steps"
+        "cool-down from step 15 complete, as determined by training.max_minutes = 1 after 20 steps"
         in capsys.readouterr().err
     )
 
@@ -112,7 +112,8 @@ def test_cooldown_by_max_steps_ends_there(data, tmp_path, capsys):
     config = cooled(data, max_minutes=None, max_steps=9, cooldown=0.5)
     train(config, data, tmp_path / "run", 1.0)
     assert (
-        "cool-down from step 5, as fixed by training.max_steps = 9, complete after 9 steps" in capsys.readouterr().err
+        "cool-down from step 5 complete, as determined by training.max_steps = 9 after 9 steps"
+        in capsys.readouterr().err
     )
     assert rates(tmp_path / "run") == pytest.approx({
         **dict.fromkeys(range(1, 6), 1.0), 6: 4 / 5, 7: 3 / 5, 8: 2 / 5, 9: 1 / 5,

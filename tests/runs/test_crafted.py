@@ -181,7 +181,7 @@ def test_invalid_state_raises(key: str, value: object, tmp_path: Path) -> None:
     [
         ({"tally": {"n_updates": 0}}, "state.tally has an invalid value"),
         *(
-            (changes, "damaged: its position is not in the training text")
+            (changes, "damaged: its position is outside the training text")
             for changes in ({"window": 1}, {"stage": 1}, {"drawn": [1, 2, 3]}, {"stage_pairs": 1 << 52})
         ),
     ],
@@ -190,7 +190,7 @@ def test_resume_from_invalid_state_raises(changes: dict[str, object], said: str,
     for file in trained.checkpoints.glob("*/state.json"):
         seal(file, lambda content: content["state"].update(changes))
     result = nmt("train", "--resume", "--run", trained.path)
-    assert result.status == 2 and f"{said}; trying the previous one" in result.err
+    assert result.status == 2 and f"{said}; trying the previous checkpoint" in result.err
     assert result.err.splitlines()[-1].startswith(f"nmt: {trained.path}: no intact checkpoint of this version")
 
 

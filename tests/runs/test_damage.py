@@ -137,7 +137,7 @@ def test_damaged_checkpoint_falls_back(runs, run, monkeypatch, capsys, damage, n
     monkeypatch.setattr(torch.optim.Adam, "load_state_dict", lambda *a: restored.append(1) or real[1](*a))
     capsys.readouterr()
     fit(settings(runs.data), runs.data, run.path, resume=True)
-    (line,) = [line for line in capsys.readouterr().err.splitlines() if "trying the previous one" in line]
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "trying the previous checkpoint" in line]
     assert line.startswith(f"nmt: {run.step(4).path}") and reason in line
     assert assigned[0] == "step-00000003" and len(restored) == 1  # nothing of the damaged one was used
     assert differences(kept(run.path), kept(runs.whole)) == []

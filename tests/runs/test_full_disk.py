@@ -122,7 +122,7 @@ def test_disk_full_to_the_end_raises_and_resumes(data, whole, tmp_path, monkeypa
     assert caught.value.exit_status == 2
     assert str(caught.value) == (
         f"{run.path}: the end of the run could not be saved, only step 3; free some space, "
-        f"then nmt train --resume --run {run.path} completes it"
+        f"with nmt train --resume --run {run.path}"
     )
     assert saved_steps(run) == [2, 3]
     load_weights(run.step(3)), load_optimizer(run.step(3))

@@ -38,7 +38,7 @@ def test_modifiers_are_named_and_have_an_example_in_the_log(tiny_data, text, glo
     config = tiny_settings(text, training={**training, "max_steps": 2})
     fit(config, tiny_data, tmp_path / "run")
     err = capsys.readouterr().err
-    assert "warning: training.modifiers.drop_end_punctuation has no effect on any of 199 tried pairs\n" in err
+    assert "warning: training.modifiers.drop_end_punctuation has no effect on any of 199 sampled pairs\n" in err
     upper, terms = records(tmp_path / "run", "modifier")
     assert upper == {"kind": "modifier", "step": 0, "modifier": "upper_case", "src": upper["tgt"][::-1],
                      "tgt": upper["src"][::-1]} and upper["src"].isupper()  # fmt: skip
@@ -50,7 +50,7 @@ def test_modifiers_are_named_and_have_an_example_in_the_log(tiny_data, text, glo
     assert len(records(tmp_path / "run", "modifier")) == 2
     with glossary.open("a", encoding="utf-8") as file:
         file.write("more\tterms\n")
-    with pytest.raises(DataError, match=r"g\.tsv: its terms are not those that .*run was trained with"):
+    with pytest.raises(DataError, match=r"g\.tsv: the terms have changed since .*run was started"):
         fit(more, tiny_data, tmp_path / "run", resume=True)
 
 

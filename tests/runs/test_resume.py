@@ -145,7 +145,7 @@ def test_resume_finds_moved_directories(tiny_data, text, tmp_path, monkeypatch, 
     (tmp_path / "parts").rename(run)
     capsys.readouterr()
     fit(config, moved, run, resume=True)
-    assert f"the data directory was {data}: it has moved, but nothing in it has changed" in capsys.readouterr().err
+    assert f"the data directory was {data}; it has moved, but its content is the same" in capsys.readouterr().err
     assert_same_run(tmp_path / "whole", run, but=("run.json",))
     assert json.loads(RunDir(run).info.read_text())["data_dir"] == str(moved)
 
@@ -276,7 +276,7 @@ def test_missing_best_checkpoint_is_replaced(tiny_data, text, tmp_path, monkeypa
     run.step(6).weights.write_bytes(b"")
     score(monkeypatch, 4.0, 5.0)
     fit(config, tiny_data, run.path, resume=True)
-    assert "the best checkpoint, step 3, is gone: the next validated one replaces it" in capsys.readouterr().err
+    assert "the best checkpoint, step 3, is missing; the next validated one replaces it" in capsys.readouterr().err
     assert json.loads(run.selected.read_text())["best_step"] == 9
     assert choose_weights(run, config.training).step == 9
 
@@ -301,7 +301,7 @@ def test_too_little_disk_space_raises_or_warns(tiny_data, text, tmp_path, monkey
     assert "1,000 MB are free" in capsys.readouterr().err
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 0, 10))  # type: ignore[attr-defined]
     start(tiny_settings(text, training={"max_steps": 4}), tiny_data, tmp_path / "run", resume=True)
-    assert "0 MB are free: that may not be enough" in capsys.readouterr().err
+    assert "0 MB are free, which may not be enough" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("damage", ["{", None])

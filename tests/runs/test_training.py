@@ -172,7 +172,7 @@ def test_fit_into_other_directory_raises(tiny_data, text, tmp_path):
     run.mkdir()
     (run / "thesis.txt").write_text("mine")
     with pytest.raises(
-        CheckpointError, match=r"run: exists already, but is not a run directory; name another directory with --run"
+        CheckpointError, match=r"run: exists already, but is not a run directory; choose another one with --run"
     ):
         fit(tiny_settings(text), tiny_data, run)
     assert [path.name for path in tmp_path.rglob("*")] == ["run", "thesis.txt"]

@@ -205,7 +205,7 @@ def test_pair_beyond_memory_raises(tiny_data, text, tmp_path, monkeypatch):
     session = start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
     with monkeypatch.context() as patch:
         Scarce(patch, limit=0)
-        with pytest.raises(NmtError, match="not enough memory to learn from a single pair"):
+        with pytest.raises(NmtError, match="not enough memory for a single pair"):
             train_step(session, first_update(session))
     with monkeypatch.context() as patch:
         Scarce(patch, limit=0, error=ZeroDivisionError)

@@ -1,4 +1,4 @@
-"""Sums over the updates since the last record, and their time."""
+"""The meter of a run: sums over the updates since the last log record, and their time."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from nmt.training.session import Outcome, Session, UpdateStats
 SHOW_SECONDS = 0.5  # between updates of the progress bar
 MAX_SKIPPED_IN_A_ROW = 50
 OVERFLOWS_IN_A_ROW = 10
-LAG = {"cpu": 0, "cuda": 8}  # updates after which statistics are read, so that nothing waits for the device
+LAG = {"cpu": 0, "cuda": 8}  # updates before statistics are read, so that nothing waits for the device
 
 
 class Meter:
-    """Accumulates statistics and time of the updates between two records; pauses while something else is done.
+    """A meter that accumulates statistics and time of the updates between two records; it can be paused.
 
     The sums are in the state's `tally`, so that a resumed run writes the same record.
     """
 
     def __init__(self, session: Session, log: TrainingLog, tracing: profile | None = None) -> None:
         self._session, self.log, self._profiler = session, log, tracing
-        # outcomes whose statistics are being copied to the CPU; they have arrived once the event has happened
+        # outcomes whose statistics are being copied to the CPU until the event has happened
         self._pending: deque[tuple[Outcome, UpdateStats, torch.cuda.Event | None]] = deque()
         self._clock = self._shown = time.monotonic()
         self._n_records = 0  # of this process
-        self._stage: int | None = None  # the one whose mixture was said
+        self._stage: int | None = None  # the stage whose mixture was printed last
 
     @property
     def _tally(self) -> dict[str, float]:
@@ -48,12 +48,12 @@ class Meter:
 
     @property
     def _learned_tokens(self) -> float:
-        """Number of target tokens in the sums; for classes, the tokens of the texts, which are on both sides."""
-        of_texts = self._session.config.training.objective == "classification"
-        return self._tally["n_real"] / 2 if of_texts else self._tally["n_tokens"]
+        """The number of target tokens in the sums; for a classifier, of the texts, which are on both sides."""
+        is_classifier = self._session.config.training.objective == "classification"
+        return self._tally["n_real"] / 2 if is_classifier else self._tally["n_tokens"]
 
     def add(self, outcome: Outcome) -> None:
-        """Count an update that was just made. Raises DivergedError if too many in a row changed nothing."""
+        """Count an update that was just made. Raises DivergedError if too many updates in a row were skipped."""
         self._tick(training=True)
         device, stats, arrived = self._session.device, outcome.stats.cpu(), None
         if device.type == "cuda":
@@ -67,7 +67,7 @@ class Meter:
             self._tick(training=False)
 
     def settle(self, n_left: int = 0) -> None:
-        """Read the statistics of all updates but the newest `n_left`."""
+        """Read the statistics of all updates except the newest `n_left`."""
         while len(self._pending) > n_left:
             outcome, stats, arrived = self._pending.popleft()
             if arrived is not None:
@@ -95,7 +95,7 @@ class Meter:
                 self._tally[name] = self._tally.get(name, 0) + value
 
     def _skip(self, outcome: Outcome) -> None:
-        """Count and report an update that changed nothing, with the corpus rows of its sentences."""
+        """Count and log a skipped update, with the corpus rows of its sentences."""
         state, rows = self._session.state, sorted(outcome.update.rows.tolist())
         state.n_skipped += 1
         state.skipped_in_a_row += 1
@@ -115,17 +115,17 @@ class Meter:
             )
 
     def _count_out_of_memory(self, n: int) -> None:
-        """Count, and warn if the count is a power of two; every record has the count."""
+        """Add to the count of out-of-memory errors, and warn when it passes a power of two."""
         state = self._session.state
         before, state.n_out_of_memory = state.n_out_of_memory, state.n_out_of_memory + n
         if before.bit_length() != state.n_out_of_memory.bit_length():
             self.log.say(
                 f"out of memory ({state.n_out_of_memory} so far): the update was repeated in smaller micro-batches, "
-                "which does not change what is learned; a lower training.max_tokens avoids the repetition"
+                "with the same result; a lower training.max_tokens avoids the repetition"
             )
 
     def begin_window(self) -> None:
-        """Set the total of the progress bar to the updates of an epoch, and print the mixture of a stage."""
+        """Set the total of the progress bar, and print the mixture of a new stage."""
         settings, state = self._session.config.training, self._session.state
         by_epochs = self._session.n_epoch_updates * (settings.max_epochs or settings.max_steps)
         self.log.total(state.cooldown_end or min(settings.max_steps, by_epochs))
@@ -135,17 +135,17 @@ class Meter:
                 self.log.say(line)
 
     def pause(self) -> None:
-        """Stop counting time as training."""
+        """Stop counting time as training time."""
         self._tick(training=True)
 
     def resume(self) -> None:
-        """Count time as training again; the time since `pause` counts towards max_minutes but not towards speed."""
+        """Count time as training time again. The pause counts towards max_minutes but not towards the speed."""
         self._tick(training=False)
 
     def record(self, is_last: bool = False) -> None:
         """Log the updates since the last record, if there are any, and reset the sums.
 
-        At the end of the run they stay: if it is continued, this record is overwritten by one of more updates.
+        The last record of a run keeps the sums: if the run is continued, a record of more updates replaces it.
         """
         self.settle()
         tally, state, settings = dict(self._tally), self._session.state, self._session.config.training
@@ -155,6 +155,12 @@ class Meter:
         if not is_last:
             self._tally.clear()
         loss, nll = (tally[name] / tally["n_tokens"] for name in ("loss", "nll"))
+        divergence, pair_scores = {}, {}
+        if settings.has_consistency:
+            divergence = {"divergence": tally["divergence"] / tally["n_tokens"]}
+        if settings.masked.pair_task:
+            names = {"pair_loss": "class_nll", "pair_accuracy": "n_class_correct"}
+            pair_scores = {name: tally[total] / tally["n_pairs"] for name, total in names.items()}
         record: dict[str, Any] = {
             "kind": "train",
             "step": state.step,
@@ -164,8 +170,8 @@ class Meter:
             "nll": nll,
             "perplexity": math.exp(min(nll, 700.0)),
             "accuracy": tally["n_correct"] / tally["n_tokens"],
-            **({"divergence": tally["divergence"] / tally["n_tokens"]} if settings.has_consistency else {}),
-            **(_pair_scores(tally) if settings.masked.pair_task else {}),
+            **divergence,
+            **pair_scores,
             "lr": self._learning_rate(),
             "gradient_norm": tally["norm"] / tally["n_updates"],
             "tokens_per_second": speed,
@@ -179,13 +185,12 @@ class Meter:
             pace = tally["seconds"] / tally["n_updates"]
             if line := forecast(settings, state, self._session.n_epoch_tokens, pace):
                 self.log.say(line)
-        # nll: it does not jump where a second pass begins
         alarm = None if is_last else loss_alarm(state, nll, int(tally["n_updates"]))
         if alarm is not None:
             self.log.warn(state, alarm)
 
     def show(self, at_once: bool = False) -> None:
-        """Refresh the progress bar, unless `at_once` at most every SHOW_SECONDS."""
+        """Refresh the progress bar, at most every SHOW_SECONDS unless `at_once`."""
         now, tally = time.monotonic(), self._tally
         if "n_updates" not in tally or (now - self._shown < SHOW_SECONDS and not at_once):
             return
@@ -199,14 +204,14 @@ class Meter:
         return learning_rate(state.step, config.training, config.model.d_model, state.cooldown)
 
     def _seconds_left(self) -> float:
-        """Estimate the seconds until the first limit is reached, from the run's pace so far."""
+        """Estimate the seconds until the first limit is reached, from the pace so far."""
         state, session = self._session.state, self._session
         pace = state.seconds / max(state.step, 1)
         _, last = expected_end(session.config.training, state, session.n_epoch_tokens, pace)
         return pace * max(0, last - state.step)
 
     def _tick(self, training: bool) -> None:
-        """Count the seconds since the last call."""
+        """Count the seconds since the last call, as training time if `training`."""
         now = time.monotonic()
         seconds, self._clock = now - self._clock, now
         self._session.state.seconds += seconds
@@ -214,22 +219,16 @@ class Meter:
             self._tally["seconds"] = self._tally.get("seconds", 0.0) + seconds
 
 
-def _pair_scores(tally: dict[str, float]) -> dict[str, float]:
-    """Return loss (nats) and accuracy of the pair task."""
-    n_pairs = tally["n_pairs"]
-    return {"pair_loss": tally["class_nll"] / n_pairs, "pair_accuracy": tally["n_class_correct"] / n_pairs}
-
-
 MEMORY_STEPS = 50  # time constant of the moving average of the loss, in updates
 CLIMB = 1.0  # nats per token
 SHARE = 0.5  # of the translations
-ADVICE = "start another run with a lower training.peak_lr or training.factor, or more training.warmup_steps"
+ADVICE = "start another run with a lower training.peak_lr or training.factor, or with more training.warmup_steps"
 
 
 def loss_alarm(state: TrainState, loss: float, n_updates: int) -> str | None:
     """Update the recent loss in `state` with `loss`, the mean over the last `n_updates`.
 
-    Returns a warning when the recent loss is far above its minimum, once for each rise.
+    Returns a warning if the recent loss has just risen far above its minimum.
     """
     weight = 1.0 - math.exp(-n_updates / MEMORY_STEPS)
     recent = loss if state.recent_loss is None else state.recent_loss + weight * (loss - state.recent_loss)
@@ -255,11 +254,11 @@ def collapse_alarm(sources: Sequence[str], translations: Sequence[str]) -> str |
         problem = f"{n_repeated} of {n} translations of the development set repeat a word or two over and over"
     else:
         return None
-    return f"{problem}; early in a run that is usual, later it is not: look at the learning rate and at the text"
+    return f"{problem}; early in a run this is normal, later check the learning rate and the training text"
 
 
 def _repeats(line: str) -> bool:
-    """Whether one or two words make up most of a line."""
+    """Return whether one or two words make up most of a line."""
     words = line.split()
     if len(words) < 8:
         return False
@@ -267,28 +266,26 @@ def _repeats(line: str) -> bool:
 
 
 def mixture(session: Session) -> Iterator[str]:
-    """Yield the mixture of the stage, unless the corpora are mixed by size."""
+    """Yield lines that describe the mixture of the current stage, unless corpora are mixed by size."""
     config, mix, state = session.config, session.windows.mix, session.state
     if not is_mixed(config):
         return
-    stage, settings = mix.stages[state.stage], config.training
-    n_updates, until = stage.n_updates, "in this stage"
-    if n_updates is None:
-        n_updates, until = settings.max_steps - state.stage_step, "until training.max_steps"
+    stage = mix.stages[state.stage]
+    n_updates = stage.n_updates or config.training.max_steps - state.stage_step
     n_pairs = n_updates * mix.n_pairs // session.n_epoch_updates
     if len(mix.stages) > 1:
         yield f"stage {state.stage + 1} of {len(mix.stages)} mixes the training corpora, from step {state.stage_step}:"
     for corpus, share in zip(mix.corpora, stage.shares, strict=True):
-        passes, expected = (float(share * n / corpus.n) for n in (mix.n_pairs, n_pairs))
+        n_passes = float(share * n_pairs / corpus.n)
         yield (
-            f"{corpus.name} ({corpus.n:,} pairs): {float(share):.4g} of the pairs learned from, "
-            f"{passes:.3g} passes an epoch, about {expected:.3g} {until}"
+            f"{corpus.name} ({corpus.n:,} pairs): {float(share):.4g} of the training pairs, about {n_passes:.3g} "
+            "passes in this stage"
         )
 
 
 @contextmanager
 def reporting(session: Session, has_profile: bool) -> Iterator[Meter]:
-    """Context of a training: a meter that reports to an open log, with a profile of a few steps if asked for."""
+    """Open the log of a run and yield its meter, with a profile of a few updates if `has_profile`."""
     state, settings, run = session.state, session.config.training, session.run
     with TrainingLog(run, state.step, state.log_bytes, settings.max_steps, state.log_waiting) as log:
         announce(session, log)
@@ -305,7 +302,7 @@ def reporting(session: Session, has_profile: bool) -> Iterator[Meter]:
 
 
 def announce(session: Session, log: TrainingLog) -> None:
-    """Print the model, data and run directory of the training that begins."""
+    """Print the direction, sizes, precision and directory of the run that begins."""
     n_parameters = sum(parameter.numel() for parameter in session.model.parameters())
     n_learned = sum(parameter.numel() for parameter in session.model.parameters() if parameter.requires_grad)
     pairs = "lines" if session.config.learns_lines else "pairs"
@@ -318,19 +315,19 @@ def announce(session: Session, log: TrainingLog) -> None:
     if session.modifiers is not None:
         announce_modifiers(session, session.modifiers, log)
     if session.forward is not None:
-        log.say("compiling the model first: its first updates take a minute or more (training.compile)")
+        log.say("the model is compiled first, so the first updates take a minute or more (training.compile)")
     if session.state.step:
         log.say(f"resuming from step {session.state.step}")
 
 
 def announce_modifiers(session: Session, modifiers: Modifiers, log: TrainingLog) -> None:
-    """Print which modifiers are on, with an example of each in the log, and which have no effect."""
+    """Print the modifiers and warn of those without effect, and write an example of each to the log."""
     rates = ", ".join(f"{name} {rate:g}" for name, rate in modifiers.rates.items())
-    log.say(f"modifiers: {rates} (shares of the pairs; log.jsonl has an example of each)")
+    log.say(f"modifiers: {rates} (shares of the pairs; see log.jsonl for an example of each)")
     n_tried = min(len(session.pairs), N_TRIED)
     for name, example in modifiers.examples(session.pairs).items():
         if example is None:
-            log.say(f"warning: training.modifiers.{name} has no effect on any of {n_tried} tried pairs")
+            log.say(f"warning: training.modifiers.{name} has no effect on any of {n_tried} sampled pairs")
         elif session.state.step == 0:
             record = {"kind": "modifier", "step": 0, "minutes": 0.0, "modifier": name}
             log.log({**record, "src": example[0], "tgt": example[1]})

@@ -1,8 +1,8 @@
-"""What a run chooses automatically: number format, float32 library, layout, compilation and size of micro-batches.
+"""Automatic choices of a run: number format, float32 library, layout, compilation and size of micro-batches.
 
-Only the model is compiled, since fusing speeds up its many small operations. The loss is a few large products and
-softmaxes with a gradient of its own, whose number of rows differs from batch to batch. PyTorch's compiler takes seconds
-to import, so it is imported only where a model is compiled.
+Only the model is compiled, since fusing speeds up its many small operations. The loss consists of a few large products
+and softmaxes with their own gradient, and its number of rows differs from batch to batch. PyTorch's compiler takes
+seconds to import, so it is imported only where a model is compiled.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from nmt.training.setup.inputs import Inputs
 from nmt.version import version
 
 SMALL_MODEL, FEW_TOKENS = 4_000_000, 1024
-"""Parameters and padded tokens that are timed to choose the threads; larger models have enough work for all."""
+"""The largest model for which numbers of threads are compared, and the padded tokens of the batch that is timed."""
 
 
 @dataclass(frozen=True)
 class Choices:
-    """The choices of rank 0 and the environment in which they were made, as run.json keeps them (see `RunInfo`)."""
+    """The choices of rank 0 and the environment in which they were made, as in run.json; see `RunInfo`."""
 
     precision: str
     device: str
@@ -55,18 +55,18 @@ class Choices:
 
 
 def choose(config: Config, before: RunInfo | None, inputs: Inputs, world: World) -> Choices:
-    """Resolve the settings that are `auto`, by probes if necessary.
+    """Resolve the settings that are `auto`, by measurements if necessary.
 
-    `before` is the run.json of a resumed run, which keeps its choices unless it has moved to another device. There, and
-    with other software or other numbers of threads and processes, results are as good but not the same bits: a message
-    says so.
+    `before` is the run.json of a resumed run, which keeps its choices unless it has moved to another device. On another
+    device, with other software, or with another number of threads or processes, a message says that the results are not
+    bit-identical.
     """
     settings, device = config.training, inputs.device
     name, kept = device_name(device), before
     if before is not None and (before.device, before.device_name) != (device.type, name):
         kept = None
     precision = pick_precision(settings.precision, device) if kept is None else kept.precision
-    # runs of versions without this choice have used mkl
+    # runs of earlier versions without this choice used mkl
     library = pick_float32_library(precision, device) if kept is None else kept.float32_library or "mkl"
     use_float32_library(library)
     layout = pick_layout(config, device, precision)
@@ -100,7 +100,7 @@ def choose(config: Config, before: RunInfo | None, inputs: Inputs, world: World)
 def _pick_threads(
     config: Config, kept: RunInfo | None, inputs: Inputs, world: World, precision: str, max_tokens: int
 ) -> int:
-    """Return the CPU threads of this process: those set by the user, those of the resumed run, or the fastest."""
+    """Return the number of CPU threads: as set by the user, as in the resumed run, or as is fastest."""
     n_threads, model = torch.get_num_threads(), inputs.model
     is_chosen = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & {*os.environ}
     if n_threads == 1 or is_chosen or world.size > 1 or inputs.device.type != "cpu":
@@ -119,7 +119,7 @@ def _pick_threads(
 
 
 def _sample(config: Config, inputs: Inputs) -> Pairs:
-    """Return a sample of pairs that includes the longest, at the length at which they are learned."""
+    """Return a sample of pairs that includes the longest, with the lengths that they have in training."""
     pairs = inputs.windows.sample()
     if config.joins_sides and inputs.change is not None:
         return inputs.change(pairs, pairs.lengths.longest(max(PROBE_TOKENS)), 0)
@@ -127,7 +127,7 @@ def _sample(config: Config, inputs: Inputs) -> Pairs:
 
 
 def _report_changes(before: RunInfo, choices: Choices) -> None:
-    """Print the choices and the environment that differ from those before the run was resumed."""
+    """Print the differences between the choices and the environment of a resumed run and the previous ones."""
     was = before.model_dump(exclude_unset=True)
     changes = [
         f"{key} {value} instead of {was[key]}"
@@ -135,7 +135,8 @@ def _report_changes(before: RunInfo, choices: Choices) -> None:
         if key != "max_tokens" and value is not None and was.get(key, value) != value
     ]
     if changes:
-        say(f"the run continues with {', '.join(changes)}: same data, same order, but results are not bit-identical")
+        consequence = "data and order are the same, but results are not bit-identical"
+        say(f"the run continues with {', '.join(changes)}: {consequence}")
 
 
 SAFE_SHARE = {"cpu": 0.5, "cuda": 0.85}  # of free memory; a CPU's is shared with everything else
@@ -143,17 +144,17 @@ PROBE_TOKENS = (1024, 4096)
 
 
 def padded_tokens(lengths: PairLengths, rows: Indices) -> int:
-    """Return rows x longest side, the quantity that `training.max_tokens` bounds."""
+    """Return the number of rows times the longest side, which `training.max_tokens` limits."""
     return len(rows) * int(max(lengths.src[rows].max(), lengths.tgt[rows].max()))
 
 
 def pick_max_tokens(
     model: Model, pairs: Pairs, settings: TrainingConfig, precision: str, device: torch.device, useful: int
 ) -> int:
-    """Return the largest micro-batch that fits into memory, with a margin: at least one pair, at most `useful` tokens.
+    """Return the size of the largest micro-batch that fits into memory: at least one pair, at most `useful` tokens.
 
-    Measures two micro-batches of the longest pairs and extrapolates, leaving space for gradients and optimizer.
-    Processes on one machine share its CPU memory, but not GPUs.
+    Measures two micro-batches of the longest pairs and extrapolates, leaving a margin and space for gradients and
+    optimizer. Processes on one machine share CPU memory, but not GPUs.
     """
     longest_first = pairs.lengths.longest(max(PROBE_TOKENS))
     longest = padded_tokens(pairs.lengths, longest_first[:1])
@@ -174,7 +175,7 @@ def pick_max_tokens(
         free_memory()
         return longest
     per_token = max(1.0, (used[1] - used[0]) / (n_large - n_small))
-    # gradients and two moments; plus the moving average and the copy that validates it
+    # gradients and two moments, plus the moving average and the copy of the model that validates it
     n_copies = 5 if settings.ema else 3
     fixed = max(0.0, used[0] - per_token * n_small) + n_copies * 4 * sum(p.numel() for p in model.parameters())
     free = SAFE_SHARE[device.type] * free_bytes(device) - fixed
@@ -184,9 +185,10 @@ def pick_max_tokens(
 def pass_bytes(
     model: Model, pairs: Pairs, rows: Indices, settings: TrainingConfig, precision: str, device: torch.device
 ) -> float:
-    """Measure the memory of a forward and backward pass (bytes).
+    """Measure the memory of a forward and backward pass in bytes.
 
-    On a GPU it is the peak, on a CPU twice what is saved for the backward pass, to allow for temporary tensors.
+    On a GPU this is the peak; on a CPU it is twice the size of the tensors saved for the backward pass, to allow for
+    temporary tensors.
     """
     saved: dict[int, int] = {}
 
@@ -207,15 +209,15 @@ def pass_bytes(
 
 
 def free_bytes(device: torch.device) -> float:
-    """Return the memory that this process may still allocate (bytes)."""
+    """Return the number of bytes that this process may still allocate."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return float(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
-    limits = [2.0**33]  # where nothing can be read: 8 GiB
+    limits = [2.0**33]  # 8 GiB, where nothing can be read
     try:
         fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
         limits = [1024.0 * int(fields["MemAvailable"].split()[0])]
-        group = Path("/sys/fs/cgroup")  # a container's limit, if any; cached files can be dropped
+        group = Path("/sys/fs/cgroup")  # the limit of a container, if any; cached files can be dropped
         cached = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())["inactive_file"]
         used = float((group / "memory.current").read_text()) - float(cached)
         limits.append(float((group / "memory.max").read_text()) - used)
@@ -228,15 +230,15 @@ BACKEND = "inductor"
 
 
 def pick_layout(config: Config, device: torch.device, precision: str) -> str:
-    """Return the layout of micro-batches: packed (without padding) on a GPU with a kernel for it, or else padded."""
+    """Return the layout of micro-batches: packed (without padding) on a GPU that has a kernel for it, else padded."""
     model = config.model
     obstacle = packing_obstacle(device, precision, model.d_model // model.n_heads, model.attention_dropout)
-    # the kernel cannot show a decoder all of the source
+    # the kernel has no mask for decoders that see all of the source
     return "padded" if device.type == "cpu" or config.joins_sides or obstacle else "packed"
 
 
 def pick_compile(config: Config, device: torch.device, is_sharded: bool) -> bool:
-    """Whether to compile the model. Raises ConfigError if that is requested but not available."""
+    """Return whether to compile the model. Raises ConfigError if compilation is requested but not available."""
     setting = config.training.compile
     if setting == "off" or (setting == "auto" and device.type == "cpu"):
         return False
@@ -247,7 +249,7 @@ def pick_compile(config: Config, device: torch.device, is_sharded: bool) -> bool
 
 
 def _no_compiler(device: torch.device) -> str | None:
-    """Return the reason why models cannot be compiled here; None if they can."""
+    """Return the reason why models cannot be compiled on this machine, or None if they can."""
     if device.type == "cpu":
         compilers, needed_for = (os.environ.get("CXX", "g++"), "clang++"), "a C++ compiler"
     else:
@@ -260,17 +262,16 @@ def _no_compiler(device: torch.device) -> str | None:
 
 
 def compiled(model: Model, mode: str | None = None, cuts: bool = False) -> Forward:
-    """Return the model's forward pass, compiled at its first call for all batch sizes; `mode` is that of
-    torch.compile.
+    """Return the forward pass of a model, compiled at its first call for all batch sizes.
 
-    With `cuts`, passes without cut tokens (see `Embedding`) share the graph of those with. The first call raises
-    NmtError if the model cannot be compiled. If a later recompilation fails, or there are too many, the model runs
-    uncompiled from then on, with a message.
+    `mode` is passed to torch.compile. With `cuts`, passes with and without cut tokens (see `Embedding`) share a graph.
+    The first call raises NmtError if the model cannot be compiled. If a later recompilation fails, or there are too
+    many, the model runs uncompiled from then on, with a message.
     """
     import torch._dynamo.config as dynamo
     import torch._inductor.config as inductor
     import torch.fx.experimental._config as shapes
-    import torch.nn.attention.varlen  # not while compiling
+    import torch.nn.attention.varlen  # before compilation, during which it cannot be imported
     from torch._dynamo.exc import FailOnRecompileLimitHit, TorchDynamoException
 
     dynamo.optimize_ddp = False  # the graph stays whole; split in buckets it has not been tried with dynamic sizes
@@ -301,8 +302,8 @@ def compiled(model: Model, mode: str | None = None, cuts: bool = False) -> Forwa
         except (TorchDynamoException, FailOnRecompileLimitHit) as error:
             reason = " ".join(f"{error}".split("\n\n")[0].split())
             if not has_run:
-                raise NmtError(f"compiling the model failed: {reason}; training.compile: off trains without") from error
-            say(f"recompiling the model failed: {reason}; from here on it runs uncompiled, which is slower")
+                raise NmtError(f"compiling the model failed: {reason}; train with training.compile: off") from error
+            say(f"recompiling the model failed: {reason}; from now on it runs uncompiled, which is slower")
             run = model
             hidden = run(*batch)
         has_run = True
@@ -312,7 +313,7 @@ def compiled(model: Model, mode: str | None = None, cuts: bool = False) -> Forwa
 
 
 def _twice(part: Tensor | Layout | None) -> Tensor | Layout | None:
-    """Return a tensor of a padded batch of one sentence with the sentence repeated."""
+    """Repeat the sentence in a tensor or layout of a padded batch of one sentence."""
     if isinstance(part, Padded):
         return replace(part, mask=part.mask.repeat(2, 1))
     return part.repeat(2, 1) if isinstance(part, Tensor) else None

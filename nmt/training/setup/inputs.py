@@ -1,4 +1,4 @@
-"""The inputs of a run, which each rank reads for itself, and checks before a run starts."""
+"""The inputs of a run, which each rank reads and checks before the run starts."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from nmt.training.setup.init_from import freeze
 
 @dataclass(frozen=True)
 class Inputs:
-    """Corpus, its windows, modifiers of pairs, device and model.
+    """The corpus, its windows, the modifiers of pairs, the device and the model.
 
-    If the model is `to_shard`, rank 0 has an unsharded `copy` to validate.
+    If the model is `to_shard`, rank 0 has an unsharded `copy` for validation.
     """
 
     corpus: Corpus
     windows: Windows
     modifiers: Modifiers | None
     change: Change | None
-    """See `Session`."""
+    """The change to the pairs of each update, as in `Session`."""
     device: torch.device
     model: Model
     copy: Model | None
@@ -59,7 +59,7 @@ def read_inputs(config: Config, data: DataDir, world: World) -> Inputs:
     model, copy = make_model(config, sizes), None
     freeze(model, settings.freeze)
     if settings.freeze and settings.init_from is None and world.is_rank0:
-        say(f"training.freeze: {', '.join(settings.freeze)} keep random weights, since training.init_from is not set")
+        say(f"training.freeze: {', '.join(settings.freeze)} keep random weights because training.init_from is not set")
     to_shard = settings.parallel == "fsdp" and world.size > 1
     if not to_shard:
         model = model.to(device)
@@ -74,7 +74,7 @@ def _read_corpus(config: Config, data: DataDir) -> Corpus:
     corpus = Corpus.open(data)
     if tuple(corpus.languages) != config.data.languages:
         actual, needed = " and ".join(corpus.languages), " and ".join(config.data.languages)
-        raise DataError(f"{data.path}: holds {actual}, but data.direction = {config.data.direction} needs {needed}")
+        raise DataError(f"{data.path}: contains {actual}, but data.direction = {config.data.direction} needs {needed}")
     if corpus.manifest.splits["train"].shards is None:  # shards are verified when a window first reads them
         corpus.verify("train", ("ids", "ends"))
     corpus.verify("valid")
@@ -83,8 +83,8 @@ def _read_corpus(config: Config, data: DataDir) -> Corpus:
             corpus.verify_mono(language)
     if not corpus.tokenizers.joint and config.joint_settings:
         raise DataError(
-            f"{data.path}: has a vocabulary for each language, {config.joint_settings[0]} needs a joint one; prepare "
-            "it again"
+            f"{data.path}: has a vocabulary for each language, but {config.joint_settings[0]} needs a joint one; "
+            "prepare the data again"
         )
     return corpus
 
@@ -92,7 +92,7 @@ def _read_corpus(config: Config, data: DataDir) -> Corpus:
 def check_sentences(config: Config, max_tokens: int, sets: dict[str, int]) -> None:
     """Raise ConfigError for sentences longer than the settings allow, which would otherwise fail hours later.
 
-    `sets`: the length of the longest one of each set, end of sentence counted.
+    `sets` has the length of the longest sentence of each set, including the end of sentence.
     """
     problems = []
     for name, longest in sets.items():
@@ -109,9 +109,9 @@ def check_sentences(config: Config, max_tokens: int, sets: dict[str, int]) -> No
 
 
 def check_disk(run: RunDir, n_parameters: int, settings: TrainingConfig, resume: bool) -> str | None:
-    """Return a message on the disk space for checkpoints; None for a resumed run that has enough.
+    """Return a message about the disk space for checkpoints, or None for a resumed run that has enough.
 
-    Raises CheckpointError if a new run needs more than is free.
+    Raises CheckpointError if a new run needs more space than is free.
     """
     most = most_bytes(n_parameters, settings.keep_last, settings.ema > 0)
     here = next(path for path in (run.path, *run.path.absolute().parents) if path.exists())
@@ -121,5 +121,5 @@ def check_disk(run: RunDir, n_parameters: int, settings: TrainingConfig, resume:
     if most <= free + taken:
         return None if resume else text
     if resume:
-        return f"{text}: that may not be enough"
-    raise CheckpointError(f"{run.path}: {text}: free some space or lower training.keep_last")
+        return f"{text}, which may not be enough"
+    raise CheckpointError(f"{run.path}: {text}; free some space, or lower training.keep_last")

@@ -1,4 +1,4 @@
-"""The lock of a run directory: one training at a time, and nothing else in the directory."""
+"""The lock of a run directory, in which only one process trains at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def locked(run: RunDir, resume: bool, on_rank0: Callable[[Callable[[], None]], N
     """Hold the lock of an existing run directory (`resume`) or of a new one, so that no other process trains there.
 
     Raises CheckpointError if there is no run to resume, if a new directory is not empty, or if it is locked. A new
-    directory that holds no run in the end is removed again.
+    directory is removed again if no run was started in it.
     """
     created = [path for path in (run.path, *run.path.parents) if not path.exists()]
 
@@ -25,9 +25,7 @@ def locked(run: RunDir, resume: bool, on_rank0: Callable[[Callable[[], None]], N
         if resume and not run.info.exists() and _is_vacant(run):
             raise CheckpointError(f"{run.path}: no run to resume; leave out --resume to start a new one")
         if resume and not run.info.exists():
-            raise CheckpointError(
-                f"{run.path}: no run, or a damaged one: run.json is missing; name another one with --run"
-            )
+            raise CheckpointError(f"{run.path}: run.json is missing, so this is no run or a damaged one; check --run")
         if not resume:
             if lock_holder(run.lock) is not None:
                 raise locked_error(run.lock, "trains")
@@ -44,21 +42,21 @@ def locked(run: RunDir, resume: bool, on_rank0: Callable[[Callable[[], None]], N
 
 
 def check_vacant(run: RunDir) -> None:
-    """Refuse a directory that is not empty, except for leftovers of a process that died before it wrote run.json."""
+    """Raise CheckpointError unless a directory is empty, or a process has died there before it wrote run.json."""
     refuse_links(_written_in_place(run))
     if run.path.resolve() == Path.cwd():
         raise CheckpointError(
-            f"{run.path}: is the working directory; give the run a directory of its own with --run DIR"
+            f"{run.path}: is the working directory; choose a separate directory for the run with --run DIR"
         )
     if _is_vacant(run):
         return
     if run.info.exists():
-        raise CheckpointError(f"{run.path}: exists already; --resume continues it, --run DIR starts another")
-    raise CheckpointError(f"{run.path}: exists already, but is not a run directory; name another directory with --run")
+        raise CheckpointError(f"{run.path}: exists already; continue it with --resume, or start another with --run DIR")
+    raise CheckpointError(f"{run.path}: exists already, but is not a run directory; choose another one with --run")
 
 
 def _is_vacant(run: RunDir) -> bool:
-    """Whether the directory has no files but those that are written under the lock before run.json makes it a run."""
+    """Return whether the directory has no files except those that are written before run.json."""
     if not run.path.exists() or (run.path.is_dir() and not any(run.path.iterdir())):
         return True
     known = {*_small_files(run), run.tokenizer.path, *_folders(run)}
@@ -73,7 +71,7 @@ def _small_files(run: RunDir) -> list[Path]:
 
 
 def _written_in_place(run: RunDir) -> list[Path]:
-    """Return paths that must not be symbolic links: files changed in place, and directories that files are added to."""
+    """Return the paths that must not be symbolic links: files changed in place, and directories with new files."""
     saved = [path for path in run.checkpoints.glob("step-*") if path.suffix != ".part"]
     folders = [run.tokenizer.path, *_folders(run), run.tensorboard, run.trace.parent, run.average.path]
     return [run.lock, run.log, *folders, *saved]
@@ -84,7 +82,7 @@ def _folders(run: RunDir) -> list[Path]:
 
 
 def _remove_leftovers(run: RunDir, created: Sequence[Path]) -> None:
-    """Remove the files of a run without run.json or log, and the directories created for it."""
+    """Remove the files of a run without run.json and log, and the directories created for it."""
     if run.info.exists() or run.log.exists():
         return
     for path in (*_small_files(run), run.tokenizer.path):

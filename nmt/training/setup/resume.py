@@ -1,4 +1,4 @@
-"""Resuming: checks of what must not change, and the newest intact checkpoint, which rank 0 reads for all ranks."""
+"""Resuming of runs: checks that nothing relevant has changed, and the newest intact checkpoint."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from nmt.training.session import Session, position_of
 from nmt.training.setup.inputs import Inputs
 
 Shape = tuple[str, torch.Size, torch.dtype]
-# settings that decide when a run ends, what it keeps and logs, and what fits into memory: they may change on a resume
+# settings for the end of a run, checkpoints, logs and memory may change when it is resumed
 MAY_CHANGE = {
     *LIMITS, "patience", "log_every_steps", "validate_every_steps", "save_every_steps", "keep_last", "average_last",
     "max_tokens", "device", "parallel", "compile", "run_dir",
@@ -39,7 +39,7 @@ MAY_CHANGE = {
 
 
 def check_resume(config: Config, run: RunDir, inputs: Inputs) -> RunInfo:
-    """Refuse to resume with another model, tokenizer or text than before; returns run.json.
+    """Check that model, settings, tokenizer and text are the same as before, and return run.json.
 
     Raises ConfigError, DataError or CheckpointError.
     """
@@ -72,14 +72,14 @@ def check_resume(config: Config, run: RunDir, inputs: Inputs) -> RunInfo:
     if info.corpus != corpus.fingerprint:
         raise DataError(f"{corpus.directory.path}: its text is not the one that {run.path} was trained on")
     if inputs.modifiers is not None and info.glossary != inputs.modifiers.glossary:
-        raise DataError(f"{config.training.glossary}: its terms are not those that {run.path} was trained with")
+        raise DataError(f"{config.training.glossary}: the terms have changed since {run.path} was started")
     if info.data_dir != str(corpus.directory.path.resolve()):
-        say(f"the data directory was {info.data_dir}: it has moved, but nothing in it has changed")
+        say(f"the data directory was {info.data_dir}; it has moved, but its content is the same")
     return info
 
 
 def restore(session: Session) -> None:
-    """Load the newest intact checkpoint into the sessions of all ranks; without one, they are unchanged."""
+    """Load the newest intact checkpoint into the sessions of all ranks; without a checkpoint, do nothing."""
     read: list[Tensors] = [{}, {}, {}]  # on rank 0: weights, optimizer state, moving average if there is one
 
     def newest() -> tuple[TrainState, list[list[Shape]]] | None:
@@ -108,49 +108,47 @@ def restore(session: Session) -> None:
 
 
 def _newest(session: Session) -> tuple[TrainState, Tensors, Tensors, Tensors] | None:
-    """Read the newest checkpoint that is intact and fits the session. Raises CheckpointError if none of them is."""
+    """Read the newest checkpoint that is intact and fits the session. Raises CheckpointError if there is none."""
     run, steps = session.run, saved_steps(session.run)
-    if not run.checkpoints.is_dir():  # made before run.json, so something is wrong
-        raise CheckpointError(
-            f"{run.checkpoints}: no such directory, or it cannot be reached; put it back, or start another run"
-        )
+    if not run.checkpoints.is_dir():  # it was created before run.json
+        raise CheckpointError(f"{run.checkpoints}: no such directory; restore it, or start another run")
     for step in reversed(steps):
         saved = run.step(step)
         where = str(saved.path)
         try:
             state = load_state(saved)
             if not session.windows.mix.has(position_of(state)):
-                raise CheckpointError(f"{saved.state}: damaged: its position is not in the training text")
+                raise CheckpointError(f"{saved.state}: damaged: its position is outside the training text")
             weights, moments, ema = load_weights(saved), load_optimizer(saved), {}
             check_fit(session.model, weights, where)
             if session.ema is not None:
                 check_fit(session.model, ema := load_ema(saved), where)
             check_optimizer(session.optimizer, session.optimizer_names, moments, where)
         except CheckpointError as error:
-            say(f"{error}; trying the previous one")
+            say(f"{error}; trying the previous checkpoint")
             continue
         return state, weights, moments, ema
     if steps:
         raise CheckpointError(f"{run.path}: no intact checkpoint of this version; start another run")
-    say(f"{run.path} has no checkpoint yet: it starts from the first update")
+    say(f"{run.path}: no checkpoint yet, starting from the first update")
     return None
 
 
 def _drop_stale(session: Session, state: TrainState) -> None:
-    """Remove outdated entries from a state: a best checkpoint that is gone, the cool-down of other limits."""
+    """Remove outdated entries from a state: a best checkpoint that is missing, and the cool-down of other limits."""
     state.is_extra = False
     if state.best_step is not None and state.best_step not in saved_steps(session.run):
-        say(f"the best checkpoint, step {state.best_step}, is gone: the next validated one replaces it")
+        say(f"the best checkpoint, step {state.best_step}, is missing; the next validated one replaces it")
         state.best_step = state.best_score = None
         state.best_weights = "raw"
     limits = [getattr(session.config.training, name) for name in LIMITS]
     if state.cooldown is not None and state.cooldown_limits != limits:
         state.cooldown_start = state.cooldown_end = state.cooldown_by = None
-        say("the run's limits have changed: its cool-down starts over, and the learning rate jumps up")
+        say("the limits of the run have changed, so its cool-down starts over and the learning rate jumps up")
 
 
 def _broadcast(session: Session, tensors: Tensors, shapes: list[Shape]) -> Iterable[tuple[str, Tensor]]:
-    """Broadcast tensors of rank 0; yields this rank's part of them, sharded as the parameters are."""
+    """Broadcast tensors of rank 0, and yield this rank's part of each, sharded like the parameters."""
     parameters = dict(session.model.named_parameters())
     for name, shape, dtype in shapes:
         tensor = tensors.pop(name) if session.world.is_rank0 else torch.empty(shape, dtype=dtype)

@@ -1,4 +1,4 @@
-"""The start of a training: check the inputs, resolve `auto` settings, build the session, write the run."""
+"""The start of a run: check the inputs, resolve `auto` settings, build the session, write the run directory."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from nmt.training.validate import ClassValidator, TextValidator, Validator
 
 
 def write_run(session: Session, corpus: Corpus, choices: Choices, initial: InitialWeights | None, resume: bool) -> None:
-    """Make the run directory, or update a resumed one. run.json is written last: it makes the directory a run.
+    """Write the run directory, or update the one of a resumed run. run.json is last and makes the directory a run.
 
-    Raises CheckpointError if a new run's checkpoints do not fit on the disk, OSError if writing fails.
+    Raises CheckpointError if the checkpoints of a new run do not fit on the disk, and OSError if writing fails.
     """
     run = session.run
     n_parameters = sum(parameter.numel() for parameter in session.model.parameters())
@@ -60,22 +60,22 @@ def write_run(session: Session, corpus: Corpus, choices: Choices, initial: Initi
 
 
 def _has_tokenizer(run: RunDir, corpus: Corpus) -> bool:
-    """Whether the run's own copy of the tokenizer is complete; if not, print a message."""
+    """Return whether the tokenizer in the run directory is complete; if not, print a message."""
     try:
         if Tokenizers.load(run.tokenizer, corpus.languages).fingerprint == corpus.tokenizers.fingerprint:
             return True
     except NmtError:
         pass
-    say(f"{run.tokenizer.path}: missing or damaged; it is copied from the data directory again")
+    say(f"{run.tokenizer.path}: missing or damaged; copied from the data directory again")
     return False
 
 
 def start(
     config: Config, data_dir: Path, run_dir: Path, resume: bool, world: World | None = None, stop: Stop | None = None
 ) -> Session:
-    """Make a new run in a directory, or resume the one there; a finished run is left as it is.
+    """Start a new run in a directory, or resume the run there; a finished run stays unchanged.
 
-    Raises ConfigError, DataError or CheckpointError, before anything is written.
+    Raises ConfigError, DataError or CheckpointError before anything is written.
     """
     world, run = world or World(), RunDir(run_dir)
     initial, origin = Tensors(), None
@@ -85,7 +85,7 @@ def start(
     def check_and_choose() -> Choices:
         nonlocal initial, origin  # on rank 0
         before = check_resume(config, run, inputs) if resume else None
-        if message := unlike(corpus.directory, corpus.manifest, config):  # than the data was prepared with
+        if message := unlike(corpus.directory, corpus.manifest, config):
             say(message)
         initial, origin = read_initial(config, run, corpus, model, before)
         return choose(config, before, inputs, world)
@@ -98,7 +98,7 @@ def start(
         shard(model, inputs.device, world, EXCHANGE_DTYPES[config.training.exchange_precision])
     load_initial(model, initial, world)
     halves = None
-    # a cast is a launch on a GPU; with several ranks, gradients are exchanged where autograd leaves them
+    # on a GPU, every cast is a kernel launch; with several ranks, gradients are exchanged where autograd leaves them
     if inputs.device.type == "cuda" and choices.precision != "float32" and world.size == 1:
         halves = Halves(model, choices.precision)
     runs = model if halves is None else halves.twin
@@ -135,7 +135,7 @@ def start(
 
 
 def _make_validator(config: Config, inputs: Inputs, choices: Choices, fingerprint: str) -> Validator:
-    """Load the development set. Raises DataError or ConfigError if its or the training sentences cannot be used."""
+    """Load the development set. Raises DataError or ConfigError if it or the training set cannot be used."""
     if inputs.corpus.fingerprint != fingerprint:
         raise DataError(f"{inputs.corpus.directory.path}: its text differs from that of rank 0")
     kind = TextValidator if config.training.writes_text else Validator

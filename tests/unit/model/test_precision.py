@@ -25,7 +25,7 @@ def test_cpu_precision_follows_probe(monkeypatch, bf16, float32, chosen):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_missing_gpu_is_rejected():
     assert pick_device("auto") == CPU
-    with pytest.raises(ConfigError, match=r"training.device: cuda requested, but PyTorch finds no GPU"):
+    with pytest.raises(ConfigError, match=r"training.device: cuda is requested, but PyTorch finds no GPU"):
         pick_device("cuda")
 
 
