@@ -1,7 +1,7 @@
-"""Checkpoints: written atomically, verified before use.
+"""Checkpoints, which are written atomically and verified before use.
 
-Weights and optimizer state are safetensors and the rest is JSON, so loading never executes code. state.json holds the
-checksums of the other files and is written last, see `nmt.runs.state`.
+Weights and optimizer state are safetensors and the rest is JSON, so loading never executes code. state.json has the
+checksums of the other files and is written last; see `nmt.runs.state`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def save_checkpoint(
 ) -> None:
     """Write a checkpoint, or replace an older one, atomically.
 
-    On failure the older one is kept. Raises OSError, and UnsafeFileError if the parent directory is a symbolic link.
+    If it fails, the older one is kept. Raises OSError, and UnsafeFileError if the parent directory is a symbolic link.
     """
     refuse_links([target.path.parent])
     with staged(target.path, is_directory=True) as path:
@@ -57,7 +57,7 @@ def load_weights(source: CheckpointDir) -> Tensors:
 
 
 def load_ema(source: CheckpointDir) -> Tensors:
-    """Load the verified moving average of a checkpoint. Raises CheckpointError, also if it has none."""
+    """Load the verified moving average of a checkpoint. Raises CheckpointError if it is damaged or there is none."""
     if not source.ema.is_file() and source.ema.name not in read_seal(source).checksums:
         raise CheckpointError(f"{source.path}: trained without a moving average (training.ema)")
     return _load(source, source.ema.name)
@@ -69,13 +69,13 @@ def load_optimizer(source: CheckpointDir) -> Tensors:
 
 
 def saved_steps(run: RunDir) -> list[int]:
-    """Return the steps that have a checkpoint, ascending; only the newest two have the optimizer state."""
+    """Return the steps that have a checkpoint, in ascending order. Only the newest two have the optimizer state."""
     matches = (re.fullmatch(r"step-(\d+)", path.name) for path in run.checkpoints.glob("step-*"))
     return sorted(int(match[1]) for match in matches if match)
 
 
 def recent_steps(run: RunDir, step: int) -> list[int]:
-    """Return the steps up to `step` with a checkpoint of the regular schedule, and `step` itself, ascending."""
+    """Return the steps of regular checkpoints up to `step`, and `step` itself, in ascending order."""
     return [saved for saved in saved_steps(run) if saved == step or (saved < step and not _is_extra(run.step(saved)))]
 
 
@@ -90,8 +90,8 @@ def most_bytes(n_parameters: int, keep_last: int, has_ema: bool) -> int:
     """Return an upper bound of the disk space that the checkpoints of a run take at any time, in bytes.
 
     Float32 weights are stored for the `keep_last` newest checkpoints, the best, the average, and the one being written;
-    all but the average also have the moving average, if there is one. The optimizer state is twice as
-    large and stored for the newest two and the one being written.
+    all except the average also have the moving average, if there is one. The optimizer state is twice as large and
+    stored for the newest two and the one being written.
     """
     n_ema = keep_last + 2 if has_ema else 0
     return 4 * n_parameters * (keep_last + 3 + n_ema + 2 * 3) + NAMES_BYTES * (keep_last + 3 + n_ema)
@@ -118,7 +118,7 @@ def assign(model: torch.nn.Module, tensors: Mapping[str, Tensor], where: str) ->
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Sequence[str]) -> Tensors:
-    """Return the state of an optimizer as `PARAMETER/KEY`, given the parameter names in the order of its groups."""
+    """Return the state of an optimizer by `PARAMETER/KEY`. `names` are parameter names in the order of its groups."""
     return {
         f"{name}/{key}": torch.as_tensor(value)
         for name, values in zip(names, _state(optimizer), strict=True)
@@ -129,21 +129,21 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Sequence[str]) ->
 def check_optimizer(
     optimizer: torch.optim.Optimizer, names: Sequence[str], tensors: Mapping[str, Tensor], where: str
 ) -> None:
-    """Raise CheckpointError unless `tensors` are a complete state of this optimizer, see `optimizer_tensors`."""
+    """Raise CheckpointError unless `tensors` are a complete state of this optimizer, as by `optimizer_tensors`."""
     shapes = {name: parameter.shape for name, parameter in zip(names, _parameters(optimizer), strict=True)}
     for name, tensor in tensors.items():
         parameter = name.rpartition("/")[0]
         if (tensor.dim() and tensor.shape != shapes.get(parameter)) or parameter not in shapes:
-            raise CheckpointError(f"{where}: {name} {tuple(tensor.shape)} belongs to the optimizer of another model")
+            raise CheckpointError(f"{where}: {name} {tuple(tensor.shape)} is not from an optimizer of this model")
     lacking = len(shapes.keys() - {name.rpartition("/")[0] for name in tensors})
     if lacking:
-        raise CheckpointError(f"{where}: the optimizer's state lacks {lacking} parameters")
+        raise CheckpointError(f"{where}: the state of the optimizer lacks {lacking} parameters")
 
 
 def restore_optimizer(
     optimizer: torch.optim.Optimizer, names: Sequence[str], tensors: Mapping[str, Tensor], where: str
 ) -> None:
-    """Load `optimizer_tensors`. Raises CheckpointError, and changes nothing, if they do not fit."""
+    """Load the tensors of `optimizer_tensors`. Raises CheckpointError, and changes nothing, if they do not fit."""
     check_optimizer(optimizer, names, tensors, where)
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
@@ -154,7 +154,7 @@ def restore_optimizer(
 
 def _state(optimizer: torch.optim.Optimizer) -> list[dict[str, Tensor]]:
     """Return the state of each parameter, in the order of the optimizer's groups."""
-    # not by state_dict, whose first call imports PyTorch's compiler, which takes more than a second
+    # not by state_dict, whose first call takes more than a second to import PyTorch's compiler
     return [optimizer.state.get(parameter, {}) for parameter in _parameters(optimizer)]
 
 
@@ -163,12 +163,12 @@ def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
 
 
 def _load(source: CheckpointDir, name: str) -> Tensors:
-    """Load the tensors of one file from the same bytes whose checksum is verified."""
+    """Load the tensors of one file, after verifying its checksum."""
     return parse_tensors(read_verified(source.path, name, read_seal(source).checksums), source.path / name)
 
 
 def read_verified(folder: Path, name: str, checksums: Mapping[str, str]) -> bytes:
-    """Read a file with a recorded checksum. Raises CheckpointError if it is missing, unsafe or has another one."""
+    """Read a file and verify its checksum. Raises CheckpointError if it is missing, unsafe or damaged."""
     path = folder / name
     try:
         expected = checksums[name]
@@ -181,43 +181,42 @@ def read_verified(folder: Path, name: str, checksums: Mapping[str, str]) -> byte
 
 
 def parse_tensors(data: bytes, path: Path) -> Tensors:
-    """Parse the bytes of a safetensors file. Raises CheckpointError unless they are valid and float32.
-    `path` is for the message."""
+    """Parse the bytes of a safetensors file. Raises CheckpointError, which names `path`, unless they are float32."""
     try:
         tensors = load(data)
     except KeyError as error:  # a number type that PyTorch or its safetensors reader does not know
-        raise CheckpointError(f"{path}: damaged: it holds numbers of type {error.args[0]}, not F32") from error
+        raise CheckpointError(f"{path}: damaged: it contains numbers of type {error.args[0]}, not F32") from error
     except (SafetensorError, AssertionError, RuntimeError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path}: damaged: {error}") from error
     for name, tensor in tensors.items():
         if tensor.dtype != torch.float32:
             dtype = str(tensor.dtype).removeprefix("torch.")
-            raise CheckpointError(f"{path}: damaged: {name} holds numbers of type {dtype}, not float32")
+            raise CheckpointError(f"{path}: damaged: {name} contains numbers of type {dtype}, not float32")
         if name in ("head.classes.weight", "head.classes.bias") and len(tensor) == 1:
-            # model.head: sigmoid of earlier versions, the logit of the second of two classes: that of the first is 0
+            # from model.head: sigmoid of earlier versions; the logit of the first of two classes is 0
             tensors[name] = torch.cat((torch.zeros_like(tensor), tensor))
     return tensors
 
 
 @dataclass(frozen=True)
 class ChosenWeights:
-    """Weights to translate with, and the reason for the choice."""
+    """The chosen weights of a run, and the reason for the choice."""
 
     step: int
     kind: Weights
     reason: str
     tensors: Tensors
     averaged: tuple[int, ...] = ()
-    """The steps of the checkpoints whose mean they are, if they are one."""
+    """The steps of the averaged checkpoints, if the weights are an average."""
 
 
 def steps_to_average(run: RunDir, settings: TrainingConfig, last: int) -> list[int]:
-    """Return the newest `average_last` checkpoints up to step `last`, without an older best one."""
+    """Return the steps of the newest `average_last` regular checkpoints up to step `last`."""
     return recent_steps(run, last)[-settings.average_last :] or [last]
 
 
 def average(run: RunDir, steps: Sequence[int]) -> Tensors:
-    """Average the weights of several checkpoints, accumulated in float64. Raises CheckpointError."""
+    """Return the average weights of several checkpoints, accumulated in float64. Raises CheckpointError."""
     total: Tensors = {}
     for step in steps:
         for name, tensor in load_weights(run.step(step)).items():
@@ -228,7 +227,7 @@ def average(run: RunDir, steps: Sequence[int]) -> Tensors:
 def choose_weights(
     run: RunDir, settings: TrainingConfig, checkpoint: str = "best", weights: str = "auto"
 ) -> ChosenWeights:
-    """Load the weights to translate with.
+    """Load weights of a run.
 
     Args:
         checkpoint: best, last, or a step.
@@ -243,7 +242,7 @@ def choose_weights(
     selected = read_selected(run)
     kind = weights
     if checkpoint == "best":
-        # there is no best before the first validation, or if its checkpoint was lost
+        # before the first validation, or if its checkpoint was lost, there is no best one
         step = selected.best_step or steps[-1]
         reason = selected.reason
         kind = selected.weights if weights == "auto" else weights
@@ -260,7 +259,7 @@ def choose_weights(
         step, reason = int(checkpoint), "requested"
     else:
         known = ", ".join(str(step) for step in steps)
-        raise CheckpointError(f"{run.path}: no checkpoint {checkpoint}; there are {known}, best and last")
+        raise CheckpointError(f"{run.path}: no checkpoint {checkpoint}; choose {known}, best or last")
     if kind == "average":
         last_steps = steps_to_average(run, settings, step)
         reason = f"average of the checkpoints at steps {', '.join(map(str, last_steps))}"

@@ -1,8 +1,8 @@
-"""Exported directories: written atomically, verified before use.
+"""Exported directories, which are written atomically and verified before use.
 
-Two kinds are loaded here: `folder` with weights.safetensors for the native engine, `ctranslate2` with a model of
-CTranslate2. What other libraries load (`transformers`) is written and verified in the same way, but not loaded here.
-translator.json holds the checksums of all other files but the model card, is sealed, and is written last.
+Two kinds are loaded here: `folder` with weights.safetensors for the native engine, and `ctranslate2` with a CTranslate2
+model. Exports for other libraries (`transformers`) are written and verified in the same way, but not loaded here.
+translator.json has the checksums of all other files except the model card, is sealed, and is written last.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ Kind = Literal["folder", "ctranslate2", "transformers"]
 Quantization = Literal["float32", "float16", "int8"]
 
 FOR_TRANSFORMERS = (
-    "holds a model for Hugging Face transformers (AutoModelForSeq2SeqLM.from_pretrained), which nmt does not load; "
-    "take --format folder or ctranslate2 of nmt export or nmt push"
+    "contains a model for Hugging Face transformers (AutoModelForSeq2SeqLM.from_pretrained), which nmt does not load; "
+    "export with --format folder or ctranslate2"
 )
-"""The problem with such an export where a translator is needed."""
+"""The message for such an export where a translator is needed."""
 
 
 class ExportInfo(Document):
@@ -45,7 +45,7 @@ class ExportInfo(Document):
     nmt: str
     """The version of nmt that wrote it."""
     direction: str | None = None
-    """Source and target language, `de-en`; None in exports of earlier versions, which have it in config.yaml."""
+    """Source and target language, such as `de-en`; None in exports of earlier versions."""
     step: int
     weights: Weights
     reason: str
@@ -55,21 +55,23 @@ class ExportInfo(Document):
     tensors: str
     """The fingerprint of the run's weights."""
     precision: Precision
-    """Number format of the matrix products in training; the next two say on which device that was fast."""
+    """Number format of the matrix products in training."""
     device_name: str | None = None
+    """The device on which the model was trained."""
     float32_library: str | None = None
+    """The library for float32 matrix products in training."""
     quantization: Quantization | None = None
     """Number format of the weights of a CTranslate2 model."""
     positions: Annotated[int, Field(ge=2)] | None = None
-    """The maximum sequence length of a model for another library, `</s>` counted."""
+    """The maximum sequence length of a model for another library, including `</s>`."""
 
 
 class ExportDocument(Sealed):
-    """translator.json."""
+    """The content of translator.json."""
 
     translator: ExportInfo
     checksums: dict[str, str]
-    """SHA-256 of all other files but the model card, by name."""
+    """The SHA-256 of all other files except the model card, by name."""
 
 
 @dataclass(frozen=True)
@@ -87,22 +89,22 @@ class Folder:
         path = self.directory.weights
         if self.info.kind != "folder":
             raise CheckpointError(
-                f"{self.directory.path}: holds a CTranslate2 model; translate with --engine ctranslate2, or export the "
-                "run with --format folder"
+                f"{self.directory.path}: contains a CTranslate2 model; translate with --engine ctranslate2, or export "
+                "the run with --format folder"
             )
         tensors = parse_tensors(read_verified(self.directory.path, path.name, self.checksums), path)
         return ChosenWeights(self.info.step, self.info.weights, self.info.reason, tensors)
 
 
 def is_folder(path: Path) -> bool:
-    """Whether this is a directory written by `nmt export`."""
+    """Return whether a directory was written by `nmt export`."""
     return ExportDir(path).info.is_file()
 
 
 def load_folder(path: Path) -> Folder:
     """Open an exported directory.
 
-    Raises CheckpointError if it is missing, damaged, of another format, or for another library.
+    Raises CheckpointError if it is missing or damaged, has another format, or is for another library.
     """
     directory = ExportDir(path)
     document = _read(directory)
@@ -118,14 +120,14 @@ def load_folder(path: Path) -> Folder:
     except DataError as error:
         raise CheckpointError(str(error)) from error
     if tokenizers.fingerprint != info.tokenizer:
-        raise CheckpointError(f"{directory.tokenizer.path}: not the tokenizer of this translator")
+        raise CheckpointError(f"{directory.tokenizer.path}: not the tokenizer of this model")
     return Folder(directory, info, config, tokenizers, checksums)
 
 
 def verify_export(path: Path) -> ExportInfo:
-    """Verify all files of an exported directory of any kind, and return what its translator.json says.
+    """Verify all files of an exported directory of any kind, and return its metadata.
 
-    Raises CheckpointError if it is missing, damaged or of another format.
+    Raises CheckpointError if it is missing or damaged, or has another format.
     """
     directory = ExportDir(path)
     document = _read(directory)
@@ -135,27 +137,24 @@ def verify_export(path: Path) -> ExportInfo:
 
 
 def _read(directory: ExportDir) -> ExportDocument:
-    missing = f"{directory.path}: no exported translator, {directory.info.name} is missing"
+    missing = f"{directory.path}: not an exported directory, {directory.info.name} is missing"
     advice = "; export the run again"
     return read_document(directory.info, ExportDocument, CheckpointError, advice, (EXPORT_FORMAT,), missing)
-
-
-# --- writing --------------------------------------------------------------------------------------
 
 
 def require_empty(path: Path) -> None:
     """Raise DataError unless `path` is missing or an empty directory."""
     if path.is_dir() and any(path.iterdir()):
-        raise DataError(f"{path}: is not empty; name another directory, or remove this one")
+        raise DataError(f"{path}: is not empty; choose another directory, or remove this one")
     if path.exists() and not path.is_dir():
-        raise DataError(f"{path}: a file, where a directory is to be written")
+        raise DataError(f"{path}: is a file, but a directory is to be written there")
 
 
 @contextmanager
 def new_directory(path: Path) -> Iterator[ExportDir]:
-    """Yield a directory to be filled, which becomes DIR if the block succeeds.
+    """Yield a temporary directory, which becomes `path` if the block succeeds.
 
-    The caller holds `alone_in` on the parent directory. Raises DataError if DIR is not empty or cannot be written.
+    The caller holds `alone_in` on the parent directory. Raises DataError if `path` is not empty or cannot be written.
     """
     require_empty(path)
     with writing(path), staged(path, is_directory=True) as part:
@@ -168,14 +167,14 @@ def save_weights(directory: ExportDir, tensors: Tensors) -> None:
 
 
 def seal(directory: ExportDir, info: ExportInfo) -> None:
-    """Write translator.json with checksums of the other files in the directory. Raises OSError."""
+    """Write translator.json with the checksums of the other files in the directory. Raises OSError."""
     content = {"format": EXPORT_FORMAT, "translator": info.model_dump(exclude_none=True)}
     content["checksums"] = checksums_in(directory.path)
     write_file(directory.info, sealed_text(content).encode())
 
 
 def fingerprint(tensors: Tensors) -> str:
-    """Return a checksum of weights by name, sixteen hexadecimal digits."""
+    """Return a checksum of named weights as sixteen hexadecimal digits."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         digest.update(name.encode() + tensors[name].contiguous().view(-1).numpy().tobytes())

@@ -22,18 +22,18 @@ Precision = Literal["float32", "bf16", "fp16"]
 
 
 class InitialWeights(Document):
-    """The weights that `training.init_from` started a run with."""
+    """The weights with which `training.init_from` started a run."""
 
     run: str
-    """Its path; of several runs, each after the stack that it fills. Step and weights are those of the first."""
+    """The path of the source run; for several runs, each path after its stack. The next fields are of the first run."""
     step: int
     weights: Weights
     tensors: str
-    """Their fingerprint."""
+    """The fingerprint of the weights."""
 
 
 class RunInfo(Document):
-    """run.json: the data and the tokenizer of a run, the machine, and what was chosen automatically on it.
+    """The content of run.json: the data and the tokenizer of a run, the machine, and the automatic choices.
 
     Runs of earlier versions lack some of the optional keys.
     """
@@ -46,14 +46,14 @@ class RunInfo(Document):
     """The fingerprint of the tokenizer."""
     precision: Precision
     device: str | None = None
-    """cpu or cuda."""
+    """The type of the device: cpu or cuda."""
     device_name: str | None = None
     nmt: str | None = None
     """The version and the commit of nmt."""
     torch: str | None = None
     """The version of PyTorch."""
     threads: int | None = None
-    """CPU threads of each process, with which updates are computed."""
+    """The number of CPU threads with which each process computes updates."""
     processes: int | None = None
     float32_library: str | None = None
     """The library that computes float32 matrix products on the CPU."""
@@ -62,18 +62,18 @@ class RunInfo(Document):
     compiled: bool | None = None
     """Whether the model is compiled."""
     auto_max_tokens: Annotated[int, Field(ge=2)] | None = None
-    """`max_tokens`, if `training.max_tokens` is auto."""
+    """The chosen number of tokens if `training.max_tokens` is auto."""
     max_tokens: int | None = None
-    """Padded tokens of a micro-batch."""
+    """The maximum number of padded tokens of a micro-batch."""
     glossary: str | None = None
     """The fingerprint of `training.glossary`."""
     initial: InitialWeights | None = None
     launch: str | None = None
-    """Id of the torchrun launch, see `launch`."""
+    """The id of the torchrun launch; see `launch`."""
 
 
 class Selected(Document):
-    """selected.json: the weights that `nmt translate` uses by default."""
+    """The content of selected.json: the weights that `nmt translate` uses by default."""
 
     best_step: int | None = None
     """The checkpoint with the best validation score."""
@@ -89,14 +89,14 @@ class Selected(Document):
 
 
 def check_is_run(path: Path) -> None:
-    """Raise CheckpointError if there is no run directory."""
+    """Raise CheckpointError unless `path` is a run directory."""
     if not RunDir(path).config.is_file():
         note = hub_note(path)
         raise CheckpointError(f"{path}: not a run directory, it has no config.yaml; make one with nmt train{note}")
 
 
 def read_info(run: RunDir) -> RunInfo:
-    """Read run.json. Raises CheckpointError if it is missing, damaged or of another format."""
+    """Read run.json. Raises CheckpointError if it is missing, damaged or has another format."""
     missing = f"{run.path}: not a run directory, run.json is missing"
     return read_document(run.info, RunInfo, CheckpointError, "", (OLD_RUN_FORMAT, RUN_FORMAT), missing)
 
@@ -107,7 +107,7 @@ def write_info(run: RunDir, info: RunInfo) -> None:
 
 
 def read_selected(run: RunDir) -> Selected:
-    """Read selected.json; the defaults if there was no validation yet. Raises CheckpointError if it is damaged."""
+    """Read selected.json, or return defaults if it is missing. Raises CheckpointError if it is damaged."""
     advice = "; remove it to translate with the last checkpoint"
     try:
         return read_document(run.selected, Selected, CheckpointError, advice)
@@ -121,7 +121,7 @@ def write_selected(run: RunDir, selected: Selected) -> None:
 
 
 def launch() -> str | None:
-    """Return the id shared by all restarts of one `torchrun` launch; None without torchrun."""
+    """Return the id that all restarts of one `torchrun` launch share, or None without torchrun."""
     file = os.environ.get("TORCHELASTIC_ERROR_FILE")  # LOGS/LAUNCH/attempt_N/RANK/error.json
     return Path(file).parents[2].name if file else None
 
@@ -130,10 +130,10 @@ class RecordedScore(Document):
     """A corpus-level score."""
 
     metric: str
-    """bleu, chrf, ter, or the name of another metric."""
+    """The name of the metric, such as bleu, chrf or ter."""
     value: Annotated[float, Field(ge=-1e6, le=1e6)]
     signature: str
-    """Scores with different signatures are not comparable."""
+    """The signature of the metric. Scores with different signatures are not comparable."""
     higher_is_better: bool
 
 
@@ -149,45 +149,45 @@ class ScoreRecord(Document):
     """One evaluation of one test set."""
 
     date: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00$")]
-    """UTC."""
+    """The date and time, in UTC."""
     nmt: str
     """The version of nmt."""
     split: str
-    """The test set, or train or valid."""
+    """The name of the test set, or train or valid."""
     lines: Annotated[int, Field(ge=1)]
     step: int | None = None
-    """The step of the checkpoint; this and the kind of weights are None for an ensemble."""
+    """The step of the checkpoint. The step and the kind of weights are None for an ensemble."""
     weights: Weights | None = None
     averaged: list[int] = Field(default_factory=list)
-    """The steps of the checkpoints whose mean the weights are, if they are one."""
+    """The steps of the averaged checkpoints, if the weights are an average."""
     ensemble: list[EnsembleMember] = Field(default_factory=list)
     """The members of an ensemble; its scores are recorded in the run of the first."""
     search: str
-    """Beam, length penalty, and what differs from the defaults."""
+    """The beam size, the length penalty, and settings that differ from the defaults."""
     precision: str
-    """Number format of the matrix products, and the engine if it is not PyTorch."""
+    """The number format of matrix products, and the engine if it is not PyTorch."""
     scores: Annotated[list[RecordedScore], Field(min_length=1)]
     notes: list[str] = Field(default_factory=list)
     """Reasons why these scores are not comparable with others, such as ignored case."""
     data: str
     """The data directory."""
     corpus: str
-    """Its fingerprint."""
+    """The fingerprint of the data directory."""
     text: str
     """The fingerprint of the text of this split, in both languages."""
 
     @property
     def is_test(self) -> bool:
-        """Whether only this run translated a test set."""
+        """Whether this is the score of a single run on a test set."""
         return self.split not in ("train", "valid") and not self.ensemble
 
     def score(self, metric: str) -> RecordedScore | None:
-        """Return the score by a metric, if there is one."""
+        """Return the score of a metric, or None."""
         return next((score for score in self.scores if score.metric == metric), None)
 
 
 def add_scores(run: RunDir, record: ScoreRecord) -> None:
-    """Append a record to scores.jsonl; if that is not possible, print why."""
+    """Append a record to scores.jsonl, or print why that is not possible."""
     try:
         append_line(run.scores, record.model_dump_json().encode())
     except (OSError, UnsafeFileError) as error:
@@ -196,9 +196,9 @@ def add_scores(run: RunDir, record: ScoreRecord) -> None:
 
 
 def read_scores(run: RunDir) -> list[ScoreRecord]:
-    """Read scores.jsonl, oldest first; nothing if it is missing. Lines that are not records are counted on the screen.
+    """Return the records of scores.jsonl, oldest first; none if it is missing. Invalid lines are skipped and counted.
 
-    Raises CheckpointError if it cannot be read.
+    Raises CheckpointError if the file cannot be read.
     """
     try:
         lines = read_regular(run.scores, DOCUMENT_BYTES).split(b"\n")
@@ -214,5 +214,5 @@ def read_scores(run: RunDir) -> list[ScoreRecord]:
             except ValidationError:
                 damaged.append(number)
     if damaged:
-        say(f"{run.scores}: lines skipped: {len(damaged)}, the first is {damaged[0]}; damaged, or from other software")
+        say(f"{run.scores}: {len(damaged)} invalid lines are skipped, the first is line {damaged[0]}")
     return records

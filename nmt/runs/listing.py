@@ -1,4 +1,4 @@
-"""The runs of a directory: progress, development BLEU, and whether they are still training.
+"""The list of runs in a directory, with their state, progress and scores.
 
 Nothing here imports torch, so that `nmt runs` starts fast.
 """
@@ -30,65 +30,67 @@ State = Literal["running", "finished", "stopped", "broken"]
 
 @dataclass(frozen=True)
 class Summary:
-    """Summary of a run; fields are None where unknown."""
+    """A summary of a run. Unknown fields are None."""
 
     name: str
     path: Path
     state: State
     step: int
-    """The last update that is logged or saved."""
+    """The last update that was logged or saved."""
     max_steps: int | None
     checkpoint: int | None
     """The step of the last checkpoint."""
     best_bleu: float | None
-    """On the development set, the average at the end included; None if the run does not translate."""
+    """The best BLEU on the development set, including the average at the end; None if the run does not translate."""
     best_perplexity: float | None
-    """The same, of a run that does not translate; None for others."""
+    """The best perplexity on the development set of a run that does not write text."""
     best_accuracy: float | None
-    """The same, of a run that learns labels."""
+    """The best accuracy on the development set of a classifier."""
     test: ScoreRecord | None
-    """The newest scores of a test set."""
+    """The newest score of a test set."""
     minutes: float | None
     """Training time, summed over resumes."""
     last_written: float
-    """Seconds since 1970."""
+    """The time of the last write, in seconds since 1970."""
     holder: dict[str, object] | None
-    """host, pid and start time of the training process, if it is running."""
+    """The host, the pid and the start time of the training process, if it is running."""
     problem: str | None
     """The first problem found, such as a damaged file."""
 
     @property
     def best_score(self) -> float | None:
-        """The one of the three best scores that this run has."""
+        """The best BLEU, perplexity or accuracy, whichever the run has."""
         scores = self.best_bleu, self.best_perplexity, self.best_accuracy
         return next((score for score in scores if score is not None), None)
 
 
 def is_run(path: Path) -> bool:
-    """Whether this is a run directory; `*.part` is left behind by a training that died while starting."""
+    """Return whether `path` is a run directory, and not the `*.part` of a process that died while starting."""
     try:
         return path.suffix != ".part" and RunDir(path).config.is_file()
-    except PermissionError:  # it may be one; its summary shows the problem
+    except PermissionError:  # it may be a run; its summary shows the problem
         return True
 
 
 def summarise_all(root: Path) -> list[Summary]:
-    """Summarise the runs in a directory and in sweeps there, the last written first. Raises CheckpointError if there is
-    none."""
+    """Summarise the runs in a directory and in its sweeps, the last written first.
+
+    Raises CheckpointError if there is no run.
+    """
     if not root.is_dir():
-        raise CheckpointError(f"{root}: no such directory; nmt train makes run directories, by default in runs/")
+        raise CheckpointError(f"{root}: no such directory; nmt train creates run directories, by default in runs/")
     sweeps = [path.parent for path in root.glob("*/configs") if path.is_dir() and not is_run(path.parent)]
     found = [path for folder in (root, *sweeps) for path in folder.iterdir() if is_run(path)]
     runs = [replace(summarise(RunDir(path)), name=str(path.relative_to(root))) for path in found]
     if not runs and is_run(root):
-        raise CheckpointError(f"{root}: is a run directory; name the directory that contains it")
+        raise CheckpointError(f"{root}: is a run directory; give the directory that contains it")
     if not runs:
-        raise CheckpointError(f"{root}: no run directory here; make one with nmt train")
+        raise CheckpointError(f"{root}: contains no run directory; create one with nmt train")
     return sorted(runs, key=lambda run: (-run.last_written, run.name))
 
 
 def summarise(run: RunDir) -> Summary:
-    """Summarise a run directory. Damage does not raise: whatever can be read is used."""
+    """Summarise a run directory from all files that can be read; damage is reported in the summary."""
     problems: list[str] = []
     max_steps: int | None = None
     selected = Selected()
@@ -141,7 +143,7 @@ def summarise(run: RunDir) -> Summary:
 
 @contextmanager
 def _collecting(problems: list[str], run: RunDir) -> Iterator[None]:
-    """Append the errors of the block to `problems` instead of raising them, with paths relative to the run."""
+    """Append errors of the block to `problems` instead of raising them, with paths relative to the run."""
     try:
         yield
     except NmtError as error:
@@ -152,7 +154,7 @@ def _collecting(problems: list[str], run: RunDir) -> Iterator[None]:
 
 
 def _minutes(run: RunDir, steps: Sequence[int], logged: float | None) -> float | None:
-    """Return the training time by the last checkpoint or, if later, the last log record."""
+    """Return the training time from the last checkpoint or, if later, from the last log record."""
     try:
         return max(load_state(run.step(steps[-1])).seconds / 60, logged or 0.0)
     except (CheckpointError, LookupError):
@@ -160,7 +162,7 @@ def _minutes(run: RunDir, steps: Sequence[int], logged: float | None) -> float |
 
 
 def _checkpoints(run: RunDir) -> list[int]:
-    """Return the steps with a complete checkpoint, ascending. Raises CheckpointError if there are only damaged ones."""
+    """Return the steps with a complete checkpoint, ascending. Raises CheckpointError if all checkpoints are damaged."""
     matches = [(path, re.fullmatch(r"step-([0-9]+)", path.name)) for path in run.checkpoints.glob("step-*")]
     saved = [(int(match[1]), CheckpointDir(path)) for path, match in matches if match]
     complete = [step for step, checkpoint in saved if checkpoint.weights.is_file() and checkpoint.state.is_file()]
@@ -170,7 +172,7 @@ def _checkpoints(run: RunDir) -> list[int]:
 
 
 def _newest(*files: Path) -> float:
-    """Return the latest time at which one of `files` was modified, in seconds since 1970; 0 if there is none."""
+    """Return the latest modification time of `files` in seconds since 1970, or 0 if none exists."""
     times = [0.0]
     for path in files:
         with suppress(OSError):  # missing or unreadable
@@ -178,11 +180,8 @@ def _newest(*files: Path) -> float:
     return max(times)
 
 
-# --- output -------------------------------------------------------------------------------------
-
-
 def render_text(runs: Sequence[Summary]) -> str:
-    """Format the runs as a text table with a row for each; scores of test sets have a column if there are any."""
+    """Format runs as a text table, with a column for scores of test sets if there are any."""
     header = ("run", "state", "step", "BLEU", "test BLEU", "trained", "age", "")
     rows = [header, *(_row(run, time.time()) for run in runs)]
     if not any(run.test for run in runs):
@@ -207,7 +206,7 @@ def _row(run: Summary, now: float) -> tuple[str, ...]:
 
 
 def _dev_score(run: Summary) -> str:
-    """Format the score on the development set: BLEU, or of a run that does not translate accuracy or perplexity."""
+    """Format the best score on the development set: accuracy, perplexity or BLEU."""
     if run.best_accuracy is not None:
         return f"acc {run.best_accuracy:.1%}"
     if run.best_perplexity is not None:
@@ -216,7 +215,7 @@ def _dev_score(run: Summary) -> str:
 
 
 def _test_score(record: ScoreRecord) -> str:
-    """Format the name of a test set, of a long one both ends, and BLEU or accuracy; an asterisk: there are notes."""
+    """Format a shortened name of a test set and its BLEU or accuracy, with an asterisk if there are notes."""
     bleu, accuracy, name = record.score("bleu"), record.score("accuracy"), printable(record.split)
     value = "-" if bleu is None else f"{bleu.value:.1f}{'*' if record.notes else ''}"
     if accuracy is not None:
@@ -238,7 +237,7 @@ def _age(seconds: float) -> str:
 
 
 def render_json(runs: Sequence[Summary]) -> str:
-    """Format the runs as a JSON list of objects; unknown values are null."""
+    """Format runs as a JSON list of objects; unknown values are null."""
     objects = []
     for run in runs:
         written = datetime.fromtimestamp(run.last_written, UTC).isoformat("T", "seconds")
@@ -248,12 +247,12 @@ def render_json(runs: Sequence[Summary]) -> str:
 
 
 def newest_run(root: Path = Path("runs")) -> Path:
-    """Return the run directory in `root` with the newest checkpoint; a new run counts from its config.yaml.
+    """Return the run directory in `root` with the newest checkpoint or, for a new run, config.yaml.
 
-    A resume that is refused, or that finds the run finished, does not make a run the newest. Raises CheckpointError if
-    there is none.
+    A resume that fails, or that finds the run finished, does not make a run the newest. Raises CheckpointError if there
+    is no run.
     """
     runs = [RunDir(path) for path in root.glob("*") if is_run(path)]
     if not runs:
-        raise CheckpointError(f"{root}: no run directory here; make one with nmt train, or name one with --run")
+        raise CheckpointError(f"{root}: contains no run directory; create one with nmt train, or give one with --run")
     return max(runs, key=lambda run: (_newest(run.config, run.checkpoints, run.selected), run.path.name)).path

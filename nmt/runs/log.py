@@ -1,4 +1,4 @@
-"""Reading the log of a run, log.jsonl, and its learning curve."""
+"""Reading of log.jsonl, the log of a run, and of its learning curve."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from nmt.runs.info import Weights
 
 Record = dict[str, Any]
 Metric = Literal["bleu", "perplexity", "accuracy"]
-"""A score of validations, as it is named in their records."""
+"""A score of the development set, by its name in log records."""
 
 
 def read_log(log: Path, having: bytes = b"") -> Iterator[Record]:
-    """Yield the records of log.jsonl whose line contains `having`; nothing if there is no log.
+    """Yield the records of log.jsonl whose line contains `having`; none if there is no log.
 
-    Invalid lines are skipped: the process was killed while writing one, or it is damaged.
+    Invalid lines, such as one that a killed process has left, are skipped.
     """
     for line in _lines(log):
         if having in line and (record := _record(line)) is not None:
@@ -31,7 +31,7 @@ def read_log(log: Path, having: bytes = b"") -> Iterator[Record]:
 
 
 def last_record(log: Path) -> Record:
-    """Return the last record with a step, or an empty one."""
+    """Return the last record with a step, or an empty record."""
     records = (_record(line) for line in reversed(_lines(log)))
     return next((record for record in records if record and number(record, "step") is not None), {})
 
@@ -49,22 +49,22 @@ def _record(line: bytes) -> Record | None:
 
 
 KINDS: dict[str, Weights] = {"valid": "raw", "ema": "ema", "average": "average"}
-"""The weights that were validated, by the `kind` of a validation record."""
+"""The kind of weights that were validated, by the `kind` of the record."""
 
 
 def is_validation(record: Record) -> bool:
-    """Whether a record is a validation on the development set."""
+    """Return whether a record is a validation on the development set."""
     return record.get("kind") in KINDS
 
 
 def metric_of(objective: str) -> Metric:
-    """Return the score of the development set by which runs that have learned `objective` are listed and ranked."""
+    """Return the development score by which runs with this training objective are listed and ranked."""
     by_objective: dict[str, Metric] = {"translation": "bleu", "classification": "accuracy"}
     return by_objective.get(objective, "perplexity")
 
 
 def rank(metric: Metric, score: float) -> float:
-    """Return a key that sorts scores, the best first: the lowest perplexity, the highest of others."""
+    """Return a key that sorts scores from best to worst: perplexity in ascending, others in descending order."""
     return score if metric == "perplexity" else -score
 
 
@@ -73,7 +73,7 @@ def best_scores(run: RunDir, metric: Metric) -> dict[Weights, float]:
     best: dict[Weights, float] = {}
     for record in read_log(run.log, having=f'"{metric}"'.encode()):
         score = number(record, metric)
-        # at step 0 it was of the weights that the run has started with, which are not its own
+        # at step 0, the initial weights of another run were validated
         if is_validation(record) and score is not None and number(record, "step") != 0:
             kind = KINDS[record["kind"]]
             best[kind] = min(best.get(kind, score), score, key=partial(rank, metric))
@@ -81,7 +81,7 @@ def best_scores(run: RunDir, metric: Metric) -> dict[Weights, float]:
 
 
 def number(record: Record, name: str, most: float = 1e15) -> float | None:
-    """Return a number of a record; None if it is missing, not finite, or larger than `most`, and so damaged."""
+    """Return a number of a record, or None if it is missing, not finite, or larger than `most`."""
     value = record.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
@@ -90,25 +90,27 @@ def number(record: Record, name: str, most: float = 1e15) -> float | None:
 
 @dataclass(frozen=True)
 class Point:
-    """One validation. chrF and perplexity are those of the weights with the highest BLEU, or if nothing was translated
-    the lowest perplexity; None if not recorded."""
+    """A point of a learning curve, that is, one validation.
+
+    chrF and perplexity belong to the weights with the highest BLEU or, without BLEU, the lowest perplexity. They are
+    None if they were not recorded.
+    """
 
     step: int
     minutes: float | None
-    """Of training so far."""
+    """Training time so far."""
     bleu: dict[Weights, float]
-    """BLEU on the development set of the weights as trained, of their moving average and of the mean of the last
-    checkpoints, of those there are."""
+    """BLEU on the development set for each kind of weights that was validated."""
     chrf: float | None
     perplexity: float | None
     accuracy: float | None = None
-    """Of pieces or labels, at the lowest perplexity, of a run that does not translate."""
+    """The accuracy of pieces or labels at the lowest perplexity, for a run that does not translate."""
 
 
 def learning_curve(run: RunDir) -> list[Point]:
-    """Read the validations of a run in the order of its log. Raises CheckpointError if there are none."""
+    """Return the validations of a run in the order of its log. Raises CheckpointError if there are none."""
     validations: dict[int, dict[Weights, dict[str, float | None]]] = {}
-    # of a run that translates, all validations have BLEU
+    # if a run translates, all its validations have BLEU
     records = [*read_log(run.log, having=b'"bleu"')] or read_log(run.log, having=b'"perplexity"')
     for record in records:
         step = number(record, "step")
@@ -118,7 +120,7 @@ def learning_curve(run: RunDir) -> list[Point]:
                 continue
             validations.setdefault(int(step), {})[KINDS[record["kind"]]] = values
     if not validations:
-        raise CheckpointError(f"{run.path}: no run with a validation; nmt train makes one")
+        raise CheckpointError(f"{run.path}: not a run with a validation")
     points = []
     for step, kinds in validations.items():
         bleu_of = {kind: values["bleu"] for kind, values in kinds.items() if values["bleu"] is not None}
@@ -130,7 +132,7 @@ def learning_curve(run: RunDir) -> list[Point]:
 
 
 def curve_table(points: Sequence[Point]) -> str:
-    """Format a learning curve as a table in Markdown; without BLEU it is short."""
+    """Format a learning curve as a Markdown table."""
     has_bleu = any(point.bleu for point in points)
     columns = ["BLEU raw", "moving average", "mean of the last", "chrF", "perplexity"]
     header = ["minutes", "steps", *(columns if has_bleu else ["perplexity", "accuracy"])]
@@ -148,7 +150,7 @@ def curve_table(points: Sequence[Point]) -> str:
 
 
 def curve_json(points: Sequence[Point]) -> str:
-    """Format a learning curve as a list of JSON objects; weights that were not scored are missing in `bleu`."""
+    """Format a learning curve as a JSON list of objects."""
     return json.dumps([asdict(point) for point in points], indent=1)
 
 

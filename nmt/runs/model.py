@@ -20,91 +20,85 @@ from nmt.runs.folder import is_folder, load_folder
 from nmt.runs.info import Weights, check_is_run, read_info, read_selected
 from nmt.text.tokenizer import Tokenizers
 
+_USES = {
+    "translation": "use it with nmt translate",
+    "classification": "use it with nmt classify or nmt evaluate",
+    "causal": "use it with nmt generate, with nmt score without --src, or with --lm",
+}
+
 
 @dataclass(frozen=True)
 class Origin:
-    """The weights that a translator uses, and the reason for the choice."""
+    """The weights that a translator uses and the reason for the choice."""
 
     run: Path
     step: int
     weights: Weights
     reason: str
     averaged: tuple[int, ...] = ()
-    """The steps of the checkpoints whose mean they are, if they are one and it is known."""
+    """The steps of the averaged checkpoints, if the weights are an average and the steps are known."""
 
 
 @dataclass(frozen=True)
 class Saved:
-    """A trained model with its configuration and tokenizers, read and verified."""
+    """A trained model with its configuration and tokenizers, verified."""
 
     path: Path
     config: Config
     tokenizers: Tokenizers
     weights: ChosenWeights
     precision: str
-    """Number format of the matrix products in training."""
+    """Number format of matrix products in training."""
     device_name: str | None
-    """The device it was trained on."""
+    """The device on which the model was trained."""
     float32_library: str | None
     note: str | None = None
     """A message about the choice of the weights."""
 
     @property
     def origin(self) -> Origin:
-        """Origin of the weights."""
+        """The origin of the weights."""
         chosen = self.weights
         return Origin(self.path, chosen.step, chosen.kind, chosen.reason, chosen.averaged)
 
     def model(self) -> Model:
         """Build the model on the CPU, in evaluation mode. Raises CheckpointError if the weights do not fit it."""
-        with torch.device("meta"):  # before memory is allocated for what a stranger's config.yaml asks for
+        with torch.device("meta"):  # before memory is allocated for an untrusted config.yaml
             check_fit(make_model(self.config, self.tokenizers.sizes), self.weights.tensors, str(self.path))
         model = make_model(self.config, self.tokenizers.sizes)
         assign(model, self.weights.tensors, str(self.path))
         return model.eval()
 
     def translation_model(self) -> DecodingModel:
-        """Like `model`, for those that translate. Raises ConfigError for others."""
+        """Build a model that translates. Raises ConfigError if the model was trained for something else."""
         self.check_translates()
         model = self.model()
-        assert isinstance(model, DecodingModel), "its objective says so"
+        assert isinstance(model, DecodingModel), "implied by the objective"
         return model
 
     def transformer(self) -> Transformer:
-        """Like `translation_model`, for encoder and decoder. Raises ConfigError for a decoder alone."""
+        """Build a translation model with encoder and decoder. Raises ConfigError for a decoder-only model."""
         self.check_exports()
         model = self.model()
-        assert isinstance(model, Transformer), "its kind says so"
+        assert isinstance(model, Transformer), "implied by model.kind"
         return model
 
     def check_classifies(self) -> None:
-        """Raise ConfigError if the model has not learned labels."""
-        objective = self.config.training.objective
-        if objective == "classification":
-            return
-        start = f"nmt train --init-from {self.path} starts a run of classification with its weights"
-        use = "see nmt translate" if objective == "translation" else start
-        raise ConfigError(
-            [f"{self.path}: trained with training.objective: {objective}, which predicts no labels; {use}"]
-        )
+        """Raise ConfigError unless the model has learned to predict labels."""
+        self._check_objective("classification")
 
     def check_translates(self) -> None:
-        """Raise ConfigError if the model has learned something else."""
+        """Raise ConfigError unless the model has learned to translate."""
+        self._check_objective("translation")
+
+    def _check_objective(self, wanted: str) -> None:
         objective = self.config.training.objective
-        if objective == "translation":
-            return
-        classes = "see nmt classify, and nmt evaluate with it alone"
-        use = {"classification": classes, "causal": "see nmt generate, nmt score without --src, and --lm"}
-        start = f"nmt train --init-from {self.path} starts a translation run with its weights"
-        raise ConfigError(
-            [
-                f"{self.path}: trained with training.objective: {objective}, which does not translate; "
-                f"{use.get(objective, start)}"
-            ]
-        )
+        if objective != wanted:
+            use = _USES.get(objective, "use it with nmt train --init-from")
+            raise ConfigError([f"{self.path}: trained with training.objective: {objective}, not {wanted}; {use}"])
 
     def check_exports(self) -> None:
-        """Raise ConfigError unless the model is an encoder and a decoder that translate."""
+        """Raise ConfigError unless the model is a translation model with encoder and decoder."""
         self.check_translates()
         if self.config.model.kind != "translation":
             raise ConfigError(
@@ -112,13 +106,13 @@ class Saved:
             )
 
     def check_goes_with(self, first: Saved) -> None:
-        """Raise ConfigError unless the output probabilities of both can be averaged."""
+        """Raise ConfigError unless this model can form an ensemble with `first`."""
         for name, own, other in (
             ("tokenizer", self.tokenizers.fingerprint, first.tokenizers.fingerprint),
             ("direction", self.config.data.direction, first.config.data.direction),
         ):
             if own != other:
-                raise ConfigError([f"{self.path}: has another {name} than {first.path}; they cannot form an ensemble"])
+                raise ConfigError([f"{self.path}: its {name} differs from {first.path}; they cannot form an ensemble"])
 
 
 def open_saved(path: Path, checkpoint: str = "best", weights: str = "auto") -> Saved:
@@ -128,12 +122,12 @@ def open_saved(path: Path, checkpoint: str = "best", weights: str = "auto") -> S
         checkpoint: best, last, or a step.
         weights: auto, raw, ema, or average, see `choose_weights`.
 
-    Raises CheckpointError if it is missing or damaged, DataError for its tokenizer, ConfigError if an exported folder,
-    which has a single set of weights, is to be opened with another choice of them.
+    Raises CheckpointError if the directory is missing or damaged, DataError if its tokenizer is, and ConfigError if a
+    choice of weights is given for an exported folder, which has only one set.
     """
     if is_folder(path):
         if (checkpoint, weights) != ("best", "auto"):
-            raise ConfigError([f"{path}: an exported folder has one set of weights; leave out --checkpoint, --weights"])
+            raise ConfigError([f"{path}: an exported folder has one set of weights; omit --checkpoint and --weights"])
         folder = load_folder(path)
         exported = folder.info
         return Saved(
@@ -146,8 +140,8 @@ def open_saved(path: Path, checkpoint: str = "best", weights: str = "auto") -> S
     chosen = choose_weights(run, config.training, checkpoint, weights)
     note = None
     if checkpoint == "best" and read_selected(run).best_step is None:
-        last = f"using the last, step {chosen.step} of {config.training.max_steps}"
-        note = f"{path}: no validation has selected a checkpoint (selected.json); {last}"
+        last = f"using the last one, step {chosen.step} of {config.training.max_steps}"
+        note = f"{path}: no validation has selected a checkpoint yet; {last}"
     tokenizers = Tokenizers.load(run.tokenizer, config.data.languages)
     if tokenizers.fingerprint != info.tokenizer:
         raise CheckpointError(f"{run.tokenizer.path}: not the tokenizer that this run was trained with")
@@ -155,9 +149,9 @@ def open_saved(path: Path, checkpoint: str = "best", weights: str = "auto") -> S
 
 
 def choose_precision(saved: Saved, wanted: str, device: torch.device) -> str:
-    """Choose the precision for translating: `wanted`, or with auto the one of training, if it is known to be fast.
+    """Choose the precision for translation, and set the library for float32 matrix products.
 
-    Also sets the library for float32 matrix products.
+    With `auto`, it is the precision of training if that is known to be fast on this device, else the fastest.
     """
     is_training_device = saved.device_name == device_name(device)
     if wanted == "auto":

@@ -232,13 +232,13 @@ TOGETHER = (
             ["train", "--config", "c.yaml"],
             ["prepared: no such data directory; nmt prepare with the same --config makes it"],
         ),
-        (["train", "--resume"], ["runs: no run directory here; make one with nmt train, or name one with --run"]),
+        (["train", "--resume"], ["runs: contains no run directory; create one with nmt train, or give one with --run"]),
         (
             ["train", "--resume", "--run", "nowhere"],
             ["nowhere: no run to resume; leave out --resume to start a new one"],
         ),
-        (["translate"], ["runs: no run directory here; make one with nmt train, or name one with --run"]),
-        (["evaluate"], ["runs: no run directory here; make one with nmt train, or name one with --run"]),
+        (["translate"], ["runs: contains no run directory; create one with nmt train, or give one with --run"]),
+        (["evaluate"], ["runs: contains no run directory; create one with nmt train, or give one with --run"]),
         (
             ["translate", "--run", "nowhere"],
             ["nowhere: not a run directory, it has no config.yaml; make one with nmt train"],

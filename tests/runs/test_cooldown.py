@@ -101,7 +101,7 @@ def test_raised_limit_restarts_cooldown(data, tmp_path, capsys):
     assert "limits" not in capsys.readouterr().err
     longer = cooled(data, max_minutes=2.0)
     train(longer, data, run, 3.0, dies_before=0)
-    assert "limits have changed" in capsys.readouterr().err
+    assert "limits of the run have changed" in capsys.readouterr().err
     again = {**FALLING, **dict.fromkeys(range(21, 31), 1.0), **{30 + i: (11 - i) / 11 for i in range(1, 11)}}
     assert rates(run) == pytest.approx(again)
     train(longer, data, run, 3.0)

@@ -122,8 +122,8 @@ DAMAGE: list[tuple[Callable[[Path], None], str, str]] = [
     (other_format, STATE, "step-00000004/state.json: written in format 99, this version of nmt reads 2"),
     (other_names, WEIGHTS, "step-00000004: the weights do not match the model in config.yaml"),
     (other_shapes, WEIGHTS, "the model of config.yaml needs"),
-    (other_names, OPTIMIZER, "belongs to the optimizer of another model"),
-    (other_shapes, OPTIMIZER, "belongs to the optimizer of another model"),
+    (other_names, OPTIMIZER, "is not from an optimizer of this model"),
+    (other_shapes, OPTIMIZER, "is not from an optimizer of this model"),
     (other_state, STATE, "step-00000004: written by another version of nmt: "),
 ]  # fmt: skip
 

@@ -184,7 +184,7 @@ def test_ensemble_with_itself_equals_run(run_dir: Path, tokenizer: Tokenizer, tm
     other = write_run(tmp_path / "other", config, tokenizer, tiny_model(config, tokenizer, seed=8))
     assert texts(Translator.load([run_dir, other], device="cpu"), PLAIN) != texts(alone, PLAIN)
     strange = write_run(tmp_path / "strange", config, tiny_tokenizer(seed=500), tiny_model(config, tokenizer))
-    with pytest.raises(ConfigError, match=r"strange: has another tokenizer than .*tiny; they cannot form an ensemble"):
+    with pytest.raises(ConfigError, match=r"strange: its tokenizer differs from .*tiny; they cannot form an ensemble"):
         Translator.load([run_dir, strange])
 
 

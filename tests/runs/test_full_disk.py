@@ -121,8 +121,8 @@ def test_disk_full_to_the_end_raises_and_resumes(data, whole, tmp_path, monkeypa
             fit(settings(data), data, run.path)
     assert caught.value.exit_status == 2
     assert str(caught.value) == (
-        f"{run.path}: the end of the run could not be saved, only step 3; free some space, "
-        f"with nmt train --resume --run {run.path}"
+        f"{run.path}: the end of the run could not be saved, only step 3; free some space and complete the run with "
+        f"nmt train --resume --run {run.path}"
     )
     assert saved_steps(run) == [2, 3]
     load_weights(run.step(3)), load_optimizer(run.step(3))

@@ -259,7 +259,7 @@ def test_resume_of_finished_run_changes_nothing(tiny_data, text, tmp_path, monke
         fit(tiny_settings(text, training={"max_steps": steps}), tiny_data, run.path, resume=True)
         assert f"finished at step 12, training.max_steps = {steps} reached; to continue: nmt" in capsys.readouterr().err
     run.checkpoints.rename(tmp_path / "disk")
-    with pytest.raises(CheckpointError, match="checkpoints: no such directory, or it cannot be reached"):
+    with pytest.raises(CheckpointError, match="checkpoints: no such directory; restore it"):
         fit(config, tiny_data, run.path, resume=True)
     assert {path: path.read_bytes() for path in before} == before
 

@@ -144,9 +144,7 @@ def test_loss_alarm_sounds_once_a_climb():
             ["so it is", "so it is", "so it is", "no"],
             "3 of 4 translations of the development set are the same: 'so it is'",
         ),
-        (["a b " * 9, "the " * 8 + "cat", "I I I I I I you I", "no"], "3 of 4 translations .* repeat a word or two"),
         (["a cat", "a dog", "", "no no no"], None),
-        (["the dog and the cat and the bird and the fish"] * 2 + ["x", "y"], None),
     ],
 )
 def test_collapse_alarm(translations, found):

@@ -315,7 +315,7 @@ def test_export_is_verified_without_loading(tmp_path: Path, nmt: Command) -> Non
     for command in (["--model", out], ["--model", out, "--engine", "ctranslate2"]):
         done = nmt("translate", *command, "--input", tmp_path / "none")
         assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
-        assert "out: holds a model for Hugging Face transformers" in done.err
+        assert "out: contains a model for Hugging Face transformers" in done.err
     weights = bytearray((out / "model.safetensors").read_bytes())
     weights[-1] ^= 1
     (out / "model.safetensors").write_bytes(weights)

@@ -139,13 +139,13 @@ def test_nonempty_directory_is_kept(tmp_path: Path) -> None:
     output = tmp_path / "taken"
     output.mkdir()
     (output / "letter").write_text("dear")
-    with pytest.raises(DataError, match=r"taken: is not empty; name another directory"):
+    with pytest.raises(DataError, match=r"taken: is not empty; choose another directory"):
         export(Request(run), output, "folder")
     assert [path.name for path in output.iterdir()] == ["letter"]
     (output / "letter").unlink()
     export(Request(run), output, "folder")  # an empty one is taken
     load_folder(output)
-    with pytest.raises(DataError, match=r"README\.md: a file, where a directory is to be written"):
+    with pytest.raises(DataError, match=r"README\.md: is a file, but a directory is to be written"):
         export(Request(run), output / "README.md", "folder")
 
 

@@ -52,10 +52,10 @@ def test_invalid_records_are_skipped_and_counted(run: RunDir, capfd: pytest.Capt
     run.scores.write_bytes(b"\n".join([b"", good, *bad, b"  ", later]))
     assert read_scores(run) == [record(), record()]
     told = capfd.readouterr().err
-    assert f"{run.scores}: lines skipped: {len(bad)}, the first is 3" in told
+    assert f"{run.scores}: {len(bad)} invalid lines are skipped, the first is line 3" in told
     run.scores.write_bytes(good + b"\nx")
     assert read_scores(run) == [record()]
-    assert "lines skipped: 1, the first is 2" in capfd.readouterr().err
+    assert "invalid lines are skipped, the first is line 2" in capfd.readouterr().err
 
 
 def test_read_only_run_raises(run: RunDir, capfd: pytest.CaptureFixture[str]) -> None:
