@@ -1,1 +1,1 @@
-"""The Transformer, its masks, devices and precisions. It knows nothing of files or batches."""
+"""The Transformer, its masks, devices and precisions. It does not depend on files or batches."""

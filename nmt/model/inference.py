@@ -54,6 +54,7 @@ class InferenceModel:
         self.max_positions, self.sees_source = model.max_positions, model.sees_source
         self._encoder = _Stack(model.encoder, precision) if isinstance(model, Transformer) else None
         self._decoder = _Stack(decoder, precision)
+        self._attention_layer = decoder.attention_layer
         self._output = product(weight, None, precision)
         self.vocab_size = len(weight)
         self._n_heads = decoder.layers[0].attention.n_heads
@@ -90,16 +91,16 @@ class InferenceModel:
             state.after_prefix = self._decoder.norm(x.take_along_dim(mask.sum(1)[:, None, None] - 1, 1))
         return state
 
-    def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
+    def step(self, tokens: Tensor, state: DecoderState, weights: list[Tensor] | None = None) -> Tensor:
         """Decode the next position of every hypothesis: tokens (B, M) int64 -> hidden states (B, M, D) float32.
 
-        Updates `state` in place. After a prefix, the tokens of the first step are not read, since the prefix includes
-        their `<s>`.
+        Updates `state` in place. The cross-attention of `Decoder.attention_layer`, (B, H, M, S) float32, is appended to
+        `weights`. After a prefix, the tokens of the first step are not read, since the prefix includes their `<s>`.
         """
         if state.after_prefix is not None:
             return state.begin(tokens.size(1))
         x = self._decoder.embed(tokens, *state.positions(self.max_positions))
-        x = self._decode(x, state.next_slots(tokens.size(1)), state)
+        x = self._decode(x, state.next_slots(tokens.size(1)), state, weights)
         state.length += 1
         return self._decoder.norm(x)
 
@@ -107,11 +108,12 @@ class InferenceModel:
         """Return the logits (..., V), in the dtype of the product, of hidden states (..., D)."""
         return self._output(hidden)
 
-    def _decode(self, x: Tensor, slots: Slots, state: DecoderState) -> Tensor:
+    def _decode(self, x: Tensor, slots: Slots, state: DecoderState, weights: list[Tensor] | None = None) -> Tensor:
         """Apply the decoder's layers: (B, M, D) -> (B, M, D)."""
         for i, layer in enumerate(self._decoder.layers):
             append = functools.partial(state.caches[i].append, slots)
-            x = layer(x, append, slots.bias, state.memories[i], state.memory_bias)
+            wanted = weights if i == self._attention_layer else None
+            x = layer(x, append, slots.bias, state.memories[i], state.memory_bias, wanted)
         return x
 
 
@@ -142,7 +144,7 @@ class _Residual:
 
 
 def _norm(norm: nn.Module) -> Product:
-    """Return the function of a norm; for layer norm the operator, as the module's own checks take as long as a row."""
+    """Return a norm as a function; for layer norm without the module's checks, which take as long as a row."""
     if type(norm) is nn.LayerNorm:
         shape, weight, bias, eps = norm.normalized_shape, norm.weight, norm.bias, norm.eps
         return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
@@ -158,19 +160,23 @@ class _Attention:
         self._inputs = product(layer.in_weight[:rows], layer.in_bias[:rows], precision)
         self._output = product(layer.output.weight, layer.output.bias, precision)
 
-    def __call__(self, x: Tensor, keys_values: KeysValues, bias: Tensor) -> Tensor:
+    def __call__(self, x: Tensor, keys_values: KeysValues, bias: Tensor, weights: list[Tensor] | None = None) -> Tensor:
         """Attend from x (B, L, D) -> (B, L, D), with a bias (B * H, L or 1, K).
 
-        `keys_values` takes the keys and values of x, none with cross-attention, and returns all to attend to.
+        `keys_values` takes the keys and values of x, none with cross-attention, and returns all to attend to. The
+        attention weights (B, H, L, K) are appended to `weights`.
         """
         b, length, _ = x.shape
         parts = self._inputs(x).view(b, length, self._n_parts, self._n_heads, -1).permute(2, 0, 3, 1, 4)
         query, *own = parts.unbind(0)  # (B, H, L, E) each
-        return self._output(attend(query, *keys_values(own), bias).transpose(1, 2).flatten(2))
+        attended, attention = attend(query, *keys_values(own), bias, explicitly=weights is not None)
+        if weights is not None and attention is not None:
+            weights.append(attention)
+        return self._output(attended.transpose(1, 2).flatten(2))
 
 
 def _transposed(keys_values: Sequence[Tensor]) -> KeyValue:
-    """Return keys, transposed, and values: all of a sequence attends to all of it."""
+    """Return the keys, transposed, and the values of a whole sequence."""
     keys, values = keys_values
     return keys.transpose(2, 3), values
 
@@ -197,29 +203,33 @@ class _Layer:
         bias: Tensor,
         memory: KeyValue | None = None,
         memory_bias: Tensor | None = None,
+        weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Apply the layer: (B, L, D) -> (B, L, D). For `keys_values` and `bias` see `_Attention`."""
+        """Apply the layer: (B, L, D) -> (B, L, D). For `keys_values`, `bias` and `weights` see `_Attention`."""
         x = self._attention_residual(x, lambda x: self._attention(x, keys_values, bias))
         cross = self._cross
         if cross is not None and memory is not None and memory_bias is not None:
-            x = self._cross_residual(x, lambda x: cross(x, lambda _: memory, memory_bias))
+            x = self._cross_residual(x, lambda x: cross(x, lambda _: memory, memory_bias, weights))
         return self._feed_forward_residual(x, lambda x: self._outer(self._inner(x)))
 
 
-def attend(query: Tensor, keys: Tensor, values: Tensor, bias: Tensor) -> Tensor:
+def attend(
+    query: Tensor, keys: Tensor, values: Tensor, bias: Tensor, explicitly: bool = False
+) -> tuple[Tensor, Tensor | None]:
     """Attend from (B, H, M, E) to transposed keys (B, H, E, K) and values (B, H, K, E) with a bias (B * H, M or 1, K).
 
-    Returns (B, H, M, E).
+    Returns the result (B, H, M, E), and on a CPU or if `explicitly` the weights (B, H, M, K) float32, else None.
     """
     b, h, m, e = query.shape
     query = query.to(values.dtype)
-    if query.device.type != "cpu":
+    if query.device.type != "cpu" and not explicitly:
         mask = bias.to(query.dtype)
         mask = mask[None] if len(mask) == 1 else mask.view(b, h, -1, bias.size(2))
-        return F.scaled_dot_product_attention(query, keys.transpose(2, 3), values, attn_mask=mask)
+        return F.scaled_dot_product_attention(query, keys.transpose(2, 3), values, attn_mask=mask), None
     scores = torch.baddbmm(bias.to(query.dtype), query.reshape(b * h, m, e), keys.flatten(0, 1), alpha=e**-0.5)
     weights = scores.softmax(-1, dtype=torch.float32)
-    return torch.bmm(weights.to(values.dtype), values.flatten(0, 1)).view(b, h, m, e)
+    attended = torch.bmm(weights.to(values.dtype), values.flatten(0, 1))
+    return attended.view(b, h, m, e), weights.view(b, h, m, -1)
 
 
 KeyValue = tuple[Tensor, Tensor]
@@ -232,7 +242,7 @@ BLOCK = 16
 
 @dataclass(frozen=True)
 class Slots:
-    """The slots that a step takes in the caches of all layers."""
+    """The slots of one step in the caches of all layers."""
 
     start: int
     """The first of the M slots."""
@@ -289,7 +299,7 @@ class DecoderState:
     """The hidden states (B, 1, D) after the prefix until the first step returns them; else None."""
 
     def __init__(self, memories: Sequence[KeyValue | None], src_mask: Tensor, n_heads: int, dtype: torch.dtype) -> None:
-        """Begin without hypotheses.
+        """Create the state before the first step.
 
         `memories` has the keys and values of the source for each layer, or None without cross-attention; `src_mask`
         (B, S) is True at tokens; `dtype` is the data type of keys and values.
@@ -308,7 +318,7 @@ class DecoderState:
         self._longest_prefix = 0
 
     def prefix_slots(self) -> Slots:
-        """Take slots for the source as a prefix whose tokens all attend to each other."""
+        """Reserve slots for the source as a prefix whose tokens all attend to each other."""
         self.prefix_lengths = self._src_mask.sum(1, keepdim=True)
         self._foreign = ~self._src_mask[:, None]
         self._n_slots = self._longest_prefix = self._src_mask.size(1)
@@ -335,7 +345,7 @@ class DecoderState:
         return positions, end
 
     def next_slots(self, n_hypotheses: int) -> Slots:
-        """Take M slots for the next step."""
+        """Reserve M slots for the next step."""
         start, self._n_slots = self._n_slots, self._n_slots + n_hypotheses
         if self._n_slots > self._capacity:
             # for many steps, since growing copies everything

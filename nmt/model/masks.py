@@ -1,4 +1,4 @@
-"""The masks of attention, and the two layouts in which sentences lie in a tensor.
+"""The masks of attention, and the two layouts of sentences in a tensor.
 
 Masks are boolean and True means "may be attended to", as in `scaled_dot_product_attention`. For two sentences of three
 and two tokens

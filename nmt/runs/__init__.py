@@ -1,1 +1,1 @@
-"""Run directories: checkpoints, documents, weights, and the list of runs. Exported folders, too."""
+"""Run directories and exported folders: checkpoints, metadata, weights, and the list of runs."""

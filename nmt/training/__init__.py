@@ -1,1 +1,1 @@
-"""Training: the loop, its objective, optimizer, validation and log."""
+"""Training: the loop, the loss, the optimizer, validation and the log."""

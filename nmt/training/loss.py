@@ -1,6 +1,6 @@
-"""The loss of a batch: which forward passes an update makes, and their cross-entropy and divergence.
+"""The training loss of a batch: forward passes, cross-entropy and divergence.
 
-Plain training makes one pass, and its cross-entropy is the loss. Consistency training makes a second one that has to
+Plain training makes one pass, and its cross-entropy is the loss. Consistency training makes a second pass, which should
 predict the same: R-Drop (Wu et al., 2021, arXiv:2106.14448) with other dropout, SimCut (Gao et al., 2022,
 arXiv:2206.02368) with the embeddings of some tokens cut. Dropout and cuts are drawn from PyTorch's generator, which the
 loop seeds for every update. Losses are sums, which the loop divides once by the update's target tokens.
@@ -34,7 +34,7 @@ BLOCK_ELEMENTS = {"cpu": 2**23, "cuda": 2**27}
 
 @dataclass(frozen=True)
 class ConsistencyWeights:
-    """Weights of KL(p||q), KL(q||p) and the second pass's cross-entropy; the first pass's has weight 1."""
+    """Weights of KL(p||q), of KL(q||p), and of the cross-entropy of the second pass; the first pass has weight 1."""
 
     p_to_q: float
     q_to_p: float

@@ -1,4 +1,4 @@
-"""Several processes train one model: on a processor, with gloo, as `torchrun` starts them."""
+"""Training in several processes on a CPU, as `torchrun` starts them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One of several processes dies, fails or is told to stop: all end, and `torchrun --max-restarts` goes on."""
+"""If one of several processes ends, all end, and `torchrun --max-restarts` restarts them."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_worker_killed_in_validation_resumes_with_equal_bits(several, pair):
     assert left(run.path) == left(pair)
 
 
-def test_restart_does_not_take_over_another_launch(several, pair):
+def test_restart_of_another_launch_does_not_resume(several, pair):
     before = left(pair)
     process = torchrun(several, *NEW, pair.name, restarts=1)
     err = ended(process)

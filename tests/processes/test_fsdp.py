@@ -1,4 +1,4 @@
-"""A model that is divided among processes learns what an undivided one learns, and leaves the same checkpoints."""
+"""A sharded model has the same updates and checkpoints as an unsharded one."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def gradients(session: Session) -> dict[str, torch.Tensor]:
 
 
 def fail_once(session: Session) -> None:
-    """Let the first backward pass run out of memory."""
+    """Make the first backward pass run out of memory."""
 
     def fail(_: torch.Tensor) -> None:
         handle.remove()
@@ -191,7 +191,7 @@ def test_two_process_classifier_equals_one(tmp_path):
 
 @pytest.fixture
 def group() -> Iterator[None]:
-    """A process group of this process alone."""
+    """A process group of one process."""
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{free_port()}", rank=0, world_size=1)
     yield
     dist.destroy_process_group()

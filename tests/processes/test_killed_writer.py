@@ -1,4 +1,4 @@
-"""A directory that a process was writing when it was killed."""
+"""Leftovers of a process that was killed while writing a directory."""
 
 from __future__ import annotations
 

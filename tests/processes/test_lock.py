@@ -1,4 +1,4 @@
-"""One process at a time trains in a directory, and it is said which; whoever is killed holds nothing any more."""
+"""The lock of a run directory."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_lock_on_full_disk_or_without_flock(tmp_path, monkeypatch, capsys):
 
 @pytest.fixture
 def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another process that holds the lock of tmp_path/run."""
+    """A process that holds the lock of tmp_path/run."""
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(tmp_path / "run" / "lock")], stdout=subprocess.PIPE, text=True
     ) as process:

@@ -1,4 +1,4 @@
-"""A run that is asked to stop saves and says how to go on, and goes on as if it had never stopped."""
+"""A stopped run saves, prints how to resume, and continues with equal bits."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 @pytest.fixture(scope="module")
 def plain(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that was never stopped, and does not average."""
+    """An uninterrupted run without averaging."""
     run = tmp_path_factory.mktemp("plain") / "run"
     fit(settings(data, average_last=1), data, run)
     return run
 
 
 def before_call(patch: pytest.MonkeyPatch, name: str, number: int, act: Callable[[], object]) -> None:
-    """Have `act` called before call `number`, counted from 1, of the function `name` of nmt."""
+    """Call `act` before call `number`, counted from 1, of the function `name` of nmt."""
     module, _, attribute = f"nmt.{name}".rpartition(".")
     real, calls = getattr(sys.modules[module], attribute), 0
 
@@ -62,7 +62,7 @@ def live(config: Config, data: Path, run: Path) -> None:
 
 
 def stop(name: str, number: int, config: Config, data: Path, run: Path, kind: signal.Signals = signal.SIGTERM) -> str:
-    """Start or resume the run and stop it before call `number` of `name`; the message it ends with."""
+    """Start or resume the run, stop it before call `number` of `name`, and return its last message."""
     with pytest.MonkeyPatch.context() as patch, pytest.raises(StoppedError) as caught:
         before_call(patch, name, number, lambda: send(kind))
         live(config, data, run)
@@ -70,7 +70,7 @@ def stop(name: str, number: int, config: Config, data: Path, run: Path, kind: si
 
 
 def at_the_end(run: Path) -> dict[str, Any]:
-    """What a run leaves, but for checkpoints before the last (a stop makes one more) and the configuration."""
+    """Return the content of a run except for older checkpoints and the configuration."""
     return {
         name: value
         for name, value in kept(run).items()
@@ -100,7 +100,7 @@ POINTS = [
 @pytest.mark.parametrize("kind", SIGNALS[:2])
 @pytest.mark.parametrize(("name", "number", "step"), POINTS)
 @pytest.mark.usefixtures("quick")
-def test_signal_saves_and_resume_gives_equal_bits(data, plain, tmp_path, name, number, step, kind):
+def test_signal_saves_and_resumed_run_has_equal_bits(data, plain, tmp_path, name, number, step, kind):
     config, run = settings(data, average_last=1), RunDir(tmp_path / "run")
     message = stop(name, number, config, data, run.path, kind)
     assert message == f"stopped at step {step} by {kind.name}; nmt train --resume --run {run.path} continues from there"
@@ -168,8 +168,8 @@ def test_stopped_command_names_resume_command(data, tmp_path, nmt):
     assert "Traceback" not in stopped.err + again.err + interrupted.err
 
 
-def test_sigterm_from_outside(data, tmp_path):
-    """The real command line, from outside."""
+def test_sigterm_to_command_line_saves(data, tmp_path):
+    """Run the command line in a process of its own."""
     config = settings(data, max_steps=100_000)
     (tmp_path / "config.yaml").write_text(dump_config(config), encoding="utf-8")
     run = RunDir(tmp_path / "run")

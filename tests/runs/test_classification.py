@@ -1,4 +1,4 @@
-"""A classifier from texts and labels to scores: trained, resumed, used by the commands, refused by the others."""
+"""Classifiers: training, resuming, and the commands that use or reject them."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_decoder_learns_labels(text: Path, tmp_path: Path, nmt: Command) -> None
     assert {score["metric"]: score["value"] for score in report["scores"]}["accuracy"] > 0.95
 
 
-def test_killed_run_learns_the_same(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resumed_classifier_equals_uninterrupted(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = config(text, **SHORT)
     fit(settings, text / "data", tmp_path / "whole")
     with monkeypatch.context() as patch, pytest.raises(Died):
@@ -104,7 +104,7 @@ def test_killed_run_learns_the_same(text: Path, tmp_path: Path, monkeypatch: pyt
     assert differences(kept(tmp_path / "whole"), kept(tmp_path / "run")) == []
 
 
-def test_classify_answers_line_by_line(trained: Path, tmp_path: Path, nmt: Command) -> None:
+def test_classify_writes_one_label_per_line(trained: Path, tmp_path: Path, nmt: Command) -> None:
     lines = [text for text, _ in TEST]
     source, target = tmp_path / "in.txt", tmp_path / "out.tsv"
     source.write_text("".join(f"{line}\n" for line in [*lines, "", "long " * 1000]))
@@ -137,7 +137,7 @@ def test_classifier_starts_from_pretrained_model(
     assert "new: head" in capsys.readouterr().err
 
 
-def test_head_of_other_labels_is_not_taken(trained: Path, tmp_path: Path) -> None:
+def test_head_with_other_labels_is_not_loaded(trained: Path, tmp_path: Path) -> None:
     for name, pairs in (("train", TRAIN), ("valid", VALID), ("test", TEST)):
         write_reviews(tmp_path, name, [(text, f"so {label}") for text, label in pairs])
     settings = config(tmp_path, init_from=str(trained))

@@ -1,4 +1,4 @@
-"""Layout and compilation: what is chosen, that it learns the same, and that nothing falls back."""
+"""Layout and compilation: the choice, equal results, and the number of compilations."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_compiled_run_equals_eager_run(tiny_data, plain, tmp_path, monkeypatch, 
             assert one[number] == pytest.approx(two[number], rel=1e-3)
 
 
-def test_auto_on_a_gpu(monkeypatch):
+def test_auto_packs_and_compiles_on_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
     monkeypatch.setattr(torch.backends.cuda, "is_flash_attention_available", lambda: True)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: object())

@@ -1,4 +1,4 @@
-"""The cool-down at the end of a run is fixed once, however fast the machine is that goes on with it."""
+"""The cool-down at the end of a run, which is fixed only once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cooled(data: Path, **training: object) -> Config:
 
 
 def take(seconds: float, patch: pytest.MonkeyPatch) -> None:
-    """Have every update take so long, and nothing else any time."""
+    """Let every update take this many seconds, and everything else no time."""
     real, clock = loop.train_step, SimpleNamespace(now=0.0)
 
     def train_step(session: loop.Session, update: loop.Update) -> loop.Outcome:
@@ -43,7 +43,7 @@ def take(seconds: float, patch: pytest.MonkeyPatch) -> None:
 
 
 def rates(run: Path) -> dict[int, float]:
-    """The learning rate of every step, over that of a run without cool-down."""
+    """Return the learning rate of every step, divided by the rate without cool-down."""
     found = [json.loads(line) for line in RunDir(run).log.read_text(encoding="utf-8").splitlines()]
     return {record["step"]: record["lr"] / 7e-4 for record in found if record["kind"] == "train"}
 
@@ -80,7 +80,7 @@ def test_cooldown_is_fixed_once_for_any_speed(data, tmp_path, capsys, seconds):
     assert saved_steps(run) == [15, 20]
 
 
-def test_cooldown_of_earlier_version(data, tmp_path, capsys):
+def test_cooldown_state_of_earlier_version_is_resumed(data, tmp_path, capsys):
     run = RunDir(tmp_path / "run")
     train(cooled(data), data, run.path, 3.0, dies_before=17)
     saved = run.step(15)
@@ -141,12 +141,12 @@ WARM_UP = "the end of the warm-up (training.warmup_steps = 4000)"
         ]),
     ],
 )  # fmt: skip
-def test_truncated_zip_raises(changes: dict[str, Any], last: int, found: list[str]) -> None:
+def test_cut_short_names_missed_parts_of_schedule(changes: dict[str, Any], last: int, found: list[str]) -> None:
     assert cut_short(TrainingConfig(**changes), last) == found
 
 
 def said(update_seconds: float = 1.0, state: TrainState | None = None, **changes: Any) -> str | None:
-    """The forecast after 50 updates in an epoch of 100 updates."""
+    """Return the forecast after 50 updates in an epoch of 100 updates."""
     state = state or TrainState(step=50, n_tokens=50_000, seconds=340.0)
     return forecast(TrainingConfig(**changes), state, 100_000, update_seconds)
 

@@ -1,4 +1,4 @@
-"""Runs and exports that someone has made by hand: every checksum is right, and what it seals is wrong.
+"""Crafted runs and exports, with valid checksums but invalid content.
 
 A command says in a line what is the matter, whatever a file holds; no traceback, no waiting.
 """
@@ -55,7 +55,7 @@ def seal(file: Path, change: Callable[[dict[str, Any]], object] = lambda _: None
 
 
 def refused(result: Result, said: str) -> None:
-    """It ended with one line on standard error, which says this."""
+    """Check that the command ended with one line with this message."""
     assert (result.status, result.out, result.err.count("\n")) == (2, "", 1), result
     assert re.match(f"nmt: .*{said}", result.err), result.err
 
@@ -260,7 +260,7 @@ def mutate(tree: Any, rng: random.Random) -> None:
 
 @hypothesis_settings(max_examples=25, phases=[Phase.explicit, Phase.generate])
 @given(seed=st.integers(0, 2**32), what=st.sampled_from(["state", "run", "selected", "translator", "weights"]))
-def test_any_value_anywhere_is_one_line(
+def test_mutated_metadata_raises_one_line(
     seed: int, what: str, made: Path, tmp_path_factory: pytest.TempPathFactory, nmt: Command
 ) -> None:
     rng = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Checkpoints that are damaged and disks that take no more: named, made up for, and nothing is lost."""
+"""Damaged checkpoints are reported, and the previous one is used."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def cut(path: Path) -> None:
 
 
 def flip(path: Path) -> None:
-    """One bit of the last number or digit."""
+    """Flip one bit of the last number or digit."""
     data = bytearray(path.read_bytes())
     place = max(data.rfind(digit) for digit in b"13579") if path.name == STATE else len(data) - 1
     data[place] ^= 1
@@ -143,7 +143,7 @@ def test_damaged_checkpoint_falls_back(runs, run, monkeypatch, capsys, damage, n
     assert differences(kept(run.path), kept(runs.whole)) == []
 
 
-def test_without_a_whole_checkpoint_nothing_is_changed(runs, run):
+def test_resume_without_intact_checkpoint_changes_nothing(runs, run):
     flip(run.step(3).weights)
     run.step(4).optimizer.unlink()
     before = content(run.path)

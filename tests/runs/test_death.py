@@ -1,4 +1,4 @@
-"""A run that dies at any moment, and is resumed, ends like the run that never died."""
+"""A run that is killed at any moment and resumed ends like an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ pytestmark = pytest.mark.usefixtures("no_coverage")
 
 
 def live(config: Config, data: Path, run: Path) -> None:
-    """What a person does: start a run, or resume the one that is there."""
+    """Start a run, or resume the existing one."""
     fit(config, data, run, resume=RunDir(run).info.exists())
 
 
 def deaths_of(config: Config, data: Path, run: Path, copies: Path, n_most: int | None = None) -> Deaths:
-    """Let the run live on to its end; all the deaths it could have died meanwhile."""
+    """Continue a run to its end, and return a copy of its directory for every moment at which it could be killed."""
     with pytest.MonkeyPatch.context() as patch:
         deaths = Deaths(patch, run, copies, n_most)
         live(config, data, run)
@@ -33,7 +33,7 @@ def deaths_of(config: Config, data: Path, run: Path, copies: Path, n_most: int |
 
 
 def check_all(deaths: dict[Path, str], config: Config, data: Path, wanted: dict[str, object]) -> None:
-    """Resume after every death, in a copy of what it left."""
+    """Resume every copy, and check that it ends like the uninterrupted run."""
     wrong = {}
     for left, moment in deaths.items():
         run = RunDir(shutil.copytree(left, left.with_name("again")))
@@ -48,7 +48,7 @@ def check_all(deaths: dict[Path, str], config: Config, data: Path, wanted: dict[
 
 @pytest.fixture(scope="module")
 def life(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Deaths:
-    """A whole run, from nothing to the end."""
+    """Run a training from start to end."""
     folder = tmp_path_factory.mktemp("life")
     with pytest.MonkeyPatch.context() as patch:
         quicken(patch)
@@ -90,7 +90,7 @@ def test_resumed_run_killed_again(life, data, tmp_path):
 
 
 @pytest.mark.usefixtures("quick")
-def test_extended_run_killed(life, data, tmp_path):
+def test_killed_run_with_raised_limit_resumes(life, data, tmp_path):
     """There is an average already, which the new one takes the place of."""
     shutil.copytree(life.watched, tmp_path / "run")
     longer = settings(data, max_steps=8, average_last=2)

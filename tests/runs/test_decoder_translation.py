@@ -1,4 +1,4 @@
-"""Decoder-only translation: source and target are one sequence of a decoder alone."""
+"""Decoder-only translation, in which source and target are one sequence."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_decoder_only_loss_covers_target(data: Path, tmp_path: Path) -> None:
     assert batch.n_tokens == update.n_tokens < int((batch.tgt_out != 0).sum())
 
 
-def test_decoder_only_rejects_unsupported(data: Path, trained: Path, tmp_path: Path) -> None:
+def test_decoder_only_rejects_unsupported_options(data: Path, trained: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"model\.kind: decoder"):
         export(Request(trained), tmp_path / "exported", "native")
     translator = Translator.load(trained)

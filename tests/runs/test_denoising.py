@@ -1,4 +1,4 @@
-"""Denoising: both sides of the pairs are restored from masked lines, and a translation run starts with the weights."""
+"""Denoising: training on masked lines of both sides, and fine-tuning for translation."""
 
 from __future__ import annotations
 

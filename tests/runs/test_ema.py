@@ -1,4 +1,4 @@
-"""The moving average of the weights: its arithmetic, and that a run keeps, validates and selects it."""
+"""The moving average of the weights: computation, checkpoints and selection."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_better_of_raw_and_ema_is_selected(run):
     assert selected.best_step == best["step"] and selected.weights in (kind, "average")
 
 
-def test_ema_of_run_without_it_raises(tiny_data, text, tmp_path):
+def test_loading_missing_ema_raises(tiny_data, text, tmp_path):
     fit(tiny_settings(text, training={"max_steps": 2}), tiny_data, tmp_path / "run")
     with pytest.raises(CheckpointError, match=r"step-00000002: trained without a moving average \(training\.ema\)"):
         open_saved(tmp_path / "run", "2", "ema")

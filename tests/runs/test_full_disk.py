@@ -1,4 +1,4 @@
-"""A disk that takes nothing, for a while or to the end: it is said, training continues, and the rest is made up for."""
+"""A full disk, temporarily or to the end of a run: a warning is printed, and training continues."""
 
 from __future__ import annotations
 

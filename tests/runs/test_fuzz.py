@@ -1,4 +1,4 @@
-"""Damage of every kind: whatever a file holds, a command says in a line what is wrong, or does what it should."""
+"""Fuzzing: with damaged files, a command prints one line about the damage or works as usual."""
 
 from __future__ import annotations
 

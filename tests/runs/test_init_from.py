@@ -1,4 +1,4 @@
-"""A run that begins with the weights of another: which ones, what must agree, how it goes on, and what is frozen."""
+"""Fine-tuning: initial weights, mismatches, resuming and freezing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 
 def settings(data: Path, init_from: Path | None = None, /, **changes: dict[str, object]) -> Config:
-    """Six steps, a checkpoint every three; the seed is another than that of `base`."""
+    """Return a configuration with six steps, a checkpoint every three, and another seed than `base`."""
     training = {"max_steps": 6, "seed": 2, "save_every_steps": 3, **changes.pop("training", {})}
     begin = {} if init_from is None else {"init_from": str(init_from)}
     return tiny_settings(data.parent / "text", training={**training, **begin}, search={"beam": 1}, **changes)
@@ -41,7 +41,7 @@ def settings(data: Path, init_from: Path | None = None, /, **changes: dict[str, 
 
 @pytest.fixture(scope="module")
 def base(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run to begin with. Its best step is 3, its last 6."""
+    """The source run, whose best step is 3 and whose last step is 6."""
     run = tmp_path_factory.mktemp("base") / "run"
     fit(settings(tiny_data, training={"seed": 1, "validate_every_steps": 3, "ema": 0.5}), tiny_data, run)
     write_selected(RunDir(run), Selected(best_step=3, weights="raw", reason="step 3 was best"))
@@ -86,7 +86,7 @@ def test_init_from_exported_folder(tiny_data, base, tmp_path):
 
 
 def test_option_sets_init_from(tiny_data, base, tmp_path, monkeypatch, nmt):
-    """Also where the name of the run would be a number in YAML."""
+    """This includes a run whose name would be a number in YAML."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(base, tmp_path / "1e5")
     Path("config.yaml").write_text(dump_config(settings(tiny_data, training={"max_steps": 3})), encoding="utf-8")
@@ -160,7 +160,7 @@ def test_init_from_directory_without_weights_raises(tiny_data, base, tmp_path, w
 
 @pytest.fixture(scope="module")
 def tuned(tiny_data: Path, base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that began with `base` and was never stopped; only the decoder has learned."""
+    """An uninterrupted run that was initialised from `base`, and learned only the decoder."""
     run = tmp_path_factory.mktemp("tuned") / "run"
     fit(tuning(tiny_data, base), tiny_data, run)
     return run
@@ -176,7 +176,7 @@ def die(config: Config, data: Path, run: Path, step: int) -> None:
         fit(config, data, run)
 
 
-def test_starting_weights_are_validated_first(base, tuned):
+def test_initial_weights_are_validated_first(base, tuned):
     first, *later = records(tuned, "valid")
     assert first["step"] == 0 and 0 not in [record["step"] for record in later]
     [expected] = [record for record in records(base, "valid") if record["step"] == 3]
@@ -185,8 +185,8 @@ def test_starting_weights_are_validated_first(base, tuned):
 
 
 @pytest.mark.parametrize("step", [2, 5])
-def test_resumed_tuning_equals_never_stopped(tiny_data, base, tuned, tmp_path, step):
-    """Before its first checkpoint it begins again; after it there is no need for what it began with."""
+def test_resumed_fine_tuning_equals_uninterrupted_run(tiny_data, base, tuned, tmp_path, step):
+    """Without a checkpoint the run starts over; later it no longer needs the source run."""
     source = tmp_path / "source"
     shutil.copytree(base, source)
     die(tuning(tiny_data, source), tiny_data, tmp_path / "run", step)

@@ -1,4 +1,4 @@
-"""A language model: a decoder alone learns the target language, and a resumed run learns the same."""
+"""Language models: training, resuming, generation and shallow fusion."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_translation_starts_from_language_model(
     assert "taken: embeddings, decoder; new: encoder, cross-attention" in said, said
 
 
-def test_stack_starts_from_other_stack(data: Path, trained: Path, tmp_path: Path) -> None:
+def test_stack_is_initialised_from_other_stack(data: Path, trained: Path, tmp_path: Path) -> None:
     theirs = weights_of(trained)
     config = settings(data, init_from={"encoder": str(trained)})
     found = begun(config, data, tmp_path / "run")
@@ -162,7 +162,7 @@ def test_generated_text_continues_prefix(lm: Path, nmt: Command, tmp_path: Path)
     assert best == found[0]
 
 
-def test_shallow_fusion(data: Path, lm: Path, whole: Path, nmt: Command) -> None:
+def test_shallow_fusion_uses_language_model_scores(data: Path, lm: Path, whole: Path, nmt: Command) -> None:
     text = data.parent / "text" / "test.aa"
 
     def translate(*options: object) -> list[str]:
@@ -203,7 +203,7 @@ def test_language_model_positions_bound_translation(data: Path, whole: Path, tmp
     assert n_pieces(str(tmp_path / "lm")) == 100
 
 
-def test_training_does_not_begin_without_the_language_model_of_its_validations(data: Path, tmp_path: Path) -> None:
+def test_missing_language_model_of_validation_raises_before_training(data: Path, tmp_path: Path) -> None:
     config = settings(data)
     config = config.model_copy(update={"search": config.search.model_copy(update={"lm": str(tmp_path / "none")})})
     with pytest.raises(CheckpointError, match="none: not a run directory"):

@@ -41,7 +41,7 @@ def masked(data: Path, **training: Any) -> Config:
 
 
 def still(data: Path, **training: Any) -> Config:
-    """Without dropout."""
+    """Return a configuration without dropout."""
     config = masked(data, **training)
     return config.model_copy(update={"model": config.model.model_copy(update=STILL)})
 

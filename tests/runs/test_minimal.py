@@ -1,4 +1,4 @@
-"""docs/minimal.py, the tutorial: the losses and translations are those of `nmt train` and `nmt translate`."""
+"""The tutorial docs/minimal.py has the same losses and translations as `nmt train` and `nmt translate`."""
 
 from __future__ import annotations
 

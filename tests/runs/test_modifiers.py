@@ -1,4 +1,4 @@
-"""Training with modifiers: what is said and logged, and what an update counts, on one rank or two."""
+"""Training with modifiers: messages, log records and token counts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def glossary(text, tmp_path):
     return path
 
 
-def test_modifiers_are_named_and_have_an_example_in_the_log(tiny_data, text, glossary, tmp_path, capsys):
+def test_modifiers_are_printed_and_logged_with_examples(tiny_data, text, glossary, tmp_path, capsys):
     modifiers = {"upper_case": 0.25, "drop_end_punctuation": 0.125, "terms": 0.5}
     training = {"modifiers": modifiers, "glossary": str(glossary)}
     config = tiny_settings(text, training={**training, "max_steps": 2})

@@ -1,4 +1,4 @@
-"""A resumed run is the run that was never stopped; elsewhere it goes on too, and says what that means."""
+"""A resumed run equals an uninterrupted one; with another machine or setting, a message or an error says so."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ pytestmark = pytest.mark.usefixtures("no_coverage", "quick")
     ],
     ids=["log", "epochs", "cooldown", "cosine", "fp16", "bf16", "max_epochs", "all", "rdrop", "modifiers"],
 )
-def test_resumed_equals_never_stopped(tiny_data, text, tmp_path, monkeypatch, settings, deaths):
+def test_resumed_run_equals_uninterrupted_run(tiny_data, text, tmp_path, monkeypatch, settings, deaths):
     config = tiny_settings(text, training=settings)
     fit(config, tiny_data, tmp_path / "whole")
     train_with_deaths(config, tiny_data, tmp_path / "parts", monkeypatch, deaths)
@@ -108,7 +108,7 @@ def test_resumed_equals_never_stopped(tiny_data, text, tmp_path, monkeypatch, se
         ),
     ],
 )
-def test_resumed_objective_equals_never_stopped(data, tmp_path, monkeypatch, kind, training):
+def test_resumed_objective_equals_uninterrupted_run(data, tmp_path, monkeypatch, kind, training):
     config = settings_of(data, kind, **training)
     fit(config, data, tmp_path / "whole")
     train_with_deaths(config, data, tmp_path / "parts", monkeypatch, [5])
@@ -161,7 +161,7 @@ def _dying_at(step: int):
     return after_step
 
 
-def test_run_of_an_earlier_version_is_not_resumed(tiny_data, text, tmp_path):
+def test_resume_of_run_of_earlier_version_raises(tiny_data, text, tmp_path):
     settings = tiny_settings(text, training={"max_steps": 1})
     fit(settings, tiny_data, tmp_path / "run")
     info = RunDir(tmp_path / "run").info
@@ -208,7 +208,7 @@ def test_damaged_data_raises(tiny_data, text, tmp_path, split, kind):
 
 
 def stop_at(step: int, config: Config, data: Path, run: Path, resume: bool) -> None:
-    """Train to this step and stop there, as by a signal."""
+    """Train to this step and stop as by a signal."""
 
     def stopping(session: Session, update: Update) -> object:
         outcome = train_step(session, update)
@@ -222,7 +222,7 @@ def stop_at(step: int, config: Config, data: Path, run: Path, resume: bool) -> N
 
 
 @pytest.mark.parametrize("stops", [[5, 6], [5, 6, 7, 9, 11], [4, 10]])
-def test_stops_do_not_change_average(tiny_data, text, tmp_path, stops):
+def test_extra_checkpoints_of_stops_are_not_averaged(tiny_data, text, tmp_path, stops):
     settings = {"save_every_steps": 4, "validate_every_steps": 4, "keep_last": 3, "average_last": 3}
     config = tiny_settings(text, training=settings)
     fit(config, tiny_data, tmp_path / "whole")
@@ -281,7 +281,7 @@ def test_missing_best_checkpoint_is_replaced(tiny_data, text, tmp_path, monkeypa
     assert choose_weights(run, config.training).step == 9
 
 
-def test_nan_is_no_best_score(tiny_data, text, tmp_path, monkeypatch):
+def test_nan_score_is_never_best(tiny_data, text, tmp_path, monkeypatch):
     score(monkeypatch, float("nan"), 3.0, float("nan"), 2.0)
     config = tiny_settings(text, training={"validate_every_steps": 3, "average_last": 1})
     fit(config, tiny_data, tmp_path / "run")

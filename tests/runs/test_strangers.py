@@ -1,4 +1,4 @@
-"""A run, an export or text from a stranger: nothing is written through its links, nothing waits or swells."""
+"""Untrusted runs, exports and text: links are not followed, and special files are rejected."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ SECRET = b"of great worth\n"
 
 
 def content(folder: Path) -> dict[str, bytes | None]:
-    """Everything in a folder."""
+    """Return the content of all files in a folder."""
     return {str(path): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
 def link_away(path: Path, victim: Path) -> None:
-    """Put what is at `path`, or else a file, into `victim`, and a link in its place."""
+    """Move `path`, or a new file, into `victim`, and leave a link to it."""
     target = victim / path.name
     victim.mkdir(exist_ok=True)
     if path.exists():
@@ -57,7 +57,7 @@ def link_away(path: Path, victim: Path) -> None:
 
 
 def fails(nmt: Command, said: str, *arguments: object) -> None:
-    """The command ends with one line that says this, and status 2."""
+    """Check that the command ends with one line with this message, and status 2."""
     result = nmt(*arguments)
     assert (result.status, result.err.count("\n")) == (2, 1), result.err
     assert said in result.err
@@ -201,7 +201,7 @@ def pipe(path: Path) -> None:
 
 
 def zeros(path: Path) -> None:
-    """Bytes without end."""
+    """An endless stream of bytes."""
     path.unlink(missing_ok=True)
     path.symlink_to("/dev/zero")
 
@@ -257,7 +257,7 @@ def test_files_for_libraries_are_checked_first(tiny, tmp_path):
 
 
 @pytest.mark.parametrize(("odd", "said"), ODD)
-def test_special_log_and_lock_raise(nmt, tiny, odd: Change, said: str):
+def test_special_file_as_log_or_lock_raises(nmt, tiny, odd: Change, said: str):
     for name in ("log.jsonl", "lock"):
         odd(tiny / name)
     fails(nmt, f"log.jsonl: {said}", "plot", tiny)
@@ -332,7 +332,7 @@ def test_special_file_config_raises(nmt, tmp_path):
     fails(nmt, "/dev/zero: a device, where a regular file is needed", "config", "--config", "/dev/zero")
 
 
-def test_text_may_come_from_a_pipe(nmt, tmp_path):
+def test_text_is_read_from_pipe(nmt, tmp_path):
     """As the shell has it: nmt evaluate --hyp <(cut -f2 x) --ref y."""
     (tmp_path / "ref").write_text("a b c d\n")
     reading, writing = os.pipe()
@@ -372,7 +372,7 @@ def test_endless_line_raises_while_reading(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
-def test_whoever_is_asked_to_end_leaves_nothing_half_written(nmt, data, tmp_path, monkeypatch, number, status):
+def test_signalled_command_leaves_no_partial_output(nmt, data, tmp_path, monkeypatch, number, status):
     def end(*_: object) -> None:
         assert (tmp_path / ".new.partial").is_dir()
         os.kill(os.getpid(), number)

@@ -1,4 +1,4 @@
-"""The training loop: what it learns, what it keeps, how it goes on and how it ends."""
+"""The training loop: learning, checkpoints, resuming and the end of a run."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_resumed_run_keeps_float32_library(tiny_data, text, tmp_path, monkeypatc
     assert torch.backends.mkldnn.matmul.fp32_precision == {"onednn": "bf16", "mkl": "none"}[kept]
 
 
-def test_prolonged_run_equals_longer_run(tiny_data, text, tmp_path):
+def test_run_with_raised_limit_equals_longer_run(tiny_data, text, tmp_path):
     fit(tiny_settings(text, training={"max_steps": 6}), tiny_data, tmp_path / "run")
     fit(tiny_settings(text), tiny_data, tmp_path / "run", resume=True)
     fit(tiny_settings(text), tiny_data, tmp_path / "whole")
@@ -107,7 +107,7 @@ def test_clip_norm_bounds_gradient(tiny_data, text, tmp_path):
          "training.patience = 1 validations without a new best reached after"),
     ],
 )  # fmt: skip
-def test_limit_ends_run_with_validated_checkpoint(tiny_data, text, tmp_path, capsys, limit, reason):
+def test_run_ends_at_limit_with_validated_checkpoint(tiny_data, text, tmp_path, capsys, limit, reason):
     fit(tiny_settings(text, training={"max_steps": 500, **limit}), tiny_data, tmp_path / "run")
     assert reason in capsys.readouterr().err
     last = saved_steps(RunDir(tmp_path / "run"))[-1]
@@ -238,7 +238,7 @@ def test_development_loss_is_without_smoothing_and_dropout(tiny_data, text, tmp_
     assert found.perplexity == pytest.approx(math.exp(found.loss), rel=1e-5)
 
 
-def test_best_between_saves_is_saved(tiny_data, text, tmp_path, monkeypatch):
+def test_best_step_between_regular_saves_is_saved(tiny_data, text, tmp_path, monkeypatch):
     score(monkeypatch, 10.0, 30.0, 20.0, 20.0, 20.0, 20.0)
     config = tiny_settings(text, training={"validate_every_steps": 2, "save_every_steps": 5, "average_last": 1})
     fit(config, tiny_data, tmp_path / "run")

@@ -1,4 +1,4 @@
-"""Numbers that go wrong and memory that runs out: seen, counted, told, and without harm."""
+"""Updates that are not finite, alarms, and running out of memory."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def spoil(monkeypatch: pytest.MonkeyPatch, steps: set[int], factor: float) -> No
 
 @pytest.mark.parametrize("factor", [math.nan, math.inf])
 @pytest.mark.parametrize("precision", ["float32", "fp16"])
-def test_nonfinite_update_changes_nothing(tiny_data, text, tmp_path, monkeypatch, precision, factor):
+def test_nonfinite_update_changes_no_weights(tiny_data, text, tmp_path, monkeypatch, precision, factor):
     session = start(tiny_settings(text, training={"precision": precision}), tiny_data, tmp_path / "run", resume=False)
     update = first_update(session)
     train_step(session, update)
@@ -75,7 +75,7 @@ def test_nonfinite_update_changes_nothing(tiny_data, text, tmp_path, monkeypatch
     assert not all(torch.equal(b, p) for b, p in zip(weights, session.model.parameters(), strict=True))
 
 
-def test_nonfinite_loss_with_finite_gradient_changes_nothing(tiny_data, text, tmp_path, monkeypatch):
+def test_nonfinite_loss_with_finite_gradient_changes_no_weights(tiny_data, text, tmp_path, monkeypatch):
     """Though its gradient is finite."""
     session = start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
     weights = [p.detach().clone() for p in session.model.parameters()]
@@ -126,7 +126,7 @@ def test_too_many_skipped_updates_in_a_row_raise(tiny_data, text, tmp_path, monk
     assert all(torch.isfinite(tensor).all() for tensor in (*weights.values(), *moments.values()))
 
 
-def test_loss_alarm_sounds_once_a_climb():
+def test_loss_alarm_warns_once_per_climb():
     state = TrainState()
     losses = [6.0, 4.0, 3.0, 3.2, 3.9, 4.5, 5.0, 3.1, 2.9, 6.0]
     said = [loss_alarm(state, loss, n_updates=500) for loss in losses]
@@ -144,10 +144,12 @@ def test_loss_alarm_sounds_once_a_climb():
             ["so it is", "so it is", "so it is", "no"],
             "3 of 4 translations of the development set are the same: 'so it is'",
         ),
+        (["a b " * 9, "the " * 8 + "cat", "I I I I I I you I", "no"], "3 of 4 translations .* repeat a word or two"),
         (["a cat", "a dog", "", "no no no"], None),
+        (["the dog and the cat and the bird and the fish"] * 2 + ["x", "y"], None),
     ],
 )
-def test_collapse_alarm(translations, found):
+def test_collapse_alarm_warns_of_empty_equal_or_repetitive_translations(translations, found):
     message = collapse_alarm(["s1", "s2", "s3", "s4"], translations)
     assert (message is None) == (found is None)
     assert message is None or re.search(found, message)
@@ -199,7 +201,7 @@ def test_out_of_memory_halves_micro_batches(tiny_data, text, tmp_path, monkeypat
     assert scarce.max_tokens == 5000, "the next update is tried whole again"
 
 
-def test_pair_beyond_memory_raises(tiny_data, text, tmp_path, monkeypatch):
+def test_single_pair_out_of_memory_raises(tiny_data, text, tmp_path, monkeypatch):
     session = start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
     with monkeypatch.context() as patch:
         Scarce(patch, limit=0)
@@ -254,7 +256,7 @@ def test_pass_bytes_grow_with_tokens_and_passes(tiny_data, text, tmp_path):
     assert 1.6 * found[0] < found[1]
 
 
-def test_ranks_draw_own_dropout_and_share_update(tiny_data, text, tmp_path, monkeypatch):
+def test_ranks_draw_different_dropout_and_share_update(tiny_data, text, tmp_path, monkeypatch):
     session = start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
     seeds, real = [], objectives.objective
     monkeypatch.setattr("nmt.training.loss.objective", lambda *a: seeds.append(torch.initial_seed()) or real(*a))
@@ -269,7 +271,7 @@ def test_ranks_draw_own_dropout_and_share_update(tiny_data, text, tmp_path, monk
 
 
 @pytest.mark.parametrize("where", ["optimizer", "probe"])
-def test_out_of_memory_in_optimizer_or_probe(tiny_data, text, tmp_path, monkeypatch, where):
+def test_out_of_memory_in_optimizer_or_probe_raises(tiny_data, text, tmp_path, monkeypatch, where):
     def failing(*_: object) -> object:
         raise RuntimeError("CUDA error: out of memory")
 

@@ -1,4 +1,4 @@
-"""An update never makes the host wait for a GPU, nor does what is left to decide in a step of the search.
+"""Updates and search steps do not synchronize with a GPU.
 
 There need be no GPU: everything runs on the CPU by the ways that a GPU takes, and each operation is looked at.
 """

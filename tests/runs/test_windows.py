@@ -1,4 +1,4 @@
-"""Runs over several windows: over shards, weighted, in stages; stopped anywhere they go on as if never stopped."""
+"""Runs over several windows: shards, weights, stages and resuming."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ SETTINGS: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("where", ["data", "shards"])
 def test_epoch_has_every_pair_once(folder, tmp_path, monkeypatch, where):
-    """As many as the corpora have, whether in one window or in several."""
+    """An epoch has the same number of pairs in one window as in several."""
     n = Corpus.open(DataDir(folder / where)).split("train").n
     seen = trained_rows(monkeypatch)
     fit(config_of(folder, max_epochs=2, max_steps=100, update_tokens=500), folder / where, tmp_path / "run")
@@ -109,7 +109,7 @@ def test_epoch_has_every_pair_once(folder, tmp_path, monkeypatch, where):
 
 
 def test_window_rows_are_corpus_pairs(folder):
-    """In the order of a window, in both directions, without and with BPE-dropout."""
+    """Rows follow the order of the window, in both directions, with and without BPE-dropout."""
     corpus = Corpus.open(DataDir(folder / "shards"))
     texts = [
         tuple(line for shard in corpus.manifest.splits["train"].shards for line in corpus.split(shard.name).text(name))
@@ -131,7 +131,7 @@ def test_window_rows_are_corpus_pairs(folder):
 
 
 def test_bpe_dropout_is_independent_of_window_size(folder, monkeypatch):
-    """Not of the window in which a pair occurs."""
+    """Segmentation is also independent of the window in which a pair occurs."""
     corpus, config = Corpus.open(DataDir(folder / "shards")), config_of(folder, **SETTINGS["dropout"])
     found = []
     for size in (100, 1000):
@@ -168,7 +168,7 @@ def test_weights_give_shares_of_corpora(folder, tmp_path, monkeypatch, where):
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_resumed_run_over_windows_equals_never_stopped(folder, tmp_path, monkeypatch, name):
+def test_resumed_run_over_windows_equals_uninterrupted_run(folder, tmp_path, monkeypatch, name):
     where = "data" if name == "temperature" else "shards"
     config = config_of(
         folder, max_steps=12, save_every_steps=1, validate_every_steps=12, log_every_steps=5, update_tokens=900,

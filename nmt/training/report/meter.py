@@ -241,17 +241,26 @@ def loss_alarm(state: TrainState, loss: float, n_updates: int) -> str | None:
 
 
 def collapse_alarm(sources: Sequence[str], translations: Sequence[str]) -> str | None:
-    """Return a warning if most translations of the development set are empty or the same."""
+    """Return a warning if most translations of the development set are empty, the same, or repetitive."""
     n = len(translations)
     common, n_common = Counter(translations).most_common(1)[0]
+    n_repetitive = sum(_is_repetitive(line) for line in translations)
     n_empty = sum(not line.strip() for line in translations)
     if n_empty > SHARE * n:
         problem = f"{n_empty} of {n} translations of the development set are empty"
     elif n_common > SHARE * n and sources.count(sources[translations.index(common)]) <= SHARE * n:
         problem = f"{n_common} of {n} translations of the development set are the same: {common[:60]!r}"
+    elif n_repetitive > SHARE * n:
+        problem = f"{n_repetitive} of {n} translations of the development set repeat a word or two over and over"
     else:
         return None
     return f"{problem}; early in a run this is normal, later check the learning rate and the training text"
+
+
+def _is_repetitive(line: str) -> bool:
+    """Return whether one or two words make up most of a line."""
+    words = line.split()
+    return len(words) >= 8 and sum(n for _, n in Counter(words).most_common(2)) > 0.75 * len(words)
 
 
 def mixture(session: Session) -> Iterator[str]:

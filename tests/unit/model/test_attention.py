@@ -1,4 +1,4 @@
-"""The paper's two masks, and what each layout may mask."""
+"""Attention and its masks, in the padded and the packed layout."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Device and number format are chosen by what is there and what is fast."""
+"""The choice of device and number format."""
 
 import itertools
 
@@ -16,7 +16,7 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize(
     ("bf16", "float32", "chosen"), [(1.0, 4.0, "bf16"), (44.0, 1.0, "float32"), (1.0, 1.1, "float32")]
 )
-def test_cpu_precision_follows_probe(monkeypatch, bf16, float32, chosen):
+def test_cpu_precision_is_fastest_in_probe(monkeypatch, bf16, float32, chosen):
     times = {torch.bfloat16: bf16, torch.float32: float32}
     monkeypatch.setattr(precision, "_seconds", times.__getitem__)
     assert pick_precision("auto", CPU) == chosen
@@ -50,7 +50,7 @@ def _library_of_before():
     ],
 )
 @pytest.mark.usefixtures("_library_of_before")
-def test_float32_library_is_fastest_exact_one(monkeypatch, seconds, errors, chosen):
+def test_float32_library_is_fastest_accurate_one(monkeypatch, seconds, errors, chosen):
     times, found = itertools.cycle(seconds), itertools.cycle(errors)
     monkeypatch.setattr(precision, "_seconds", lambda _: next(times))
     monkeypatch.setattr(precision, "_error", lambda: next(found))

@@ -1,4 +1,4 @@
-"""Prepared products are those of a linear layer, whatever the number of rows."""
+"""Prepared products equal a linear layer for any number of rows."""
 
 from __future__ import annotations
 

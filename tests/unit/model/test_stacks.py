@@ -1,4 +1,4 @@
-"""Encoder and decoder alone: what each token sees, and one vector for a sequence."""
+"""Models with only an encoder or a decoder."""
 
 from __future__ import annotations
 

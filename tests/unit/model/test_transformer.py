@@ -1,4 +1,4 @@
-"""What must be true of the Transformer, whatever its weights."""
+"""Properties of the Transformer that hold for any weights."""
 
 import math
 
@@ -125,7 +125,7 @@ def test_initial_loss_is_close_to_log_vocabulary(norm, tie, d_model):
 
 
 @pytest.mark.parametrize(("tie", "n_embeddings"), [("all", 1), ("target", 2), ("none", 3)])
-def test_tied_embeddings(tie, n_embeddings):
+def test_tied_embeddings_share_weights(tie, n_embeddings):
     model = tiny_model(tie_embeddings=tie)
     assert sum(tuple(p.shape) == (VOCAB, 16) for p in model.parameters()) == n_embeddings
     assert (model.encoder.embedding.weight is model.decoder.embedding.weight) == (tie == "all")

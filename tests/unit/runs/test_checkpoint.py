@@ -1,4 +1,4 @@
-"""Checkpoints are whole or not there, verified before use, and rotated."""
+"""Checkpoints are written atomically, verified before use, and rotated."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(tmp_path: Path) -> RunDir:
     return three_checkpoints(tmp_path / "run")
 
 
-def test_saved_and_loaded(run):
+def test_checkpoint_round_trip(run):
     assert load_weights(run.step(20))["w"].tolist() == [20.0] * 3
     assert load_optimizer(run.step(20))["w/m"].tolist() == [0.0] * 3
     assert load_state(run.step(20)) == TrainState(20)
@@ -77,7 +77,7 @@ def test_failed_save_leaves_no_checkpoint(run, monkeypatch):
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "emptied", "gone", "pickle"])
 @pytest.mark.parametrize("name", ["weights.safetensors", "optimizer.safetensors", "state.json"])
-def test_damage_is_recognised_and_named(run, damage, name):
+def test_damaged_checkpoint_file_raises_with_its_name(run, damage, name):
     path = run.step(20).path / name
     data = path.read_bytes()
     match damage:
@@ -105,7 +105,7 @@ def test_state_is_replaced_without_tensors(run):
         update_state(run.step(20), TrainState())
 
 
-def test_unsealed_checkpoint_translates_but_does_not_resume(run):
+def test_unsealed_checkpoint_translates_but_cannot_resume(run):
     saved = run.step(20)
     sums = {name.name: hashlib.sha256(name.read_bytes()).hexdigest() for name in (saved.weights, saved.optimizer)}
     saved.old_checksums.write_text(json.dumps(sums))
@@ -129,7 +129,7 @@ def test_rotation_keeps_the_newest_and_the_best(run):
 
 
 def test_best_checkpoint_does_not_count_as_recent(run):
-    """Not with a larger keep_last, and not when another is the best."""
+    """This also holds with a larger keep_last, and if another checkpoint becomes the best."""
     save(run, 40, 40.0)
     rotate(run, keep_last=2, step=40, best_step=10)
     save(run, 50, 50.0)
@@ -141,13 +141,13 @@ def test_best_checkpoint_does_not_count_as_recent(run):
 
 
 def test_rotation_removes_stale_checkpoints(run):
-    """A run that went on from step 10, for all after it was damaged, and saved at 15: the others are not newer."""
+    """After a resume from step 10, later checkpoints of the earlier process are stale."""
     save(run, 15, 15.0)
     rotate(run, keep_last=2, step=15, best_step=None)
     assert saved_steps(run) == [10, 15]
 
 
-def test_weights_of_another_model():
+def test_weights_of_another_model_raise():
     model = tiny_model()
     tensors = {name: p.detach().clone() for name, p in tiny_model(seed=1).named_parameters()}
     assign(model, tensors, "here")

@@ -1,4 +1,4 @@
-"""An exported folder is the run, anywhere; what is damaged or of another version is told."""
+"""Exported folders equal the run, and damage is reported."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def translator_of(folder: Folder) -> Translator:
-    """What a folder holds, as a translator."""
+    """Return the translator of a folder."""
     data, tokenizers = folder.config.data, folder.tokenizers
     model = Transformer(folder.config.model, len(tokenizers[data.src]), len(tokenizers[data.tgt]))
     assign(model, folder.weights().tensors, "folder")
@@ -45,7 +45,7 @@ def translator_of(folder: Folder) -> Translator:
     return Translator(searcher, tokenizers, folder.config)
 
 
-def test_moved_folder_translates_equally(tmp_path: Path) -> None:
+def test_moved_export_translates_equally(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", joint=False, tie_embeddings="target")
     weights = load_weights(RunDir(run).step(7))
     before = list(Translator.load(run, device="cpu", precision="float32").translate_lines(LINES, BEAM, 3))
@@ -91,7 +91,7 @@ def read_all(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=["flipped", "missing", "cut"])
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in FILES.items() for name in names])
-def test_files_are_verified(
+def test_export_files_are_verified(
     kind: str, name: str, damage: Callable[[Path], None], exported: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / kind
@@ -134,7 +134,7 @@ def test_oversized_model_raises_before_allocation(changes: dict[str, object], ex
         replace(saved, config=saved.config.model_copy(update={"model": model})).model()
 
 
-def test_nonempty_directory_is_kept(tmp_path: Path) -> None:
+def test_export_into_nonempty_directory_raises(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run")
     output = tmp_path / "taken"
     output.mkdir()
@@ -163,7 +163,7 @@ def test_failed_export_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
 
 
-def test_new_directory_is_whole_or_not_there(tmp_path: Path) -> None:
+def test_failed_new_directory_is_removed(tmp_path: Path) -> None:
     with pytest.raises(NmtError, match="stop"), new_directory(tmp_path / "out") as part:
         part.config.touch()
         raise NmtError("stop")

@@ -1,4 +1,4 @@
-"""run.json and selected.json that hold something else than `train` wrote; a screen that takes nothing."""
+"""Invalid content of run.json and selected.json."""
 
 from __future__ import annotations
 

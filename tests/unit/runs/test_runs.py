@@ -1,4 +1,4 @@
-"""The list of runs: every state, whatever is damaged in one of them, and names of all kinds."""
+"""The list of runs, with all states and kinds of damage."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def written(run: Path, seconds_ago: float) -> None:
-    """Have everything in a run look that old."""
+    """Set all modification times in a run to this many seconds ago."""
     for path in [*run.rglob("*"), run]:
         os.utime(path, (time.time() - seconds_ago,) * 2)
 
 
 def table(text: str) -> dict[str, list[str]]:
-    """The cells of each row by the run's name (names without double spaces)."""
+    """Return the cells of each row by the name of the run."""
     header, *rows = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in text.splitlines()]
     assert header == HEADER
     return {name: cells for name, *cells in rows}
@@ -46,7 +46,7 @@ def table(text: str) -> dict[str, list[str]]:
 # --- what is shown ------------------------------------------------------------------------------
 
 
-def test_runs_of_a_sweep_are_listed_by_its_name(nmt: Command, runs: Path) -> None:
+def test_runs_of_sweep_are_listed_with_its_name(nmt: Command, runs: Path) -> None:
     make_run(runs / "alone", [train(100), valid(100, 12.0)], steps=[100])
     make_run(runs / "sweep-a" / "seed=1", [train(100), valid(100, 13.0)], steps=[100])
     (runs / "sweep-a" / "configs").mkdir()
@@ -55,7 +55,7 @@ def test_runs_of_a_sweep_are_listed_by_its_name(nmt: Command, runs: Path) -> Non
     assert {name: cells[2] for name, cells in rows.items()} == {"alone": "12.0", "sweep-a/seed=1": "13.0"}
 
 
-def test_score_of_the_starting_weights_is_not_a_score_of_the_run(runs: Path) -> None:
+def test_score_of_initial_weights_is_ignored(runs: Path) -> None:
     run = make_run(runs / "tuned", [valid(0, 40.0), train(100), valid(100, 13.0)], steps=[100])
     assert summarise(run).best_bleu == 13.0
 
@@ -182,13 +182,13 @@ def test_damaged_run_is_listed(name: str, content: bytes | None, problem: str, n
     assert json.loads(nmt("runs", "--json").out)[0]["problem"].startswith(problem)
 
 
-def test_killed_first_save_can_restart(runs: Path) -> None:
+def test_run_killed_in_first_save_is_stopped(runs: Path) -> None:
     run = make_run(runs / "a", [train(50)])
     (run.checkpoints / "step-00000100.part").mkdir(parents=True)
     assert (summarise(run).state, summarise(run).problem) == ("stopped", None)
 
 
-def test_log_with_damaged_lines(runs: Path) -> None:
+def test_damaged_log_lines_are_skipped(runs: Path) -> None:
     run = make_run(runs / "a")
     good = [train(100), valid(100, 20.0), train(200)]
     lines = [json.dumps(record).encode() for record in good]
@@ -217,7 +217,7 @@ def test_other_directories_are_skipped(runs: Path) -> None:
 
 
 def test_newest_run_has_newest_checkpoint(runs: Path) -> None:
-    """A resume that is refused writes the lock, and must not change what is translated with by default."""
+    """A failed resume writes the lock, but does not make its run the default."""
     for name, age in (("old", 500), ("new", 100)):
         make_run(runs / name, [train(100), valid(100, 3.0)])
         written(runs / name, age)

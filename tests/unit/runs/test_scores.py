@@ -1,4 +1,4 @@
-"""scores.jsonl: written by several at once, damaged, and where nothing can be written."""
+"""Reading and writing of scores.jsonl, with damage and full disks."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_read_only_run_raises(run: RunDir, capfd: pytest.CaptureFixture[str]) ->
         read_scores(run)
 
 
-def test_on_a_full_disk_a_line_is_whole_or_not_there(
+def test_score_line_on_full_disk_is_complete_or_absent(
     run: RunDir, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     add_scores(run, record())

@@ -1,4 +1,4 @@
-"""Which weights translate is chosen by a rule that can be told."""
+"""The choice of the weights for translation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_average_of_equal_checkpoints_is_equal(run):
     assert average(run, [10, 20, 30])["w"].tolist() == [20.0] * 3
 
 
-def test_weight_selection(run):
+def test_checkpoint_and_weights_options_select_weights(run):
     def chosen(*arguments: str) -> tuple[int, str, float]:
         found = choose_weights(run, SETTINGS, *arguments)
         return found.step, found.kind, float(found.tensors["w"][0])

@@ -25,7 +25,7 @@ WEIGHTS = [ConsistencyWeights(1.7, 0.0, 0.0), ConsistencyWeights(2.5, 2.5, 1.0),
 
 
 def by_hand(first: Tensor, second: Tensor, weight: Tensor, targets: Tensor, how: ConsistencyWeights) -> Tensor:
-    """The formula, with nothing detached."""
+    """Compute the formula with nothing detached."""
     p, q = ((hidden @ weight.T).log_softmax(-1) for hidden in (first, second))
     entropy = [F.cross_entropy(each, targets, label_smoothing=0.1, reduction="sum") for each in (p, q)]
     p_to_q, q_to_p = (F.kl_div(b, a, log_target=True, reduction="sum") for a, b in ((p, q), (q, p)))

@@ -1,4 +1,4 @@
-"""Half-precision copies of the weights give the gradients that autocast gives, over all micro-batches of an update."""
+"""Half-precision copies of the weights yield the same gradients as autocast."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CPU = torch.device("cpu")
 
 
 def learn(model: Transformer, settings: TrainingConfig, halves: Halves | None) -> list[torch.Tensor | None]:
-    """The gradients of an update of two micro-batches."""
+    """Return the gradients of an update of two micro-batches."""
     model.zero_grad(set_to_none=True)
     torch.manual_seed(1)
     if halves is not None:
@@ -33,7 +33,7 @@ def learn(model: Transformer, settings: TrainingConfig, halves: Halves | None) -
 
 
 @pytest.mark.parametrize("consistency", ["none", "rdrop", "simcut"])
-def test_halves_gradients_equal_autocast(consistency):
+def test_half_precision_gradients_equal_autocast(consistency):
     model, settings = tiny_model(residual_dropout=0.1), TrainingConfig(consistency=consistency, cut_rate=0.3)
     model.encoder.layers[0].feed_forward.inner.weight.requires_grad_(False)
     halves = Halves(model, "bf16")

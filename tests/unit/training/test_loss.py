@@ -148,7 +148,7 @@ def make(kind: str, **changes: object) -> Any:
 
 
 def learned(model: Any, batches: list[Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Loss and gradients, summed over batches."""
+    """Return loss and gradients, summed over batches."""
     model.zero_grad()
     sums = [classes_loss(model, batch, 0.1) for batch in batches]
     loss = sum((each.loss for each in sums), torch.zeros(()))

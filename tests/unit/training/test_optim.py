@@ -1,4 +1,4 @@
-"""Learning rates by hand, what an optimizer has in it, and what weight decay falls on."""
+"""Learning rate schedules, the parameters of the optimizer, and weight decay."""
 
 import math
 

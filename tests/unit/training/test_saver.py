@@ -1,4 +1,4 @@
-"""The writer of checkpoints, in a thread and without."""
+"""The writer of checkpoints, with and without a thread."""
 
 from __future__ import annotations
 

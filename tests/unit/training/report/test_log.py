@@ -1,4 +1,4 @@
-"""The log on a screen, in a file and in TensorBoard."""
+"""Tests of the training log: screen, log.jsonl and TensorBoard."""
 
 from __future__ import annotations
 
