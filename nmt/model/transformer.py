@@ -37,11 +37,11 @@ class Activation(NamedTuple):
 
     function: Callable[[Tensor], Tensor]
     onednn: str
-    """In `mkldnn._linear_pointwise`, PyTorch's operator for oneDNN."""
+    """The name in `mkldnn._linear_pointwise`, PyTorch's operator for oneDNN."""
     ctranslate2: str
-    """In `ctranslate2.specs.common_spec.Activation`."""
+    """The name in `ctranslate2.specs.common_spec.Activation`."""
     transformers: str
-    """In `transformers.activations.ACT2FN`."""
+    """The name in `transformers.activations.ACT2FN`."""
 
 
 ACTIVATIONS = {

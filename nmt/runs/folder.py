@@ -35,7 +35,7 @@ FOR_TRANSFORMERS = (
     "contains a model for Hugging Face transformers (AutoModelForSeq2SeqLM.from_pretrained), which nmt does not load; "
     "export with --format folder or ctranslate2"
 )
-"""The message for such an export where a translator is needed."""
+"""The message for an export for transformers where a translator is needed."""
 
 
 class ExportInfo(Document):
@@ -43,13 +43,13 @@ class ExportInfo(Document):
 
     kind: Kind
     nmt: str
-    """The version of nmt that wrote it."""
+    """The version of nmt that wrote the export."""
     direction: str | None = None
     """Source and target language, such as `de-en`; None in exports of earlier versions."""
     step: int
     weights: Weights
     reason: str
-    """Why these weights were chosen, as text for the user."""
+    """The reason for the choice of the weights, as text for the user."""
     tokenizer: str
     """The fingerprint of the tokenizer."""
     tensors: str

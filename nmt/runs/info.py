@@ -76,12 +76,12 @@ class Selected(Document):
     """The content of selected.json: the weights that `nmt translate` uses by default."""
 
     best_step: int | None = None
-    """The checkpoint with the best validation score."""
+    """The step with the best validation score."""
     weights: Weights = "raw"
     reason: str = "last checkpoint: none is validated yet"
-    """Why these weights were selected, as text for the user."""
+    """The reason for the selection, as text for the user."""
     average_steps: list[int] = Field(default_factory=list)
-    """The checkpoints that were averaged at the end of the run."""
+    """The steps of the checkpoints that were averaged at the end of the run."""
     finished_step: int | None = None
     """The last step of a finished run."""
     finished_by: str | None = None

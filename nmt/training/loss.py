@@ -49,7 +49,7 @@ class LossSums:
     """
 
     loss: Tensor
-    """What training minimises, including label smoothing, divergence and the weighted loss of classes."""
+    """The training loss, including label smoothing, divergence and the weighted loss of classes."""
     nll: Tensor
     """Negative log-likelihood, without label smoothing."""
     divergence: Tensor

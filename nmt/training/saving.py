@@ -97,7 +97,8 @@ def tidy(session: Session, meter: Meter) -> None:
         rotate(session.run, session.config.training.keep_last, state.step, state.best_step)
     except (OSError, UnsafeFileError) as error:
         meter.log.warn(
-            state, f"step {state.step} is saved, but {_reason_of(error, session)}; the next save tries again"
+            state,
+            f"step {state.step} is saved, but clean-up failed: {_reason_of(error, session)}; the next save tries again",
         )
 
 

@@ -58,7 +58,7 @@ class Session:
     is_packed: bool = False
     """Whether micro-batches are packed."""
     threads: int = field(default_factory=torch.get_num_threads)
-    """CPU threads of an update. Validations use all cores."""
+    """The number of CPU threads of an update. Validations use all cores."""
     forward: Forward | None = None
     """The compiled model, if it is compiled."""
     halves: Halves | None = None
@@ -70,7 +70,7 @@ class Session:
     modifiers: Modifiers | None = None
     """The modifiers of training pairs, with training.modifiers."""
     change: Change | None = None
-    """The change to the pairs of each update by `modifiers` or by the objective."""
+    """The function that changes the pairs of each update, by `modifiers` or as the objective requires."""
     changed: Pairs | None = None
     """The changed pairs of the current update."""
     window: Window | None = None

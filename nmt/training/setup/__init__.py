@@ -1,1 +1,1 @@
-"""Everything before the first update: checks, model, initial weights, resuming."""
+"""Setup of a run before the first update: checks, model, initial weights and resuming."""

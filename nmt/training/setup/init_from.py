@@ -37,12 +37,12 @@ _MAY_DIFFER = {"kind", "encoder_layers", "decoder_layers", "tie_embeddings", "ma
 
 
 def freeze(model: nn.Module, parts: Sequence[str]) -> None:
-    """Freeze these parts of a `Model`; see `PARTS`. Raises ConfigError if nothing is left to learn."""
+    """Freeze parts of a model by the names in `PARTS`. Raises ConfigError if no weights are left to train."""
     for name, parameter in model.named_parameters():
         if any(re.match(PARTS[part], name) for part in parts):
             parameter.requires_grad_(False)
     if not any(parameter.requires_grad for parameter in model.parameters()):
-        raise ConfigError([f"training.freeze: {', '.join(parts)} freeze all weights, so there is nothing to train"])
+        raise ConfigError([f"training.freeze: {', '.join(parts)}: all weights are frozen; freeze fewer parts"])
 
 
 def read_initial(

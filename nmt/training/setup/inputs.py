@@ -34,7 +34,7 @@ class Inputs:
     windows: Windows
     modifiers: Modifiers | None
     change: Change | None
-    """The change to the pairs of each update, as in `Session`."""
+    """The function that changes the pairs of each update, as in `Session`."""
     device: torch.device
     model: Model
     copy: Model | None
@@ -46,8 +46,8 @@ def read_inputs(config: Config, data: DataDir, world: World) -> Inputs:
     if config.data.has_labels and config.training.writes_text:
         raise ConfigError(
             [
-                f"data.direction: {config.data.direction} has labels instead of translations, which "
-                f"training.objective: {config.training.objective} cannot learn; use classification"
+                f"data.direction: {config.data.direction} has labels instead of translations; use "
+                f"training.objective: classification, not {config.training.objective}"
             ]
         )
     corpus = _read_corpus(config, data)
