@@ -33,7 +33,7 @@ from nmt.training.setup.inputs import Inputs
 from nmt.version import version
 
 SMALL_MODEL, FEW_TOKENS = 4_000_000, 1024
-"""The number of parameters up to which a model is timed with several numbers of threads, and the tokens of its batch."""
+"""The largest model, in parameters, that is timed with several numbers of threads, and the tokens of its batch."""
 
 
 @dataclass(frozen=True)
