@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
@@ -271,9 +271,16 @@ class Saver:
     def write(self, step: int, write: Callable[[], None]) -> None:
         """Begin to write the checkpoint of a step, after `outcome` has reported the previous one."""
         assert self._writing is None, "one checkpoint at a time"
-        self._writing = step, self._executor.submit(write)
-        if self._waits:
-            wait([self._writing[1]])
+        if not self._waits:
+            self._writing = step, self._executor.submit(write)
+            return
+        future: Future[None] = Future()
+        try:
+            write()  # in this thread, so that a second signal ends it at once
+            future.set_result(None)
+        except (OSError, UnsafeFileError) as error:
+            future.set_exception(error)
+        self._writing = step, future
 
     def outcome(self, must_wait: bool) -> tuple[int, OSError | UnsafeFileError | None] | None:
         """Return the step of a finished checkpoint and the error in writing it, once; None if there is nothing new.

@@ -184,7 +184,7 @@ def test_sinusoidal_positions_equal_paper_and_grow():
 def test_learned_positions_reject_longer_sequences():
     positions = LearnedPositions(8, 10)
     assert positions(torch.arange(10), 10).shape == (10, 8)
-    with pytest.raises(DataError, match=r"a sequence of 11 pieces is longer than the 10 positions"):
+    with pytest.raises(DataError, match=r"a sequence of 11 pieces is longer than the 10 learned positions"):
         positions(torch.arange(11), 11)
 
 
