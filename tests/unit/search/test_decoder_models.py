@@ -152,7 +152,7 @@ def test_ensemble_of_decoder_only_and_encoder_decoder() -> None:
 @torch.inference_mode()
 def test_source_beyond_positions_raises() -> None:
     model = decoder_model(sees_source=True, positions="learned", max_positions=10)
-    with pytest.raises(DataError, match="a sequence of 14 pieces is longer than the 10 positions"):
+    with pytest.raises(DataError, match="a sequence of 14 pieces is longer than the 10 learned positions"):
         started(model, SOURCES)
     short = started(model, [SOURCES[0], SOURCES[1]])  # 9 and 4 tokens with `<s>` and separator
     for token in (BOS, *TARGETS[1][:6].tolist()):
