@@ -74,7 +74,7 @@ def _overridden(tree: dict[str, object], where: str, overrides: Sequence[str]) -
 
 
 def _apply(tree: dict[str, object], override: str) -> None:
-    """Set one key of the tree in place."""
+    """Apply an override, `section.key=value`, to a tree of settings in place."""
     key, equals, text = override.partition("=")
     if not equals or not all(key.split(".")):
         raise ConfigError([f"--set {override}: write it as section.key=value"])

@@ -147,19 +147,19 @@ class Source(Section):
 
 
 class FilesSource(Source, Files):
-    """Aligned files as a source."""
+    """A source with aligned files."""
 
 
 class PathSource(Source, Columns, Paths):
-    """Files that contain both languages as a source."""
+    """A source with files that contain both languages."""
 
 
 class OpusSource(Source, Opus):
-    """A corpus of OPUS as a source."""
+    """A source that is a corpus of OPUS."""
 
 
 class HubSource(Source, Columns, Hub):
-    """A dataset on the Hub as a source."""
+    """A source that is a dataset on the Hugging Face Hub."""
 
 
 class TrainSource(Source):
@@ -194,19 +194,19 @@ class TrainSource(Source):
 
 
 class TrainFiles(TrainSource, FilesSource):
-    """Aligned files as a training corpus."""
+    """A training corpus in aligned files."""
 
 
 class TrainPath(TrainSource, PathSource):
-    """Files that contain both languages as a training corpus."""
+    """A training corpus in files that contain both languages."""
 
 
 class TrainOpus(TrainSource, OpusSource):
-    """A corpus of OPUS as a training corpus."""
+    """A training corpus of OPUS."""
 
 
 class TrainHub(TrainSource, HubSource):
-    """A dataset on the Hub as a training corpus."""
+    """A training corpus on the Hugging Face Hub."""
 
 
 def score_of(source: Source) -> str | None:

@@ -20,7 +20,7 @@ Modifier = Literal[
 
 
 class DenoisingConfig(Section):
-    """Settings of the objective denoising."""
+    """Settings of the training objective `denoising`."""
 
     languages: list[str] = Field([])
     """Languages to learn from; []: both languages."""
@@ -33,7 +33,7 @@ class DenoisingConfig(Section):
 
 
 class MaskedConfig(Section):
-    """Settings of the objective masked."""
+    """Settings of the training objective `masked`."""
 
     languages: list[str] = Field([])
     """Languages to learn from; []: both languages."""
@@ -55,7 +55,7 @@ class MaskedConfig(Section):
 
 
 class CausalConfig(Section):
-    """Settings of the objective causal."""
+    """Settings of the training objective `causal`."""
 
     languages: list[str] = Field([])
     """Languages to learn from; []: the target language."""

@@ -1,4 +1,4 @@
-"""YAML 1.2 with the core schema, in which `no` is a string and `3e-4` a number. Duplicate keys are errors.
+"""Reading and writing of YAML 1.2, in which `no` is a string and `3e-4` a number. Duplicate keys are errors.
 
 PyYAML implements YAML 1.1; its resolvers are replaced here. Schema: https://yaml.org/spec/1.2.2/#103-core-schema.
 """

@@ -107,7 +107,10 @@ class LineRules:
     """Rules that decide which lines are translated, and which translations are kept."""
 
     def __init__(self, data: DataConfig, held_out: Iterable[str], held_out_sources: Iterable[str] = ()) -> None:
-        """`held_out`, `held_out_sources`: the target and the source lines of the development and test sets."""
+        """Set up the rules.
+
+        `held_out` and `held_out_sources` are the target and the source lines of the development and test sets.
+        """
         sources = [source.model_copy(update={"clean": None}) for source in data.train]
         data = data.model_copy(update={"clean": CleanConfig(), "train": sources})
         self._cleaner = Cleaner(data, "train.0", HeldOut.of(()))

@@ -43,7 +43,7 @@ class PlannedRun:
     init_from: Path | None = None
 
     def settings(self) -> Config:
-        """Load the configuration. Raises ConfigError."""
+        """Return the configuration of the run. Raises ConfigError."""
         init_from = [] if self.init_from is None else [f"training.init_from={json.dumps(str(self.init_from))}"]
         return load_config(self.config, [*self.overrides, *init_from])
 

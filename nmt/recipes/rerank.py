@@ -89,7 +89,7 @@ FORMAT = 1
 
 
 class WeightsFile(Document):
-    """The keys that are read of a weights file; `tune_weights` returns the full content."""
+    """The keys of a weights file that `read_weights` needs; `tune_weights` returns the full content."""
 
     format: int
     weights: dict[str, FiniteFloat]
