@@ -1,6 +1,6 @@
-"""JSON documents: read within bounds, parsed, and validated against a pydantic model.
+"""JSON documents of bounded size that are validated against a pydantic model.
 
-A sealed document holds a checksum of its own content, so that any change to it is noticed.
+A sealed document contains a checksum of its own content, which reveals any change.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from nmt.files.read import read_text
 
 
 class Document(BaseModel):
-    """The content of a JSON file: immutable, types not converted, unknown keys ignored."""
+    """The content of a JSON file: immutable, without conversion of types; unknown keys are ignored."""
 
     model_config = ConfigDict(frozen=True, strict=True, use_attribute_docstrings=True)
 
 
 class Sealed(Document):
-    """A document with a checksum of its own content, as `sealed_text` writes it."""
+    """A document that contains a checksum of its own content, as written by `sealed_text`."""
 
     format: int
     seal: str
@@ -45,12 +45,12 @@ def read_document(
 
     Args:
         error: the type of error to raise.
-        advice: the end of every message: what to do about a damaged document, such as "; remove it".
-        formats: the values of the key `format` that can be read, the current one last. Empty: any.
-        missing: the message of the error if there is no such file; None: FileNotFoundError.
+        advice: the end of each message, which says what to do about a damaged document, such as "; remove it".
+        formats: the supported values of the key `format`, the current one last; empty: any value.
+        missing: the message of `error` if there is no such file; None: FileNotFoundError is raised.
 
     Raises FileNotFoundError, `error` if the file cannot be read, is damaged or has another format, and UnsafeFileError
-    if it is not a regular file or is too large.
+    if it is too large or not a regular file.
     """
     try:
         content = json.loads(read_text(path))
@@ -77,7 +77,7 @@ def read_document(
 
 
 def _problem(error: ValidationError) -> str:
-    """Return the missing keys, or the first one with an invalid value."""
+    """Describe the missing keys, or the first key with an invalid value."""
     problems = error.errors()
     missing = [details["loc"] for details in problems if details["type"] == "missing"]
     lacking = sorted(".".join(map(str, key)) for key in missing if not isinstance(key[-1], int))
@@ -86,16 +86,16 @@ def _problem(error: ValidationError) -> str:
 
 
 def document_text(document: BaseModel) -> str:
-    """Return JSON of the keys that were given when `document` was made, in the order of its fields."""
+    """Return a document as JSON, with the keys that were given when it was created."""
     return json.dumps(document.model_dump(exclude_unset=True), indent=1) + "\n"
 
 
 def sealed_text(content: Mapping[str, object]) -> str:
-    """Return JSON of `content` with its seal."""
+    """Return `content` as JSON, with a checksum under the key `seal`."""
     return json.dumps({**content, "seal": _digest(content)}, indent=1) + "\n"
 
 
 def _digest(content: Mapping[str, object]) -> str:
-    """Return the SHA-256 of everything but the seal, in hexadecimal."""
+    """Return the SHA-256 of the content without its seal, in hexadecimal."""
     unsealed = {key: value for key, value in content.items() if key != "seal"}
     return hashlib.sha256(json.dumps(unsealed, sort_keys=True).encode()).hexdigest()

@@ -1,8 +1,8 @@
-"""Reading untrusted files: only regular ones, and no more of them than fits into memory.
+"""Functions that read untrusted files: only regular files, of bounded size.
 
-Files inside a run, an export or a data directory, and configurations, must be regular: reading a named pipe would
-block forever, and /dev/zero would fill the memory. Text that the user names to be read once, such as a file to
-translate, may also come from a pipe (`open_text`).
+Configurations and files inside a run, an export or a data directory must be regular: reading a named pipe would block
+forever, and /dev/zero would fill the memory. Text that the user names to be read once, such as a file to translate, may
+also come from a pipe (`open_text`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from nmt.console import Progress
 from nmt.errors import DataError, UnsafeFileError
 
 DOCUMENT_BYTES = 1 << 26
-"""Maximum size of a small file: JSON, a tokenizer's model."""
+"""Maximum size of a small file, such as JSON or the model of a tokenizer."""
 CONFIG_BYTES = 1 << 18
-"""Maximum size of a configuration: YAML takes a hundred times the time and memory of JSON."""
+"""Maximum size of a configuration: YAML needs a hundred times the time and memory of JSON."""
 LOG_BYTES = 1 << 30
-"""Maximum size of log.jsonl that is read: millions of records."""
+"""Maximum size of log.jsonl: millions of records."""
 _KINDS = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFCHR: "a device",
@@ -35,7 +35,7 @@ _KINDS = {
 
 
 def open_regular(path: Path, why: str = "") -> IO[bytes]:
-    """Open a regular file for reading. Raises UnsafeFileError, which says `why`, for another kind, and OSError."""
+    """Open a regular file for reading. Raises OSError, and UnsafeFileError (with `why`) for another kind of file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)  # does not wait for the writer of a pipe
     except OSError as error:
@@ -54,19 +54,19 @@ def open_regular(path: Path, why: str = "") -> IO[bytes]:
 
 
 def refuse_special(path: Path, mode: int, why: str = "") -> None:
-    """Raise UnsafeFileError, which says `why`, unless `mode` is that of a regular file."""
+    """Raise UnsafeFileError, with `why` in its message, unless `mode` is the mode of a regular file."""
     if not stat.S_ISREG(mode):
         kind = _KINDS.get(stat.S_IFMT(mode), "a special file")
         raise UnsafeFileError(f"{path}: {kind}, where a regular file is needed{why}")
 
 
 def check_regular(path: Path) -> None:
-    """Raise what `open_regular` raises, for libraries that open a file by name."""
+    """Raise the errors of `open_regular`, before a library opens a file by its name."""
     open_regular(path).close()
 
 
 def read_regular(path: Path, limit: int | None = None) -> bytes:
-    """Read a regular file. Raises UnsafeFileError for another kind of file or more than `limit` bytes, and OSError."""
+    """Read a regular file. Raises OSError, and UnsafeFileError for another kind of file or more than `limit` bytes."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         most = _memory() if limit is None else limit
@@ -77,7 +77,7 @@ def read_regular(path: Path, limit: int | None = None) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a small UTF-8 file. Raises OSError, UnsafeFileError and UnicodeDecodeError."""
+    """Read a small text file in UTF-8. Raises OSError, UnsafeFileError and UnicodeDecodeError."""
     return read_regular(path, DOCUMENT_BYTES).decode("utf-8")
 
 
@@ -87,7 +87,7 @@ def _memory() -> int:
 
 
 def open_text(path: Path) -> IO[bytes]:
-    """Open a text file named by the user, which may be a pipe or a terminal, to be read once.
+    """Open a text file, pipe or terminal named by the user, to be read once.
 
     Raises UnsafeFileError for another special file, and OSError.
     """
@@ -96,12 +96,12 @@ def open_text(path: Path) -> IO[bytes]:
 
 
 def checksum(path: Path, why: str = "", advice: str = "") -> str:
-    """Return the SHA-256 of a file, in hexadecimal. Raises DataError if it is not readable.
+    """Return the SHA-256 of a file in hexadecimal. Raises DataError if it is not readable.
 
-    `why` as in `open_regular`, `advice` as in `reading`.
+    `why` is described at `open_regular`, `advice` at `reading`.
     """
     digest = hashlib.sha256()
-    # another thread has no screen of its own
+    # only the main thread of the first process shows progress
     is_shown = os.environ.get("RANK", "0") == "0" and threading.current_thread() is threading.main_thread()
     with reading(path, advice), open_regular(path, why) as file:
         size = os.fstat(file.fileno()).st_size
@@ -113,14 +113,14 @@ def checksum(path: Path, why: str = "", advice: str = "") -> str:
 
 
 def checksums_in(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of all files in a folder, by their names relative to it. Raises DataError."""
+    """Return the SHA-256 of all files below a folder, by their names relative to it. Raises DataError."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): checksum(path) for path in paths}
 
 
 @contextmanager
 def reading(path: Path, advice: str = "") -> Iterator[None]:
-    """Turn errors of opening and reading a file into DataError; `advice`: what to do if it does not exist."""
+    """Convert OSError to DataError while a file is read; the message for a missing file ends with `advice`."""
     try:
         yield
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Writing: files and directories that appear complete, never through a symbolic link, and by one process at a time."""
+"""Functions that write files and directories atomically, without following symbolic links, and lock files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from nmt.files.read import check_regular, read_text, refuse_special
 
 CHUNK = 1 << 24  # bytes per write; the kernel accepts at most 2 GiB
 KEPT_AFTER = 60.0
-"""Seconds of work from which on it is kept when it fails or is stopped."""
+"""Seconds of work after which unfinished work is kept when it fails or is stopped."""
 _IN_THE_WAY = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
 
@@ -33,16 +33,16 @@ _IN_THE_WAY = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 def staged(
     final: Path, part: Path | None = None, is_directory: bool = False, is_kept: Callable[[], bool] = lambda: False
 ) -> Iterator[Path]:
-    """Yield a name for a file, or an empty directory, which takes the place of `final`, synced, if the block succeeds.
+    """Yield the name of a file to write, or an empty directory, that replaces `final` atomically if the block succeeds.
 
-    A failure leaves `final` as it was. What a killed writer has left is removed by the next one. Only one process at a
-    time may write `final`, or each has a `part` of its own.
+    The content is synced to disk first. A failure leaves `final` unchanged, and the next writer removes what a killed
+    one has left. Processes that write `final` at the same time need different values of `part`.
 
     Args:
-        part: the name to yield, beside `final`; by default `final`.part.
-        is_kept: called if there is a directory `final` already that holds files; whether it stays.
+        part: the name to yield, in the same directory as `final`; by default `final`.part.
+        is_kept: called if `final` is a directory that contains files; returns whether to keep it.
 
-    Raises OSError, which names files in `final`.
+    Raises OSError, whose message names files in `final`.
     """
     part = part or final.with_name(f"{final.name}.part")
     old = part.with_name(f"{part.name}.old")
@@ -66,7 +66,7 @@ def staged(
                 final.rename(old)
         sync(final.parent)
     except OSError as error:
-        if error.errno is not None:  # else it has a text of its own
+        if error.errno is not None:  # otherwise it has its own message
             error.filename = str(error.filename or final).replace(str(part), str(final))
         raise
     finally:
@@ -82,7 +82,7 @@ def _clear(final: Path, part: Path, old: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a directory with its content, if it exists; of a link, only the link. Raises OSError."""
+    """Remove a file, a symbolic link, or a directory with its content, if it exists. Raises OSError."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     elif os.path.lexists(path):
@@ -100,7 +100,7 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def writing(path: Path, advice: str = "") -> Iterator[None]:
-    """Turn errors of writing into DataError; `advice` is the end of its message, unless the disk is full."""
+    """Convert OSError to DataError; the message ends with `advice`, unless the disk is full."""
     try:
         yield
     except OSError as error:
@@ -110,7 +110,7 @@ def writing(path: Path, advice: str = "") -> Iterator[None]:
 
 
 def link(path: Path, target: Path) -> None:
-    """Give a file a second name, or copy it where the file system cannot. Raises UnsafeFileError and OSError."""
+    """Create a hard link to a file, or a copy if that fails. Raises UnsafeFileError and OSError."""
     check_regular(path)
     try:
         target.hardlink_to(path)
@@ -119,9 +119,9 @@ def link(path: Path, target: Path) -> None:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a new file, which is not synced. A failure may leave a part of it.
+    """Write a file without syncing it; a failure may leave a partial file.
 
-    An existing file or link of this name is removed. Raises OSError, which names the file.
+    An existing file or link with this name is removed. Raises OSError, whose message names the file.
     """
     try:
         descriptor = _create(path)
@@ -139,8 +139,7 @@ def write_file(path: Path, data: bytes) -> None:
 def replace_file(path: Path, content: str | bytes, may_follow: bool = True) -> None:
     """Write or replace a file atomically.
 
-    may_follow: whether its directory may be a symbolic link.
-    Raises UnsafeFileError if it is one and may not be, and OSError.
+    Raises OSError, and UnsafeFileError if its directory is a symbolic link and `may_follow` is false.
     """
     if not may_follow:
         refuse_links([path.parent])
@@ -149,10 +148,10 @@ def replace_file(path: Path, content: str | bytes, may_follow: bool = True) -> N
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Append a line, without its line feed, to a file that several processes append to, and sync it to disk.
+    """Append a line, given without its line feed, to a file shared by several processes, and sync it to disk.
 
-    On failure nothing is appended. A line that a killed process left unfinished is ended first. Raises UnsafeFileError
-    if the file is a link or not a regular one, and OSError.
+    On failure nothing is appended. An unfinished line of a killed process is ended first. Raises OSError, and
+    UnsafeFileError if the file is a link or not a regular file.
     """
     descriptor = open_own(path, os.O_APPEND)
     try:
@@ -170,7 +169,7 @@ def append_line(path: Path, line: bytes) -> None:
 
 @contextmanager
 def open_output(target: Path | str) -> Iterator[IO[bytes]]:
-    """Open a file that gets its name only when it is complete; `-` is standard output. Raises DataError."""
+    """Open a file for writing that gets its name only when it is complete; `-` is standard output. Raises DataError."""
     path, name = Path(target), "standard output" if str(target) == "-" else str(target)
     try:
         with contextlib.ExitStack() as stack:
@@ -193,12 +192,12 @@ def open_output(target: Path | str) -> Iterator[IO[bytes]]:
         raise
     except OSError as error:
         if error.filename is not None and not str(error.filename).startswith(str(target)):
-            raise  # concerns another file, which is read meanwhile
+            raise  # about another file, which is being read
         raise DataError(f"{name}: cannot be written: {error.strerror}") from error
 
 
 def refuse_overwriting(targets: Sequence[Path | str | None], inputs: Sequence[Path | str | None]) -> None:
-    """Raise DataError if a file to write is also an input, or is to be written twice."""
+    """Raise DataError if an output file is also an input, or is named twice."""
     # not Path.is_file, which raises OSError for an impossible or unreachable name
     read = {os.path.realpath(name) for name in inputs if name is not None and os.path.isfile(name)}  # noqa: PTH113
     written = set[str]()
@@ -212,25 +211,25 @@ def refuse_overwriting(targets: Sequence[Path | str | None], inputs: Sequence[Pa
 
 
 def refuse_links(paths: Iterable[Path]) -> None:
-    """Raise UnsafeFileError if one of these is a symbolic link, or neither a directory nor a regular file."""
+    """Raise UnsafeFileError if a path is a symbolic link, or neither a directory nor a regular file."""
     for path in paths:
         try:
             mode = path.lstat().st_mode
-        except OSError:  # missing, or unreachable, which is reported when it is written
+        except OSError:  # missing, or unreachable, which writing it reports
             continue
         if stat.S_ISLNK(mode):
             raise UnsafeFileError(
-                f"{path}: a symbolic link, through which nothing is written here; replace it with its target "
-                "(the directory above may be a link)"
+                f"{path}: a symbolic link, through which nothing is written; replace it with its target "
+                "(a directory above it may be a link)"
             )
         if not stat.S_ISDIR(mode):
             refuse_special(path, mode)
 
 
 def open_own(path: Path, flags: int = 0) -> int:
-    """Open a file to change in place, creating it if missing; returns the descriptor. `flags`: additional ones.
+    """Open a file to be changed in place, creating it if missing, and return its descriptor.
 
-    Raises UnsafeFileError if it is a link or not a regular file, and OSError.
+    `flags` are further flags of `os.open`. Raises OSError, and UnsafeFileError if it is a link or not a regular file.
     """
     refuse_links([path])
     flags |= os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
@@ -244,7 +243,7 @@ def open_own(path: Path, flags: int = 0) -> int:
 
 
 def _create(path: Path) -> int:
-    """Create a file for writing, replacing a file or link of this name; returns the descriptor. Raises OSError."""
+    """Create a file for writing, replacing a file or link, and return its descriptor. Raises OSError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
         return os.open(path, flags, 0o666)
@@ -254,17 +253,17 @@ def _create(path: Path) -> int:
 
 
 class Lock(contextlib.AbstractContextManager["Lock"]):
-    """A lock file, or a directory, locked by the kernel so that a crash releases it; also a context manager.
+    """A lock on a file or directory, held by the kernel so that a crash releases it; also a context manager.
 
-    The file names its holder: host, process and time. It is not removed on release: a removed lock file could be
-    locked twice.
+    A lock file contains the host, process and time of its holder. It is not removed on release: a removed lock file
+    could be locked twice.
     """
 
     def __init__(self, path: Path, activity: str, waits: bool = False) -> None:
-        """Acquire the lock; `activity` is a verb for the message, such as `trains`.
+        """Acquire the lock, if `waits` after waiting for another process to release it.
 
-        waits: whether to wait if another process holds it.
-        Raises LockedError if another process holds it, UnsafeFileError if it is a link.
+        `activity` is a verb for the message, such as `trains`. Raises LockedError if another process holds the lock,
+        and UnsafeFileError if the file is a link.
         """
         for attempt in itertools.count(1):  # `lock_holder` holds it for an instant
             self._descriptor = os.open(path, os.O_RDONLY) if path.is_dir() else open_own(path)
@@ -279,14 +278,14 @@ class Lock(contextlib.AbstractContextManager["Lock"]):
             time.sleep(0.05)
         since = datetime.now(UTC).isoformat("T", "seconds")
         holder = {"host": socket.gethostname(), "pid": os.getpid(), "since": since}
-        with contextlib.suppress(OSError):  # a full disk, or a directory: the lock is held all the same
+        with contextlib.suppress(OSError):  # a full disk, or a directory: the lock is held nevertheless
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, json.dumps(holder).encode() + b"\n", 0)
 
     def _taken(self, path: Path) -> bool:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return os.fstat(self._descriptor).st_ino == path.stat().st_ino  # else it was just removed
+            return os.fstat(self._descriptor).st_ino == path.stat().st_ino  # otherwise it was just removed
         except (BlockingIOError, FileNotFoundError):
             return False
         except OSError as error:  # a file system without locks: go on without one
@@ -302,7 +301,7 @@ class Lock(contextlib.AbstractContextManager["Lock"]):
 
 
 def locked_error(path: Path, activity: str) -> LockedError:
-    """Return the error for a lock file that is held, naming the process; `activity` as for `Lock`."""
+    """Return the error for a lock that another process holds; `activity` is described at `Lock`."""
     holder = _read_holder(path)
     who = "process {} on {} since {}".format(*(holder.get(key, "?") for key in ("pid", "host", "since")))
     where, end = (path, "") if path.is_dir() else (path.parent, f": {who}")
@@ -310,7 +309,7 @@ def locked_error(path: Path, activity: str) -> LockedError:
 
 
 def lock_holder(path: Path) -> dict[str, object] | None:
-    """Return host, pid and since of the process that holds this lock file; None if none does."""
+    """Return `host`, `pid` and `since` of the process that holds a lock file; None if it is not locked."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # O_NONBLOCK: it might be a pipe
     except OSError:
@@ -327,7 +326,7 @@ def lock_holder(path: Path) -> dict[str, object] | None:
 
 
 def _read_holder(path: Path) -> dict[str, object]:
-    """Return the content of the lock file; empty while its holder is about to write it."""
+    """Return the content of a lock file; empty until its holder has written it."""
     try:
         return dict(json.loads(read_text(path)))
     except (UnsafeFileError, OSError, ValueError, TypeError):
@@ -336,9 +335,9 @@ def _read_holder(path: Path) -> dict[str, object]:
 
 @contextmanager
 def alone_in(directory: Path, activity: str, advice: str = "") -> Iterator[None]:
-    """Create a directory and hold its lock, waiting for other processes; `activity` as for `Lock`.
+    """Create a directory and hold its lock, waiting for other processes; `activity` is described at `Lock`.
 
-    Raises DataError, which ends with `advice`, if it cannot be written.
+    Raises DataError, whose message ends with `advice`, if the directory cannot be written.
     """
     with writing(directory, advice):
         directory.mkdir(parents=True, exist_ok=True)
@@ -349,17 +348,17 @@ def alone_in(directory: Path, activity: str, advice: str = "") -> Iterator[None]
 
 @contextmanager
 def work_directory(work: Path, activity: str) -> Iterator[Path]:
-    """Create a directory for work that may take long, lock it, and remove it when that is done.
+    """Create and lock a directory for resumable work, and remove it when the work is done.
 
-    What an interrupted process left there is still in it. When the block fails, the directory is kept if there was
-    something before, or after `KEPT_AFTER` seconds of work. `activity` as for `Lock`.
-    Raises DataError if it cannot be written or is something else, LockedError if another process works there.
+    Files of an interrupted process are still there. If the block fails, the directory is kept if it had files before,
+    or after `KEPT_AFTER` seconds of work. `activity` is described at `Lock`.
+    Raises DataError if it cannot be written or is no such directory, and LockedError if another process works there.
     """
     refuse_links([work])
     with writing(work):
         names = {path.name for path in work.iterdir()} if work.exists() else set()
         if names and "lock" not in names:
-            raise DataError(f"{work}: blocks the folder for unfinished work; move it, or name another output")
+            raise DataError(f"{work}: has the name of a folder for unfinished work; move it, or name another output")
         work.mkdir(parents=True, exist_ok=True)
         lock = Lock(work / "lock", activity)
     start, is_done = time.monotonic(), False
@@ -369,6 +368,6 @@ def work_directory(work: Path, activity: str) -> Iterator[Path]:
             is_done = True
         finally:
             if not is_done and (len(names) > 1 or time.monotonic() - start >= KEPT_AFTER):
-                say(f"finished work is kept in {work}: the same command continues it; remove it to free the disk")
+                say(f"finished work is kept in {work}: run the same command to continue, or remove the directory")
             else:
                 shutil.rmtree(work, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Sentence pairs, and a source of them."""
+"""Sentence pairs and open sources of sentence pairs."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from nmt.data.corpus import SourceRecord
 from nmt.errors import DataError
 
 Row: TypeAlias = tuple[str, str, float | None]
-"""A pair as it is read of a file: the texts, that of the alphabetically first language first, and its score if the
-source has scores."""
+"""A pair as it is read from a file: the text in the alphabetically first language, the other text, and the score of the
+pair if the source has scores."""
 
 
 class SentencePair(NamedTuple):
-    """A text and its translation, `src` in the alphabetically first language: pairs have no direction here."""
+    """A text and its translation. Pairs have no direction yet: `src` is in the alphabetically first language."""
 
     src: str
     tgt: str
     corpus: str
     score: float | None = None
-    """Its quality, the greater the better, if the source has a column or a file of scores."""
+    """The quality of the pair, where higher is better, if the source has scores."""
 
 
 NO_SCORE = "no number as score"
-"""Why a unit is skipped."""
+"""The reason for which a unit without a valid score is skipped."""
 
 
 def parse_score(value: object) -> float | None:
-    """Return a score, None if it is not a finite number."""
+    """Return a value as a number; None if it is not a finite number."""
     try:
-        score = float(value)  # type: ignore[arg-type]  # what it cannot take is an error
+        score = float(value)  # type: ignore[arg-type]  # other types raise TypeError
     except (TypeError, ValueError, OverflowError):
         return None
     return score if isfinite(score) else None
@@ -58,43 +58,43 @@ _BREAKS = re.compile(r"[\r\n]")
 
 
 def one_line(text: str) -> str:
-    """Return a text with each line break, and the white space around it, replaced by one space; ends are stripped."""
+    """Return a text on one line: line breaks with white space around them become spaces, and the ends are stripped."""
     if "\n" not in text and "\r" not in text:
         return text.strip()
     return " ".join(filter(None, map(str.strip, _BREAKS.split(text))))
 
 
 class Units:
-    """Counts the units of a source that are not one pair: without text in one language, or with several in one."""
+    """A counter of the units of a source that are skipped, such as units without text in one language."""
 
     def __init__(self) -> None:
         self.skipped: dict[str, int] = {}
-        """Their number by reason."""
+        """Number of skipped units by reason."""
 
     def skip(self, reason: str) -> None:
-        """Count a unit; `reason` in words, such as `fuzzy` or `no text in de`."""
+        """Count a skipped unit; `reason` is a short text such as `no text in de`."""
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which text of a file belongs to which language."""
+    """The assignment of the texts in a file to languages."""
 
     languages: tuple[str, str]
     """In alphabetical order."""
     columns: Mapping[str, str]
-    """Language code -> name or number of its column, from `columns`; empty: the columns have their names."""
+    """Language code -> name or number of its column; empty: the columns are named after the languages."""
     score: str | None = None
-    """`score` of a source."""
+    """The setting `score` of the source."""
 
 
 @dataclass(frozen=True)
 class OpenSource:
-    """A source whose files are available: its record for the manifest, and its pairs, which can be read repeatedly."""
+    """A source whose files are on this machine, with its record for the manifest; its pairs can be read repeatedly."""
 
     record: SourceRecord
     pairs: Callable[[], Iterator[SentencePair]]
     units: Units = field(default_factory=Units)
-    """What is no pair, counted while `pairs` is read."""
+    """Counts skipped units while `pairs` is read."""
     parts: tuple[AnyTrainSource, ...] = ()
-    """What is read one after the other by `nmt.prepare.sources.read_part`, each independently of the others."""
+    """Parts of the source, which `nmt.prepare.sources.read_part` can read independently of each other."""

@@ -1,10 +1,7 @@
-"""Checks of a sample of each corpus for systematic errors: languages, encoding, alignment.
+"""Checks of a sample of each corpus for systematic errors: swapped, shifted or unrelated sides, languages, encoding.
 
-A bounded sample is taken from each corpus, spread over the whole of it. A corpus is swapped if its sides match the
-development set better in reverse; a side is in another language if most of its letters are in another script than the
-language's own.
-
-A corpus is judged, never a line: each finds nothing in good text of any kind, and nothing is dropped for it.
+The sample is bounded and spread over the corpus. Warnings are about a corpus as a whole, and nothing is dropped for
+them. The limits are chosen so that good text of any kind gives no warning, see docs/data.md.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ from nmt.text.language_names import language_name
 from nmt.text.profile import Profiles, trigrams
 
 N_PAIRS = 1000
-"""Maximum sample size of a corpus; at least half of it is used if the corpus is large enough."""
+"""Maximum number of pairs in a sample; a large corpus gives at least half as many."""
 
 _MOST_CHARS = 300  # of a line
 _LEAST_PAIRS = 20  # fewer are no evidence
@@ -36,7 +33,18 @@ _CLEAR = (
     0.35  # nats per trigram to decide a pair: sentences have 0.7 to 1.6, addresses that differ by a word up to 0.34
 )
 _MOST = 0.7  # of the letters of a side, the share that must be in one script
-
+_LEAST = 5  # lines that a warning needs
+# UTF-8 read in an 8-bit encoding: the first byte of a character, and those that follow it
+_FOLLOWING = "[\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"
+_MISREAD = re.compile(f"[ÂÃÄÅÎÏÐÑØÙ]{_FOLLOWING}|[à-è]{_FOLLOWING}{{2}}")
+_MOST_MISREAD = 0.05  # of the lines beyond ASCII
+_IDENTIFIED = 250  # lines of a side
+_MOST_OTHER, _MOST_UNLIKE = 0.1, 0.06  # of the lines of a side, by py3langid and by profiles
+_LEAST_TRIGRAMS = 25  # of a line that is judged by profiles
+_STRETCH, _MOST_STRETCHES = 100, 8  # pairs of a stretch, at least
+# share of pairs that are more alike than with another line: 0.78 or more of good text, 0.5 by chance
+_ALIKE, _UNALIKE = 0.6, 0.56
+_WORDS = re.compile(r"\d+|[^\W\d_]+")
 
 _Pairs = Sequence[tuple[str, str]]
 _Pair = TypeVar("_Pair", bound=tuple[Any, ...])
@@ -47,22 +55,23 @@ class Place(NamedTuple):
 
     line: int
     before: str
-    """The second side of the line before it; empty if that is not known."""
+    """The second side of the line before it; empty if unknown."""
     after: str
+    """The second side of the line after it; empty if unknown."""
 
 
 class Sample:
     """A sample of pairs, spread evenly over all that were added."""
 
     def __init__(self, n: int = N_PAIRS) -> None:
-        """`n`: maximum size."""
+        """Create an empty sample of at most `n` pairs."""
         self.pairs: list[tuple[str, str]] = []
         self.places: list[Place] = []
-        """That of each pair."""
+        """The position of each pair."""
         self._n, self._stride, self._added = n, 1, 0
 
     def add(self, src: str, tgt: str, place: Place) -> None:
-        """Add a pair, which the sample may skip."""
+        """Offer a pair to the sample, which keeps pairs at equal distances."""
         if self._added % self._stride == 0:
             if len(self.pairs) == self._n:
                 self.pairs, self.places = self.pairs[::2], self.places[::2]
@@ -74,7 +83,7 @@ class Sample:
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]]) -> Sample:
-        """Return the sample of these pairs."""
+        """Return a sample of the pairs of a corpus."""
         sample = cls()
         for (src, tgt), place in with_places(pairs):
             sample.add(src, tgt, place)
@@ -87,7 +96,7 @@ def samples_of(held_out: Mapping[str, Iterable[tuple[Any, ...]]]) -> dict[str, S
 
 
 def with_places(pairs: Iterable[_Pair]) -> Iterator[tuple[_Pair, Place]]:
-    """Yield each pair of a corpus with its place."""
+    """Yield each pair of a corpus with its position."""
     own, before, after = tee(pairs, 3)
     befores = chain([""], (pair[1] for pair in before))
     afters = chain((pair[1] for pair in islice(after, 1, None)), [""])
@@ -95,44 +104,48 @@ def with_places(pairs: Iterable[_Pair]) -> Iterator[tuple[_Pair, Place]]:
         yield pair, Place(line, *sides)
 
 
-def language_warnings(samples: Mapping[str, Sample], languages: tuple[str, str], names: Mapping[str, str]) -> list[str]:
-    """Return a warning for each corpus whose sides look swapped, or with a side in another language.
+def suspicions(
+    samples: Mapping[str, Sample], held_out: Collection[str], languages: tuple[str, str], names: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield a warning for each thing that looks wrong with a corpus.
 
-    samples, names: those of each corpus, by its key in the config.
+    Args:
+        samples: a sample of each corpus, by its key in the config.
+        held_out: the keys of the development and test sets.
+        names: the name of each corpus, by its key.
     """
-    corpora = {key: sample.pairs for key, sample in samples.items() if len(sample.pairs) >= _LEAST_PAIRS}
-    swapped = {} if LABEL in languages else _swapped(corpora)
-    warnings = []
-    for key, pairs in corpora.items():
-        unexpected = _unexpected_scripts([_script(side) for side in zip(*pairs, strict=True)], languages)
+    judged = {key: sample.pairs for key, sample in samples.items() if len(sample.pairs) >= _LEAST_PAIRS}
+    swapped = {} if LABEL in languages else _swapped(judged)
+    profiles = Profiles.of(languages, [pair for key in held_out if key not in swapped for pair in samples[key].pairs])
+    for key, sample in samples.items():
         where = f"data.{key} ({names[key]})"
         if key in swapped:
             share, other = swapped[key]
-            warnings.append(
+            yield (
                 f"{where}: {languages[0]} and {languages[1]} look swapped: {share:.0%} of its pairs fit data.{other} "
                 f"({names[other]}) better the other way round; check the files of both"
             )
-        elif len(unexpected) == 2 and all(unexpected[one][0] in unexpected[other][1] for one, other in
-                                          itertools.permutations(languages)):  # fmt: skip
-            warnings.append(
-                f"{where}: {languages[0]} and {languages[1]} look swapped, by their scripts; check its files"
-            )
-        else:
-            warnings += [
-                f"{where}: most letters of the {language} side are {_named(script)}, where "
-                f"{' or '.join(map(_named, sorted(wanted)))} is expected; check its files"
-                for language, (script, wanted) in unexpected.items()
-            ]
-    return warnings
+            continue
+        texts = [language for language in languages if language != LABEL]
+        sides = {language: [pair[languages.index(language)] for pair in sample.pairs] for language in texts}
+        if key in judged and (found := [*_in_other_script(where, sides)]):
+            yield from found
+            continue
+        for language in texts:
+            lines = {place.line: line for line, place in zip(sides[language], sample.places, strict=True)}
+            yield from _misread(f"{where}, {language}", lines)
+            yield from _in_other_language(f"{where}, {language}", lines, language, profiles)
+        if LABEL not in languages:
+            yield from _not_parallel(where, sample, languages[1])
 
 
 # --- letter trigrams --------------------------------------------------------------------------------
 
 
 def _swapped(corpora: Mapping[str, _Pairs]) -> dict[str, tuple[float, str]]:
-    """Find corpora whose sides are swapped relative to the development set, or else to another corpus.
+    """Return the corpora whose sides are swapped relative to the development set, or to the first corpus without one.
 
-    Return for each the share of its pairs that match better in reverse, and the corpus that it was compared with.
+    The values are the share of pairs that match better in reverse, and the corpus that was compared with.
     """
     if len(corpora) < 2:
         return {}
@@ -143,7 +156,7 @@ def _swapped(corpora: Mapping[str, _Pairs]) -> dict[str, tuple[float, str]]:
 
 
 def _evidence(pairs: _Pairs) -> dict[str, float]:
-    """Return how much more probable each trigram is on the first side than on the second (nats), add-one smoothed."""
+    """Return the log-odds (nats, add-one smoothed) of each trigram to be on the first side and not on the second."""
     first, second = (Counter(gram for pair in pairs for gram in _trigrams(pair[side])) for side in (0, 1))
     n_kinds = len(first.keys() | second.keys())
     totals = math.log((first.total() + n_kinds) / (second.total() + n_kinds))
@@ -151,7 +164,7 @@ def _evidence(pairs: _Pairs) -> dict[str, float]:
 
 
 def _share_reversed(pairs: _Pairs, evidence: Mapping[str, float]) -> float:
-    """Return the share of the decided pairs that match better in reverse; 0.5 if few are decided."""
+    """Return the share of clear pairs that match better in reverse; 0.5 if few pairs are clear."""
     decided = []
     for pair in pairs:
         grams = [_trigrams(line) for line in pair]
@@ -169,19 +182,19 @@ def _trigrams(line: str) -> list[str]:
 # --- scripts ----------------------------------------------------------------------------------------
 
 
-def _unexpected_scripts(
-    scripts: Sequence[str | None], languages: tuple[str, str]
-) -> dict[str, tuple[str, frozenset[str]]]:
-    """Return by language the script of that side of a corpus and those expected, where it is none of them."""
-    return {
-        language: (script, scripts_of(language))
-        for language, script in zip(languages, scripts, strict=True)
-        if language != LABEL and script and script not in (scripts_of(language) or {script})
-    }
+def _in_other_script(where: str, sides: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """Yield a warning for each side, by language, that is mostly in a script in which the language is not written."""
+    for language, lines in sides.items():
+        script, expected = _script(lines), scripts_of(language)
+        if script and expected and script not in expected:
+            yield (
+                f"{where}: most letters of the {language} side are {_named(script)}, where "
+                f"{' or '.join(map(_named, sorted(expected)))} is expected; check its files"
+            )
 
 
 def _script(lines: Iterable[str]) -> str | None:
-    """Return the script of most letters, if there is one."""
+    """Return the script of at least 70 % of the letters; None if there is none."""
     counts: Counter[str] = Counter()
     for char, n in Counter(chain.from_iterable(lines)).items():
         if script := script_of(char):
@@ -191,7 +204,7 @@ def _script(lines: Iterable[str]) -> str | None:
 
 
 def script_counts(lines: Iterable[str]) -> dict[str, int]:
-    """Count lines by the script of most of their letters, the most frequent first; `other` have none or are mixed."""
+    """Count lines by the script of their letters, the most frequent first; `other` are mixed or have no letters."""
     scripts = map(_script, lines)
     return dict(Counter("other" if script is None else _named(script) for script in scripts).most_common())
 
@@ -200,39 +213,7 @@ def _named(script: str) -> str:
     return script if script == "CJK" else script.capitalize()
 
 
-_LEAST = 5  # lines that an accusation needs
-# UTF-8 read in an 8-bit encoding: the first byte of a character, and those that follow it
-_FOLLOWING = "[\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"
-_MISREAD = re.compile(f"[ÂÃÄÅÎÏÐÑØÙ]{_FOLLOWING}|[à-è]{_FOLLOWING}{{2}}")
-_MOST_MISREAD = 0.05  # of the lines beyond ASCII
-_IDENTIFIED = 250  # lines of a side
-_MOST_OTHER, _MOST_UNLIKE = 0.1, 0.06  # of the lines of a side, by py3langid and by profiles
-_LEAST_TRIGRAMS = 25  # of a line that is judged by profiles
-_STRETCH, _MOST_STRETCHES = 100, 8  # pairs of a stretch, at least
-# share of pairs that are more alike than with another line: 0.78 or more of good text, 0.5 by chance
-_ALIKE, _UNALIKE = 0.6, 0.56
-_WORDS = re.compile(r"\d+|[^\W\d_]+")
-
-
-def suspicions(
-    samples: Mapping[str, Sample], held_out: Collection[str], languages: tuple[str, str], names: Mapping[str, str]
-) -> Iterator[str]:
-    """Yield a warning for each thing that looks wrong with a corpus.
-
-    Args:
-        samples, names: those of each corpus, by key.
-        held_out: the keys of the development and test sets.
-    """
-    profiles = Profiles.of(languages, [pair for key in held_out for pair in samples[key].pairs])
-    for key, sample in samples.items():
-        where = f"data.{key} ({names[key]})"
-        for side, language in enumerate(languages):
-            if language != LABEL:
-                lines = {place.line: pair[side] for pair, place in zip(sample.pairs, sample.places, strict=True)}
-                yield from _misread(f"{where}, {language}", lines)
-                yield from _in_other_language(f"{where}, {language}", lines, language, profiles)
-        if LABEL not in languages:
-            yield from _not_parallel(where, sample, languages[1])
+# --- single lines -----------------------------------------------------------------------------------
 
 
 def _shown(line: int, text: str) -> str:
@@ -275,7 +256,7 @@ def _in_other_language(where: str, lines: Mapping[int, str], language: str, prof
 
 
 def _not_parallel(where: str, sample: Sample, language: str) -> Iterator[str]:
-    """Yield a warning if pairs are less alike than with the second side of a line beside or far from them."""
+    """Yield a warning if lines are less alike to their translations than to other lines, beside or far from them."""
     n, own = len(sample.pairs), [pair[1] for pair in sample.pairs]
     texts = {
         "own": own,
@@ -312,10 +293,8 @@ def _not_parallel(where: str, sample: Sample, language: str) -> Iterator[str]:
 
 
 def _likenesses(pairs: Sequence[tuple[str, str]], others: Sequence[str], counts: Mapping[str, int]) -> list[float]:
-    """Return how alike the first side of each pair and another text are: in length, and in words, of which rare ones,
-    such as numbers and names, count most. NaN if the other text is empty.
-
-    counts: how many texts have a word.
+    """Return how alike the first side of each pair and another text are, by lengths and by common words; NaN if the
+    other text is empty. Rare words, such as numbers and names, count most; `counts` says how many texts have a word.
     """
     both = [(src, other) for (src, _), other in zip(pairs, others, strict=True)]
     ratios = [math.log((len(src) + 5) / (len(other) + 5)) if other else math.nan for src, other in both]
@@ -325,7 +304,7 @@ def _likenesses(pairs: Sequence[tuple[str, str]], others: Sequence[str], counts:
 
 
 def _wins(values: Sequence[float], others: Sequence[float]) -> float:
-    """Return the share of values that are greater than others, half of equal ones; NaN if fewer than half are known."""
+    """Return the share of values that exceed the other value, ties counted half; NaN if most pairs contain a NaN."""
     known = [(a > b) + (a == b) / 2 for a, b in zip(values, others, strict=True) if not math.isnan(a + b)]
     return sum(known) / len(known) if 2 * len(known) >= len(values) > 0 else math.nan
 

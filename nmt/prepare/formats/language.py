@@ -1,4 +1,4 @@
-"""Language tags of files, such as `de-AT`, matched with the language codes of a config, such as `de`."""
+"""Matching of the language tags in files, such as `de-AT`, with the language codes of a config, such as `de`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from functools import lru_cache
 from nmt.errors import DataError
 from nmt.prepare.pairs import Layout, Units
 
-MAX_TAG = 20  # characters that are reported
+MAX_TAG = 20  # maximum length in a report
 _MAX_REASONS = 50  # a damaged file may have a language of its own for each unit
 
 
 def side_of(tag: str, languages: tuple[str, str]) -> int | None:
-    """Return the index of the language that a tag belongs to, None if it is neither.
+    """Return the index of the language that a tag belongs to; None if it belongs to neither.
 
     A code matches the tag or its beginning: `de` matches `de-AT`, and `pt_BR` matches `pt-br`, but not `pt-PT`. The
     longer code wins where both match.
@@ -23,8 +23,10 @@ def side_of(tag: str, languages: tuple[str, str]) -> int | None:
 
 
 def by_language(texts: Iterable[tuple[str, str]], languages: tuple[str, str]) -> tuple[list[str], list[str]]:
-    """Sort texts, each after its tag, by the two languages. Of a language that a tag matches exactly, only the texts
-    with that tag are returned: with `de` and `de-AT` in a unit, `de` is the first alone."""
+    """Return the texts in each of two languages, given pairs of a tag and a text.
+
+    If a tag is exactly the code of a language, only texts with that tag are returned: not `de-AT` if there is `de`.
+    """
     found: tuple[list[str], list[str]] = [], []
     exact: tuple[list[str], list[str]] = [], []
     for tag, text in texts:
@@ -37,9 +39,9 @@ def by_language(texts: Iterable[tuple[str, str]], languages: tuple[str, str]) ->
 
 
 def side_in_columns(name: str, layout: Layout, first: str, second: str) -> int | None:
-    """Return the index of the language whose column is `first`, None if there are no columns.
+    """Return the index of the language whose column is `first`; None if the layout names no columns.
 
-    name: the file, for messages. Raises DataError if the columns are not `first` and `second`.
+    `name` is the file for messages. Raises DataError if the columns are not `first` and `second`.
     """
     if not layout.columns:
         return None
@@ -50,7 +52,7 @@ def side_in_columns(name: str, layout: Layout, first: str, second: str) -> int |
 
 
 def side_of_source(source: str, target: str, layout: Layout, units: Units) -> int | None:
-    """Return the index of the language of the source of a unit; None, and count it, if it is in other languages."""
+    """Return the index of the source language of a unit. A unit in other languages is counted, and None returned."""
     sides = side_of(source, layout.languages), side_of(target, layout.languages)
     if None not in sides and sides[0] != sides[1]:
         return sides[0]
@@ -60,13 +62,13 @@ def side_of_source(source: str, target: str, layout: Layout, units: Units) -> in
 
 
 def limited(reason: str, otherwise: str, units: Units) -> str:
-    """Return `reason`, or `otherwise` if it is new and many reasons have been counted already."""
+    """Return `reason`, or `otherwise` if `reason` is new and many reasons have been counted already."""
     return reason if reason in units.skipped or len(units.skipped) < _MAX_REASONS else otherwise
 
 
 @lru_cache(maxsize=1024)
 def _match(tag: str, languages: tuple[str, str]) -> tuple[int | None, bool]:
-    """Return the index of the language of a tag, and whether the tag is its code exactly."""
+    """Return the index of the language of a tag, and whether the tag is exactly its code."""
     parts = _parts(tag)
     codes = [_parts(language) for language in languages]
     matching = [side for side in (0, 1) if parts[: len(codes[side])] == codes[side]]

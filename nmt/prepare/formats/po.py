@@ -1,4 +1,4 @@
-"""Pairs of PO files."""
+"""Reader of PO files."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from nmt.text.po import po_lines, po_messages
 def read_po(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     """Yield the pairs of a PO file.
 
-    Fuzzy, obsolete and untranslated messages are skipped. A message with a plural gives a pair for the singular and one
-    for the plural if the translation has two forms, one for the plural if it has one form, and is skipped if it has
-    more: none of them is the translation of the plural alone. The languages are those of `layout.columns`, such as
-    `{en: msgid, de: msgstr}`; without it the header's `Language` is that of `msgstr`, and its `X-Source-Language`, else
-    English, that of `msgid`.
+    Fuzzy, obsolete and untranslated messages are skipped. A message with a plural gives two pairs if its translation
+    has two forms, one pair (of the plural) if it has one form, and is skipped if it has more forms, since none of them
+    translates only the plural. `layout.columns`, such as `{en: msgid, de: msgstr}`, names the languages. Without it,
+    the header's `Language` is the language of `msgstr`, and `X-Source-Language`, or else English, that of `msgid`.
     """
     side = side_in_columns(file.name, layout, "msgid", "msgstr")
     headers: Mapping[str, str] = {}
@@ -39,7 +38,7 @@ def read_po(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
 
 
 def _pairs(texts: Mapping[str, str], units: Units) -> list[tuple[str, str]]:
-    """Return the texts of a message that translate each other."""
+    """Return the pairs of texts of a message."""
     if "msgstr" in texts:
         return [(texts["msgid"], texts["msgstr"])]
     forms = [texts[key] for key in texts if key.startswith("msgstr")]
@@ -50,7 +49,7 @@ def _pairs(texts: Mapping[str, str], units: Units) -> list[tuple[str, str]]:
 
 
 def _side_of_msgid(name: str, headers: Mapping[str, str], layout: Layout, units: Units) -> int | None:
-    """Return the index of the language of `msgid` by the header; None, and count the message, for other languages."""
+    """Return the index of the language of `msgid`. A message in other languages is counted, and None returned."""
     source, target = headers.get("x-source-language") or "en", headers.get("language", "")
     if not target:
         first, second = layout.languages
@@ -71,5 +70,5 @@ def _lines(file: Input) -> Iterator[str]:
     with file.open() as stream:
         raw = stream.read(DOCUMENT_BYTES + 1)
     if len(raw) > DOCUMENT_BYTES:
-        raise DataError(f"{file.name}: more than {DOCUMENT_BYTES >> 20} MB; split it")
+        raise DataError(f"{file.name}: is larger than {DOCUMENT_BYTES >> 20} MB; split it")
     yield from po_lines(file.name, raw)

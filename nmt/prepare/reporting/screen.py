@@ -10,7 +10,7 @@ from nmt.prepare.cleaning.counts import REASONS, REPAIRS, CleanReport, counted, 
 from nmt.prepare.cleaning.script import is_spaced
 from nmt.prepare.records import PreparedSplit, SplitOffRecord, TextRecord
 from nmt.prepare.reporting.report import Report
-from nmt.prepare.suspicions import Sample, language_warnings, suspicions
+from nmt.prepare.suspicions import Sample, suspicions
 
 _LONG_WORD = 12  # characters; with a longer mean, spaces do not separate words, whatever the language code
 
@@ -130,10 +130,7 @@ def corpus_warnings(
         for key, report in reports.items()
         if report.kept == 0
     ]
-    found = language_warnings(samples, languages, names)
-    warned = {key for key in samples if any(warning.startswith(f"data.{key} ") for warning in found)}
-    others = {key: sample for key, sample in samples.items() if key not in warned}  # which are not swapped
-    return [*empty, *found, *suspicions(others, others.keys() - reports.keys(), languages, names)]
+    return [*empty, *suspicions(samples, samples.keys() - reports.keys(), languages, names)]
 
 
 _N_SAMPLES = 3

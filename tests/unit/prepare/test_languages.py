@@ -11,7 +11,7 @@ import pytest
 from command import Command
 from folders import PAIRS, TEST, TRAIN, VALID, Folder, files
 from nmt.config.load import dump_config
-from nmt.prepare.suspicions import N_PAIRS, Sample, language_warnings
+from nmt.prepare.suspicions import N_PAIRS, Sample, suspicions
 from sentences import sentence_pairs
 
 RUSSIAN = [(f"Собака номер {n} видит поезд", f"Dog number {n} sees the train") for n in range(40)]
@@ -20,9 +20,11 @@ Pairs = list[tuple[str, str]]
 
 
 def told(languages: tuple[str, str] = ("de", "en"), **corpora: Pairs) -> list[str]:
-    """The warnings about corpora named train_0, train_1, valid, test_x."""
+    """The warnings about swapped sides and scripts of corpora named train_0, train_1, valid, test_x."""
     samples = {name.replace("_", "."): Sample.of(pairs) for name, pairs in corpora.items()}
-    return language_warnings(samples, languages, {key: f"{key}.txt" for key in samples})
+    held_out = [key for key in samples if not key.startswith("train")]
+    warnings = suspicions(samples, held_out, languages, {key: f"{key}.txt" for key in samples})
+    return [warning for warning in warnings if "swapped" in warning or "letters" in warning]
 
 
 def other_way_round(pairs: Pairs) -> Pairs:
@@ -72,8 +74,10 @@ def test_other_script_warns() -> None:
     )
     assert told(("en", "ru"), train_0=other_way_round(RUSSIAN)) == []
     assert told(("en", "sr"), train_0=other_way_round(RUSSIAN)) == []  # written in both
-    (warning,) = told(("en", "ru"), train_0=RUSSIAN)
-    assert warning == "data.train.0 (train.0.txt): en and ru look swapped, by their scripts; check its files"
+    assert [warning.partition(",")[0] for warning in told(("en", "ru"), train_0=RUSSIAN)] == [
+        "data.train.0 (train.0.txt): most letters of the en side are Cyrillic",
+        "data.train.0 (train.0.txt): most letters of the ru side are Latin",
+    ]
     assert told(("aa", "bb"), train_0=GREEK, train_1=RUSSIAN) == []  # nobody knows which is right
 
 
