@@ -57,10 +57,10 @@ def _check_size(name: Path | str, packed: int, unpacked: int) -> None:
 
 
 def open_zip(file: Path | IO[bytes], name: Path | str, size: int) -> zipfile.ZipFile:
-    """Open a zip archive of `size` bytes if it is safe to read; `name` is for messages.
+    """Open a zip archive of `size` bytes after checking that it is safe to read; `name` is for messages.
 
-    Raises DataError if it is damaged or encrypted, or unpacks to too much. bzip2 and LZMA are refused, since `zipfile`
-    unpacks them in memory without bound.
+    Raises DataError if it is damaged or encrypted, unpacks to too much, or uses bzip2 or LZMA, which `zipfile` unpacks
+    without a limit of memory.
     """
     with damage(name, "zip"):
         archive = zipfile.ZipFile(file)
@@ -77,7 +77,7 @@ def open_zip(file: Path | IO[bytes], name: Path | str, size: int) -> zipfile.Zip
 
 @lru_cache(maxsize=4)
 def _opened(_listing: object, path: Path, _process: int) -> zipfile.ZipFile:
-    """Open an archive for the members of one listing in one process, since a forked one shares the position in it."""
+    """Open an archive once for each listing and process: a forked process would share the position in the file."""
     check_regular(path)
     return open_zip(path, path, path.stat().st_size)
 

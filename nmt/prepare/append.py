@@ -1,4 +1,4 @@
-"""`nmt prepare --append`: more corpora are added to the shards of a data directory, which stay as they are."""
+"""Addition of corpora to a data directory, for `nmt prepare --append`. Existing shards stay unchanged."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def append(
     engine: Engine | None = None,
     sizes: Sizes = SIZES,
 ) -> None:
-    """Add the corpora at the end of `data.train` that a data directory does not have yet.
+    """Add the new corpora at the end of `data.train` to a data directory.
 
-    Its other corpora are not read again, and its vocabulary, development and test sets stay. Of alike pairs the earlier
-    is kept. Arguments as of `nmt.prepare.prepare.prepare`.
+    The other corpora are not read again, and the vocabulary, development and test sets do not change. Pairs that the
+    directory already has are dropped. The arguments are described at `nmt.prepare.prepare.prepare`.
 
-    Raises DataError, also if the directory is not divided into shards, or anything else in the config has changed.
+    Raises DataError, also if the directory is not divided into shards, or another setting in the config has changed.
     """
     corpus = Corpus.open(DataDir(data_dir))
     keys = _new_corpora(config, corpus)
@@ -66,7 +66,7 @@ def append(
 
 
 def _new_corpora(config: Config, corpus: Corpus) -> list[str]:
-    """Return the keys of the corpora to add. Raises DataError if they cannot be added."""
+    """Return the keys of the new corpora. Raises DataError if they cannot be added."""
     directory, manifest = corpus.directory, corpus.manifest
     if config.data.has_labels:
         raise DataError(
@@ -75,18 +75,20 @@ def _new_corpora(config: Config, corpus: Corpus) -> list[str]:
         )
     if manifest.splits["train"].shards is None:
         raise DataError(
-            f"{directory.path}: its training set is one file, to which nothing is added; nmt prepare writes it again, "
-            f"with --tokenizer-from {directory.path} and its vocabulary"
+            f"{directory.path}: its training set is not divided into shards, so nothing can be added; run nmt prepare, "
+            f"with --tokenizer-from {directory.path} to keep the vocabulary"
         )
     if manifest.config is None or manifest.sources is None:
-        raise DataError(f"{directory.manifest}: does not record what it was made from, so nothing can be added")
+        raise DataError(f"{directory.manifest}: does not record the settings and sources, so nothing can be added")
     n_before = sum(key.startswith("train.") for key in manifest.sources)
     before = config.data.model_copy(update={"train": config.data.train[:n_before]})
     wanted = recipe(config.model_copy(update={"data": before}))
     if is_reused(manifest.config):
         wanted["tokenizer"] = manifest.config["tokenizer"]
     if described := list(changes(manifest.config, wanted)):
-        raise DataError(f"{directory.path}: corpora can be added, but nothing else may change: {'; '.join(described)}")
+        raise DataError(
+            f"{directory.path}: only new corpora may be added, but other settings have changed: {'; '.join(described)}"
+        )
     if n_before == len(config.data.train):
         raise DataError(f"{directory.path}: no new corpora; append them to the end of data.train")
     return [f"train.{i}" for i in range(n_before, len(config.data.train))]
@@ -155,7 +157,7 @@ class _Addition:
 
 
 def _with_corpora(before: PreparedSplit, encoded: EncodedText) -> PreparedSplit:
-    """Return the record of a training set with more corpora."""
+    """Return the record of a training set to which corpora have been added."""
     new = CleanRecord.of(encoded.reports)
     dropped = Counter(before.clean.dropped) + Counter(new.dropped)
     clean = CleanRecord(

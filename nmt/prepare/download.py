@@ -1,7 +1,7 @@
-"""Downloads over HTTP that resume where they were cut, are verified, and are kept in a cache.
+"""Verified downloads over HTTP, which resume after an interruption and are kept in a cache.
 
-The bytes received so far are in NAME.part, and NAME.part.json has the validator of the file they belong to, so that a
-later process can resume, too. A file gets its name only when it is complete and verified.
+NAME.part contains the bytes received so far, and NAME.part.json the validator of the file they belong to, so that a
+later process can resume. A file gets its name only when it is complete and verified.
 
 Requests are made by `urllib`: which other client is installed depends on the version of huggingface_hub (requests,
 httpx or httpx2), and none of these resumes or verifies.
@@ -32,14 +32,14 @@ from nmt.files.read import checksum
 from nmt.files.write import alone_in, open_own, replace_file, sync, writing
 
 TIMEOUT = 30.0
-"""Seconds without a byte after which a request has failed."""
+"""Seconds without data after which a request fails."""
 PAUSES = (1.0, 4.0, 15.0, 60.0)
-"""Seconds before each further try."""
+"""Seconds before each retry."""
 LONGEST_PAUSE = 120.0
-"""Maximum pause that a server may ask for, in seconds."""
+"""Longest pause, in seconds, that a server may ask for."""
 JSON_BYTES = 1 << 24
-"""Maximum size of a JSON answer."""
-_PROGRESS = 1 << 20  # bytes after which the failures before no longer count
+"""Maximum size of a JSON response."""
+_PROGRESS = 1 << 20  # bytes after which earlier failures no longer count
 _BLOCK = 1 << 18
 
 _T = TypeVar("_T")
@@ -47,10 +47,10 @@ _D = TypeVar("_D", bound=Document)
 
 
 class Failure(Exception):  # noqa: N818  (becomes an error when no further try is made)
-    """A request failed; the message is its reason."""
+    """A failure of a request, with its reason as message."""
 
     def __init__(self, reason: str, may_pass: bool = False, wait: float = 0.0, status: int | None = None) -> None:
-        """`may_pass`: whether another try may succeed; `wait`: the seconds that the server asks to wait before it."""
+        """`may_pass` says whether a retry may succeed, after the `wait` seconds that the server asks for."""
         super().__init__(reason)
         self.may_pass, self.wait, self.status = may_pass, wait, status
 
@@ -63,14 +63,14 @@ class Download(NamedTuple):
 
 
 class _Beginning(Document):
-    """The file that NAME.part is an unfinished download of."""
+    """A record of the file that NAME.part is an unfinished download of."""
 
     validator: str
-    """The strong entity tag of the file, or the date of its last change."""
+    """The strong entity tag of the file, or its last modification date."""
 
 
 class _CacheRecord(Document):
-    """A file of the cache as it was downloaded."""
+    """A record of a downloaded file in the cache."""
 
     url: str
     sha256: str
@@ -85,14 +85,14 @@ def check_url(url: str) -> str:
     except ValueError as error:
         raise DataError(f"{url}: not a URL: {error}") from None
     if parts.scheme not in ("http", "https") or not host:
-        raise DataError(f"{url}: not a URL that can be downloaded; it begins with https:// or http:// and a host")
+        raise DataError(f"{url}: not a URL that can be downloaded; it must begin with https:// or http:// and a host")
     escaped = [quote(part, safe="%/:=&?~+!$,;'@()*[]") for part in (parts.path, parts.query)]
     return urlunsplit((parts.scheme, parts.netloc, *escaped, ""))
 
 
 @contextmanager
 def answer(url: str, headers: Mapping[str, str] | None = None) -> Iterator[HTTPResponse]:
-    """Request a URL. Errors of the request, and of reading the answer in the block, become Failure."""
+    """Request a URL. Errors of the request, and of reading the response in the block, are raised as Failure."""
     request = Request(url, headers={"User-Agent": "nmt", **(headers or {})})
     try:
         with build_opener(_Redirects).open(request, timeout=TIMEOUT) as response:
@@ -103,17 +103,17 @@ def answer(url: str, headers: Mapping[str, str] | None = None) -> Iterator[HTTPR
         wait = float(retry_after) if retry_after.isdecimal() else 0.0
         may_pass = (error.code >= 500 or error.code in (408, 416, 429)) and wait <= LONGEST_PAUSE
         raise Failure(
-            f"the server answers {error.code} {error_text(error.reason)}", may_pass, wait, error.code
+            f"the server responded with {error.code} {error_text(error.reason)}", may_pass, wait, error.code
         ) from None
     except (OSError, HTTPException, ValueError) as error:
         cause = error.reason if isinstance(error, URLError) else error
         passing = (ConnectionError, IncompleteRead, TimeoutError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
         may_pass = isinstance(cause, passing) and not isinstance(cause, ConnectionRefusedError)
-        raise Failure(f"no answer: {error_text(cause)}", may_pass) from error
+        raise Failure(f"no response: {error_text(cause)}", may_pass) from error
 
 
 class _Redirects(HTTPRedirectHandler):
-    """Follows redirects to http and https only, and never from https to http."""
+    """A handler that follows redirects only to http and https, and never from https to http."""
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
@@ -124,10 +124,9 @@ class _Redirects(HTTPRedirectHandler):
 
 
 def retried(url: str, attempt: Callable[[], _T], received: Callable[[], int] = int) -> _T:
-    """Return the result of `attempt`, which is tried again after a pause while its failures may pass.
+    """Return the result of `attempt`, which is retried after a pause if its failure may be temporary.
 
-    received: the bytes received so far; a megabyte more since the last failure, and pauses begin anew.
-
+    `received` returns the number of bytes received so far: after a further megabyte, the pauses begin anew.
     Raises DataError.
     """
     n_failures, before = 0, received()
@@ -142,17 +141,17 @@ def retried(url: str, attempt: Callable[[], _T], received: Callable[[], int] = i
                 raise DataError(f"{url}: {failure}") from failure
             pause = max(PAUSES[n_failures], failure.wait)
             n_failures += 1
-            say(f"{url}: {failure}; trying again in {pause:g} s")
+            say(f"{url}: {failure}; retrying in {pause:g} s")
             time.sleep(pause)
 
 
 def fetch_json(url: str) -> object:
-    """Return the JSON that a URL answers. Raises DataError."""
+    """Return the JSON document at a URL. Raises DataError."""
     data = retried(url, lambda: _small(check_url(url)))
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
-        raise DataError(f"{url}: the response is not JSON, or larger than {JSON_BYTES >> 20} MB") from None
+        raise DataError(f"{url}: the response is not JSON, or is larger than {JSON_BYTES >> 20} MB") from None
 
 
 def _small(url: str) -> bytes:
@@ -161,18 +160,18 @@ def _small(url: str) -> bytes:
 
 
 def cached(url: str, sha256: str | None = None) -> Download:
-    """Return the file of a URL from the cache, and download it if it is not there, is damaged or has another checksum
-    than `sha256`. Raises DataError."""
+    """Return the file at a URL from the cache; download it if it is missing, damaged or has another checksum than
+    `sha256`. Raises DataError."""
     check_url(url)
     sha256 = sha256 and sha256.lower()
     folder = cache_folder() / "downloads" / hashlib.sha256(url.encode()).hexdigest()[:32]
     path, record = folder / _file_name(url), folder / ".record.json"
-    with alone_in(folder, "downloads", "; NMT_CACHE names another folder for downloads"):
+    with alone_in(folder, "downloads", "; set NMT_CACHE to use another folder"):
         known = _read(record, _CacheRecord)
         if known is not None and path.is_file() and sha256 in (None, known.sha256):
             if checksum(path) == known.sha256:
                 return Download(path, known.sha256)
-            say(f"{path}: damaged; downloading it again")
+            say(f"{path}: is damaged; downloading it again")
         digest = fetch(url, path, sha256)
         with writing(record):
             replace_file(record, document_text(_CacheRecord(url=url, sha256=digest)))
@@ -180,30 +179,27 @@ def cached(url: str, sha256: str | None = None) -> Download:
 
 
 def cache_folder() -> Path:
-    """Return the folder for downloads: NMT_CACHE, by default nmt in XDG_CACHE_HOME or in ~/.cache."""
+    """Return the folder for downloads: NMT_CACHE, or else nmt in XDG_CACHE_HOME or ~/.cache."""
     if given := os.environ.get("NMT_CACHE"):
         return Path(given)
     shared = os.environ.get("XDG_CACHE_HOME", "")
     try:
         return (Path(shared) if Path(shared).is_absolute() else Path.home() / ".cache") / "nmt"
     except RuntimeError:
-        raise DataError("there is no home directory for downloads: name a folder in NMT_CACHE") from None
+        raise DataError("there is no home directory for downloads; set NMT_CACHE to a folder") from None
 
 
 def _file_name(url: str) -> str:
-    """Return the last part of the path of a URL, made safe as a name of a file."""
+    """Return the last part of the path of a URL as a safe file name."""
     name = unquote(urlsplit(url).path.rstrip("/").rpartition("/")[2])
     return re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".")[-100:] or "file"
 
 
 def fetch(url: str, to: Path, sha256: str | None) -> str:
-    """Download a file, resuming where an earlier try was cut; its name appears only when it is complete.
+    """Download a file, resuming an interrupted download; the file gets its name only when it is complete.
 
-    Args:
-        sha256: the expected checksum in lower-case hexadecimal. A file with another one is refused, and fetched from
-            its beginning the next time.
-
-    Returns its checksum. Raises DataError. Only one process at a time may download to the same name.
+    `sha256` is the expected checksum in lower-case hexadecimal, or None. A file with another checksum is deleted.
+    Returns the checksum. Only one process at a time may download to the same name. Raises DataError.
     """
     part, address = to.with_name(f"{to.name}.part"), check_url(url)
     retried(url, lambda: _receive(address, part), lambda: _size(part))
@@ -217,14 +213,14 @@ def fetch(url: str, to: Path, sha256: str | None) -> str:
         _note(part).unlink(missing_ok=True)
     if sha256 not in (None, digest):
         raise DataError(
-            f"{url}: its SHA-256 is {digest}, where {sha256} is expected: the file is damaged, or another version; "
-            "it is not kept"
+            f"{url}: its SHA-256 is {digest}, but {sha256} is expected: the file is damaged or another version, and is "
+            "not kept"
         )
     return digest
 
 
 def _receive(url: str, part: Path) -> None:
-    """Download the missing part of a file in one request. Raises Failure, and DataError if it cannot be written."""
+    """Download the rest of a file with one request. Raises Failure, and DataError if it cannot be written."""
     known, start = _read(_note(part), _Beginning), _size(part)
     asked = {"Range": f"bytes={start}-", "If-Range": known.validator} if known is not None and start else {}
     try:
@@ -237,15 +233,15 @@ def _receive(url: str, part: Path) -> None:
             total = None if response.length is None else start + response.length
             _append(response, part, total)
     except Failure as failure:
-        if failure.status == 416:  # the part is not the beginning of what the server has now
+        if failure.status == 416:  # the part is not the beginning of the current file
             part.unlink(missing_ok=True)
         raise
     if total not in (None, _size(part)):
-        raise Failure(f"the connection ended after {_size(part):,} of {total:,} bytes", may_pass=True)
+        raise Failure(f"the connection was closed after {_size(part):,} of {total:,} bytes", may_pass=True)
 
 
 def _begin(part: Path, response: HTTPResponse) -> None:
-    """Begin a file again; it can be continued later if the response has a validator and a length."""
+    """Begin a download anew; it can be resumed later if the response has a validator and a length."""
     validator = _validator(response)
     with writing(part):
         part.unlink(missing_ok=True)
@@ -255,7 +251,7 @@ def _begin(part: Path, response: HTTPResponse) -> None:
 
 
 def _append(response: HTTPResponse, part: Path, total: int | None) -> None:
-    """Append the body of a response to a file."""
+    """Append the body of a response to an unfinished download."""
     with writing(part):
         file = os.fdopen(open_own(part, os.O_APPEND), "ab")
     with file, Progress(f"download of {part.stem}", total, "bytes") as progress:
@@ -268,13 +264,13 @@ def _append(response: HTTPResponse, part: Path, total: int | None) -> None:
 
 
 def _validator(response: HTTPResponse) -> str | None:
-    """Return what identifies this version of a file; a weak entity tag cannot, see RFC 9110, 13.1.5."""
+    """Return the validator that identifies this version of a file: not a weak entity tag, see RFC 9110, 13.1.5."""
     tag = response.headers.get("ETag")
     return tag if tag is not None and tag.startswith('"') else response.headers.get("Last-Modified")
 
 
 def _continues(response: HTTPResponse, known: _Beginning, start: int) -> bool:
-    """Whether a response continues the known file after `start` bytes."""
+    """Return whether a response continues the known file after `start` bytes."""
     is_same = _validator(response) in (None, known.validator)
     return is_same and response.headers.get("Content-Range", "").startswith(f"bytes {start}-")
 
@@ -288,7 +284,7 @@ def _size(path: Path) -> int:
 
 
 def _read(path: Path, model: type[_D]) -> _D | None:
-    """Read a document; None if it is missing or damaged."""
+    """Read a document; return None if it is missing or damaged."""
     try:
         return read_document(path, model, DataError)
     except (OSError, NmtError):

@@ -1,4 +1,4 @@
-"""`nmt prepare --dry-run`: what would be kept and dropped of the training text, without a data directory."""
+"""Dry runs of `nmt prepare`: reports on kept and dropped training pairs, without a data directory."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def dry_run(
     """Clean the training text of a config and report on it, without writing anything else.
 
     Args:
-        sample: maximum number of pairs that are cleaned of each corpus, spread over it; None: all.
-        report: where to write the report: a file named *.html or *.json, or a directory for both; None: nowhere.
-        engine: does the work on the whole text; by default this process.
+        sample: the maximum number of pairs of each corpus, evenly spread, that are cleaned; None: all pairs.
+        report: the file (*.html or *.json), or the directory for both, to write the report to; None: no report.
+        engine: the engine that processes the whole text; by default this process.
 
-    Raises DataError, also if nothing is left of the text, or HubError for the hub.
+    Raises DataError, also if no pairs are left, or HubError for the Hub.
     """
     root, data = text_folder(config.data.root), config.data
     sources = {key: open_source(each, data.languages, root) for key, each in data.sources()}
@@ -50,9 +50,9 @@ def dry_run(
     held_out, warnings = read_held_out(sources)
     pairs = list(chain.from_iterable(held_out.values()))
     with TemporaryDirectory(prefix="nmt-") as folder:
-        # a sample is cleaned before other processes would have started
+        # cleaning a sample takes less time than starting processes
         own = engine if engine is not None and sample is None else InProcess()
-        # the content of block lists: only work that goes on needs it
+        # the checksums of block lists are needed only to resume work
         work = Work(Path(folder), own, SIZES, {"block lists": ""})
         if sample is None:
             text = settle_text(work, data, train, pairs)
@@ -79,7 +79,7 @@ def dry_run(
     for line in screen(outcome):
         echo(line)
     if config.data.mono:
-        echo("data.mono was not read: a dry run covers only the training pairs")
+        echo("data.mono was not read; a dry run covers only the training pairs")
     if report is not None:
         _write(report, outcome)
         echo(f"wrote {report}")
@@ -88,7 +88,7 @@ def dry_run(
 def _settle_sample(
     work: Work, data: DataConfig, train: Mapping[str, OpenSource], held_out: list[SentencePair], n: int
 ) -> tuple[TrainingText, dict[str, Sample]]:
-    """Clean at most `n` pairs of each corpus; return them, and a sample of each."""
+    """Clean at most `n` pairs of each corpus. Returns the training text, and a sample of each corpus."""
     parts, skipped, places = [], [], dict[str, list[Place]]()
     for key, source in train.items():
         with Progress(f"reading {key}", None, "pairs") as progress:
@@ -98,7 +98,7 @@ def _settle_sample(
         write_part(folder, [pair for pair, _ in chosen])
         parts.append(Part(key=key, corpus=source.record.corpus, first=0, n=len(chosen), lines=str(folder), version=""))
         skipped.append(dict(source.units.skipped))
-    # nothing is split off: it would be most of the sample
+    # nothing is split off, since that would be most of the sample
     text = settle_parts(work, data.model_copy(update={"valid": data.train[0]}), parts, skipped, held_out)
     samples = text.samples()
     for report, (key, own) in zip(text.reports, places.items(), strict=True):
@@ -120,7 +120,7 @@ def _write(path: Path, report: Report) -> None:
 
 
 def spread(items: Iterable[_Item], n: int) -> list[_Item]:
-    """Return at most `n` of the items, at equal distances up to one, in memory for twice as many."""
+    """Return at most `n` items at nearly equal distances, in memory for twice as many."""
     chosen: list[_Item] = []
     stride = 1
     for number, item in enumerate(items):

@@ -18,7 +18,7 @@ from nmt.text.tokenizer import CONTROL, BlockEncoder, Tokenizers
 
 
 def read_held_out(sources: Mapping[str, OpenSource]) -> tuple[dict[str, list[SentencePair]], list[str]]:
-    """Read the development and test sets among the sources, by their keys, and warn of suspicious content.
+    """Return the pairs of the development and test sets by their keys, and warnings about suspicious content.
 
     Raises DataError if one is empty.
     """
@@ -40,8 +40,10 @@ def read_held_out(sources: Mapping[str, OpenSource]) -> tuple[dict[str, list[Sen
 def write_held_out(
     directory: DataDir, name: str, pairs: Sequence[SentencePair], tokenizers: Tokenizers
 ) -> PreparedSplit:
-    """Write text and ids of a development or test set. Raises DataError unless the ids decode to the text, and for a
-    label that the training text does not have."""
+    """Write the text and ids of a development or test set.
+
+    Raises DataError if the ids do not decode to the text, or a label is not in the training text.
+    """
     exact = control = 0
     text, classes = {}, Counter[str]()
     for side, language in enumerate(tokenizers.languages):
@@ -60,7 +62,9 @@ def write_held_out(
             elif tokenizer.decode(encoded.ids[starts[row] : starts[row + 1]].tolist()) == line:
                 exact += 1
             else:
-                raise DataError(f"{name}.{language}, line {row + 1}: the tokenizer does not decode it to the same text")
+                raise DataError(
+                    f"{name}.{language}, line {row + 1}: the tokenizer does not decode its pieces to the line"
+                )
     clean = CleanRecord(read=len(pairs), kept=len(pairs), dropped={})
     round_trip = RoundTripRecord(lines=len(text) * len(pairs), exact=exact, control=control)
     split = PreparedSplit(pairs=len(pairs), clean=clean, text=text, round_trip=round_trip)
@@ -68,7 +72,7 @@ def write_held_out(
 
 
 def with_classes(split: PreparedSplit, classes: Mapping[str, int], labels: Labels | None) -> PreparedSplit:
-    """Return a split with its number of pairs by label, in the order of the labels; as it is if there are none."""
+    """Return a split with its number of pairs for each label; without labels, the split itself."""
     if labels is None:
         return split
     return split.model_copy(update={"classes": {label: classes.get(label, 0) for label in labels.names}})
@@ -79,7 +83,7 @@ def _check_labels(split: str, lines: Sequence[str], labels: Labels) -> None:
         if line not in labels:
             raise DataError(
                 f"{split}, line {number}: the label {printable(line.strip()[:40])!r} is not in the training text, "
-                f"which has {printable(labels.shown())}; leave such lines out, or add some to data.train"
+                f"which has {printable(labels.shown())}; remove such lines, or add examples to data.train"
             )
 
 

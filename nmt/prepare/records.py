@@ -1,4 +1,4 @@
-"""Records of the preparation in the manifest, beyond those needed to read the data directory."""
+"""Records in the manifest that describe the preparation, in addition to those needed to read the data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nmt.prepare.cleaning.counts import CleanReport, total
 
 
 def file_facts(directory: Path) -> dict[str, FileRecord]:
-    """Return size and SHA-256 of every file below a directory, sorted by name."""
+    """Return the size and SHA-256 of each file below a directory, sorted by name."""
     paths = sorted(path for path in directory.rglob("*") if path.is_file())
     return {
         path.relative_to(directory).as_posix(): FileRecord(bytes=path.stat().st_size, sha256=checksum(path))
@@ -26,15 +26,17 @@ def file_facts(directory: Path) -> dict[str, FileRecord]:
 
 
 def content_fingerprint(files: Mapping[str, FileRecord]) -> str:
-    """Return a hash of sixteen hexadecimal digits of the names and checksums of all files but the profiles of the
-    languages, on which no training depends and which older directories lack."""
+    """Return a hash, of sixteen hexadecimal digits, of the names and checksums of all files.
+
+    The profiles of the languages are left out: no training depends on them, and older directories lack them.
+    """
     content = sorted(files.keys() - {DataDir(Path()).tokenizer.profiles.as_posix()})
     text = "".join(f"{name} {files[name].sha256}\n" for name in content)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class CleanRecord(Document):
-    """Counts of the pairs of a split, or of lines of monolingual text: read, kept, and dropped for each reason."""
+    """Counts of pairs of a split, or of lines of monolingual text: read, kept, and dropped by reason."""
 
     read: int
     kept: int
@@ -42,7 +44,7 @@ class CleanRecord(Document):
 
     @classmethod
     def of(cls, reports: Iterable[CleanReport]) -> CleanRecord:
-        """Return the sums of reports."""
+        """Return the sum of the counts of reports."""
         report = total(reports)
         return cls(read=report.read, kept=report.kept, dropped=report.dropped_in_order)
 
@@ -52,41 +54,41 @@ class TextRecord(Document):
 
     words: int
     characters: int
-    """Characters of words: without white space."""
+    """Number of characters without white space."""
     pieces: int
     bytes: int
-    """Pieces that are single bytes."""
+    """Number of pieces that are single bytes."""
     unknown: int
 
 
 def added(counts: Iterable[TextRecord]) -> TextRecord:
-    """Return the sums of counts."""
+    """Return the sum of the counts of several texts."""
     counts = list(counts)
     return TextRecord(**{name: sum(getattr(each, name) for each in counts) for name in TextRecord.model_fields})
 
 
 class RoundTripRecord(Document):
-    """Counts of the lines of a development or test set, and of those that the tokenizer decodes exactly."""
+    """Counts of the lines of a development or test set, and of lines that the tokenizer decodes exactly."""
 
     lines: int
     exact: int
     control: int
-    """Lines with control characters, which are not compared."""
+    """Number of lines with control characters, which are not compared."""
 
 
 class SplitOffRecord(Document):
-    """The development set that was split off the training text."""
+    """A record of the development set that was split off the training text."""
 
     asked: int | float
     """The number of pairs (int) or share (float) that the config asks for."""
     of: int
-    """Training pairs before the split."""
+    """Number of training pairs before the split."""
     left_out: int
-    """Training pairs dropped because they share a side with it."""
+    """Number of training pairs that were dropped because they share a side with the development set."""
 
 
 class PreparedSplit(SplitRecord):
-    """One split as it was written."""
+    """A record of a split with the counts of its preparation."""
 
     clean: CleanRecord
     text: dict[str, TextRecord]
@@ -98,14 +100,14 @@ class PreparedSplit(SplitRecord):
 
 
 class PreparedMono(MonoRecord):
-    """The monolingual text of one language as it was written."""
+    """A record of the monolingual text of a language with the counts of its preparation."""
 
     clean: CleanRecord
     text: TextRecord
 
 
 class PreparedTokenizers(TokenizerRecord):
-    """The tokenizers as they were written."""
+    """A record of the tokenizers with their kind and sizes."""
 
     joint: bool
     pieces: dict[str, int]
@@ -113,7 +115,7 @@ class PreparedTokenizers(TokenizerRecord):
 
 
 class PreparedManifest(Manifest):
-    """The manifest as it was written."""
+    """A manifest with the counts of the preparation."""
 
     tokenizer: PreparedTokenizers
     splits: dict[str, PreparedSplit]  # type: ignore[assignment]
@@ -121,7 +123,7 @@ class PreparedManifest(Manifest):
 
 
 def counted_source(record: SourceRecord, report: CleanReport, skipped: Mapping[str, int]) -> SourceRecord:
-    """Return the record of a source that has been read, with its counts."""
+    """Return the record of a source with the counts of its pairs."""
     counts = {"read": report.read, "kept": report.kept, "dropped": report.dropped_in_order}
     given = {name: n for name, n in (("skipped", skipped), ("repaired", report.repaired)) if n}
     return record.model_copy(update=counts | given)

@@ -1,4 +1,4 @@
-"""Sources of sentence pairs: their files are found or downloaded, read, and recorded with their checksums."""
+"""Sources of sentence pairs: their files are located or downloaded, read, and recorded with their checksums."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ READERS = {
     "tmx": read_tmx, "xliff": read_xliff, "po": read_po, "tsv": read_tsv, "csv": read_csv, "jsonl": read_jsonl,
     "parquet": read_parquet, "arrow": read_arrow,
 }  # fmt: skip
-"""The reader of each format of `Paths.format`."""
+"""Format of `Paths.format` -> function that reads it."""
 
 
 def read_part(part: AnyTrainSource, languages: tuple[str, str], root: Path, units: Units) -> Iterator[SentencePair]:
     """Yield the pairs of a part of a source, see `OpenSource.parts`.
 
     Args:
-        languages: in alphabetical order.
-        root: the folder for relative names.
-        units: counts what is no pair.
+        languages: both languages in alphabetical order.
+        root: the folder that relative file names refer to.
+        units: counts skipped units.
 
-    Raises DataError, or HubError if a file of the hub cannot be read.
+    Raises DataError, or HubError if a file of the Hub cannot be read.
     """
     match part:
         case TrainHub():
@@ -71,7 +71,7 @@ def _inputs(part: TrainPath, languages: tuple[str, str], root: Path, units: Unit
     layout = Layout(languages, part.columns or {}, part.score)
     for file in find_inputs(part, root, is_quiet=True):
         if part.score is not None and file.format in ("po", "xliff"):
-            raise DataError(f"{file.name}: {file.format.upper()} has no scores; leave score out")
+            raise DataError(f"{file.name}: {file.format.upper()} files have no scores; remove score from the config")
         yield from READERS[file.format](file, layout, units)
 
 
@@ -100,19 +100,19 @@ def _without_scores(pairs: Iterator[tuple[str, str]]) -> Iterator[Row]:
 
 
 def _with_scores(pairs: Iterator[tuple[str, str]], first: Path, lines: Iterator[str], name: Path) -> Iterator[Row]:
-    """Yield each pair with its score. Raises DataError if there are more or fewer, or one is not a number."""
+    """Yield each pair with its score. Raises DataError if a score is not a number, or their number differs."""
     return ((src, tgt, score) for (src, tgt), score in pair_lines(pairs, read_scores(lines, name), first, name))
 
 
 SAMPLE = Path("data/sample")
 _OF_READING = {"files", "path", "format", "members", "hub", "revision", "paths", "columns", "score", "name"}
-"""Settings of a source that say how a part of it is read."""
+"""Settings of a source that determine how a part of it is read."""
 _PART: TypeAdapter[AnyTrainSource] = TypeAdapter(AnyTrainSource)
-"""The parts of every source are read in the same way, those of development and test sets without scores."""
+"""Validates parts: those of development and test sets are read like training corpora."""
 
 
 def text_folder(root: str) -> Path:
-    """Return the folder for `data.root`: the sample corpus shipped with nmt for data/sample, if that does not exist."""
+    """Return the folder for `data.root`; for a missing data/sample, the sample corpus that is shipped with nmt."""
     folder, package = Path(root), Path(__file__).parent.parent
     if folder != SAMPLE or folder.exists():
         return folder
@@ -121,10 +121,10 @@ def text_folder(root: str) -> Path:
 
 
 def open_source(source: Source, languages: tuple[str, str], root: Path) -> OpenSource:
-    """Open a source: download its files if they are elsewhere, and compute their checksums.
+    """Open a source: download its files if necessary, and compute their checksums.
 
-    Relative file names are looked up under `root`. Monolingual text is read as pairs of each line with itself:
-    `languages` names its language twice. Raises DataError, or HubError if the hub does not provide a file.
+    Relative file names refer to `root`. Monolingual text is read as pairs of each line with itself: `languages` then
+    contains its language twice. Raises DataError, or HubError if a file of the Hub is not available.
     """
     record, located = _located(source, languages, root)
     _check_content(source, record)
@@ -144,16 +144,16 @@ def open_source(source: Source, languages: tuple[str, str], root: Path) -> OpenS
 
 
 def check_count(source: Source, n: int) -> None:
-    """Raise DataError if a source must have another number of pairs than the `n` that were read."""
+    """Raise DataError if the config expects another number of pairs of a source than `n`."""
     if source.pairs not in (None, n):
         raise DataError(
-            f"{source.label}: {n:,} pairs, where {source.pairs:,} are expected by pairs in the config: it was changed "
-            "since, and results would not compare"
+            f"{source.label}: has {n:,} pairs, but pairs in the config expects {source.pairs:,}: the corpus "
+            "has changed, and results would not be comparable"
         )
 
 
 def _located(source: Source, languages: tuple[str, str], root: Path) -> tuple[SourceRecord, list[Source]]:
-    """Return the record of a source, and its parts with their files on this machine."""
+    """Return the record of a source, and its parts with local file names."""
     match source:
         case HubSource():
             from nmt.prepare.hub import locate_hub  # imports `huggingface_hub`, which takes a second
@@ -178,7 +178,7 @@ def _locate_path(source: PathSource, root: Path) -> tuple[SourceRecord, list[Sou
             _say_unpinned(name, f"sha256: {digest}")
         source = source.model_copy(update={"path": str(path), "name": source.label})
     if source.format == "moses" and not (root / source.path).is_file():
-        raise DataError(f"{name}: format: moses is for one archive")
+        raise DataError(f"{name}: format: moses needs the name of one archive")
     inputs = find_inputs(source, root)
     parts: list[Source] = [source]
     if not any(file.is_member for file in inputs):
@@ -230,27 +230,27 @@ def _locate_files(source: FilesSource, root: Path) -> tuple[SourceRecord, list[S
 
 
 def _say_unpinned(name: str | None, setting: str) -> None:
-    say(f"{name}: its content is not verified; to reject any other content from now on, add {setting}")
+    say(f"{name}: the content is not verified; to reject any other content from now on, add {setting}")
 
 
 def _check_content(source: Source, record: SourceRecord) -> None:
-    """Raise DataError for a file with another checksum than the config expects."""
+    """Raise DataError for a file whose checksum differs from the one in the config."""
     for name, wanted in wanted_checksums(source, record).items():
         if record.files[name].sha256 != wanted:
             where = record.files[name].name or name
-            raise DataError(f"{where}: its SHA-256 is {record.files[name].sha256}, where the config expects {wanted}")
+            raise DataError(f"{where}: its SHA-256 is {record.files[name].sha256}, but the config expects {wanted}")
 
 
 def wanted_checksums(source: Source, record: SourceRecord) -> dict[str, str]:
-    """Return the checksums that a source expects, in lower case, by the keys of `record.files`.
+    """Return the checksums that the config expects of a source, in lower case, by the keys of `record.files`.
 
-    Raises DataError if it expects one of several files.
+    Raises DataError if the config has one checksum, but the source has several files.
     """
     match source:
         case FilesSource():
             return {language: digest.lower() for language, digest in (source.sha256 or {}).items()}
         case PathSource() | OpusSource() if source.sha256 is not None:
             if len(record.files) != 1:
-                raise DataError(f"{source.label}: sha256 is for one file, and these are {len(record.files)}")
+                raise DataError(f"{source.label}: sha256 is for one file, but the source has {len(record.files)}")
             return dict.fromkeys(record.files, source.sha256.lower())
     return {}

@@ -226,7 +226,7 @@ FAILURES = {
     "bentrevett/multi30k, revision COMMIT, at {}, file test.jsonl: no column en.de; the columns are ",
     "data.valid={hub: some/numbers, paths: [a.jsonl]}": "DataError: dataset some/numbers, revision COMMIT, at {}, file "
     "a.jsonl: row 1 has int for de, where text is needed",
-    "data.valid.pairs=888": "DataError: IWSLT/iwslt2017: 50 pairs, where 888 are expected by pairs in the config: it ",
+    "data.valid.pairs=888": "DataError: IWSLT/iwslt2017: has 50 pairs, but pairs in the config expects 888: the ",
     "data.valid={hub: some/broken, paths: [a.parquet]}": "DataError: dataset some/broken, revision COMMIT, at {}, file "
     "a.parquet: not readable as parquet: ",
     "data.valid={hub: some/broken, paths: [a.jsonl]}": "DataError: dataset some/broken, revision COMMIT, at {}, file "

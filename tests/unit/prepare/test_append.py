@@ -108,9 +108,9 @@ def test_append_keeps_split_off_development_set(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"data__train": [files("train")]}, "no new corpora; append them to the end of data.train"),
-        ({"data__train": [files("more"), files("train")]}, "nothing else may change: data.train.0.files.de was"),
-        ({"data__max_chars": 50}, "nothing else may change: data.max_chars was 1000, is 50"),
-        ({"tokenizer__vocab_size": 300}, "nothing else may change: tokenizer.vocab_size was 400, is 300"),
+        ({"data__train": [files("more"), files("train")]}, "other settings have changed: data.train.0.files.de was"),
+        ({"data__max_chars": 50}, "other settings have changed: data.max_chars was 1000, is 50"),
+        ({"tokenizer__vocab_size": 300}, "other settings have changed: tokenizer.vocab_size was 400, is 300"),
     ],
 )
 def test_invalid_appends_are_rejected(place: Folder, changes: dict[str, Any], message: str) -> None:

@@ -53,7 +53,7 @@ def test_cut_download_resumes(after: int, validators: dict[str, str], site: Site
 def test_download_resumes_in_later_process(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "PAUSES", ())
     site.troubles = [Cut(300)]
-    with pytest.raises(DataError, match=r"the connection ended after 300 of 18,890 bytes$"):
+    with pytest.raises(DataError, match=r"the connection was closed after 300 of 18,890 bytes$"):
         download(f"{site.url}/a.txt", tmp_path / "a")
     assert names(tmp_path) == ["a.part", "a.part.json"]
     assert download(f"{site.url}/a.txt", tmp_path / "a").read_bytes() == TEXT
@@ -97,7 +97,7 @@ def test_wrong_partial_file_fails_checksum(site: Site, tmp_path: Path) -> None:
 
 def test_wrong_checksum_raises(site: Site, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("what was there")
-    with pytest.raises(DataError, match=f"its SHA-256 is {SHA}, where {'0' * 64} is expected"):
+    with pytest.raises(DataError, match=f"its SHA-256 is {SHA}, but {'0' * 64} is expected"):
         download(f"{site.url}/a.txt", tmp_path / "a", "0" * 64)
     assert names(tmp_path) == ["a"] and (tmp_path / "a").read_text() == "what was there"
     assert site.requests == ["/a.txt"]
@@ -108,7 +108,7 @@ def test_wrong_checksum_raises(site: Site, tmp_path: Path) -> None:
 @pytest.mark.parametrize("code", [400, 403, 404, 410])
 def test_permanent_failures_are_not_retried(code: int, site: Site, tmp_path: Path) -> None:
     site.troubles = [Status(code)]
-    with pytest.raises(DataError, match=rf"^{site.url}/a.txt: the server answers {code} [A-Z]"):
+    with pytest.raises(DataError, match=rf"^{site.url}/a.txt: the server responded with {code} [A-Z]"):
         download(f"{site.url}/a.txt", tmp_path / "a")
     assert len(site.requests) == 1
 
@@ -119,9 +119,9 @@ def test_temporary_failures_are_retried(
 ) -> None:
     site.troubles = [Status(code), Status(code, {"Retry-After": "0"})]
     assert download(f"{site.url}/a.txt", tmp_path / "a").read_bytes() == TEXT
-    assert capsys.readouterr().err.count(f"the server answers {code}") == 2
+    assert capsys.readouterr().err.count(f"the server responded with {code}") == 2
     site.troubles = [Status(code)] * 4
-    with pytest.raises(DataError, match=f"the server answers {code}"):
+    with pytest.raises(DataError, match=f"the server responded with {code}"):
         download(f"{site.url}/a.txt", tmp_path / "a")
 
 
@@ -152,7 +152,7 @@ def test_silent_server_times_out(site: Site, tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(http, "TIMEOUT", 0.1)
     monkeypatch.setattr(http, "PAUSES", (0.0,))
     site.troubles = [Silence(), Silence()]
-    with pytest.raises(DataError, match="no answer: timed out"):
+    with pytest.raises(DataError, match="no response: timed out"):
         download(f"{site.url}/a.txt", tmp_path / "a")
 
 
@@ -162,7 +162,7 @@ def test_redirects_lead_to_http_only(site: Site, tmp_path: Path) -> None:
     assert download(f"{site.url}/a.txt", tmp_path / "a").read_bytes() == TEXT
     for place in ("file:///etc/passwd", "ftp://127.0.0.1/a", "data:text/plain,a", "gopher://a"):
         site.troubles = [Status(301, {"Location": place})]
-        with pytest.raises(DataError, match="the server answers 301"):
+        with pytest.raises(DataError, match="the server responded with 301"):
             download(f"{site.url}/a.txt", tmp_path / "b")
     site.troubles = [Status(302, {"Location": "/a.txt"})] * 30
     with pytest.raises(DataError, match="302"):
@@ -256,5 +256,5 @@ def test_cache_location(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert cache_folder() == tmp_path / ".cache" / "nmt"
     monkeypatch.setenv("NMT_CACHE", str(tmp_path / "file" / "cache"))
     (tmp_path / "file").touch()
-    with pytest.raises(DataError, match="cannot be written: Not a directory; NMT_CACHE names another folder"):
+    with pytest.raises(DataError, match="cannot be written: Not a directory; set NMT_CACHE to use another folder"):
         cached("http://127.0.0.1:9/a")

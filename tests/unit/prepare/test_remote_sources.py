@@ -108,7 +108,7 @@ def test_unexpected_checksum_raises(kind: str, site: Site, tmp_path: Path) -> No
     prepare(config(tmp_path, source), tmp_path / "data")
     other = "0" * 64
     wrong = {"sha256": {**pin["sha256"], "en": other} if isinstance(pin["sha256"], dict) else other}
-    with pytest.raises(DataError, match=f"its SHA-256 is [0-9a-f]{{64}}, where {other} is expected"):
+    with pytest.raises(DataError, match=f"its SHA-256 is [0-9a-f]{{64}}, but {other} is expected"):
         prepare(config(tmp_path, source | wrong), tmp_path / "data")
     assert recorded(tmp_path)["corpus"]  # the old directory is still there
 
@@ -119,12 +119,12 @@ def test_local_files_are_pinned_too(tmp_path: Path) -> None:
     right = hashlib.sha256((tmp_path / "t.tsv").read_bytes()).hexdigest()
     prepare(config(tmp_path, table | {"sha256": right.upper(), "pairs": 200}), tmp_path / "data")
     for wrong, problem in (
-        ({"sha256": "0" * 64}, f"t.tsv: its SHA-256 is {right}, where the config expects 000000"),
-        ({"pairs": 201}, r"t\.tsv: 200 pairs, where 201 are expected by pairs in the config"),
+        ({"sha256": "0" * 64}, f"t.tsv: its SHA-256 is {right}, but the config expects 000000"),
+        ({"pairs": 201}, r"t\.tsv: has 200 pairs, but pairs in the config expects 201"),
     ):
         with pytest.raises(DataError, match=problem):
             prepare(config(tmp_path, table | wrong), tmp_path / "data")
-    with pytest.raises(DataError, match="sha256 is for one file, and these are 2"):
+    with pytest.raises(DataError, match="sha256 is for one file, but the source has 2"):
         (tmp_path / "u.tsv").write_bytes(b"a\tb\n")
         prepare(config(tmp_path, table | {"path": "*.tsv", "sha256": right}), tmp_path / "new")
 

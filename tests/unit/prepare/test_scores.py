@@ -93,7 +93,7 @@ def test_score_column_is_read(name: str, tmp_path: Path) -> None:
 
 def test_score_in_format_without_scores_raises(tmp_path: Path) -> None:
     (tmp_path / "a.po").write_text('msgid ""\nmsgstr "Language: de"\n', encoding="utf-8")
-    with pytest.raises(DataError, match=r"a\.po: PO has no scores; leave score out"):
+    with pytest.raises(DataError, match=r"a\.po: PO files have no scores; remove score from the config"):
         list(open_source(TrainPath(path="a.po", score="x"), ("de", "en"), tmp_path).pairs())
     with pytest.raises(ConfigError, match=r"valid\.score: only available for training corpora"):
         pair = {"files": {"de": "a", "en": "b"}}
