@@ -56,7 +56,7 @@ def test_compressed_files_are_read(suffix: str, data: bytes) -> None:
 
 @each
 @pytest.mark.parametrize("rest", [b"", b"\0" * 4, b"\0" * 100_000])
-def test_several_streams_are_one_text(suffix: str, rest: bytes) -> None:
+def test_concatenated_streams_are_one_text(suffix: str, rest: bytes) -> None:
     parts = [TEXT, b"", TEXT[:7], b"x" * 200_000, b""]
     assert read(b"".join(map(PACK[suffix], parts)) + rest, f"a{suffix}") == b"".join(parts)
 
@@ -83,7 +83,7 @@ def test_corrupted_byte_is_detected(suffix: str) -> None:
 
 
 @each
-def test_data_after_the_end_is_an_error(suffix: str) -> None:
+def test_data_after_end_raises(suffix: str) -> None:
     second = bytearray(PACK[suffix](TEXT))
     second[0] ^= 1
     for rest in (b"x", TEXT, bytes(second)):

@@ -32,7 +32,7 @@ def written(path: Path, content: object) -> Path:
     return path
 
 
-def test_written_documents_are_read_in_the_same_order(tmp_path: Path) -> None:
+def test_written_documents_are_read_back(tmp_path: Path) -> None:
     note = Note(format=1, text="é", inner=Inner(n=3))
     path = written(tmp_path / "note.json", document_text(note))
     assert json.loads(path.read_text()) == {"format": 1, "text": "é", "inner": {"n": 3}}
@@ -54,7 +54,7 @@ def test_written_documents_are_read_in_the_same_order(tmp_path: Path) -> None:
         ({"format": "1", "text": "a"}, "written in format 1, this version of nmt reads 1"),
     ],
 )
-def test_another_content_is_refused_in_one_line(content: object, message: str, tmp_path: Path) -> None:
+def test_invalid_document_raises(content: object, message: str, tmp_path: Path) -> None:
     path = written(tmp_path / "note.json", content)
     with pytest.raises(CheckpointError) as error:
         read_document(path, Note, CheckpointError, "; remove it", formats=(1,))

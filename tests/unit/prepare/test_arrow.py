@@ -74,7 +74,9 @@ STRUCTS = pa.array([{"en": en, "de": de, "n": 1} for de, en in zip(DE, EN, stric
         ),
     ],
 )
-def test_columns(write: Callable[[pa.Table], bytes], read: Reader, table: pa.Table, layout: Layout) -> None:
+def test_columns_are_found_by_name_or_path(
+    write: Callable[[pa.Table], bytes], read: Reader, table: pa.Table, layout: Layout
+) -> None:
     assert pairs(read, write(table), layout) == EXPECTED
 
 
@@ -160,7 +162,7 @@ TABLE = pa.table({"id": list(range(20)), "de": [de for de, _ in ROWS], "en": [en
 
 
 @each_format
-def test_damaged_files_shift_no_pair(write: Callable[[pa.Table], bytes], read: Reader) -> None:
+def test_damaged_file_never_shifts_pairs(write: Callable[[pa.Table], bytes], read: Reader) -> None:
     data = write(TABLE)
     assert read_damaged(read, data, NAMED) == (20, [])
     counts = [read_damaged(read, damage(data, Random(seed)), NAMED) for seed in range(60)]

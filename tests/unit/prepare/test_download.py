@@ -43,7 +43,7 @@ def names(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("after", [0, 1, 5000, len(TEXT) - 1])
 @pytest.mark.parametrize("validators", [{"ETag": '"x"'}, {"Last-Modified": "Sun, 06 Nov 1994 08:49:37 GMT"}])
-def test_cut_download_resumes(after: int, validators: dict[str, str], site: Site, tmp_path: Path) -> None:
+def test_interrupted_download_resumes(after: int, validators: dict[str, str], site: Site, tmp_path: Path) -> None:
     site.troubles, site.validators = [Cut(after), Cut(0)], validators
     assert download(f"{site.url}/a.txt", tmp_path / "a", SHA).read_bytes() == TEXT
     again = f"/a.txt bytes={after}-" if after else "/a.txt"
@@ -61,7 +61,7 @@ def test_download_resumes_in_later_process(site: Site, tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("validators", [{}, {"ETag": 'W/"weak"'}])
-def test_without_a_strong_validator_it_starts_again(validators: dict[str, str], site: Site, tmp_path: Path) -> None:
+def test_download_without_strong_validator_restarts(validators: dict[str, str], site: Site, tmp_path: Path) -> None:
     site.troubles, site.validators = [Cut(300)], validators
     assert download(f"{site.url}/a.txt", tmp_path / "a").read_bytes() == TEXT
     assert site.requests == ["/a.txt", "/a.txt"]
@@ -125,7 +125,7 @@ def test_temporary_failures_are_retried(
         download(f"{site.url}/a.txt", tmp_path / "a")
 
 
-def test_pauses_are_as_long_as_the_server_asks(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pause_follows_retry_after_header(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
     monkeypatch.setattr(http.time, "sleep", pauses.append)
     monkeypatch.setattr(http, "PAUSES", (1.0, 4.0, 15.0))
@@ -169,7 +169,7 @@ def test_redirects_lead_to_http_only(site: Site, tmp_path: Path) -> None:
         download(f"{site.url}/a.txt", tmp_path / "b")
 
 
-def test_https_never_leads_down_to_http() -> None:
+def test_https_never_redirects_to_http() -> None:
     from email.message import Message
     from io import BytesIO
     from urllib.request import Request
@@ -237,7 +237,7 @@ def test_damaged_cached_file_is_fetched_again(site: Site) -> None:
     assert site.requests == ["/a.txt"] * 3
 
 
-def test_cached_file_with_other_checksum(site: Site) -> None:
+def test_cached_file_with_other_checksum_is_fetched_again(site: Site) -> None:
     path = cached(f"{site.url}/a.txt").path
     with pytest.raises(DataError, match="is expected"):
         cached(f"{site.url}/a.txt", "0" * 64)
@@ -247,7 +247,7 @@ def test_cached_file_with_other_checksum(site: Site) -> None:
     assert cached(f"{site.url}/a.txt", new) == (path, new)
 
 
-def test_cache_location(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_location_from_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NMT_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/x")
     assert cache_folder() == Path("/x/nmt")

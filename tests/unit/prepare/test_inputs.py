@@ -97,7 +97,7 @@ def problem(root: Path, path: str, **settings: str) -> str:
 # --- paths ----------------------------------------------------------------------------------------
 
 
-def test_file_folder_and_patterns(tmp_path: Path) -> None:
+def test_files_folders_and_patterns_are_found(tmp_path: Path) -> None:
     write(tmp_path, FILES)
     assert contents(tmp_path, "b/f.2.tmx") == {"b/f.2.tmx": b"two"}
     assert contents(tmp_path, str(tmp_path / "b/f.2.tmx")) == {"b/f.2.tmx": b"two"}
@@ -111,7 +111,7 @@ def test_file_folder_and_patterns(tmp_path: Path) -> None:
     assert list(contents(tmp_path, "**/b/*.gz")) == ["b/f.1.tmx.gz"]
 
 
-def test_names_are_sorted_by_the_numbers_in_them() -> None:
+def test_names_are_sorted_naturally() -> None:
     names = ["a/1", "a/2.x", "a/02.y", "a/10", "a/x", "a-1", "b1/c10", "b2/c9", "b10/c1", "c" + "9" * 9999]
     assert sorted(set(names), key=natural) == names
 
@@ -135,7 +135,7 @@ def test_format_follows_name_or_setting(tmp_path: Path) -> None:
     assert find_inputs(TrainPath(path="c.tsv.xz"), tmp_path)[0].format == "tsv"
 
 
-def test_members_of_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folder_members_are_matched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, {**FILES, "README": b"", ".a.tmx": b"", "__MACOSX/a.tmx": b"", ".x/a.tmx": b""})
     assert list(contents(tmp_path, ".")) == list(CONTENT)
     assert capsys.readouterr().err == "nmt: .: left out: names without a known format (README)\n"
@@ -164,7 +164,7 @@ def test_nothing_found_raises(tmp_path: Path) -> None:
     assert said.startswith("notes: a.txt, b.md: the name shows no known format")
 
 
-def test_links_and_special_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_links_and_special_files_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, {"data/a.tmx": b"a", "other/b.tmx": b"b"})
     data = tmp_path / "data"
     (data / "loop").symlink_to("..")
@@ -224,9 +224,7 @@ def test_forked_process_reopens_stream(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @each
-def test_files_left_out_of_an_archive_are_reported(
-    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_skipped_archive_members_are_reported(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     extra = {"README": b"", "../up.tmx": b"", "/root.tmx": b"", "in.zip": b"", "x.tar.gz": b"", "__MACOSX/._a.po": b""}
     write(tmp_path, {name: ARCHIVES[name]({**extra, "./a.tmx": b"first", "a.tmx": b"last", "a\n\x1b.po": b"odd"})})
     assert sorted(contents(tmp_path, name).items()) == [("a.tmx", b"last"), ("a\\n\\x1b.po", b"odd")]

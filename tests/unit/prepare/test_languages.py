@@ -41,7 +41,7 @@ def test_language_sample_is_spread() -> None:
         assert all(len(tgt) == 300 for _, tgt in pairs)
 
 
-def test_corpora_in_the_right_order_get_no_warning() -> None:
+def test_unswapped_corpora_give_no_warning() -> None:
     assert told(train_0=TRAIN, valid=VALID, test_a=TEST) == []
     assert told(train_0=TRAIN, train_1=sentence_pairs(300, seed=9)) == []
     assert told(train_0=TRAIN) == []
@@ -86,7 +86,7 @@ def place(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
 
 
-def test_prepare_tells_it_again_and_again(place: Folder, nmt: Command) -> None:
+def test_prepare_repeats_warnings(place: Folder, nmt: Command) -> None:
     place.write(more=other_way_round(sentence_pairs(600)[300:]), none=[("ja", "ja")] * 30)
     changes = {"data__train": [files("train"), files("more"), files("none")]}
     (place.folder / "c.yaml").write_text(dump_config(place.config(**changes)), encoding="utf-8")

@@ -57,7 +57,7 @@ def config(root: Path, **first: object) -> Config:
     return check_config({"data": data, "tokenizer": {"vocab_size": 330}}, "test")
 
 
-def test_formats_read_every_pair_once(folder: Path) -> None:
+def test_each_format_yields_every_pair_once(folder: Path) -> None:
     told: list[str] = []
     prepare(config(folder), folder / "data", echo=told.append)
     manifest = json.loads((folder / "data" / "manifest.json").read_bytes())
@@ -93,7 +93,7 @@ def test_changed_or_new_file_is_detected(folder: Path) -> None:
     assert "nothing to do" in again()
 
 
-def test_files_read_twice_are_counted_once(folder: Path) -> None:
+def test_source_read_twice_counts_units_once(folder: Path) -> None:
     source = open_source(TrainPath(path="memories/a.tmx"), ("de", "en"), folder)
     assert list(source.pairs()) == list(source.pairs())
     assert source.units.skipped == {"no text in en": 1}

@@ -14,7 +14,7 @@ def message(source: str, target: str) -> str:
     return f'msgid "{source}"\nmsgstr "{target}"\n\n'
 
 
-def test_messages_of_all_kinds() -> None:
+def test_po_messages_of_all_kinds_are_read() -> None:
     data = (
         HEADER
         + '# a comment\n#. for translators\n#: a.c:1\n#, c-format\n#| msgid "old"\nmsgid "one"\nmsgstr "eins"\n\n'
@@ -38,7 +38,7 @@ def test_messages_of_all_kinds() -> None:
     ("written", "text"),
     [(r"a\\nb", r"a\nb"), (r"a\tb", "a\tb"), (r"C:\\", "C:\\"), (r"\"", '"'), (r"100\%", r"100\%"), ("a#b", "a#b")],
 )
-def test_escapes(written: str, text: str) -> None:
+def test_po_escapes_are_decoded(written: str, text: str) -> None:
     assert read_bytes(read_po, HEADER + message("x", written))[0] == [(text, "x")]
 
 
@@ -51,13 +51,13 @@ def test_escapes(written: str, text: str) -> None:
         (["a", "b", "c"], [], {"plural": 1}),
     ],
 )
-def test_plurals(forms: list[str], pairs: list[tuple[str, str]], skipped: dict[str, int]) -> None:
+def test_po_plurals_are_paired(forms: list[str], pairs: list[tuple[str, str]], skipped: dict[str, int]) -> None:
     data = HEADER + 'msgid "%d file"\nmsgid_plural "%d files"\n'
     data += "".join(f'msgstr[{i}] ""\n"{form}"\n' for i, form in enumerate(forms))
     assert read_bytes(read_po, data) == (pairs, skipped)
 
 
-def test_languages() -> None:
+def test_po_languages_are_read_from_header() -> None:
     text = message("one", "eins")
     columns = {"de": "msgstr", "en": "msgid"}
     for header, named, expected in [
@@ -89,7 +89,7 @@ def test_wrong_charset_raises() -> None:
 
 
 @pytest.mark.parametrize("charset", ["UTF-8", "ISO-8859-1", "windows-1252", "CHARSET"])
-def test_charsets(charset: str) -> None:
+def test_po_charset_is_read_from_header(charset: str) -> None:
     data = HEADER.replace("UTF-8", charset) + message("larger", "größer")
     encoding = "utf-8" if charset == "CHARSET" else charset
     assert read_bytes(read_po, data.encode(encoding))[0] == [("größer", "larger")]
@@ -129,7 +129,7 @@ def test_invalid_messages_are_rejected(text: str, problem: str) -> None:
     assert problem in error_of(read_po, (HEADER + "#\n" + text).encode("utf-8", "surrogateescape"))
 
 
-def test_damaged_files_give_an_error_or_pairs_of_one_unit() -> None:
+def test_damaged_file_never_mixes_units() -> None:
     data = HEADER + "".join(
         f'#, c-format\nmsgid "w{i}{i}{i} "\n"w{i}{i}{i}\\n"\nmsgstr "ü w{i}{i}{i}"\n\nmsgid "w{i}{i}{i}"\n'
         f'msgid_plural "w{i}{i}{i}s"\nmsgstr[0] "w{i}{i}{i}"\nmsgstr[1] "w{i}{i}{i}"\n\n'

@@ -78,7 +78,7 @@ def source_of(kind: str, site: Site) -> tuple[dict[str, object], dict[str, objec
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_prepared_once_the_network_is_not_needed(
+def test_second_prepare_needs_no_network(
     kind: str, site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Neither to see that nothing has changed, nor to prepare again from the cache."""
@@ -145,7 +145,7 @@ def test_local_files_are_pinned_too(tmp_path: Path) -> None:
         ({"path": "a.tmx", "pairs": 0}, "pairs: must be at least 1"),
     ],
 )
-def test_senseless_settings_raise(source: dict[str, object], problem: str, tmp_path: Path) -> None:
+def test_invalid_source_settings_raise(source: dict[str, object], problem: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         config(tmp_path, source)
     assert problem in str(caught.value) and "secret" not in str(caught.value)

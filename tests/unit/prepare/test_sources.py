@@ -48,13 +48,13 @@ def test_lines_end_at_line_feeds_only(tmp_path: Path, data: bytes, lines: list[s
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\ufeff"))))
-def test_any_lines_are_read_as_they_were_written(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
+def test_written_lines_are_read_back(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
     path = tmp_path_factory.mktemp("lines") / "a"
     path.write_bytes("".join(f"{line}\n" for line in lines).encode())
     assert list(read_lines(path)) == lines
 
 
-def test_odd_lines_do_not_shift_the_pairing(tmp_path: Path) -> None:
+def test_odd_lines_keep_pairs_aligned(tmp_path: Path) -> None:
     odd = ["\x00", "a\u2028b", "\t", "", "\U0001f600", "wort " * 5000, "x\x0cy", "\ufeff", "z\rz"]
     write(tmp_path, a_de="".join(f"{line}\r\n" for line in odd).encode())
     write(tmp_path, a_en="".join(f"{i}\n" for i in range(len(odd))).encode())
@@ -68,7 +68,7 @@ def test_compressed_files_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("n_de", "n_en"), [(3, 2), (2, 3), (0, 2), (2, 0), (2, 5000)])
-def test_unequal_numbers_of_lines(tmp_path: Path, n_de: int, n_en: int) -> None:
+def test_unequal_numbers_of_lines_raise(tmp_path: Path, n_de: int, n_en: int) -> None:
     write(tmp_path, a_de=b"x\n" * n_de, a_en=b"x\n" * n_en)
     with pytest.raises(DataError) as caught:
         aligned(tmp_path)
@@ -92,7 +92,7 @@ def test_non_text_raises(tmp_path: Path, data: bytes, message: str) -> None:
     assert str(caught.value).startswith(f"{path}: {message}")
 
 
-def test_missing_files_directories_and_broken_archives(tmp_path: Path) -> None:
+def test_missing_or_broken_files_raise(tmp_path: Path) -> None:
     for read in (checksum, lambda path: list(read_lines(path))):
         with pytest.raises(DataError, match=r"absent: no such file"):
             read(tmp_path / "absent")

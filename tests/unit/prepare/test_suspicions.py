@@ -54,7 +54,7 @@ def test_good_text_is_not_suspected() -> None:
 
 @pytest.mark.usefixtures("_identified")
 @pytest.mark.parametrize("share", [1, 3], ids=["all", "third"])
-def test_side_in_another_language_is_found(share: int) -> None:
+def test_side_in_another_language_warns(share: int) -> None:
     foreign = [CZECH[n % len(CZECH)] if n % share == 0 else de for n, (de, _) in enumerate(GOOD)]
     warning = next(each for each in found(lines_of(GOOD, foreign)) if "German" in each)
     assert warning.startswith("data.train.0 (x.de), de: ") and "data.clean.drop: [language]" in warning
@@ -64,14 +64,14 @@ def test_side_in_another_language_is_found(share: int) -> None:
 
 
 @pytest.mark.parametrize("offset", [1, -1])
-def test_shifted_side_is_found_with_its_direction(offset: int) -> None:
+def test_shifted_side_warns_with_direction(offset: int) -> None:
     english = [en for _, en in GOOD]
     shifted = [(de, english[(n - offset) % len(GOOD)]) for n, (de, _) in enumerate(GOOD)]
     (warning,) = found(shifted)
     assert "the lines look shifted" in warning and f"line {'after' if offset == 1 else 'before'}" in warning
 
 
-def test_shift_from_the_middle_on_is_found_with_its_place() -> None:
+def test_shift_from_middle_is_located() -> None:
     english = [en for _, en in GOOD]
     del english[300]
     (warning,) = found([(de, en) for (de, _), en in zip(GOOD, english, strict=False)])
@@ -87,7 +87,7 @@ def test_unrelated_sides_warn() -> None:
 
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
 @pytest.mark.parametrize("share", [1, 5], ids=["all", "fifth"])
-def test_text_read_with_the_wrong_encoding_is_found(encoding: str, share: int) -> None:
+def test_wrongly_decoded_text_warns(encoding: str, share: int) -> None:
     umlauts = [f"Straße {n}: schön, größer und „gut“" for n in range(len(GOOD))]
     misread = [line.encode().decode(encoding, "ignore") if n % share == 0 else line for n, line in enumerate(umlauts)]
     (warning,) = [each for each in found(lines_of(GOOD, misread)) if "encoding" in each]

@@ -40,13 +40,13 @@ def columns(de: str, en: str) -> Layout:
         ("de", ["den", "de_score", "de-"], []),
     ],
 )
-def test_language_names(language: str, names: list[str], found: list[str]) -> None:
+def test_column_names_match_language_codes(language: str, names: list[str], found: list[str]) -> None:
     assert matching(language, names) == found
 
 
 @settings(max_examples=40)
 @given(st.text(st.sampled_from(" \n\r\tab\x0b\u2028")))
-def test_table_line(text: str) -> None:
+def test_one_line_keeps_words(text: str) -> None:
     line = one_line(text)
     assert "\n" not in line and "\r" not in line and line == line.strip()
     assert line.split() == text.split()
@@ -70,7 +70,7 @@ def test_table_line(text: str) -> None:
         (b"", NUMBERED, []),
     ],
 )
-def test_tsv(data: bytes, layout: Layout, expected: list[tuple[str, str]]) -> None:
+def test_tsv_rows_are_read(data: bytes, layout: Layout, expected: list[tuple[str, str]]) -> None:
     assert pairs(read_tsv, data, layout) == (expected, {})
 
 
@@ -129,7 +129,7 @@ def test_invalid_tsv_raises(data: bytes, layout: Layout, message: str) -> None:
         (b"", NUMBERED, []),
     ],
 )
-def test_csv(data: bytes, layout: Layout, expected: list[tuple[str, str]]) -> None:
+def test_csv_rows_are_read(data: bytes, layout: Layout, expected: list[tuple[str, str]]) -> None:
     assert pairs(read_csv, data, layout) == (expected, {})
 
 
@@ -200,7 +200,7 @@ def test_written_tables_are_read_back(rows: list[tuple[str, str]], delimiter: st
         (b"", NAMED, []),
     ],
 )
-def test_json_lines(data: bytes, layout: Layout, expected: list[tuple[str, str]]) -> None:
+def test_json_lines_are_read(data: bytes, layout: Layout, expected: list[tuple[str, str]]) -> None:
     assert pairs(read_jsonl, data, layout) == (expected, {})
 
 
@@ -266,7 +266,7 @@ def json_lines(row: Callable[[str, str], object]) -> bytes:
         (read_jsonl, json_lines(lambda de, en: {"translation": {"de": de, "en": en}}), MAPPING),
     ],
 )
-def test_damaged_tables_shift_no_pair(read: Reader, data: bytes, layout: Layout) -> None:
+def test_damaged_table_never_shifts_pairs(read: Reader, data: bytes, layout: Layout) -> None:
     assert read_damaged(read, data, layout)[0] >= 20
     counts = [read_damaged(read, damage(data, Random(seed)), layout) for seed in range(60)]
     assert [shifted for _, shifted in counts if shifted] == []

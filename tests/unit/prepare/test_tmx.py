@@ -43,7 +43,7 @@ def test_tmx_segment_text(seg: str, text: str) -> None:
     assert read_bytes(read_tmx, memory(unit(("de", seg), ("en", "x")))) == ([(text, "x")], {})
 
 
-def test_pairs_have_the_alphabetically_first_language_first() -> None:
+def test_pairs_start_with_alphabetically_first_language() -> None:
     data = memory(unit(("en", "one"), ("fr", "un"), ("de", "eins")), unit(("de", "zwei"), ("en", "two")))
     assert read_bytes(read_tmx, data)[0] == [("eins", "one"), ("zwei", "two")]
 
@@ -60,20 +60,20 @@ def test_pairs_have_the_alphabetically_first_language_first() -> None:
         (("zh_Hans", "zh_Hant"), ("zh-Hans-CN", "zh-Hant"), True),
     ],
 )
-def test_languages_match_by_the_beginning_of_the_tag(
+def test_language_code_matches_beginning_of_tag(
     languages: tuple[str, str], tags: tuple[str, str], is_found: bool
 ) -> None:
     data = memory(unit((tags[1], "2"), (tags[0], "1")))
     assert read_bytes(read_tmx, data, languages)[0] == ([("1", "2")] if is_found else [])
 
 
-def test_languages_in_the_attribute_of_old_versions_and_by_other_names() -> None:
+def test_tmx_languages_in_old_attribute_and_by_name() -> None:
     data = memory(unit(("German", "eins"), ("EN", "one"))).replace("xml:lang", "lang")
     assert read_bytes(read_tmx, data, columns={"de": "german", "en": "en"})[0] == [("eins", "one")]
     assert read_bytes(read_tmx, data) == ([], {"no text in de": 1})
 
 
-def test_several_texts_of_a_language() -> None:
+def test_tmx_variants_of_a_language_are_all_paired() -> None:
     texts = ("de-AT", "Jänner"), ("de-DE", "Januar"), ("en-GB", "January"), ("en-US", "Jan"), ("en-IE", "Eanáir")
     assert read_bytes(read_tmx, memory(unit(*texts)))[0] == [
         ("Jänner", "January"),
@@ -109,7 +109,7 @@ def test_units_without_text_in_a_language_are_counted() -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "iso-8859-1", "cp1252"])
 @pytest.mark.parametrize("is_declared", [True, False])
-def test_encodings(encoding: str, is_declared: bool) -> None:
+def test_tmx_encodings_are_read(encoding: str, is_declared: bool) -> None:
     data = memory(unit(("de", "größer"), ("en", "x")))
     if is_declared:
         data = data.replace("?>", f' encoding="{encoding.removesuffix("-sig")}"?>', 1)
@@ -170,7 +170,7 @@ def test_entities_are_refused(doctype: str, text: str, message: str, encoding: s
         (START.replace("?>", ' encoding="punycode"?>'), "broken XML (Unsupported encoding"),
     ],
 )
-def test_broken_files(data: str, message: str) -> None:
+def test_broken_tmx_raises(data: str, message: str) -> None:
     assert message in error_of(read_tmx, data)
 
 
@@ -194,7 +194,7 @@ def test_tmx_memory_is_bounded() -> None:
     assert n > 150_000 and sizes[-1] < sizes[10] + 10
 
 
-def test_damaged_files_give_an_error_or_pairs_of_one_unit() -> None:
+def test_damaged_file_never_mixes_units() -> None:
     data = memory(
         *[
             unit(("de-DE", f"Ü <bpt i='1'>b</bpt>w{i}{i}{i}<ept i='1'/> ß"), ("EN", f"w{i}{i}{i} <hi>w{i}{i}{i}</hi>"))

@@ -42,7 +42,7 @@ def unit2(*segments: tuple[str, str], state: str = "") -> str:
         ("one<x id='1' ctype='lb'/>two", "one two"),
     ],
 )
-def test_xliff_1_text(target: str, text: str) -> None:
+def test_xliff_1_text_without_codes(target: str, text: str) -> None:
     assert read_bytes(read_xliff, version1(unit1("eins", target))) == ([("eins", text)], {})
 
 
@@ -57,11 +57,11 @@ def test_xliff_1_text(target: str, text: str) -> None:
         ("one<ph id='1' type='fmt' subType='xlf:lb'/>two", "one two"),
     ],
 )
-def test_xliff_2_text(target: str, text: str) -> None:
+def test_xliff_2_text_without_codes(target: str, text: str) -> None:
     assert read_bytes(read_xliff, version2(unit2(("eins", target)))) == ([("eins", text)], {})
 
 
-def test_segments_of_version_1_pair_by_their_number() -> None:
+def test_xliff_1_segments_pair_by_number() -> None:
     def seg(mid: int | str, text: str) -> str:
         return f"<mrk mtype='seg' mid='{mid}'>{text}</mrk>"
 
@@ -85,7 +85,7 @@ def test_segments_of_version_1_pair_by_their_number() -> None:
     )  # fmt: skip
 
 
-def test_segments_of_version_2() -> None:
+def test_xliff_2_segments_are_paired() -> None:
     ignored = (
         "<unit id='2'><mtc:matches><mtc:match><source>nicht</source><target>not</target></mtc:match></mtc:matches>"
         "<ignorable><source> </source><target> </target></ignorable>"
@@ -98,7 +98,7 @@ def test_segments_of_version_2() -> None:
 # --- languages ------------------------------------------------------------------------------------
 
 
-def test_either_direction() -> None:
+def test_xliff_direction_may_be_reversed() -> None:
     turned = version1(unit1("one", "eins"), languages='source-language="en" target-language="DE"')
     assert read_bytes(read_xliff, turned)[0] == [("eins", "one")]
     turned = version2(unit2(("one", "eins")), languages='srcLang="en" trgLang="de_AT"')
@@ -133,7 +133,7 @@ def test_untranslated_targets_are_skipped(state: str) -> None:
     assert read_bytes(read_xliff, data) == ([("zwei", "two")], {f"state {state}": 1})
 
 
-def test_states_of_version_2() -> None:
+def test_xliff_2_states_are_respected() -> None:
     states = ["initial", "translated", "reviewed", "final"]
     data = version2(*[unit2((state, "x"), state=f'state="{state}"') for state in states], unit2(("none", "x")))
     pairs, skipped = read_bytes(read_xliff, data)
@@ -152,7 +152,7 @@ def test_broken_file_raises_with_line() -> None:
     assert "its DOCTYPE defines entities" in error_of(read_xliff, data.replace("<xliff", bomb, 1))
 
 
-def test_damaged_files_give_an_error_or_pairs_of_one_unit() -> None:
+def test_damaged_file_never_mixes_units() -> None:
     first = [
         f"<trans-unit id='{i}'><source>{i} <g id='1'>{i}</g></source>"
         f"<seg-source><mrk mtype='seg' mid='1'>{i}</mrk> <mrk mtype='seg' mid='2'>ü</mrk></seg-source>"
