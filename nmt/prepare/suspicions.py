@@ -184,13 +184,19 @@ def _trigrams(line: str) -> list[str]:
 
 def _in_other_script(where: str, sides: Mapping[str, Iterable[str]]) -> Iterator[str]:
     """Yield a warning for each side, by language, that is mostly in a script in which the language is not written."""
+    found: dict[str, tuple[str, frozenset[str]]] = {}
     for language, lines in sides.items():
-        script, expected = _script(lines), scripts_of(language)
-        if script and expected and script not in expected:
-            yield (
-                f"{where}: most letters of the {language} side are {_named(script)}, where "
-                f"{' or '.join(map(_named, sorted(expected)))} is expected; check its files"
-            )
+        script, wanted = _script(lines), scripts_of(language)
+        if script and wanted and script not in wanted:
+            found[language] = script, wanted
+    if len(found) == 2 and all(found[one][0] in found[other][1] for one, other in itertools.permutations(found)):
+        yield f"{where}: {' and '.join(found)} look swapped, by their scripts; check its files"
+        return
+    for language, (script, wanted) in found.items():
+        yield (
+            f"{where}: most letters of the {language} side are {_named(script)}, where "
+            f"{' or '.join(map(_named, sorted(wanted)))} is expected; check its files"
+        )
 
 
 def _script(lines: Iterable[str]) -> str | None:
