@@ -55,7 +55,7 @@ def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) 
     corpus = Corpus.open(DataDir(path))
     if corpus.languages != languages:
         held, needed = " and ".join(corpus.languages), " and ".join(languages)
-        raise DataError(f"{path}: holds {held}, but {run.path} was trained on {needed}")
+        raise DataError(f"{path}: contains {held}, but {run.path} was trained on {needed}")
     if corpus.tokenizers.fingerprint != info.tokenizer:
         raise DataError(
             f"{path}: its tokenizer differs from that of {run.path}; nmt prepare --tokenizer-from {run.path} reuses it"
