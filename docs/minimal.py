@@ -63,7 +63,7 @@ def show_pair(corpus: Corpus, config: Config) -> None:
         print(f"ids     {' '.join(map(str, ids))}")
 
 
-# --- batches: nmt/data/batching.py, nmt/data/updates.py ------------------------------------------
+# --- batches: nmt/data/batching.py --------------------------------------------------------------
 #
 # An update, one step of the optimizer, learns from about `update_tokens` target tokens, however many sentences those
 # are, so the gradient is about equally noisy with long and short sentences. Its sentences have similar lengths, because
