@@ -151,7 +151,7 @@ class _Tar:
             return tar, file, os.getpid()
 
     def members(self) -> Iterator[Member]:
-        """Yield the members. Raises DataError if the archive is damaged, truncated or unpacks to too much."""
+        """Yield the members of the archive. Raises DataError if the archive is damaged, truncated or unpacks to too much."""
         tar, file, _ = self._opened()
         packed = self._path.stat().st_size
         with file, damage(self._path, "tar"):
@@ -164,7 +164,7 @@ class _Tar:
 
     @contextmanager
     def open(self, info: tarfile.TarInfo) -> Iterator[IO[bytes]]:
-        """Open a file. Raises DataError."""
+        """Open a file in the archive. Raises DataError."""
         kept, self._idle = self._idle, None  # a file that is opened meanwhile has a tar of its own
         if kept is not None and (kept[2] != os.getpid() or cast(Any, kept[0]).fileobj.tell() > info.offset_data):
             kept[1].close()

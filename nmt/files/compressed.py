@@ -38,7 +38,7 @@ class DamagedError(DataError):
 
 @contextmanager
 def damage(name: Path | str, kind: str) -> Iterator[None]:
-    """Turn any error of reading a compressed file or an archive of this kind into DamagedError."""
+    """Convert any error of reading a compressed file or an archive of this kind to DamagedError."""
     try:
         yield
     except DataError:

@@ -260,7 +260,7 @@ class Lock(contextlib.AbstractContextManager["Lock"]):
     """
 
     def __init__(self, path: Path, activity: str, waits: bool = False) -> None:
-        """Acquire the lock, if `waits` after waiting for another process to release it.
+        """Acquire the lock; if `waits`, wait until another process releases it.
 
         `activity` is a verb for the message, such as `trains`. Raises LockedError if another process holds the lock,
         and UnsafeFileError if the file is a link.

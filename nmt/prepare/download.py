@@ -124,7 +124,7 @@ class _Redirects(HTTPRedirectHandler):
 
 
 def retried(url: str, attempt: Callable[[], _T], received: Callable[[], int] = int) -> _T:
-    """Return the result of `attempt`, which is retried after a pause if its failure may be temporary.
+    """Call `attempt` and return its result; after a failure that may be temporary, pause and retry.
 
     `received` returns the number of bytes received so far: after a further megabyte, the pauses begin anew.
     Raises DataError.

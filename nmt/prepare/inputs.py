@@ -86,7 +86,7 @@ def _fail(error: OSError) -> None:
 
 
 def _matching(pattern: Path) -> Iterator[Path]:
-    """Yield what `_below` yields, if it matches a pattern."""
+    """Yield the files and links of `_below` whose names match a pattern."""
     n_fixed = next((i for i, part in enumerate(pattern.parts) if _WILDCARDS.search(part)), None)
     if n_fixed is None:
         return
@@ -191,7 +191,7 @@ def _entries(path: Path, name: str, left_out: Counter[str]) -> Iterator[tuple[st
 
 
 def fingerprints(inputs: Sequence[Input], root: Path) -> dict[str, str]:
-    """Return the SHA-256 of the files on disk that inputs are in; an archive is one file.
+    """Return the SHA-256 of the files on disk that contain the inputs; an archive counts as one file.
 
     The keys are names relative to `root`, or absolute names of files elsewhere. Raises DataError.
     """

@@ -92,7 +92,7 @@ def find_corpora(
 
 
 def find_corpus(name: str, languages: tuple[str, str], version: str | None = None) -> OpusCorpus:
-    """Return the corpus with a name, ignoring case, in a version (None: the newest).
+    """Return a corpus of OPUS by its name, ignoring case; without `version`, the newest version.
 
     Raises DataError, which suggests similar names or lists the versions, if there is no such corpus.
     """
@@ -127,7 +127,7 @@ def read_moses(archive: Path, languages: tuple[str, str]) -> Iterator[tuple[str,
 
 
 def read_moses_scores(archive: Path, languages: tuple[str, str], ending: str) -> Iterator[str]:
-    """Yield the lines of the file of scores in an archive: it has the name of the two texts, with this ending.
+    """Yield the lines of the file with scores in an archive, which has the name of the texts and the given ending.
 
     Raises DataError if there is no such file, or it is damaged.
     """

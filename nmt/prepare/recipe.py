@@ -65,7 +65,7 @@ def block_lists(data: DataConfig) -> dict[str, object]:
 
 
 def changes(old: Recipe, new: Recipe) -> Iterator[str]:
-    """Describe each difference between two recipes. Settings that a recipe lacks have their defaults."""
+    """Describe each difference between two recipes. Settings missing in a recipe have their defaults."""
     old, new = _completed(old), _completed(new)
     if is_reused(old) != is_reused(new):
         taken, trained = "taken from elsewhere (--tokenizer-from)", "trained on this text"

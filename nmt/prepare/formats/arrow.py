@@ -136,7 +136,7 @@ def _columns(schema: pa.Schema, layout: Layout, where: str) -> list[str]:
 
 @contextmanager
 def _reading(file: Input, kind: str, n_rows: int = 0) -> Iterator[None]:
-    """Turn the errors of pyarrow, each of which has one of these bases, into DataError."""
+    """Convert the errors of pyarrow, all of which have one of these bases, to DataError."""
     try:
         yield
     except (OSError, ValueError, LookupError, TypeError, NotImplementedError, MemoryError) as error:
