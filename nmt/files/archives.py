@@ -151,7 +151,7 @@ class _Tar:
             return tar, file, os.getpid()
 
     def members(self) -> Iterator[Member]:
-        """Yield the members of the archive. Raises DataError if the archive is damaged, truncated or unpacks to too much."""
+        """Yield the members of the archive. Raises DataError if it is damaged, truncated or unpacks to too much."""
         tar, file, _ = self._opened()
         packed = self._path.stat().st_size
         with file, damage(self._path, "tar"):
