@@ -177,7 +177,7 @@ class LineCleaner:
         """
         clean = CorpusClean().over(config.clean)
         self._max_chars = config.max_chars
-        self._compared = normal_form if clean.overlap == "normal" else str
+        self._compared = normal_form if clean.overlap in ("normal", "either") else str
         self._held_out = {self._compared(line.strip()) for line in held_out}
         self._repairs = repairs(clean)
         self.report = CleanReport()

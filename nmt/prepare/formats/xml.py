@@ -1,20 +1,23 @@
 """Readers of the XML formats with translation units: TMX and XLIFF.
 
 One unit is in memory at a time. Files may come from strangers: the document type is not loaded, entities are refused,
-nothing that a file refers to is opened, and libxml2 limits the depth of elements and the length of a text.
+nothing that a file refers to is opened, and the size of a unit and the depth of elements are limited.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-from lxml import etree
+from typing import IO, TYPE_CHECKING
 
 from nmt.console import printable
 from nmt.errors import DataError, error_text
 from nmt.prepare.formats.language import MAX_TAG, by_language, limited, side_in_columns, side_of_source
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_score
+from nmt.text.lines import LINE_BYTES
+
+if TYPE_CHECKING:
+    from lxml import etree
 
 XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 """The attribute `xml:lang`."""
@@ -23,16 +26,36 @@ _CODE = tuple(f"{{*}}{tag}" for tag in ("bpt", "ept", "it", "ph", "ut"))
 _BREAKS = {"lb", "xlf:lb"}
 
 
+class _Bounded:
+    """A stream of XML that refuses units which would need much memory."""
+
+    def __init__(self, stream: IO[bytes], name: str) -> None:
+        self._stream, self._name = stream, name
+        self.size = 0
+        """Bytes read since the last complete unit; a tag counts 32 more, since an element takes far more memory."""
+
+    def read(self, n: int) -> bytes:
+        """Return the next bytes. Raises DataError if the unit is too large."""
+        data = self._stream.read(n)
+        self.size += len(data) + 32 * data.count(b"<")
+        if self.size > LINE_BYTES:
+            raise DataError(f"{self._name}: a unit of more than {LINE_BYTES >> 20} MiB; is the file complete?")
+        return data
+
+
 def read_units(file: Input, root: str, tags: frozenset[str]) -> Iterator[etree._Element]:
     """Yield the complete elements with these local names from a file whose outermost element is `root`.
 
     An element is emptied when the next one is requested. Raises DataError, with the line, if the file is not such XML
-    or uses entities.
+    or uses entities, and if a unit is too large.
     """
-    with file.open() as stream:
+    from lxml import etree  # takes 10 MiB, which other formats do not need
+
+    with file.open() as opened:
+        stream = _Bounded(opened, file.name)
         events = etree.iterparse(
             stream, events=("start", "end"), tag=[f"{{*}}{tag}" for tag in (root, *tags)], resolve_entities=False,
-            collect_ids=False, remove_comments=True, remove_pis=True,
+            collect_ids=False, remove_comments=True, remove_pis=True, huge_tree=True,
         )  # fmt: skip
         is_begun = False
         try:
@@ -49,6 +72,7 @@ def read_units(file: Input, root: str, tags: frozenset[str]) -> Iterator[etree._
                         raise DataError(f"{file.name}: line {entity.sourceline}: entity {entity.name!r} is not defined")
                     yield element
                     element.clear(keep_tail=True)
+                    stream.size = 0
                     for node in (element, *element.iterancestors()):
                         if (parent := node.getparent()) is not None:
                             del parent[: parent.index(node)]
@@ -70,6 +94,8 @@ def text_of(element: etree._Element) -> str:
     contribute their text, and an element for a line break adds a space.
     """
     if len(element):
+        from lxml import etree
+
         for child in element.iterdescendants():
             if not _BREAKS.isdisjoint(child.attrib.values()):  # of type, ctype or subType
                 child.tail = f" {child.tail or ''}"

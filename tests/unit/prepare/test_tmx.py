@@ -194,7 +194,14 @@ def test_tmx_memory_is_bounded() -> None:
     assert n > 150_000 and sizes[-1] < sizes[10] + 10
 
 
-def test_damaged_file_never_mixes_units() -> None:
+def test_long_text_is_read_and_larger_unit_raises() -> None:
+    long = unit(("de", "x " * 10_000_000), ("en", "y"))
+    assert [(len(one), two) for one, two in read_bytes(read_tmx, memory(long))[0]] == [(19_999_999, "y")]
+    for many in ("<hi/>" * 1_000_000, "x" * 34_000_000):
+        assert "a unit of more than 32 MiB" in error_of(read_tmx, memory(unit(("de", many), ("en", "y"))))
+
+
+def test_damaged_files_give_an_error_or_pairs_of_one_unit() -> None:
     data = memory(
         *[
             unit(("de-DE", f"Ü <bpt i='1'>b</bpt>w{i}{i}{i}<ept i='1'/> ß"), ("EN", f"w{i}{i}{i} <hi>w{i}{i}{i}</hi>"))

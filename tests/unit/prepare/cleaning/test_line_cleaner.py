@@ -31,6 +31,7 @@ def cleaner(clean: CleanConfig | None = None, language: str = "en") -> LineClean
         ("Good day, world.  ", "overlap", None),
         ("good day world", None, None),
         ("good day world 2", "overlap", CleanConfig(overlap="normal")),
+        ("good day world 2", "overlap", CleanConfig(overlap="either")),
         ("Oil.", "overlap", None),
         ("a\x00b", "control", None),
         ("a\x00b", None, CleanConfig(repair=["control"])),
