@@ -46,7 +46,7 @@ class BpeDropout:
         training: TrainingConfig,
         segments: Segments | None = None,
     ) -> None:
-        """`sides`: the lines by language, equally many; `segments`: the rows of a window.
+        """`sides`: the lines of each language, equally many; `segments`: the rows of a window.
 
         A line that would have more than `data.max_pieces` pieces is segmented without dropout.
         """
@@ -66,7 +66,7 @@ class BpeDropout:
         return Pairs(src, tgt, self._segments)
 
     def _side(self, epoch: int, number: int) -> Side:
-        """Return all sources (number 0) or all targets (1)."""
+        """Return the segmented sources (number 0) or targets (1) of an epoch."""
         key, parts = key_of(self._seed, epoch, number), []
         for direction, name in enumerate(self._languages[number]):
             cuts = self._cuts[name]

@@ -263,7 +263,7 @@ class Split:
         return _mapped(self.directory.documents(self.name, language))
 
     def text(self, language: str) -> list[str]:
-        """Return the n lines."""
+        """Return the text of the n lines."""
         return read_regular(self.directory.text(self.name, language)).decode("utf-8").split("\n")[:-1]
 
 

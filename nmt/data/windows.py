@@ -51,7 +51,7 @@ class WindowLines:
 
     @cached_property
     def lines(self) -> Lines:
-        """The lines, in memory."""
+        """The lines of the window, in memory."""
         ids = [lines.between(firsts, firsts + sizes) for lines, firsts, sizes in self._parts()]
         return Lines(np.concatenate(ids or [np.zeros(0, np.uint16)]), np.cumsum(self.n_ids(), dtype=np.int64))
 
@@ -82,7 +82,7 @@ class Window:
 
 
 class Windows:
-    """The windows of a run, planned when they are needed or by a thread before."""
+    """The windows of a run, which a thread can plan ahead."""
 
     def __init__(self, corpus: Corpus, config: Config) -> None:
         """Raises ConfigError if the config mixes corpora that the data directory does not have, or DataError if pairs

@@ -50,7 +50,7 @@ class _BeamRows:
 
     @classmethod
     def start(cls, rules: Rules, config: SearchConfig, n_best: int) -> _BeamRows:
-        """Start with one empty hypothesis in each row, none finished."""
+        """Return the initial state: one empty hypothesis in each row, none finished."""
         limits = rules.limits.repeat_interleave(config.diversity_groups)
         shape = (len(limits), n_best)
         minus_inf = torch.full(shape, MINUS_INF, dtype=torch.float64, device=limits.device)
@@ -113,7 +113,7 @@ def beam_search(
 
 
 class _Continuations(NamedTuple):
-    """One-token continuations of hypotheses, all (R, W), best first."""
+    """The continuations of hypotheses by one token, (R, W) each, best first."""
 
     log_prob: Tensor
     beams: Tensor

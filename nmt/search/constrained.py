@@ -209,7 +209,7 @@ class Constraints:
         n_ordered: Sequence[int] | None = None,
         device: torch.device | None = None,
     ) -> None:
-        """Start with one empty hypothesis for each sentence.
+        """Create the constraints of a batch, with one empty hypothesis for each sentence.
 
         Args:
             phrases: the phrases of each sentence.

@@ -96,7 +96,7 @@ class ForcedDecoder:
 
     @property
     def _layouts(self) -> set[bool]:
-        """Whether models read a source and its translation as one sequence: the values that occur."""
+        """The layouts of the models: True if one reads source and translation as one sequence, False if as two."""
         return {model.sees_source for model in self.models}
 
     def _batches(self, pairs: Sequence[Pair]) -> Iterator[list[int]]:

@@ -49,7 +49,7 @@ class _GrowingRows:
 
     @classmethod
     def start(cls, limits: Tensor, n: int, longest: int) -> _GrowingRows:
-        """Start with `n` empty hypotheses for each sentence."""
+        """Return the initial state: `n` empty hypotheses for each sentence."""
         shape = (len(limits), n)
         return cls(
             sentence=torch.arange(len(limits), device=limits.device),

@@ -47,7 +47,7 @@ _BRACKETS = {")": "(", "]": "[", "}": "{"}
 
 @dataclass(frozen=True)
 class Span:
-    """Characters `start` to `end` of a line, and the text that its translation must contain for them."""
+    """A span of a line from `start` to `end`, and the text that the translation must contain for it."""
 
     start: int
     end: int
@@ -98,7 +98,7 @@ class Glossary:
     """A glossary: terms and their translations. A term may be its own translation."""
 
     def __init__(self, terms: Mapping[str, str], name: str = "glossary") -> None:
-        """Surrounding white space is stripped from terms and translations. `name` is for messages.
+        """Make a glossary of `terms`, from which surrounding white space is stripped. `name` is for messages.
 
         Raises DataError if `terms` is not a mapping of text to text or is empty, for a blank term or translation, and
         for terms that differ in white space only.
@@ -106,7 +106,7 @@ class Glossary:
         if not isinstance(terms, Mapping):
             raise DataError(f"{name}: must be a file or map terms to their translations, found {type(terms).__name__}")
         if not terms:
-            raise DataError(f"{name}: has no terms; give each with its translation, in a file separated by a tab")
+            raise DataError(f"{name}: has no terms; write each term and its translation on a line, separated by a tab")
         self._terms: dict[str, str] = {}
         for source, target in terms.items():
             if not (isinstance(source, str) and isinstance(target, str)):
@@ -172,7 +172,7 @@ class Glossary:
         return sha256(json.dumps(sorted(self._terms.items())).encode()).hexdigest()[:16]
 
     def spans(self, text: str) -> Iterator[Span]:
-        """Yield the occurrences of terms in a line, perhaps nested: matched with case, between word boundaries."""
+        """Yield the occurrences of terms in a line, which may overlap; case and word boundaries must match."""
         for start, first in enumerate(text):
             lengths = self._lengths.get(first)
             if lengths is None or not is_boundary(text, start):
@@ -247,7 +247,7 @@ def _order(columns: Sequence[str], target: str | None, where: str) -> tuple[int,
     code = None if target is None else re.split("[-_]", target.lower())[0]
     if code is not None and not {code, "source", "target", "term"} & {headings[first], headings[second]}:
         languages = f"{columns[first]} and {columns[second]}"
-        raise DataError(f"{where}: a glossary of {languages}; translations into {language_name(code)} are needed")
+        raise DataError(f"{where}: the glossary is for {languages}; translations into {language_name(code)} are needed")
     is_reversed = headings[first] in ("target", code) or headings[second] == "source"
     return (second, first) if is_reversed else (first, second)
 
@@ -316,7 +316,7 @@ def constraint_spans(text: str, search: SearchConfig, glossary: Glossary | None 
 
 
 def _longest(spans: Iterable[Span]) -> list[Span]:
-    """Select non-overlapping spans greedily, the longest first; returns them in order."""
+    """Select spans that do not overlap, preferring long ones, and return them in order."""
     taken: set[int] = set()
     chosen = []
     for span in sorted(spans, key=lambda span: (span.start - span.end, _RANK.get(span.kind, 1), span.start)):

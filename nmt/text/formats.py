@@ -43,7 +43,7 @@ def text_problem(start: bytes) -> str | None:
 
 
 def compression_problem(start: bytes) -> str | None:
-    """Return how content that begins with `start` is compressed, and the remedy; None if it is not compressed."""
+    """Return the compression of content that begins with `start`, and the remedy; None if it is not compressed."""
     found = recognised(start)
     if found is None:
         return None
@@ -73,7 +73,7 @@ def other_encoding(line: bytes, is_mixed: bool) -> str:
     `is_mixed`: whether earlier lines have characters beyond ASCII, so that the file is not in another encoding.
     """
     if is_mixed:
-        return "the lines before are; remove the invalid bytes: iconv -c -f UTF-8 -t UTF-8"
+        return "earlier lines are valid; remove the invalid bytes: iconv -c -f UTF-8 -t UTF-8"
     if re.search(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]", line):
         return "is it a text file?"
     return "if its encoding is WINDOWS-1252, convert it: iconv -f WINDOWS-1252 -t UTF-8"

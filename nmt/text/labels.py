@@ -69,5 +69,5 @@ class Labels:
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
         if names != labels.names:
-            raise DataError(f"{path}: damaged: the labels must be sorted and different")
+            raise DataError(f"{path}: damaged: the labels must be sorted and distinct")
         return labels

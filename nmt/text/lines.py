@@ -122,7 +122,7 @@ def bounded_list(lines: Iterable[_Lines], what: str) -> list[_Lines]:
         parts = (line,) if isinstance(line, str) else line
         size += LINE_OVERHEAD + sum(len(part) for part in parts if isinstance(part, str))
         if size > MAX_TEXT_CHARACTERS:
-            raise DataError(f"{what}: does not fit into memory after {len(result):,} lines; use a few thousand")
+            raise DataError(f"{what}: does not fit into memory after {len(result):,} lines; use a few thousand lines")
     return result
 
 

@@ -147,5 +147,5 @@ def _unescape(text: str) -> str:
 
 
 def po_escaped(text: str) -> str:
-    """Escape a text for writing between quotes."""
+    """Escape a text for a quoted string of a PO file."""
     return text.translate(_WRITTEN)

@@ -86,7 +86,7 @@ class Tokenizer:
         except (RuntimeError, ValueError, UnicodeDecodeError) as error:
             raise DataError("not a SentencePiece model") from error
         if not is_ours:
-            raise DataError("a SentencePiece model that nmt did not train: decoding does not restore the encoded text")
+            raise DataError("a SentencePiece model that nmt did not train")
         self.fingerprint = hashlib.sha256(model).hexdigest()[:16]
 
     @classmethod
@@ -174,7 +174,7 @@ _LINES = 2048  # encoded at a time: what is computed of them stays in the cache 
 
 
 class _WordCache:
-    """The ids of words that have occurred before, until there are too many.
+    """A cache of the ids of words, which is cleared when it becomes too large.
 
     A word has one slot in a table, given by a hash of its bytes. If it is long, or if another word has taken the slot,
     it is looked up in a dictionary of all words.
@@ -311,7 +311,7 @@ def _has_control(raw: bytes, n_lines: int) -> bool:
 
 
 def _concatenated(ids: Ids, starts: Numbers, lengths: Numbers) -> tuple[Ids, Numbers]:
-    """Concatenate parts of `ids`. Returns their ends, too."""
+    """Concatenate parts of `ids`, and return the result and the end of each part."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     return ids[np.repeat(starts - ends + lengths, lengths) + np.arange(total)], ends
@@ -319,7 +319,7 @@ def _concatenated(ids: Ids, starts: Numbers, lengths: Numbers) -> tuple[Ids, Num
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """The tokenizers of a language pair, by language; the same object twice if the vocabulary is joint."""
+    """The tokenizers of a language pair by language. Both are the same object if the vocabulary is joint."""
 
     by_language: Mapping[str, Tokenizer]
     joint: bool
@@ -342,7 +342,7 @@ class Tokenizers:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Number of pieces of each language's vocabulary, and of labels."""
+        """The number of pieces of the vocabulary of each language, and the number of labels."""
         return {language: len(self.side(language)) for language in self.languages}
 
     @property
@@ -365,7 +365,7 @@ class Tokenizers:
         names = sorted(path.stem for path in directory.path.glob("*.model"))
         if names != languages:
             wanted = " and ".join(languages)
-            raise DataError(f"{directory.path}: vocabularies for {' and '.join(names)}, expected {wanted}")
+            raise DataError(f"{directory.path}: found vocabularies for {' and '.join(names)}, expected {wanted}")
         return cls({name: Tokenizer.load(directory.language(name)) for name in names}, False, labels, profiles)
 
     def save(self, directory: TokenizerDir) -> None:
@@ -426,7 +426,7 @@ def train_tokenizer(lines: Iterable[str], vocab_size: int, alphabet: Mapping[str
 
 
 def _recording(lines: Iterable[str], raised: list[BaseException]) -> Iterator[str]:
-    """Yield the lines, and record in `raised` an exception raised meanwhile, even by Ctrl-C.
+    """Yield the lines, and append an exception that is raised meanwhile, even by Ctrl-C, to `raised`.
 
     SentencePiece replaces it by a RuntimeError without the cause.
     """
@@ -440,7 +440,7 @@ def _recording(lines: Iterable[str], raised: list[BaseException]) -> Iterator[st
 
 
 def _left_out(alphabet: Mapping[str, int], limit: int) -> set[str]:
-    """Return the characters without a piece: all but the `limit` most frequent, and two that SentencePiece reserves.
+    """Return the characters that get no piece: all but the `limit` most frequent ones, and two reserved ones.
 
     They are spelled in bytes; a script with many signs would leave no merges in a small vocabulary.
     """
@@ -449,7 +449,7 @@ def _left_out(alphabet: Mapping[str, int], limit: int) -> set[str]:
 
 
 def _training_lines(lines: Iterable[str], replaced: set[str]) -> Iterator[str]:
-    """Yield the lines as encoded, with a space for each character without a piece, so that no piece spans it."""
+    """Yield the lines for training, with spaces for characters that get no piece, so that no piece spans them."""
     # for reserved and control characters, a pattern is faster than a table; there are too many rare characters for one
     table = {ord(character): " " for character in replaced - _OWN_SIGNS}
     for line in lines:

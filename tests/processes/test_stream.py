@@ -69,7 +69,7 @@ def test_available_lines_form_one_batch(pipe: Pipe) -> None:
     assert list(found) == []
 
 
-def test_at_a_terminal_nothing_is_waited_for() -> None:
+def test_windows_do_not_wait_at_terminal() -> None:
     ours, theirs = pty.openpty()
     with os.fdopen(theirs, "rb") as file:
         found = windows(file, "terminal", patience=3600)

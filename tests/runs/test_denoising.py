@@ -49,7 +49,7 @@ def test_denoising_learns_both_sides(data: Path, pretrained: Path, tmp_path: Pat
     assert restored.count("\n") == 6
 
 
-def test_monolingual_text_is_learned_too(data: Path, tmp_path: Path) -> None:
+def test_denoising_learns_from_monolingual_text(data: Path, tmp_path: Path) -> None:
     text = data.parent / "text"
     (text / "mono.aa").write_text("".join(f"mono {'xyz'[i % 3]}{i}\n" for i in range(30)), encoding="utf-8")
     mono = {"mono": {"aa": [{"files": {"aa": "mono.aa"}}]}}

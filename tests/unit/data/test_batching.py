@@ -1,4 +1,4 @@
-"""Updates partition the epoch, batches keep to their budget, and a batch is what the model must see."""
+"""Updates, micro-batches and padded batches of an epoch."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ SRC = Lines.of([np.array(ids) for ids in ([20, 21], [22, 23, 24], [25])])
 TGT = Lines.of([np.array(ids) for ids in ([30], [31, 32], [33, 34, 35])])
 
 
-def test_by_hand() -> None:
+def test_packed_batch_equals_example_by_hand() -> None:
     pairs = one_sequence(Pairs(SRC, TGT), np.array([2, 0]), 5)
     batch = pairs.batch(np.array([0, 1]))
     assert batch.src.tolist() == [[25, EOS, PAD], [20, 21, EOS]]
@@ -228,7 +228,7 @@ def test_by_hand() -> None:
     assert pairs.corpus_rows(np.array([0, 1])).tolist() == [2, 0]
 
 
-def test_attended_positions() -> None:
+def test_packed_attention_stays_within_sentence() -> None:
     """The source and the separator to each other, the target to these and to what stands before it."""
     batch = one_sequence(Pairs(SRC, TGT), np.arange(3), 0).batch(np.array([0]))
     torch.manual_seed(0)

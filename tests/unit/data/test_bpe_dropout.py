@@ -1,4 +1,4 @@
-"""BPE-dropout: SentencePiece's pieces without it, the paper's with it, and every epoch the same each time."""
+"""BPE-dropout: comparison with SentencePiece and the paper, and reproducibility."""
 
 from __future__ import annotations
 

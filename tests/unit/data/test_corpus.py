@@ -43,7 +43,7 @@ def directory(tmp_path: Path) -> DataDir:
     return directory
 
 
-def test_lines_come_back_whatever_they_hold(directory: DataDir) -> None:
+def test_corpus_restores_any_line(directory: DataDir) -> None:
     split = Corpus.open(directory).split("train")
     assert [split.text("de"), split.text("en")] == LINES
     assert lines_of(split, "de").n_ids()[1] == 0
@@ -118,7 +118,7 @@ def test_missing_or_truncated_files_raise(directory: DataDir) -> None:
         Corpus.open(directory)
 
 
-def test_another_tokenizer(directory: DataDir) -> None:
+def test_corpus_with_another_tokenizer_raises(directory: DataDir) -> None:
     other = train_tokenizer(["ganz andere Worte"], 300)
     other.save(directory.tokenizer.joint)
     manifest = json.loads(directory.manifest.read_bytes())

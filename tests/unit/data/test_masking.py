@@ -1,4 +1,4 @@
-"""Masked language modelling and the pair task: what is chosen, what becomes of it, and which pairs are wrong."""
+"""Masked language modelling and the pair task: masks, wrong pairs and labels."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def made(masking: Masking, pairs: Pairs, rows: Ids, epoch: int = 1) -> list[tupl
     return [(one.tolist(), other.tolist(), each) for one, other, each in zip(ids, masked, scored, strict=True)]
 
 
-def test_shares_of_100_000_pieces(tokenizer: Tokenizer, pairs: Pairs) -> None:
+def test_masking_shares_of_100_000_pieces(tokenizer: Tokenizer, pairs: Pairs) -> None:
     masks, rows, lines = masking(tokenizer), np.arange(len(pairs)), []
     n = pairs.lengths.tgt.sum() - len(pairs)
     for epoch in range(100_000 // n + 1):
@@ -72,7 +72,7 @@ def test_shares_of_100_000_pieces(tokenizer: Tokenizer, pairs: Pairs) -> None:
     assert all(not any(each[len(line) :]) and any(each) for line, _, each in lines)
 
 
-def test_specials_are_never_chosen_and_a_line_of_them_has_none(tokenizer: Tokenizer) -> None:
+def test_special_ids_are_never_masked(tokenizer: Tokenizer) -> None:
     lines = [np.array([4, 300, 5, 301, SEPARATOR, 302]), np.array([SEPARATOR]), np.array([30, 31])]
     side = Lines.of(lines)
     found = made(masking(tokenizer, mask_share=0.9), Pairs(side, side), np.arange(3))

@@ -1,4 +1,4 @@
-"""The mixture of corpora: shares to one pair, passes, stages, and where a run stands in them."""
+"""Mixing of corpora: shares, passes, stages and positions."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_mixing_shares_are_exact_to_one_pair(sizes: list[int], shares: list[int]
 
 
 @given(weights, st.integers(1, 7))
-def test_by_size_an_epoch_is_one_pass_over_each_corpus(sizes: list[int], n_windows: int) -> None:
+def test_epoch_without_weights_passes_once_over_each_corpus(sizes: list[int], n_windows: int) -> None:
     mix = mix_of(sizes, None, min(n_windows, sum(sizes)))
     windows = list(walk(mix, 2 * mix.n_windows))
     assert [stop for _, stop in windows[mix.n_windows - 1][1]] == sizes
@@ -197,7 +197,7 @@ def test_blocks_are_shuffled_whole() -> None:
 
 
 @given(sizes, st.integers(1, 9))
-def test_segments_name_the_rows_of_a_window(sizes: list[int], block: int) -> None:
+def test_segments_return_rows_of_window(sizes: list[int], block: int) -> None:
     stream, n = Stream(runs_of(sizes), (3, 0), block), sum(sizes)
     segments = Segments(list(stream.take(n // 3, n // 3 + 2 * n)), n)
     assert len(segments) == 2 * n

@@ -1,4 +1,4 @@
-"""Modifiers of the pairs of an update: which pairs, in which form, with which ids."""
+"""Modifiers of the pairs of an update."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_overlong_modified_pair_is_kept_unmodified(tokenizer: Tokenizer, pairs: 
         assert new == (old if max(map(len, shouted)) > longest else shouted)
 
 
-def test_in_the_other_direction_the_source_is_the_other_side(tokenizer: Tokenizer, tmp_path: Path) -> None:
+def test_modifiers_swap_sides_in_second_direction(tokenizer: Tokenizer, tmp_path: Path) -> None:
     de, en = lines(tokenizer, GERMAN), lines(tokenizer, ENGLISH)
     pairs = Pairs(Joined(de, en), Joined(en, de))
     found = texts_of(tokenizer, make(tokenizer, config_of(lower_case=1.0)).modified(pairs, np.arange(2 * N), 0))

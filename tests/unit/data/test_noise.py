@@ -1,4 +1,4 @@
-"""Infilling: how much is masked, which pieces stay, and that it depends only on the position in the run."""
+"""Text infilling: number and length of masked spans, and reproducibility."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_infilling_keeps_order_of_rest_and_never_lengthens(
 
 
 @pytest.mark.parametrize(("share", "span"), [(0.35, 3.5), (0.5, 6.0)])
-def test_mean_share_and_span(share: float, span: float) -> None:
+def test_infilling_has_requested_mean_share_and_span(share: float, span: float) -> None:
     rng, ids = np.random.default_rng(1), np.arange(N_SPECIAL, N_SPECIAL + 41)
     lines = [infill(ids, share, span, rng) for _ in range(2500)]
     n_masked = sum(len(ids) - int((line != MASK).sum()) for line in lines)

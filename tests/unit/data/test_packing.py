@@ -1,4 +1,4 @@
-"""Packed batches: what they hold, and that they teach what padded ones teach."""
+"""Packed batches: their content, and training equal to padded batches."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ some_pairs = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_siz
 
 
 @given(some_pairs, st.integers(1, 100))
-def test_micro_batches_are_the_rows_in_their_order_within_the_budget(lengths, max_tokens):
+def test_packed_split_keeps_order_and_budget(lengths, max_tokens):
     pairs = pairs_of(*map(list, zip(*lengths, strict=True)))
     rows = np.random.default_rng(0).permutation(len(lengths))
     batches = list(Packing(pairs).split(rows, max_tokens))

@@ -1,4 +1,4 @@
-"""Lexical constraints: every phrase stands in every translation, and otherwise search finds what it should."""
+"""Lexically constrained beam search: every translation contains its phrases."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ TAGS = [(4, 5), (6,), (7, 8, 5), (7, 9, 5)]  # what a tag is like: it shares its
 
 
 @pytest.mark.parametrize(("seed", "beam"), [*enumerate([1, 2, 4, 1, 2, 4])])
-def test_ordered_phrases_stand_in_their_order_and_no_more_often(seed: int, beam: int) -> None:
+def test_ordered_phrases_occur_once_in_order(seed: int, beam: int) -> None:
     rng, vocab = random.Random(seed), 12
     tags = [[rng.choice(TAGS) for _ in range(rng.randint(0, 4))] for _ in range(6)]
     others = [[(10,), (11, 10), (9, 11)][: rng.randint(0, 3)] for _ in tags]
@@ -285,7 +285,7 @@ def test_any_text_is_a_term(tokenizer: Tokenizer, term: str) -> None:
     assert not ids or not word_parts(tokenizer)[ids[0]], "nothing goes on with a word at the start of a term"
 
 
-def test_word_continuations(tokenizer: Tokenizer) -> None:
+def test_word_parts_mark_word_continuations(tokenizer: Tokenizer) -> None:
     parts = word_parts(tokenizer)
     assert parts.shape == (len(tokenizer),)
     by_piece = dict(zip(tokenizer.pieces(range(len(tokenizer))), parts.tolist(), strict=True))

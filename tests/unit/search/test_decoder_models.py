@@ -1,4 +1,4 @@
-"""Search with language models and decoder-only translators: steps with a cache equal teacher forcing."""
+"""Search with language models and decoder-only translators equals teacher forcing."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def log_probs(models: Sequence[DecoderModel], pairs: Sequence[Pair], max_tokens:
 
 
 @pytest.mark.parametrize("config", [SearchConfig(beam=1), SearchConfig(beam=3), SearchConfig(sample=True)])
-def test_beginnings_are_completed(config: SearchConfig, sees_source: bool) -> None:
+def test_decoder_completes_prefixes(config: SearchConfig, sees_source: bool) -> None:
     beginnings = [ids[: 1 + i] for i, ids in enumerate(TARGETS)]
     models = [decoder_model(sees_source)]
     found = find(models, config, 1, prefix=padded([ids.tolist() for ids in beginnings]))
@@ -128,7 +128,7 @@ def test_beginnings_are_completed(config: SearchConfig, sees_source: bool) -> No
 
 
 @pytest.mark.parametrize("max_tokens", [1, 30, 1000])
-def test_given_lines_are_scored_as_forward_does(model: DecoderModel, max_tokens: int) -> None:
+def test_forced_scores_equal_forward_pass(model: DecoderModel, max_tokens: int) -> None:
     pairs = [
         (source, target[: 2 * i].tolist()) for i, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True))
     ]

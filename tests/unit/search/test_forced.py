@@ -1,4 +1,4 @@
-"""Forced decoding: probabilities and attention are those of the model, in any batch, and those that search reports."""
+"""Forced decoding: probabilities and attention, independent of batches."""
 
 from __future__ import annotations
 

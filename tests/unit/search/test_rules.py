@@ -1,4 +1,4 @@
-"""The rules of search against what they say in words, tried on every id one by one."""
+"""Rules of search, compared with a plain implementation for every id."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def ends_after(sentence: int, prefix: Prefix) -> Tensor:
     return logits
 
 
-def test_sentences_leave_eight_by_eight_and_the_last_one_by_one() -> None:
+def test_finished_sentences_leave_in_groups_of_eight() -> None:
     model = TableModel(ends_after, range(24))
     found = greedy_search(model, Rules(BANNED, torch.tensor([30] * 24)), SearchConfig())
     assert model.rows_seen == [24] * 8 + [16] * 8 + [8, 7, 6, 5, 4, 3, 2, 1]

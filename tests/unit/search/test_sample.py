@@ -1,4 +1,4 @@
-"""Sampling from tables of probabilities: how often each output is drawn must be how probable it is."""
+"""Sampling from tables of probabilities: frequencies equal probabilities."""
 
 from __future__ import annotations
 

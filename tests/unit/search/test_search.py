@@ -1,4 +1,4 @@
-"""Search over tables of probabilities: what it finds must be what trying everything finds."""
+"""Search over tables of probabilities, compared with enumeration of all outputs."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_ties_are_independent_of_batch() -> None:
 
 
 @pytest.mark.parametrize(("kind", "a"), PENALTIES)
-def test_early_stop_finds_the_same(kind: str, a: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_early_stop_does_not_change_result(kind: str, a: float, monkeypatch: pytest.MonkeyPatch) -> None:
     def when_nothing_lives(rows: beam_module._Rows, *_: object) -> Tensor:
         return rows.log_prob.amax(1) == -math.inf
 
@@ -184,7 +184,7 @@ def test_finished_sentences_leave_batch() -> None:
 
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("coverage", [0.0, 0.3])
-def test_late_leaving_finds_the_same(groups: int, coverage: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_late_leaving_does_not_change_result(groups: int, coverage: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a GPU they wait until the next look."""
     config = SearchConfig(beam=4, diversity_groups=groups, coverage_penalty=coverage)
     limits = [8, 2, 5, 9, 1, 7, 12, 12]

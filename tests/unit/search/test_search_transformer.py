@@ -1,4 +1,4 @@
-"""Search over a real Transformer, in float32: step by step it must say what it says when all is given at once."""
+"""Search with a Transformer in float32 equals teacher forcing."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Endless(TransformerStep):
 
 
 @torch.inference_mode()
-def test_learned_positions_are_enough_for_the_greatest_length() -> None:
+def test_learned_positions_suffice_for_maximum_length() -> None:
     torch.manual_seed(0)
     made = Transformer(VARIANTS["learned"], VOCAB, VOCAB).eval()
     step = started(made, SOURCES, Endless)

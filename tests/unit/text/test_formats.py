@@ -1,4 +1,4 @@
-"""What is recognised by its first bytes, what must pass as text, and what is said of other encodings."""
+"""Recognition of files by their first bytes, and messages about other encodings."""
 
 from __future__ import annotations
 
@@ -102,16 +102,14 @@ PO = '# head\nmsgid ""\nmsgstr ""\n"Content-Type: text/plain"\n\n#: a.c:3\nmsgid
 @pytest.mark.parametrize(
     "encode", [str.encode, lambda text: text.encode("utf-16"), lambda t: b"\xef\xbb\xbf" + t.encode()]
 )
-def test_formats_of_text_are_refused_as_a_side_of_a_corpus(
-    text: str, what: str, encode: Callable[[str], bytes]
-) -> None:
+def test_structured_text_is_rejected_as_side_of_corpus(text: str, what: str, encode: Callable[[str], bytes]) -> None:
     found = lines_problem(encode(text)[:BEGINNING])
     assert found is not None and found.startswith(f"{what}, where a text file with one sentence per line is needed")
     assert text_problem(text.encode()) is None  # such lines may be translated
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_corpus_file_is_refused_by_name(tmp_path: Path, packed: bool) -> None:
+def test_rejected_corpus_file_is_named(tmp_path: Path, packed: bool) -> None:
     names = {language: f"train.{language}{'.gz' * packed}" for language in ("de", "en")}
     for name, text in zip(names.values(), (TEXT, "a\tb\n" * 40), strict=True):
         (tmp_path / name).write_bytes(gzip.compress(text.encode()) if packed else text.encode())
@@ -165,13 +163,13 @@ def test_corpus_file_is_refused_by_name(tmp_path: Path, packed: bool) -> None:
         "SQLite format 3 ist alt\n" + TEXT,
     ],
 )
-def test_ordinary_text_passes(text: str) -> None:
+def test_ordinary_text_is_accepted(text: str) -> None:
     data = text.encode()[:BEGINNING]
     assert lines_problem(data) is None
     assert text_problem(data) is None
 
 
-def test_text_in_another_encoding_names_the_command_to_convert_it(tmp_path: Path) -> None:
+def test_wrong_encoding_error_suggests_iconv(tmp_path: Path) -> None:
     path = tmp_path / "train.de"
     path.write_bytes(b"plain\n" + "Größe".encode("cp1252"))
     with pytest.raises(DataError, match="not UTF-8 at line 2, byte 3") as caught:
@@ -179,9 +177,9 @@ def test_text_in_another_encoding_names_the_command_to_convert_it(tmp_path: Path
     assert str(caught.value).endswith(": iconv -f WINDOWS-1252 -t UTF-8")
 
 
-def test_broken_utf8_line_is_not_another_encoding(tmp_path: Path) -> None:
+def test_broken_utf8_error_suggests_removing_bytes(tmp_path: Path) -> None:
     path = tmp_path / "train.de.gz"
     path.write_bytes(gzip.compress("Größe\n".encode() + b"Gr\xf6\xdfe\n"))
     with pytest.raises(DataError) as caught:
         list(read_lines(path))
-    assert "byte 3 of the line (0xF6); the lines before are; remove the invalid bytes: iconv -c" in str(caught.value)
+    assert "byte 3 of the line (0xF6); earlier lines are valid; remove the invalid bytes: iconv -c" in str(caught.value)

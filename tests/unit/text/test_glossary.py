@@ -1,4 +1,4 @@
-"""Glossaries: how they are read, where their terms stand, and what translations then hold."""
+"""Glossaries: reading, matching of terms, and terms in translations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def applied(text: str, terms: dict[str, str], search: SearchConfig = OFF) -> lis
     return [span.wanted for span in constraint_spans(text, search, Glossary(terms))]
 
 
-def test_terms_file(tmp_path: Path) -> None:
+def test_glossary_file_is_read(tmp_path: Path) -> None:
     text = (
         "\ufeff# German\tEnglish\n\n Hund \t hound \r\nHund\thound\n#1\tfirst\n  \n#\n#\tnumber\nneue Katze\tnew cat\n"
     )
@@ -67,14 +67,14 @@ def test_terms_file(tmp_path: Path) -> None:
         ("g.tsv", 'Hund\thound, dog\na "b"\tc\n'),
     ],
 )
-def test_table_of_terms_is_read_with_or_without_header(tmp_path: Path, name: str, text: str) -> None:
+def test_glossary_table_is_read_with_or_without_header(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_bytes(text.encode())
     glossary = Glossary.read(tmp_path / name, target="en")
     assert (len(glossary), glossary.translations) == (2, ["c", "hound, dog"])
     assert [span.wanted for span in constraint_spans('a "b" Hund', OFF, glossary)] == ["c", "hound, dog"]
 
 
-def test_glossary_header_with_other_languages_is_refused(tmp_path: Path) -> None:
+def test_glossary_header_with_other_languages_raises(tmp_path: Path) -> None:
     (tmp_path / "g.csv").write_text("de;fr\nHund;chien\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"g\.csv, line 1: .*de and fr"):
         Glossary.read(tmp_path / "g.csv", target="en")
@@ -83,7 +83,7 @@ def test_glossary_header_with_other_languages_is_refused(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "line"), [("a,b\nc\n", 2), ('a,b\n"c\nd",e,f\n', 2), ('a,"b" x\n', 1), ('a,b\nc,"d\ne,f\n', 2)]
 )
-def test_broken_csv_of_terms_is_refused_with_its_line(tmp_path: Path, text: str, line: int) -> None:
+def test_broken_glossary_csv_raises_with_line(tmp_path: Path, text: str, line: int) -> None:
     (tmp_path / "g.csv").write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=f"g.csv, line {line}: "):
         Glossary.read(tmp_path / "g.csv")
@@ -182,7 +182,7 @@ def test_terms_match_whole_words(text: str, terms: dict[str, str]) -> None:
     assert all(a.end <= b.start for a, b in itertools.pairwise(chosen))
 
 
-def test_translations_hold_the_terms(translator: Translator) -> None:
+def test_translations_contain_terms(translator: Translator) -> None:
     first, second, *others = PLAIN
     word, end = first.split()[0], first.split()[-1]
     terms = {word: "Zürich 7", second: second, f"{word} {end}x": "never"}
@@ -259,7 +259,9 @@ def test_nested_translation_does_not_count(translation: str, n_missing: int) -> 
     assert list(counts.lines()) == told
 
 
-def test_command(nmt: Command, tokenizer: Tokenizer, translator: Translator, tmp_path: Path) -> None:
+def test_translate_command_applies_glossary(
+    nmt: Command, tokenizer: Tokenizer, translator: Translator, tmp_path: Path
+) -> None:
     run = write_run(tmp_path / "run", tiny_config(), tokenizer, translator.searcher.models[0])
     word = PLAIN[0].split()[0]
     (tmp_path / "g.tsv").write_text(f"{word}\tZürich\nnichts davon\tnothing\n", encoding="utf-8")
@@ -307,12 +309,12 @@ def of(text: str) -> str:
         ("Katze", "Katze"),
     ],
 )
-def test_marks_are_around_terms(text: str, wanted: str) -> None:
+def test_mark_terms_surrounds_terms(text: str, wanted: str) -> None:
     assert of(text) == wanted
 
 
 @pytest.mark.parametrize("text", ["ta bore.", "bore, ta?", "(bore)"])
-def test_word_pieces_do_not_depend_on_line(tokenizer: Tokenizer, text: str) -> None:
+def test_marked_word_has_same_pieces_in_any_line(tokenizer: Tokenizer, text: str) -> None:
     ids = encode_marked(tokenizer, mark_terms(text, Glossary({"bore": "dog"}).spans(text)))
     [(_, translation)] = marked(ids)
     assert [i for i in without_translations(ids) if i not in (4, 6)] == tokenizer.encode(text)
@@ -321,7 +323,7 @@ def test_word_pieces_do_not_depend_on_line(tokenizer: Tokenizer, text: str) -> N
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from(PARTS), max_size=8).map("".join))
-def test_ids_are_those_of_the_line_with_translations_between_marks(tokenizer: Tokenizer, text: str) -> None:
+def test_encode_marked_inserts_translations_between_marks(tokenizer: Tokenizer, text: str) -> None:
     ids = encode_marked(tokenizer, of(text))
     plain = CONTROL.sub(" ", text)
     assert tokenizer.decode(without_translations(ids)) == plain

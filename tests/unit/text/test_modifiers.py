@@ -92,7 +92,7 @@ def draws(modify: object, src: str = SRC, tgt: str = TGT, n: int = 60) -> set[tu
     return {modify(src, tgt, Random(seed)) for seed in range(n)}
 
 
-def test_case() -> None:
+def test_case_modifiers() -> None:
     assert upper_case(SRC, TGT, Random(0)) == (
         "DER HUND VON MARIA AUS KÖLN FRISST 12 MÄUSE, SIEHE www.a.de!",
         "MARIA'S DOG FROM KÖLN EATS 12 MICE, SEE www.a.de.",
@@ -127,7 +127,7 @@ def test_end_punctuation_is_dropped_on_both_sides(src: str, tgt: str, new: tuple
     assert drop_end_punctuation(src, tgt, Random(0)) == new
 
 
-def test_typos_are_in_words_of_alphabets_of_the_source_only() -> None:
+def test_typos_change_only_alphabetic_source_words() -> None:
     found = draws(typos)
     assert {tgt for _, tgt in found} == {TGT} and len(found) > 30
     for src, _ in found:
@@ -140,7 +140,7 @@ def test_typos_are_in_words_of_alphabets_of_the_source_only() -> None:
     assert ("утор", TGT) in draws(typos, "утро", n=200)
 
 
-def test_noise_is_the_same_on_both_sides_and_as_long_as_the_source_needs() -> None:
+def test_noise_is_equal_on_both_sides_and_has_source_length() -> None:
     found = draws(noise)
     assert len(found) == 60 and all(src == tgt for src, tgt in found)
     assert {len(src.replace(" ", "")) for src, _ in found} == {len(SRC) // 4}
@@ -155,7 +155,7 @@ def test_placeholder_modifier() -> None:
     assert draws(placeholders, "Hund 7 oder 7", "dog 7 or 7") == {("Hund 7 oder 7", "dog 7 or 7")}
 
 
-def test_tags_are_around_the_same_on_both_sides() -> None:
+def test_tags_surround_same_text_on_both_sides() -> None:
     found = draws(tags, n=500)
     assert (f"<b>{SRC}</b>", f"<b>{TGT}</b>") in found
     assert (SRC.replace("12", "<em>12</em>"), TGT.replace("12", "<em>12</em>")) in found

@@ -1,4 +1,4 @@
-"""Profiles of languages: which texts are unlike them, and which must not be called so."""
+"""Language profiles: warnings about text in another language."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ def test_third_language_warns(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=["own", "empty", "blank", "short", "sentence", "numbers", "code"],
 )
-def test_right_or_unclear_language_does_not_warn(lines: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_correct_or_unclear_language_does_not_warn(lines: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert said_of(monkeypatch, lines) == []
 
 
-def test_run_without_profiles_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_without_profiles_does_not_warn(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said_of(monkeypatch, ENGLISH, None) == []
     assert said_of(monkeypatch, ENGLISH, Profiles.of(("de", "en"), [("1", "2")])) == []
 
 
-def test_text_without_spaces_is_judged_by_characters() -> None:
+def test_profile_of_text_without_spaces_uses_characters() -> None:
     chinese = [("the dog sees a train", "那只狗看见了一列火车"), ("the cat sleeps in the house", "猫在房子里睡觉")]
     profiles = Profiles.of(("en", "zh"), chinese)
     assert profiles.other(trigrams(["狗在火车里睡觉"]), "zh") is None

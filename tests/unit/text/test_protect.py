@@ -1,4 +1,4 @@
-"""What must not be translated is found, whole and without what is beside it, and counted where it survives."""
+"""Recognition of protected text such as URLs, numbers and placeholders."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_protected_text_is_found_anywhere(kind: str, frame: str) -> None:
         "AT&T & Söhne", "ein@", "{Menge von Dingen}", "a_b und __", "http", "Er sagt: % ist ein Zeichen.", "½ ٣", "§",
     ],
 )  # fmt: skip
-def test_unprotected_text(text: str) -> None:
+def test_ordinary_text_is_not_protected(text: str) -> None:
     assert protected(text) == []
 
 
@@ -59,7 +59,7 @@ def asked(text: str, **search: object) -> list[str]:
     return [span.wanted for span in constraint_spans(text, SearchConfig(**search))]  # type: ignore[arg-type]
 
 
-def test_patterns_of_ones_own_with_and_without_the_others() -> None:
+def test_own_patterns_with_and_without_other_protection() -> None:
     text = "AB-12 kostet 5 €, siehe https://x.org/AB-13 (AB-14.5)"
     patterns = ["[A-Z]{2}-[0-9]+", "€", "(?i)KOSTET"]
     assert asked(text, protect=patterns) == ["AB-12", "kostet", "€", "AB-13", "AB-14"]

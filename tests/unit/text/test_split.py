@@ -1,4 +1,4 @@
-"""A long line is cut where a reader would cut it, and nothing of it is lost."""
+"""Splitting of long lines into parts, and joining of their translations."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_sentence_ends_of_scripts_without_spaces() -> None:
     assert parts_of("一二三，四五六；七八九。十", by_character, 7) == ["一二三，", "四五六；", "七八九。", "十"]
 
 
-def test_weaker_places_one_after_the_other() -> None:
+def test_weaker_boundaries_are_tried_in_order() -> None:
     text = "one two, three four; five six: seven"
     assert parts_of(text, by_word, 6) == ["one two, three four; five six:", "seven"]
     assert parts_of(text, by_word, 5) == ["one two, three four;", "five six: seven"]
@@ -131,7 +131,7 @@ def test_weaker_places_one_after_the_other() -> None:
     assert parts_of("klein geht es. weiter. So.", by_word, 3) == ["klein geht es.", "weiter.", "So."]
 
 
-def test_endless_word_is_cut() -> None:
+def test_very_long_word_is_cut() -> None:
     word = "".join(
         random.Random(1).choices(["a", "b\u0301\u0323", "👩\u200d🔬", "가", "ᄀ\u1161\u11a8", "कि"], k=10_000)
     )
@@ -190,7 +190,7 @@ def test_very_long_line_takes_linear_time(text: str) -> None:
         ([("a", " ")], [""], ""),
     ],
 )
-def test_joined(parts: list[tuple[str, str]], translations: list[str], joined: str) -> None:
+def test_join_separates_translations(parts: list[tuple[str, str]], translations: list[str], joined: str) -> None:
     assert join(parts, translations) == joined
 
 

@@ -1,4 +1,4 @@
-"""The tokenizer: every line comes back as it was, special ids, training, files."""
+"""Tokenizers: lossless encoding, special ids, training and files."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_reader_error_propagates(error: BaseException) -> None:
     assert caught.value is error
 
 
-def test_loading(tokenizer: Tokenizer, tmp_path: Path) -> None:
+def test_saved_tokenizer_is_loaded(tokenizer: Tokenizer, tmp_path: Path) -> None:
     tokenizer.save(tmp_path / "a.model")
     loaded = Tokenizer.load(tmp_path / "a.model")
     assert loaded.fingerprint == tokenizer.fingerprint
@@ -173,14 +173,14 @@ def test_separate_tokenizers(tokenizer: Tokenizer, tmp_path: Path) -> None:
 
 
 @given(st.lists(st.lists(parts, max_size=9).map("".join), max_size=5))
-def test_any_lines(lines: list[str]) -> None:
+def test_count_characters_equals_counter(lines: list[str]) -> None:
     assert count_characters(lines) == Counter("".join(lines))
 
 
 # --- Labels: their ids, their file, and what is no set of labels ---
 
 
-def test_ids_are_those_of_the_sorted_labels(tmp_path: Path) -> None:
+def test_label_ids_follow_sorted_order(tmp_path: Path) -> None:
     labels = Labels(["pos", "neg", "so so", "neg"])
     assert labels.names == ["neg", "pos", "so so"] and len(labels) == 3
     assert BlockEncoder(labels).encode(["pos", " so so ", "neg"]).ids.tolist() == [1, 2, 0]
@@ -282,7 +282,7 @@ def test_tokenizer_with_pieces_across_spaces_is_rejected() -> None:
         Tokenizer(model.getvalue())
 
 
-def test_lines_are_taken(encoder: BlockEncoder, tokenizer: Tokenizer) -> None:
+def test_encoded_take_selects_lines(encoder: BlockEncoder, tokenizer: Tokenizer) -> None:
     encoded = encoder.encode(LINES)
     rows = np.array([5, 3, 3, 0, len(LINES) - 1])
     check(encoded.take(rows), [LINES[row] for row in rows], tokenizer)
