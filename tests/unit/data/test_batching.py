@@ -82,7 +82,7 @@ def random_lengths(n: int) -> PairLengths:
 
 
 def varied_lengths(n: int, longest: int = 200) -> PairLengths:
-    """Lengths as of text: many short ones, some long ones, the sides alike but for a fifth."""
+    """Return lengths like those of text: many short and some long ones, with sides that differ by a fifth."""
     rng = np.random.default_rng(0)
     src = 1 + rng.gamma(2.2, 6, n)
     tgt = src * rng.normal(1.05, 0.2, n)
@@ -90,7 +90,7 @@ def varied_lengths(n: int, longest: int = 200) -> PairLengths:
 
 
 def plain_updates(lengths: PairLengths, update_tokens: int, epoch: int, pool_pairs: int = 30_000) -> list[list[int]]:
-    """The updates as their definition says, without regard to memory and speed."""
+    """Return the updates by their definition, without optimization."""
     src, tgt = lengths.src[:], lengths.tgt[:]
 
     def slots(rows):
@@ -125,7 +125,7 @@ def test_updates_equal_definition(pairs, update_tokens, pool_pairs, epoch):
 
 @pytest.mark.parametrize(("n", "longest"), [(255, 254), (256, 255), (300, 256), (70_000, 200)])
 def test_updates_equal_definition_for_all_integer_sizes(n, longest):
-    """Rows and lengths are held in one, two or four bytes."""
+    """Rows and lengths are stored in one, two or four bytes."""
     lengths = varied_lengths(n, longest)
     assert rows_of(epoch_updates(lengths, 4096, 1, 1)) == plain_updates(lengths, 4096, 1)
 
@@ -185,7 +185,7 @@ def test_batch_adds_special_ids(tiny_data):
 
 
 def test_both_directions_double_pairs(tiny_data):
-    """Row P + i is row i the other way round; a batch may mix them, in any order."""
+    """Row P + i is row i with source and target swapped; a batch may mix both directions."""
     split = Corpus.open(DataDir(tiny_data)).split("train")
     there, back = (
         Pairs(lines_of(split, "aa"), lines_of(split, "bb")),
@@ -210,14 +210,14 @@ def test_both_directions_double_pairs(tiny_data):
         assert torch.equal(both.batch(rows).src, alone.src) and torch.equal(both.batch(rows).tgt_in, alone.tgt_in)
 
 
-# --- Decoder-only translation: the sequences that are learned from, and what each token of th ---
+# --- Decoder-only translation ---
 
 
 SRC = Lines.of([np.array(ids) for ids in ([20, 21], [22, 23, 24], [25])])
 TGT = Lines.of([np.array(ids) for ids in ([30], [31, 32], [33, 34, 35])])
 
 
-def test_packed_batch_equals_example_by_hand() -> None:
+def test_one_sequence_equals_example_by_hand() -> None:
     pairs = one_sequence(Pairs(SRC, TGT), np.array([2, 0]), 5)
     batch = pairs.batch(np.array([0, 1]))
     assert batch.src.tolist() == [[25, EOS, PAD], [20, 21, EOS]]
@@ -228,8 +228,8 @@ def test_packed_batch_equals_example_by_hand() -> None:
     assert pairs.corpus_rows(np.array([0, 1])).tolist() == [2, 0]
 
 
-def test_packed_attention_stays_within_sentence() -> None:
-    """The source and the separator to each other, the target to these and to what stands before it."""
+def test_source_prefix_attends_in_both_directions() -> None:
+    """Positions of the prefix attend to each other, target positions to the prefix and to earlier positions."""
     batch = one_sequence(Pairs(SRC, TGT), np.arange(3), 0).batch(np.array([0]))
     torch.manual_seed(0)
     model = DecoderModel(ModelConfig(d_model=16, n_heads=2, d_ff=16, decoder_layers=1), 40, sees_source=True).eval()

@@ -39,7 +39,7 @@ def merges(tokenizer: Tokenizer) -> Merges:
 
 
 def sentences(pairs: Pairs) -> list[tuple[list[int], list[int]]]:
-    """The ids of every pair."""
+    """Return the ids of every pair."""
     batch = pairs.batch(np.arange(len(pairs)))
     sides = [[[i for i in row if i not in (PAD, EOS)] for row in side.tolist()] for side in (batch.src, batch.tgt_out)]
     return list(zip(*sides, strict=True))

@@ -42,7 +42,7 @@ def masking(tokenizer: Tokenizer, seed: int = 1, **settings: Any) -> Masking:
 
 
 def made(masking: Masking, pairs: Pairs, rows: Ids, epoch: int = 1) -> list[tuple[list[int], list[int], list[bool]]]:
-    """Of each row the ids, the masked ids, and which are scored."""
+    """Return for each row the ids, the masked ids and the mask of scored ids."""
     batch = masking.masked(pairs, rows, epoch).batch(np.arange(len(rows)))
     is_scored = np.zeros(batch.tgt_out.numel(), np.bool_)
     is_scored[batch.token_indices.numpy()] = True
@@ -122,7 +122,7 @@ def test_pairs_are_one_sequence_with_a_label(tokenizer: Tokenizer, pairs: Pairs)
 
 
 def wrong_lines(tokenizer: Tokenizer, kind: PairNegative, n: int = 160) -> list[tuple[int, list[int], list[int], Any]]:
-    """Side, line, translation and wrong line, of pairs that are made wrong."""
+    """Yield side, line, translation and wrong line of the pairs that are made wrong."""
     sides = [encoded(tokenizer, side[:n]) for side in zip(*PAIRS, strict=True)]
     examples = PairExamples([kind], tokenizer, 250)
     sequences, labels = examples.made(list(map(joined, *sides)), hashed(key_of(5), np.arange(n)))

@@ -22,7 +22,7 @@ weights = st.lists(st.integers(1, 1000), min_size=1, max_size=5)
 
 
 def mix_of(sizes: list[int], shares: list[Fraction] | None = None, n_windows: int = 3, **stage: int) -> Mix:
-    """A mixture of corpora of these sizes; in one stage, or in a second one by size after one of `shares`."""
+    """Return a mixture of corpora of these sizes: one stage by size, after a stage with `shares` if given."""
     corpora = [TrainCorpus(f"c{i}", (Run(0, n),)) for i, n in enumerate(sizes)]
     by_size = tuple(Fraction(n, sum(sizes)) for n in sizes)
     plan = StagePlan(tuple(shares or by_size), **stage)
@@ -30,7 +30,7 @@ def mix_of(sizes: list[int], shares: list[Fraction] | None = None, n_windows: in
 
 
 def walk(mix: Mix, n_windows: int, at: Position | None = None) -> Iterator[tuple[Position, list[tuple[int, int]]]]:
-    """The first windows."""
+    """Yield the positions of the first windows."""
     at = at or Position()
     for _ in range(n_windows):
         yield at, mix.takes(at)
@@ -38,7 +38,7 @@ def walk(mix: Mix, n_windows: int, at: Position | None = None) -> Iterator[tuple
 
 
 def config_of(*weights: float | None, temperature: float | None = None, **training: object) -> Config:
-    """A config of corpora named a, b, …"""
+    """Return a config of corpora named a, b, …"""
     files = {"files": {"de": "x.de", "en": "x.en"}}
     train = [{**files, "name": "abcd"[i], "weight": weight} for i, weight in enumerate(weights)]
     data = {"direction": "de-en", "train": train, "valid": files, "temperature": temperature}
@@ -46,7 +46,7 @@ def config_of(*weights: float | None, temperature: float | None = None, **traini
 
 
 def manifest_of(kept: list[int], repeats: list[int], sharded: bool) -> Manifest:
-    """A manifest of corpora of so many pairs."""
+    """Return a manifest of corpora with these numbers of pairs."""
     shards = [
         {"name": f"train.{i}-{j:05}", "source": f"train.{i}", "pairs": n}
         for i, pairs in enumerate(kept)
@@ -155,20 +155,20 @@ def test_large_epoch_has_several_windows(monkeypatch: pytest.MonkeyPatch) -> Non
     assert make_mix(config_of(None), manifest_of([2], [1], True)).n_windows == 1
 
 
-# --- The stream of a corpus: every pair once in a pass, wherever it is cut ---
+# --- The stream of a corpus ---
 
 
 sizes = st.lists(st.integers(1, 40), min_size=1, max_size=5)
 
 
 def runs_of(sizes: list[int], first: int = 0) -> tuple[Run, ...]:
-    """Runs one after the other."""
+    """Return consecutive runs of these sizes."""
     starts = first + np.cumsum([0, *sizes])
     return tuple(Run(int(start), n) for start, n in zip(starts, sizes, strict=False))
 
 
 def rows_of(stream: Stream, start: int, stop: int) -> list[int]:
-    """The rows of a part of a stream, one by one."""
+    """Return the rows of a part of a stream."""
     return [
         row
         for firsts, ns in stream.take(start, stop)

@@ -22,7 +22,7 @@ CPU = torch.device("cpu")
 
 
 def learned(model: Transformer, batch: object) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """Loss and gradients per token."""
+    """Return loss and gradients per token."""
     model.zero_grad()
     sums = cross_entropy(model, batch, 0.1)  # type: ignore[arg-type]
     assert sums.n_tokens == sum(TGT) + len(TGT)
@@ -92,7 +92,7 @@ def test_packed_equals_padded_with_gradients(variant, step):
 
 
 def test_packed_tail_has_no_loss():
-    """Its embedding may be anything, even not a number, and gets no gradient."""
+    """The embedding of the tail may even be NaN, and gets no gradient."""
     pairs, rows, model = pairs_of(SRC, TGT), np.arange(6), tiny_model(tie_embeddings="none")
     batch = Packing(pairs).batch(rows)
     expected = learned(model, batch)
@@ -108,7 +108,7 @@ def test_packed_tail_has_no_loss():
     assert float(cross_entropy(model, batch, 0.1).loss.detach()) / batch.n_tokens == pytest.approx(float(expected[0]))
 
 
-# --- the kernel, whose work is done here by its plain twin ---------------------------------------
+# --- Attention kernel, replaced by a plain implementation ---
 
 
 def test_attention_kernel_arguments(calls):

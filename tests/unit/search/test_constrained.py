@@ -43,7 +43,7 @@ def run(
 
 
 def count(ids: Sequence[int], phrase: Sequence[int], parts: Tensor | None = None) -> int:
-    """How often a phrase stands in ids, without overlap, followed by nothing that goes on with a word."""
+    """Count the occurrences of a phrase in ids that do not overlap and are not continued by the next token."""
     place = n = 0
     while place < len(ids):
         end = place + len(phrase)
@@ -63,7 +63,7 @@ def holds(ids: Sequence[int], phrases: Phrases, parts: Tensor | None = None) -> 
 def best_by_enumeration(
     table: Table, sentence: int, phrases: Phrases, limit: int, config: SearchConfig, parts: Tensor | None = None
 ) -> list[tuple[float, Prefix]]:
-    """Score and ids of all outputs that hold the phrases, best first."""
+    """Return score and ids of all outputs that contain the phrases, best first."""
     outputs = (ids for length in range(limit) for ids in itertools.product((A, B), repeat=length))
     scored = []
     for ids in outputs:
@@ -170,7 +170,7 @@ def test_results_do_not_depend_on_the_batch(beam: int) -> None:
 
 
 def places(ids: Sequence[int], phrase: Sequence[int]) -> list[int]:
-    """Where a phrase begins in ids."""
+    """Return the positions at which a phrase begins in ids."""
     return [i for i in range(len(ids)) if tuple(ids[i : i + len(phrase)]) == tuple(phrase)]
 
 

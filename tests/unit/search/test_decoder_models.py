@@ -55,13 +55,13 @@ def started(model: DecoderModel, sources: Sequence[Sequence[int]], precision: st
 
 
 def whole(parts: Iterator[Scores]) -> Tensor:
-    """The log-probabilities of all sentences."""
+    """Return the log-probabilities of all sentences."""
     return torch.cat([logits - log_z[..., None] for logits, log_z in parts])
 
 
 @torch.inference_mode()
 def forced(model: DecoderModel, source: Sequence[int], target: Sequence[int]) -> Tensor:
-    """Log-probabilities (T + 1, V) of a target alone and of what follows it, from `forward`."""
+    """Return the log-probabilities (T + 1, V) of a single target and its end, computed by `forward`."""
     src = torch.tensor([[*source, EOS]])
     before = [*source, SEPARATOR] if model.sees_source else []
     tgt_in = torch.tensor([[BOS, *before, *target]])

@@ -34,7 +34,7 @@ def decoder(*models: Transformer, max_tokens: int = 1000, precision: str = "floa
 
 @torch.inference_mode()
 def by_hand(model: Transformer, pair: Pair) -> Tensor:
-    """Log-probabilities (T,) of a pair alone, from logits over the whole vocabulary."""
+    """Return the log-probabilities (T,) of a single pair, from logits over the whole vocabulary."""
     src, tgt_in = torch.tensor([[*pair[0], EOS]]), torch.tensor([[BOS, *pair[1]]])
     layouts = [Padded(torch.ones(ids.shape, dtype=torch.bool)) for ids in (src, tgt_in)]
     logits = model(src, layouts[0], tgt_in, layouts[1])[0] @ model.output_weight.T
@@ -65,7 +65,7 @@ def test_ensemble_averages_probabilities() -> None:
 
 
 def test_corpus_score_equals_training_loss(tiny_data: Path) -> None:
-    """As validation adds it up, in other batches."""
+    """Validation sums the losses in different batches."""
     corpus = Corpus.open(DataDir(tiny_data))
     split, n_pieces = corpus.split("train"), len(corpus.tokenizers["aa"])
     torch.manual_seed(2)
@@ -104,7 +104,7 @@ def test_rows_of_attention_sum_to_one_over_the_source(max_tokens: int, precision
 
 @pytest.mark.parametrize(("n_layers", "chosen"), [(1, 0), (2, 0), (4, 2)])
 def test_alignment_uses_second_last_layer(n_layers: int, chosen: int) -> None:
-    """A model that ends after that layer says the same; the heads have equal shares."""
+    """A model that ends after this layer has the same attention, the mean over its heads."""
     model = tiny_model(decoder_layers=n_layers).eval()
     [found] = decoder(model).attention(PAIRS[:1])
     seen = {}

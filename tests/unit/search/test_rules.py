@@ -22,7 +22,7 @@ FIRST = 4  # of the ordinary ids
 
 
 def may_follow(rules: Rules, sentence: int, ids: list[int], token: int) -> bool:
-    """Whether `token` may follow `ids` in a sentence."""
+    """Return whether `token` may follow `ids` in a sentence."""
     if len(ids) + 1 == int(rules.limits[sentence]):
         return token == EOS
     prefix = [] if rules.prefix is None else [i for i in rules.prefix[sentence].tolist() if i != PAD]
@@ -40,7 +40,7 @@ def may_follow(rules: Rules, sentence: int, ids: list[int], token: int) -> bool:
 
 @st.composite
 def batches(draw: st.DrawFn) -> tuple[Rules, Tensor, Tensor]:
-    """Rules, logits and ids of some sentences."""
+    """Generate rules, logits and ids of some sentences."""
     n_sentences, n_hypotheses, length = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(st.integers(0, 7))
     piece = st.integers(FIRST, FIRST + 2)
     ids = draw(
@@ -95,7 +95,7 @@ def test_finished_sentences_keep_rules(batch: tuple[Rules, Tensor, Tensor], chos
     assert kept.longest >= max(rules.limits[rows].tolist(), default=0)
 
 
-# --- Greedy search over tables of probabilities: at each step the likeliest piece that the ru ---
+# --- Greedy search ---
 
 
 LIMITS = [1, 5, 9, 3, 12, 7]
@@ -112,7 +112,7 @@ RULES = {
 
 
 def likeliest(table: Table, rules: Rules, sentence: int) -> list[int]:
-    """One step after the other, with nothing remembered."""
+    """Return the result of greedy search, computed step by step without state."""
     rules, ids = rules.keep(torch.tensor([sentence])), []
     while EOS not in ids:
         logits = table(sentence, tuple(ids))[None, None]

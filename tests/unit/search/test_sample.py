@@ -42,13 +42,13 @@ KINDS: dict[str, dict[str, Any]] = {
 def run(
     table: Table, sentences: Sequence[int], limits: Sequence[int], config: SearchConfig, n: int, **rules: Any
 ) -> list[list[Hypothesis]]:
-    """Draws whose key is the sentence."""
+    """Return draws with the sentence as key."""
     model = TableModel(table, sentences)
     return sample_search(model, Rules(BANNED, torch.tensor(limits), **rules), config, sentences, n)
 
 
 def chances(logits: Sequence[float], config: SearchConfig) -> dict[int, float]:
-    """The probability of every id that may be drawn, as the settings describe it."""
+    """Return the probability of every id that may be drawn with the settings."""
     top = max(logits)
     weights = {i: math.exp((logit - top) / config.temperature) for i, logit in enumerate(logits)}
     likeliest = sorted((i for i in weights if weights[i]), key=lambda i: -weights[i])
@@ -65,7 +65,7 @@ def chances(logits: Sequence[float], config: SearchConfig) -> dict[int, float]:
 
 
 def outputs(table: Table, config: SearchConfig, limit: int, prefix: Prefix = ()) -> dict[Prefix, float]:
-    """The probability of every output, `</s>` not written."""
+    """Return the probability of every output without its `</s>`."""
     if len(prefix) == limit - 1:
         return {prefix: 1.0}
     logits = table(0, prefix).clone()

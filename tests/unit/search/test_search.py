@@ -25,7 +25,7 @@ from tables import BANNED, A, B, Prefix, Table, TableModel, attention, forced_lo
 def every_output(
     table: Table, sentence: int, symbols: Sequence[int], limit: int, config: SearchConfig
 ) -> list[Hypothesis]:
-    """All outputs of up to `limit` pieces, `</s>` counted, best score first."""
+    """Return all outputs of up to `limit` pieces, `</s>` counted, best score first."""
     outputs = []
     for length in range(1, limit + 1):
         for ids in itertools.product(symbols, repeat=length - 1):
@@ -71,7 +71,7 @@ def test_wide_beam_equals_enumeration(seed: int, kind: str, a: float, coverage: 
 
 
 def from_probabilities(tables: dict[Prefix, dict[int, float]]) -> Table:
-    """The table with these probabilities; after every other prefix `</s>` is certain."""
+    """Return a table with these probabilities; after any other prefix, `</s>` is certain."""
 
     def table(_: int, prefix: Prefix) -> Tensor:
         logits = torch.full((6,), -math.inf)
@@ -123,7 +123,7 @@ def test_beam_of_one_equals_greedy(seed: int) -> None:
 
 
 def flat(_: int, __: Prefix) -> Tensor:
-    """All logits equal: everything is a tie."""
+    """Return equal logits, so that all outputs are ties."""
     return torch.zeros(40)
 
 
@@ -185,7 +185,7 @@ def test_finished_sentences_leave_batch() -> None:
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("coverage", [0.0, 0.3])
 def test_late_leaving_does_not_change_result(groups: int, coverage: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a GPU they wait until the next look."""
+    """On a GPU, finished sentences stay until the next check."""
     config = SearchConfig(beam=4, diversity_groups=groups, coverage_penalty=coverage)
     limits = [8, 2, 5, 9, 1, 7, 12, 12]
     at_once = run(random_table(6, vocab=12), range(8), limits, config, n_best=2)
@@ -268,7 +268,7 @@ def test_ensemble_averages_probabilities() -> None:
     assert (math.exp(best.log_prob), math.exp(second.log_prob)) == pytest.approx((0.55, 0.45))
 
 
-# --- A search that nobody waits for ends at its next step ---
+# --- Stopping of a search ---
 
 
 CONFIGS = [
@@ -299,7 +299,7 @@ def test_searches_stop_before_next_step(config: SearchConfig) -> None:
     assert model.steps == 2
 
 
-# --- The largest few, found by columns and a few rows at a time, are those that `topk` finds ---
+# --- The largest values ---
 
 
 @pytest.mark.parametrize("k", [1, 2, 6, 31, 200])
@@ -315,7 +315,7 @@ def test_largest_equal_topk(n: int, k: int) -> None:
     assert all(len(set(row)) == k for row in ids.flatten(0, 1).tolist())
 
 
-# --- Shallow fusion on tables: what is added can be worked out by hand ---
+# --- Shallow fusion ---
 
 
 SENTENCES_FUSION = [0, 1, 2]

@@ -54,7 +54,7 @@ def started(
 
 
 def whole(parts: Iterator[Scores]) -> Scores:
-    """The scores of all sentences."""
+    """Return the scores of all sentences."""
     logits, log_z = zip(*((logits.clone(), log_z) for logits, log_z in parts), strict=True)
     return torch.cat(logits), torch.cat(log_z)
 
@@ -67,7 +67,7 @@ def find(model: Transformer, sources: list[Tensor], config: SearchConfig, n_best
 
 @torch.inference_mode()
 def forced(model: Transformer, source: Tensor, tgt_in: Tensor) -> Tensor:
-    """Log-probabilities (T, V) after each token of tgt_in (T,), by teacher forcing."""
+    """Return the log-probabilities (T, V) after each token of tgt_in (T,), by teacher forcing."""
     memory, mask = read(model, [source])
     hidden = model.decoder(tgt_in[None], Padded(torch.ones(1, len(tgt_in), dtype=torch.bool)), memory, Padded(mask))
     return (hidden[0] @ model.output_weight.T).log_softmax(-1)
@@ -119,7 +119,7 @@ def test_search_score_equals_forced_score(model: Transformer, beam: int) -> None
 
 
 class Endless(TransformerStep):
-    """A Transformer for which the end is as unlikely as can be."""
+    """A Transformer with the lowest possible probability of `</s>`."""
 
     def step(self, tokens: Tensor) -> Iterator[Scores]:
         for logits, log_z in super().step(tokens):

@@ -280,7 +280,7 @@ def test_translate_command_applies_glossary(
     assert "terms need plain beam search" in refused.err
 
 
-# --- Terms inline: marks in text and in ids ---
+# --- Inline terms ---
 
 
 OFF_INLINE = SearchConfig()

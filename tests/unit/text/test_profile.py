@@ -17,7 +17,7 @@ PROFILES = Profiles.of(("de", "en"), PAIRS)
 
 
 def said_of(monkeypatch: pytest.MonkeyPatch, lines: list[str], profiles: Profiles | None = PROFILES) -> list[str]:
-    """What is said of a text that should be German, whose lines come two at a time."""
+    """Return the warnings for a text that should be German, in windows of two lines."""
     said: list[str] = []
     monkeypatch.setattr(profile, "say", said.append)
     windows = [lines[i : i + 2] for i in range(0, len(lines), 2)]

@@ -84,7 +84,7 @@ def test_split_is_lossless_and_bounded(text: str, n_pieces: CountPieces, longest
 
 @given(TEXTS, st.integers(1, 40))
 def test_long_sentence_gets_maximal_parts(text: str, longest: int) -> None:
-    """Two that follow each other would be too long together."""
+    """Two consecutive parts together would be too long."""
     sentence = re.sub("[.!?…؟۔।॥。！？｡።။។]", "-", text).strip()
     for (one, _), (other, _) in pairwise(split(sentence, by_letter, longest)):
         assert by_letter([one + other])[0] > longest

@@ -169,7 +169,7 @@ def test_separate_tokenizers(tokenizer: Tokenizer, tmp_path: Path) -> None:
         Tokenizers.load(TokenizerDir(tmp_path / "absent"), ("en", "fr"))
 
 
-# --- Counting characters: as one by one ---
+# --- Counting of characters ---
 
 
 @given(st.lists(st.lists(parts, max_size=9).map("".join), max_size=5))
@@ -177,7 +177,7 @@ def test_count_characters_equals_counter(lines: list[str]) -> None:
     assert count_characters(lines) == Counter("".join(lines))
 
 
-# --- Labels: their ids, their file, and what is no set of labels ---
+# --- Labels ---
 
 
 def test_label_ids_follow_sorted_order(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_damaged_file_raises(tmp_path: Path, text: str) -> None:
         Labels.load(path)
 
 
-# --- Encoding through a cache of words: the same ids and counts as line by line, whatever the ---
+# --- Encoding with a cache of words ---
 
 
 WORDS = ["x" * n for n in (7, 8, 9, 15, 16, 17, 23, 24, 25, 60)] + [
