@@ -131,8 +131,8 @@ def test_attention_kernel_arguments(calls):
         ((CPU, "float32", 5, 0.0), None),
         ((CPU, "bf16", 128, 0.1), "attention_dropout has to be 0"),
         ((torch.device("cuda"), "float32", 128, 0.0), "precision has to be bf16 or fp16"),
-        ((torch.device("cuda"), "bf16", 20, 0.0), "heads of 20"),
-        ((torch.device("cuda"), "bf16", 512, 0.0), "heads of 512"),
+        ((torch.device("cuda"), "bf16", 20, 0.0), "head width 20"),
+        ((torch.device("cuda"), "bf16", 512, 0.0), "head width 512"),
         ((torch.device("cuda"), "fp16", 64, 0.0), "no flash attention"),
     ],
 )
