@@ -73,7 +73,7 @@ def serve(
     """Serve translations over HTTP.
 
     The API of LibreTranslate is supported, so that its clients work, and an API under /v1 that adds terms, alignments,
-    alternatives and scores. GET /spec describes both (OpenAPI); GET / is a web page for translating.
+    alternatives and scores. GET /docs documents both; GET / is a web page for translating.
 
     Each --run or --model adds a direction. Missing directions are translated in two steps, via a third language.
     CTranslate2 is used if it is installed, and PyTorch for requests that CTranslate2 does not support.

@@ -18,11 +18,13 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from nmt.console import say
+from nmt.figures.page import asset
 from nmt.serve.edge import Edge, Gate, Handler, admit, error_answer, is_admitted
 from nmt.serve.libretranslate import LibreTranslate
 from nmt.serve.limits import Refusal
+from nmt.serve.openapi import docs_page, specification
 from nmt.serve.service import Service
-from nmt.serve.v1 import Api, specification
+from nmt.serve.v1 import Api
 from nmt.serve.worker import failure
 
 MEDIA_TYPES = {
@@ -90,6 +92,7 @@ def _routes(service: Service) -> list[Route]:
             admit(service, request, "")
         return PlainTextResponse(service.metrics.text(), media_type="text/plain; version=0.0.4")
 
+    described = specification(service)
     return [
         Route("/translate", gate(libre.translate), methods=["POST"]),
         Route("/detect", gate(libre.detect), methods=["POST"]),
@@ -103,7 +106,9 @@ def _routes(service: Service) -> list[Route]:
         Route("/health", health),
         Route("/ready", ready),
         Route("/metrics", metrics if service.keys is None else gate(metrics)),
-        Route("/spec", _fixed(json.dumps(specification(service)).encode(), "application/json")),
+        Route("/spec", _fixed(json.dumps(described).encode(), "application/json")),
+        Route("/docs", _fixed(docs_page(described).encode(), "text/html")),
+        Route("/docs.css", _fixed(asset("nmt.figures", "style.css").encode(), "text/css")),
         *_page(),
     ]
 

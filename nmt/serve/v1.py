@@ -1,17 +1,14 @@
-"""nmt's own HTTP interface, with terms, prefixes, alignments and scores, and the OpenAPI description of the server."""
+"""The HTTP interface of nmt itself, with terms, prefixes, alignments and scores."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from nmt import __version__
 from nmt.config.messages import requirement
 from nmt.serve import documents
 from nmt.serve.bodies import JSON, content_type, read_fields
@@ -122,13 +119,3 @@ def _translation(candidates: list[Candidate], is_aligned: bool) -> dict[str, obj
         if is_aligned and best.alignment is not None
         else None,
     }
-
-
-def specification(service: Service) -> dict[str, Any]:
-    """Return the description of all endpoints in OpenAPI 3.1."""
-    text = files("nmt.serve.page").joinpath("openapi.json").read_text(encoding="utf-8")
-    described: dict[str, Any] = json.loads(text)
-    described["info"]["version"] = __version__
-    described["info"]["description"] += f" Languages: {', '.join(service.models.languages)}."
-    described["components"]["schemas"]["TranslateRequest"] = TranslateRequest.model_json_schema()
-    return described | ({"security": [{"key": []}]} if service.keys is not None else {})

@@ -293,21 +293,26 @@ def test_cached_lines_are_not_translated_again(client: Client, directions: list[
     assert directions[0].batches[n:] == [["once", "twice"]]
 
 
-def test_openapi_is_served(client: Client) -> None:
+def test_openapi_and_docs_describe_all_paths(client: Client) -> None:
     described = client.ask("/spec").json
     assert described["openapi"].startswith("3.1")
     defined = {f"#/components/{kind}/{name}" for kind, all_ in described["components"].items() for name in all_}
     assert {*re.findall(r"'(#/components/[^']+)'", str(described))} <= defined
     routes = re.findall(r'Route\("([^"]+)"', Path(app.__file__).read_text(encoding="utf-8"))
-    assert {*routes} - {"/", "/spec"} == described["paths"].keys()
+    assert {*routes} - {"/", "/spec", "/docs", "/docs.css"} == described["paths"].keys()
+    page = client.ask("/docs")
+    assert page.headers["content-type"].startswith("text/html")
     for path, item in described["paths"].items():
         [method] = item
+        assert path in page.body.decode()
         asked = client.ask(path.replace("{number}", "x"), method=method.upper())
         assert asked.status not in (405, 500), path
+    assert "http" not in page.body.decode(), "the page loads nothing from other sites"
+    assert client.ask("/docs.css").headers["content-type"].startswith("text/css")
 
 
 def test_security_headers(client: Client) -> None:
-    for path in ("/", "/spec", "/nothing", "/languages", "/translate"):
+    for path in ("/", "/docs", "/nothing", "/languages", "/translate"):
         headers = client.ask(path).headers
         assert "default-src 'self'" in headers["content-security-policy"]
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
