@@ -350,7 +350,7 @@ class Corpus:
             path: Path = getattr(self.directory, kind)(split.name, language)
             recorded = self.manifest.files.get(path.name)
             if recorded is None or checksum(path) != recorded.sha256:
-                raise DataError(f"{path}: damaged, its checksum is not what was written; run nmt prepare again")
+                raise DataError(f"{path}: damaged: its checksum does not match; run nmt prepare again")
             if kind == "ends" and len(split.ends(language)) != split.n:
                 raise DataError(f"{self.directory.manifest}: damaged: {split.name} has a different number of lines")
 

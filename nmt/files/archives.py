@@ -1,4 +1,4 @@
-"""Archives, .zip and .tar: their members are listed and read as streams, and never unpacked into a folder.
+"""Zip and tar archives: their members are listed and read as streams, never unpacked to disk.
 
 `zipfile` and `tarfile` read them. The checks that these lack are added: how much an archive unpacks to, and whether a
 tar is complete. The memory does not depend on the content of members.
@@ -39,7 +39,7 @@ class Member(NamedTuple):
 
 
 def _content(file: IO[bytes], name: str, kind: str) -> IO[bytes]:
-    """Return the content of a member as a file that raises DamagedError."""
+    """Return the content of a member as a file whose read errors are DamagedError."""
 
     def blocks() -> Iterator[bytes]:
         with damage(name, kind):
@@ -50,7 +50,7 @@ def _content(file: IO[bytes], name: str, kind: str) -> IO[bytes]:
 
 def _check_size(name: Path | str, packed: int, unpacked: int) -> None:
     if unpacked > max(ALLOWED_BYTES, packed * MAX_RATIO):
-        raise DataError(f"{name}: {packed:,} bytes that unpack to {unpacked:,}, too much to be safe; is it damaged?")
+        raise DataError(f"{name}: {packed:,} bytes that unpack to {unpacked:,}, which is unsafe; is it damaged?")
 
 
 # --- zip ------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ def open_zip(file: Path | IO[bytes], name: Path | str, size: int) -> zipfile.Zip
 
 @lru_cache(maxsize=4)
 def _opened(_listing: object, path: Path, _process: int) -> zipfile.ZipFile:
-    """Open an archive once for each listing and process: a forked process would share the position in the file."""
+    """Open an archive once per listing and process: a forked process would share the position in the file."""
     check_regular(path)
     return open_zip(path, path, path.stat().st_size)
 
@@ -109,7 +109,7 @@ SHORT = {".tgz": ".gz", ".tbz": ".bz2", ".tbz2": ".bz2", ".txz": ".xz", ".tzst":
 
 
 class _Header(tarfile.TarInfo):
-    """A header of a tar. Unlike in `tarfile`, only a block of zeros ends an archive: anything else is an error."""
+    """A tar header. Unlike in `tarfile`, only a block of zeros ends an archive: anything else is an error."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Header:
@@ -124,9 +124,9 @@ class _Header(tarfile.TarInfo):
 
 
 class _Tar:
-    """A tar whose files are opened by their headers.
+    """A tar archive whose members are opened by their headers.
 
-    A compressed tar has no way back, so the open tar is kept between two files that follow each other.
+    A compressed tar cannot be rewound, so it stays open between two consecutive members.
     """
 
     def __init__(self, path: Path) -> None:
@@ -138,7 +138,7 @@ class _Tar:
             self._idle[1].close()
 
     def _opened(self) -> tuple[tarfile.TarFile, IO[bytes], int]:
-        """Return the open tar, its file and the process."""
+        """Return the open tar archive, its file, and the id of this process."""
         with reading(self._path):
             file = open_regular(self._path)
         compression = compression_of(f"tar{SHORT.get(self._path.suffix.lower(), self._path.suffix)}")
@@ -185,7 +185,7 @@ class _Tar:
 
 
 def is_archive(name: str) -> bool:
-    """Return whether a file name is that of an archive: .zip, .tar, or a compressed tar."""
+    """Return whether a file name has the suffix of an archive: .zip, .tar, or a compressed tar."""
     path = PurePosixPath(name.lower())
     inner = path if compression_of(path.name) is None else path.with_suffix("")
     return path.suffix == ".zip" or path.suffix in SHORT or inner.suffix == ".tar"
@@ -197,7 +197,7 @@ def is_read_in_order(name: str) -> bool:
 
 
 def read_archive(path: Path) -> tuple[list[Member], Counter[str]]:
-    """List the files in an archive, and count entries that are left out by their kind, such as `links`.
+    """List the files in an archive, and count the skipped entries by kind, such as `links`.
 
     Links, devices, and names that lead out of the archive are left out. Of several files with one name the last is
     listed, as when they are unpacked. A compressed tar is read once to list it, and once more if its members are opened

@@ -1,4 +1,4 @@
-"""Decompression of files by their names: gzip, bzip2, xz and Zstandard.
+"""Decompression of gzip, bzip2, xz and Zstandard files, which are recognised by their names.
 
 The file objects of the standard library end without an error where the second of several streams of .bz2 or .xz is
 damaged. The decompressors are therefore used directly: a file must be whole streams, and perhaps zeros after them.
@@ -25,20 +25,20 @@ BLOCK = 1 << 16
 
 
 class DamagedError(DataError):
-    """An error for a compressed file or an archive that is truncated or damaged."""
+    """The error raised for a truncated or damaged archive or compressed file."""
 
     def __init__(self, name: Path | str, kind: str, problem: str, after: str = "") -> None:
         super().__init__(f"{name}: not readable as {kind}{after}: {problem}")
         self._name, self._kind, self._problem = name, kind, problem
 
     def after(self, place: str) -> DamagedError:
-        """Return the same error with the last readable place, such as `line 3`."""
+        """Return the same error with the last readable position, such as `line 3`."""
         return DamagedError(self._name, self._kind, self._problem, f" after {place}")
 
 
 @contextmanager
 def damage(name: Path | str, kind: str) -> Iterator[None]:
-    """Convert any error of reading a compressed file or an archive of this kind to DamagedError."""
+    """Convert any error in reading a compressed file or archive to DamagedError; `kind` is for the message."""
     try:
         yield
     except DataError:
@@ -51,7 +51,7 @@ def damage(name: Path | str, kind: str) -> Iterator[None]:
 
 
 class _Blocks(io.RawIOBase):
-    """A file whose content comes in blocks of bytes."""
+    """A file whose content is produced by an iterator of blocks of bytes."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks, self._rest = blocks, b""
@@ -132,7 +132,7 @@ START_BYTES = 10  # the longest start
 
 
 def compression_of(name: Path | str) -> Compression | None:
-    """Return the compression that the suffix of a file name stands for; None if it stands for none."""
+    """Return the compression that the suffix of a file name indicates; None if it indicates none."""
     suffix = Path(name).suffix.lower()
     return next((one for one in COMPRESSIONS if suffix == one.suffix), None)
 
@@ -144,7 +144,7 @@ def recognised(start: bytes) -> Compression | None:
 
 @contextmanager
 def decompressed(file: IO[bytes], name: Path | str) -> Iterator[IO[bytes]]:
-    """Yield the content of an open file, decompressed as its name says; a file without such a name is yielded itself.
+    """Yield the content of an open file, decompressed if the suffix of its name indicates a compression.
 
     The content is read sequentially, in memory of a few MB (and what xz or Zstandard need). Reading it raises DataError
     if the file is not compressed as its name says, and DamagedError.
@@ -179,11 +179,11 @@ def _decompress(file: IO[bytes], name: Path | str, compression: Compression) -> 
             while len(data) < START_BYTES and (block := file.read(BLOCK)):
                 data = (data + block).lstrip(b"\0")
             if data and not compression.start.match(data):
-                raise ValueError("there is other data after its end")
+                raise ValueError("other data follows its end")
 
 
 def _misnamed(name: Path | str, start: bytes, compression: Compression) -> DataError:
-    """Return the error for a file that is not compressed as its name says."""
+    """Return the error for a file that is not compressed as its suffix indicates."""
     found, stem = recognised(start), Path(name).stem
     if found is None:
         problem = f"its name ends in {compression.suffix}, but it is not compressed with {compression.name}"

@@ -18,7 +18,7 @@ from nmt.files.read import read_text
 
 
 class Document(BaseModel):
-    """The content of a JSON file: immutable, without conversion of types; unknown keys are ignored."""
+    """The content of a JSON file: immutable and validated without type conversion; unknown keys are ignored."""
 
     model_config = ConfigDict(frozen=True, strict=True, use_attribute_docstrings=True)
 
@@ -41,7 +41,7 @@ def read_document(
     formats: Sequence[int] = (),
     missing: str | None = None,
 ) -> M:
-    """Read a JSON file as `model`.
+    """Read a JSON file and validate it as a `model`.
 
     Args:
         error: the type of error to raise.
@@ -67,9 +67,9 @@ def read_document(
         raise error(f"{path}: damaged: {problem}{advice}") from problem
     if formats and "format" in content and content["format"] not in formats:
         written = content["format"]
-        raise error(f"{path}: written in format {written}, this version of nmt reads {formats[-1]}{advice}")
+        raise error(f"{path}: written in format {written}, but this version of nmt reads {formats[-1]}{advice}")
     if not is_whole:
-        raise error(f"{path}: damaged, its checksum is not what was written{advice}")
+        raise error(f"{path}: damaged: its checksum does not match{advice}")
     try:
         return model.model_validate(content)
     except ValidationError as problem:
@@ -86,7 +86,7 @@ def _problem(error: ValidationError) -> str:
 
 
 def document_text(document: BaseModel) -> str:
-    """Return a document as JSON, with the keys that were given when it was created."""
+    """Return a document as JSON, with only the keys that were set when it was created."""
     return json.dumps(document.model_dump(exclude_unset=True), indent=1) + "\n"
 
 

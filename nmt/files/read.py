@@ -61,7 +61,7 @@ def refuse_special(path: Path, mode: int, why: str = "") -> None:
 
 
 def check_regular(path: Path) -> None:
-    """Raise the errors of `open_regular`, before a library opens a file by its name."""
+    """Raise the same errors as `open_regular`, for a file that a library then opens by its name."""
     open_regular(path).close()
 
 
@@ -87,7 +87,7 @@ def _memory() -> int:
 
 
 def open_text(path: Path) -> IO[bytes]:
-    """Open a text file, pipe or terminal named by the user, to be read once.
+    """Open a text file, pipe or terminal specified by the user, to be read once.
 
     Raises UnsafeFileError for another special file, and OSError.
     """
@@ -113,7 +113,7 @@ def checksum(path: Path, why: str = "", advice: str = "") -> str:
 
 
 def checksums_in(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of all files below a folder, by their names relative to it. Raises DataError."""
+    """Return the SHA-256 of each file below a folder, by its path relative to the folder. Raises DataError."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): checksum(path) for path in paths}
 

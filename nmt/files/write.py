@@ -33,7 +33,7 @@ _IN_THE_WAY = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 def staged(
     final: Path, part: Path | None = None, is_directory: bool = False, is_kept: Callable[[], bool] = lambda: False
 ) -> Iterator[Path]:
-    """Yield the name of a file to write, or an empty directory, that replaces `final` atomically if the block succeeds.
+    """Yield a file name or an empty directory to write to, which replaces `final` atomically if the block succeeds.
 
     The content is synced to disk first. A failure leaves `final` unchanged, and the next writer removes what a killed
     one has left. Processes that write `final` at the same time need different values of `part`.
@@ -169,17 +169,17 @@ def append_line(path: Path, line: bytes) -> None:
 
 @contextmanager
 def open_output(target: Path | str) -> Iterator[IO[bytes]]:
-    """Open a file for writing that gets its name only when it is complete; `-` is standard output. Raises DataError."""
+    """Open a file for writing that appears only when it is complete; `-` is standard output. Raises DataError."""
     path, name = Path(target), "standard output" if str(target) == "-" else str(target)
     try:
         with contextlib.ExitStack() as stack:
             if str(target) == "-":
                 if sys.stdout is None:
-                    raise DataError("standard output is closed; name a file with --output")
+                    raise DataError("standard output is closed; specify a file with --output")
                 sys.stdout.flush()
                 out: IO[bytes] = sys.stdout.buffer
             elif path.is_dir():
-                raise DataError(f"{path}: a directory, where a file is to be written")
+                raise DataError(f"{path}: a directory, where a file would be written")
             elif not path.parent.is_dir():
                 raise DataError(f"{path}: the directory {path.parent} does not exist")
             elif path.exists() and not path.is_file():  # a device or a named pipe, not to be replaced by a file
@@ -197,16 +197,16 @@ def open_output(target: Path | str) -> Iterator[IO[bytes]]:
 
 
 def refuse_overwriting(targets: Sequence[Path | str | None], inputs: Sequence[Path | str | None]) -> None:
-    """Raise DataError if an output file is also an input, or is named twice."""
+    """Raise DataError if an output file is also an input, or is given twice."""
     # not Path.is_file, which raises OSError for an impossible or unreachable name
     read = {os.path.realpath(name) for name in inputs if name is not None and os.path.isfile(name)}  # noqa: PTH113
     written = set[str]()
     for target in (str(name) for name in targets if name is not None and str(name) != "-"):
         path = os.path.realpath(target)
         if path in read:
-            raise DataError(f"{target}: is an input and would be overwritten; name another output file")
+            raise DataError(f"{target}: is an input and would be overwritten; choose another output file")
         if path in written:
-            raise DataError(f"{target}: would be written twice; name two files")
+            raise DataError(f"{target}: would be written twice; choose two different files")
         written.add(path)
 
 
@@ -219,7 +219,7 @@ def refuse_links(paths: Iterable[Path]) -> None:
             continue
         if stat.S_ISLNK(mode):
             raise UnsafeFileError(
-                f"{path}: a symbolic link, through which nothing is written; replace it with its target "
+                f"{path}: a symbolic link, and nothing is written through links; replace it with its target "
                 "(a directory above it may be a link)"
             )
         if not stat.S_ISDIR(mode):
@@ -301,7 +301,7 @@ class Lock(contextlib.AbstractContextManager["Lock"]):
 
 
 def locked_error(path: Path, activity: str) -> LockedError:
-    """Return the error for a lock that another process holds; `activity` is described at `Lock`."""
+    """Return the error for a lock that another process holds; for `activity`, see `Lock`."""
     holder = _read_holder(path)
     who = "process {} on {} since {}".format(*(holder.get(key, "?") for key in ("pid", "host", "since")))
     where, end = (path, "") if path.is_dir() else (path.parent, f": {who}")
@@ -309,7 +309,7 @@ def locked_error(path: Path, activity: str) -> LockedError:
 
 
 def lock_holder(path: Path) -> dict[str, object] | None:
-    """Return `host`, `pid` and `since` of the process that holds a lock file; None if it is not locked."""
+    """Return the `host`, `pid` and `since` of the process that has locked a file; None if it is not locked."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # O_NONBLOCK: it might be a pipe
     except OSError:
@@ -326,7 +326,7 @@ def lock_holder(path: Path) -> dict[str, object] | None:
 
 
 def _read_holder(path: Path) -> dict[str, object]:
-    """Return the content of a lock file; empty until its holder has written it."""
+    """Return the content of a lock file, which is empty until the process that holds the lock has written it."""
     try:
         return dict(json.loads(read_text(path)))
     except (UnsafeFileError, OSError, ValueError, TypeError):
@@ -335,7 +335,7 @@ def _read_holder(path: Path) -> dict[str, object]:
 
 @contextmanager
 def alone_in(directory: Path, activity: str, advice: str = "") -> Iterator[None]:
-    """Create a directory and hold its lock, waiting for other processes; `activity` is described at `Lock`.
+    """Create a directory and lock it for the block, waiting for other processes; for `activity`, see `Lock`.
 
     Raises DataError, whose message ends with `advice`, if the directory cannot be written.
     """
@@ -350,7 +350,7 @@ def alone_in(directory: Path, activity: str, advice: str = "") -> Iterator[None]
 def work_directory(work: Path, activity: str) -> Iterator[Path]:
     """Create and lock a directory for resumable work, and remove it when the work is done.
 
-    Files of an interrupted process are still there. If the block fails, the directory is kept if it had files before,
+    Files of an interrupted process are retained. If the block fails, the directory is kept if it had files before,
     or after `KEPT_AFTER` seconds of work. `activity` is described at `Lock`.
     Raises DataError if it cannot be written or is no such directory, and LockedError if another process works there.
     """
@@ -358,7 +358,7 @@ def work_directory(work: Path, activity: str) -> Iterator[Path]:
     with writing(work):
         names = {path.name for path in work.iterdir()} if work.exists() else set()
         if names and "lock" not in names:
-            raise DataError(f"{work}: has the name of a folder for unfinished work; move it, or name another output")
+            raise DataError(f"{work}: has a name reserved for unfinished work; move it, or choose another output")
         work.mkdir(parents=True, exist_ok=True)
         lock = Lock(work / "lock", activity)
     start, is_done = time.monotonic(), False

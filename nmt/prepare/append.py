@@ -1,4 +1,4 @@
-"""Addition of corpora to a data directory, for `nmt prepare --append`. Existing shards stay unchanged."""
+"""Adding corpora to a data directory, for `nmt prepare --append`. Existing shards stay unchanged."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def append(
     engine: Engine | None = None,
     sizes: Sizes = SIZES,
 ) -> None:
-    """Add the new corpora at the end of `data.train` to a data directory.
+    """Add new corpora, listed at the end of `data.train`, to a data directory.
 
     The other corpora are not read again, and the vocabulary, development and test sets do not change. Pairs that the
     directory already has are dropped. The arguments are described at `nmt.prepare.prepare.prepare`.

@@ -1,4 +1,4 @@
-"""Verified downloads over HTTP, which resume after an interruption and are kept in a cache.
+"""Verified downloads over HTTP, which resume after an interruption and are cached.
 
 NAME.part contains the bytes received so far, and NAME.part.json the validator of the file they belong to, so that a
 later process can resume. A file gets its name only when it is complete and verified.
@@ -47,10 +47,10 @@ _D = TypeVar("_D", bound=Document)
 
 
 class Failure(Exception):  # noqa: N818  (becomes an error when no further try is made)
-    """A failure of a request, with its reason as message."""
+    """The failure of a request, with the reason as its message."""
 
     def __init__(self, reason: str, may_pass: bool = False, wait: float = 0.0, status: int | None = None) -> None:
-        """`may_pass` says whether a retry may succeed, after the `wait` seconds that the server asks for."""
+        """`may_pass`: whether a retry may succeed, after the `wait` seconds that the server requests."""
         super().__init__(reason)
         self.may_pass, self.wait, self.status = may_pass, wait, status
 
@@ -63,7 +63,7 @@ class Download(NamedTuple):
 
 
 class _Beginning(Document):
-    """A record of the file that NAME.part is an unfinished download of."""
+    """A record of the file whose unfinished download is NAME.part."""
 
     validator: str
     """The strong entity tag of the file, or its last modification date."""
@@ -92,7 +92,9 @@ def check_url(url: str) -> str:
 
 @contextmanager
 def answer(url: str, headers: Mapping[str, str] | None = None) -> Iterator[HTTPResponse]:
-    """Request a URL. Errors of the request, and of reading the response in the block, are raised as Failure."""
+    """Request a URL and yield the response. Errors of the request, and of reading the response in the block, are raised
+    as Failure.
+    """
     request = Request(url, headers={"User-Agent": "nmt", **(headers or {})})
     try:
         with build_opener(_Redirects).open(request, timeout=TIMEOUT) as response:
@@ -160,8 +162,9 @@ def _small(url: str) -> bytes:
 
 
 def cached(url: str, sha256: str | None = None) -> Download:
-    """Return the file at a URL from the cache; download it if it is missing, damaged or has another checksum than
-    `sha256`. Raises DataError."""
+    """Return the file at a URL from the cache; download it if it is missing, damaged or does not match `sha256`. Raises
+    DataError.
+    """
     check_url(url)
     sha256 = sha256 and sha256.lower()
     folder = cache_folder() / "downloads" / hashlib.sha256(url.encode()).hexdigest()[:32]
@@ -186,7 +189,7 @@ def cache_folder() -> Path:
     try:
         return (Path(shared) if Path(shared).is_absolute() else Path.home() / ".cache") / "nmt"
     except RuntimeError:
-        raise DataError("there is no home directory for downloads; set NMT_CACHE to a folder") from None
+        raise DataError("no home directory to keep downloads in; set NMT_CACHE to a folder") from None
 
 
 def _file_name(url: str) -> str:
@@ -213,8 +216,8 @@ def fetch(url: str, to: Path, sha256: str | None) -> str:
         _note(part).unlink(missing_ok=True)
     if sha256 not in (None, digest):
         raise DataError(
-            f"{url}: its SHA-256 is {digest}, but {sha256} is expected: the file is damaged or another version, and is "
-            "not kept"
+            f"{url}: its SHA-256 is {digest}, but {sha256} is expected: it is damaged or of another version, and was "
+            "discarded"
         )
     return digest
 
@@ -241,7 +244,7 @@ def _receive(url: str, part: Path) -> None:
 
 
 def _begin(part: Path, response: HTTPResponse) -> None:
-    """Begin a download anew; it can be resumed later if the response has a validator and a length."""
+    """Start a download from the beginning; it can be resumed later if the response has a validator and a length."""
     validator = _validator(response)
     with writing(part):
         part.unlink(missing_ok=True)
@@ -264,13 +267,13 @@ def _append(response: HTTPResponse, part: Path, total: int | None) -> None:
 
 
 def _validator(response: HTTPResponse) -> str | None:
-    """Return the validator that identifies this version of a file: not a weak entity tag, see RFC 9110, 13.1.5."""
+    """Return the validator that identifies this version of a file; weak entity tags are ignored (RFC 9110, 13.1.5)."""
     tag = response.headers.get("ETag")
     return tag if tag is not None and tag.startswith('"') else response.headers.get("Last-Modified")
 
 
 def _continues(response: HTTPResponse, known: _Beginning, start: int) -> bool:
-    """Return whether a response continues the known file after `start` bytes."""
+    """Return whether a response continues the recorded file after `start` bytes."""
     is_same = _validator(response) in (None, known.validator)
     return is_same and response.headers.get("Content-Range", "").startswith(f"bytes {start}-")
 

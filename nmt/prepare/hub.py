@@ -45,7 +45,7 @@ def locate_hub(source: HubSource) -> tuple[SourceRecord, list[Source]]:
 
 
 def read_hub(part: TrainHub, languages: tuple[str, str], units: Units) -> Iterator[Row]:
-    """Yield the pairs of a Parquet or JSON Lines file of a dataset, at a commit.
+    """Yield the pairs of a Parquet or JSON Lines file of a dataset at a given commit.
 
     Raises DataError if the file cannot be read or lacks a column of text, and HubError if it cannot be downloaded.
     """
@@ -112,7 +112,7 @@ def _resolve(source: HubSource) -> tuple[str, list[str]]:
 
 
 def _matching(paths: list[str], pattern: str) -> list[str]:
-    """Return the paths that match a pattern, sorted; `*` matches no slash."""
+    """Return the paths that match a pattern, sorted; `*` does not match a slash."""
     parts = pattern.split("/")
     alike = [path for path in paths if path.count("/") == len(parts) - 1]
     return sorted(path for path in alike if all(map(fnmatchcase, path.split("/"), parts)))

@@ -1,4 +1,4 @@
-"""Files of a source: found by a path or a pattern, also in archives, and opened decompressed."""
+"""Files of a source, on disk or in archives, that are found by a path or pattern and decompressed when opened."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WILDCARDS = re.compile(r"[*?]")
 
 
 def natural(name: str) -> tuple[list[list[str | tuple[int, str]]], str]:
-    """Return a sort key for file names in which numbers count by their value: `file.2` before `file.10`."""
+    """Return a sort key for file names that orders numbers by value: `file.2` before `file.10`."""
     parts = [re.split("([0-9]+)", part) for part in name.split("/")]
     return [[_number(text) if n % 2 else text for n, text in enumerate(part)] for part in parts], name
 
@@ -48,7 +48,7 @@ def is_hidden(name: str) -> bool:
 
 
 def find_files(path: str, root: Path) -> tuple[list[tuple[Path, str]], int]:
-    """Find the files under a path in natural order, and count links and special files that are left out.
+    """Find the files under a path in natural order, and count the skipped links and special files.
 
     A folder stands for all files below it. In a pattern, `*` and `?` stand for text within a name, and `**` for any
     folders. Hidden files are found only by their names; links to folders are followed only where the path names them.
@@ -139,7 +139,7 @@ class Input:
 
 
 def find_inputs(source: PathSource, root: Path, is_quiet: bool = False) -> list[Input]:
-    """Find the files of a source with a `path`, see `find_files`; archives are opened.
+    """Find the files of a source with a `path`, including those in archives; see `find_files`.
 
     Files in a folder or an archive are read if their names match `members` and are not hidden; if `members` is `*` and
     there is no `format`, only if their names show their format. Files that are left out are reported, unless
@@ -168,10 +168,10 @@ def find_inputs(source: PathSource, root: Path, is_quiet: bool = False) -> list[
         raise DataError(f"{path}: no file matches members: {source.members}; the files are {_some(unmatched)}")
     reasons = [f"{kind} ({n:,})" for kind, n in sorted(left_out.items()) if n]
     if not inputs:
-        raise DataError(f"{path}: no files to read in it{', only ' * bool(reasons)}{', '.join(reasons)}")
+        raise DataError(f"{path}: contains no files to read{', only ' * bool(reasons)}{', '.join(reasons)}")
     reasons += [f"names without a known format ({_some(unknown)})"] if unknown else []
     if reasons and not is_quiet:
-        say(f"{path}: left out: {', '.join(reasons)}")
+        say(f"{path}: skipped: {', '.join(reasons)}")
     return inputs
 
 
@@ -205,7 +205,7 @@ def relative_name(path: Path, root: Path) -> str:
 
 
 def _named_format(name: str) -> str | None:
-    """Return the format that a file name shows, compressed or not; None if it shows none."""
+    """Return the format that a file name indicates, with or without a compression suffix; None if it indicates none."""
     path = PurePosixPath(name.lower())
     return FORMATS.get(path.suffix if compression_of(path.name) is None else PurePosixPath(path.stem).suffix)
 

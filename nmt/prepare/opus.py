@@ -51,7 +51,7 @@ class OpusCorpus:
 
 
 class _Entry(BaseModel):
-    """One version of a corpus in a response of the API."""
+    """One version of a corpus, as described in a response of the API."""
 
     corpus: str = Field(min_length=1)
     version: str = Field(min_length=1)
@@ -127,7 +127,7 @@ def read_moses(archive: Path, languages: tuple[str, str]) -> Iterator[tuple[str,
 
 
 def read_moses_scores(archive: Path, languages: tuple[str, str], ending: str) -> Iterator[str]:
-    """Yield the lines of the file with scores in an archive, which has the name of the texts and the given ending.
+    """Yield the lines of the score file in an archive, whose name is the stem of the texts with the given ending.
 
     Raises DataError if there is no such file, or it is damaged.
     """
@@ -165,7 +165,7 @@ def _some(names: Iterable[str]) -> str:
 
 
 def _ask(question: Mapping[str, str]) -> list[_Entry]:
-    """Return the entries that the API returns, or the cached ones if it cannot be reached."""
+    """Query the API and return its entries, or the cached ones if it cannot be reached."""
     url = f"{os.environ.get('NMT_OPUS_URL') or API}?{urlencode(question, errors='replace')}"
     kept = cache_folder() / "opus" / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"
     try:
@@ -175,7 +175,7 @@ def _ask(question: Mapping[str, str]) -> list[_Entry]:
             entries = _Answer.model_validate_json(read_regular(kept, JSON_BYTES)).corpora
         except (OSError, ValidationError, DataError):
             raise error from None
-        say(f"{error}; using the last response")
+        say(f"{error}; using the cached response")
         return entries
     try:
         entries = _Answer.model_validate(content).corpora
@@ -211,7 +211,7 @@ def _count(value: object) -> int | None:
 
 
 def _age(corpus: OpusCorpus) -> tuple[bool, list[int]]:
-    """Return a sort key for versions: v8 before v10, and the version that OPUS calls the latest last."""
+    """Return a sort key for versions: v8 before v10, and the version that OPUS marks as the latest at the end."""
     return corpus.is_latest, [int(number) for number in re.findall(r"\d{1,18}", corpus.version)]
 
 
@@ -271,7 +271,7 @@ def describe(name: str, languages: tuple[str, str]) -> list[str]:
 
 
 def get(name: str, languages: tuple[str, str], version: str | None, folder: Path) -> list[str]:
-    """Download a corpus and write both sides as text; return the lines of a config that name the files.
+    """Download a corpus and write both sides as text; return the lines of a config that refer to the files.
 
     Args:
         languages: in alphabetical order.
@@ -304,7 +304,7 @@ def _write(pairs: Iterator[tuple[str, str]], files: list[Path], total: int | Non
 
 
 def _safe(name: str) -> str:
-    """Turn a name from the network into a file name."""
+    """Convert a name from the network to a safe file name."""
     return re.sub(r"[^\w.-]", "_", name).lstrip(".") or "corpus"
 
 

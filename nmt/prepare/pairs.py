@@ -50,7 +50,7 @@ def read_scores(lines: Iterable[str], name: Path | str, first_number: int = 1) -
     for number, line in enumerate(lines, start=first_number):
         score = parse_score(line)
         if score is None:
-            raise DataError(f"{name}: line {number}: {printable(line[:40])!r}, where a number is needed as score")
+            raise DataError(f"{name}: line {number}: {printable(line[:40])!r}, where a score must be a number")
         yield score
 
 
@@ -65,7 +65,7 @@ def one_line(text: str) -> str:
 
 
 class Units:
-    """A counter of the units of a source that are skipped, such as units without text in one language."""
+    """A counter of the skipped units of a source, such as units without text in one language."""
 
     def __init__(self) -> None:
         self.skipped: dict[str, int] = {}

@@ -58,7 +58,7 @@ def recipe(config: Config, reused: Tokenizers | None = None) -> Recipe:
 
 
 def block_lists(data: DataConfig) -> dict[str, object]:
-    """Return the checksum of each block list that exists here; a machine that only trains may have none."""
+    """Return the checksum of each block list on this machine; a machine that only trains may have none."""
     root, steps = text_folder(data.root), [data.clean, *(source.clean for source in data.train)]
     names = {name for clean in steps if clean is not None for name in (clean.block_lists or {}).values()}
     return {name: checksum(root / name) for name in sorted(names) if (root / name).is_file()}
@@ -82,13 +82,13 @@ def changes(old: Recipe, new: Recipe) -> Iterator[str]:
 
 
 def is_reused(made_from: Recipe) -> bool:
-    """Return whether a recipe takes the tokenizer from another directory."""
+    """Return whether a recipe reuses the tokenizer of another directory."""
     tokenizer = made_from.get("tokenizer")
     return isinstance(tokenizer, dict) and "reused" in tokenizer
 
 
 def _completed(made_from: Recipe) -> Recipe:
-    """Return a recipe, perhaps of an earlier version, with defaults for missing settings and without unknown ones.
+    """Return a recipe, possibly of an earlier version, with defaults for missing settings and without unknown ones.
 
     A recipe that is not valid in this version is returned as it is.
     """
@@ -188,11 +188,11 @@ def check_replaceable(directory: DataDir) -> None:
     path = directory.path
     whole, home = path.resolve(), Path(os.environ.get("HOME", "/"))
     if Path.cwd().is_relative_to(whole) or whole == home or path.parts[0].startswith("~"):
-        raise DataError(f"{path}: cannot be a data directory; name a new one with --data, such as data/mine")
+        raise DataError(f"{path}: cannot be a data directory; choose a new one with --data, such as data/mine")
     if not path.exists() and not path.is_symlink():
         return
     if not path.is_dir():
-        raise DataError(f"{path}: is a file, not a data directory; name another directory with --data")
+        raise DataError(f"{path}: is a file, not a data directory; choose another directory with --data")
     present = {item.relative_to(path).as_posix() for item in path.rglob("*") if not item.is_dir() or item.is_symlink()}
     if not present:
         return
@@ -204,17 +204,17 @@ def check_replaceable(directory: DataDir) -> None:
         except (OSError, UnicodeDecodeError, ValidationError) as error:
             raise DataError(
                 f"{directory.manifest}: damaged or not written by nmt, so nothing here is replaced; "
-                "remove the directory or name another with --data"
+                "remove the directory or choose another with --data"
             ) from error
     if others := present - ours:
         raise DataError(
             f"{path}: contains {min(others)}, which prepare did not write, so it is not replaced; "
-            "name another directory with --data or move it away"
+            "choose another directory with --data or move it away"
         )
 
 
 def check_unneeded(directory: DataDir, config: Config, reasons: Sequence[str]) -> None:
-    """Raise DataError if the directory has other languages than the config, or if a run was trained on it.
+    """Raise DataError if the directory is for other languages than the config, or if a run was trained on it.
 
     `reasons`, for the message, say why the directory must be prepared again. Only runs beside the run directory of the
     config are considered.
@@ -230,7 +230,7 @@ def check_unneeded(directory: DataDir, config: Config, reasons: Sequence[str]) -
     needed = "" if run is None else f", which {run} was trained on"
     raise DataError(
         f"{directory.path}: would be prepared again ({'; '.join(reasons)}), but contains {content}{needed}; "
-        "name another directory with --data, or replace this one with --force"
+        "choose another directory with --data, or replace this one with --force"
     )
 
 
@@ -255,11 +255,11 @@ def reused_tokenizers(path: Path, config: Config) -> Tokenizers:
     elif run.config.is_file():
         languages = load_saved_config(run.config).data.languages
     else:
-        raise DataError(f"{path}: has neither manifest.json nor config.yaml, which name the languages of its tokenizer")
+        raise DataError(f"{path}: has neither manifest.json nor config.yaml, which list the languages of its tokenizer")
     if config.data.has_labels:  # only the text has a tokenizer, which any run with its language can provide
         if config.data.src not in languages:
             raise DataError(
-                f"{path}: its tokenizer is for {' and '.join(languages)}, the texts are in {config.data.src}"
+                f"{path}: its tokenizer is for {' and '.join(languages)}, but the texts are in {config.data.src}"
             )
         tokenizer = Tokenizers.load(run.tokenizer, languages)[config.data.src]
         return Tokenizers({config.data.src: tokenizer}, config.tokenizer.joint)

@@ -68,7 +68,7 @@ def added(counts: Iterable[TextRecord]) -> TextRecord:
 
 
 class RoundTripRecord(Document):
-    """Counts of the lines of a development or test set, and of lines that the tokenizer decodes exactly."""
+    """Counts of the lines of a development or test set, and of those that the tokenizer decodes exactly."""
 
     lines: int
     exact: int
@@ -77,7 +77,7 @@ class RoundTripRecord(Document):
 
 
 class SplitOffRecord(Document):
-    """A record of the development set that was split off the training text."""
+    """A record of the development set that was split off from the training text."""
 
     asked: int | float
     """The number of pairs (int) or share (float) that the config asks for."""

@@ -43,7 +43,7 @@ READERS = {
 
 
 def read_part(part: AnyTrainSource, languages: tuple[str, str], root: Path, units: Units) -> Iterator[SentencePair]:
-    """Yield the pairs of a part of a source, see `OpenSource.parts`.
+    """Yield the pairs of a part of a source; see `OpenSource.parts`.
 
     Args:
         languages: both languages in alphabetical order.
@@ -112,7 +112,7 @@ _PART: TypeAdapter[AnyTrainSource] = TypeAdapter(AnyTrainSource)
 
 
 def text_folder(root: str) -> Path:
-    """Return the folder for `data.root`; for a missing data/sample, the sample corpus that is shipped with nmt."""
+    """Return the folder for `data.root`; if data/sample is missing, return the sample corpus shipped with nmt."""
     folder, package = Path(root), Path(__file__).parent.parent
     if folder != SAMPLE or folder.exists():
         return folder
@@ -144,10 +144,10 @@ def open_source(source: Source, languages: tuple[str, str], root: Path) -> OpenS
 
 
 def check_count(source: Source, n: int) -> None:
-    """Raise DataError if the config expects another number of pairs of a source than `n`."""
+    """Raise DataError if the config expects a source to have a number of pairs other than `n`."""
     if source.pairs not in (None, n):
         raise DataError(
-            f"{source.label}: has {n:,} pairs, but pairs in the config expects {source.pairs:,}: the corpus "
+            f"{source.label}: has {n:,} pairs, but the config says pairs: {source.pairs:,}; the corpus "
             "has changed, and results would not be comparable"
         )
 
@@ -178,7 +178,7 @@ def _locate_path(source: PathSource, root: Path) -> tuple[SourceRecord, list[Sou
             _say_unpinned(name, f"sha256: {digest}")
         source = source.model_copy(update={"path": str(path), "name": source.label})
     if source.format == "moses" and not (root / source.path).is_file():
-        raise DataError(f"{name}: format: moses needs the name of one archive")
+        raise DataError(f"{name}: format: moses requires the path of a single archive")
     inputs = find_inputs(source, root)
     parts: list[Source] = [source]
     if not any(file.is_member for file in inputs):

@@ -1,4 +1,5 @@
-"""Checks of a sample of each corpus for systematic errors: swapped, shifted or unrelated sides, languages, encoding.
+"""Checks of a sample of each corpus for systematic errors: swapped, shifted or unrelated sides, wrong language, wrong
+encoding.
 
 The sample is bounded and spread over the corpus. Warnings are about a corpus as a whole, and nothing is dropped for
 them. The limits are chosen so that good text of any kind gives no warning, see docs/data.md.
@@ -61,7 +62,7 @@ class Place(NamedTuple):
 
 
 class Sample:
-    """A sample of pairs, spread evenly over all that were added."""
+    """A sample of pairs, spread evenly over all pairs that were added."""
 
     def __init__(self, n: int = N_PAIRS) -> None:
         """Create an empty sample of at most `n` pairs."""
@@ -71,7 +72,7 @@ class Sample:
         self._n, self._stride, self._added = n, 1, 0
 
     def add(self, src: str, tgt: str, place: Place) -> None:
-        """Offer a pair to the sample, which keeps pairs at equal distances."""
+        """Offer a pair to the sample, which keeps pairs at regular intervals."""
         if self._added % self._stride == 0:
             if len(self.pairs) == self._n:
                 self.pairs, self.places = self.pairs[::2], self.places[::2]
@@ -107,7 +108,7 @@ def with_places(pairs: Iterable[_Pair]) -> Iterator[tuple[_Pair, Place]]:
 def suspicions(
     samples: Mapping[str, Sample], held_out: Collection[str], languages: tuple[str, str], names: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield a warning for each thing that looks wrong with a corpus.
+    """Yield a warning for each likely error in a corpus.
 
     Args:
         samples: a sample of each corpus, by its key in the config.
@@ -156,7 +157,7 @@ def _swapped(corpora: Mapping[str, _Pairs]) -> dict[str, tuple[float, str]]:
 
 
 def _evidence(pairs: _Pairs) -> dict[str, float]:
-    """Return the log-odds (nats, add-one smoothed) of each trigram to be on the first side and not on the second."""
+    """Return the log-odds (nats, add-one smoothed) that each trigram is on the first side rather than on the second."""
     first, second = (Counter(gram for pair in pairs for gram in _trigrams(pair[side])) for side in (0, 1))
     n_kinds = len(first.keys() | second.keys())
     totals = math.log((first.total() + n_kinds) / (second.total() + n_kinds))
@@ -164,7 +165,7 @@ def _evidence(pairs: _Pairs) -> dict[str, float]:
 
 
 def _share_reversed(pairs: _Pairs, evidence: Mapping[str, float]) -> float:
-    """Return the share of clear pairs that match better in reverse; 0.5 if few pairs are clear."""
+    """Return the share of clear pairs that match better with swapped sides; 0.5 if few pairs are clear."""
     decided = []
     for pair in pairs:
         grams = [_trigrams(line) for line in pair]
@@ -210,7 +211,7 @@ def _script(lines: Iterable[str]) -> str | None:
 
 
 def script_counts(lines: Iterable[str]) -> dict[str, int]:
-    """Count lines by the script of their letters, the most frequent first; `other` are mixed or have no letters."""
+    """Count lines by the script of their letters, the most frequent first; `other`: mixed or without letters."""
     scripts = map(_script, lines)
     return dict(Counter("other" if script is None else _named(script) for script in scripts).most_common())
 
@@ -262,7 +263,7 @@ def _in_other_language(where: str, lines: Mapping[int, str], language: str, prof
 
 
 def _not_parallel(where: str, sample: Sample, language: str) -> Iterator[str]:
-    """Yield a warning if lines are less alike to their translations than to other lines, beside or far from them."""
+    """Yield a warning if lines are less similar to their translations than to other lines, adjacent or distant."""
     n, own = len(sample.pairs), [pair[1] for pair in sample.pairs]
     texts = {
         "own": own,
@@ -299,8 +300,8 @@ def _not_parallel(where: str, sample: Sample, language: str) -> Iterator[str]:
 
 
 def _likenesses(pairs: Sequence[tuple[str, str]], others: Sequence[str], counts: Mapping[str, int]) -> list[float]:
-    """Return how alike the first side of each pair and another text are, by lengths and by common words; NaN if the
-    other text is empty. Rare words, such as numbers and names, count most; `counts` says how many texts have a word.
+    """Return the similarity of the first side of each pair to another text, by length and by common words; NaN if that
+    is empty. Rare words, such as numbers and names, count most; `counts` says how many texts have a word.
     """
     both = [(src, other) for (src, _), other in zip(pairs, others, strict=True)]
     ratios = [math.log((len(src) + 5) / (len(other) + 5)) if other else math.nan for src, other in both]
@@ -310,7 +311,7 @@ def _likenesses(pairs: Sequence[tuple[str, str]], others: Sequence[str], counts:
 
 
 def _wins(values: Sequence[float], others: Sequence[float]) -> float:
-    """Return the share of values that exceed the other value, ties counted half; NaN if most pairs contain a NaN."""
+    """Return the share of values that exceed the other value, ties counting half; NaN if most pairs contain a NaN."""
     known = [(a > b) + (a == b) / 2 for a, b in zip(values, others, strict=True) if not math.isnan(a + b)]
     return sum(known) / len(known) if 2 * len(known) >= len(values) > 0 else math.nan
 

@@ -176,7 +176,7 @@ def read_verified(folder: Path, name: str, checksums: Mapping[str, str]) -> byte
     except (OSError, KeyError, ValueError) as error:  # ValueError: an invalid file name
         raise CheckpointError(f"{path}: missing or damaged") from error
     if hashlib.sha256(data).hexdigest() != expected:
-        raise CheckpointError(f"{path}: damaged, its checksum is not what was written")
+        raise CheckpointError(f"{path}: damaged: its checksum does not match")
     return data
 
 

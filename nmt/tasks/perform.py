@@ -134,14 +134,14 @@ def perform(work: Path, task: Task) -> tuple[Done, str | None]:
 
 
 def remove_remains(work: Path, tasks: Iterable[Task]) -> None:
-    """Remove the partial folders that workers left when they died during tasks like these."""
+    """Remove the partial folders of workers that died while running tasks in the same folders."""
     for folder in {(work / task.name).parent for task in tasks}:
         for path in folder.glob("*.part-*"):
             shutil.rmtree(path, ignore_errors=True)
 
 
 def _finished(folder: Path, key: str) -> tuple[Done | None, str | None]:
-    """Return the result of a task if all its files are there and undamaged, or else the problem."""
+    """Return the result of a task if all its files exist and are undamaged, or else the problem."""
     try:
         record = read_document(folder / RECORD, _Record, DataError, formats=(_FORMAT,))
     except FileNotFoundError:

@@ -1,4 +1,6 @@
-"""Run tasks in this process or in several processes of this machine. A task that is lost with its worker is retried."""
+"""Engines that run tasks in this process, or in several processes on this machine. A task that is lost with its worker
+is retried.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +126,7 @@ def run_on(workers: Workers, work: Path, tasks: Sequence[Task]) -> Iterator[tupl
 
 def _warn_lost(folder: Path, lost: Lost, n_attempts: int) -> None:
     if n_attempts == MAX_ATTEMPTS:
-        raise DataError(f"{folder}: {lost.reason}, {MAX_ATTEMPTS} times; if memory is short, use fewer --workers")
+        raise DataError(f"{folder}: {lost.reason}, {MAX_ATTEMPTS} times; if memory is low, use fewer --workers")
     say(f"{folder}: {lost.reason}; retrying")
 
 
@@ -155,10 +157,10 @@ def usable_cores() -> int:
 
 
 class Processes:
-    """An engine that runs tasks in processes of this machine, which live until it is closed."""
+    """An engine that runs tasks in processes on this machine, which live until the engine is closed."""
 
     def __init__(self, n_workers: int, gpus: Sequence[str] = ()) -> None:
-        """`gpus`: names of GPUs for CUDA_VISIBLE_DEVICES; each process gets one of them."""
+        """`gpus`: values for CUDA_VISIBLE_DEVICES; each process gets one of them."""
         self._n_workers, self._gpus = n_workers, gpus
         self._idle: list[_Process] = []
         self._busy: dict[_Process, int] = {}
@@ -248,7 +250,7 @@ class _Process:
         self._output.close()
 
     def cause_of_death(self) -> str:
-        """Return why the process, which has closed its connection, has ended."""
+        """Return why the process has ended; it has already closed its connection."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=10)
         status = self._process.returncode

@@ -1,4 +1,4 @@
-"""Run tasks on a Ray cluster, whose nodes share the work folder.
+"""An engine that runs tasks on a Ray cluster, whose nodes share the work folder.
 
 Ray starts workers and reports lost ones. Which task is done again, where and how often, is decided here: with Ray's own
 restarts, the actor of a removed node waits forever.
@@ -64,10 +64,10 @@ def enter_node(version: str, folder: str) -> str | None:
 
 
 class _Actor:
-    """A worker: a process of the cluster."""
+    """A worker: a process in the cluster."""
 
     def enter(self, version: str, folder: str) -> tuple[str, str, str | None]:
-        """Return the id and the name of the node, and the problem if it cannot take part; see `enter_node`."""
+        """Return the id and the name of the node, and why it cannot run tasks, if it cannot; see `enter_node`."""
         return library().get_runtime_context().get_node_id(), socket.gethostname(), enter_node(version, folder)
 
     def do(self, work: Path, task: Task, probe: Path, seconds: float) -> Outcome:
@@ -182,7 +182,7 @@ class RayEngine:
         except self._ray.exceptions.RayError as error:
             self._n_failed += 1
             if self._n_failed > 2 * self._n_workers:
-                raise DataError(f"workers of the Ray cluster do not start: {error_text(error)}") from error
+                raise DataError(f"workers cannot be started on the Ray cluster: {error_text(error)}") from error
             return
         if problem is not None:
             self._ray.kill(worker.actor)
@@ -229,7 +229,7 @@ class RayEngine:
         self._busy.clear()
 
     def close(self) -> None:
-        """End all workers and the connection."""
+        """End all workers, and close the connection."""
         self._ray.shutdown()
 
 
@@ -243,7 +243,7 @@ def ready_among(ray: ModuleType, references: Sequence[object], n: int, seconds: 
 
 
 def _check_address(address: str) -> None:
-    """Raise ConfigError if nothing answers at an address; Ray would try for a long time."""
+    """Raise ConfigError if no server responds at an address: Ray would retry for a long time."""
     host, _, port = address.rpartition(":")
     if "://" in address or not host or not port.isdecimal():
         raise ConfigError([f"--address: must be HOST:PORT, such as 10.0.0.1:6379, found {address}"])

@@ -226,7 +226,7 @@ FAILURES = {
     "bentrevett/multi30k, revision COMMIT, at {}, file test.jsonl: no column en.de; the columns are ",
     "data.valid={hub: some/numbers, paths: [a.jsonl]}": "DataError: dataset some/numbers, revision COMMIT, at {}, file "
     "a.jsonl: row 1 has int for de, where text is needed",
-    "data.valid.pairs=888": "DataError: IWSLT/iwslt2017: has 50 pairs, but pairs in the config expects 888: the ",
+    "data.valid.pairs=888": "DataError: IWSLT/iwslt2017: has 50 pairs, but the config says pairs: 888; the ",
     "data.valid={hub: some/broken, paths: [a.parquet]}": "DataError: dataset some/broken, revision COMMIT, at {}, file "
     "a.parquet: not readable as parquet: ",
     "data.valid={hub: some/broken, paths: [a.jsonl]}": "DataError: dataset some/broken, revision COMMIT, at {}, file "
@@ -262,7 +262,7 @@ def test_hub_rows_without_text_or_score_are_skipped(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
-def test_local_error_is_not_blamed_on_hub(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_error_is_not_reported_as_hub_error(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*_: object, **__: object) -> str:
         raise OSError(number, "trouble here")
 

@@ -107,7 +107,7 @@ def test_node_without_shared_folder_raises(engine: RayEngine, tmp_path: Path, mo
         run_all(engine, tmp_path / "work", numbered(2, tmp_path / "log"))
 
 
-def test_translation_on_two_nodes_equals_one_process(
+def test_translation_on_two_nodes_matches_one_process(
     engine: RayEngine, tokenizer: Tokenizer, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = write_run(tmp_path / "run", translator.config, tokenizer, translator.searcher.models[0])
@@ -163,7 +163,7 @@ def test_unreachable_cluster_raises(address: str, problem: str) -> None:
         pass
 
 
-def test_signal_exit_status_is_kept() -> None:
+def test_exit_status_after_signal_is_preserved() -> None:
     class Ended(BaseException):
         pass
 

@@ -35,7 +35,7 @@ def children() -> set[int]:
     return {int(pid) for pid in found.split()}
 
 
-def test_two_processes_write_same_bytes(engine: Processes, tmp_path: Path) -> None:
+def test_two_processes_write_same_bytes_as_one(engine: Processes, tmp_path: Path) -> None:
     parts = numbered(12, tmp_path / "log")
     expected = run_all(InProcess(), tmp_path / "one", parts)
     found = run_all(engine, tmp_path / "two", parts)

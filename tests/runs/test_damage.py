@@ -113,13 +113,13 @@ def other_state(path: Path) -> None:
 
 
 DAMAGE: list[tuple[Callable[[Path], None], str, str]] = [
-    *[(cut, name, f"{name}: damaged, its checksum is not what was written") for name in (WEIGHTS, OPTIMIZER)],
+    *[(cut, name, f"{name}: damaged: its checksum does not match") for name in (WEIGHTS, OPTIMIZER)],
     (cut, STATE, "state.json: damaged: "),
-    *[(flip, name, f"{name}: damaged, its checksum is not what was written") for name in FILES],
-    *[(empty, name, f"{name}: damaged, its checksum is not what was written") for name in (WEIGHTS, OPTIMIZER)],
+    *[(flip, name, f"{name}: damaged: its checksum does not match") for name in FILES],
+    *[(empty, name, f"{name}: damaged: its checksum does not match") for name in (WEIGHTS, OPTIMIZER)],
     (empty, STATE, "state.json: damaged: "),
     *[(Path.unlink, name, f"{name}: missing") for name in FILES],
-    (other_format, STATE, "step-00000004/state.json: written in format 99, this version of nmt reads 2"),
+    (other_format, STATE, "step-00000004/state.json: written in format 99, but this version of nmt reads 2"),
     (other_names, WEIGHTS, "step-00000004: the weights do not match the model in config.yaml"),
     (other_shapes, WEIGHTS, "the model of config.yaml needs"),
     (other_names, OPTIMIZER, "is not from an optimizer of this model"),

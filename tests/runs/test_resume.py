@@ -199,7 +199,7 @@ def test_damaged_data_raises(tiny_data, text, tmp_path, split, kind):
     content = bytearray(path.read_bytes())
     content[-2] ^= 1
     path.write_bytes(content)
-    with pytest.raises(DataError, match=rf"{path.name}: damaged, its checksum is not what was written"):
+    with pytest.raises(DataError, match=rf"{path.name}: damaged: its checksum does not match"):
         fit(tiny_settings(text), tmp_path / "data", tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -89,7 +89,7 @@ def test_symlinked_output_raises(nmt, data, run, tmp_path, name):
         (run.path / name).mkdir(exist_ok=True)
     link_away(run.path / name, tmp_path / "victim")
     before, others = content(tmp_path / "victim"), content(run.path)
-    fails(nmt, f"{run.path / name}: a symbolic link, through which nothing is written", *go_on(run, data))
+    fails(nmt, f"{run.path / name}: a symbolic link, and nothing is written through links", *go_on(run, data))
     assert (content(tmp_path / "victim"), content(run.path)) == (before, others)
 
 

@@ -1,1 +1,1 @@
-"""Cleaning of training pairs: repairs, and the reasons for which pairs are dropped."""
+"""Cleaning of training pairs: repairs, and the rules by which pairs are dropped."""

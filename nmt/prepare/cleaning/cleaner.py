@@ -117,12 +117,12 @@ class Cleaner:
         return pair if src is before and tgt is after else SentencePair(src, tgt, corpus, score)
 
     def finish(self) -> CleanReport:
-        """Return the report on all pairs, with their lengths."""
+        """Return the report on all pairs, with histograms of their lengths."""
         self.report.read_lengths.count(*self._lengths)
         return self.report
 
     def repaired(self, src: str, tgt: str) -> tuple[str, str]:
-        """Apply all repairs to both sides, count them, and return the sides."""
+        """Apply all repairs to both sides, count the repairs, and return the sides."""
         for kind, repair in self._repairs:
             new_src = src if self._label_side == 0 else repair(src).strip()
             new_tgt = tgt if self._label_side == 1 else repair(tgt).strip()
@@ -134,7 +134,7 @@ class Cleaner:
         return src, tgt
 
     def reason(self, src: str, tgt: str, score: float | None = None) -> str | None:
-        """Return the reason to drop a pair that is stripped and repaired, or None if it is kept."""
+        """Return the reason for dropping a stripped and repaired pair, or None if the pair is kept."""
         if not src or not tgt:
             return "empty"
         if self._overlaps(src, tgt):
@@ -168,7 +168,7 @@ class Cleaner:
 
 
 class LineCleaner:
-    """A cleaner of the lines of one source of monolingual text, which applies `data.clean` and `data.max_chars`."""
+    """A cleaner of one source of monolingual text, which applies `data.clean` and `data.max_chars` to each line."""
 
     def __init__(self, config: DataConfig, language: str, held_out: Iterable[str]) -> None:
         """`held_out`: the lines of all development and test sets in the language.
@@ -185,7 +185,7 @@ class LineCleaner:
         self._tests = list(side_tests(clean, language, text_folder(config.root), self.report.mix))
 
     def clean(self, line: str) -> str | None:
-        """Return a line stripped and repaired, or None if it is dropped, and count it in either case.
+        """Return the line stripped and repaired, or None if it is dropped; count it in either case.
 
         A blank line, which ends a document, is counted as dropped but returned as an empty text.
         """
@@ -223,7 +223,7 @@ class SeenLines:
         self._runs: list[npt.NDArray[np.uint64]] = []  # sorted, each at least twice as long as the next
 
     def add(self, lines: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """Add lines (N,), and return whether each of them is new, (N,)."""
+        """Add lines (N,), and return for each whether it is new (N,)."""
         digests = b"".join(hashlib.blake2b(line.encode(), digest_size=8).digest() for line in lines)
         hashes, firsts = np.unique(np.frombuffer(digests, np.uint64), return_index=True)
         is_new = np.ones(len(hashes), np.bool_)

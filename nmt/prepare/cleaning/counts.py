@@ -1,4 +1,4 @@
-"""Counts of cleaning: the reasons for which pairs are dropped, repairs, and the lengths of pairs."""
+"""Statistics of cleaning: counts of pairs dropped by reason, counts of repairs, and histograms of lengths."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing: 2^64 over the gold
 
 @dataclass
 class CleanReport:
-    """Counts of pairs that were read, kept, dropped and repaired, with samples and the lengths of pairs."""
+    """Counts of pairs that were read, kept, dropped and repaired, with samples and histograms of lengths."""
 
     read: int = 0
     kept: int = 0
@@ -148,7 +148,7 @@ class CleanReport:
         _add_sample(self.repaired_samples, kind, (line, before[start:], after[start:]))
 
     def keep(self, lines: npt.NDArray[np.int64], src: Sequence[str], tgt: Sequence[str]) -> None:
-        """Add remaining pairs (N,) to the histograms and samples, without changing `kept`.
+        """Add N remaining pairs to the histograms and samples, without changing `kept`.
 
         `lines` (N,): their line numbers, from 1.
         """
@@ -225,7 +225,7 @@ def total(reports: Iterable[CleanReport]) -> CleanReport:
 
 
 def refuse_empty(report: CleanReport) -> None:
-    """Raise DataError if no training pair is left."""
+    """Raise DataError if no training pairs remain."""
     if report.read == 0:
         raise DataError("data.train: the training corpus is empty: 0 pairs were read")
     if report.kept == 0:
@@ -233,6 +233,6 @@ def refuse_empty(report: CleanReport) -> None:
 
 
 def drop_summary(report: CleanReport) -> str:
-    """Return why pairs were dropped: the counts by reason, and a hint at the likely mistake if there is one."""
+    """Describe why pairs were dropped: the counts by reason, and a hint if a mistake is likely."""
     hint = HINTS.get(max(report.dropped, key=lambda reason: report.dropped[reason]))
     return f"{counted(report.dropped)}; {hint}" if hint else counted(report.dropped)

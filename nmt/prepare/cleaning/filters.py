@@ -1,4 +1,4 @@
-"""Filters of single pairs: tests of both sides together, or of each side in its language."""
+"""Filters for single pairs: tests of both sides together, or of each side in its language."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def _tags(text: str) -> list[str]:
 
 
 def other_numbers(src: str, tgt: str) -> bool:
-    """Return whether the digits of a number of one side are missing among the digits of the other.
+    """Return whether the digits of a number on one side do not occur among the digits on the other side.
 
-    So punctuation within numbers has no effect. Numbers up to 12 are ignored.
+    Punctuation within numbers therefore has no effect. Numbers up to 12 are ignored.
     """
     numbers = _NUMBER.findall(src), _NUMBER.findall(tgt)
     if numbers[0] == numbers[1]:
@@ -90,7 +90,7 @@ def other_sentences(src: str, tgt: str) -> bool:
 
 
 def is_cut(src: str, tgt: str) -> bool:
-    """Return whether one side ends with the punctuation of a sentence, and the other without punctuation."""
+    """Return whether one side ends with sentence-final punctuation, and the other without punctuation."""
     src, tgt = src.rstrip(_CLOSING), tgt.rstrip(_CLOSING)
     if src.endswith(_FINAL):
         return not tgt.endswith(_FINAL) and not tgt.endswith(_OTHER_FINAL)
@@ -98,14 +98,14 @@ def is_cut(src: str, tgt: str) -> bool:
 
 
 def block_list(path: Path, language: str) -> SideTest:
-    """Return a test for texts that contain a word or expression of a file.
+    """Return a test for texts that contain any of the words or expressions listed in a file.
 
     Each line is a word or several, found as whole words in any case, or `/.../`, a regular expression. A line that
     begins with # is a comment. In a language written without spaces, words are found anywhere.
     Raises DataError if the file cannot be read or an expression is invalid.
     """
     if not path.is_file():
-        raise DataError(f"{path}: no such file; it is named in block_lists")
+        raise DataError(f"{path}: no such file; it is listed in block_lists")
     patterns, parts, entries = [], [], dict[str, list[str]]()
     for number, line in enumerate(read_lines(path), 1):
         entry = line.strip()
@@ -126,7 +126,7 @@ def block_list(path: Path, language: str) -> SideTest:
             before, after = (r"\b" if char.isalnum() else "" for char in (entry[0], entry[-1]))
             patterns.append(re.compile(f"{before}{re.escape(entry)}{after}", re.IGNORECASE))
     if not (patterns or parts or entries):
-        raise DataError(f"{path}: has no words; write one word or expression in each line")
+        raise DataError(f"{path}: has no words; write one word or expression on each line")
 
     def has_words(text: str) -> bool:
         words = _word().findall(text)
@@ -178,9 +178,7 @@ def in_other_language(language: str, counts: dict[str, int]) -> SideTest:
     known = dict(rank(""))
     own = {code}.union(*(codes for codes in _ALIKE if code in codes)) & known.keys()
     if not own:
-        raise DataError(
-            f"clean.drop: language needs a model of {language}, which py3langid does not have; leave it out"
-        )
+        raise DataError(f"clean.drop: language: py3langid cannot identify {language}; remove language")
 
     def test(text: str) -> bool:
         text = text[:_CHARS]
@@ -226,7 +224,7 @@ def filters(
     yield from ((reason, test) for reason, test in both.items() if reason in wanted)
     if "truncated" in wanted:
         if without := {"th", "lo"} & {language.split("_")[0].lower() for language in languages}:
-            raise DataError(f"clean.drop: truncated: sentences have no final mark in {without.pop()}; leave it out")
+            raise DataError(f"clean.drop: truncated: sentences in {without.pop()} have no final mark; remove truncated")
         yield "truncated", is_cut
     if language is not None:
         yield "language", language
@@ -235,7 +233,7 @@ def filters(
 def side_tests(
     clean: CorpusClean, language: str, root: Path, mix: dict[str, dict[str, int]]
 ) -> Iterator[tuple[str, SideTest]]:
-    """Yield the tests of a side with their reasons, which are the same for all languages; see `filters`."""
+    """Yield the tests of a side with their reasons; for `root` and `mix`, see `filters`."""
     wanted = clean.drop or ()
     if "broken" in wanted:
         yield "broken", is_broken()
@@ -288,7 +286,7 @@ def longer_word(language: str, most: int) -> SideTest:
 
 
 def is_shouted(text: str) -> bool:
-    """Return whether a text is in capitals, which are most of its letters and more than an abbreviation has."""
+    """Return whether a text is in capitals that are most of its letters and too many for an abbreviation."""
     if not text.isupper():
         return False
     cased = sum(char.isupper() for char in text)
@@ -296,14 +294,14 @@ def is_shouted(text: str) -> bool:
 
 
 def other_script(language: str, least: float) -> SideTest:
-    """Return a test for texts with less than a share `least` of their letters in a script of the language.
+    """Return a test for texts in which the share of letters in a script of the language is less than `least`.
 
     Raises DataError if the script of the language is unknown.
     """
     scripts = scripts_of(language)
     if not scripts:
         raise DataError(
-            f"clean.min_script needs the script of {language}, which is not known; name it in the language code, "
-            f"such as {language}_Latn"
+            f"clean.min_script needs the script of {language}, which is unknown; add it to the language code, as "
+            f"in {language}_Latn"
         )
     return in_other_script(scripts, least)

@@ -20,7 +20,9 @@ _LEAST_ACCENT = 10  # combining class: marks of lower classes are part of the le
 
 
 def normal_form(text: str) -> str:
-    """Return a text in NFKD without case, accents, digits, punctuation and white space; or the text if none is left."""
+    """Return a text in NFKD without case, accents, digits, punctuation and white space; or the text itself if nothing
+    remains.
+    """
     letters = text.encode(errors="surrogatepass").translate(_LOWER, _NO_LETTERS).decode(errors="surrogatepass")
     return (letters if letters.isascii() else _BEYOND_ASCII.sub(_folded, letters)) or text
 
@@ -40,7 +42,7 @@ _fold_often = lru_cache(maxsize=1 << 12)(_fold)  # single letters with an accent
 
 @cache
 def _no_letters() -> re.Pattern[str]:
-    """Return a pattern of the characters that normal forms exclude."""
+    """Return a pattern that matches the characters that normal forms exclude."""
     removed = [re.escape(chr(code)) for code in range(1 << 16) if _is_removed(chr(code))]
     return re.compile(f"[{''.join(removed)}\U0001f000-\U0001faff]+")
 
@@ -73,17 +75,17 @@ def groupings(config: DataConfig) -> list[Grouping]:
 
 
 def pair_hash(src: str, tgt: str) -> bytes:
-    """Return a hash of 16 bytes of a pair of lines."""
+    """Return a 16-byte hash of a pair of lines."""
     return _hash(f"{src}\n{tgt}")  # a line cannot contain a line feed, so it separates the two sides unambiguously
 
 
 def normal_hash(src: str, tgt: str) -> bytes:
-    """Return a hash of 16 bytes of a pair of lines in their normal form."""
+    """Return a 16-byte hash of a pair of lines in their normal form."""
     return _hash(f"{normal_form(src)}\n{normal_form(tgt)}")
 
 
 def _labelled_hash(label_side: int) -> Callable[[str, str], bytes]:
-    """Return a function that hashes the normal form of a text, and its unchanged label."""
+    """Return a function that hashes the normal form of a text together with its unchanged label."""
     return lambda *pair: pair_hash(normal_form(pair[1 - label_side]), pair[label_side])
 
 

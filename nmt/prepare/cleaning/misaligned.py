@@ -1,4 +1,4 @@
-"""A filter of pairs whose sides do not translate each other, based on a lexicon learned from the corpus.
+"""A filter for pairs whose sides are not translations of each other, based on a lexicon learned from the corpus.
 
 Good pairs are learned from the corpus itself, of which up to a third may be bad: which words translate each other, how
 reliably each word does, and how the lengths compare. Bad pairs are made from the same text by pairing sentences at
@@ -37,7 +37,7 @@ _NOT_UNSPACED = bytes({*range(256)} - {0xE0, 0xE1, *range(0xE3, 0xEA), 0xF0})
 
 
 def split_words(lines: Sequence[str]) -> tuple[list[str], Longs]:
-    """Return the lower-cased words of all lines, and the end of each line among them."""
+    """Return the lower-cased words of all lines, and the index at which the words of each line end."""
     ends = np.zeros(len(lines), np.int64)
     if not lines:
         return [], ends
@@ -57,7 +57,7 @@ def split_words(lines: Sequence[str]) -> tuple[list[str], Longs]:
 
 @dataclass(frozen=True)
 class Tokens:
-    """The words of several sentences, as numbers."""
+    """The words of several sentences, as indices in a vocabulary."""
 
     ids: Longs
     ends: Longs
@@ -83,7 +83,7 @@ class Tokens:
         return Tokens(self.ids[keep], np.concatenate(([0], np.cumsum(keep)))[self.ends])
 
     def rarest(self, n: int) -> Tokens:
-        """Return the `n` rarest different words of each sentence, which have the lowest numbers, in text order."""
+        """Return the `n` rarest distinct words of each sentence, which have the lowest indices, in text order."""
         sentence = self.sentence
         order = np.argsort(sentence << ID_BITS | self.ids, kind="stable")
         ids, sentence = self.ids[order], sentence[order]
@@ -96,7 +96,7 @@ class Tokens:
         return self.where(keep)
 
     def part(self, first: int, last: int) -> Tokens:
-        """Return the words of the sentences from `first` up to, but without, `last`."""
+        """Return the words of the sentences from `first` up to but excluding `last`."""
         start = self.ends[first - 1] if first else 0
         return Tokens(self.ids[start : self.ends[last - 1]], self.ends[first:last] - start)
 
@@ -109,7 +109,7 @@ class Tokens:
 
 
 class Vocabulary:
-    """The words of one language that are frequent enough for statistics, numbered from the rarest."""
+    """The words of one language that are frequent enough for statistics, sorted from the rarest."""
 
     def __init__(self, stems: Sequence[str], counts: Longs) -> None:
         self.stems, self.counts = stems, counts
@@ -127,13 +127,13 @@ class Vocabulary:
         return cls([stem for _, stem in chosen], np.array([n for n, _ in chosen], np.int64))
 
     def numbers(self, words: Sequence[str]) -> Longs:
-        """Return the number of each word, or -1 for a word that is not in this vocabulary."""
+        """Return the index of each word in this vocabulary, or -1 if it is not in it."""
         known = {word: self._ids.get(word[:_STEM], -1) for word in set(words)}
         return np.fromiter(map(known.__getitem__, words), np.int64, len(words))
 
 
 def read_words(lines: Sequence[str]) -> tuple[Vocabulary, Tokens]:
-    """Return the vocabulary of lines, and the words of the lines that are in it."""
+    """Return the vocabulary of some lines, and the words of the lines that are in the vocabulary."""
     seen: defaultdict[str, int] = defaultdict()
     seen.default_factory = seen.__len__  # a new word gets the next number
     parts, ends = [np.zeros(0, np.int32)], [np.zeros(1, np.int64)]
@@ -164,7 +164,7 @@ _SHIFT, _LOW = np.uint32(ID_BITS), np.uint32(2**ID_BITS - 1)
 
 
 class Cells(NamedTuple):
-    """All combinations of a source word and a target word of the same pair, for several pairs of sentences."""
+    """All combinations of a source word and a target word within each of several pairs of sentences."""
 
     keys: Keys
     """The number of the source word in the upper bits, and of the target word in the lower bits."""
@@ -175,7 +175,7 @@ class Cells(NamedTuple):
 
 
 def make_cells(src: Tokens, tgt: Tokens) -> Cells:
-    """Return the combinations of words of pairs of sentences."""
+    """Return the `Cells` of pairs of sentences."""
     widths = np.repeat(tgt.lengths, src.lengths)
     starts = np.cumsum(widths) - widths
     rows = np.repeat(np.arange(len(src.ids)), widths)
@@ -184,7 +184,7 @@ def make_cells(src: Tokens, tgt: Tokens) -> Cells:
 
 
 def chunks(src: Tokens, tgt: Tokens) -> Iterator[tuple[Tokens, Tokens, Cells]]:
-    """Yield some thousands of pairs of sentences at a time, with their `Cells`, which need much memory."""
+    """Yield pairs of sentences with their `Cells`, a few thousand at a time to limit memory use."""
     done = np.cumsum(src.lengths * tgt.lengths)
     first = 0
     while first < len(done):
@@ -197,7 +197,7 @@ def chunks(src: Tokens, tgt: Tokens) -> Iterator[tuple[Tokens, Tokens, Cells]]:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Pairs of words that translate each other, with their probabilities."""
+    """Pairs of words that are translations of each other, with their probabilities."""
 
     src: Vocabulary
     tgt: Vocabulary
@@ -241,7 +241,7 @@ class Lexicon:
 
     @cached_property
     def _table(self) -> Keys:
-        """A hash table of the entries: tag and both probabilities of each."""
+        """A hash table of the entries, with the tag and both probabilities of each."""
         slots, tags = _placed(self.keys)
         packed = [np.rint(np.sqrt(p) * 255).astype(np.uint32) for p in (self.forward, self.backward)]
         table = np.zeros(2**_SLOT_BITS, np.uint32)
@@ -257,7 +257,7 @@ class Lexicon:
         return at, forward**2, backward**2
 
     def observe(self, pairs: Pairs) -> tuple[Side, Side]:
-        """Return both sides of pairs, with a level for each word: how well the other side explains it."""
+        """Return both sides of pairs, with a level for each word that rates how well the other side explains it."""
         src, tgt = (_read([pair[side] for pair in pairs], words) for side, words in enumerate((self.src, self.tgt)))
         levels: list[tuple[Longs, Longs]] = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
         for s, t, cells in chunks(src.tokens, tgt.tokens):
@@ -283,7 +283,7 @@ def _placed(keys: Keys) -> tuple[Keys, Keys]:
 
 
 def _different(parts: list[Keys]) -> tuple[Keys, npt.NDArray[np.int32]]:
-    """Return the different keys, and the index of each key among them."""
+    """Return the distinct keys, and the index of each key among them."""
     keys = np.concatenate([np.zeros(0, np.uint32), *parts])
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
@@ -295,7 +295,7 @@ def _different(parts: list[Keys]) -> tuple[Keys, npt.NDArray[np.int32]]:
 
 
 def _posterior(probability: Floats, at: Longs, share: Floats, given: Tokens, words: Tokens) -> Floats:
-    """Return for each cell the probability that its word of `words`, with index `at`, translates the other word."""
+    """Return for each cell the probability that its word in `words`, given by index `at`, translates the other word."""
     nothing = _NO_COUNTERPART / (1 - _NO_COUNTERPART) * share * np.repeat(given.lengths, words.lengths)
     return probability / (np.bincount(at, probability, minlength=len(share)) + nothing)[at]
 
@@ -364,7 +364,7 @@ def _log_likelihood_ratios(good: Side, bad: Side, vocabulary: Vocabulary) -> Flo
 
 
 def _sums(side: Side, weights: Floats) -> list[Floats]:
-    """Return for each pair the sum of the weights of its words, and the lowest sums of its last and first words."""
+    """Return for each pair the sum of the weights of its words, and the lowest sums of a suffix and of a prefix."""
     tokens, n = side.tokens, len(side.tokens.ends)
     sums = np.concatenate(([0.0], np.cumsum(weights[tokens.ids, side.levels])))
     before = sums[tokens.starts]
@@ -398,7 +398,7 @@ _CUTS = (0.3, 0.5, 0.7, 0.4, 0.6)
 
 
 def learn_filter(pairs: Pairs, max_loss: float) -> bytes:
-    """Learn a filter of misaligned pairs from the pairs of a corpus, at most `SAMPLE_PAIRS`.
+    """Learn a filter for misaligned pairs from pairs of a corpus, at most `SAMPLE_PAIRS`.
 
     `max_loss`: the maximum share of good pairs to lose, as far as it can be estimated. Equal pairs give equal bytes; no
     bytes if the pairs do not suffice.
@@ -449,7 +449,7 @@ class Judge:
 
     @classmethod
     def learn(cls, known: Pairs, unknown: Pairs) -> tuple[Judge, Floats, Floats]:
-        """Learn a lexicon from `known` pairs, and how to judge pairs by it from `unknown` pairs.
+        """Learn a lexicon from `known` pairs, and from `unknown` pairs how to judge pairs by the lexicon.
 
         Return the model, the scores of some of the other pairs, and of bad pairs made from them, if they can be judged.
         """
@@ -474,7 +474,7 @@ class Judge:
         return judge, scores[np.isfinite(scores)], made_scores[np.isfinite(made_scores)]
 
     def features(self, pairs: tuple[Side, Side]) -> Floats:
-        """Return the features of pairs (pairs, features) that separate good from bad pairs."""
+        """Return features of pairs, (pairs, features), that separate good from bad pairs."""
         src, tgt = pairs
         of_src, of_tgt = _sums(src, self.src_weights), _sums(tgt, self.tgt_weights)
         median, spread = self.lengths.tolist()
@@ -489,7 +489,7 @@ class Judge:
         return np.stack(columns, axis=1).astype(np.float64)
 
     def scores(self, pairs: Pairs) -> Floats:
-        """Return a score for each pair, the greater the better; infinite if it cannot be judged."""
+        """Return a score for each pair: higher is better, and infinite if the pair cannot be judged."""
         sides = self.lexicon.observe(pairs)
         # not by BLAS, whose last bits depend on the number of threads
         scores: Floats = (self.features(sides) * self.coefficients[:-1]).sum(axis=1) + self.coefficients[-1]
@@ -519,20 +519,20 @@ def _sample(pairs: Pairs, most: int) -> Pairs:
 
 
 def _made(pairs: Pairs) -> list[tuple[str, str]]:
-    """Make bad pairs from good ones, with other targets of similar length, with any other targets, and cut."""
+    """Make bad pairs from good ones: with another target of similar length, with any other target, and truncated."""
     far = len(pairs) // 3
     crossed = [(src, tgt) for (src, _), (_, tgt) in zip(pairs, [*pairs[far:], *pairs[:far]], strict=True)]
     return [*_repaired(pairs, 11), *crossed, *_cut(pairs)]
 
 
 def _repaired(pairs: Pairs, distance: int) -> list[tuple[str, str]]:
-    """Pair each source with another target of about the same length as its own."""
+    """Pair each source with another target, of about the same length as its own target."""
     order = sorted(range(len(pairs)), key=lambda i: len(pairs[i][1]))
     return [(pairs[i][0], pairs[order[(n + distance) % len(order)]][1]) for n, i in enumerate(order)]
 
 
 def _cut(pairs: Pairs) -> list[tuple[str, str]]:
-    """Cut one side of each pair in the middle."""
+    """Truncate one side of each pair to a share of its length."""
     result = []
     for i, (src, tgt) in enumerate(pairs):
         share = _CUTS[i // 2 % len(_CUTS)]
@@ -559,7 +559,7 @@ def _fit(good: Floats, bad: Floats) -> Floats:
 
 
 def _share(own: Floats, made: Floats, max_loss: float) -> float | None:
-    """Return the share of pairs to drop, or None if that would catch too few bad pairs.
+    """Return the share of pairs to drop, or None if dropping them would catch too few bad pairs.
 
     It is the share that catches enough bad pairs, or the largest one that does not lose more than `max_loss` of the
     good pairs.

@@ -40,7 +40,7 @@ def repair_encoding() -> Callable[[str], str]:
 
 
 def is_broken() -> Callable[[str], bool]:
-    """Return a test for text with U+FFFD or private-use characters, or decoded with the wrong encoding.
+    """Return a test for text that has U+FFFD or private-use characters, or was decoded with the wrong encoding.
 
     Raises DataError if ftfy is not installed.
     """
@@ -64,7 +64,7 @@ _ZERO_WIDTH = re.compile("[\u00ad\u200b\u2060\ufeff]")  # not the joiners, which
 
 
 def repairs(clean: CorpusClean) -> list[tuple[str, Repair]]:
-    """Return the repairs of a corpus with their names in `REPAIRS`, in the order in which they are made."""
+    """Return the repairs for a corpus with their names in `REPAIRS`, in the order in which they are applied."""
     wanted = clean.repair or ()
     made: dict[str, tuple[str, Repair]] = {
         "entities": ("entities", decode_entities),
@@ -78,26 +78,26 @@ def repairs(clean: CorpusClean) -> list[tuple[str, Repair]]:
 
 
 def decode_entities(text: str) -> str:
-    """Replace HTML entities that end in a semicolon by their characters, also nested ones such as `&amp;lt;`."""
+    """Replace HTML entities that end in a semicolon with their characters, including nested ones such as `&amp;lt;`."""
     while _ENTITY.search(text) and (decoded := _ENTITY.sub(lambda match: html.unescape(match[0]), text)) != text:
         text = decoded
     return text
 
 
 def remove_control(text: str) -> str:
-    """Remove control characters, or replace them by spaces if they separate lines or pages."""
+    """Remove control characters, or replace them with spaces if they separate lines or pages."""
     if text.isprintable() or not CONTROL.search(text):
         return text
     return CONTROL.sub(lambda match: " " if match[0].isspace() else "", text)
 
 
 def to_unicode_form(form: Literal["NFC", "NFKC"], text: str) -> str:
-    """Bring a text into a Unicode normal form."""
+    """Normalise a text to a Unicode normalisation form."""
     return text if text.isascii() else unicodedata.normalize(form, text)
 
 
 def plain_spaces(text: str) -> str:
-    """Replace each run of white space by a space, and remove zero-width spaces and soft hyphens."""
+    """Replace each run of white space with a single space, and remove zero-width spaces and soft hyphens."""
     if text.isprintable() and "  " not in text:  # a space is the only white space that is printable
         return text
     return " ".join(_ZERO_WIDTH.sub("", text).split())

@@ -58,7 +58,7 @@ _SUBTAGS = {
 
 
 def scripts_of(language: str) -> frozenset[str]:
-    """Return the scripts of a language, given by its code `sr` or `sr_Latn`; none if they are unknown."""
+    """Return the scripts of a language, given by a code such as `sr` or `sr_Latn`; empty if unknown."""
     code, *subtags = language.split("_")
     for subtag in subtags:
         if subtag.title() in _SUBTAGS:
@@ -93,7 +93,7 @@ class _Kinds(dict[int, str]):
 
 
 def in_other_script(scripts: frozenset[str], least: float) -> Callable[[str], bool]:
-    """Return a test for texts with less than a share `least` of their letters in these scripts."""
+    """Return a test for texts in which the share of letters in these scripts is less than `least`."""
     kinds = _Kinds(scripts)
     has_latin = "LATIN" in scripts
 

@@ -111,7 +111,7 @@ def _read(
 
 
 def _flat(table: pa.Table) -> pa.Table:
-    """Return a table with the fields of structures as columns, such as `translation.de`."""
+    """Return a table in which the fields of structures are columns, such as `translation.de`."""
     from pyarrow import types
 
     while any(types.is_struct(kind) for kind in table.schema.types):
@@ -120,7 +120,7 @@ def _flat(table: pa.Table) -> pa.Table:
 
 
 def _columns(schema: pa.Schema, layout: Layout, where: str) -> list[str]:
-    """Return the names of the columns with the texts of both languages, and with the scores if they are wanted.
+    """Return the names of the columns with the texts of both languages, and with the scores if they are requested.
 
     Raises DataError unless there is one column for each, and its type is text.
     """
@@ -136,7 +136,7 @@ def _columns(schema: pa.Schema, layout: Layout, where: str) -> list[str]:
 
 @contextmanager
 def _reading(file: Input, kind: str, n_rows: int = 0) -> Iterator[None]:
-    """Convert the errors of pyarrow, all of which have one of these bases, to DataError."""
+    """Convert errors of pyarrow to DataError; all of them are subclasses of the exceptions caught here."""
     try:
         yield
     except (OSError, ValueError, LookupError, TypeError, NotImplementedError, MemoryError) as error:
@@ -146,7 +146,7 @@ def _reading(file: Input, kind: str, n_rows: int = 0) -> Iterator[None]:
 
 @contextmanager
 def _seekable(file: Input) -> Iterator[IO[bytes]]:
-    """Open a file to be read at any position. A file that is compressed or in an archive is copied to a temporary one,
+    """Open a file for random access. A file that is compressed or in an archive is copied to a temporary one,
     since each step back would decompress it again from its beginning."""
     with file.open() as stream:
         if isinstance(stream, io.BufferedReader) and isinstance(stream.raw, io.FileIO):

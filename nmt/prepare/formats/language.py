@@ -1,4 +1,4 @@
-"""Matching of the language tags in files, such as `de-AT`, with the language codes of a config, such as `de`."""
+"""Matching of language tags in files, such as `de-AT`, to the language codes of a config, such as `de`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def by_language(texts: Iterable[tuple[str, str]], languages: tuple[str, str]) ->
 
 
 def side_in_columns(name: str, layout: Layout, first: str, second: str) -> int | None:
-    """Return the index of the language whose column is `first`; None if the layout names no columns.
+    """Return the index of the language whose column is `first`; None if the layout specifies no columns.
 
     `name` is the file for messages. Raises DataError if the columns are not `first` and `second`.
     """

@@ -38,7 +38,7 @@ def read_po(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
 
 
 def _pairs(texts: Mapping[str, str], units: Units) -> list[tuple[str, str]]:
-    """Return the pairs of texts of a message."""
+    """Return the text pairs of a message."""
     if "msgstr" in texts:
         return [(texts["msgid"], texts["msgstr"])]
     forms = [texts[key] for key in texts if key.startswith("msgstr")]
@@ -54,7 +54,7 @@ def _side_of_msgid(name: str, headers: Mapping[str, str], layout: Layout, units:
     if not target:
         first, second = layout.languages
         raise DataError(
-            f"{name}: no Language in its header; name the side of each language: columns: {{{first}: msgid, "
+            f"{name}: no Language in its header; state the languages with columns: {{{first}: msgid, "
             f"{second}: msgstr}} or the reverse"
         )
     return side_of_source(source, target, layout, units)
@@ -66,7 +66,7 @@ def _headers(text: str) -> dict[str, str]:
 
 
 def _lines(file: Input) -> Iterator[str]:
-    """Yield the lines of a file, in the charset of its header."""
+    """Yield the lines of a file, decoded with the charset given in its header."""
     with file.open() as stream:
         raw = stream.read(DOCUMENT_BYTES + 1)
     if len(raw) > DOCUMENT_BYTES:

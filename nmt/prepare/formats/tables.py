@@ -21,7 +21,7 @@ from nmt.text.lines import LINE_BYTES, bounded_lines, decode_lines
 
 
 def is_label(value: object) -> bool:
-    """Return whether a value can stand for a label: text, a number, a truth value, or null for none."""
+    """Return whether a value can be a label: text, a number, a Boolean, or null for a missing label."""
     return value is None or isinstance(value, str | int | float)
 
 
@@ -59,7 +59,7 @@ _SUBTAGS = re.compile(r"(-[a-z]{4})?(-([a-z]{2}|\d{3}))?")  # a script, a region
 
 
 def matching(language: str, names: Iterable[str]) -> list[str]:
-    """Return the names that stand for a language: its code, or else its code with a script or region, such as `de-AT`.
+    """Return the names that match a language: its code, or else its code with a script or region, such as `de-AT`.
 
     Case is ignored, and subtags may follow a hyphen or an underscore.
     """
@@ -76,7 +76,8 @@ def _normal(code: str) -> str:
 
 
 def find_columns(layout: Layout, names: Sequence[str], where: str, remedy: str) -> tuple[int, ...]:
-    """Return the positions in `names` of the columns of both languages, and of the scores if `layout` names them.
+    """Return the positions in `names` of the columns of both languages, and of the scores if `layout` has a score
+    column.
 
     Raises DataError, which begins with `where` and ends with `remedy`, unless there is exactly one column for each.
     """
@@ -97,7 +98,7 @@ def find_columns(layout: Layout, names: Sequence[str], where: str, remedy: str) 
         places += columns
     if places[0] == places[1]:
         both = " and ".join(layout.languages)
-        raise DataError(f"{where}: column {shown([names[places[0]]])} cannot hold both {both}; {remedy}")
+        raise DataError(f"{where}: column {shown([names[places[0]]])} cannot contain both {both}; {remedy}")
     return tuple(places)
 
 
@@ -107,12 +108,12 @@ def _named_alike(wanted: str, names: Sequence[str]) -> list[str]:
 
 
 def written(layout: Layout, first: str, second: str) -> str:
-    """Return the setting `columns` with a column for each language, for a message."""
+    """Format the setting `columns` with a column for each language, for use in a message."""
     return f"columns: {{{layout.languages[0]}: {first}, {layout.languages[1]}: {second}}}"
 
 
 def shown(names: Sequence[str]) -> str:
-    """Return the beginnings of the first names from a file, for a message."""
+    """Format the first names from a file, shortened if they are long, for use in a message."""
     some = [printable(name[:_CHARS].strip()) + "..." * (len(name) > _CHARS) for name in names[:_SHOWN]]
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     return (", ".join(some) or "none") + more
@@ -131,7 +132,7 @@ def read_tsv(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
 
 
 def read_csv(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
-    """Yield the pairs of a CSV file, whose delimiter is guessed. Quoted fields may contain line breaks."""
+    """Yield the pairs of a CSV file, whose delimiter is detected. Quoted fields may contain line breaks."""
     with file.open() as stream:
         lines = decode_lines(bounded_lines(stream, file.name), file.name)
         sample = list(islice(lines, _SAMPLE_LINES))
@@ -163,7 +164,7 @@ def _pairs(rows: Iterable[list[str]], layout: Layout, units: Units, where: str) 
 
 
 def _named(layout: Layout, header: list[str], where: str) -> tuple[int, ...]:
-    """Return the positions of the columns that the header names, as `find_columns` does."""
+    """Return the positions of the columns, found by their names in the header; see `find_columns`."""
     names, numbers = written(layout, "NAME", "NAME"), written(layout, "1", "2")
     return find_columns(layout, header, where, f"write {names}, or numbers if there is no header: {numbers}")
 
@@ -206,8 +207,8 @@ def _records(lines: Iterable[str], delimiter: str, name: str) -> Iterator[list[s
             record = next(reader, None)
         except csv.Error as error:
             raise DataError(
-                f"{name}: the record at line {began} is not CSV separated by {delimiter!r}: {error}; quotes in a "
-                "field are written twice, and the field is in quotes"
+                f"{name}: the record at line {began} is not CSV separated by {delimiter!r}: {error}; a quote "
+                "in a field must be doubled, and the field quoted"
             ) from None
         if record is None:
             return
@@ -215,7 +216,7 @@ def _records(lines: Iterable[str], delimiter: str, name: str) -> Iterator[list[s
 
 
 def _delimiter(sample: list[str]) -> str:
-    """Return the delimiter with which most records at the beginning have the same number of columns."""
+    """Return the delimiter that gives the most records at the beginning of a file the same number of columns."""
 
     def n_alike(delimiter: str) -> int:
         widths: Counter[int] = Counter()
@@ -278,10 +279,10 @@ def read_jsonl(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
 
 
 def _unique(items: list[tuple[str, object]]) -> dict[str, object]:
-    """Return an object. Raises ValueError for a duplicate key, which a lost line break may cause."""
+    """Return a JSON object. Raises ValueError for a duplicate key, which a lost line break may cause."""
     values = dict(items)
     if len(values) < len(items):
-        raise ValueError("an object has a key twice")
+        raise ValueError("a key occurs twice in an object")
     return values
 
 

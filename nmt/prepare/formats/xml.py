@@ -27,7 +27,7 @@ _BREAKS = {"lb", "xlf:lb"}
 
 
 class _Bounded:
-    """A stream of XML that refuses units which would need much memory."""
+    """A stream of XML that rejects units which would need too much memory."""
 
     def __init__(self, stream: IO[bytes], name: str) -> None:
         self._stream, self._name = stream, name
@@ -173,7 +173,7 @@ def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
 
 
 def _unconfirmed(unit: etree._Element, element: etree._Element) -> str | None:
-    """Return why the target of a segment is no translation yet; None if it is a translation or missing."""
+    """Return why the target of a segment is not yet a translation; None if it is a translation or is missing."""
     if unit.get("translate") == "no":
         return "translate no"
     target = element.find("{*}target")
@@ -196,14 +196,14 @@ def _source_side(name: str, unit: etree._Element, element: etree._Element, layou
     if not source or not target:
         first, second = layout.languages
         raise DataError(
-            f"{name}: no {'target' if source else 'source'} language is named; name the side of each language: "
-            f"columns: {{{first}: source, {second}: target}} or the reverse"
+            f"{name}: no {'target' if source else 'source'} language is given; state which language is the source, "
+            f"with columns: {{{first}: source, {second}: target}} or the reverse"
         )
     return side_of_source(source, target, layout, units)
 
 
 def _language(unit: etree._Element, text: etree._Element | None, *attributes: str) -> str:
-    """Return the language of a source or target element, or else the language that an element around it names."""
+    """Return the language of a source or target element, or else the language given by an enclosing element."""
     own = "" if text is None else text.get(XML_LANG, "")
     around = (element.get(name) for element in unit.iterancestors() for name in attributes)
     return own or next(filter(None, around), "")

@@ -1,4 +1,4 @@
-"""Preparation of the training text as stages of tasks, which any engine runs, in memory that does not grow with it.
+"""Preparation of the training text in stages of tasks that any engine can run, with bounded memory.
 
 read       files that are not plain aligned text become parts of line files
 clean      each part is cleaned; hashes of its pairs are written for the next stage

@@ -49,7 +49,7 @@ def clean_parts(work: Work, config: DataConfig, parts: Sequence[Part], held_out:
 
 
 def cleaning_settings(config: DataConfig) -> DataConfig:
-    """Return a config with only the settings on which cleaning depends: a change of others does not repeat it."""
+    """Return a config with only the settings that affect cleaning: a change to others does not repeat the stage."""
     settings = config.model_dump(mode="json", exclude={"dir", "temperature", "valid", "test", "mono", "max_pieces"})
     for source in settings["train"]:
         del source["repeat"], source["weight"], source["license"]
@@ -95,7 +95,7 @@ def clean_part(folder: Path, task: _Cleaning) -> Json:
 def write_hashes(
     folder: Path, config: DataConfig, sides: tuple[list[str], list[str]], scores: npt.NDArray[np.float32] | None
 ) -> None:
-    """Write hashes of N pairs, by which similar pairs are found, with their scores (N,). `sides`: the text."""
+    """Write the hashes of N pairs, which identify similar pairs, with their scores (N,). `sides`: the text."""
     hashes = _keys(pair_hash, sides)
     np.save(folder / "hashes.npy", hashes[:, 0])
     for number, grouping in enumerate(groupings(config)):
@@ -133,7 +133,7 @@ def write_keys(folder: Path, keys: _Keys, scores: _Scores | None) -> None:
 def duplicates(
     folders: Sequence[Path], bucket: int, n_buckets: int, gone: Mapping[int, Rows]
 ) -> tuple[dict[int, Rows], int]:
-    """Return the rows of duplicates among the keys of one range in all parts, and the number of those keys.
+    """Return the rows of duplicates among the keys of one range in all parts, and the number of keys in the range.
 
     In each group of equal keys, the one with the best score is kept; of equal scores, the first.
 
@@ -273,7 +273,7 @@ def judge_parts(
 
 
 def learn(folder: Path, task: _Learning) -> Json:
-    """Learn a filter of misaligned pairs from a sample spread evenly over the parts of a corpus."""
+    """Learn a filter for misaligned pairs from a sample spread evenly over the parts of a corpus."""
     left = {part: task.drops.left(part, n_rows) for part, n_rows in task.parts}
     stride = max(1, -(-sum(map(len, left.values())) // SAMPLE_PAIRS))
     sample: list[tuple[str, str]] = []

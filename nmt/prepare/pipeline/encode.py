@@ -1,4 +1,4 @@
-"""From training text to ids: the stages `tokenizer`, `encode` and `join`.
+"""The stages `tokenizer`, `encode` and `join`, which convert the training text to ids.
 
 A vocabulary is learned, the text is encoded part by part, and the parts become the files of the data directory.
 """
@@ -147,7 +147,7 @@ class EncodedText:
 
 
 def encode_text(work: Work, config: DataConfig, text: TrainingText, is_added: bool = False) -> EncodedText:
-    """Encode the training text, and divide it into shards if it is large, or is added to shards.
+    """Encode the training text, and divide it into shards if it is large or is appended to shards.
 
     Raises DataError if nothing is left.
     """
@@ -267,7 +267,7 @@ def text_record(encoded: Encoded) -> TextRecord:
 
 
 def shuffled(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return numbers (N,) that put pairs with these hashes (N,) in random order, which depends on nothing else.
+    """Return sort keys (N,) that put pairs into a random order that depends only on their hashes (N,).
 
     This is SplitMix64 (Steele et al., 2014): the hashes themselves determine the development set that is split off.
     """
@@ -279,7 +279,7 @@ def shuffled(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 @lru_cache(maxsize=1)
 def _encoders(folder: Path, version: str, languages: tuple[str, str]) -> tuple[BlockEncoder, BlockEncoder]:
-    """Load the encoders, which cache words from one part to the next; `version` identifies the content."""
+    """Load the encoders once, so that their word caches are shared between parts; `version` identifies the content."""
     del version
     tokenizers = Tokenizers.load(TokenizerDir(folder), languages)
     first = BlockEncoder(tokenizers.side(languages[0]))
@@ -409,7 +409,7 @@ def _read(slices: Sequence[_Slice], contents: Sequence[Path], ends: Sequence[Pat
 
 
 def _reordered(content: _Ids, ends: Rows, order: Rows) -> Iterator[_Ids]:
-    """Yield the content of the rows in this order, in blocks: indices take far more memory than the content."""
+    """Yield the content of the rows in this order, in blocks because indices need far more memory than the content."""
     starts = np.insert(ends[:-1], 0, 0) if len(ends) else ends
     for rows in np.array_split(order, max(1, len(order) // _BLOCK)):
         lengths = ends[rows] - starts[rows]
@@ -430,7 +430,7 @@ def write_array(path: Path, dtype: np.dtype[np.generic], n: int, blocks: Iterabl
 
 
 def link_files(done: Sequence[Done], target: Path) -> None:
-    """Put the files of finished tasks into a folder, as hard links where the file system has them."""
+    """Put the files of finished tasks into a folder, as hard links if the file system supports them."""
     for folder in (each.folder for each in done):
         for path in folder.iterdir():
             if path.name != "record.json":

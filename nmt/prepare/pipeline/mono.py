@@ -49,7 +49,7 @@ class _Line(NamedTuple):
 
 @dataclass(frozen=True)
 class MonoText:
-    """The cleaned, and perhaps encoded, monolingual text of a language."""
+    """The cleaned monolingual text of a language, possibly already encoded."""
 
     done: Done
     reports: list[CleanReport]
@@ -57,7 +57,7 @@ class MonoText:
 
     @property
     def lines(self) -> int:
-        """The number of lines that are left."""
+        """The number of remaining lines."""
         return sum(report.kept for report in self.reports)
 
 
@@ -74,7 +74,7 @@ class _Cleaning(BaseModel):
 def clean_mono(
     work: Work, config: DataConfig, sources: Mapping[str, OpenSource], held_out: Sequence[SentencePair]
 ) -> dict[str, MonoText]:
-    """Clean the monolingual text of all languages that have some. Return it by language; `sources` are by key.
+    """Clean the monolingual text of each language that has any. Return it by language; `sources` are by key.
 
     Raises DataError, also if nothing is left of a language.
     """
@@ -178,7 +178,7 @@ def clean_language(folder: Path, task: _Cleaning) -> Json:
 
 
 def _cleaned(task: _Cleaning, parts: Sequence[AnyTrainSource], cleaner: LineCleaner, document: int) -> Iterator[_Line]:
-    """Yield the lines of a source that are kept; `document`: the number of its first document."""
+    """Yield the kept lines of a source; `document`: the number of its first document."""
     root, twice = Path(task.config.root), (task.language, task.language)
     pairs = chain.from_iterable(read_part(part, twice, root, Units()) for part in parts)
     for number, (line, *_) in enumerate(pairs, start=1):

@@ -50,7 +50,7 @@ def read_side(folder: Path, side: int) -> list[str]:
 
 
 def read_pairs(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of a part of a corpus, which `write_side` has written."""
+    """Yield the pairs of a part of a corpus that `write_side` has written."""
     return zip(read_side(folder, 0), read_side(folder, 1), strict=True)
 
 
@@ -99,7 +99,7 @@ def cut_aligned(paths: Sequence[Path], n_lines: int) -> list[Range]:
 
 
 def read_range(part: Range) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of a range, with the same errors as `read_aligned`."""
+    """Yield the pairs of a range; raises the same errors as `read_aligned`."""
     first, second = (_range_lines(part, file) for file in part.files[:2])
     return zip(first, second, strict=True)
 
@@ -204,7 +204,7 @@ class _Reading(BaseModel):
 def training_parts(
     work: Work, data: DataConfig, sources: Mapping[str, OpenSource]
 ) -> tuple[list[Part], list[dict[str, int]]]:
-    """Return the parts of training corpora, given by key, and the number of skipped units of each corpus by reason.
+    """Divide training corpora, given by key, into parts; return them with the skipped units of each corpus by reason.
 
     Raises DataError, also for a corpus that does not have as many pairs as the config expects.
     """

@@ -140,7 +140,7 @@ class _Recalling(BaseModel):
 
 
 def _recall_parts(work: Work, config: DataConfig, earlier: Corpus, first: int) -> list[Done]:
-    """Hash the pairs of an earlier data directory, in tasks of the stage `clean` with numbers from `first`."""
+    """Hash the pairs of an earlier data directory, in tasks of the stage `clean` numbered from `first`."""
     settings = cleaning_settings(config)
     one, other = config.languages
     arguments = [
@@ -182,7 +182,7 @@ class Draw:
         self.n_offered = 0
 
     def offer(self, part: int, rows: Rows, hashes: npt.NDArray[np.uint64]) -> None:
-        """Consider rows (N,) of a part for the development set; `hashes` (N,): first half of the hashes of the pairs.
+        """Consider rows (N,) of a part for the development set; `hashes` (N,): the first half of the hash of each pair.
 
         Raises DataError if a share exceeds MOST_LINES pairs.
         """
@@ -197,11 +197,11 @@ class Draw:
         elif len(self._hashes) > MOST_LINES:
             raise DataError(
                 f"data.valid: a share of {self._amount:g} is more than {MOST_LINES:,} pairs of this text, which "
-                "no development set needs; take a smaller share or a number of lines"
+                "no development set needs; use a smaller share, or a number of pairs"
             )
 
     def _keep(self, n: int) -> None:
-        """Keep the `n` smallest hashes; of equal ones, the first."""
+        """Keep the `n` smallest hashes; of equal hashes, the first ones."""
         order = np.argsort(self._hashes, kind="stable")[:n]
         self._hashes, self._places = self._hashes[order], self._places[order]
 
@@ -224,7 +224,7 @@ class Draw:
 
 
 def _choose(cleaned: Sequence[Done], drops: Drops, amount: int | float) -> tuple[list[SentencePair], int]:
-    """Choose the development set among the pairs that are left. Return it, and the number of those pairs."""
+    """Choose the development set from the remaining pairs. Return it, and the number of those pairs."""
     draw = Draw(amount)
     with Progress("splitting off", sum(done.summary["kept"] for done in cleaned), "pairs") as progress:
         for part, done in enumerate(cleaned):
@@ -251,7 +251,7 @@ class _Settling(BaseModel):
 
 
 def settle_part(folder: Path, task: _Settling) -> Json:
-    """Write the remaining text of a part, its line numbers, hashes and characters, and a sample.
+    """Write the remaining text of a part, with its line numbers, hashes and characters, and a sample.
 
     Return the report, with the pairs that all stages have dropped.
     """

@@ -32,7 +32,7 @@ def part_folder(work: str | Path, stage: str, number: int) -> Path:
 
 
 class Drops(BaseModel):
-    """The rows that earlier stages have dropped, by the files in which they are recorded."""
+    """The rows that earlier stages have dropped, given by the files that record them."""
 
     work: str
     groups: list[tuple[str, str, int]] = []
@@ -51,7 +51,7 @@ class Drops(BaseModel):
         return found
 
     def rows(self) -> dict[int, Rows]:
-        """Return the rows of duplicates, by part; parts without such rows are left out."""
+        """Return the rows of duplicates by part, omitting parts without duplicates."""
         folders = [part_folder(self.work, stage, number) for _, stage, n in self.groups for number in range(n)]
         table = np.concatenate([np.zeros((0, 2), np.uint32), *(np.load(folder / "drops.npy") for folder in folders)])
         table = table[np.argsort(table[:, 0], kind="stable")]
@@ -60,7 +60,7 @@ class Drops(BaseModel):
         return dict(zip(parts.tolist(), rows, strict=False))  # an empty table is split into one empty part
 
     def left(self, part: int, n_rows: int) -> Rows:
-        """Return the remaining rows of a part of `n_rows`."""
+        """Return the remaining rows of a part with `n_rows` rows."""
         is_left = np.ones(n_rows, np.bool_)
         for rows in self.by_reason(part).values():
             is_left[rows] = False
@@ -92,7 +92,9 @@ def _table(path: Path, modified: int) -> npt.NDArray[np.uint32]:
 
 @dataclass(frozen=True)
 class Sizes:
-    """How the work is divided. Only the size of a shard has an effect on the data directory."""
+    """The sizes of the units into which the work is divided. Only the size of a shard has an effect on the data
+    directory.
+    """
 
     part_pairs: int = 1 << 16
     """Pairs per part."""

@@ -1,1 +1,1 @@
-"""Reports of `nmt prepare` on a corpus: on the screen, as JSON and as a page."""
+"""Reports of `nmt prepare` on a corpus: on the screen, as JSON and as an HTML page."""

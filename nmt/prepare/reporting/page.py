@@ -1,4 +1,4 @@
-"""The report as files: report.json, and report.html, which is one page without scripts."""
+"""The report as files: report.json, and report.html, a single page without scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report on a preparation: counts of what was read, kept and dropped of each training corpus, with samples."""
+"""The report on a preparation: counts of the pairs read, kept and dropped for each training corpus, with samples."""
 
 from __future__ import annotations
 
@@ -113,17 +113,17 @@ class Report(Document):
 
     @property
     def repaired(self) -> dict[str, int]:
-        """The number of repaired pairs of all training corpora by kind, in the order in which repairs are made."""
+        """The number of repaired pairs of all training corpora by kind, in the order in which repairs are applied."""
         return summed((corpus.repaired for corpus in self.corpora), REPAIRS)
 
     @property
     def read(self) -> int:
-        """The number of pairs read of all training corpora."""
+        """The number of pairs read from all training corpora."""
         return sum(corpus.read for corpus in self.corpora)
 
     @property
     def kept(self) -> int:
-        """The number of pairs kept of all training corpora."""
+        """The number of pairs kept from all training corpora."""
         return sum(corpus.kept for corpus in self.corpora)
 
 

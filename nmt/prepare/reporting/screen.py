@@ -1,4 +1,4 @@
-"""The report on the screen, for a preparation or a dry run, and warnings of suspicious corpora."""
+"""The report on the screen, for a preparation or a dry run, and warnings about suspicious corpora."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _counts(report: Report) -> Iterator[str]:
 
 
 def count_lines(rows: Mapping[str, tuple[int, int, Mapping[str, int]]]) -> Iterator[str]:
-    """Yield a table of pairs read, kept and dropped, with the reasons, in a line below if they are long."""
+    """Yield a table of pairs read, kept and dropped; long lists of reasons are on a line of their own below."""
     width = min(max(map(len, rows)), _WIDEST_NAME)
     yield f"{'split':<{width}}  {'read':>11}  {'kept':>11}  {'dropped':>11}"
     for name, (read, kept, dropped) in rows.items():
@@ -117,7 +117,7 @@ def corpus_warnings(
     languages: tuple[str, str],
     names: Mapping[str, str],
 ) -> list[str]:
-    """Return warnings of training corpora that keep no pair or look suspicious.
+    """Return warnings about training corpora that have no pair left or look suspicious.
 
     Args:
         reports: reports on the training corpora, by key.
@@ -137,7 +137,7 @@ _N_SAMPLES = 3
 
 
 def screen(report: Report) -> Iterator[str]:
-    """Yield the lines of the report on a dry run: the table, samples of what is dropped, and warnings."""
+    """Yield the lines of the report on a dry run: the table, samples of dropped pairs, and warnings."""
     yield from _counts(report)
     for reason, n in report.dropped.items():
         if samples := list(_samples(report, reason)):

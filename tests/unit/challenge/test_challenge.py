@@ -169,7 +169,7 @@ def test_challenge_command_reads_contrastive_file(nmt: Command, run_dir: Path) -
          "--seed: not available with --pairs or --contrastive, which need no changes"),
         (("--json", "--samples", "2"), "--samples cannot be combined with --json; --output F writes all pairs"),
         (("--src", "src", "--ref", "ref", "--output", "ref"),
-         "ref: is an input and would be overwritten; name another output file"),
+         "ref: is an input and would be overwritten; choose another output file"),
         (("--src", "src", "--ref", "none"), "none: no such file"),
         (("--src", "src", "--ref", "src", "--contrastive", "src"),
          "src and src: every changed translation equals its reference"),

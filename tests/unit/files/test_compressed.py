@@ -56,7 +56,7 @@ def test_compressed_files_are_read(suffix: str, data: bytes) -> None:
 
 @each
 @pytest.mark.parametrize("rest", [b"", b"\0" * 4, b"\0" * 100_000])
-def test_concatenated_streams_are_one_text(suffix: str, rest: bytes) -> None:
+def test_concatenated_streams_are_read_as_one_text(suffix: str, rest: bytes) -> None:
     parts = [TEXT, b"", TEXT[:7], b"x" * 200_000, b""]
     assert read(b"".join(map(PACK[suffix], parts)) + rest, f"a{suffix}") == b"".join(parts)
 
@@ -87,7 +87,7 @@ def test_data_after_end_raises(suffix: str) -> None:
     second = bytearray(PACK[suffix](TEXT))
     second[0] ^= 1
     for rest in (b"x", TEXT, bytes(second)):
-        with pytest.raises(DamagedError, match="there is other data after its end"):
+        with pytest.raises(DamagedError, match="other data follows its end"):
             read(PACK[suffix](TEXT) + rest, f"a{suffix}")
 
 
@@ -107,7 +107,7 @@ def test_document_name_must_match_content(tmp_path: Path, suffix: str) -> None:
 
 
 @each
-def test_error_names_last_good_line(tmp_path: Path, suffix: str) -> None:
+def test_error_reports_last_readable_line(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"a.de{suffix}"
     data = b"".join(b"%d\n" % random.Random(2).getrandbits(200) for _ in range(20_000))
     path.write_bytes(PACK[suffix](b"one\ntwo\n" + data)[:-40])
@@ -121,7 +121,7 @@ def test_error_names_last_good_line(tmp_path: Path, suffix: str) -> None:
 
 
 @each
-def test_decompression_bombs_take_little_memory(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decompression_bombs_use_little_memory(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / f"a{suffix}"
     path.write_bytes(PACK[suffix](bytes(1 << 24)))
     monkeypatch.setattr(lines, "LINE_BYTES", 1 << 20)

@@ -50,8 +50,8 @@ def test_written_documents_are_read_back(tmp_path: Path) -> None:
         ({"format": 1, "text": 2}, "damaged: text has an invalid value"),
         ({"format": True, "text": "a"}, "damaged: format has an invalid value"),
         ({"format": 1, "text": "a", "inner": {"n": "3"}}, "damaged: inner.n has an invalid value"),
-        ({"format": 2}, "written in format 2, this version of nmt reads 1"),
-        ({"format": "1", "text": "a"}, "written in format 1, this version of nmt reads 1"),
+        ({"format": 2}, "written in format 2, but this version of nmt reads 1"),
+        ({"format": "1", "text": "a"}, "written in format 1, but this version of nmt reads 1"),
     ],
 )
 def test_invalid_document_raises(content: object, message: str, tmp_path: Path) -> None:
@@ -77,8 +77,8 @@ def test_seal_covers_whole_document(tmp_path: Path) -> None:
     assert read_document(written(tmp_path / "a", text), Letter, DataError, formats=(1,)).text == "a"
     for old, new in (('"a"', '"b"'), ('"more": 1', '"more": 2'), ('"seal"', '"deal"')):
         changed = written(tmp_path / "b", text.replace(old, new))
-        with pytest.raises(DataError, match=r"b: damaged, its checksum is not what was written"):
+        with pytest.raises(DataError, match=r"b: damaged: its checksum does not match"):
             read_document(changed, Letter, DataError, formats=(1,))
     later = written(tmp_path / "c", text.replace('"format": 1', '"format": 2'))
-    with pytest.raises(DataError, match="written in format 2, this version of nmt reads 1"):
+    with pytest.raises(DataError, match="written in format 2, but this version of nmt reads 1"):
         read_document(later, Letter, DataError, formats=(1,))

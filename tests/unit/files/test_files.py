@@ -15,7 +15,7 @@ from nmt.errors import DataError, LockedError
 from nmt.files.write import refuse_overwriting, replace_file, staged, work_directory
 
 
-def test_written_file_appears_only_at_the_end(tmp_path: Path) -> None:
+def test_written_file_appears_only_when_complete(tmp_path: Path) -> None:
     final = tmp_path / "deep" / "data"
     with staged(final, is_directory=True) as part:
         (part / "sub").mkdir()
@@ -37,7 +37,7 @@ def test_failed_write_keeps_old_file(tmp_path: Path, error: type[BaseException])
     assert list(tmp_path.iterdir()) == [final]
 
 
-def test_work_directory_refuses_a_second_process(tmp_path: Path) -> None:
+def test_work_directory_rejects_second_process(tmp_path: Path) -> None:
     with work_directory(tmp_path / "work", "works") as work:
         (work / "a").write_text("1")
         with pytest.raises(LockedError), work_directory(work, "works"):
@@ -55,7 +55,7 @@ def test_work_directory_keeps_partial_work(tmp_path: Path) -> None:
     assert (tmp_path / "work" / "a").exists()
 
 
-def test_failed_replacement_restores_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_replacement_restores_old_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     final, real = tmp_path / "data", Path.rename
     final.mkdir()
     (final / "a").write_text("1")
@@ -99,7 +99,7 @@ def test_file_is_synced_before_rename(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("function", ["write", "fsync", "rename"])
-def test_small_file_is_atomic(tmp_path, monkeypatch, function):
+def test_small_file_is_written_atomically(tmp_path, monkeypatch, function):
     (tmp_path / "f").write_text("before")
     with monkeypatch.context() as patch:
         patch.setattr(os, function, full)
@@ -114,8 +114,8 @@ def test_inputs_are_not_overwritten(tmp_path: Path) -> None:
     read.write_text("a\n")
     link.symlink_to(read)
     for target in (read, link):
-        with pytest.raises(DataError, match="is an input and would be overwritten; name another output file"):
+        with pytest.raises(DataError, match="is an input and would be overwritten; choose another output file"):
             refuse_overwriting((target,), (None, "-", read))
-    with pytest.raises(DataError, match="other: would be written twice; name two files"):
+    with pytest.raises(DataError, match="other: would be written twice; choose two different files"):
         refuse_overwriting((other, None, tmp_path / "." / "other"), (read,))
     refuse_overwriting((other, "-", tmp_path / "third"), (read, "-", tmp_path / "none"))

@@ -111,7 +111,7 @@ def test_invalid_columns_raise(
 
 
 @each_format
-def test_truncated_or_other_files_raise(write: Callable[[pa.Table], bytes], read: Reader) -> None:
+def test_truncated_or_foreign_files_raise(write: Callable[[pa.Table], bytes], read: Reader) -> None:
     data = write(pa.table({"de": ["x"] * 30, "en": ["X"] * 30}))
     for n in {*range(0, len(data), 97), len(data) - 1, len(data) - 8}:
         assert "not readable as" in problem(read, data[:n])

@@ -138,7 +138,9 @@ def test_pause_follows_retry_after_header(site: Site, tmp_path: Path, monkeypatc
         download(f"{site.url}/a.txt", tmp_path / "a")
 
 
-def test_retries_continue_while_progressing(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retries_continue_while_download_progresses(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http, "_PROGRESS", 1000)
     site.troubles = [Cut(1000)] * 10
     assert download(f"{site.url}/a.txt", tmp_path / "a", SHA).read_bytes() == TEXT
@@ -156,7 +158,7 @@ def test_silent_server_times_out(site: Site, tmp_path: Path, monkeypatch: pytest
         download(f"{site.url}/a.txt", tmp_path / "a")
 
 
-def test_redirects_lead_to_http_only(site: Site, tmp_path: Path) -> None:
+def test_redirects_to_other_schemes_raise(site: Site, tmp_path: Path) -> None:
     site.files["/b.txt"] = TEXT
     site.troubles = [Status(302, {"Location": "/b.txt"})]
     assert download(f"{site.url}/a.txt", tmp_path / "a").read_bytes() == TEXT
@@ -195,7 +197,7 @@ def test_https_never_redirects_to_http() -> None:
         "http://a/\udcff",
     ],
 )
-def test_other_schemes_raise(url: str, tmp_path: Path) -> None:
+def test_unsupported_schemes_raise(url: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="not a URL"):
         download(url, tmp_path / "a")
 
@@ -247,7 +249,7 @@ def test_cached_file_with_other_checksum_is_fetched_again(site: Site) -> None:
     assert cached(f"{site.url}/a.txt", new) == (path, new)
 
 
-def test_cache_location_from_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_location_is_read_from_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NMT_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/x")
     assert cache_folder() == Path("/x/nmt")

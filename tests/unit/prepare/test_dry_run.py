@@ -40,7 +40,7 @@ def run(place: Folder, sample: int | None = None, **changes: Any) -> tuple[dict[
     return dict(report), said
 
 
-def test_dry_run_equals_prepare(place: Folder) -> None:
+def test_dry_run_reports_same_counts_as_prepare(place: Folder) -> None:
     changes = {"data__train": [files("train"), files("more")], "data__max_ratio": 2.0}
     dry, said = run(place)
     assert place.left() == set()
@@ -91,7 +91,7 @@ def test_sample_is_spread_over_corpora(place: Folder) -> None:
 
 
 @given(st.integers(1, 400), st.integers(1, 50))
-def test_spread_items_have_equal_distances(n: int, most: int) -> None:
+def test_spread_items_have_regular_intervals(n: int, most: int) -> None:
     chosen = spread(range(n), most)
     assert len(chosen) == min(n, most)
     distances = [b - a for a, b in zip(chosen, [*chosen[1:], n], strict=True)]
@@ -112,7 +112,7 @@ def test_report_is_written_to_given_path(place: Folder, path: str, written: list
         dry_run(place.config(), 5, place.folder / "text" / "train.de" / "x.html", said.append)
 
 
-def test_dry_run_command_writes_nothing_else(place: Folder, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dry_run_command_writes_no_files(place: Folder, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place.folder)
     config = check_config(place.config().model_dump(), "c")
     Path("c.yaml").write_text(json.dumps(config.model_dump(mode="json")), encoding="utf-8")

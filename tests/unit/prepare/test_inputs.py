@@ -116,7 +116,7 @@ def test_names_are_sorted_naturally() -> None:
     assert sorted(set(names), key=natural) == names
 
 
-def test_file_named_like_pattern(tmp_path: Path) -> None:
+def test_file_name_with_wildcards_is_found(tmp_path: Path) -> None:
     write(tmp_path, {"a[1]*.tmx": b"itself", "a1.tmx": b"no", "[b].po": b"po", "b.po": b"no"})
     assert contents(tmp_path, "a[1]*.tmx") == {"a[1]*.tmx": b"itself"}
     assert contents(tmp_path, "[b].*") == {"[b].po": b"po"}
@@ -138,7 +138,7 @@ def test_format_follows_name_or_setting(tmp_path: Path) -> None:
 def test_folder_members_are_matched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, {**FILES, "README": b"", ".a.tmx": b"", "__MACOSX/a.tmx": b"", ".x/a.tmx": b""})
     assert list(contents(tmp_path, ".")) == list(CONTENT)
-    assert capsys.readouterr().err == "nmt: .: left out: names without a known format (README)\n"
+    assert capsys.readouterr().err == "nmt: .: skipped: names without a known format (README)\n"
     assert list(contents(tmp_path, ".", members="*.tmx")) == ["b/f.2.tmx", "b/f.10.tmx"]
     assert list(contents(tmp_path, ".", members="b/*.1*")) == ["b/f.1.tmx.gz", "b/f.10.tmx"]
     assert capsys.readouterr().err == ""
@@ -147,7 +147,7 @@ def test_folder_members_are_matched(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "no file matches members: *.xlf; the files are README, a.po" in problem(tmp_path, ".", members="*.xlf")
 
 
-def test_nothing_found_raises(tmp_path: Path) -> None:
+def test_path_without_files_raises(tmp_path: Path) -> None:
     write(tmp_path, {"notes/a.txt": b"", "notes/b.md": b"", "hidden/.x": b""})
     (tmp_path / "empty").mkdir()
     end = f" under {tmp_path}; check path and data.root in the config"
@@ -164,7 +164,7 @@ def test_nothing_found_raises(tmp_path: Path) -> None:
     assert said.startswith("notes: a.txt, b.md: the name shows no known format")
 
 
-def test_links_and_special_files_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_links_and_special_files_are_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, {"data/a.tmx": b"a", "other/b.tmx": b"b"})
     data = tmp_path / "data"
     (data / "loop").symlink_to("..")
@@ -178,7 +178,7 @@ def test_links_and_special_files_are_left_out(tmp_path: Path, capsys: pytest.Cap
     for path in ("data", "linked", "data/**", "linked/*"):
         assert list(contents(tmp_path, path).values()) == [b"a", b"b"], path
         said = capsys.readouterr().err
-        assert f"nmt: {path}: left out: links, special files (6)" in said
+        assert f"nmt: {path}: skipped: links, special files (6)" in said
     assert list(contents(tmp_path, "**/b.tmx")) == ["other/b.tmx"]
     assert "a pipe, where a regular file is needed" in problem(tmp_path, "data/pipe.tmx")
     assert "a device, where a regular file is needed" in problem(tmp_path, "data/zero.tmx")
@@ -229,16 +229,16 @@ def test_skipped_archive_members_are_reported(tmp_path: Path, name: str, capsys:
     write(tmp_path, {name: ARCHIVES[name]({**extra, "./a.tmx": b"first", "a.tmx": b"last", "a\n\x1b.po": b"odd"})})
     assert sorted(contents(tmp_path, name).items()) == [("a.tmx", b"last"), ("a\\n\\x1b.po", b"odd")]
     assert capsys.readouterr().err == (
-        f"nmt: {name}: left out: names that lead out of the archive (2), "
+        f"nmt: {name}: skipped: names that lead out of the archive (2), "
         "names without a known format (README, in.zip, x.tar.gz)\n"
     )
     write(tmp_path, {name: ARCHIVES[name]({"LICENSE": b"", "in.zip": b""})})
     assert problem(tmp_path, name).startswith(f"{name}: LICENSE, in.zip: the name shows no known format")
     write(tmp_path, {name: ARCHIVES[name]({})})
-    assert problem(tmp_path, name) == f"{name}: no files to read in it"
+    assert problem(tmp_path, name) == f"{name}: contains no files to read"
 
 
-def test_links_and_devices_in_archives_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_links_and_devices_in_archives_are_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with tarfile.open(tmp_path / "a.tar", "w") as archive:
         for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE):
             info = tarfile.TarInfo(f"{kind.decode()}.tmx")
@@ -246,7 +246,7 @@ def test_links_and_devices_in_archives_are_left_out(tmp_path: Path, capsys: pyte
             archive.addfile(info)
         archive.addfile(tarfile.TarInfo("a.tmx"))
     assert contents(tmp_path, "a.tar") == {"a.tmx": b""}
-    assert "left out: devices (2), links (2)" in capsys.readouterr().err
+    assert "skipped: devices (2), links (2)" in capsys.readouterr().err
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as zip_:
         for kind, name in ((stat.S_IFLNK, "link.tmx"), (stat.S_IFIFO, "pipe.tmx"), (stat.S_IFREG, "a.tmx")):
             entry = zipfile.ZipInfo(name)
@@ -254,7 +254,7 @@ def test_links_and_devices_in_archives_are_left_out(tmp_path: Path, capsys: pyte
             zip_.writestr(entry, "text")
         zip_.mkdir("folder.tmx")
     assert contents(tmp_path, "a.zip") == {"a.tmx": b"text"}
-    assert "left out: devices (1), links (1)" in capsys.readouterr().err
+    assert "skipped: devices (1), links (1)" in capsys.readouterr().err
 
 
 # --- damage and harm ------------------------------------------------------------------------------
@@ -278,7 +278,10 @@ def test_inconsistent_zip_raises(tmp_path: Path) -> None:
         ("a.zip/a.tmx: not readable as zip: Bad magic number", patched(whole, 0, b"X")),
         ("a.zip: not readable as zip: File is not a zip file", text),
         ("only names that lead out of the archive (1)", patched(patched(whole, directory + 46, b"\0"), 30, b"\0")),
-        ("a.zip: 119 bytes that unpack to 4,294,967,295, too much", patched(whole, directory + 24, b"\xff" * 4)),
+        (
+            "a.zip: 119 bytes that unpack to 4,294,967,295, which is unsafe",
+            patched(whole, directory + 24, b"\xff" * 4),
+        ),
         ("a.zip/a.tmx: not readable as zip: Bad CRC", patched(whole, directory + 20, b"\5")),
     ]
     for said, data in checks:
@@ -306,7 +309,7 @@ def test_damaged_tar_raises(tmp_path: Path) -> None:
         for name in ("a.tar", "a.tar.gz"):
             assert said in problem(tmp_path, name), said
     write(tmp_path, {"a.tar.gz": gzip.compress(tarred({"a.tmx": bytes(30_000_000)}))})
-    assert "bytes that unpack to 30,000,512, too much" in problem(tmp_path, "a.tar.gz")
+    assert "bytes that unpack to 30,000,512, which is unsafe" in problem(tmp_path, "a.tar.gz")
     write(tmp_path, {"a.tar.gz": gzip.compress(whole)[:-4]})
     assert "a.tar.gz: not readable as gzip: it is cut off" in problem(tmp_path, "a.tar.gz")
     write(tmp_path, {"a.tar.xz": b""})
@@ -320,7 +323,7 @@ def hashed(source: TrainPath, root: Path) -> dict[str, str]:
     return fingerprints(find_inputs(source, root, is_quiet=True), root)
 
 
-def test_fingerprints_are_those_of_the_files_on_disk(tmp_path: Path) -> None:
+def test_fingerprints_are_computed_from_files_on_disk(tmp_path: Path) -> None:
     write(tmp_path, {**FILES, "a.zip": zipped(FILES), "README": b"", ".x.tmx": b""})
     names = ["a.po", "a.zip", "b/f.1.tmx.gz", "b/f.2.tmx", "b/f.10.tmx"]
     expected = {name: hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() for name in names}

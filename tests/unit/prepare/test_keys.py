@@ -58,14 +58,14 @@ def found(folder: Path, parts: list[_Part], n_buckets: int) -> tuple[dict[int, l
 
 @settings(max_examples=60)
 @given(_PARTS, st.integers(1, 3))
-def test_duplicates_equal_comparison_one_by_one(parts: list[_Part], n_buckets: int) -> None:
+def test_duplicates_match_pairwise_comparison(parts: list[_Part], n_buckets: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         drops, total = found(Path(folder), parts, n_buckets)
     assert drops == expected(parts)
     assert total == sum(not row[3] for _, rows in parts for row in rows)
 
 
-def test_group_keeps_first_of_the_best(tmp_path: Path) -> None:
+def test_group_keeps_first_best_pair(tmp_path: Path) -> None:
     parts = [
         (True, [(7, 7, 0.5, False), (7, 7, 1.0, False)]),
         (False, [(7, 7, 0.0, False)]),
@@ -75,7 +75,7 @@ def test_group_keeps_first_of_the_best(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 2**17])
-def test_duplicates_in_many_keys(n: int, tmp_path: Path) -> None:
+def test_duplicates_are_found_among_many_keys(n: int, tmp_path: Path) -> None:
     keys = np.random.default_rng(1).integers(0, 2**64, (n, 2), np.uint64)
     for number in range(2):
         write_keys(tmp_path / str(number), keys[::-1] if number else keys, None)

@@ -50,7 +50,7 @@ def test_unswapped_corpora_give_no_warning() -> None:
     assert told(train_0=[(a, a + "!") for a, _ in TRAIN], valid=[(a, a + "?") for a, _ in VALID]) == []
 
 
-def test_swapped_corpus_warning_names_reference() -> None:
+def test_swapped_corpus_warning_mentions_reference() -> None:
     (warning,) = told(train_0=TRAIN, train_1=other_way_round(TRAIN), valid=VALID, test_a=TEST)
     assert warning == (
         "data.train.1 (train.1.txt): de and en look swapped: 100% of its pairs fit data.valid (valid.txt) better the "
@@ -62,7 +62,7 @@ def test_swapped_corpus_warning_names_reference() -> None:
     assert "data.train.1 (train.1.txt): de and en look swapped: 100% of its pairs fit data.train.0 " in warning
 
 
-def test_all_corpora_differ_from_swapped_development_set() -> None:
+def test_swapped_development_set_warns_for_all_corpora() -> None:
     found = told(train_0=TRAIN[:120], train_1=TRAIN[120:], valid=other_way_round(VALID), test_a=TEST)
     assert len(found) == 3 and all("fit data.valid (valid.txt) better the other way round" in each for each in found)
 
@@ -84,7 +84,7 @@ def place(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
 
 
-def test_prepare_repeats_warnings(place: Folder, nmt: Command) -> None:
+def test_unchanged_prepare_repeats_warnings(place: Folder, nmt: Command) -> None:
     place.write(more=other_way_round(sentence_pairs(600)[300:]), none=[("ja", "ja")] * 30)
     changes = {"data__train": [files("train"), files("more"), files("none")]}
     (place.folder / "c.yaml").write_text(dump_config(place.config(**changes)), encoding="utf-8")

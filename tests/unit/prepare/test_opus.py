@@ -25,7 +25,7 @@ def opus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opus]:
         yield opus
 
 
-def test_opus_corpora_of_pair(opus: Opus) -> None:
+def test_opus_corpora_of_pair_are_listed(opus: Opus) -> None:
     site = opus.site.url
     talks = OpusCorpus("Talks", "v10", 2, 3072, True, f"{site}/Talks/v10/moses/de-en.txt.zip")
     books = OpusCorpus("books", "v1", None, 3072, True, f"{site}/books/v1/moses/de-en.txt.zip")
@@ -46,7 +46,7 @@ def test_opus_corpora_of_pair(opus: Opus) -> None:
         (b'{"corpora": [{"corpus": 1, "version": "v1", "url": "b"}]}', "corpus"),
     ],
 )
-def test_opus_invalid_answer_raises(body: bytes, expected: str, opus: Opus) -> None:
+def test_invalid_opus_response_raises(body: bytes, expected: str, opus: Opus) -> None:
     opus.site.files[QUESTION] = body
     with pytest.raises(DataError) as caught:
         find_corpora(PAIR)
@@ -73,7 +73,7 @@ def test_downloaded_corpus_is_read_offline(opus: Opus, capsys: pytest.CaptureFix
     assert read_notices(path) == {"README": b"About Talks.\n", "LICENSE": b"Public domain.\n"}
     opus.site.files.clear()
     assert find_corpus("Talks", PAIR) == corpus and cached(corpus.url).path == path
-    assert "using the last response" in capsys.readouterr().err
+    assert "using the cached response" in capsys.readouterr().err
     with pytest.raises(DataError, match="404"):
         find_corpus("Talks", PAIR, "v2")
 

@@ -64,7 +64,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     n_lines=st.integers(1, 12),
     block=st.integers(1, 50),
 )
-def test_ranges_equal_whole_file(
+def test_ranges_together_equal_whole_file(
     folder: Path, rows: list[tuple[bytes, bytes]], ends: tuple[bool, bool], n_lines: int, block: int
 ) -> None:
     """Pairs and errors are equal, with small blocks and lines of at most 40 bytes."""
@@ -86,7 +86,7 @@ def test_ranges_equal_whole_file(
             assert in_parts == whole or (in_parts[1] and whole[1] and in_parts[0] == whole[0][: len(in_parts[0])])
 
 
-def test_ranges_of_default_block_size(tmp_path: Path) -> None:
+def test_ranges_with_default_block_size_equal_whole_file(tmp_path: Path) -> None:
     """Some lines are longer than a block, and the line ends differ."""
     first = b"".join(b"%d \xc3\xbc%s\r\n" % (n, b"x" * (n % 97)) for n in range(30_000)) + b"y" * 3_000_000
     second = b"".join(b"%d %s\n" % (n, b"z" * (n % 89)) for n in range(30_000)) + b"end\n"
@@ -116,7 +116,7 @@ def test_range_reads_its_scores(tmp_path: Path) -> None:
     assert [list(read_range_scores(part)) for part in ranges] == [[0.5, -0.01], [7.0]]
     assert [list(read_range(part)) for part in ranges] == [[("a", "1"), ("b", "2")], [("c", "3")]]
     scores.write_bytes(b"1\n2\nnan\n")
-    with pytest.raises(DataError, match=r"a\.scores: line 3: 'nan', where a number is needed as score"):
+    with pytest.raises(DataError, match=r"a\.scores: line 3: 'nan', where a score must be a number"):
         list(read_range_scores(cut_aligned([*paths, scores], 2)[1]))
     scores.write_bytes(b"1\n2\n")
     with pytest.raises(DataError, match=r"a\.de has 3 lines, a\.scores 2: they must pair line by line"):

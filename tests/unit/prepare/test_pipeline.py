@@ -203,7 +203,7 @@ def test_stopped_prepare_resumes(place: Folder, monkeypatch: pytest.MonkeyPatch,
         "group-1/00000/drops.npy",
     ],
 )
-def test_damaged_parts_are_done_again(
+def test_damaged_parts_are_prepared_again(
     stopped: Folder, whole: Folder, monkeypatch: pytest.MonkeyPatch, damaged: str
 ) -> None:
     monkeypatch.chdir(stopped.folder)
@@ -271,7 +271,7 @@ def test_settings_unrelated_to_cleaning_do_not_repeat_it(place: Folder, monkeypa
     assert place.content() == content
 
 
-def test_folder_of_many_small_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_small_files_share_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = Folder(tmp_path)
     place.prepare(data__valid=10)
     content = place.content()
@@ -289,7 +289,7 @@ def test_folder_of_many_small_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert {name: place.content()[name] for name in names} == {name: content[name] for name in names}
 
 
-def test_quick_failure_leaves_no_work(place: Folder) -> None:
+def test_early_failure_leaves_no_work_directory(place: Folder) -> None:
     place.write(train=[("gleich", "gleich")])
     with pytest.raises(DataError, match="all 1 training pairs were dropped"):
         place.prepare()

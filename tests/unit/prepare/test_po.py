@@ -73,8 +73,7 @@ def test_po_languages_are_read_from_header() -> None:
         assert read_bytes(read_po, header + text, columns=named) == expected
     for header in ("", HEADER.replace("Language: de", "Language: ")):
         assert error_of(read_po, header + text) == (
-            "F: no Language in its header; name the side of each language: columns: {de: msgid, en: msgstr} or "
-            "the reverse"
+            "F: no Language in its header; state the languages with columns: {de: msgid, en: msgstr} or the reverse"
         )
     assert "columns must be msgid and msgstr" in error_of(read_po, text, {"de": "0", "en": "1"})
 

@@ -143,7 +143,7 @@ def not_utf8(place: Folder) -> None:
         ),
     ],
 )
-def test_bad_input_is_one_line_and_leaves_nothing(
+def test_bad_input_raises_one_line_error_and_leaves_no_files(
     place: Folder, break_it: Callable[[Folder], object], message: str
 ) -> None:
     break_it(place)
@@ -229,6 +229,6 @@ def test_vocabularies_are_separate_if_not_joint(place: Folder) -> None:
         ("aa", 400, "2.20 characters per piece; "),  # 13.75 characters a word: no language with spaces has such
     ],
 )
-def test_length_of_pieces_by_words_or_characters(language: str, words: int, said: str) -> None:
+def test_length_of_pieces_is_given_in_words_or_characters(language: str, words: int, said: str) -> None:
     counts = TextRecord(words=words, characters=5500, pieces=2500, bytes=0, unknown=0)
     assert length_of_pieces(language, counts).startswith(said)

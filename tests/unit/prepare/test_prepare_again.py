@@ -161,7 +161,7 @@ def test_damaged_manifest_is_not_replaced(place: Folder, content: bytes) -> None
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 @pytest.mark.parametrize("step", ["settle_text", "file_facts"])
-def test_interrupted_prepare_leaves_nothing(
+def test_interrupted_prepare_leaves_no_files(
     place: Folder, monkeypatch: pytest.MonkeyPatch, step: str, error: type[BaseException]
 ) -> None:
     def interrupt(*_: object) -> None:
@@ -182,7 +182,7 @@ def test_interrupted_prepare_leaves_nothing(
     assert place.left() == {"data"}
 
 
-def test_tokenizer_is_taken_from_data_directory(place: Folder) -> None:
+def test_tokenizer_is_reused_from_data_directory(place: Folder) -> None:
     place.prepare()
     other = place.data.rename(place.folder / "other")
     place.write(train=TRAIN[:50])
@@ -194,12 +194,12 @@ def test_tokenizer_is_taken_from_data_directory(place: Folder) -> None:
     assert said in place.prepare()
 
 
-def test_tokenizer_is_taken_from_run(place: Folder) -> None:
+def test_tokenizer_is_reused_from_run(place: Folder) -> None:
     place.prepare()
     run = RunDir(place.folder / "run")
     run.path.mkdir()
     shutil.copytree(place.data / "tokenizer", run.tokenizer.path)
-    with pytest.raises(DataError, match=r"run: has neither manifest\.json nor config\.yaml, which name the languages"):
+    with pytest.raises(DataError, match=r"run: has neither manifest\.json nor config\.yaml, which list the languages"):
         place.prepare(tokenizer_from=run.path)
     run.config.write_text(dump_config(place.config(direction="en-de")), encoding="utf-8")
     assert "not learned from this text" in place.prepare(tokenizer_from=run.path)

@@ -142,14 +142,14 @@ def test_invalid_sets_of_labels_are_rejected(folder: Path) -> None:
     assert not (folder / "data").exists()
 
 
-def test_vocabulary_is_taken_from_translation_corpus(folder: Path) -> None:
+def test_vocabulary_is_reused_from_translation_corpus(folder: Path) -> None:
     tiny_text(folder / "pairs", 50)
     pairs = tiny_settings(folder / "pairs", data={"dir": str(folder / "other")})
     prepare(pairs, folder / "other", echo=lambda _: None)
     corpus, said = prepared(labelled_config(folder, "bb"), folder / "other")
     assert corpus.tokenizers["bb"].fingerprint == Corpus.open(DataDir(folder / "other")).tokenizers["bb"].fingerprint
     assert isinstance(corpus.tokenizers.labels, Labels) and "not learned from this text" in said
-    with pytest.raises(DataError, match="its tokenizer is for aa and bb, the texts are in en"):
+    with pytest.raises(DataError, match="its tokenizer is for aa and bb, but the texts are in en"):
         prepared(labelled_config(folder), folder / "other")
 
 

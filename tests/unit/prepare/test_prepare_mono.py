@@ -57,7 +57,7 @@ def test_monolingual_text_has_ids_and_documents(place: Folder) -> None:
         corpus.mono("de")
 
 
-def test_report_has_monolingual_text(place: Folder) -> None:
+def test_report_contains_monolingual_text(place: Folder) -> None:
     said = place.prepare(**MONO)
     assert [" ".join(line.split()) for line in said.split("\n")[1:7]] == [
         "train 240 240 0",
@@ -156,7 +156,7 @@ def test_changed_monolingual_text_prepares_again(place: Folder) -> None:
         (None, "one.txt: no such file; check data.root and files"),
     ],
 )
-def test_bad_monolingual_input_raises_and_leaves_nothing(place: Folder, lines: bytes | None, message: str) -> None:
+def test_bad_monolingual_input_raises_and_leaves_no_files(place: Folder, lines: bytes | None, message: str) -> None:
     path = place.folder / "text" / "one.txt"
     path.unlink() if lines is None else path.write_bytes(lines)
     place.write(train=[("a b", "c"), ("d", "e f"), ("g", "h i")] * 5, valid=VALID[:1], test=TEST[:1])
@@ -172,7 +172,7 @@ def test_damaged_monolingual_file_raises(place: Folder, name: str) -> None:
     data = bytearray((place.data / name).read_bytes())
     data[-1] ^= 1
     (place.data / name).write_bytes(data)
-    with pytest.raises(DataError, match=rf"{name}: damaged, its checksum is not what was written"):
+    with pytest.raises(DataError, match=rf"{name}: damaged: its checksum does not match"):
         place.corpus().verify_mono("en")
     (place.data / name).write_bytes(data[:-1])
     with pytest.raises(DataError, match=rf"{name}: \d+ bytes, its manifest says \d+ bytes; run nmt prepare again"):

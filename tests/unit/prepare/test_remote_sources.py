@@ -120,7 +120,7 @@ def test_local_files_are_pinned_too(tmp_path: Path) -> None:
     prepare(config(tmp_path, table | {"sha256": right.upper(), "pairs": 200}), tmp_path / "data")
     for wrong, problem in (
         ({"sha256": "0" * 64}, f"t.tsv: its SHA-256 is {right}, but the config expects 000000"),
-        ({"pairs": 201}, r"t\.tsv: has 200 pairs, but pairs in the config expects 201"),
+        ({"pairs": 201}, r"t\.tsv: has 200 pairs, but the config says pairs: 201"),
     ):
         with pytest.raises(DataError, match=problem):
             prepare(config(tmp_path, table | wrong), tmp_path / "data")

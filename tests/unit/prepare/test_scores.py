@@ -121,7 +121,7 @@ def test_score_file_is_read(kind: str, tmp_path: Path) -> None:
     assert [pair.score for pair in opened.pairs()] == [1, 2, 3, -4, 5]
     assert ("score" in opened.record.files) == (kind != "moses")
     for scores, problem in (
-        (b"1\n2\nthree\n4\n5\n", "line 3: 'three', where a number is needed as score"),
+        (b"1\n2\nthree\n4\n5\n", "line 3: 'three', where a score must be a number"),
         (b"1\n2\n3\n4\n", "has 5 lines, "),
         (b"1\n2\n3\n4\n5\n6\n", "scores 6: they must pair line by line"),
     ):

@@ -84,7 +84,7 @@ def test_unequal_numbers_of_lines_raise(tmp_path: Path, n_de: int, n_en: int) ->
         (b"\x00\x01\xf0\x02\n", "not UTF-8 at line 1, byte 3 of the line (0xF0); is it a text file?"),
     ],
 )
-def test_non_text_raises(tmp_path: Path, data: bytes, message: str) -> None:
+def test_file_that_is_not_text_raises(tmp_path: Path, data: bytes, message: str) -> None:
     path = tmp_path / "a.de"
     path.write_bytes(data)
     with pytest.raises(DataError) as caught:

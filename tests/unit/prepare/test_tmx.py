@@ -39,7 +39,7 @@ def memory(*units: str) -> str:
         ("a\tb", "a\tb"),
     ],
 )
-def test_tmx_segment_text(seg: str, text: str) -> None:
+def test_tmx_segment_text_is_extracted(seg: str, text: str) -> None:
     assert read_bytes(read_tmx, memory(unit(("de", seg), ("en", "x")))) == ([(text, "x")], {})
 
 
@@ -67,7 +67,7 @@ def test_language_code_matches_beginning_of_tag(
     assert read_bytes(read_tmx, data, languages)[0] == ([("1", "2")] if is_found else [])
 
 
-def test_tmx_languages_in_old_attribute_and_by_name() -> None:
+def test_tmx_language_names_in_old_attribute_are_matched() -> None:
     data = memory(unit(("German", "eins"), ("EN", "one"))).replace("xml:lang", "lang")
     assert read_bytes(read_tmx, data, columns={"de": "german", "en": "en"})[0] == [("eins", "one")]
     assert read_bytes(read_tmx, data) == ([], {"no text in de": 1})
@@ -201,7 +201,7 @@ def test_long_text_is_read_and_larger_unit_raises() -> None:
         assert "a unit of more than 32 MiB" in error_of(read_tmx, memory(unit(("de", many), ("en", "y"))))
 
 
-def test_damaged_files_give_an_error_or_pairs_of_one_unit() -> None:
+def test_damaged_file_never_mixes_units() -> None:
     data = memory(
         *[
             unit(("de-DE", f"Ü <bpt i='1'>b</bpt>w{i}{i}{i}<ept i='1'/> ß"), ("EN", f"w{i}{i}{i} <hi>w{i}{i}{i}</hi>"))

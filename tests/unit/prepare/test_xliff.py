@@ -42,7 +42,7 @@ def unit2(*segments: tuple[str, str], state: str = "") -> str:
         ("one<x id='1' ctype='lb'/>two", "one two"),
     ],
 )
-def test_xliff_1_text_without_codes(target: str, text: str) -> None:
+def test_xliff_1_text_is_extracted_without_codes(target: str, text: str) -> None:
     assert read_bytes(read_xliff, version1(unit1("eins", target))) == ([("eins", text)], {})
 
 
@@ -57,7 +57,7 @@ def test_xliff_1_text_without_codes(target: str, text: str) -> None:
         ("one<ph id='1' type='fmt' subType='xlf:lb'/>two", "one two"),
     ],
 )
-def test_xliff_2_text_without_codes(target: str, text: str) -> None:
+def test_xliff_2_text_is_extracted_without_codes(target: str, text: str) -> None:
     assert read_bytes(read_xliff, version2(unit2(("eins", target)))) == ([("eins", text)], {})
 
 
@@ -112,10 +112,10 @@ def test_files_without_languages_need_columns() -> None:
     ):
         message = error_of(read_xliff, data)
         assert (
-            "no target language is named" in message and "columns: {de: source, en: target} or the reverse" in message
+            "no target language is given" in message and "columns: {de: source, en: target} or the reverse" in message
         )
         assert read_bytes(read_xliff, data, columns={"de": "target", "en": "source"})[0] == [("eins", "one")]
-    assert "no source language is named" in error_of(read_xliff, version1(unit1("a", "b"), languages=""))
+    assert "no source language is given" in error_of(read_xliff, version1(unit1("a", "b"), languages=""))
     untranslated = version1("<trans-unit id='1'><source>one</source></trans-unit>", languages='source-language="en"')
     assert read_bytes(read_xliff, untranslated) == ([], {"no target": 1})
     wrong = {"de": "msgid", "en": "msgstr"}

@@ -68,7 +68,7 @@ def test_read_only_run_raises(run: RunDir, capfd: pytest.CaptureFixture[str]) ->
     victim.write_text("kept")
     run.scores.symlink_to(victim)
     add_scores(run, record())
-    assert "scores.jsonl: a symbolic link, through which nothing is written" in capfd.readouterr().err
+    assert "scores.jsonl: a symbolic link, and nothing is written through links" in capfd.readouterr().err
     assert victim.read_text() == "kept"
     run.scores.unlink()
     run.scores.mkdir()

@@ -82,7 +82,7 @@ def edit(folder: Path) -> None:
         (lambda folder: (folder / "text").unlink(), r"00000/text: missing, or not what was written"),
         (lambda folder: (folder / "record.json").unlink(), r"00000: has no record.json"),
         (lambda folder: os.truncate(folder / "record.json", 50), r"record.json: damaged"),
-        (edit, r"record.json: damaged, its checksum is not what was written"),
+        (edit, r"record.json: damaged: its checksum does not match"),
         (shutil.rmtree, None),
         (lambda folder: (shutil.rmtree(folder), folder.touch()), r"record.json: cannot be read: Not a directory"),
     ],
@@ -131,7 +131,7 @@ def test_remains_of_dead_workers_are_removed(work: Path, log: Path) -> None:
         ("bug", ZeroDivisionError, "a bug"),
     ],
 )
-def test_failed_task_leaves_nothing(work: Path, kind: str, error: type[Exception], text: str) -> None:
+def test_failed_task_leaves_no_files(work: Path, kind: str, error: type[Exception], text: str) -> None:
     with pytest.raises(error) as caught:
         perform(work, Task("a", tasks.failing, {"kind": kind}))
     assert (type(caught.value), str(caught.value)) == (error, text.format(work=work))

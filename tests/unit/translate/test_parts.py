@@ -145,7 +145,7 @@ def test_errors_come_before_the_work(run: Path, source: Path, n_windows: list[in
         (source.with_name("none"), target, "none: no such file"),
         (source, source, "in: is an input and would be overwritten"),
         (source, source.with_name("no") / "out", "the directory .*no does not exist"),
-        (source, source.parent, "a directory, where a file is to be written"),
+        (source, source.parent, "a directory, where a file would be written"),
     ):
         with pytest.raises(DataError, match=error):
             translate_in_parts(InProcess(), models(run), text, out, GREEDY)

@@ -60,7 +60,7 @@ def reason(src: str, tgt: str) -> str | None:
         ("\U0001f600" * 50, "x" * 50, None),
     ],
 )
-def test_drop_reasons_at_boundary(src: str, tgt: str, expected: str | None) -> None:
+def test_drop_reason_changes_at_boundary(src: str, tgt: str, expected: str | None) -> None:
     assert reason(src, tgt) == expected
 
 
@@ -86,7 +86,7 @@ def test_pair_hash_differs_for_different_pairs() -> None:
         ("x" * 60, "x" * 60, "long"),
     ],
 )
-def test_pair_counts_under_first_reason(src: str, tgt: str, expected: str) -> None:
+def test_pair_is_counted_under_first_reason(src: str, tgt: str, expected: str) -> None:
     assert reason(src, tgt) == expected
 
 

@@ -40,7 +40,7 @@ def config(clean: CleanConfig) -> DataConfig:
         ("😀 ok", "ok"),
     ],
 )
-def test_normal_form_of_text(text: str, expected: str) -> None:
+def test_text_has_expected_normal_form(text: str, expected: str) -> None:
     assert normal_form(text) == expected
 
 
@@ -68,7 +68,7 @@ def test_near_duplicates_have_equal_hashes() -> None:
     assert len(normal_hash("a", "b")) == 16
 
 
-def test_grouping_rules_of_config() -> None:
+def test_grouping_rules_follow_config() -> None:
     assert [rule.reason for rule in groupings(config(CleanConfig()))] == ["duplicate"]
     rules = groupings(config(CleanConfig(drop=["near_duplicates"])))
     assert [rule.reason for rule in rules] == ["duplicate", "near_duplicate"]

@@ -56,18 +56,18 @@ def test_related_languages_are_not_distinguished() -> None:
     [("a", "LATIN"), ("ß", "LATIN"), ("ａ", "LATIN"), ("я", "CYRILLIC"), ("α", "GREEK"), ("中", "CJK"), ("の", "CJK"),
      ("한", "HANGUL"), ("ع", "ARABIC"), ("क", "DEVANAGARI"), ("ก", "THAI"), ("1", None), ("।", None), ("😀", None)],
 )  # fmt: skip
-def test_script_of_letter(char: str, script: str | None) -> None:
+def test_letter_has_expected_script(char: str, script: str | None) -> None:
     assert script_of(char) == script
 
 
-def test_language_scripts() -> None:
+def test_language_has_expected_scripts() -> None:
     assert scripts_of("de") == scripts_of("DE_at") == {"LATIN"}
     assert scripts_of("sr") == {"LATIN", "CYRILLIC"} and scripts_of("sr_Latn") == {"LATIN"}
     assert scripts_of("zh_Hant") == {"CJK"} and scripts_of("ja") == {"CJK"}
     assert scripts_of("xx") == frozenset() and scripts_of("xx_cyrl") == {"CYRILLIC"}
 
 
-def test_language_scripts_are_known() -> None:
+def test_scripts_of_all_languages_exist() -> None:
     """A misspelt script would drop all text of its languages."""
     from nmt.prepare.cleaning import script
 
@@ -87,6 +87,6 @@ def test_script_filter_compares_share_of_letters() -> None:
     ]
 
 
-def test_is_spaced_by_script_of_language() -> None:
+def test_is_spaced_depends_on_script_of_language() -> None:
     assert all(map(is_spaced, ("de", "ko", "hi", "xx")))
     assert not any(map(is_spaced, ("zh", "ja", "th", "my", "yue")))

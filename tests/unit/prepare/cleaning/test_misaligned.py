@@ -56,7 +56,7 @@ def test_shifted_pairs_are_dropped_and_others_kept(corpus: list[tuple[str, str]]
     assert is_misaligned(crossed, learned).mean() > 0.9
 
 
-def test_parts_are_judged_like_whole(corpus: list[tuple[str, str]], learned: bytes) -> None:
+def test_judging_parts_matches_judging_whole_corpus(corpus: list[tuple[str, str]], learned: bytes) -> None:
     assert learn_filter(list(corpus), 0.03) == learned
     whole = is_misaligned(corpus, learned)
     parts = [is_misaligned(corpus[i : i + 1700], learned) for i in range(0, PAIRS, 1700)]
@@ -83,7 +83,7 @@ def test_unrelated_corpus_keeps_most_pairs(corpus: list[tuple[str, str]]) -> Non
     assert is_misaligned(pairs, learn_filter(pairs, 0.03)).mean() < 0.1
 
 
-def test_words_of_scripts_with_and_without_spaces() -> None:
+def test_words_are_split_with_and_without_spaces() -> None:
     words, ends = split_words(["Der „Hund“ schläft?", "", "世界。かわいい", "ÄRGER, 7:30"])
     assert words == ["der", "„", "hund", "“", "schläft", "?", "世", "界", "。", "かわい", "い", "ärger", "7", "30"]
     assert ends.tolist() == [6, 6, 11, 14]

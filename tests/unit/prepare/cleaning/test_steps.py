@@ -50,7 +50,7 @@ EITHER = CleanConfig(overlap="either")
         ("Hallo Welt.", "Good night, world.", EITHER, None),
     ],
 )
-def test_overlap_with_held_out_sets(src: str, tgt: str, clean: CleanConfig, expected: str | None) -> None:
+def test_overlap_with_held_out_sets_is_dropped(src: str, tgt: str, clean: CleanConfig, expected: str | None) -> None:
     assert reason(src, tgt, clean) == expected
 
 
@@ -118,7 +118,7 @@ def test_overlap_with_held_out_sets(src: str, tgt: str, clean: CleanConfig, expe
         (CleanConfig(drop=["truncated"]), "„Das ist gut.“", 'This is "good".', None),
     ],
 )  # fmt: skip
-def test_filters_at_boundary(clean: CleanConfig, src: str, tgt: str, expected: str | None) -> None:
+def test_filter_result_changes_at_boundary(clean: CleanConfig, src: str, tgt: str, expected: str | None) -> None:
     assert reason(src, tgt, clean) == expected
 
 
@@ -152,7 +152,7 @@ def test_filters_at_boundary(clean: CleanConfig, src: str, tgt: str, expected: s
         ("en-sr", CleanConfig(min_script=0.6), "this is good", "ово је dobro", None),
     ],
 )
-def test_filters_in_several_scripts(
+def test_filters_work_in_several_scripts(
     languages: str, clean: CleanConfig, src: str, tgt: str, expected: str | None
 ) -> None:
     assert reason(src, tgt, clean, languages) == expected
@@ -167,7 +167,7 @@ ALL = CleanConfig(
 )
 
 
-def test_pair_counts_under_first_reason() -> None:
+def test_pair_is_counted_under_first_reason() -> None:
     """Each pair has a flaw and all flaws of the following pairs, except those that exclude each other."""
     worst = "\ufffd ONE TWO THREE FOUR FIVE SIX SEVEN EIGHT NINE TEN SUPERCALIFRAGILISTICEXPIALI"
     flaws = [
@@ -230,7 +230,7 @@ def test_identified_languages_are_counted() -> None:
 
 
 def test_truncated_filter_rejects_languages_without_final_marks() -> None:
-    with pytest.raises(DataError, match="no final mark in th"):
+    with pytest.raises(DataError, match="in th have no final mark"):
         Cleaner(config(CleanConfig(drop=["truncated"]), "en-th"), "train.0", HELD_OUT)
 
 
