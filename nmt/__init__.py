@@ -1,4 +1,4 @@
-"""A toolkit to train machine-translation Transformers from raw parallel text, translate and evaluate.
+"""A toolkit that trains Transformers for machine translation on raw parallel text, translates and evaluates.
 
 from nmt import Translator, api
 Translator.load("runs/demo").translate(["Gestern hat Maria den Hund gefüttert."])

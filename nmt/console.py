@@ -114,7 +114,7 @@ class Progress:
             self.add()
 
     def say(self, text: str) -> None:
-        """Replace the bar by `text`, for a task that reports no progress."""
+        """Show `text` in place of the bar, for a task that reports no progress."""
         if self._bar is not None:
             with suppress(OSError):
                 self._bar.bar_format = text.replace("{", "{{").replace("}", "}}")

@@ -56,7 +56,7 @@ class HubError(DataError):
 
 
 class CheckpointError(NmtError):
-    """An error for a run directory or checkpoint that is missing, damaged or belongs to another model."""
+    """An error for a run directory or checkpoint that is missing or damaged, or that belongs to another model."""
 
 
 class LockedError(CheckpointError):
@@ -64,7 +64,7 @@ class LockedError(CheckpointError):
 
 
 class UnsafeFileError(DataError, CheckpointError):
-    """An error for a file that is a symbolic link, a pipe or a device, or larger than any valid file."""
+    """An error for a file that is a symbolic link, a pipe or a device, or that is larger than any valid file."""
 
 
 class DivergedError(NmtError):

@@ -185,7 +185,7 @@ class ExportDir:
 
 
 def hub_note(path: Path) -> str:
-    """Return a hint about models of the Hub if the missing `path` looks like one, else empty text."""
+    """Return a hint about Hub models if the missing `path` looks like the name of one, else empty text."""
     if path.parent.exists() or not re.fullmatch(r"(hf:/)?[A-Za-z0-9][\w.-]*/[\w.-]+", str(path)):
         return ""
     return "; only Hub models written by nmt push are supported, as --model hf://OWNER/NAME"

@@ -32,7 +32,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def set_up() -> None:
-    """Prepare memory and standard streams."""
+    """Set up memory management and the standard streams."""
     keep_freed_memory()
     set_up_streams()
 
@@ -61,7 +61,7 @@ def keep_freed_memory() -> None:
 
 
 def return_freed_memory() -> None:
-    """Return freed memory to the system that `keep_freed_memory` has retained."""
+    """Return to the system the freed memory that `keep_freed_memory` has retained."""
     with suppress(AttributeError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -99,13 +99,13 @@ class Stop:
 
     @property
     def reason(self) -> str | None:
-        """The name of the signal, or the option that set the time limit; None if there is no request."""
+        """The name of the signal, or the option that set the time limit; None if no stop has been requested."""
         if self.signal is None and self._deadline is not None and time.monotonic() >= self._deadline:
             return f"--stop-after {self._minutes:g}"
         return self.signal
 
     def poll(self) -> None:
-        """Raise Interrupted if there is a request."""
+        """Raise Interrupted if a stop has been requested."""
         if self.reason is not None:
             raise Interrupted
 

@@ -30,7 +30,7 @@ def run_or_newest(run: Path | None) -> Path:
 
 
 def check_runs(runs: Path | Sequence[Path] | None, overrides: Sequence[str] | None) -> None:
-    """Check --run and --set of a command before it imports PyTorch, which takes seconds.
+    """Check --run and --set before a command imports PyTorch, because the import takes seconds.
 
     Raises CheckpointError if there is no such run, ConfigError if its configuration or a search setting is invalid.
     """
@@ -89,7 +89,7 @@ def resolve_training(
         recorded = Path(read_info(RunDir(run)).data_dir)
         data = recorded if recorded.is_dir() else None
         if data is None and not settings.data.directory.is_dir():
-            raise DataError(f"{recorded}: the data directory of {run} does not exist; name its new path with --data")
+            raise DataError(f"{recorded}: the data directory of {run} does not exist; give its new path with --data")
     if not resume:
         check_vacant(RunDir(run))
     return settings, data or settings.data.directory, run, resume
@@ -118,7 +118,7 @@ def search_settings(
     search = check_config(changed, "command line").search
     if search.lm is None and any(override.startswith("search.lm_weight=") for override in overrides):
         raise ConfigError(
-            ["search.lm_weight: has no effect without a language model; name its run with --lm (search.lm)"]
+            ["search.lm_weight: has no effect without a language model; give its run with --lm (search.lm)"]
         )
     return search
 

@@ -127,7 +127,7 @@ def evaluate(
         _show_history(run[0] if run else None, split or (), json)
         return
     if comet and hyp and src is None:
-        raise ConfigError(["--comet needs the source text of --hyp: --src F"])
+        raise ConfigError(["--comet needs the source text of --hyp; give it with --src F"])
     if src and not (comet if hyp else ref):
         raise ConfigError(["--src F needs --ref F (to translate and score it), or --hyp, --ref and --comet"])
     if src and not hyp and (split or data):
@@ -183,7 +183,7 @@ def _is_any_given(*values: object) -> bool:
 def _evaluated(
     outputs: Mapping[str, Path | None], evaluation_of: Callable[[str], Evaluation], samples: int
 ) -> Iterator[Evaluation]:
-    """Yield the evaluation of each split, after writing its translations to a file, and then print samples."""
+    """Evaluate each split, write its translations to a file, yield the evaluation, and print samples."""
     from nmt.files.write import open_output
 
     for name, path in outputs.items():
@@ -349,12 +349,12 @@ def compare(
     if sum(map(bool, (runs, hyp, group))) > 1:
         raise ConfigError(["RUN, --hyp and --group cannot be combined"])
     if (hyp or src) and not ref:
-        raise ConfigError(["--hyp and --src need the references: --ref F"])
+        raise ConfigError(["--hyp and --src need the references; give them with --ref F"])
     check_tokenizer(tokenize)
     members = group_members(group) if group else single_members(runs or hyp or ())
     position = find_baseline(baseline, members)
     if comet and ref and not src:
-        raise ConfigError(["--comet needs the source text of these files: --src F"])
+        raise ConfigError(["--comet needs the source text of these files; give it with --src F"])
     names = distinct_names([path for paths in members.values() for path in paths])
     neural = find_metrics(names, comet or (), comet_command, segment_scores or (), lower_is_better or ())
     with nullcontext() if html is None else open_output(html) as page_file:
@@ -428,7 +428,7 @@ def challenge(
     if n_sets > 1:
         raise ConfigError(["--split and --data, --src and --ref, and --pairs cannot be combined"])
     if seed != 1 and (pairs is not None or contrastive is not None):
-        raise ConfigError(["--seed: not available with --pairs or --contrastive, which need no changes"])
+        raise ConfigError(["--seed: not available with --pairs or --contrastive, which contain the wrong translations"])
     if json and samples:
         raise ConfigError(["--samples cannot be combined with --json; --output F writes all pairs"])
 

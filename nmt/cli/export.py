@@ -159,13 +159,13 @@ def push(
     if exported and (kind, quantization, checkpoint, weights, evaluate, data, model_license) != (
         "folder", None, "best", "auto", False, None, None
     ):  # fmt: skip
-        raise ConfigError([f"{run}: is already exported; name its run instead, or leave out {OF_EXPORT}"])
+        raise ConfigError([f"{run}: is already exported; give its run instead, or leave out {OF_EXPORT}"])
     if kind != "ctranslate2" and quantization is not None:
         raise ConfigError(["--quantization needs --format ctranslate2"])
     request = Request(run, checkpoint, weights, data, evaluate=evaluate, license=model_license)
     found = find_repository(repository, public, force)
     if public and found.private:
-        say(f"{repository}: exists and stays private; change that in its settings on the Hub")
+        say(f"{repository}: already exists and remains private; change its visibility in its settings on the Hub")
     with TemporaryDirectory() as scratch:
         folder = run
         if not exported:

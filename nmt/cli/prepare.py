@@ -89,7 +89,7 @@ def prepare(
 
 
 def _refused(is_dry: bool, directories: dict[str, Path | bool | None], report: Path | None) -> list[str]:
-    """Return the problems of a combination of options of `nmt prepare`."""
+    """Return the problems of a combination of `nmt prepare` options."""
     if is_dry:
         return [f"{name}: not available in a dry run" for name, value in directories.items() if value]
     return ["--report: needs --dry-run or --sample; nmt prepare always writes a report"] if report else []
@@ -146,7 +146,7 @@ def data(
 
 
 def _refuse_others(action: str, given: dict[str, object]) -> None:
-    """Raise ConfigError for options that `action` does not have."""
+    """Raise ConfigError for options that do not apply to `action`."""
     options: Sequence[str] = {"list": ["--json"], "get": ["--version", "--output"]}.get(action, [])
     problems = [
         f"{option}: not an option of nmt data {action}"

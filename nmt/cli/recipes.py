@@ -76,7 +76,7 @@ def sweep(
         raise ConfigError(["--jobs and --devices cannot be combined"])
     names = [] if devices is None else [name.strip() for name in devices.split(",")]
     if not all(names):
-        raise ConfigError([f"--devices {devices}: must be numbers of GPUs, such as 0,1"])
+        raise ConfigError([f"--devices {devices}: must be GPU indices, such as 0,1"])
     from nmt.recipes.sweep import Request
     from nmt.recipes.sweep import sweep as run_stage
 
@@ -170,7 +170,7 @@ def rerank(
       nmt rerank --run runs/de-en --reverse runs/en-de --lm runs/lm-en --src test.de --n-best 50
     """
     if tune and (reference is None or weights_file is None or output is not None):
-        raise ConfigError(["--tune needs --src F, --ref F and --weights-file F, and does not take --output"])
+        raise ConfigError(["--tune needs --src F, --ref F and --weights-file F, and cannot be combined with --output"])
     if not tune and (reference is not None or metric is not None):
         raise ConfigError(["--ref and --metric need --tune; to score the output, use nmt evaluate --hyp F --ref F"])
     if n_best_file is not None and (n_best is not None or beam is not None):

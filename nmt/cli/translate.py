@@ -147,7 +147,7 @@ def translate(
         if engine == "ctranslate2":
             raise ConfigError(["--workers needs --engine native or ray; CTranslate2 uses all cores in one process"])
         if "-" in (source, target):
-            raise ConfigError(["--workers and --engine ray need files: name --input and --output"])
+            raise ConfigError(["--workers and --engine ray need files: give --input and --output"])
         if files != Files():
             others = "--prefix, --constraints, --glossary, --alignments and --attention"
             raise ConfigError([f"{others}: not available with --workers and --engine ray"])
@@ -315,7 +315,7 @@ def generate(
     given = {name: value for name, value in sampling.items() if value is not None}
     if beam is not None and given:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise ConfigError([f"{options}: only for sampling, so not with --beam"])
+        raise ConfigError([f"{options}: only available for sampling, not with --beam"])
 
     from nmt.cli.defaults import run_or_newest, search_settings
     from nmt.translate.generate import Generator, generate_file
@@ -405,7 +405,7 @@ def filter_pairs(
         run = run_or_newest(run)
         if run.resolve() == reverse.resolve():
             raise ConfigError(
-                [f"--run {run} and --reverse {reverse} are the same run; name two runs of opposite directions"]
+                [f"--run {run} and --reverse {reverse} are the same run; give two runs of opposite directions"]
             )
     with ExitStack() as opened:
         scores_file = opened.enter_context(open_output(output)) if output is not None else None

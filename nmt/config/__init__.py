@@ -128,7 +128,7 @@ class Config(Section):
 
     @property
     def learned_languages(self) -> tuple[str, ...]:
-        """The languages that an objective of single lines learns from, the source language first.
+        """The languages that a single-line objective learns from, the source language first.
 
         For texts with labels, it is the language of the texts.
         """
@@ -159,7 +159,7 @@ class Config(Section):
 
     @property
     def longest(self) -> int:
-        """Maximum length of a training sequence in tokens, end of sentence included."""
+        """Maximum length of a training sequence in tokens, including the end-of-sentence token."""
         n = self.data.max_pieces + 1
         return 2 * n if self.training.masked.pair_task or self.joins_sides else n
 

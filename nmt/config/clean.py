@@ -15,7 +15,7 @@ Reason = Literal[
 
 
 class CleanConfig(Section):
-    """Cleaning of the training text. null means that a step is skipped, unless its description names another default.
+    """Cleaning of the training text. null means that a step is skipped, unless its description states another default.
     `clean` of a training corpus overrides single settings; 0, false or [] switches a step off."""
 
     repair: list[Literal["encoding", "entities", "control", "spaces", "NFC", "NFKC"]] | None = None
@@ -71,7 +71,7 @@ class CorpusClean(CleanConfig):
     @classmethod
     def _check_drop(cls, drop: list[Reason] | None) -> list[Reason] | None:
         if NEAR_DUPLICATES in (drop or ()):
-            raise ValueError("near_duplicates compares all corpora: write it in data.clean.drop")
+            raise ValueError("near_duplicates compares all corpora: set it in data.clean.drop")
         return drop
 
     def over(self, others: CleanConfig) -> CorpusClean:

@@ -20,7 +20,7 @@ LABEL = "label"
 
 
 def _kind_of_valid(value: object) -> str | None:
-    """Return the tag of the form that a value of `data.valid` has; None if it has no valid form."""
+    """Return the tag of the form of a `data.valid` value; None if the value has no valid form."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return LINES if isinstance(value, int) else SHARE
     return SOURCE if isinstance(value, Mapping | Source) else None
@@ -169,7 +169,7 @@ class DataConfig(Section):
 
     @property
     def sides(self) -> tuple[str, str]:
-        """Source and target language."""
+        """The source and the target language."""
         return self.src, self.tgt
 
     @property
@@ -190,7 +190,7 @@ class DataConfig(Section):
 
     @property
     def text_languages(self) -> tuple[str, ...]:
-        """The languages of the text, which exclude `label`."""
+        """The languages that are text, without `label`."""
         return tuple(language for language in self.languages if language != LABEL)
 
     @property

@@ -102,7 +102,7 @@ def _index(text: str) -> int:
 def check_config(
     tree: Mapping[str, object], where: str, overrides: Sequence[str] = (), is_saved: bool = False
 ) -> Config:
-    """Return the configuration in a tree of plain values.
+    """Validate a tree of plain values, and return it as a configuration.
 
     where: the name of the file, for messages. overrides: the overrides already applied. is_saved: whether the tree is
     the config of a run, in which removed settings are ignored.
@@ -120,7 +120,7 @@ def check_config(
 
 
 def _located(problem: str, where: str, overrides: Sequence[str]) -> str:
-    """Return a problem, which begins with its dotted key, with its origin as prefix: `--set` or the file."""
+    """Prefix a problem, which begins with its dotted key, with its origin: `--set` or the file."""
     keys = [override.partition("=")[0] for override in overrides]
     overridden = any(problem.startswith((f"{key}:", f"{key}.")) for key in keys)
     return f"--set {problem}" if overridden else f"{where}: {problem}"

@@ -122,7 +122,7 @@ def _describe(key: str, found: Sequence[ErrorDetails]) -> Iterator[str]:
 
 
 def _only_of_others(key: str, details: ErrorDetails) -> str | None:
-    """Return a message about a setting that only other kinds of sources have; None for other keys."""
+    """Return the message about a setting that exists only for other kinds of sources; None for other keys."""
     tags = [str(part).strip("<>") for part in details["loc"] if str(part).strip("<>") in KINDS]
     name = key.rpartition(".")[2]
     kinds = [kind for kind, section in KINDS.items() if name in section.model_fields]

@@ -14,6 +14,6 @@ class Section(BaseModel):
 
 
 def raise_together(problems: list[str]) -> None:
-    """Raise ValueError with one problem per line if there are problems."""
+    """Raise ValueError with one problem per line if there are any."""
     if problems:
         raise ValueError("\n".join(problems))

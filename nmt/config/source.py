@@ -21,7 +21,7 @@ def _check_sha256(sha256: str) -> str:
 
 def _check_license(name: str) -> str:
     if not name.strip():
-        raise ValueError("is blank: name the licence, such as CC BY 4.0, or leave license out")
+        raise ValueError("is blank: state the licence, such as CC BY 4.0, or leave out the key license")
     return name
 
 
@@ -57,7 +57,7 @@ Column = Annotated[str, BeforeValidator(_number_as_name)]
 
 
 class Files(Section):
-    """Settings of aligned files, whose lines with equal numbers form a pair."""
+    """Settings of aligned files, in which lines with the same number form a pair."""
 
     files: dict[str, FileName]
     """Language code -> file name relative to `data.root`, or URL. Files ending in .gz, .bz2, .xz or .zst are
@@ -189,7 +189,7 @@ class TrainSource(Source):
     @model_validator(mode="after")
     def _check_score(self) -> TrainSource:
         if self.clean is not None and self.clean.min_score is not None and self.score is None:
-            raise ValueError("clean.min_score needs score, which names the column or file with the scores")
+            raise ValueError("clean.min_score needs score, the column or file with the scores")
         return self
 
 
@@ -227,7 +227,7 @@ def kind_of(source: object) -> str | None:
 
 
 def tag(source: object) -> str | None:
-    """Return the tag of a source's kind, as pydantic inserts it into the location of an error."""
+    """Return the tag of a source's kind, which pydantic inserts into the location of an error."""
     kind = kind_of(source)
     return None if kind is None else f"<{kind}>"
 

@@ -73,7 +73,7 @@ Rate = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 def _ordered(rates: dict[Modifier, float]) -> dict[Modifier, float]:
-    """Return the modifiers with a share above 0, in a fixed order, by which they are drawn."""
+    """Return the modifiers with a share above 0, in the fixed order in which they are drawn."""
     return {name: rates[name] for name in get_args(Modifier) if rates.get(name)}
 
 
@@ -297,7 +297,7 @@ class TrainingConfig(Section):
 
     @property
     def languages(self) -> list[str]:
-        """The languages that an objective of single lines is restricted to."""
+        """The languages to which a single-line objective is restricted."""
         section = getattr(self, self.objective, None)
         return getattr(section, "languages", [])
 

@@ -1,4 +1,4 @@
-"""Challenge sets: how often a model finds the correct translation more probable than a wrong one."""
+"""Challenge sets, which measure how often a model finds the correct translation more probable than a wrong one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Entry(BaseModel):
     ref_pronoun: str | None = Field(None, validation_alias="ref pronoun")
 
     def contrasts(self, origin: str) -> list[Contrast]:
-        """Return the contrasts of an entry: one per error, or for ContraPro one with all wrong translations."""
+        """Return the contrasts of an entry: one per error or, for ContraPro, one with all wrong translations."""
         origin = self.origin or origin
         if self.src_pronoun is not None and self.ref_pronoun is not None:
             kind = f"{self.src_pronoun.lower()}:{self.ref_pronoun.lower()}"
@@ -99,7 +99,7 @@ def of_lines(
 
 
 def of_files(source: Path, reference: Path, changed: Path | None, target: str, seed: int) -> Challenge:
-    """Make a challenge set from two aligned files, or with wrong translations from a third file.
+    """Make a challenge set from two aligned files, optionally with the wrong translations in a third file.
 
     Raises DataError if a file is missing, is not text or has more lines than another, or if there is no contrast.
     """
@@ -155,7 +155,7 @@ def of_split(translator: Translator, data_dir: Path | None, split_name: str | No
 
 
 class Probability(NamedTuple):
-    """The log-probability of a line, given its source, and its number of pieces."""
+    """The log-probability of a line given its source, and the number of pieces of the line."""
 
     log_prob: float
     """Sum of the log-probabilities of its pieces and the end of sentence (nats)."""
@@ -169,7 +169,7 @@ class Probability(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """A contrast with the log-probabilities that a model gives to its lines."""
+    """A contrast with the log-probabilities that a model assigns to its lines."""
 
     contrast: Contrast
     reference: Probability
@@ -314,7 +314,7 @@ def render_json(report: Report) -> str:
 
 
 def contrasts_json(outcomes: Sequence[Outcome]) -> str:
-    """Return the contrasts in the format of LingEval97, with log-probability and number of pieces of each line.
+    """Return the contrasts in the format of LingEval97, with the log-probability and number of pieces of each line.
 
     The scripts of LingEval97 and `of_published` read it.
     """

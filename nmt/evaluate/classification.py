@@ -49,13 +49,13 @@ class ClassReport:
         )
 
     def json(self) -> dict[str, object]:
-        """Return the report as values that JSON can hold."""
+        """Return the report as values that JSON can represent."""
         matrix = {"labels": list(self.labels), "confusion": self.scores.confusion.tolist()}
         return self.record.model_dump(mode="json") | matrix
 
 
 def evaluate_classifier(classifier: Classifier, corpus: Corpus, split_name: str) -> ClassReport:
-    """Score a classifier on a split, and append the scores to scores.jsonl of its run.
+    """Score a classifier on a split, and append the scores to the run's scores.jsonl.
 
     Raises DataError if there is no such split or it is damaged.
     """

@@ -1,4 +1,4 @@
-"""Further metrics: models of COMET, run by its own command (Rei et al., 2020), and files of segment scores.
+"""Further metrics: COMET models, run by COMET's own command (Rei et al., 2020), and files of segment scores.
 
 COMET needs other versions of libraries than `nmt`, so it is installed in a separate environment.
 """
@@ -86,7 +86,7 @@ class _Output(RootModel[dict[str, list[_Segment]]]):
 
 @dataclass(frozen=True)
 class Comet:
-    """A command that is or calls `comet-score`."""
+    """A command that is `comet-score` or runs it."""
 
     command: tuple[str, ...]
     """The program, and arguments such as `--gpus 2`."""
@@ -129,7 +129,7 @@ def _version(program: Path) -> str | None:
 
 
 def model_name(model: str) -> str:
-    """Return the name of a model, without its owner or folder, which is also the name of its scores."""
+    """Return the name of a model without its owner or folder; its scores have the same name."""
     return Path(model).name.removesuffix(".ckpt")
 
 
@@ -167,7 +167,7 @@ def score_segments(
         found = {name: segments.get(str(path), []) for name, path in of_system.items()}
     for name, scores in found.items():
         if len(scores) != len(sources):
-            raise DataError(f"{comet.name}: {name}: {len(scores)} scores for {len(sources)} lines")
+            raise DataError(f"{comet.name}: {name}: found {len(scores)} scores for {len(sources)} lines")
     return {name: SegmentScores(tuple(scores), signature(model, comet.version)) for name, scores in found.items()}
 
 
@@ -239,7 +239,7 @@ class NeuralMetrics:
     def score(
         self, sources: Sequence[str], references: Sequence[Reference], translations: Mapping[str, Sequence[str]]
     ) -> dict[str, dict[str, SegmentScores]]:
-        """Return the line scores of each system, by the name of the metric.
+        """Return the line scores of each system by metric name.
 
         Raises DataError if the number of scores in a file differs from the number of lines, or if COMET fails.
         """
@@ -287,7 +287,7 @@ def find_metrics(
     if twice := [name for name, n in names.items() if n > 1]:
         raise ConfigError([f"two metrics are called {twice[0]}: give each its own name"])
     if unknown := [name for name in lower_is_better if name not in paths]:
-        raise ConfigError([f"--lower-is-better {unknown[0]}: there are no --segment-scores of this name"])
+        raise ConfigError([f"--lower-is-better {unknown[0]}: there are no --segment-scores with this name"])
     for metric, of_system in paths.items():
         if lacking := [system for system in systems if system not in of_system]:
             raise ConfigError([f"--segment-scores {metric}@{lacking[0]}=FILE is missing: all systems need scores"])
@@ -305,7 +305,7 @@ def find_metrics(
 
 
 def _split(text: str, systems: Sequence[str]) -> tuple[str, str, Path]:
-    """Split NAME=FILE, or NAME@SYSTEM=FILE if there are several systems, whose names may contain any character."""
+    """Split NAME=FILE or, with several systems, NAME@SYSTEM=FILE; names of systems may contain any character."""
     if len(systems) == 1:
         form, system = "NAME=FILE", systems[0]
         name, _, path = text.partition("=")

@@ -67,7 +67,7 @@ def replaced(line: str, match: re.Match[str], by: str) -> Edit:
 
 
 def alternatives(*groups: str) -> dict[str, list[str]]:
-    """Return for each word the other words of its group; a group is words separated by spaces."""
+    """Return for each word the other words of its group; a group is a string of words separated by spaces."""
     words = [group.split() for group in groups]
     return {word: [other for other in group if other != word] for group in words for word in group}
 
@@ -351,7 +351,7 @@ def kinds_of(language: Language) -> tuple[str, ...]:
 
 
 def make_contrasts(lines: Iterable[tuple[str, str]], name: str, language: Language, seed: int) -> Iterator[Contrast]:
-    """Insert errors into references: yield one contrast for each line and each kind of change that it allows.
+    """Insert errors into references: yield one contrast for each line and each kind of change that the line allows.
 
     The choice between several edits depends only on the seed and the line, so that a part of a test set has the same
     contrasts as the whole. `name` is the name of the test set, `language` the language of the references.

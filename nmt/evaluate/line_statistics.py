@@ -128,7 +128,7 @@ class _Table:
         return [self._bits.get(word, 0) for word in words]
 
     def shifts(self, words: list[str], rows: list[_Row]) -> Iterator[_Shift]:
-        """Yield the phrase shifts to try: both the phrase and its place in the reference must have errors."""
+        """Yield the phrase shifts to try: both the phrase and its position in the reference must have errors."""
         aligned, wrong, missed = self._align(words, rows)
         for start, word in enumerate(words):
             if not wrong >> start & _PHRASE_BITS:  # no phrase from here on is wrong
@@ -207,7 +207,7 @@ def _shifted(items: list[Item], shift: _Shift) -> list[Item]:
 
 
 def _distance(row: _Row, n_words: int) -> int:
-    """Return the edit distance to the whole reference from the last row of its table."""
+    """Return the edit distance to the whole reference, given the last row of the table."""
     return n_words + row.rises.bit_count() - row.falls.bit_count()
 
 
@@ -224,7 +224,7 @@ _Counts = npt.NDArray[np.int64] | Floats
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric that systems are compared by."""
+    """A metric by which systems are compared."""
 
     name: str
     """bleu, chrf, ter, or the name of the segment scores."""
@@ -316,7 +316,7 @@ def corpus_scores(formula: Formula, sums: Floats) -> Floats:
 
 
 def _bleu(sums: Floats) -> Floats:
-    """Return BLEU with exponential smoothing (mteval-v13a) from lengths, and matches and totals of each order."""
+    """Compute BLEU with exponential smoothing (mteval-v13a) from lengths and n-gram matches and totals by order."""
     n_hyp, n_ref = sums[:, 0], sums[:, 1]
     matches, totals = sums[:, 2 : 2 + _BLEU_ORDERS], sums[:, 2 + _BLEU_ORDERS :]
     halvings = np.cumsum((matches == 0) & (totals > 0), axis=1)
@@ -328,7 +328,7 @@ def _bleu(sums: Floats) -> Floats:
 
 
 def _chrf(sums: Floats) -> Floats:
-    """Return chrF with beta 2 from the numbers of n-grams of hypothesis, reference and both, of each order."""
+    """Compute chrF with beta 2 from the n-gram counts of each order in the hypothesis, the reference and both."""
     n_hyp, n_ref, n_match = sums[:, 0::3], sums[:, 1::3], sums[:, 2::3]
     counted = (n_hyp > 0) & (n_ref > 0)
     n_orders = np.maximum(counted.sum(1), 1)

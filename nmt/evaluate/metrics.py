@@ -70,7 +70,7 @@ def check_tokenizer(tokenize: str | None) -> None:
 
 
 def no_match_note(bleu: float) -> str | None:
-    """Return a note on the usual reasons if BLEU is printed as 0.00, otherwise None."""
+    """Return a note on the usual causes of a BLEU score that is printed as 0.00; None for other scores."""
     reasons = "too few updates, text in another language (data.direction), or lines that are not aligned"
     return f"BLEU 0.00: no translation matches its reference; usual reasons: {reasons}" if bleu < 0.005 else None
 
@@ -119,7 +119,7 @@ def corpus_score(
 def check_lines(hyps: Sequence[str], refs: Sequence[Reference]) -> None:
     """Raise DataError unless there are as many hypotheses as references, and at least one."""
     if len(hyps) != len(refs):
-        raise DataError(f"{len(hyps)} hypotheses, {len(refs)} references: there must be one for each hypothesis")
+        raise DataError(f"found {len(hyps)} hypotheses, but {len(refs)} references; the numbers must be equal")
     if not hyps:
         raise DataError("no hypotheses and no references: there is nothing to score")
 

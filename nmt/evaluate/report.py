@@ -234,7 +234,7 @@ class History:
         }
 
     def is_comparable(self, record: ScoreRecord, score: RecordedScore) -> bool:
-        """Return whether a score has the signature and text of the comparable scores of its split and metric."""
+        """Return whether a score has the same signature and text as the comparable scores of its split and metric."""
         return self._standard[record.split, score.metric] == (score.signature, record.text)
 
     def text(self) -> str:

@@ -224,7 +224,7 @@ class Text:
     """The numbers of the lines, from 1."""
 
     def sampled(self, n: int) -> Text:
-        """Return a text of at most `n` lines, spread evenly over this one."""
+        """Return a text of at most `n` lines, which are spread evenly over this text."""
         total = len(self.sources)
         rows = sorted({i * total // n for i in range(n)})
         sources, references = ([side[row] for row in rows] for side in (self.sources, self.references))
@@ -351,7 +351,7 @@ def _counted(
 
 
 def _kept(chrf: Sequence[LineCounts]) -> list[Interval | None]:
-    """Return the 95 % intervals of each text's chrF in percent of the first text's, by paired bootstrap over lines."""
+    """Return the 95 % interval of each text's chrF in percent of the first text's chrF, by paired bootstrap."""
     original, *_ = scores = bootstrap_scores(chrf, SAMPLES)
     usable = original > 0
     if not usable.any():
@@ -445,7 +445,7 @@ def render_json(report: Report) -> str:
 def read_text(
     translator: Translator, files: tuple[Path, Path] | None, data_dir: Path | None, split_name: str | None
 ) -> Text:
-    """Read two aligned files, source and reference, or else a split of a corpus, by default the only test set.
+    """Read two aligned files, source and reference, or a split of a corpus, by default the only test set.
 
     Raises DataError if a file is missing, empty or not text, or has more lines than the other, and as
     `read_split` does.
@@ -455,7 +455,7 @@ def read_text(
     else:
         pairs = bounded_list(read_aligned(*files), str(files[0]))
         if not pairs:
-            raise DataError(f"{files[0]}: the file is empty, there is nothing to translate")
+            raise DataError(f"{files[0]}: the file is empty; there is nothing to translate")
         name, sources, references = str(files[1]), [src for src, _ in pairs], [ref for _, ref in pairs]
     config = translator.config.data
     return Text(name, sources, references, (config.src, config.tgt), range(1, len(sources) + 1))

@@ -33,7 +33,7 @@ class Evaluation:
     translations: list[str]
 
     def samples(self, n: int) -> Iterator[str]:
-        """Yield `n` evenly spread sentences with reference and translation, as lines to print."""
+        """Yield `n` evenly spread sentences with their references and translations, as lines to print."""
         total = len(self.sources)
         for row in sorted({i * total // n for i in range(n)}):
             yield f"line {row + 1}"
@@ -217,7 +217,7 @@ def describe_search(search: SearchConfig) -> str:
 
 
 def record_scores(report: Report, origin: Origin, corpus: Corpus) -> ScoreRecord:
-    """Append the scores of a split to scores.jsonl of the run `origin`; for an ensemble, the first of its runs.
+    """Append the scores of a split to scores.jsonl of the run `origin` or, for an ensemble, of its first run.
 
     If the run cannot be written to, a message is printed.
     """

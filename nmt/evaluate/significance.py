@@ -51,7 +51,7 @@ def two_sided_p(t: float, degrees_of_freedom: float) -> float:
 
 
 def quantile(confidence: float, degrees_of_freedom: float) -> float:
-    """Return t so that the t distribution has the probability `confidence` between -t and t."""
+    """Return t such that the t distribution has the probability `confidence` between -t and t."""
     t = NormalDist().inv_cdf((1 + confidence) / 2)
     if degrees_of_freedom >= _NORMAL_FROM:
         return t
@@ -120,7 +120,7 @@ def bootstrap_scores(systems: Sequence[LineCounts], samples: int = TRIALS, seed:
 
 
 def _sums(drawn: Floats, counts: Sequence[Floats]) -> list[Floats]:
-    """Return the sums of each system's counts (L, C) over lines, where `drawn` (S, L) is how often each line is drawn.
+    """Return the sums of each system's counts (L, C) over lines, where `drawn` (S, L) counts the draws of each line.
 
     A single matrix product is faster than one per system.
     """
@@ -143,7 +143,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def _chunks(n: int, width: int) -> Iterator[int]:
-    """Yield chunk sizes that add up to `n`; a matrix with a chunk of rows of `width` numbers fits into memory."""
+    """Yield chunk sizes that add up to `n`; a matrix of chunk size by `width` numbers fits into memory."""
     most = max(1, _CHUNK // max(1, width))
     for start in range(0, n, most):
         yield min(most, n - start)
@@ -187,7 +187,7 @@ def seeds_and_lines(baseline: Sequence[LineCounts], other: Sequence[LineCounts])
     """
     runs = [*baseline, *other]
     if len(runs[0].counts) < 2:
-        raise DataError("the test set has one line: a test over seeds and lines needs at least two")
+        raise DataError("the test set has only one line: a test over seeds and lines needs at least two")
     sizes, covariance = (len(baseline), len(other)), _over_lines(runs)
     weights = np.repeat((-1 / sizes[0], 1 / sizes[1]), sizes)
     over_lines = max(0.0, float(weights @ covariance @ weights))  # rounding may make it negative

@@ -79,5 +79,5 @@ def draw_attention(
 
 
 def _drawable(piece: str) -> str:
-    """Return a piece as a label, with `$` escaped, which would start a formula, and without control characters."""
+    """Return a piece as a label without control characters and with `$` escaped, since it would start a formula."""
     return "".join(c if c.isprintable() else "?" for c in piece).replace("$", r"\$")

@@ -12,7 +12,7 @@ from nmt.console import printable, printable_sentence
 
 
 def document(title: str, style: str, body: Iterable[str], script: str | None = None) -> str:
-    """Return an HTML page whose policy forbids it to load anything, and to run any script but `script`.
+    """Return an HTML page with a policy that forbids loading anything and running any script except `script`.
 
     `style` is CSS that is added to the style sheet of all pages.
     """

@@ -134,7 +134,7 @@ class LineRules:
 
 
 def _n_lines(mono: Path) -> int:
-    """Return the number of lines, after reading all of them to detect invalid text before hours of translating.
+    """Count the lines, and read all of them so that invalid text is detected before hours of translation.
 
     Raises DataError.
     """
@@ -169,7 +169,7 @@ def _forward(run: Path, reverse: Config, name: str | None) -> Config:
     if not isinstance(config.data.valid, Source) and len({source.repeat for source in config.data.train}) > 1:
         raise ConfigError(
             [f"{name or run}: data.train.N.repeat differs between the corpora, but the development set was split "
-             "off the prepared text, a single corpus; use the same repeat for all, or name files in data.valid"]
+             "off the prepared text, a single corpus; use the same repeat for all, or set data.valid to files"]
         )  # fmt: skip
     directory = DataDir(config.data.directory if name else data_directory(run))
     result = rooted(config, directory.path)

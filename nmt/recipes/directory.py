@@ -47,7 +47,7 @@ AnyOf = TypeVar("AnyOf", bound=Source)
 
 
 def follow(directory: RecipeDir, counts: dict[str, int], config: Config, run_them: bool) -> int:
-    """Write config.yaml, print the counts and the following commands, and run these if `run_them` is true.
+    """Write config.yaml, print the counts and the commands to run next, and run these if `run_them` is true.
 
     Return the exit status of the first command that fails, else 0.
     """
@@ -93,7 +93,7 @@ def changed_settings(run: RunDir, config: Config) -> list[Difference]:
 
 
 def wait_for(command: Sequence[str]) -> int:
-    """Run a command and return its exit status, 128 + N if signal N killed it, as shells report it.
+    """Run a command and return its exit status, which is 128 + N (as in shells) if signal N killed the command.
 
     Signals to stop are forwarded to the command, which then has time to save.
     """
@@ -114,7 +114,7 @@ def wait_for(command: Sequence[str]) -> int:
 
 
 def run_config(run: Path) -> Config:
-    """Load the configuration of a run that translates, without the settings of its start.
+    """Load the configuration of a translation run, without the settings that say how the run was initialized.
 
     The next training does not inherit training.init_from, freeze and both_directions. Raises CheckpointError if there
     is no run, ConfigError if it has learned something else.
@@ -123,7 +123,7 @@ def run_config(run: Path) -> Config:
     config = load_saved_config(RunDir(run).config)
     if config.training.objective != "translation":
         raise ConfigError(
-            [f"{run}: trained with training.objective: {config.training.objective}, which does not translate"]
+            [f"{run}: trained with training.objective: {config.training.objective}, so it cannot translate"]
         )
     start: dict[str, object] = {"init_from": None, "freeze": [], "both_directions": False}
     training = config.training.model_copy(update=start)
@@ -268,18 +268,18 @@ class RecipeDir:
 
     def _check(self) -> None:
         if self.path.exists() and not self.path.is_dir():
-            raise DataError(f"{self.path}: is a file; name a directory with --output")
+            raise DataError(f"{self.path}: is a file; choose a directory with --output")
         if self._settings.is_file():
             before = json.loads(self._settings.read_text(encoding="utf-8"))
             keys = [key for key in {**before, **self.settings} if before.get(key) != self.settings.get(key)]
             if keys:
                 changes = "; ".join(f"{key} was {before.get(key)}, is {self.settings.get(key)}" for key in keys)
-                raise DataError(f"{self.path}: started with other settings: {changes}; name another with --output")
+                raise DataError(f"{self.path}: started with other settings: {changes}; use another with --output")
         elif self.path.is_dir():
             others = {path.name for path in self.path.iterdir()} - {"lock", "settings.json.part"}
             if others:
                 raise DataError(
-                    f"{self.path}: contains {min(others)}, which this recipe did not write; name another with --output"
+                    f"{self.path}: contains {min(others)}, which this recipe did not write; use another with --output"
                 )
 
     def _translate(

@@ -67,7 +67,7 @@ def distil(request: Distillation) -> int:
     if request.data is None and any(source.repeat > 1 for source in teacher.data.train):
         raise ConfigError([
             f"{request.teachers[0]}: trained with data.train.N.repeat above 1, but the student would learn each pair "
-            "once; prepare the text without repeat, and name its data directory with --data"
+            "once; prepare the text without repeat, and give its data directory with --data"
         ])  # fmt: skip
     data = DataDir(request.data or data_directory(request.teachers[0]))
     corpus = Corpus.open(data)
@@ -106,7 +106,7 @@ def distil(request: Distillation) -> int:
 
 
 def nearest(texts: Sequence[str], reference: str, metric: Metric, language: str) -> str:
-    """Return the text with the best sentence score against the reference, the first of equally good ones.
+    """Return the text with the best sentence score against the reference, or the first of several.
 
     Empty if there are no texts.
     """

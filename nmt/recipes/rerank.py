@@ -103,7 +103,7 @@ def read_weights(path: Path, features: Sequence[Feature]) -> tuple[float, ...]:
     if weights.keys() != {*names}:
         found, expected = ", ".join(weights), ", ".join(names)
         raise DataError(
-            f"{path}: has weights of {found}, but these runs have {expected}; tune again, or name the same runs"
+            f"{path}: has weights for {found}, but these runs need {expected}; tune again, or use the same runs"
         )
     return tuple(weights[name] for name in names)
 
@@ -121,7 +121,7 @@ Weights = tuple[float, ...]
 
 @dataclass(frozen=True)
 class Counts:
-    """The counts of each candidate that a metric is computed from."""
+    """The counts of each candidate from which a metric is computed."""
 
     metric: Metric
     counts: Floats
@@ -175,7 +175,7 @@ def tune(
 
 
 def direct_weights(features: Sequence[Feature]) -> Weights:
-    """Return the weights that keep the ranking of search."""
+    """Return the weights that preserve the ranking by the search score."""
     return 1.0, *(0.0 for _ in features[1:])
 
 
@@ -219,7 +219,7 @@ def find_weights(
 
 
 def _units(table: Table) -> Floats:
-    """Return the weight (F,) that makes each feature vary within lines as much as the first; 0 if it is constant."""
+    """Return weights (F,) that make each feature vary within lines as much as the first; 0 for a constant feature."""
     centred = table.values - table.values.mean(2, keepdims=True)
     spread = np.sqrt((centred**2).mean((1, 2)))
     units: Floats = np.divide(spread[0], spread, out=np.zeros_like(spread), where=spread > 0)
@@ -274,10 +274,10 @@ def read_n_best(path: Path, lines: Iterable[str], source: Path) -> Iterator[NBes
         number, group = next(groups, (None, ()))
         if number != n_lines:
             instead = "the end of the file" if number is None else f"line {number}"
-            raise DataError(f"{path}: no candidates of line {n_lines} of {source}, found {instead} instead")
+            raise DataError(f"{path}: no candidates for line {n_lines} of {source}, found {instead} instead")
         yield _n_best(line, (candidate for _, candidate in group))
     if rest := next(groups, None):
-        raise DataError(f"{path}: has candidates of line {rest[0]}, but {source} has {n_lines} lines")
+        raise DataError(f"{path}: has candidates for line {rest[0]}, but {source} has {n_lines} lines")
 
 
 def _n_best(source: str, candidates: Iterable[Candidate]) -> NBest:
@@ -321,7 +321,7 @@ def direct() -> Feature:
 
 
 def rescored(name: str, translator: Translator, search: SearchConfig, is_reverse: bool = False) -> Feature:
-    """Return a feature: the log-probability of the candidate given the line, or if `is_reverse` vice versa.
+    """Return a feature: the log-probability of the candidate given the line or, if `is_reverse`, vice versa.
 
     A reverse translator has the opposite direction.
     """
@@ -363,7 +363,7 @@ def _values(name: str, scored: Iterable[Scored]) -> list[float]:
         scores.append(each.score)
         n_cut += each.cut
     if n_cut:
-        say(f"{name}: {n_cut:,} candidates scored only in part; they or their lines exceed the maximum length")
+        say(f"{name}: {n_cut:,} candidates were scored only in part; they or their lines exceed the maximum length")
     return scores
 
 
@@ -401,7 +401,7 @@ class Runs:
         for name, (option, path) in zip(names, named, strict=True):
             if name in OWN_NAMES or names.count(name) > 1:
                 of = "a feature" if name in OWN_NAMES else "another --rescore or --lm"
-                raise ConfigError([f"{option} {path}: its name {name} is also that of {of}; rename the run"])
+                raise ConfigError([f"{option} {path}: {of} has the same name, {name}; rename the run"])
         translator = Translator.load(run, precision=precision)
         data = translator.config.data
         opposite = _load("--reverse", reverse, f"{data.tgt}-{data.src}", precision)
@@ -415,7 +415,7 @@ class Runs:
         )
 
     def features(self, search: SearchConfig) -> list[Feature]:
-        """Return the features, the score of search first."""
+        """Return the features; the search score is the first."""
         others = [rescored(name, translator, search) for name, translator in self.others.items()]
         fluent = [fluency(name, model, search) for name, model in self.language_models.items()]
         return [
@@ -472,7 +472,7 @@ def rerank_file(request: Request, weights: Sequence[float], output: Path | str) 
             out.write(f"{text}\n".encode())
             n_written += 1
             n_changed += number > 0
-    say(f"lines {n_written:,}, {n_changed:,} of them not with the first candidate")
+    say(f"lines {n_written:,}, {n_changed:,} of them with another candidate than the first")
 
 
 def tune_weights(request: Request, reference: Path, metric: MetricName) -> tuple[dict[str, object], list[str]]:
@@ -523,7 +523,7 @@ def tune_weights(request: Request, reference: Path, metric: MetricName) -> tuple
 
 
 def _members(*origins: Origin | None) -> list[dict[str, object]]:
-    """Return run, step and weights of each member of an ensemble."""
+    """Return the run, step and kind of weights of each member of an ensemble."""
     return [
         {"run": printable(str(origin.run)), "step": origin.step, "weights": origin.weights}
         for origin in origins

@@ -269,9 +269,9 @@ def _data_directories(
 def check_places(plan: Plan) -> None:
     """Raise CheckpointError with all problems if the directory contains anything but runs of this sweep."""
     if plan.folder.exists() and not plan.folder.is_dir():
-        raise CheckpointError(f"{plan.folder}: not a directory; name another directory with --dir")
+        raise CheckpointError(f"{plan.folder}: not a directory; choose another directory with --dir")
     if is_run(plan.folder):
-        raise CheckpointError(f"{plan.folder}: a run directory; name a directory for the sweep with --dir")
+        raise CheckpointError(f"{plan.folder}: a run directory; choose a directory for the sweep with --dir")
     problems = [f"{one.run.path}: {problem}" for one in plan.runs for problem in _problems(one)]
     if problems:
         raise CheckpointError(*problems)
@@ -282,7 +282,7 @@ def _problems(one: GridRun) -> Iterator[str]:
     if not run.info.exists():
         # a run that was killed while starting leaves its lock, and may start again
         if run.path.exists() and not run.lock.exists() and (not run.path.is_dir() or any(run.path.iterdir())):
-            yield "exists already, but is not a run directory; name another directory with --dir"
+            yield "exists already, but is not a run directory; choose another directory with --dir"
         return
     summary = summarise(run)
     if summary.state == "running":
@@ -296,11 +296,11 @@ def _problems(one: GridRun) -> Iterator[str]:
     else:
         for key, old, new in changed_settings(run, one.config):
             change = f"trained with {key} {old or 'not set'}, this sweep has {new or 'not set'}"
-            yield f"{change}; name another directory with --dir"
+            yield f"{change}; choose another directory with --dir"
 
 
 def check_texts(plan: Plan) -> None:
-    """Raise NmtError with all problems if a finished run was trained on other text than this sweep uses."""
+    """Raise NmtError with all problems if a finished run was not trained on the text that this sweep uses."""
     problems = []
     for one in plan.runs:
         data = DataDir(one.data)
@@ -308,7 +308,7 @@ def check_texts(plan: Plan) -> None:
             continue
         if read_info(one.run).corpus != read_manifest(data).fingerprint:
             change = f"trained on text different from that of {data.path}"
-            problems.append(f"{one.run.path}: {change}; name another directory with --dir")
+            problems.append(f"{one.run.path}: {change}; choose another directory with --dir")
     if problems:
         raise NmtError(*problems)
 
@@ -398,7 +398,7 @@ def _decimals(metric: Metric) -> int:
 
 
 def _lengths(rows: Sequence[Row]) -> str:
-    """Return a note if the time limit ended runs, so that they have different numbers of steps."""
+    """Return a note if the time limit ended runs after different numbers of steps."""
     finished = [row for row in rows if row.state == "finished"]
     n_timed = sum(row.ended_by == "max_minutes" for row in finished)
     steps = sorted({row.step or 0 for row in finished})
@@ -473,7 +473,7 @@ def mean(scores: Sequence[float], metric: Metric = "bleu") -> str:
 
 
 def difference(first: Sequence[float], other: Sequence[float], metric: Metric = "bleu") -> str:
-    """Format the difference of means with its 95 % interval over seeds (Welch); empty with too few scores."""
+    """Format the difference of means with its 95 % interval over seeds (Welch); empty if there are too few scores."""
     if min(len(first), len(other)) < MIN_RUNS:
         return ""
     variances = [statistics.variance(scores) / len(scores) for scores in (first, other)]
@@ -642,7 +642,7 @@ def _train(request: Request, plan: Plan, stop: Stop) -> list[Row]:
 
 
 def _prepare(plan: Plan, to_do: Sequence[GridRun], stop: Stop) -> dict[Path, str]:
-    """Prepare missing data directories and the sweep's own, and return the errors of failed ones by path.
+    """Prepare data directories that are missing or inside the sweep's, and return error messages by path.
 
     An existing data directory is used as it is, like by `nmt train`; differences from the configuration are printed.
     """

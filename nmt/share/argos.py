@@ -54,7 +54,7 @@ def export_argos(request: Request, output: Path, quantization: Quantization = "i
     output = output.absolute()
     with alone_in(output.parent, "exports"):
         if output.exists():
-            raise DataError(f"{output}: exists already; name another file, or remove this one")
+            raise DataError(f"{output}: already exists; choose another file name, or remove this file")
         with writing(output), TemporaryDirectory(dir=output.parent, prefix=f".{output.stem}.") as scratch:
             exported = export_into(request, Path(scratch) / "export", "ctranslate2", quantization)
             with open_output(output) as out, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -73,7 +73,7 @@ def _check(request: Request) -> None:
     if model.positions == "learned" and model.max_positions < OTHERS_READ:
         raise ConfigError(
             [
-                f"{request.run}: has learned positions for {model.max_positions:,} pieces, and Argos Translate reads "
+                f"{request.run}: has learned positions for {model.max_positions:,} pieces, but Argos Translate reads "
                 f"{OTHERS_READ:,}; train with model.max_positions={OTHERS_READ} or sinusoidal positions"
             ]
         )
@@ -84,7 +84,7 @@ def _check(request: Request) -> None:
 
 
 def language_code(name: str) -> str:
-    """Return Argos Translate's code for a language, which usually has no region."""
+    """Return Argos Translate's code for a language; most codes have no region."""
     return _CODES.get(normalized(name), normalized(name).split("_")[0])
 
 

@@ -116,7 +116,10 @@ def _embedding(
     embedding: Embedding,
     n_positions: int,
 ) -> None:
-    """Set embeddings and positions. Both engines scale by sqrt(D), but their sinusoidal positions differ."""
+    """Set the embeddings and the position encodings.
+
+    Both engines scale by sqrt(D), but their sinusoidal positions differ.
+    """
     spec.weight = _array(embedding.weight)
     positions.encodings = _array(embedding.positions.first(n_positions))
 
@@ -131,7 +134,10 @@ def _layer(
 
 
 def _attention(spec: attention_spec.MultiHeadAttentionSpec, attention: MultiHeadAttention, residual: SubLayer) -> None:
-    """Set attention. Query, key and value share one projection; in cross-attention the query has its own."""
+    """Set the weights of an attention module.
+
+    Query, key and value share one projection; in cross-attention the query has its own.
+    """
     d = attention.d_model
     parts = [slice(None)] if len(spec.linear) == 2 else [slice(d), slice(d, None)]
     for linear, part in zip(spec.linear, parts, strict=False):
@@ -247,7 +253,7 @@ class Engine:
             raise ConfigError([NO_TERMS])
 
     def forced_decoder(self, search: SearchConfig) -> ForcedDecoder:  # noqa: ARG002 (the protocol's)
-        """Raise ConfigError, because CTranslate2 does not support it."""
+        """Raise ConfigError, because CTranslate2 does not support forced decoding."""
         raise ConfigError(["alignments, attention and scores of given translations need --engine native"])
 
     def search(
@@ -274,7 +280,7 @@ class Engine:
         check_supported(config)
         longest = max((len(sentence.src_ids) for sentence in sentences), default=0)
         if longest >= self.positions:
-            raise DataError(f"a line of {longest} pieces is too long: {self.path} takes {self.positions - 1}")
+            raise DataError(f"a line of {longest} pieces is too long: {self.path} accepts at most {self.positions - 1}")
         lines = [
             _Line(row, sentence.src_ids, min(sentence.max_length, self.positions), sentence.prefix)
             for row, sentence in enumerate(sentences)
@@ -401,7 +407,7 @@ def _exponent(config: SearchConfig) -> float:
 
 
 def _options(config: SearchConfig, n_best: int, n_more: int = 0) -> Options:
-    """Return the options of `translate_batch`, with which all hypotheses found are returned.
+    """Return the options with which `translate_batch` returns all hypotheses that it finds.
 
     n_more: hypotheses to finish beyond those that the search needs, with a beam.
     """
@@ -426,7 +432,7 @@ def _options(config: SearchConfig, n_best: int, n_more: int = 0) -> Options:
 
 
 def _batches(lines: Sequence[_Line], config: SearchConfig) -> list[list[_Line]]:
-    """Return batches of lines with similar limits and lengths, longest first, so that threads end together."""
+    """Return batches of lines with similar limits and lengths, longest first, so that threads finish together."""
     batches: list[list[_Line]] = []
     size = config.batch_size("cpu")
     for line in sorted(lines, key=lambda line: (-line.limit, -len(line.src))):

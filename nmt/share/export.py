@@ -170,7 +170,7 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
 
 
 def without_places(config: Config) -> Config:
-    """Return a configuration without local directories and queries of URLs."""
+    """Return a configuration without local directories and URL queries."""
 
     def cut(tree: object) -> object:
         if isinstance(tree, dict):
@@ -222,7 +222,7 @@ def _check_lines(request: Request, translator: Translator) -> list[str]:
         lines = list(islice(read_lines(request.check), request.check_lines))
         if not any(line.strip() for line in lines):
             raise DataError(
-                f"{request.check}: the first {request.check_lines} lines are blank; name another file with --check"
+                f"{request.check}: the first {request.check_lines} lines are blank; choose another file with --check"
             )
         return lines
     data = translator.config.data
@@ -281,7 +281,7 @@ def engine_for(
     engine = Engine(load_folder(path))
     if int8 and engine.quantization != "int8":
         raise ConfigError(
-            [f"{path}: has weights in {engine.quantization}, not int8; export the run with --quantization int8"]
+            [f"{path}: its weights are in {engine.quantization}, not int8; export the run with --quantization int8"]
         )
     return engine_translator(engine)
 

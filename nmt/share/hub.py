@@ -36,7 +36,7 @@ def parse_address(address: str) -> tuple[str, str | None]:
 
 
 def check_name(repository: str) -> str:
-    """Return a repository name, `owner/name`. Raises ConfigError if the name is not valid on the Hub."""
+    """Check a repository name, `owner/name`, and return it. Raises ConfigError if the name is not valid on the Hub."""
     if len(repository) > _MOST_CHARS or not _NAME.fullmatch(repository):
         raise ConfigError(
             [
@@ -107,7 +107,7 @@ _FILES = ["translator.json", "config.yaml", "tokenizer/*", "weights.safetensors"
 
 
 def local_model(model: Path | str) -> Path:
-    """Return the directory of a model, after downloading it if `model` is an address on the Hub.
+    """Return the directory of a model, after downloading the model if `model` is an address on the Hub.
 
     Raises ConfigError for an invalid address, HubError if there is no such model, or the Hub cannot be reached and
     the model is not in the cache.
@@ -139,9 +139,7 @@ def download(address: str) -> Path:
             raise HubError(f"{address}: {FOR_TRANSFORMERS}")
         missing = sorted(file for file in files if not (snapshot / file).is_file())
         if missing:
-            raise HubError(
-                f"{address}: not downloaded completely: {missing[0]} is missing; try again with a connection"
-            )
+            raise HubError(f"{address}: incomplete download: {missing[0]} is missing; try again when online")
         target = snapshot.parents[1] / "nmt" / snapshot.name
         if not target.is_dir():
             _link(snapshot, target)

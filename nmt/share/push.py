@@ -76,7 +76,7 @@ def find_repository(name: str, public: bool = False, force: bool = False) -> Rep
     exported = _exported(api, name, info.sha) if INFO in files else None
     if exported is None and files - _OF_THE_HUB and not force:
         raise DataError(
-            f"{name}: contains files that nmt push did not write, such as {min(files - _OF_THE_HUB)}; name another "
+            f"{name}: contains files that nmt push did not write, such as {min(files - _OF_THE_HUB)}; choose another "
             "repository, or use --force to add to it"
         )
     return Repository(name, info.sha, bool(info.private), files & (exported or set()))
@@ -144,7 +144,7 @@ def _card(folder: Path, info: ExportInfo, repository: str) -> bytes:
 
 
 def _patiently(ask: Callable[[], T]) -> T:
-    """Return the result of `ask`, and retry with delays while the Hub has a temporary problem."""
+    """Call `ask`, with delayed retries while the Hub has a temporary problem, and return the result."""
     for wait in _WAITS:
         try:
             return ask()

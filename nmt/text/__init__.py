@@ -1,1 +1,1 @@
-"""Text as strings: tokenizer, lines of files, sentence splitting, glossaries."""
+"""Text as strings: the tokenizer, lines of files, sentence splitting and glossaries."""

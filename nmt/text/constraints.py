@@ -73,7 +73,7 @@ def spans(text: str) -> Iterator[Span]:
 
 
 def _without_punctuation(url: str) -> str:
-    """Strip final punctuation and closing brackets that the URL does not open, which belong to the sentence."""
+    """Strip final punctuation and unmatched closing brackets from a URL, since they belong to the sentence."""
     unopened = {right: url.count(right) - url.count(left) for right, left in _BRACKETS.items()}
     end = len(url)
     while url[end - 1] in _ENDS_A_SENTENCE or unopened.get(url[end - 1], 0) > 0:
@@ -125,7 +125,7 @@ class Glossary:
 
     @classmethod
     def of(cls, terms: AnyGlossary, target: str | None = None) -> Glossary:
-        """Return the glossary of a mapping or of a file; `target` as for `read`. Raises DataError."""
+        """Make a glossary from a mapping or a file; for `target`, see `read`. Raises DataError."""
         if isinstance(terms, Glossary):
             return terms
         return cls.read(Path(terms), target) if isinstance(terms, (Path, str)) else cls(terms)
@@ -198,7 +198,7 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             yield began, cells or [""]
             began = reader.line_num + 1
     except csv.Error as error:
-        raise DataError(f"{path}, line {began}: invalid row: {error}; is a quote left open?") from None
+        raise DataError(f"{path}, line {began}: invalid row: {error}; is a quotation mark missing?") from None
 
 
 _LANGUAGE_NAMES = """
@@ -219,7 +219,7 @@ _SIDES = {
 
 
 def _heading(cell: str) -> str | None:
-    """Return the content of a column by its name: the code of a language, `source`, `target`, `term`, or None."""
+    """Return the content of a column by its name: a language code, `source`, `target`, `term` or None."""
     text = cell.strip().lower()
     rest = re.sub(_TERM, "", text).strip(" _-:()")
     if text and not rest:
@@ -233,9 +233,9 @@ def _heading(cell: str) -> str | None:
 
 
 def _order(columns: Sequence[str], target: str | None, where: str) -> tuple[int, int] | None:
-    """Return the indices of the columns of terms and of translations that a header names; None if it is no header.
+    """Return the indices of the columns of terms and of translations by the header; None if there is no header.
 
-    Raises DataError if it names two languages of which neither is `target`.
+    Raises DataError if the header has two languages, neither of which is `target`.
     """
     headings = [_heading(column) for column in columns]
     found = [i for i, name in enumerate(headings) if name in ("source", "target")]

@@ -107,7 +107,7 @@ def document_kind(start: bytes) -> str | None:
 
 
 def _text_and_lines(start: bytes) -> tuple[str, list[str]]:
-    """Return the text that a file begins with, and its first lines that are whole and not blank."""
+    """Return the text at the beginning of a file, and its first complete lines that are not blank."""
     text = start.decode(_wide_encoding(start) or "utf-8-sig", errors="replace").lstrip("\ufeff")
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     if len(start) >= BEGINNING and len(lines) > 1:
@@ -156,7 +156,7 @@ def _po(lines: Sequence[str]) -> str | None:
 
 
 def _is_json(text: str, lines: Sequence[str]) -> bool:
-    """Return whether text is one JSON document, or each line is an object, or a list with several strings."""
+    """Return whether text is one JSON document, or each line is a JSON object or a list with several strings."""
     if (len(lines) == 1 or lines[0].strip() in ("{", "[")) and re.match(r'\s*(\[\s*)?\{\s*"', text):
         return True
     try:

@@ -41,7 +41,7 @@ def encode_marked(tokenizer: Tokenizer, text: str) -> list[int]:
 
 
 def marked(ids: Sequence[int]) -> list[tuple[slice, slice]]:
-    """Return the slices of each marked term and its translation in the ids of a line, which may be cut off."""
+    """Return the slices of each marked term and its translation in the ids of a line; the line may be truncated."""
     found = []
     start = middle = 0
     for i, token in enumerate([*ids, _IDS[END]]):
@@ -64,5 +64,5 @@ def without_translations(ids: Sequence[int]) -> list[int]:
 
 
 def shown(text: str) -> str:
-    """Return a line that `mark_terms` returned with the marks replaced by the names of the reserved ids."""
+    """Return a line from `mark_terms` with its marks replaced by the names of the reserved ids."""
     return _SPLIT.sub(lambda match: f" <reserved_{_IDS[match[0]] - FIRST_RESERVED}>", text).lstrip()

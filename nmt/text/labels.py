@@ -28,12 +28,12 @@ class Labels:
         if len(self.names) > MOST_LABELS:
             some = ", ".join(repr(name[:40]) for name in self.names[:3])
             raise DataError(
-                f"{len(self.names):,} different labels, such as {some}, where at most {MOST_LABELS:,} are possible: "
-                "this looks like text; use the language code label for the file or column of classes only"
+                f"{len(self.names):,} different labels, such as {some}, but at most {MOST_LABELS:,} are possible: "
+                "this looks like text; use the language code label only for the file or column of classes"
             )
         if len(self.names) < 2:
             found = f"only the label {self.names[0]!r}" if self.names else "no label"
-            raise DataError(f"{found}, where at least two are needed")
+            raise DataError(f"{found}, but at least two are needed")
         self._ids = {name: i for i, name in enumerate(self.names)}
         self.fingerprint = hashlib.sha256("\n".join(self.names).encode()).hexdigest()[:16]
 
@@ -45,7 +45,7 @@ class Labels:
         return label.strip() in self._ids
 
     def id_of(self, label: str) -> int:
-        """Return the id of a label, without white space around it. Raises DataError for an unknown label."""
+        """Return the id of a label; white space around the label is ignored. Raises DataError for an unknown label."""
         found = self._ids.get(label.strip())
         if found is None:
             raise DataError(f"label {label.strip()[:40]!r} is not in the training text, which has {self.shown()}")

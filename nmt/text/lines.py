@@ -141,7 +141,7 @@ def refuse_other_texts(path: Path) -> None:
 
 
 def beginning(path: Path) -> bytes:
-    """Return the first bytes of a file, decompressed; b"" if it is damaged, which reading its lines will report."""
+    """Return the first bytes of a file, decompressed; b"" if it is damaged, as reported when its lines are read."""
     with reading(path), _open(path) as file:
         try:
             return file.read(BEGINNING)
@@ -216,7 +216,7 @@ def windows(
 
 
 class _RawLines:
-    """The lines of a file, without their line feeds, for a reader that need not wait for the next one."""
+    """An iterator over the lines of a file, without line feeds; the caller can limit the wait for the next line."""
 
     def __init__(self, file: IO[bytes], name: str, check: Callable[[str, bytes], None] | None) -> None:
         self._name, self._n_lines, self._check = name, 0, check
@@ -240,7 +240,7 @@ class _RawLines:
             raise self._error
 
     def wait(self, deadline: float) -> bool:
-        """Wait for a line or the end of the file until `deadline` (time.monotonic), and return whether it has come."""
+        """Wait until `deadline` (time.monotonic) for a line or the end of the file; return whether one has arrived."""
         while not self._lines and not self._ended:
             if self._may_block and not self._poll.poll(_milliseconds(deadline)):
                 return False

@@ -81,7 +81,7 @@ def _without_end_marks(text: str) -> str:
 
 
 def _has_case(text: str) -> bool:
-    """Return whether most letters belong to a script with case; some lines only have a name in Latin letters."""
+    """Return whether most letters belong to a script with case, so that a Latin name alone is ignored."""
     letters = [*filter(str.isalpha, text)]
     return 2 * sum(map(str.__ne__, map(str.lower, letters), map(str.upper, letters))) > len(letters)
 
@@ -114,7 +114,7 @@ def _is_dotted(language: str) -> bool:
 
 
 def _outside_spans(text: str, change: Callable[[str], str]) -> str:
-    """Return the text with a change around protected spans."""
+    """Apply a change to the text outside protected spans."""
     parts, end = list[str](), 0
     for span in spans(text):
         parts += change(text[end : span.start]), text[span.start : span.end]
@@ -154,7 +154,7 @@ def words(line: str) -> list[re.Match[str]]:
 
 
 def _mistyped(word: str, rng: Random) -> str:
-    """Return the word with one typo, which is not in its first letter."""
+    """Return the word with one typo, but never in its first letter."""
     i = 1 + below(rng, len(word) - 2)
     return word[:i] + typo(word[i], word[i + 1], rng) + word[i + 2 :]
 
@@ -199,7 +199,7 @@ class _Copied(NamedTuple):
 
 
 def noise(src: str, _: str, rng: Random) -> tuple[str, str]:
-    """Return the same line of random symbols, about as long as the source in pieces, as both sides."""
+    """Return one line of random symbols as both sides, with about as many pieces as the source."""
     n_left, words = min(max(len(src) // 4, 3), MAX_NOISE), []
     while n_left > 0:
         (first, last), size = pick(rng, _BLOCKS), 1 + below(rng, min(n_left, 6))
@@ -260,7 +260,7 @@ def _places(text: str) -> dict[str, list[Place]]:
 
 
 def _replaced(text: str, new: Mapping[Place, str]) -> str:
-    """Return the text with the texts in some places, which do not overlap, replaced by others."""
+    """Replace the parts of a text at some places, which do not overlap, by other texts."""
     parts, position = list[str](), 0
     for (start, end), other in sorted(new.items()):
         parts += text[position:start], other
@@ -280,7 +280,7 @@ _ANY = SearchConfig()
 
 
 def terms(src: str, tgt: str, rng: Random, glossary: Glossary) -> tuple[str, str]:
-    """Return the source with marks on some of the terms that the target translates by the glossary, and the target."""
+    """Mark some of the source terms that the target translates as in the glossary; the target is unchanged."""
     translated, rest = list[Span](), tgt
     for span in sorted(constraint_spans(src, _ANY, glossary), key=lambda span: -len(span.wanted)):
         # matches are removed, so that a translation within another is not counted again
@@ -295,7 +295,7 @@ def terms(src: str, tgt: str, rng: Random, glossary: Glossary) -> tuple[str, str
 
 
 def _with_others(spans: Sequence[Span], tgt: str, rng: Random, glossary: Glossary) -> tuple[list[Span], str]:
-    """Return the spans and the target with other translations; a translation that occurs twice is kept."""
+    """Return the spans and the target with other translations, except for a translation that occurs twice."""
     changed = []
     for span in spans:
         other, found = pick(rng, glossary.translations), list(alone(span.wanted).finditer(tgt))

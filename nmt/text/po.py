@@ -53,7 +53,7 @@ class Message:
 
     @property
     def is_complete(self) -> bool:
-        """Whether it has a translation, so that only more of its text or another plural form may follow."""
+        """Whether the message has a translation, so that only a continuation or a plural form may follow."""
         return self.last.startswith("msgstr")
 
     @property
@@ -71,7 +71,7 @@ def po_charset(name: str, raw: bytes) -> str:
     if charset == "CHARSET":  # of a template
         charset = "utf-8"
     if not extends_ascii(charset):
-        raise DataError(f"{name}: the charset {charset} of its header is not supported; write UTF-8")
+        raise DataError(f"{name}: the charset {charset} in its header is not supported; save the file as UTF-8")
     return charset
 
 

@@ -181,7 +181,7 @@ def _extends_grapheme(text: str, index: int) -> bool:
 
 
 def _pack(text: str, fragments: Sequence[Fragment], n_pieces: CountPieces, longest: int) -> list[Span]:
-    """Join consecutive fragments of a sentence, as far as `longest` pieces allow."""
+    """Join consecutive fragments of a sentence into fragments of at most `longest` pieces."""
     groups: list[list[Span]] = []
     used = 0
     for span, n, sentence in fragments:

@@ -197,7 +197,7 @@ class _WordCache:
         return np.frombuffer(self._ids, self._dtype)
 
     def find(self, text: bytes, starts: Numbers, stops: Numbers) -> Numbers:
-        """Return (N, 4) for each word text[start:stop] the start and number of its ids, and two counts of its text.
+        """Return for each word text[start:stop] the start and number of its ids and two counts of its text, (N, 4).
 
         The counts are the words, if the text is divided at any white space, and the characters without white space.
         """
@@ -230,7 +230,7 @@ class _WordCache:
         return np.frombuffer(self._facts, np.int64).reshape(-1, 4).take(numbers, axis=0)
 
     def _look_up(self, words: Sequence[bytes]) -> Numbers:
-        """Return the numbers of words, after encoding those that are new."""
+        """Return the indices of words, after encoding new words."""
         n_known = len(self._number_of)
         numbers = np.fromiter(map(self._number_of.__getitem__, words), np.int64, len(words))
         n_new = len(self._number_of) - n_known
@@ -257,7 +257,7 @@ class Encoded(NamedTuple):
 
     @property
     def lengths(self) -> Numbers:
-        """(N,) The number of ids of each line."""
+        """The number of ids of each line, (N,)."""
         return np.diff(self.ends, prepend=0)
 
     def take(self, rows: Numbers) -> Encoded:
@@ -268,7 +268,7 @@ class Encoded(NamedTuple):
 
 
 class BlockEncoder:
-    """An encoder of many lines, or of labels, in one thread; it remembers words, with the same ids as `Tokenizer`."""
+    """A single-threaded encoder of many lines or labels, with a cache of words and the same ids as `Tokenizer`."""
 
     def __init__(self, tokenizer: Tokenizer | Labels) -> None:
         self._encoder = tokenizer if isinstance(tokenizer, Labels) else _WordCache(tokenizer)
@@ -303,7 +303,7 @@ class BlockEncoder:
 
 
 def _has_control(raw: bytes, n_lines: int) -> bool:
-    """Return whether lines have a control character, see CONTROL; U+0080 to U+009F begin with the byte C2."""
+    """Return whether lines have a control character (see CONTROL); U+0080 to U+009F begin with the byte C2."""
     text = np.frombuffer(raw, np.uint8)
     n_low = np.count_nonzero(text < ord(" ")) - np.count_nonzero(text == ord("\t"))
     is_high = (text[:-1] == 0xC2) & (text[1:] < 0xA0)
@@ -319,7 +319,7 @@ def _concatenated(ids: Ids, starts: Numbers, lengths: Numbers) -> tuple[Ids, Num
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """The tokenizers of a language pair by language. Both are the same object if the vocabulary is joint."""
+    """The tokenizers of a language pair, by language. Both are the same object if the vocabulary is joint."""
 
     by_language: Mapping[str, Tokenizer]
     joint: bool
@@ -426,9 +426,9 @@ def train_tokenizer(lines: Iterable[str], vocab_size: int, alphabet: Mapping[str
 
 
 def _recording(lines: Iterable[str], raised: list[BaseException]) -> Iterator[str]:
-    """Yield the lines, and append an exception that is raised meanwhile, even by Ctrl-C, to `raised`.
+    """Yield the lines, and append any exception that interrupts them, even KeyboardInterrupt, to `raised`.
 
-    SentencePiece replaces it by a RuntimeError without the cause.
+    SentencePiece replaces the exception by a RuntimeError without a cause.
     """
     try:
         yield from lines

@@ -194,7 +194,7 @@ def test_resume_finds_the_data_it_was_trained_on(nmt: Command) -> None:
     lost = nmt("train", "--resume", "--set", "training.max_steps=202")
     assert (lost.status, lost.err.splitlines()[-1]) == (
         2,
-        "nmt: gone: the data directory of runs/de-en does not exist; name its new path with --data",
+        "nmt: gone: the data directory of runs/de-en does not exist; give its new path with --data",
     )
     done(nmt("train", "--resume", "--data", "kept", "--set", "training.max_steps=202"))
 

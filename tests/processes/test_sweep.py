@@ -137,7 +137,7 @@ def test_run_names_are_distinct_and_safe_on_any_file_system() -> None:
         (["--grid", "data.dir=a,b", "--data", "c"], ["--data and data.dir in the grid cannot"]),
         (["--grid", "tokenizer.vocab_size=300,400", "--data", "c"], ["--data: the grid changes the text"]),
         (["--grid", "training.seed=1", "--jobs", "2", "--devices", "0"], ["--jobs and --devices cannot be combined"]),
-        (["--grid", "training.seed=1", "--devices", "0,"], ["--devices 0,: must be numbers of GPUs, such as 0,1"]),
+        (["--grid", "training.seed=1", "--devices", "0,"], ["--devices 0,: must be GPU indices, such as 0,1"]),
     ],
 )  # fmt: skip
 def test_invalid_grid_starts_nothing(
@@ -167,13 +167,13 @@ def test_directory_with_other_content_is_rejected(nmt: Command, calls: Callable[
     assert result.status == 2
     found = [line.removeprefix(f"nmt: {GOLDEN_SEEDS}/") for line in result.err.splitlines()]
     assert found[3].startswith("seed=4: selected.json: damaged") and found == [
-        "seed=1: trained with training.max_steps 500, this sweep has 400; name another directory with --dir",
-        "seed=2: exists already, but is not a run directory; name another directory with --dir",
+        "seed=1: trained with training.max_steps 500, this sweep has 400; choose another directory with --dir",
+        "seed=2: exists already, but is not a run directory; choose another directory with --dir",
         f"seed=3: process {os.getpid()} on {os.uname().nodename} is training it; wait for it to end or stop it",
         found[3],
     ]
     result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1", "--dir", GOLDEN_SEEDS / "seed=4")
-    assert (result.status, "a run directory; name a directory for the sweep with --dir" in result.err) == (2, True)
+    assert (result.status, "a run directory; choose a directory for the sweep with --dir" in result.err) == (2, True)
     result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1", "--dir", "golden.yaml")
     assert (result.status, "golden.yaml: not a directory" in result.err) == (2, True)
     assert calls() == []

@@ -82,7 +82,7 @@ def test_pushed_model_translates_like_run(hub: Hub, tmp_path: Path, nmt: Command
 
     again = nmt("push", "--license", "cc-by-4.0", "--public", run, NAME)
     assert (again.status, again.out.splitlines()[0].split(": ")[1]) == (0, "nothing has changed, private")
-    assert "exists and stays private" in again.err
+    assert "already exists and remains private" in again.err
 
 
 def test_exported_directory_is_pushed_unchanged(hub: Hub, exported: Path, nmt: Command, tmp_path: Path) -> None:

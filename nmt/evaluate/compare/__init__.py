@@ -1,1 +1,1 @@
-"""Comparison of systems: `nmt compare`, and its page."""
+"""Comparison of systems: `nmt compare` and its HTML page."""

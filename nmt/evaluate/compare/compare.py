@@ -90,7 +90,7 @@ def _side(counts: Sequence[LineCounts], resampled: Floats) -> _Side:
 def _p_over_lines(
     by_metric: Sequence[Sequence[LineCounts]], groups: Sequence[Group], baseline: int, trials: int, seed: int
 ) -> list[dict[int, float]]:
-    """Test the differences of single systems over lines; return p for each metric, by the position of the group."""
+    """Test the differences of single systems over lines; return the p-values of each metric by group index."""
     if len(groups[baseline].systems) > 1:
         return [{} for _ in by_metric]
     starts = [0, *accumulate(len(group.systems) for group in groups)]

@@ -98,14 +98,14 @@ class View:
 
 
 def make_view(comparison: Comparison) -> View:
-    """Choose the system to show for each group: the one with the median score by the first metric, or just below."""
+    """Choose the system to show for each group: the one with the (lower) median score by the first metric."""
     scores = [score.by_system for score in comparison.results[0].scores]
     middle = [sorted(range(len(own)), key=own.__getitem__)[(len(own) - 1) // 2] for own in scores]
     return View(comparison, tuple(middle))
 
 
 def page(comparison: Comparison) -> str:
-    """Return the HTML page of a comparison, which lists settings and logs of runs that cannot be read."""
+    """Return the HTML page of a comparison; settings and logs that cannot be read are listed on the page."""
     view = make_view(comparison)
     heading = f"{', '.join(view.names[other] for other in view.others)} against {view.names[view.baseline]}"
     sections = (_summary, _scores, _systems, _training, _distribution, _parts, _lines)
@@ -298,7 +298,7 @@ def part_cells(view: View, rows: Rows) -> Iterator[str]:
 
 
 def _lines(view: View) -> Iterator[str]:
-    """Yield the section of all lines, whose controls and list are filled by the script."""
+    """Yield the section of all lines; the script fills in its controls and its list."""
     baseline, seen = escaped(view.names[view.baseline]), view.comparison.text.seen
     systems = {str(position): view.names[position] for position in view.others}
     metrics = {str(n): metric_name(result.metric.name) for n, result in enumerate(view.metrics)}
@@ -333,7 +333,7 @@ def _choice(label: str, name: str, options: dict[str, str]) -> str:
 
 
 def _data(view: View) -> str:
-    """Return all lines for the script as compressed JSON in base64, which no text of the corpus can break out of."""
+    """Return all lines for the script as compressed JSON in base64, so that corpus text cannot end the element."""
     metrics, text = [], view.comparison.text
     for result in view.metrics:
         digits = 4 if result.metric.formula == "mean" else 2
@@ -375,7 +375,7 @@ def differing_settings(groups: Sequence[Group], problems: list[str]) -> list[tup
 
 
 def _settings(system: System, problems: list[str]) -> dict[str, object]:
-    """Return the settings of a run and facts of its run.json; nothing if it is not a run or they cannot be read."""
+    """Return the settings of a run and facts from its run.json; nothing if there is no run or it cannot be read."""
     if system.run is None:
         return {}
     run = RunDir(system.run)

@@ -100,10 +100,10 @@ def _check_same_test(first: _Run, other: _Run) -> None:
     """Raise DataError unless both runs translate the same sources in the same direction, with the same references."""
     one, another = first.config.data.direction, other.config.data.direction
     if one != another:
-        raise DataError(f"{first.path} translates {one}, {other.path} {another}: all must have the same direction")
+        raise DataError(f"{first.path} translates {one}, {other.path} {another}: all runs must have the same direction")
     if first.split != other.split:
         raise DataError(
-            f"the only test set of {first.path} is {first.split}, and of {other.path} {other.split}: "
+            f"the only test set of {first.path} is {first.split}, but that of {other.path} is {other.split}: "
             "choose a split with --split, or one data directory for all runs with --data"
         )
     for what, these, those in (
@@ -193,7 +193,7 @@ def _find_in_training_texts(runs: Sequence[_Run], notes: list[str]) -> frozenset
 
 
 def find_in_training_text(directory: DataDir, sides: Mapping[str, Sequence[str]]) -> frozenset[int]:
-    """Return the numbers of the lines, from 0, whose source or reference is in the training text of a data directory.
+    """Return the indices of the lines whose source or reference is in the training text of a data directory.
 
     `sides` maps each language to its lines; blank lines are ignored.
 

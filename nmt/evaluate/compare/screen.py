@@ -24,7 +24,7 @@ COLUMNS = 100
 
 
 def agreement(metric: Metric, difference: float) -> str | None:
-    """Return how often people agree with a metric on a difference of this size; None if that was not published."""
+    """Return how often people agree with a metric on a difference of this size; None if no figure was published."""
     if metric.formula == "bleu":
         for_65, for_80 = 1.06, 2.34
     elif metric.formula == "chrf":

@@ -147,7 +147,7 @@ def group_members(values: Sequence[str]) -> dict[str, list[Path]]:
         if not (equals and name and listed.strip(",")):
             raise ConfigError([f"--group {value}: write it as NAME=A,B,C"])
         if name in members:
-            raise ConfigError([f"--group {name} is given twice: list all its systems once, {name}=A,B,C"])
+            raise ConfigError([f"--group {name} is given twice: list all its systems in one option, {name}=A,B,C"])
         members[name] = list(_listed(listed.split(",")))
         if not members[name]:
             raise ConfigError([f"--group {value}: no run or file matches"])
@@ -185,7 +185,7 @@ def _refuse_repeated(paths: Sequence[Path]) -> None:
     for path in paths:
         if (first := seen.setdefault(path.resolve(), path)) is not path:
             same = f"{path} is given twice" if first == path else f"{first} and {path} are the same"
-            raise ConfigError([f"{same}: a system cannot be compared with itself; name it once"])
+            raise ConfigError([f"{same}: a system cannot be compared with itself; list it once"])
 
 
 def distinct_names(paths: Sequence[Path]) -> list[str]:
@@ -207,7 +207,7 @@ def find_baseline(wanted: str | None, members: Members) -> int:
     for position, (name, paths) in enumerate(members.items()):
         if wanted == name or [path.resolve() for path in paths] == [Path(wanted).resolve()]:
             return position
-    raise ConfigError([f"--baseline {wanted}: there is no such system; there are {', '.join(members)}"])
+    raise ConfigError([f"--baseline {wanted}: no such system; the systems are {', '.join(members)}"])
 
 
 def grouped(systems: Sequence[System], members: Members) -> tuple[Group, ...]:

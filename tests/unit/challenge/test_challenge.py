@@ -166,7 +166,7 @@ def test_challenge_command_reads_contrastive_file(nmt: Command, run_dir: Path) -
         (("--src", "src", "--ref", "ref", "--pairs", "x"),
          "--split and --data, --src and --ref, and --pairs cannot be combined"),
         (("--pairs", "x", "--seed", "2"),
-         "--seed: not available with --pairs or --contrastive, which need no changes"),
+         "--seed: not available with --pairs or --contrastive, which contain the wrong translations"),
         (("--json", "--samples", "2"), "--samples cannot be combined with --json; --output F writes all pairs"),
         (("--src", "src", "--ref", "ref", "--output", "ref"),
          "ref: is an input and would be overwritten; choose another output file"),

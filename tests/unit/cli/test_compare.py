@@ -104,7 +104,7 @@ def test_compare_writes_html_page(nmt: Command, tmp_path: Path) -> None:
     [
         (["--hyp", "a.en", "--ref", "ref.en"], "a comparison needs at least two systems, found a.en"),
         (["--hyp", "a.en", "tok.en", "--ref", "ref.en"], "tok.en looks tokenised, a.en does not: detokenise it"),
-        (["--hyp", "a.en", "b.en"], "--hyp and --src need the references: --ref F"),
+        (["--hyp", "a.en", "b.en"], "--hyp and --src need the references; give them with --ref F"),
         (["runs/r-0", "runs/r-1", "--src", "c.en"], "--hyp and --src need the references"),
         (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--split", "test"], TOGETHER),
         (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--beam", "2"], TOGETHER),
@@ -112,7 +112,7 @@ def test_compare_writes_html_page(nmt: Command, tmp_path: Path) -> None:
         (["runs/r-0", "--hyp", "a.en", "--ref", "ref.en"], "RUN, --hyp and --group cannot be combined"),
         (
             ["--hyp", "a.en", "b.en", "--ref", "ref.en", "--baseline", "z"],
-            "--baseline z: there is no such system; there are a.en, b.en",
+            "--baseline z: no such system; the systems are a.en, b.en",
         ),
         (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--tokenize", "x"], "tokenize: 'x' is not one of 13a,"),
         (["--hyp", "--ref", "ref.en"], "--hyp needs a value"),
@@ -164,7 +164,10 @@ def test_compare_tests_groups_of_runs_over_seeds(nmt: Command) -> None:
         (["runs/r-0", "runs/none"], "runs/none: not a run directory"),
         (["runs/r-0", "a.en"], "a.en: is a file, not a run directory; compare files of translations with --hyp A B"),
         (["runs/r-0", "runs/r-1", "--split", "test2"], "runs/r-0: its data directory "),
-        (["runs/r-0", "runs/back"], "runs/r-0 translates aa-bb, runs/back bb-aa: all must have the same direction"),
+        (
+            ["runs/r-0", "runs/back"],
+            "runs/r-0 translates aa-bb, runs/back bb-aa: all runs must have the same direction",
+        ),
         (["runs/r-0", "runs/r-1", "--checkpoint", "9"], "runs/r-0: "),
         (["runs/r-0", "runs/r-1", "--set", "training.seed=3"], "--set training.seed=3: only search.*"),
         (["--group", "x=runs/r-0", "y=runs/r-1"], "group x has only runs/r-0"),

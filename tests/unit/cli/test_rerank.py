@@ -67,7 +67,7 @@ def test_rerank_chooses_highest_sum_of_scores(nmt: Command) -> None:
         expected.append(texts[sums.index(max(sums))])
         n_changed += sums.index(max(sums)) > 0
     assert read("out.en") == expected and n_changed > 2
-    counts = f"lines 9, {n_changed} of them not with the first candidate"
+    counts = f"lines 9, {n_changed} of them with another candidate than the first"
     assert done.err.splitlines()[-1] == f"nmt: {counts}"
     assert not Path("out.en.part").exists()
 
@@ -112,13 +112,13 @@ def test_candidates_are_read_from_n_best_file(nmt: Command) -> None:
     write("n-best", read("n-best")[:-N_BEST])
     done = nmt("rerank", *RUNS, "--n-best-file", "n-best", "--output", "out.en")
     assert (done.status, done.err) == (
-        2, "nmt: n-best: no candidates of line 9 of in.de, found the end of the file instead\n",
+        2, "nmt: n-best: no candidates for line 9 of in.de, found the end of the file instead\n",
     )  # fmt: skip
     assert not Path("out.en").exists()
 
 
 TUNE = (*RUNS, "--n-best", "1", "--tune", "--weights-file", "w.json")
-TO_TUNE = "--tune needs --src F, --ref F and --weights-file F, and does not take --output"
+TO_TUNE = "--tune needs --src F, --ref F and --weights-file F, and cannot be combined with --output"
 
 
 @pytest.mark.parametrize(
@@ -146,13 +146,13 @@ TO_TUNE = "--tune needs --src F, --ref F and --weights-file F, and does not take
         ),
         (
             (*RUNS, *OTHER, *OTHER),
-            "--rescore runs/other: its name other is also that of another --rescore",
+            "--rescore runs/other: another --rescore or --lm has the same name, other",
         ),
         ((*RUNS, "--weights-file", "nowhere"), "nowhere: no such file; create it with --tune"),
         ((*RUNS, "--weights-file", "short"), "short: damaged: "),
         (
             (*RUNS, *OTHER, "--weights-file", "w.json"),
-            "w.json: has weights of direct, channel, length, but these runs have direct, channel, other, length; tune",
+            "w.json: has weights for direct, channel, length, but these runs need direct, channel, other, length; tune",
         ),
         ((*RUNS, "--set", "training.seed=2"), "--set training.seed=2: only search.* settings can be changed here"),
     ],

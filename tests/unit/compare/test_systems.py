@@ -69,7 +69,7 @@ def test_group_members_may_contain_commas() -> None:
         (["p"], "--group p: write it as NAME=A,B,C"),
         (["=a,b"], "--group =a,b: write it as"),
         (["p=,"], "--group p=,: write it as"),
-        (["p=a,b", "p=c,d"], "--group p is given twice: list all its systems once, p=A,B,C"),
+        (["p=a,b", "p=c,d"], "--group p is given twice: list all its systems in one option, p=A,B,C"),
         (["p=a,b", "s=c"], "group s has only c: a group needs at least two"),
         (["p=a,b", "s=z-*"], "--group s=z-*: no run or file matches"),
         (["p=a,b"], "a comparison needs at least two groups, found only p"),
@@ -87,14 +87,14 @@ def test_fewer_than_two_distinct_systems_raise() -> None:
     with pytest.raises(ConfigError, match=r"^a comparison needs at least two systems, found none$"):
         single_members([])
     Path("link.en").symlink_to("a.en")
-    with pytest.raises(ConfigError, match=r"^a\.en and link\.en are the same: .* name it once$"):
+    with pytest.raises(ConfigError, match=r"^a\.en and link\.en are the same: .* list it once$"):
         single_members(paths("a.en", "link.en"))
 
 
 def test_baseline_is_found_by_name_or_path() -> None:
     members = {"a": paths("runs/a"), "p": paths("runs/b", "runs/c")}
     assert [find_baseline(name, members) for name in (None, "a", "./runs/a/", "p")] == [0, 0, 0, 1]
-    with pytest.raises(ConfigError, match=r"^--baseline runs/b: there is no such system; there are a, p$"):
+    with pytest.raises(ConfigError, match=r"^--baseline runs/b: no such system; the systems are a, p$"):
         find_baseline("runs/b", members)
 
 

@@ -31,5 +31,5 @@ def test_joint_license_lists_licences_of_sources() -> None:
 
 
 def test_blank_licence_is_rejected() -> None:
-    with pytest.raises(ConfigError, match=r"data\.train\.0\.license: is blank: name the licence, such as CC BY 4\.0"):
+    with pytest.raises(ConfigError, match=r"data\.train\.0\.license: is blank: state the licence, such as CC BY 4\.0"):
         load_config("sample.yaml", ["data.train=[{files: {de: a, en: b}, license: ' '}]"])

@@ -225,7 +225,7 @@ def test_source_beyond_positions_raises(tmp_path: Path) -> None:
     assert len(engine.search_batch(sentences([[30] * 259], [9]), SearchConfig(beam=1), 1)[0][0].ids) <= 8
     [[found]] = engine.search_batch(sentences([[30] * 9], [1000]), SearchConfig(beam=1, min_length=400), 1)
     assert (len(found.ids), found.finished) == (259, False)
-    with pytest.raises(DataError, match=r"^a line of 260 pieces is too long: .*exported takes 259$"):
+    with pytest.raises(DataError, match=r"^a line of 260 pieces is too long: .*exported accepts at most 259$"):
         engine.search_batch(sentences([[30] * 260], [9]), SearchConfig(), 1)
     long = " ".join(["mali"] * 400)
     check_equal(pair, [long], beam=1, **at_most(21), split="never")

@@ -78,7 +78,7 @@ def test_ambiguous_segment_scores_raise(files: list[str], systems: list[str], me
 def test_options_without_their_metric_raise() -> None:
     with pytest.raises(ConfigError, match=r"^--comet-command needs a model: --comet MODEL$"):
         find_metrics(["a"], command="comet-score")
-    with pytest.raises(ConfigError, match=r"^--lower-is-better y: there are no --segment-scores of this name$"):
+    with pytest.raises(ConfigError, match=r"^--lower-is-better y: there are no --segment-scores with this name$"):
         metrics("m=two", lower=("y",))
     with pytest.raises(ConfigError, match=r"^two metrics are called m: "):
         find_metrics(["a"], ["x/m"], files=["m=two"])
@@ -118,7 +118,7 @@ def test_comet_signature_has_model_and_licence() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--hyp hyp --ref ref --comet x/m", "--comet needs the source text of --hyp: --src F"),
+        ("--hyp hyp --ref ref --comet x/m", "--comet needs the source text of --hyp; give it with --src F"),
         ("--hyp hyp --ref ref --src ref", "--src F needs"),
         ("--run x --src ref --comet x/m", "--src F needs"),
         ("--run x --src ref --ref ref --split test", "--src F and --ref F cannot be combined with --split"),

@@ -97,7 +97,7 @@ def test_po_charset_is_read_from_header(charset: str) -> None:
 @pytest.mark.parametrize("charset", ["utf-16", "utf-7", "zlib", "punycode", "unicode_escape", "undefined", "nonsense"])
 def test_unsupported_charsets_raise(charset: str) -> None:
     message = error_of(read_po, HEADER.replace("UTF-8", charset))
-    assert message == f"F: the charset {charset} of its header is not supported; write UTF-8"
+    assert message == f"F: the charset {charset} in its header is not supported; save the file as UTF-8"
 
 
 # --- damaged --------------------------------------------------------------------------------------

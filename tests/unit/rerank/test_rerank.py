@@ -117,11 +117,11 @@ def test_candidates_are_grouped_by_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (["1\t-1\t-1\ta", "3\t-1\t-1\tb"], ": no candidates of line 2 of a.src, found line 3 instead"),
-        (["2\t-1\t-1\ta"], ": no candidates of line 1 of a.src, found line 2 instead"),
-        (["1\t-1\t-1\ta"], ": no candidates of line 2 of a.src, found the end of the file instead"),
-        ([f"{n}\t-1\t-1\ta" for n in (1, 2, 3, 4)], ": has candidates of line 4, but a.src has 3 lines"),
-        ([f"{n}\t-1\t-1\ta" for n in (1, 2, 3, 2)], ": has candidates of line 2, but a.src has 3 lines"),
+        (["1\t-1\t-1\ta", "3\t-1\t-1\tb"], ": no candidates for line 2 of a.src, found line 3 instead"),
+        (["2\t-1\t-1\ta"], ": no candidates for line 1 of a.src, found line 2 instead"),
+        (["1\t-1\t-1\ta"], ": no candidates for line 2 of a.src, found the end of the file instead"),
+        ([f"{n}\t-1\t-1\ta" for n in (1, 2, 3, 4)], ": has candidates for line 4, but a.src has 3 lines"),
+        ([f"{n}\t-1\t-1\ta" for n in (1, 2, 3, 2)], ": has candidates for line 2, but a.src has 3 lines"),
         (["a"], ": line 1 is 'a', expected line number, score, log-probability and translation"),
         (["1\t-1\t-1\ta", "1\tx\t-1\ta"], ": line 2 is '1\\tx\\t-1\\ta', expected line number, "),
         (["1\tnan\t-1\ta"], ": line 1 has the score nan; it must be a finite number"),

@@ -114,7 +114,7 @@ def test_sacrebleu_still_has_the_private_methods_in_use(metric: MetricName) -> N
 
 
 def test_unequal_line_counts_raise():
-    with pytest.raises(DataError, match="2 hypotheses, 1 references"):
+    with pytest.raises(DataError, match="2 hypotheses, but 1 references"):
         count_lines("bleu", [["a"], ["a", "b"]], ["a"])
     with pytest.raises(DataError, match="nothing to score"):
         count_lines("bleu", [[]], [])

@@ -192,7 +192,7 @@ def test_label_ids_follow_sorted_order(tmp_path: Path) -> None:
 
 
 def test_invalid_sets_of_labels_are_rejected() -> None:
-    with pytest.raises(DataError, match="only the label 'pos', where at least two are needed"):
+    with pytest.raises(DataError, match="only the label 'pos', but at least two are needed"):
         Labels(["pos", "pos"])
     with pytest.raises(DataError, match=r"1,001 different labels, such as '0', '1', '10', .*: this looks like text"):
         Labels(map(str, range(1001)))
