@@ -10,7 +10,7 @@ from nmt import version
 from places import ROOT
 
 
-def test_wheel_contents(tmp_path: Path) -> None:
+def test_wheel_contains_modules_configs_and_sample(tmp_path: Path) -> None:
     folder = tmp_path / "lib"
     command = [sys.executable, "setup.py", "--quiet", "egg_info", "--egg-base", str(tmp_path)]
     subprocess.run([*command, "build_py", "--build-lib", str(folder)], cwd=ROOT, check=True, capture_output=True)

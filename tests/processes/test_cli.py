@@ -186,7 +186,7 @@ def test_config_prints_described_settings(nmt: Command) -> None:
         (["--epochs", "3"], "No such option: --epochs"),
     ],
 )
-def test_usage_errors_have_status_2(arguments: list[str], expected: str, nmt: Command) -> None:
+def test_usage_errors_exit_with_status_2(arguments: list[str], expected: str, nmt: Command) -> None:
     result = nmt(*arguments)
     assert result.status == 2
     assert expected in result.err
@@ -269,7 +269,9 @@ TOGETHER = (
         ),
     ],
 )
-def test_bad_input_is_one_line_and_status_2(arguments: list[str], lines: list[str], nmt: Command, folder: Path) -> None:
+def test_bad_input_prints_one_line_and_exits_with_status_2(
+    arguments: list[str], lines: list[str], nmt: Command, folder: Path
+) -> None:
     before = sorted(folder.rglob("*"))
     result = nmt(*arguments)
     assert (result.status, sorted(result.err.splitlines())) == (2, [f"nmt: {line}" for line in lines])
@@ -300,7 +302,7 @@ def test_closed_output_ends_command() -> None:
     assert (ran.returncode, ran.stderr) == (141, b"")
 
 
-def test_text_is_utf8_in_any_locale() -> None:
+def test_text_is_written_as_utf8_in_any_locale() -> None:
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     Path("c.yaml").write_text(CONFIG.replace("prepared", "vorbereitet-für"), encoding="utf-8")
     command = [SCRIPT, "config", "--config", "c.yaml"]

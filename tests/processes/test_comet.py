@@ -61,7 +61,7 @@ def test_comet_scores_each_system_and_line(capsys: pytest.CaptureFixture[str]) -
         ("text", "has not written the JSON of COMET 2: is it COMET's comet-score?"),
         ("other", "has not written the JSON of COMET 2: is it COMET's comet-score?"),
         ("words", "has not written the JSON of COMET 2: is it COMET's comet-score?"),
-        ("fewer", ": bad: 4 scores for 5 lines"),
+        ("fewer", ": bad: found 4 scores for 5 lines"),
         ("nan", "has not written the JSON of COMET 2: is it COMET's comet-score?"),
         ("infinite", "has not written the JSON of COMET 2: is it COMET's comet-score?"),
         ("well --gpus x", r"ended with status 2: comet_stand_in.py: error: .*invalid int value: 'x'"),

@@ -90,7 +90,7 @@ def records(run: Path, kind: str) -> list[dict[str, float]]:
     return [record for record in found if record["kind"] == kind]
 
 
-def test_training_learns(nmt: Command) -> None:
+def test_training_reduces_loss_and_reaches_high_scores(nmt: Command) -> None:
     losses = [record["loss"] for record in records(RUN, "train")]
     assert losses[-1] < 0.5 * losses[0]
     report = json.loads(done(nmt("evaluate", "--run", RUN, "--json")).out)
@@ -100,7 +100,7 @@ def test_training_learns(nmt: Command) -> None:
     assert scores["ter"] < 50
 
 
-def test_translations_are_line_by_line_and_evaluate_agrees(nmt: Command) -> None:
+def test_translate_output_equals_translations_of_evaluate(nmt: Command) -> None:
     done(nmt("translate", "--run", RUN, "--input", "test.de", "--output", "hyp.en"))
     hyps = Path("hyp.en").read_text().splitlines()
     refs = Path("test.en").read_text().splitlines()
@@ -126,7 +126,7 @@ def test_translations_are_line_by_line_and_evaluate_agrees(nmt: Command) -> None
     assert (both["run"], both["scores"]) == (None, report["scores"])
 
 
-def test_evaluate_records_scores_of_comet_or_nothing(nmt: Command) -> None:
+def test_evaluate_records_nothing_if_comet_fails(nmt: Command) -> None:
     """If COMET fails, the translations are kept all the same."""
     script, arguments = ROOT / "tests" / "helpers" / "comet_stand_in.py", ("--run", RUN, "--split", "toy", "--json")
     of_comet = "--output", "hyp.en", "--comet", "Unbabel/wmt22-comet-da", "--comet-command"
@@ -142,9 +142,7 @@ def test_evaluate_records_scores_of_comet_or_nothing(nmt: Command) -> None:
     assert re.search(r"wmt22-comet-da +precision", done(nmt("evaluate", "--run", RUN, "--history")).out)
 
 
-def test_evaluate_does_not_translate_for_a_tokenizer_there_is_not(
-    nmt: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_evaluate_rejects_unknown_tokenizer_before_translating(nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmt.translate.translator.Translator.translate_lines", None)
     result = nmt("evaluate", "--run", RUN, "--tokenize", "moses")
     assert (result.status, result.err) == (2, "nmt: tokenize: 'moses' is not one of 13a, intl, zh, char, none\n")
@@ -174,7 +172,7 @@ def test_run_directory_is_self_contained(toy: Path, tmp_path: Path) -> None:
     assert lines[0] == expected
 
 
-def test_resume_continues(nmt: Command) -> None:
+def test_resume_continues_training(nmt: Command) -> None:
     finished = done(nmt("train", "--resume"))
     assert "using the newest run, runs/de-en" in finished.err
     assert "finished at step 200" in finished.err
@@ -184,7 +182,7 @@ def test_resume_continues(nmt: Command) -> None:
     assert "max_steps: 210" in (RUN / "config.yaml").read_text()
 
 
-def test_resume_finds_the_data_it_was_trained_on(nmt: Command) -> None:
+def test_resume_finds_data_directory_of_run(nmt: Command) -> None:
     Path("prepared").rename("kept")
     info = json.loads((RUN / "run.json").read_text())
     (RUN / "run.json").write_text(json.dumps(info | {"data_dir": str(Path("kept").resolve())}))
@@ -199,7 +197,7 @@ def test_resume_finds_the_data_it_was_trained_on(nmt: Command) -> None:
     done(nmt("train", "--resume", "--data", "kept", "--set", "training.max_steps=202"))
 
 
-def test_data_of_another_pair_or_tokenizer(toy: Path, nmt: Command) -> None:
+def test_data_of_another_pair_or_tokenizer_is_rejected(toy: Path, nmt: Command) -> None:
     for name in ("train", "dev", "test"):
         shutil.copy(f"{name}.en", f"{name}.fr")
     (toy / "other.yaml").write_text(CONFIG.replace("{de: ", "{fr: ").replace(".de,", ".fr,").replace("de-en", "en-fr"))
@@ -222,7 +220,7 @@ def test_data_of_another_pair_or_tokenizer(toy: Path, nmt: Command) -> None:
     assert not Path("new").exists()
 
 
-def test_new_test_set_for_old_run(nmt: Command) -> None:
+def test_new_test_set_is_evaluated_with_old_run(nmt: Command) -> None:
     changes = ["--set", "data.test.more={files: {de: dev.de, en: dev.en}}", "--tokenizer-from", RUN]
     done(nmt("prepare", "--config", "toy.yaml", "--data", "wider", *changes))
     result = done(nmt("evaluate", "--run", RUN, "--data", "wider", "--split", "more"))

@@ -62,7 +62,7 @@ def folder(tmp_path: Path) -> Path:
         ("tar --sort=name -c corpus | zstd -q --long=27 > c.tar.zst", "c.tar.zst"),
     ],
 )
-def test_archives(command: str, name: str, folder: Path) -> None:
+def test_archives_of_other_tools_are_read(command: str, name: str, folder: Path) -> None:
     run(command, folder)
     assert sorted(read(TrainPath(path=name), folder)) == sorted(PAIRS)
 
@@ -75,7 +75,7 @@ def test_archives(command: str, name: str, folder: Path) -> None:
         ("split -l 70 --filter='xz -c' all", "xz"), ("split -l 70 --filter='gzip -c' all", "gz"),
     ],
 )  # fmt: skip
-def test_compressed_files(command: str, suffix: str, folder: Path) -> None:
+def test_compressed_files_of_other_tools_are_read(command: str, suffix: str, folder: Path) -> None:
     """Of one block or stream, or of several."""
     (folder / "all").write_text("".join(f"{de}\t{en}\n" for de, en in PAIRS), encoding="utf-8")
     run(f"{command} > all.tsv.{suffix}", folder)
@@ -85,7 +85,7 @@ def test_compressed_files(command: str, suffix: str, folder: Path) -> None:
 @pytest.mark.parametrize(
     "command", ["msgcat --sort-output", "msgconv -t ISO-8859-1", "msgcat -w 30", "msgcat --no-wrap"]
 )
-def test_catalogues_of_gettext(command: str, tmp_path: Path) -> None:
+def test_gettext_catalogues_are_read(command: str, tmp_path: Path) -> None:
     pairs = sorted({en: de for de, en in PAIRS}.items())
     file = polib.POFile()
     file.metadata = {"Language": "de", "Content-Type": "text/plain; charset=UTF-8"}

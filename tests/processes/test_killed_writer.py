@@ -10,7 +10,7 @@ from pathlib import Path
 from nmt.files.write import staged
 
 
-def test_leftovers_of_killed_writer_are_removed(tmp_path: Path) -> None:
+def test_files_of_killed_writer_are_removed(tmp_path: Path) -> None:
     final = tmp_path / "data"
     code = (
         "import os, sys, signal, pathlib\n"

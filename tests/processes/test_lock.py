@@ -39,7 +39,7 @@ def full(*_: object) -> int:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_lock_names_holder(tmp_path):
+def test_lock_error_identifies_holder(tmp_path):
     path = tmp_path / "run" / "lock"
     path.parent.mkdir()
     assert lock_holder(path) is None
@@ -74,7 +74,7 @@ def test_removed_lock_file_is_reopened(tmp_path, monkeypatch):
     lock.release()
 
 
-def test_lock_on_full_disk_or_without_flock(tmp_path, monkeypatch, capsys):
+def test_lock_works_on_full_disk_and_without_flock(tmp_path, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", full)
         lock = Lock(tmp_path / "lock", "trains")

@@ -64,7 +64,7 @@ def test_notebook_has_no_outputs() -> None:
         assert cell.cell_type != "code" or (cell.outputs, cell.execution_count) == ([], None)
 
 
-def test_notebook_links() -> None:
+def test_notebook_links_point_to_files() -> None:
     text = "\n".join(
         cell.source for cell in nbformat.read(NOTEBOOK, as_version=4).cells if cell.cell_type == "markdown"
     )

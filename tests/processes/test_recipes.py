@@ -23,7 +23,7 @@ sys.exit(75)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_recipe_command_saves_before_exit(number: signal.Signals) -> None:
+def test_command_of_recipe_saves_before_recipe_exits(number: signal.Signals) -> None:
     """Ctrl-C reaches all processes of the terminal, `kill` only one of them."""
     program = f"import sys; from nmt.recipes.directory import *; sys.exit(wait_for([sys.executable, '-c', {SLOW!r}]))"
     with subprocess.Popen(

@@ -19,7 +19,7 @@ def run(tmp_path: Path) -> Path:
     return write_run(tmp_path / "run", config, tokenizer, tiny_model(config, tokenizer))
 
 
-def test_closed_standard_streams(run: Path) -> None:
+def test_commands_run_with_closed_standard_streams(run: Path) -> None:
     (run / "in").write_text("mali\n")
     command = f"{SCRIPT} translate --run {run} --input {run / 'in'}"
     whole = subprocess.run(["bash", "-c", command], capture_output=True, check=True)

@@ -26,7 +26,7 @@ def test_shipped_configs_load_in_both_directions(name: str) -> None:
     assert other.run_directory != config.run_directory
 
 
-def test_shipped_configs() -> None:
+def test_shipped_configs_have_expected_settings() -> None:
     assert CONFIGS == ["base-best.yaml", "base.yaml", "imdb.yaml", "iwslt14.yaml", "multi30k.yaml", "sample.yaml"]
     base = load_config(ROOT / "configs" / "base.yaml")
     assert (base.training.optimizer, base.training.schedule) == ("adam", "noam")
@@ -53,7 +53,7 @@ def attributes_read(tree: ast.AST) -> set[str]:
     return {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
 
 
-def test_settings_are_read() -> None:
+def test_every_setting_is_read() -> None:
     config_files = sorted((PACKAGE / "config").glob("*.py"))
     config_tree = ast.Module([node for path in config_files for node in ast.parse(path.read_text()).body], [])
     read: set[str] = set()

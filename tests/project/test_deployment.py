@@ -37,13 +37,13 @@ def check_arguments(words: list[str]) -> dict[str, Any]:
     return dict(command.make_context(name, rest, **commands.context_settings).params)
 
 
-def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
+def test_dockerfile_passes_hadolint() -> None:
     hadolint = Path(sys.executable).with_name("hadolint")
     done = subprocess.run([hadolint, DOCKERFILE], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_docker_context() -> None:
+def test_docker_context_contains_only_copied_files() -> None:
     copied = {
         source for words in instructions("COPY") if not words.startswith("--from") for source in words.split()[:-1]
     }
@@ -54,7 +54,7 @@ def test_docker_context() -> None:
     assert {"nmt", "configs", "data/sample", "pyproject.toml", "setup.py"} <= copied
 
 
-def test_dockerfile_extras_and_user() -> None:
+def test_dockerfile_uses_existing_extras_and_unprivileged_user() -> None:
     text = DOCKERFILE.read_text(encoding="utf-8")
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     used = set(re.findall(r"extras\['([\w-]+)'\]", text))
@@ -69,7 +69,7 @@ def test_dockerfile_extras_and_user() -> None:
     assert f"http://127.0.0.1:{port}/health" in text
 
 
-def test_compose_is_local_and_unprivileged() -> None:
+def test_compose_service_is_local_and_unprivileged() -> None:
     [(name, service)] = yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))["services"].items()
     assert name == "nmt"
     assert all(port.startswith("127.0.0.1:") for port in service["ports"])
@@ -93,7 +93,7 @@ def unit() -> configparser.SectionProxy:
     return parser["Service"]
 
 
-def test_systemd_unit_is_local() -> None:
+def test_systemd_service_is_local() -> None:
     service = unit()
     program, *words = shlex.split(service["ExecStart"])
     assert program == "/opt/nmt/bin/nmt" and words.pop() == "$NMT_OPTIONS"
@@ -105,7 +105,7 @@ def test_systemd_unit_is_local() -> None:
 
 
 @needs_systemd
-def test_systemd_accepts_the_unit_and_finds_it_well_confined(tmp_path: Path) -> None:
+def test_systemd_accepts_unit_and_its_confinement(tmp_path: Path) -> None:
     copy = tmp_path / UNIT.name  # systemd looks for the program
     copy.write_text(UNIT.read_text(encoding="utf-8").replace("/opt/nmt/bin/nmt", "/bin/true"), encoding="utf-8")
     verify = subprocess.run(["systemd-analyze", "verify", copy], capture_output=True, text=True, check=False)

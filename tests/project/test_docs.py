@@ -88,7 +88,7 @@ def links(page: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_relative_links(page: Path) -> None:
+def test_relative_links_resolve(page: Path) -> None:
     for target in links(page):
         name, _, anchor = target.partition("#")
         path = (ROOT / page.parent / name).resolve() if name else ROOT / page
@@ -98,13 +98,13 @@ def test_relative_links(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_named_paths_exist(page: Path) -> None:
+def test_documented_paths_exist(page: Path) -> None:
     for name in re.findall(r"`((?:nmt|scripts|tests|configs|docs)/[\w./-]+)`", read(page)):
         assert (ROOT / name).exists(), name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_named_definitions_exist(page: Path) -> None:
+def test_documented_definitions_exist(page: Path) -> None:
     for names, path in re.findall(
         r"((?:`\w+`(?:, | and )?)+) (?:in|\|) `(nmt/[\w/]+\.py)`", " ".join(read(page).split())
     ):
@@ -122,13 +122,13 @@ def _assigned(node: ast.AST) -> Iterator[ast.Name]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_named_settings_exist(page: Path) -> None:
+def test_documented_settings_exist(page: Path) -> None:
     for key in re.findall(r"`((?:data|tokenizer|model|training|search)\.[a-z_0-9]+)\b", read(page)):
         assert key in SETTINGS, key
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_named_make_targets_exist(page: Path) -> None:
+def test_documented_make_targets_exist(page: Path) -> None:
     makefile = read(Path("Makefile"))
     for target in re.findall(r"(?:`|^)make ([a-z0-9-]+)", read(page), re.M):
         assert re.search(rf"^{target}:", makefile, re.M), f"make {target}"
@@ -182,7 +182,7 @@ def check_command(arguments: list[str]) -> None:
         load_config(ROOT / "configs" / context.params["config"], context.params.get("overrides") or ())
 
 
-def test_commands_are_found_in_shell() -> None:
+def test_commands_are_found_in_shell_code() -> None:
     text = 'cd nmt\n$ nmt prepare --set "a=b c"  # words\necho x | nmt translate --beam 1 > out\nnmt \\\n  evaluate'
     assert commands_in(text) == [["prepare", "--set", "a=b c"], ["translate", "--beam", "1"], ["evaluate"]]
     with pytest.raises(Exception, match="No such option"):
@@ -195,7 +195,7 @@ def test_documented_commands_parse(page: Path) -> None:
         check_command(arguments)
 
 
-def test_pages_show_commands() -> None:
+def test_pages_show_every_command() -> None:
     shown = {arguments[0] for page in PAGES for arguments in commands_in("\n".join(CODE.findall(read(page))))}
     assert shown >= COMMANDS.commands.keys()  # type: ignore[attr-defined]
 
@@ -218,7 +218,7 @@ def test_makefile_commands_exist() -> None:
         check_command(arguments)
 
 
-def test_no_machine_specific_paths() -> None:
+def test_pages_contain_no_machine_specific_paths() -> None:
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(listing, cwd=ROOT, capture_output=True, check=False)
     if done.returncode != 0:

@@ -81,7 +81,7 @@ def test_imports_follow_layers(name: str) -> None:
         assert other == room or LAYER[other] < LAYER[room], f"{room} may not import nmt.{imported}"
 
 
-def test_no_circular_imports() -> None:
+def test_imports_are_not_circular() -> None:
     TopologicalSorter({name: modules_imported(path) - {name} for name, path in NAMES.items()}).prepare()
 
 
@@ -103,7 +103,7 @@ def at_import(path: Path) -> ast.Module:
     return ast.Module([node for node in body if isinstance(node, (ast.Import, ast.ImportFrom))], [])
 
 
-def test_cli_imports_stages_lazily() -> None:
+def test_command_line_imports_stages_lazily() -> None:
     """`nmt --help` waits for no library that takes long to import."""
     waiting, seen = ["cli"], set[str]()
     while waiting:
@@ -118,7 +118,7 @@ def test_cli_imports_stages_lazily() -> None:
     assert {"cli.train", "config.load", "console"} <= seen
 
 
-def test_training_imports_all_of_nmt_at_its_start() -> None:
+def test_training_imports_modules_only_at_start() -> None:
     """A run goes on if nmt is installed anew meanwhile."""
     waiting, seen = ["training.loop"], set[str]()
     while waiting:

@@ -28,7 +28,7 @@ def steps(*times: float, busy: tuple[float, float] = (0.0, 0.0)) -> list[Step]:
     return [Step(time, ONE, min(max(time, begin), end)) for time in times]
 
 
-def test_summary_takes_the_median_of_quiet_windows() -> None:
+def test_summary_is_the_median_of_quiet_windows() -> None:
     fast, slow, again = steps(*range(11)), steps(15, 20, busy=(10, 20)), steps(*range(21, 31), busy=(10, 20))
     found = summary(fast + slow + again, warm=0)
     assert [round(rate) for rate in found["tgt_per_s_of_windows"]] == [100, 100, 20, 20, 100, 100]

@@ -58,7 +58,7 @@ def test_load_sends_each_text_once_and_counts_answers_and_errors(port: int) -> N
     assert len(load.waits) == 30 and all(0 < wait <= load.seconds for wait in load.waits)
 
 
-def test_compared_counts_swapped_and_other_answers() -> None:
+def test_swapped_and_other_wrong_answers_are_counted() -> None:
     expected = {"a": "A", "b": "B", "c": "C"}
     assert compared([("a", "A"), ("b", "B"), ("c", "C")], expected) == (0, 0)
     assert compared([("a", "B"), ("b", "x"), ("c", "C")], expected) == (2, 1)

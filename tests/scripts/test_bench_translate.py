@@ -10,7 +10,7 @@ from scripts.bench.peers import PEERS
 from scripts.bench.task import MEASURED
 
 
-def test_toolkits_train_equal_updates(tmp_path: Path) -> None:
+def test_toolkits_train_for_the_same_number_of_updates(tmp_path: Path) -> None:
     plan = brief(600)
     assert plan.peak_lr < MEASURED.peak_lr < 2 * plan.peak_lr
     for peer in PEERS.values():

@@ -24,7 +24,7 @@ def corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_domains_have_no_sentence_twice(corpora: Path, tmp_path: Path) -> None:
+def test_domains_contain_no_sentence_twice(corpora: Path, tmp_path: Path) -> None:
     found = domains(corpora)
     assert [len(found[split]) for split in ("train", "valid", "test")] == [18, 6, 12]
     texts = [text.lower() for examples in found.values() for text, _ in examples]
@@ -43,7 +43,7 @@ def test_configuration_of_nmt_is_valid(task: str, tmp_path: Path) -> None:
     assert (config.model.kind, config.training.objective) == ("encoder", "classification")
 
 
-def test_table_of_speeds() -> None:
+def test_speed_table_has_medians_and_ranges() -> None:
     rounds = {
         "nmt": [{"per_cpu_second": rate, "per_second": rate / 2} for rate in (300.0, 330.0, 900.0)],
         "Keras": [{"per_cpu_second": 100.0, "per_second": 33.0}] * 3,

@@ -17,7 +17,7 @@ CONFIG = DataConfig(direction="de-en", train=[TrainFiles(files={"de": "a", "en":
 
 
 @pytest.mark.parametrize("kind", damage.KINDS)
-def test_damage_depends_on_the_seed_only(kind: str) -> None:
+def test_damage_depends_only_on_the_seed(kind: str) -> None:
     pairs = [("Öl für den Zug.", "Oil for the train."), ("Das Haus ist groß.", "The house is large.")]
     made = damage.KINDS[kind](pairs, 0, random.Random(1))
     assert made == damage.KINDS[kind](pairs, 0, random.Random(1))

@@ -48,7 +48,7 @@ def config_of(words: list[str]) -> Config:
     return load_config(str(context.params["config"]), context.params["overrides"])
 
 
-def test_arms_differ_and_resume() -> None:
+def test_arms_differ_in_settings_and_resume() -> None:
     status, said, (plain, simcut, *brief) = trainings(
         "some/folder", "7", "plain", "simcut", "brief", "brief-post", "brief-bpe"
     )

@@ -8,7 +8,7 @@ from scripts.experiments.filtering import table
 from scripts.measure.damage import Made
 
 
-def test_precision_and_recall_by_hand() -> None:
+def test_table_counts_dropped_pairs_by_kind() -> None:
     kinds = ["good", "good", "good", "good", "swapped", "swapped", "copied", "copied"]
     made = [Made(kind, ("a", "b"), ("a", "b")) for kind in kinds]
     scores = np.array([0.9, 0.8, 0.7, 0.05, 0.1, 0.2, 0.01, 0.6])

@@ -11,7 +11,7 @@ from scripts.checks.fuzz_formats_files import FORMATS
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_damaged_files_are_read_or_refused(kind: str, tmp_path: Path) -> None:
+def test_damaged_files_are_read_or_rejected(kind: str, tmp_path: Path) -> None:
     for number in range(8):
         folder = tmp_path / str(number)
         folder.mkdir()

@@ -107,7 +107,7 @@ def _programs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_programs")
-def test_other_parts_run_when_one_crashes_or_hangs(tmp_path, capsys):
+def test_gpu_check_continues_after_part_crashes_or_hangs(tmp_path, capsys):
     output = tmp_path / "found.jsonl"
     assert gpu_check.main(["--output", str(output), "--parts", *PROGRAMS]) == 1
     out = capsys.readouterr().out

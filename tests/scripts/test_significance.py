@@ -17,7 +17,7 @@ def systems(n: int, rate: float = 0.3):
     return count_lines("chrf", [with_errors(CORRECT, rate, seed) for seed in range(n)], CORRECT)
 
 
-def test_exchanged_lines_are_kept_in_sum() -> None:
+def test_exchanging_lines_preserves_sum_of_counts() -> None:
     first, second = systems(2)
     for (one,), (other,) in significance.exchanged([first, second], 5):
         assert (one.counts + other.counts == first.counts + second.counts).all()
@@ -33,7 +33,7 @@ def test_paired_bootstrap_agrees_with_sacrebleu() -> None:
     assert significance.by_paired_bs([first], [second]) == pytest.approx(result["chrF2"][1].p_value, abs=0.06)
 
 
-def test_group_tests_tell_worse_from_equal() -> None:
+def test_group_tests_distinguish_worse_from_equal_systems() -> None:
     equal, worse = systems(6), systems(3, rate=0.6)
     for name, test in significance.GROUP_TESTS:
         assert test(equal[:3], worse) < 0.01, name

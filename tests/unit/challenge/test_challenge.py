@@ -50,7 +50,7 @@ def fake(pairs: Sequence[tuple[str, str]]) -> list[Scored]:
     ]
 
 
-def test_contrast_counts_as_right_only_if_reference_beats_every_wrong_line() -> None:
+def test_contrast_is_right_only_if_reference_beats_every_wrong_line() -> None:
     outcomes, left_out = score_contrasts(CONTRASTS, fake)
     assert not left_out
     assert [outcome.margin for outcome in outcomes] == [3.0, -3.0, -3.0, -1.0, 1.0]
@@ -90,7 +90,7 @@ def report(notes: tuple[str, ...] = ()) -> Report:
     return Report(subject, challenge, tuple(outcomes), notes)
 
 
-def test_table_lists_kinds_without_pairs_and_the_subject() -> None:
+def test_table_lists_kinds_without_pairs_and_subject() -> None:
     lines = render_text(report(("a note",))).split("\n")
     assert [line.split() for line in lines[1:5]] == [
         ["order", "2", "50.0", "9.5-90.5", "50.0", "0.00"],
@@ -181,7 +181,7 @@ def test_challenge_command_reads_contrastive_file(nmt: Command, run_dir: Path) -
          "ContraPro"),
     ],
 )  # fmt: skip
-def test_invalid_challenge_options_give_one_line(
+def test_invalid_challenge_options_print_one_line(
     nmt: Command, run_dir: Path, options: tuple[str, ...], message: str
 ) -> None:
     Path("short").write_text("ta go 12\n", encoding="utf-8")

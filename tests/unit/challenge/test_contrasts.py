@@ -61,7 +61,7 @@ def changed(language: str, kind: str, line: str) -> list[str]:
 # --- without knowledge of the language ----------------------------------------------------------
 
 
-def test_number_change_alters_one_digit_only() -> None:
+def test_number_change_alters_only_one_digit() -> None:
     found = {edit.apply("um 12.05 Uhr") for edit in digits("um 12.05 Uhr")}
     assert {"um 13.05 Uhr", "um 92.05 Uhr", "um 12.95 Uhr", "um 12.00 Uhr"} <= found
     assert "um 02.05 Uhr" not in found
@@ -71,7 +71,7 @@ def test_number_change_alters_one_digit_only() -> None:
     assert {edit.apply("٣") for edit in digits("٣")} == {*"٢٤٥٦٧٨٩"}
 
 
-def test_name_change_swaps_letters_of_words_that_are_in_the_source() -> None:
+def test_name_change_swaps_letters_of_words_in_source() -> None:
     source, reference = "Maria wohnt in Köln.", "Maria lives in Cologne."
     assert [edit.apply(reference) for edit in names(source, reference)] == [
         f"{name} lives in Cologne." for name in ("Mraia", "Maira", "Marai")
@@ -100,7 +100,7 @@ def test_clause_is_dropped_to_end_of_sentence() -> None:
 # --- numbers in words ---------------------------------------------------------------------------
 
 
-def test_number_words_keep_case_and_magnitude() -> None:
+def test_changed_number_words_keep_case_and_magnitude() -> None:
     assert "Three men and a dog" in changed("en", "number", "Two men and a dog")
     assert "A three-year-old" in changed("en", "number", "A two-year-old")
     found = changed("en", "number", "ten million")

@@ -118,7 +118,7 @@ def test_compare_writes_html_page(nmt: Command, tmp_path: Path) -> None:
         (["--hyp", "--ref", "ref.en"], "--hyp needs a value"),
     ],
 )
-def test_invalid_comparison_of_files_gives_one_line(arguments: list[str], message: str, nmt: Command) -> None:
+def test_invalid_comparison_of_files_prints_one_line(arguments: list[str], message: str, nmt: Command) -> None:
     assert refused(nmt("compare", *arguments)).startswith(message)
 
 
@@ -174,7 +174,7 @@ def test_compare_tests_groups_of_runs_over_seeds(nmt: Command) -> None:
         (["--group", "runs/r-0", "runs/r-1"], "--group runs/r-0: write it as NAME=A,B,C"),
     ],
 )
-def test_invalid_comparison_of_runs_gives_one_line(
+def test_invalid_comparison_of_runs_prints_one_line(
     arguments: list[str], message: str, nmt: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nmt.evaluate.compare.runs.translate_text", pytest.fail)

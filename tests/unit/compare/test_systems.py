@@ -135,7 +135,7 @@ def form(text: str) -> System:
     return System(text, (text, "", text))
 
 
-def test_tokenised_beside_detokenised_system_raises() -> None:
+def test_tokenised_and_detokenised_systems_together_raise() -> None:
     plain, tokenised, lower = form("A dog runs."), form("A dog runs ."), form("a dog runs.")
     with pytest.raises(DataError, match=r"^A dog runs \. looks tokenised, A dog runs\. does not: detokenise it$"):
         check_alike(TEXT, [plain, tokenised])

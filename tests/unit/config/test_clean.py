@@ -90,7 +90,7 @@ def test_recipe_differences_name_settings() -> None:
     assert list(changes(new, own)) == ["data.train.0.clean was added"]
 
 
-def test_recipe_changes_with_content_of_block_list(tmp_path: Path) -> None:
+def test_recipe_depends_on_content_of_block_list(tmp_path: Path) -> None:
     files = TrainFiles(files={"de": "a", "en": "b"}, clean=CorpusClean(block_lists={"de": "bad.de"}))
     clean = CleanConfig(block_lists={"en": "bad.en"})
     config = Config(data=DataConfig(direction="de-en", root=str(tmp_path), train=[files], clean=clean))

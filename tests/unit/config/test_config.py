@@ -113,14 +113,14 @@ def test_message_about_invalid_value_is_one_line(text: str, expected: str) -> No
     assert problems(BASE + text + "\n") == [f"c.yaml: {expected}"]
 
 
-def test_message_suggests_similar_name() -> None:
+def test_unknown_name_suggests_similar_name() -> None:
     with pytest.raises(ConfigError, match=r"^sampel\.yaml: .*did you mean sample\.yaml\?$"):
         load_config("sampel.yaml")
     [problem] = problems(BASE, "data.train=[{path: a, format: ts}]")
     assert problem == "--set data.train.0.format: found 'ts'; did you mean tsv?"
 
 
-def test_whole_number_with_exponent_is_read_as_integer() -> None:
+def test_whole_number_with_exponent_is_parsed_as_integer() -> None:
     read = parse_yaml("[1e3, 2E+2, 1e-3, 1.0e3, 1e30]", "text")
     assert isinstance(read, list)
     assert [*map(repr, read)] == ["1000", "200", "0.001", "1000.0", "1e+30"]

@@ -58,7 +58,7 @@ def test_conflicting_classification_settings_are_rejected(changes: dict[str, Any
         labelled_config(Path("text"), training=training, model=model, data=changes.get("data", {}))
 
 
-def test_learning_both_languages_needs_joint_vocabulary() -> None:
+def test_objective_on_both_languages_needs_joint_vocabulary() -> None:
     separate = {"tokenizer": {"joint": False}, "model": {"tie_embeddings": "none", "kind": "encoder"}}
     with pytest.raises(ConfigError, match=r"tokenizer\.joint"):
         tiny_settings(Path("text"), training=PAIRS, **separate)

@@ -50,7 +50,7 @@ def test_report_lists_scores_and_text() -> None:
     assert text[3:] == ["lines 2, run runs/de-en, split test, step 4000, weights average, search beam 5"]
 
 
-def test_tokenized_text_gives_one_note(caplog: pytest.LogCaptureFixture) -> None:
+def test_tokenized_text_is_noted_once(caplog: pytest.LogCaptureFixture) -> None:
     hyps, refs = ([line.replace(".", " .") for line in lines] * 100 for lines in (HYPS, REFS))
 
     def told(hyps: list[str], refs: list[str], tokenize: str | None = None) -> list[str]:
@@ -105,7 +105,7 @@ def report(split: str) -> Report:
     return evaluate(["a b c d"], ["a b c d"], subject, lowercase=True)
 
 
-def test_record_identifies_weights_and_text(tiny_data: Path, tmp_path: Path) -> None:
+def test_recorded_scores_identify_weights_and_text(tiny_data: Path, tmp_path: Path) -> None:
     corpus, origin = Corpus.open(DataDir(tiny_data)), Origin(tmp_path, 30, "average", "the best", (10, 20, 30))
     recorded = [record_scores(report(split), origin, corpus) for split in ("test", "valid")]
     assert read_scores(RunDir(tmp_path)) == recorded
@@ -194,7 +194,7 @@ def marks(history: History) -> list[list[bool]]:
     return [[score["comparable"] for score in each["scores"]] for each in json.loads(history.json())]
 
 
-def test_scores_are_comparable_with_newest_of_split() -> None:
+def test_scores_are_compared_with_newest_score_of_split() -> None:
     history = History([
         record("a", version="2.5.0"), record("b", version="2.5.0"), record("a", text="other"), record("a"),
         record("a", bleu=40.0, step=None, weights=None, ensemble=[EnsembleMember(run="x", step=1, weights="raw")] * 2),

@@ -75,7 +75,7 @@ def test_ambiguous_segment_scores_raise(files: list[str], systems: list[str], me
         find_metrics(systems, files=files)
 
 
-def test_options_without_their_metric_raise() -> None:
+def test_options_of_missing_metric_raise() -> None:
     with pytest.raises(ConfigError, match=r"^--comet-command needs a model: --comet MODEL$"):
         find_metrics(["a"], command="comet-score")
     with pytest.raises(ConfigError, match=r"^--lower-is-better y: there are no --segment-scores with this name$"):

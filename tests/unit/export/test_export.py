@@ -114,7 +114,7 @@ def test_tolerance_depends_on_number_format() -> None:
             check_tolerance(Comparison(9, 9, difference, bleu), "float32")
 
 
-def test_engines_are_compared_with_common_settings() -> None:
+def test_engines_are_compared_with_settings_that_both_support() -> None:
     assert search_for_check(SearchConfig(beam=3)) == SearchConfig(beam=3)
     for settings in ({"coverage_penalty": 0.1}, {"sample": True}, {"mbr": "chrf"}):
         assert search_for_check(SearchConfig(beam=3, **settings)) == SearchConfig()  # type: ignore[arg-type]
@@ -145,7 +145,7 @@ def trained(run: Path, **facts: object) -> Path:
     return run
 
 
-def test_card_names_data_and_licences(tmp_path: Path) -> None:
+def test_card_lists_data_and_licences(tmp_path: Path) -> None:
     export(Request(changed(write_run(tmp_path / "run"), *SOURCES)), tmp_path / "out", "folder")
     matter, text = card_of(tmp_path / "out")
     assert section(text, "Training data").strip().splitlines() == [

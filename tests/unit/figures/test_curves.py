@@ -190,7 +190,7 @@ def test_several_runs_are_drawn_in_one_figure(nmt: Command, folder: Path, blank:
         (["a", "--output", "d.png"], "d.png: a directory, where a file would be written"),
     ],
 )
-def test_invalid_plot_arguments_give_one_line(arguments: list[str], message: str, nmt: Command, folder: Path) -> None:
+def test_invalid_plot_arguments_print_one_line(arguments: list[str], message: str, nmt: Command, folder: Path) -> None:
     make_run(folder / "a", LOG)
     make_run(folder / "outer" / "sweep" / "a", LOG)
     for name in ("a.part", "b", "d.png"):

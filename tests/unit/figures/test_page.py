@@ -59,7 +59,7 @@ def test_histogram_draws_each_layer() -> None:
 
 @settings(max_examples=30)
 @given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=5))
-def test_points_stay_on_the_chart(points: list[tuple[float, float]]) -> None:
+def test_points_stay_within_chart(points: list[tuple[float, float]]) -> None:
     drawn = line_chart("t", [("g0", points)])
     ParsedPage(drawn)
     width, height = map(int, re.findall(r'viewBox="0 0 (\d+) (\d+)"', drawn)[0])

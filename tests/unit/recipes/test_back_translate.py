@@ -76,7 +76,7 @@ def test_synthetic_lines_are_aligned_and_counted(folder: Path, nmt: Command) -> 
         (" a test ", "not translated: in a dev or test set"),
     ],
 )
-def test_skip_reason_of_line(line: str, reason: str | None) -> None:
+def test_skip_reason_depends_on_line(line: str, reason: str | None) -> None:
     assert LineRules(load_config("sample.yaml").data, ["a test\t"]).skip_reason(line) == reason
 
 

@@ -45,7 +45,7 @@ def test_run_in_both_directions_precedes_run_in_one() -> None:
         assert config.training.seed == 2 and config.data == sample.data and config.model == sample.model
 
 
-def test_started_run_is_resumed() -> None:
+def test_unfinished_run_is_resumed() -> None:
     request = Bidirectional("sample.yaml", "900", "20m", [SEED])
     both, one = plan(request)
     before = both.command(), one.command()
@@ -65,7 +65,7 @@ def test_runs_accept_name_and_initial_weights() -> None:
     assert one.settings().training.init_from == "runs/mine-both"
 
 
-def test_interrupted_first_run_stops_command(nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interruption_of_first_run_stops_command(nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     statuses, called = [75], list[list[str]]()
 
     def run_nmt(arguments: list[str]) -> int:

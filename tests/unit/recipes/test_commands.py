@@ -12,7 +12,7 @@ from nmt.recipes import directory as commands
 @pytest.mark.parametrize(
     ("status", "message"), [(0, ""), (2, ""), (75, "nmt: stopped; run the same command again to continue\n")]
 )
-def test_stopped_recipe_names_resume_command(
+def test_stopped_recipe_prints_resume_command(
     status: int, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     called = list[list[str]]()

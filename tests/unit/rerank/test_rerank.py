@@ -75,7 +75,7 @@ def test_known_feature_weights_are_recovered() -> None:
 
 @settings(max_examples=20)
 @given(st.integers(0, 10**6), st.sampled_from(["bleu", "chrf"]))
-def test_tuned_score_is_not_below_search(seed: int, metric: MetricName) -> None:
+def test_tuned_score_is_at_least_search_score(seed: int, metric: MetricName) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "N_RANDOM", 20)
         rng = random.Random(seed)

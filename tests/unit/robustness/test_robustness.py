@@ -104,7 +104,7 @@ def test_interval_of_kept_chrf_equals_bootstrap_over_lines() -> None:
     assert (low, high) == pytest.approx(tuple(np.quantile(kept, [0.025, 0.975])))
 
 
-def test_empty_translations_have_no_kept_share() -> None:
+def test_empty_translations_have_no_relative_chrf() -> None:
     measured = measure(TEXT, make_variants(TEXT, Plan(["umlauts"], [100], 1)), lambda lines, _: [""] * len(lines))
     assert [(row.chrf_kept, row.chrf_kept_interval) for row in measured.rows] == [(None, None)] * 2
     assert [row.consistency for row in measured.rows] == [0, 0]
@@ -207,7 +207,7 @@ def everywhere(change: str, line: str, language: str = "de", seed: int = 1) -> s
         ("accents", "Der Hund „Rex“ lauft schnell - sehr SCHNELL - uber 3,50 m, don't you? www.ex.de/Über"),
     ],
 )
-def test_change_at_full_rate_applies_to_all_places(change: str, expected: str) -> None:
+def test_change_at_full_rate_applies_everywhere(change: str, expected: str) -> None:
     assert everywhere(change, LINE) == expected
 
 

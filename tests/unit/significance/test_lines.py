@@ -106,7 +106,7 @@ def test_scores_equal_sacrebleu_on_any_text(data: st.DataObject):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_sacrebleu_still_has_the_private_methods_in_use(metric: MetricName) -> None:
+def test_sacrebleu_has_the_private_methods_in_use(metric: MetricName) -> None:
     """`count_lines` calls both methods, so pyproject.toml has an upper bound for sacrebleu."""
     scorer = make_scorer(metric, ["a b"])
     assert isinstance(scorer._preprocess_segment("a  b"), str)
@@ -160,7 +160,7 @@ def test_ter_edits_equal_sacrebleu(n_words: int, longest: int) -> None:
     assert shifted or n_words == 1, "some lines differ only by shifts"
 
 
-def test_ter_shifts_long_phrases_in_parts() -> None:
+def test_long_phrases_are_shifted_in_parts() -> None:
     reference = [str(number) for number in range(36)]
     words = reference[24:] + reference[:24]  # twelve words
     assert count_edits(words, reference) == expected(words, reference) == 2

@@ -141,7 +141,7 @@ def test_term_matches_at_word_boundaries(text: str, term: str, n: int) -> None:
     assert applied(text, {term: "x"}) == ["x"] * n
 
 
-def test_longest_term_wins() -> None:
+def test_longest_of_overlapping_terms_is_applied() -> None:
     terms = {"Bank": "bank", "Bank A": "bank A", "die Bank": "the bank", "A B C": "abc", "D": "D"}
     assert applied("die Bank A B C D", terms) == ["the bank", "abc", "D"]
     assert applied("die Bank A, Bank", terms) == ["the bank", "bank"], "the first of equally long ones"
@@ -215,7 +215,7 @@ def test_nested_translation_is_required_twice(
     assert sorted(tokenizer.decode(ids) for ids in phrases) == sorted(expected)
 
 
-def test_terms_across_a_split_are_reported(
+def test_terms_cut_by_sentence_split_are_reported(
     translator: Translator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     always = BEAM.model_copy(update={"split": "always"})
@@ -249,7 +249,7 @@ def test_applied_terms_are_counted() -> None:
         ("nothing", 2),
     ],
 )  # fmt: skip
-def test_nested_translation_does_not_count(translation: str, n_missing: int) -> None:
+def test_nested_translation_is_not_counted(translation: str, n_missing: int) -> None:
     glossary = Glossary({"Bank": "bank", "Bankkonto": "bank account"})
     counts = Applied(glossary)
     counts.add(1, constraint_spans("Die Bank hat ein Bankkonto", OFF, glossary), translation)
@@ -314,7 +314,7 @@ def test_mark_terms_surrounds_terms(text: str, wanted: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["ta bore.", "bore, ta?", "(bore)"])
-def test_marked_word_has_same_pieces_in_any_line(tokenizer: Tokenizer, text: str) -> None:
+def test_marked_word_has_same_pieces_in_every_line(tokenizer: Tokenizer, text: str) -> None:
     ids = encode_marked(tokenizer, mark_terms(text, Glossary({"bore": "dog"}).spans(text)))
     [(_, translation)] = marked(ids)
     assert [i for i in without_translations(ids) if i not in (4, 6)] == tokenizer.encode(text)

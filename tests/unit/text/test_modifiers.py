@@ -76,7 +76,7 @@ def test_modifiers_leave_copied_text_unchanged(name: str, src: str, tgt: str, se
 
 @settings(max_examples=25, deadline=None)
 @given(src=LINES, seed=SEEDS)
-def test_placeholders_are_the_same_on_both_sides_and_are_recognised(src: str, seed: int) -> None:
+def test_placeholders_are_equal_on_both_sides_and_recognised(src: str, seed: int) -> None:
     both = f"ja, {src} , Potsdam", f"yes: {src} , Potsdam !"
     new_src, new_tgt = placeholders(*both, Random(seed))
     assert (new_src, new_tgt) != both
@@ -92,7 +92,7 @@ def draws(modify: object, src: str = SRC, tgt: str = TGT, n: int = 60) -> set[tu
     return {modify(src, tgt, Random(seed)) for seed in range(n)}
 
 
-def test_case_modifiers() -> None:
+def test_case_modifiers_change_case() -> None:
     assert upper_case(SRC, TGT, Random(0)) == (
         "DER HUND VON MARIA AUS KÖLN FRISST 12 MÄUSE, SIEHE www.a.de!",
         "MARIA'S DOG FROM KÖLN EATS 12 MICE, SEE www.a.de.",
@@ -147,7 +147,7 @@ def test_noise_is_equal_on_both_sides_and_has_source_length() -> None:
     assert {len(src.replace(" ", "")) for src, _ in draws(noise, "x" * 1000)} == {40}
 
 
-def test_placeholder_modifier() -> None:
+def test_placeholder_modifier_replaces_shared_text() -> None:
     found = draws(placeholders, n=200)
     gone = {text for text in ("Köln", "Maria", "Hund", "12", "www.a.de") for src, _ in found if text not in src}
     assert gone == {"Köln", "12", "www.a.de"}  # Maria begins the target, where any word has a capital

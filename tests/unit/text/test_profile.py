@@ -25,12 +25,12 @@ def said_of(monkeypatch: pytest.MonkeyPatch, lines: list[str], profiles: Profile
     return said
 
 
-def test_target_language_source_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_source_in_target_language_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
     (warning,) = said_of(monkeypatch, ENGLISH)
     assert "looks like English, not German" in warning
 
 
-def test_third_language_warns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_source_in_third_language_warns(monkeypatch: pytest.MonkeyPatch) -> None:
     (warning,) = said_of(monkeypatch, CZECH * 2)
     assert "does not look like German" in warning and "English" not in warning
 
@@ -48,7 +48,7 @@ def test_third_language_warns(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=["own", "empty", "blank", "short", "sentence", "numbers", "code"],
 )
-def test_correct_or_unclear_language_does_not_warn(lines: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_source_in_correct_or_unclear_language_does_not_warn(lines: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert said_of(monkeypatch, lines) == []
 
 
@@ -64,7 +64,7 @@ def test_profile_of_text_without_spaces_uses_characters() -> None:
     assert profiles.other(trigrams(["the dog sleeps"]), "zh") == "looks like English, not Chinese"
 
 
-def test_profiles_survive_a_round_trip_and_are_small(tmp_path: Path) -> None:
+def test_saved_profiles_are_loaded_and_small(tmp_path: Path) -> None:
     path = tmp_path / "profiles.json"
     assert Profiles.load(path) is None
     PROFILES.save(path)

@@ -59,7 +59,7 @@ def asked(text: str, **search: object) -> list[str]:
     return [span.wanted for span in constraint_spans(text, SearchConfig(**search))]  # type: ignore[arg-type]
 
 
-def test_own_patterns_with_and_without_other_protection() -> None:
+def test_custom_patterns_work_with_and_without_other_protection() -> None:
     text = "AB-12 kostet 5 €, siehe https://x.org/AB-13 (AB-14.5)"
     patterns = ["[A-Z]{2}-[0-9]+", "€", "(?i)KOSTET"]
     assert asked(text, protect=patterns) == ["AB-12", "kostet", "€", "AB-13", "AB-14"]
@@ -92,7 +92,7 @@ def test_invalid_pattern_raises(pattern: str, problem: str) -> None:
 
 
 @given(st.text(st.sampled_from("ab1.,:/-%${}()<>_@&; #wht\u00e9你"), max_size=60))
-def test_protected_text_is_in_line(text: str) -> None:
+def test_protected_text_occurs_in_line(text: str) -> None:
     place = 0
     for kind, each in ((span.kind, span.wanted) for span in spans(text)):
         assert each and kind in FOUND

@@ -83,7 +83,7 @@ def test_split_is_lossless_and_bounded(text: str, n_pieces: CountPieces, longest
 
 
 @given(TEXTS, st.integers(1, 40))
-def test_long_sentence_gets_maximal_parts(text: str, longest: int) -> None:
+def test_long_sentence_is_split_into_maximal_parts(text: str, longest: int) -> None:
     """Two consecutive parts together would be too long."""
     sentence = re.sub("[.!?…؟۔।॥。！？｡።။។]", "-", text).strip()
     for (one, _), (other, _) in pairwise(split(sentence, by_letter, longest)):
@@ -106,13 +106,13 @@ def test_long_sentence_gets_maximal_parts(text: str, longest: int) -> None:
         ["ይህ ቤት ነው።", "እሱ መጣ።"],
     ],
 )
-def test_sentence_ends_of_scripts_with_spaces(sentences: list[str]) -> None:
+def test_sentence_ends_are_found_in_scripts_with_spaces(sentences: list[str]) -> None:
     for gap in (" ", "  ", "\t"):
         parts = split(gap.join(sentences), by_character, max(map(len, sentences)))
         assert parts == [*((sentence, gap) for sentence in sentences[:-1]), (sentences[-1], "")]
 
 
-def test_sentence_ends_of_scripts_without_spaces() -> None:
+def test_sentence_ends_are_found_in_scripts_without_spaces() -> None:
     sentences = ["你好！", "我是王先生。", "「你来吗？」", "来。"]
     assert split("".join(sentences), by_character, 7) == [(each, "") for each in sentences]
     assert parts_of("一二三，四五六；七八九。十", by_character, 8) == ["一二三，四五六；", "七八九。", "十"]

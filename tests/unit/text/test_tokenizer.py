@@ -51,7 +51,7 @@ def control(character: str) -> bool:
 
 
 @given(st.lists(parts, max_size=30).map("".join))
-def test_any_line_without_control_characters_comes_back(tokenizer: Tokenizer, line: str) -> None:
+def test_any_line_without_control_characters_is_restored(tokenizer: Tokenizer, line: str) -> None:
     ids = tokenizer.encode(line)
     assert tokenizer.decode(ids) == line
     assert all(N_SPECIAL <= i < len(tokenizer) for i in ids)
@@ -66,7 +66,7 @@ def test_unusual_lines_survive_encoding_and_decoding(tokenizer: Tokenizer, line:
     assert tokenizer.decode(tokenizer.encode(line)) == line
 
 
-def test_control_characters_are_spaces(tokenizer: Tokenizer) -> None:
+def test_control_characters_are_encoded_as_spaces(tokenizer: Tokenizer) -> None:
     for code in [*range(0x20), *range(0x7F, 0xA0)]:
         character = chr(code)
         expected = f"a{' ' if control(character) else character}b"
@@ -84,7 +84,7 @@ def test_decode_skips_special_ids(tokenizer: Tokenizer) -> None:
     assert tokenizer.decode([N_SPECIAL + 0xFF]) == "\ufffd"
 
 
-def test_training_is_a_function_of_its_lines_and_not_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_depends_on_lines_and_not_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = train_tokenizer(LINES, 400), train_tokenizer(iter(LINES), 400)
     assert first.fingerprint == second.fingerprint
     monkeypatch.setattr(module, "_THREADS", 1)
@@ -152,7 +152,7 @@ def test_tokenizers_not_trained_by_nmt_are_rejected(
     assert capfd.readouterr() == ("", "")
 
 
-def test_separate_tokenizers(tokenizer: Tokenizer, tmp_path: Path) -> None:
+def test_separate_tokenizers_encode_each_language(tokenizer: Tokenizer, tmp_path: Path) -> None:
     other = train_tokenizer(LINES[:100], 400)
     both = Tokenizers({"en": tokenizer, "de": other}, joint=False)
     both.save(TokenizerDir(tmp_path))
@@ -241,11 +241,13 @@ def check(encoded: Encoded, lines: list[str], tokenizer: Tokenizer) -> None:
 
 
 @given(st.lists(LINE, max_size=8))
-def test_blocks_of_any_lines_equal_encode(encoder: BlockEncoder, tokenizer: Tokenizer, lines: list[str]) -> None:
+def test_block_encoder_equals_encode_for_any_lines(
+    encoder: BlockEncoder, tokenizer: Tokenizer, lines: list[str]
+) -> None:
     check(encoder.encode(lines), lines, tokenizer)
 
 
-def test_hash_collision_in_word_cache(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_word_cache_handles_hash_collision(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SLOT_BITS", 2)
     encoder = BlockEncoder(tokenizer)
     for start in range(0, len(LINES), 10):
@@ -253,7 +255,7 @@ def test_hash_collision_in_word_cache(tokenizer: Tokenizer, monkeypatch: pytest.
         check(encoder.encode(lines), lines, tokenizer)
 
 
-def test_full_cache_is_emptied(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_word_cache_is_cleared(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_CACHED_BYTES", 1000)
     monkeypatch.setattr(module, "_LINES", 1)
     monkeypatch.setattr(module, "_SLOT_BITS", 6)
@@ -282,13 +284,13 @@ def test_tokenizer_with_pieces_across_spaces_is_rejected() -> None:
         Tokenizer(model.getvalue())
 
 
-def test_encoded_take_selects_lines(encoder: BlockEncoder, tokenizer: Tokenizer) -> None:
+def test_take_selects_encoded_lines(encoder: BlockEncoder, tokenizer: Tokenizer) -> None:
     encoded = encoder.encode(LINES)
     rows = np.array([5, 3, 3, 0, len(LINES) - 1])
     check(encoded.take(rows), [LINES[row] for row in rows], tokenizer)
     check(encoded.take(rows[:0]), [], tokenizer)
 
 
-def test_large_vocabulary_uses_four_bytes() -> None:
+def test_ids_of_large_vocabulary_have_four_bytes() -> None:
     assert id_dtype(65_536) is np.uint16
     assert id_dtype(65_537) is np.uint32
