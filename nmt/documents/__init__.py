@@ -1,4 +1,4 @@
-"""Documents whose texts are replaced by translations, with everything else unchanged."""
+"""Documents, in which texts are replaced by their translations and everything else is unchanged."""
 
 from nmt.documents.html import HtmlFragment, html_fragment
 from nmt.documents.open import FORMATS, open_document, refuse_document

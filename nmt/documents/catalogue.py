@@ -1,4 +1,4 @@
-"""PO catalogues of gettext: only messages without a translation are translated."""
+"""PO catalogues of gettext, in which only messages without a translation are translated."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from nmt.text.constraints import spans
 from nmt.text.po import Message, po_charset, po_escaped, po_lines, po_messages
 
 _ACCELERATOR = re.compile(r"[&_](?=\w)")
-"""The sign before the accelerator key of a menu entry, as in `&File` or `_File`."""
+"""The sign before the accelerator key of a menu item, as in `&File` or `_File`."""
 
 
 @dataclass(frozen=True)
 class _Missing:
-    """A message without a translation, with its text, or its singular and plural."""
+    """A message without a translation; `texts` has its text, or its singular and plural."""
 
     message: Message
     texts: list[str]
@@ -99,7 +99,7 @@ def _text(passage: Passage[str], results: Iterator[Translated]) -> str:
 
 
 def _written(key: str, text: str) -> list[str]:
-    """Return the lines of an entry: a single one, or one more for each line of a text of several lines."""
+    """Return the lines of a PO entry: one line, or for a text of several lines one more for each of them."""
     parts = [po_escaped(part) for part in re.findall("[^\n]*\n|[^\n]+", text)]
     if len(parts) <= 1:
         return [f'{key} "{"".join(parts)}"']
@@ -107,7 +107,7 @@ def _written(key: str, text: str) -> list[str]:
 
 
 def _encoded(text: str, charset: str) -> bytes:
-    """Encode a file in its charset, or in UTF-8, changing its header, if the charset lacks a character."""
+    """Encode a file in its charset, or in UTF-8, declared in its header, if the charset lacks a character."""
     try:
         return text.encode(charset)
     except UnicodeEncodeError:

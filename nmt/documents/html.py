@@ -1,4 +1,4 @@
-"""HTML documents: texts between tags, which stay as they are written, however broken the document is.
+"""HTML documents, whose texts are translated while all tags stay as they are written, even in malformed HTML.
 
 https://html.spec.whatwg.org/multipage/parsing.html describes how browsers parse HTML. This module builds no tree: every
 character belongs to a tag, a comment or a text, and is written again.
@@ -27,7 +27,7 @@ _BLOCKS = frozenset(
         "textarea tfoot th thead title tr track ul video",
     )
 )
-"""Block elements and `br`, which divide texts. All others, such as `b` and unknown elements, are inside a text."""
+"""Block elements and `br`, which divide texts. All other elements, such as `b` and unknown ones, are inline."""
 
 _OPAQUE = frozenset(["script", "style", "code", "pre", "kbd", "samp", "var", "textarea", "svg", "math"])
 """Elements whose content is not translated."""
@@ -49,7 +49,7 @@ _HEAD_BYTES = 4096  # browsers look for the charset in the first 1024
 
 @dataclass(frozen=True)
 class _Value:
-    """The text of an attribute, and its spelling with quotes in `raw`."""
+    """The text of an attribute; `raw` is its spelling in the document, including quotes."""
 
     number: int
     text: str
@@ -62,7 +62,7 @@ Markup: TypeAlias = "tuple[str | _Value, ...]"
 
 @dataclass(frozen=True)
 class _Piece:
-    """A part of a document: a tag with its name, a comment (no name), or text (no name, not a tag)."""
+    """A part of a document: a tag with its name, a comment without a name, or a text (`is_text`)."""
 
     raw: str
     name: str = ""
@@ -72,14 +72,14 @@ class _Piece:
 
 
 class HtmlFragment:
-    """A parsed fragment of HTML. No text has a line break, or white space at its ends."""
+    """A parsed fragment of HTML. Its texts have no line breaks and no white space at their ends."""
 
     def __init__(self, passage: Passage[Markup], values: Sequence[_Value]) -> None:
         self._passage, self._values = passage, values
         self.texts = [*passage.texts, *(value.text for value in values)]
 
     def translated_text(self, results: Sequence[Translated | str]) -> str:
-        """Return the HTML with one translation for each of `texts`. Raises ValueError if their numbers differ."""
+        """Return the HTML with its texts translated: one result for each text. Raises ValueError if numbers differ."""
         queue = iter(in_lines(self.texts, results))
         _, tokens = self._passage.translated(queue)
         values = [_written(value, result.text) for value, result in zip(self._values, queue, strict=True)]
@@ -87,7 +87,7 @@ class HtmlFragment:
 
 
 def html_fragment(text: str, attributes: bool = False) -> HtmlFragment:
-    """Parse a whole HTML page or a part of one.
+    """Parse an HTML page or a fragment of a page.
 
     attributes: whether to translate the attributes `alt`, `title` and `placeholder`, too; their texts come last.
     """
@@ -158,7 +158,7 @@ def _pieces(text: str) -> Iterator[_Piece]:
 
 
 def _other(text: str, start: int) -> tuple[int, _Piece | None]:
-    """Return the end of the comment, declaration or instruction at `start`, and the piece; None if there is none."""
+    """Return the end of the comment, declaration or instruction at `start`, and the piece, or None if there is none."""
     following = text[start + 1 : start + 2]
     if following not in ("!", "?"):
         return start, None
@@ -169,7 +169,7 @@ def _other(text: str, start: int) -> tuple[int, _Piece | None]:
 
 
 class _Reader:
-    """Converts the pieces of a document to tokens, and collects the attributes to translate."""
+    """A converter of the pieces of a document to tokens, which collects the attributes to translate."""
 
     def __init__(self, attributes: bool) -> None:
         self._attributes = attributes
@@ -220,7 +220,7 @@ class _Reader:
 
 
 def _ends(pieces: Sequence[_Piece]) -> dict[int, int]:
-    """Return the number of the last piece of each element that is not translated, by the number of its first piece.
+    """Return the index of the last piece of each element that is not translated, by the index of its first piece.
 
     An element that is never closed extends to the next block element.
     """
@@ -243,7 +243,7 @@ def _ends(pieces: Sequence[_Piece]) -> dict[int, int]:
 
 
 def _is_number(pieces: Sequence[_Piece]) -> bool:
-    """Return whether pieces are a raised number, such as the number of a note, which is not a part of a word."""
+    """Return whether pieces are a superscript number, such as a footnote mark, which is not a part of a word."""
     if pieces[0].name != "sup" or len(pieces) > _MAX_PIECES_OF_NUMBER:
         return False
     return not any(character.isalpha() for piece in pieces if piece.is_text for character in piece.raw)

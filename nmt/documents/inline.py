@@ -1,10 +1,10 @@
-"""Divide text with markup into blocks to translate, and place the markup in their translations.
+"""Division of text with markup into blocks to translate, and placement of the markup in the translations.
 
 A format turns its content into tokens: texts, and marks for everything else. `Passage` divides them at breaks, such as
-the end of a paragraph, and removes the markup around each block: of `<p><b>Note</b></p>` only `Note` is left. `place`
-puts the markup inside a block where it belongs in the translation.
+the end of a paragraph, and removes the markup around each block: `<p><b>Note</b></p>` becomes `Note`.
+`Passage.translated` places the markup inside a block where it belongs in the translation.
 
-Both texts are cut into units: words, placeholders such as `{name}`, and single signs such as a full stop, so that the
+Both texts are cut into units: words, placeholders such as `{name}`, and single symbols such as a full stop, so that the
 colon of `<b>Note</b>:` stays outside. Each unit of the translation comes from a unit of the text: a placeholder from
 the same placeholder, any other unit by the alignment, or without one by its position. A span encloses the longest
 stretch of the translation that comes from inside it. Every mark occurs once, and spans stay nested, whatever the
@@ -45,12 +45,12 @@ def tagged(text: str) -> Iterator[Token[str]]:
 M = TypeVar("M")
 
 _MAX_DEPTH = 32
-"""Maximum depth of nested spans: each level takes time for all the text inside it."""
+"""Maximum depth of nested spans: each level takes time proportional to the text inside it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """Characters, with their spelling in the document in `raw`; empty: as the format writes them."""
+    """Characters of a text; `raw` is their spelling in the document, or empty if the format must escape them."""
 
     text: str
     raw: str = ""
@@ -59,7 +59,7 @@ class Text:
 
 @dataclass(frozen=True, eq=False)
 class Mark(Generic[M]):
-    """A token without text.
+    """A token of markup, without text.
 
     An `open` mark and a `close` mark with the same key enclose a span. A `point` is between characters, a `space`
     counts as a space of the text, and a `break` divides texts.
@@ -111,12 +111,12 @@ class Block(Generic[M]):
         start, end = len(raw) - len(raw.lstrip(" ")), len(raw.rstrip(" "))
         self._kept = [i for i in range(start, end) if raw[i] != " " or raw[i - 1] != " "]
         self.text = "".join(raw[i] for i in self._kept)
-        """The text without markup; any white space is one space."""
+        """The text without markup, in which any white space is replaced by one space."""
         self._read = 0
         self.pieces = self._pieces(nodes)
 
     def _pieces(self, nodes: Sequence[Node[M]]) -> list[Piece[M]]:
-        """Return the marks and spans among nodes, where `_read` characters of the raw text precede these."""
+        """Return the marks and spans among nodes; `_read` counts the characters of the raw text before each."""
         found: list[Piece[M]] = []
         for node in nodes:
             if isinstance(node, Text):
@@ -132,7 +132,7 @@ class Block(Generic[M]):
 
     @property
     def has_words(self) -> bool:
-        """Whether there is anything to translate: letters outside placeholders and addresses."""
+        """Whether the block has anything to translate: letters outside placeholders and addresses."""
         return any(map(str.isalpha, self.text)) and (" " in self.text or protected(self.text) != [self.text])
 
 
@@ -144,7 +144,7 @@ class Passage(Generic[M]):
         self.texts = [item.text for item in self._items if isinstance(item, Block)]
 
     def translated(self, results: Iterator[Translated]) -> tuple[bool, list[Token[M]]]:
-        """Return whether anything has changed, and all tokens.
+        """Return whether any text has changed, and all tokens of the translated passage.
 
         results: yields the translations of `texts`. A text that is equal to its translation stays as it was written.
         """
@@ -162,7 +162,7 @@ class Passage(Generic[M]):
 
 
 def flat(nodes: Iterable[Node[M]]) -> Iterator[Token[M]]:
-    """Yield the tokens that nodes were made of."""
+    """Yield the tokens of nodes and of their spans, in order."""
     for node in nodes:
         if isinstance(node, Span):
             yield node.opening
@@ -184,7 +184,7 @@ def _nested(tokens: Iterable[Token[M]]) -> list[Node[M]]:
         return opened[-1][1] if opened else root
 
     def dissolve(depth: int) -> None:
-        """Replace the spans opened at `depth` and deeper, which nothing closes, by their nodes."""
+        """Replace the spans opened at `depth` and deeper, which are never closed, by their nodes."""
         while len(opened) > depth:
             mark, inside = opened.pop()
             inner().extend([mark, *inside])
@@ -251,13 +251,13 @@ def _block(nodes: list[Node[M]]) -> Iterator[Token[M] | Block[M]]:
 
 
 _LOOK_BACK = 3
-"""Number of units before or after a mark that its place is derived from."""
+"""Maximum distance, in units, between a mark and the units that determine its place."""
 
 
 class Origins:
     """Units (start, end) of a text and of its translation, and the origin of each unit of the translation in the text.
 
-    A unit is a word or a sign; words of the text are cut where markup begins or ends within them.
+    A unit is a word or a symbol; words of the text are cut where markup begins or ends within them.
     """
 
     def __init__(self, source: str, translated: Translated, edges: set[int]) -> None:
@@ -287,7 +287,7 @@ class Origins:
                 self._last[origin] = unit
 
     def inside(self, start: int, end: int) -> range:
-        """Return the units of the text that begin inside these characters."""
+        """Return the units of the text that begin between the characters `start` and `end`."""
         return range(bisect_left(self._starts, start), bisect_left(self._starts, end))
 
     def by_place(self, position: int) -> int:
@@ -296,13 +296,13 @@ class Origins:
         return bisect_left(self.units, place, key=lambda unit: unit[1])
 
     def nearest_word(self, unit: int) -> int:
-        """Return the nearest unit that begins a word, or the number of units, which stands for the end."""
+        """Return the nearest unit that begins a word; the number of units stands for the end of the text."""
         place = bisect_left(self._word_starts, unit)
         near = [*self._word_starts[max(place - 1, 0) : place + 1], len(self.units)]
         return min(near, key=lambda start: (abs(start - unit), -start))
 
     def is_word(self, unit: int) -> bool:
-        """Return whether a unit of the translation is a word, not a sign."""
+        """Return whether a unit of the translation is a word, not a symbol."""
         return _is_word(self.text, self.units[unit])
 
     def gap(self, position: int, is_attached: bool) -> int:
@@ -318,7 +318,7 @@ class Origins:
         return found[0] if found else self.by_place(position)
 
     def _match_placeholders(self) -> None:
-        """Make equal placeholders, numbers and addresses the origins of each other, and of nothing else."""
+        """Align equal placeholders, numbers and addresses of both texts with each other, and with nothing else."""
         places: dict[str, list[range]] = defaultdict(list)
         for span in spans(self.source):
             places[span.wanted].append(_overlapping(self.src_units, span.start, span.end))
@@ -331,7 +331,7 @@ class Origins:
         self.of = [copied.get(unit, None if origin in taken else origin) for unit, origin in enumerate(self.of)]
 
     def _align(self, alignment: Alignment) -> None:
-        """Align the units of aligned words: words in their order, and a sign with the same sign."""
+        """Align the units of aligned words: words in their order, and symbols with equal symbols."""
         sources: dict[tuple[int, int], set[int]] = defaultdict(set)
         for source, (start, end) in alignment:
             sources[start, end].update(_overlapping(self.src_units, *source))
@@ -347,7 +347,7 @@ class Origins:
 
 
 def _units(text: str, cuts: set[int]) -> list[tuple[int, int]]:
-    """Return the words and placeholders of a text, and the signs around them; all are also cut at `cuts`."""
+    """Return the words and placeholders of a text, and the symbols around them; all are also cut at `cuts`."""
     whole = {i for span in spans(text) for i in range(span.start + 1, span.end)}
     found: list[tuple[int, int]] = []
     for word in re.finditer(r"\S+", text):
@@ -358,7 +358,7 @@ def _units(text: str, cuts: set[int]) -> list[tuple[int, int]]:
 
 
 def _same_cuts(source: str, text: str, cuts: set[int]) -> set[int]:
-    """Return where to cut a translation whose source is cut at `cuts`: inside words that both contain."""
+    """Return the offsets at which to cut a translation: inside words that its source, cut at `cuts`, contains, too."""
     same: dict[str, set[int]] = defaultdict(set)
     for start, end in _units(source, set()):
         if inner := {i - start for i in range(start + 1, end) if i in cuts}:
@@ -371,13 +371,13 @@ def _is_word(text: str, unit: tuple[int, int]) -> bool:
 
 
 def _overlapping(units: Sequence[tuple[int, int]], start: int, end: int) -> range:
-    """Return the units that overlap with these characters."""
+    """Return the units that overlap with the characters `start` to `end`."""
     first = bisect_right(units, start, key=lambda unit: unit[1])
     return range(first, max(first, bisect_left(units, end, key=lambda unit: unit[0])))
 
 
 class _Place(NamedTuple):
-    """The units `first` to `end` of a translation, and the characters `start` to `stop` that they take."""
+    """The units `first` to `end` of a translation, and the characters `start` to `stop` that they occupy."""
 
     first: int
     end: int
@@ -396,7 +396,7 @@ def _placed_block(block: Block[M], translated: Translated) -> Iterator[Token[M]]
 
 
 def _edges(pieces: Sequence[Piece[M]]) -> set[int]:
-    """Return where spans of a text begin and end."""
+    """Return the offsets at which marks and spans of a text begin and end."""
     edges = {edge for piece in pieces for edge in (piece.start, piece.end)}
     return edges.union(*(_edges(piece.inside) for piece in pieces))
 
@@ -444,7 +444,7 @@ def _in_order(
 
 
 def _stretches(origins: Origins, pieces: Sequence[Piece[M]], place: _Place) -> dict[int, tuple[int, int]]:
-    """Return by the number of a piece the longest stretch (first, end) of units that come from inside it.
+    """Return the longest stretch (first, end) of units that come from inside each piece, by the index of the piece.
 
     Units of unknown origin belong to the stretch around them, and so does a comma between two of its words.
     """
@@ -466,10 +466,10 @@ def _stretches(origins: Origins, pieces: Sequence[Piece[M]], place: _Place) -> d
 def _gap(
     origins: Origins, piece: Piece[M], around: tuple[int, int], place: _Place, owner: dict[int, tuple[int, int]]
 ) -> tuple[int, int, int]:
-    """Return the place of a piece without words: the unit that follows it, its rank there, and the character.
+    """Return the place of a piece without words: the following unit, its rank before that unit, and the offset.
 
-    A mark directly after a character follows the unit that comes from there; any other one precedes the unit that comes
-    from the following one. owner: the stretch that each unit belongs to.
+    A mark directly after a character follows the unit that comes from this character; any other mark precedes the unit
+    that comes from the next one. owner: the stretch that each unit belongs to.
     """
     first, end, start, stop = place
     if piece.start <= around[0]:

@@ -1,8 +1,8 @@
 """Word (`.docx`) and OpenDocument (`.odt`) texts: zip archives of XML whose paragraphs are translated.
 
-Paragraphs are those of the body, tables, headers, footers, notes and text boxes. In Word, a run is a stretch of
+Paragraphs are found in the body, tables, headers, footers, notes and text boxes. In Word, a run is a stretch of
 characters of one format; the most frequent format of a paragraph is its base, other formats, links and fields are spans
-over the text, and notes, pictures and the like are marks in it. The formats are described in
+over the text, and notes, pictures and similar elements are marks in it. The formats are described in
 https://ecma-international.org/publications-and-standards/standards/ecma-376/ (part 1) and
 https://docs.oasis-open.org/office/OpenDocument/v1.3/ (part 3).
 """
@@ -36,7 +36,7 @@ MAX_XML_BYTES = 1 << 24
 MAX_ELEMENTS = 150_000
 """Maximum number of elements of a member: some seconds of work, and up to 1 KB of memory for each."""
 _ALLOWED_ELEMENTS = 30_000
-"""Elements that any archive may have; a larger archive may have one for each of its bytes."""
+"""Number of elements that any archive may have; a larger archive may have one for each of its bytes."""
 _MAX_MEMBERS = 10_000
 _OLE = b"\xd0\xcf\x11\xe0"
 
@@ -51,7 +51,7 @@ class Package:
         if content.startswith(_OLE):
             raise DataError(f"{name}: encrypted, or in an old format; save it again, without a password")
         if not content.startswith(b"PK"):
-            raise DataError(f"{name}: not a zip archive, as such a document must be; was it renamed, or is it damaged?")
+            raise DataError(f"{name}: not a zip archive, which this format requires; was it renamed, or is it damaged?")
         self._archive = open_zip(io.BytesIO(content), name, len(content))
         infos = self._archive.infolist()
         total = sum(info.file_size for info in infos)
@@ -98,9 +98,10 @@ class Package:
             raise DataError(f"{self.name}: {broken}; save the document again") from None
 
     def changed(self, members: Collection[str], new: Callable[[str], bytes | None]) -> bytes:
-        """Return the archive with new contents of these members.
+        """Return the archive with new contents for some members.
 
-        new: called with the name of each of these members, in the order of the archive; None keeps the member.
+        new: called with the name of each of `members`, in the order of the archive; returns the new content, or None to
+        keep the member.
         """
         written = io.BytesIO()
         with zipfile.ZipFile(written, "w") as archive:
@@ -119,17 +120,17 @@ class Markup(NamedTuple):
 
     elements: Sequence[etree._Element] = ()
     format: etree._Element | None = None
-    """In Word, a run with the format of the elements, or without elements, of the text up to the closing mark."""
+    """In Word, a run with the format of the elements, or of the text up to the closing mark if there are none."""
     around: etree._Element | None = None
     """The element that contains the text."""
 
 
 AppendText = Callable[[etree._Element, etree._Element | None, str], None]
-"""Appends text to an element, in the format of a run of Word."""
+"""A function that appends text to an element, in the format of a Word run."""
 
 
 class Paragraph(NamedTuple):
-    """A paragraph: its content, its element, a run of Word with its base format, and how to append text to it."""
+    """A paragraph: its content, its element, a Word run with its base format, and a function that appends text."""
 
     passage: Passage[Markup]
     element: etree._Element
@@ -143,7 +144,7 @@ def _open(
     paragraphs: Callable[[etree._Element], Iterator[Paragraph]],
     should_stop: Callable[[], bool],
 ) -> Document:
-    """Open a document whose paragraphs are in these members.
+    """Open an office document whose paragraphs are in `members`.
 
     should_stop: called between paragraphs, when they are read and when they are written. Raises DataError, also if
     `should_stop` returns True.
@@ -182,7 +183,7 @@ def _open(
 
 
 def _rewrite(paragraph: Paragraph, tokens: Iterable[Token[Markup]]) -> None:
-    """Replace the content of a paragraph."""
+    """Replace the content of a paragraph by tokens."""
     _clear(paragraph.element)
     around, formats = [paragraph.element], [paragraph.base]
     for token in tokens:
@@ -210,13 +211,13 @@ def _rewrite(paragraph: Paragraph, tokens: Iterable[Token[Markup]]) -> None:
 
 
 def _clear(element: etree._Element) -> None:
-    """Remove everything but the properties of an element."""
+    """Remove the content of an element but keep its properties."""
     element.text = None
     element[:] = [child for child in element if str(child.tag).endswith("Pr")]
 
 
 def _content(element: etree._Element) -> etree._Element:
-    """Return the element that contains the runs of an element: in Word, controls have one for their content."""
+    """Return the element that contains the runs of `element`: itself, or the content element of a Word control."""
     return next((child for child in element if str(child.tag).endswith("}sdtContent")), element)
 
 
@@ -236,31 +237,31 @@ _BREAKS = frozenset(["tab", "br", "cr", "ptab"])
 _HINTS = frozenset(["proofErr", "lastRenderedPageBreak", "softHyphen"])
 """Elements that are omitted because they do not apply to another text."""
 _NOT_FORMAT = ("}lang", "}noProof")
-"""Properties by which Word divides text of one format into runs."""
+"""Properties that split text into several runs in Word without a visible change of format."""
 _MAX_FORMAT = 2000
 """Maximum number of characters of the properties of a run, which are copied to each part of it."""
 
 
 def open_docx(name: str, content: bytes, should_stop: Callable[[], bool]) -> Document:
-    """Open a Word document; `should_stop` is called between paragraphs. Raises DataError."""
+    """Open a Word document; `should_stop` is called between paragraphs. Raises DataError if it is invalid."""
     package = Package(name, content)
     members = [member for member in package.members if _PARTS.fullmatch(member)]
     if not any("document" in member for member in members):
-        raise DataError(f"{name}: no word/document.xml in it; is it another kind of document?")
+        raise DataError(f"{name}: contains no word/document.xml; is it another kind of document?")
     return _open(package, members, partial(_word_paragraphs, name), should_stop)
 
 
 def _word_paragraphs(name: str, root: etree._Element) -> Iterator[Paragraph]:
     namespace = next((space for space in _NAMESPACES if root.tag.startswith(space)), None)
     if namespace is None:
-        raise DataError(f"{name}: its root element is not that of a Word document; save the document again")
+        raise DataError(f"{name}: its root element does not belong to a Word document; save the document again")
     for element in root.iter(f"{namespace}p"):
         tokens, base = _formatted(list(_WordReader(namespace).inside(element)))
         yield Paragraph(Passage(tokens), element, base, partial(_append_word_text, namespace))
 
 
 class _Run(NamedTuple):
-    """A part of the text of a run, and a key of its format."""
+    """A part of the text of a Word run, and a key of its format."""
 
     text: str
     element: etree._Element
@@ -268,7 +269,7 @@ class _Run(NamedTuple):
 
 
 class _WordReader:
-    """Reads the content of paragraphs as tokens, in which the texts still know their runs."""
+    """A reader of the content of Word paragraphs as tokens, in which each text is a `_Run`."""
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
@@ -344,7 +345,7 @@ class _WordReader:
 
 
 def _formatted(tokens: Sequence[_Run | Mark[Markup]]) -> tuple[list[Token[Markup]], etree._Element | None]:
-    """Make spans of the text that is not in the most frequent format, and return a run in that format, too."""
+    """Return tokens with spans around text not in the most frequent format, and a run in that format."""
     runs = {token.format: token.element for token in reversed(tokens) if isinstance(token, _Run)}
     lengths = Counter[bytes]()
     for token in tokens:
@@ -363,7 +364,7 @@ def _formatted(tokens: Sequence[_Run | Mark[Markup]]) -> tuple[list[Token[Markup
 
 
 def _format(properties: etree._Element | None) -> bytes:
-    """Return a key of the format of a run, given its properties."""
+    """Return a key that is equal for runs of the same format, given the properties of a run."""
     if properties is None:
         return b""
     length = sum(1 + len(str(each.text or "")) + sum(map(len, each.attrib.values())) for each in properties.iter())
@@ -397,15 +398,15 @@ _ODT_PAIR = re.compile(
 _KEYS = (f"{_TEXT}name", f"{_TEXT}change-id", f"{_TEXT}id")
 _ODT_BREAKS = frozenset([f"{_TEXT}tab", f"{_TEXT}line-break"])
 _UNTOUCHED = frozenset([f"{_OFFICE}annotation", f"{_TEXT}tracked-changes"])
-"""Comments and deleted text."""
+"""Elements of comments and of deleted text, which are not translated."""
 
 
 def open_odt(name: str, content: bytes, should_stop: Callable[[], bool]) -> Document:
-    """Open an OpenDocument text; `should_stop` is called between paragraphs. Raises DataError."""
+    """Open an OpenDocument text; `should_stop` is called between paragraphs. Raises DataError if it is invalid."""
     package = Package(name, content)
     members = [member for member in package.members if member in ("content.xml", "styles.xml")]
     if "content.xml" not in members:
-        raise DataError(f"{name}: no content.xml in it; is it another kind of document?")
+        raise DataError(f"{name}: contains no content.xml; is it another kind of document?")
     if _MANIFEST in package.members and b"encryption-data" in package.content(_MANIFEST):
         raise DataError(f"{name}: encrypted; save it without a password")
     return _open(package, members, _odt_paragraphs, should_stop)

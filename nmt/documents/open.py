@@ -1,4 +1,4 @@
-"""Open documents by the suffix of their name, and plain text, whose lines are translated one by one."""
+"""Opening of documents by the suffix of their name, and plain text, whose lines are translated one by one."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def open_document(name: Path | str, content: bytes, should_stop: Callable[[], bo
             return open_odt(name, content, should_stop)
         case suffix:
             found = f"documents of the type {suffix} are" if suffix else "a document whose name has no suffix is"
-            raise DataError(f"{name}: {found} not supported; save it as one of {' '.join(FORMATS)}")
+            raise DataError(f"{name}: {found} not supported; save the document as one of {' '.join(FORMATS)}")
 
 
 def refuse_document(source: Path | str, start: bytes = b"") -> None:

@@ -37,7 +37,7 @@ def open_subtitles(name: str, content: bytes) -> Document:
     for number, line in enumerate(lines, start=1):
         if _BROKEN_TIME.match(line) and not _TIME.match(line):
             found = printable(line.strip()[:80])
-            raise DataError(f"{name}: line {number}: {found}; write the time as 00:00:01,000 --> 00:00:02,000")
+            raise DataError(f"{name}: line {number}: malformed time {found}; write it as 00:00:01,000 --> 00:00:02,000")
     parts = list(_parts(lines, is_vtt))
     if not any(isinstance(part, _Cue) for part in parts) and not (
         is_vtt and text.lstrip("\ufeff").startswith("WEBVTT")
@@ -85,7 +85,7 @@ class _Cue:
         return token.raw or (html.escape(token.text, quote=False) if self._is_vtt else token.text)
 
     def _wrapped(self, written: str) -> str:
-        """Divide a text with tags into as many lines as the cue had, of about the same length."""
+        """Divide a text with tags into lines of about the same length, at most as many as the cue had."""
         text = written.rstrip("\r\n")
         line_end = self._lines[0][len(self._lines[0].rstrip("\r\n")) :]
         hidden = {i for tag in re.finditer(TAG, text) for i in range(*tag.span())}
@@ -106,7 +106,7 @@ def _may_end(text: str, place: int) -> bool:
 
 
 def _parts(lines: Sequence[str], is_vtt: bool) -> Iterator[str | _Cue]:
-    """Yield the cues, and all other lines as they are written."""
+    """Yield the cues of a subtitle file, and all other lines as they are written."""
     times = [i for i, line in enumerate(lines) if _TIME.match(line)]
     yield from lines[: times[0] if times else len(lines)]
     for time, end in zip(times, [*times[1:], len(lines)], strict=False):
@@ -138,5 +138,5 @@ def _by_speaker(lines: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _is_name(lines: Sequence[str], is_vtt: bool) -> bool:
-    """Return whether the last of two lines before a time is the number or the name of a cue."""
+    """Return whether the second of two lines before a time is the number or name of a cue."""
     return not lines[0].strip() and bool(lines[1].strip()) if is_vtt else lines[1].strip().isdigit()

@@ -1,4 +1,4 @@
-"""Documents as texts to translate and a function that writes the translations."""
+"""The interface of documents: texts to translate, and a method that writes their translations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MARKS = {
 
 
 def encoding_of_mark(content: bytes) -> str | None:
-    """Return the encoding given by the byte order mark; None without a mark."""
+    """Return the encoding that the byte order mark declares; None if there is no such mark."""
     if content.startswith(codecs.BOM_UTF32_LE):
         return None
     return next((encoding for mark, encoding in _MARKS.items() if content.startswith(mark)), None)
@@ -65,10 +65,10 @@ class Translated:
 
 
 class Document:
-    """A document, from which `texts` were extracted: without line breaks, and without white space at their ends."""
+    """A document and its texts, which have no line breaks and no white space at their ends."""
 
     def __init__(self, texts: list[str], write: Callable[[list[Translated]], bytes]) -> None:
-        """write: returns the document with translations, one for each text."""
+        """write: a function that returns the document with translations, one for each text."""
         self.texts = texts
         self._write = write
 
@@ -88,8 +88,8 @@ def spaced(text: str) -> str:
 
 
 def in_lines(texts: Sequence[str], results: Sequence[Translated | str]) -> list[Translated]:
-    """Return translations without control characters and line breaks. Raises ValueError unless each text has one."""
+    """Return translations without control characters and line breaks, one for each text. Raises ValueError."""
     if len(texts) != len(results):
-        raise ValueError(f"{len(results)} translations of {len(texts)} texts")
+        raise ValueError(f"expected {len(texts)} translations, one for each text, found {len(results)}")
     translated = (Translated(result) if isinstance(result, str) else result for result in results)
     return [replace(result, text=spaced(result.text)) for result in translated]

@@ -1,1 +1,1 @@
-"""Translate lines: from text to sentences to batches, and from hypotheses back to text."""
+"""Translation of text: lines are split into sentences, searched in batches, and joined from the hypotheses."""

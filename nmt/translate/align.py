@@ -36,9 +36,9 @@ def alignments(
 ) -> list[list[tuple[int, int]]]:
     """Return the pairs of aligned words (source, target) of each line, numbered from 0, in target order.
 
-    Each target word is aligned to the source word with the largest share of its pieces' attention, or to none if `</s>`
-    and white space outside words have more. The parts of a line that was split are aligned separately. `should_stop` is
-    passed to `ForcedDecoder.attention`.
+    Each target word is aligned to the source word with the largest share of its pieces' attention, or to no word if
+    `</s>` and white space outside words receive more. The parts of a line that was split are aligned separately.
+    `should_stop` is passed to `ForcedDecoder.attention`.
     """
     by_line = [[(part.src_ids, part.tgt_ids) for part in translation.parts] for translation in translations]
     weights = iter(decoder.attention([pair for pairs in by_line for pair in pairs], should_stop))
@@ -75,10 +75,10 @@ def _first_words(line: str, parts: Sequence[str]) -> list[int]:
 
 
 def word_shares(tokenizer: Tokenizer, ids: Sequence[int]) -> Floats:
-    """Return the share of each piece that belongs to each word: (words, pieces).
+    """Return the share of each piece that belongs to each word, of shape (words, pieces).
 
-    A piece of several words is divided equally. A piece of white space belongs to no word, unless it is the space
-    directly before one.
+    A piece that spans several words is divided equally among them. A piece of white space belongs to no
+    word, unless it is the space directly before one.
     """
     spelled = [_spelling(i, piece) for i, piece in zip(ids, tokenizer.pieces(ids), strict=True)]
     piece_of_byte = np.repeat(np.arange(len(ids)), [len(piece) for piece in spelled])
@@ -95,7 +95,10 @@ def word_shares(tokenizer: Tokenizer, ids: Sequence[int]) -> Floats:
 
 
 def src_word_shares(tokenizer: Tokenizer, ids: Sequence[int]) -> Floats:
-    """Return the shares of a source (see `word_shares`); an inline translation belongs to the words of its term."""
+    """Return the share of each source piece that belongs to each word, of shape (words, pieces); see `word_shares`.
+
+    An inline translation belongs to the words of its term.
+    """
     terms = marked(ids)
     is_given = np.zeros(len(ids), np.bool_)
     for _, translation in terms:

@@ -1,4 +1,4 @@
-"""Classification of texts and of the lines of a file: probabilities of labels.
+"""Classification of texts and of the lines of a file, with a probability for each label.
 
 Legend: N texts, C labels.
 """
@@ -34,18 +34,18 @@ class Classifier:
     """A trained model that predicts the labels of texts."""
 
     def __init__(self, saved: Saved, device: torch.device, precision: str) -> None:
-        """Raises ConfigError if the model is no classifier, CheckpointError if its weights do not fit."""
+        """Prepare a model. Raises ConfigError if it is no classifier, CheckpointError if its weights do not match."""
         saved.check_classifies()
-        assert saved.tokenizers.labels is not None, "its objective has labels"
+        assert saved.tokenizers.labels is not None, "a classifier has labels"
         self.config, self.origin, self.precision = saved.config, saved.origin, precision
         self.labels = saved.tokenizers.labels.names
-        """The C labels, in the order of the probabilities."""
+        """Names of the C labels, in the order of the probabilities."""
         self._tokenizer, self._device = saved.tokenizers[saved.config.data.src], device
         self._model = saved.model().to(device)
         model = saved.config.model
         at_most = MAX_PIECES_FACTOR * saved.config.data.max_pieces
         self.max_length = model.max_positions - 1 if model.positions == "learned" else at_most
-        """Maximum number of pieces that are read from the start of a text."""
+        """Maximum number of pieces of a text; longer texts are truncated."""
 
     @classmethod
     def load(
@@ -57,7 +57,7 @@ class Classifier:
         return cls(saved, chosen, choose_precision(saved, precision, chosen))
 
     def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
-        """Return the ids of texts, cut at the maximum length, and the rows of the texts that were cut."""
+        """Return the token ids of texts, truncated to the maximum length, and the indices of the truncated texts."""
         encoded = self._tokenizer.encode_all(["" if is_blank(text) else text for text in texts])
         cut = [row for row, ids in enumerate(encoded) if len(ids) > self.max_length]
         return [ids[: self.max_length] for ids in encoded], cut
@@ -65,7 +65,7 @@ class Classifier:
     def probabilities(
         self, encoded: Sequence[Sequence[int]], done: Callable[[int], None] | None = None
     ) -> npt.NDArray[np.float32]:
-        """Return the probabilities (N, C) of the labels of texts that `encode` has encoded.
+        """Return the label probabilities (N, C) of texts that were encoded by `encode`.
 
         `done` is called with the number of texts of each batch.
         """
@@ -83,7 +83,7 @@ def batched_logits(
     precision: str,
     done: Callable[[int], None] | None = None,
 ) -> Tensor:
-    """Return the logits (N, C) of the classes of sequences, computed in batches of up to `max_tokens` padded tokens.
+    """Return the class logits (N, C) of sequences, computed in batches of up to `max_tokens` tokens including padding.
 
     `done` is called with the number of sequences of each batch.
     """
@@ -102,8 +102,9 @@ def batched_logits(
 def classify_file(classifier: Classifier, source: Path | str, target: Path | str, all_labels: bool = False) -> None:
     """Classify the lines of a file, or of standard input (`-`), into a file or to standard output (`-`).
 
-    Line n has the most probable label of line n and its probability, separated by a tab, or with `all_labels` all
-    labels, most probable first. Blank lines stay blank. Lines that are too long are cut, and counted in a message.
+    Output line n has the most probable label of input line n and its probability, separated by a tab, or with
+    `all_labels` all labels, most probable first. Blank lines stay blank. Lines that are too long are truncated, and a
+    message counts them.
     Raises DataError if the input is missing or not UTF-8, or the output cannot be written.
     """
     refuse_overwriting((target,), (source,))
@@ -124,6 +125,6 @@ def classify_file(classifier: Classifier, source: Path | str, target: Path | str
 
 
 def output_row(labels: Sequence[str], probabilities: npt.NDArray[np.float32], all_labels: bool = False) -> str:
-    """Return the most probable label and its probability, or all labels, separated by tabs."""
+    """Return the most probable label and its probability, or all labels and probabilities, separated by tabs."""
     order = np.argsort(-probabilities, kind="stable")[: None if all_labels else 1]
     return "\t".join(f"{labels[i]}\t{probabilities[i]:.6f}" for i in order.tolist())

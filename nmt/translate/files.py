@@ -34,18 +34,18 @@ MAX_NUMBERS = 10
 
 @dataclass(frozen=True)
 class Files:
-    """Additional files of a translation, whose line n belongs to line n of the text."""
+    """Optional input and output files of a translation; line n of a file with lines belongs to line n of the text."""
 
     prefixes: Path | None = None
-    """Prefixes of the translations; a blank line has no effect."""
+    """Input file of prefixes of the translations; a blank line has no effect."""
     terms: Path | None = None
-    """Tab-separated terms that the translations must contain; a blank line has no effect."""
+    """Input file of tab-separated terms that the translations must contain; a blank line has no effect."""
     glossary: Path | None = None
-    """Terms with their translations for the whole text; see `Glossary.read`."""
+    """Input file of terms with their translations, which apply to the whole text; see `Glossary.read`."""
     alignments: Path | None = None
-    """Output file of word alignments."""
+    """Output file for word alignments."""
     attention: Path | None = None
-    """Output file of a picture of the attention in the first line that is not blank."""
+    """Output file for a picture of the attention weights of the first line that is not blank."""
 
 
 def translate_file(
@@ -60,10 +60,10 @@ def translate_file(
 ) -> None:
     """Translate the lines of a file, or of standard input (`-`), into a file or to standard output (`-`).
 
-    Line n is the translation of line n. With `scores`, or `n_best` above 1, every translation has a line of four
-    tab-separated columns: number of the source line (from 1), score, log-probability, translation; best first. Standard
-    output gets each line as soon as it is ready. A file is written as F.part and renamed. Warnings are counted and
-    printed to standard error at the end.
+    Output line n is the translation of input line n. With `scores`, or `n_best` above 1, every translation has a line
+    of four tab-separated columns: number of the source line (from 1), score, log-probability, translation; best first.
+    Lines are written to standard output as soon as they are translated. A file is written as F.part and renamed.
+    Warnings are counted and printed to standard error at the end.
     Raises ConfigError for unsupported settings, DataError if the input is missing, not UTF-8 or, on standard input
     without `as_text`, a document, if `prefixes` or `terms` has another number of lines, or if an output cannot be
     written.
@@ -144,16 +144,16 @@ class _ConstraintFiles:
         return lines
 
     def check_ended(self) -> None:
-        """Raise DataError if a file has lines left."""
+        """Raise DataError if a file has more lines than the text."""
         for path, lines in self._files.items():
             if next(lines, None) is not None:
                 raise DataError(f"{path}: has more lines than the text; they must pair line by line")
 
 
 def _draw_attention(path: Path, translator: Translator, decoder: ForcedDecoder, first: Translation | None) -> None:
-    """Draw the attention in the first part of the first translation that is not blank. Raises DataError."""
+    """Draw the attention weights of the first translated part. Raises DataError if all lines of the text are blank."""
     if first is None:
-        raise DataError(f"{path}: not drawn, since all lines of the text are blank")
+        raise DataError(f"{path}: cannot draw attention, since all lines of the text are blank")
     data, part = translator.config.data, first.parts[0]
     src, tgt = translator.tokenizers[data.src], translator.tokenizers[data.tgt]
     [weights] = decoder.attention([(part.src_ids, part.tgt_ids)])
@@ -163,15 +163,15 @@ def _draw_attention(path: Path, translator: Translator, decoder: ForcedDecoder, 
 
 @dataclass
 class Warnings:
-    """Counts of the warnings about the translations of a text."""
+    """Counts of warnings about the translations of a text."""
 
     counts: dict[str, int] = field(default_factory=dict)
-    """Numbers of lines by kind: blank, whole, unfinished, split, cut."""
+    """Number of lines for each kind of warning: blank, whole, unfinished, split, cut."""
     cut: list[int] = field(default_factory=list)
-    """Line numbers of the first lines that were cut."""
+    """Numbers of the first lines that were truncated."""
 
     def add(self, number: int, line: Line, translations: Sequence[Translation]) -> None:
-        """Add the warnings about a line with this number (from 1)."""
+        """Add the warnings about a line; `number` is its line number, from 1."""
         best = translations[0]
         kinds = {
             "blank": bool((line.prefix.strip() or line.terms) and not best.parts),
@@ -183,7 +183,7 @@ class Warnings:
         self.merge(Warnings({kind: 1 for kind, holds in kinds.items() if holds}, [number] * best.cut))
 
     def merge(self, later: Warnings) -> None:
-        """Add the warnings about later lines."""
+        """Add the counts of warnings about later lines."""
         self.counts = {**Counter(self.counts) + Counter(later.counts)}
         self.cut = [*self.cut, *later.cut][:MAX_NUMBERS]
 
@@ -193,11 +193,11 @@ class Warnings:
         messages = {
             "unfinished": ("translation", "cut off at the length limit (search.max_length_ratio, max_length_offset)"),
             "split": ("line", "split and translated in parts (search.split)"),
-            "whole": ("line", "not split because of their terms; a model trained on single sentences may omit text"),
+            "whole": ("line", "not split because of required terms; a model trained on single sentences may omit text"),
             "blank": ("blank line", "with a prefix or terms stayed blank"),
             "cut": (
                 "line",
-                "with more pieces than the model takes (model.max_positions, or "
+                "with more pieces than the model supports (model.max_positions, or "
                 f"{MAX_PIECES_FACTOR} times data.max_pieces); only the start was translated: {numbers}",
             ),
         }
@@ -209,7 +209,7 @@ class Warnings:
 
 
 def progress_between(title: str, source: Path | str, target: Path | str) -> Progress:
-    """Create a progress line, hidden if the output goes to the terminal or the input is typed."""
+    """Return a progress line, which is hidden if output goes to the terminal or input is typed."""
     typed = str(source) == "-" and sys.stdin is not None and sys.stdin.isatty()
     to_file = str(target) != "-" or Path("/dev/stdout").is_file()
     total = None if str(source) == "-" else count_lines(Path(source))
@@ -219,13 +219,13 @@ def progress_between(title: str, source: Path | str, target: Path | str) -> Prog
 def input_windows(source: Path | str, check: Callable[[str, bytes], None] | None = None) -> Iterator[list[str]]:
     """Yield the lines of a text to translate, `WINDOW` at a time, or fewer if standard input is slow. Raises DataError.
 
-    check: called with the name and the first bytes of standard input; it may raise.
+    check: a function that is called with the name and the first bytes of standard input, and may raise DataError.
     """
     if str(source) == "-":
         if sys.stdin is None:
-            raise DataError("standard input is closed; name a file with --input")
+            raise DataError("standard input is closed; specify a file with --input")
         if sys.stdin.isatty() and sys.stderr.isatty():
-            say("waiting for lines to translate; end with Ctrl-D on an empty line")
+            say("waiting for lines on standard input; press Ctrl-D on an empty line to finish")
         return windows(sys.stdin.buffer, "standard input", WINDOW, check=check)
     path = Path(source)
     if path.is_file() and (problem := lines_problem(beginning(path))):

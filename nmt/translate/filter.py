@@ -56,7 +56,7 @@ class PairScore:
 def dual_cross_entropy(
     forward: Translator, reverse: Translator, pairs: Iterable[tuple[str, str]], progress: Progress | None = None
 ) -> Iterator[PairScore]:
-    """Score pairs by two models of opposite directions (Junczys-Dowmunt, 2018).
+    """Yield the dual cross-entropy score of each pair, from two models of opposite directions (Junczys-Dowmunt, 2018).
 
     `progress` counts each pair twice, once for each model. Raises what `Translator.forced_decoder` raises.
     """
@@ -73,10 +73,10 @@ def dual_cross_entropy(
 
 
 def dual_score(forward: float, reverse: float) -> float:
-    """Return the score of a pair, given its cross-entropies in both directions; 1 if both are 0.
+    """Return the dual cross-entropy score of a pair, given its cross-entropies in both directions; 1 if both are 0.
 
-    The score decreases with their mean, since a wrong pair is improbable, and with their difference: one direction is
-    improbable if a side contains more than the other.
+    The score decreases with their mean, which is high for wrong pairs, and with their difference, which is high if one
+    side contains more than the other.
     """
     return math.exp(-(abs(forward - reverse) + (forward + reverse) / 2))
 
@@ -89,7 +89,7 @@ def cross_entropy(scored: Scored) -> float:
 def classified(
     classifier: PairClassifier, pairs: Iterable[tuple[str, str]], progress: Progress | None = None
 ) -> Iterator[PairScore]:
-    """Score pairs by a classifier, `WINDOW` pairs at a time, without masking.
+    """Yield the score of each pair by a classifier, which reads `WINDOW` pairs at a time, without masking.
 
     `progress` counts pairs. Raises CheckpointError if a score is not finite.
     """
@@ -113,7 +113,7 @@ Scorer = Callable[[Iterable[tuple[str, str]], Progress], Iterator[PairScore]]
 def load_scorers(
     run: Path | None, reverse: Path | None, classifier: Path | None, checkpoint: str, weights: str, precision: str
 ) -> list[Scorer]:
-    """Load two runs of opposite directions, a classifier of pairs, or both, as functions that score pairs.
+    """Load two runs of opposite directions, a classifier of pairs, or both, and return functions that score pairs.
 
     Raises ConfigError if their directions do not match, and what `Translator.load` and `PairClassifier.load` raise.
     """
@@ -139,7 +139,7 @@ def load_scorers(
 
 
 def odds_score(log_odds: float) -> float:
-    """Return a score from 0 to 1 for log-odds, which unlike a probability still distinguishes very high log-odds."""
+    """Convert log-odds to a score from 0 to 1 that, unlike a probability, still distinguishes very high log-odds."""
     return (1 + log_odds / (1 + abs(log_odds))) / 2
 
 
@@ -174,7 +174,7 @@ class PairClassifier:
 
     @property
     def max_length(self) -> int:
-        """Maximum number of pieces of a line that are read, as in training."""
+        """Maximum number of pieces of a line, as in training; longer lines are truncated."""
         return self.config.data.max_pieces
 
     def log_odds(self, sequences: Sequence[NDArray[np.int64]]) -> list[float]:
@@ -202,7 +202,7 @@ class PairScores:
     """The scores of all pairs, in order."""
 
     values: array[float] = field(default_factory=lambda: array("d"))
-    """The scores, rounded as they are written."""
+    """The scores, rounded as in the output file."""
     blank: Numbers = field(default_factory=Numbers)
     cut: Numbers = field(default_factory=Numbers)
 
@@ -220,7 +220,7 @@ class PairScores:
 
 
 def collect_scores(scored: Iterable[PairScore], out: IO[bytes] | None = None) -> PairScores:
-    """Collect the scores, and write one per line, for the setting `score` of a training corpus."""
+    """Collect the scores of pairs, and write one per line to `out`, as the setting `score` of a corpus requires."""
     scores = PairScores()
     for number, pair in enumerate(scored, start=1):
         text = f"{pair.value:.6g}"
@@ -235,7 +235,10 @@ def collect_scores(scored: Iterable[PairScore], out: IO[bytes] | None = None) ->
 
 
 def agreed(one: PairScores, other: PairScores, out: IO[bytes] | None = None) -> PairScores:
-    """Return the mean rank of each pair by two scorers, as a share of all pairs; see `collect_scores`."""
+    """Combine the scores of two scorers: the new score of a pair is its mean rank, divided by the number of pairs.
+
+    out: see `collect_scores`.
+    """
     values = [np.asarray(scores.values) for scores in (one, other)]
     ranks = [np.searchsorted(np.sort(each), each, side="right") / len(each) for each in values]
     is_blank = values[0] == 0
@@ -249,7 +252,7 @@ def agreed(one: PairScores, other: PairScores, out: IO[bytes] | None = None) -> 
 
 
 def best(scores: Floats, share: float) -> Mask:
-    """Return a mask of the best `share` of all pairs, without pairs of score 0; of equal scores the first are kept."""
+    """Return a mask of the best `share` of all pairs, without pairs of score 0; the first of equal scores are kept."""
     n = min(int(share * len(scores) + 0.5), int(np.count_nonzero(scores)))
     if n == 0:
         return np.zeros(len(scores), dtype=np.bool_)
@@ -260,14 +263,14 @@ def best(scores: Floats, share: float) -> Mask:
 
 
 def at_least(scores: Floats, least: float) -> Mask:
-    """Return a mask of the pairs with at least this score, without pairs of score 0."""
+    """Return a mask of the pairs whose score is at least `least` and not 0."""
     return (scores >= least) & (scores > 0)
 
 
 def kept_message(scores: Floats, is_kept: Mask) -> str:
-    """Return a message with the number of kept pairs and the threshold."""
+    """Return a message with the number of kept pairs and the lowest score among them."""
     if not is_kept.any():
-        return f"no pair of {len(scores):,} is kept: the highest score is {scores.max():.6g}"
+        return f"none of {len(scores):,} pairs are kept: the highest score is {scores.max():.6g}"
     n, least = np.count_nonzero(is_kept), scores[is_kept].min()
     return f"{n:,} of {len(scores):,} pairs ({n / len(scores):.1%}) are kept, with scores of at least {least:.6g}"
 
@@ -276,9 +279,9 @@ def kept_message(scores: Floats, is_kept: Mask) -> str:
 
 
 def count_pairs(source: Path, target: Path) -> int:
-    """Count the pairs of two files, which finds invalid text before hours of scoring.
+    """Return the number of pairs of two files. This finds invalid text before hours of scoring.
 
-    Raises what `read_aligned` raises, and DataError if there are no pairs, or a file can be read only once.
+    Raises what `read_aligned` raises, and DataError if there are no pairs or if a file can be read only once.
     """
     pairs = read_aligned(source, target)
     for path in (source, target):

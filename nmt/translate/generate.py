@@ -1,4 +1,4 @@
-"""`nmt generate`: text from a language model, from the start of a line or from given beginnings."""
+"""Text generation by a language model, from the start of a line or from given beginnings (`nmt generate`)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ from nmt.translate.types import MAX_PARTS, WINDOW, Sentence, check_search
 
 
 class Generator:
-    """Continues beginnings of lines."""
+    """A generator of text, which continues given beginnings of lines with a language model."""
 
     def __init__(self, language_model: LanguageModel, search: SearchConfig, n: int) -> None:
-        """n: lines to write for each beginning: the best of the beam, or samples. Raises ConfigError."""
+        """Check the settings. Raises ConfigError if they do not apply to generation.
+
+        n: number of lines to generate for each beginning: the best of the beam, or samples.
+        """
         check_search(search, n)
         if unused := [name for name in ("lm", "mbr", "protect", "inline_terms") if _is_set(search, name)]:
             raise ConfigError([f"search.{name}: applies to translations, not to generated text" for name in unused])
@@ -37,9 +40,10 @@ class Generator:
         """Number of lines that ended at the maximum length."""
 
     def lines(self, beginnings: Iterable[str], progress: Progress | None = None) -> Iterator[list[str]]:
-        """Yield for each beginning, in order, the lines that start with it; a blank one is the start of a line.
+        """Yield the generated lines of each beginning, in order; a blank beginning stands for the start of a line.
 
-        `progress` counts beginnings, in another order. Raises DataError for one that is too long.
+        `progress` counts beginnings as they are searched, which is in another order. Raises DataError if a beginning
+        is too long.
         """
         stream, first = iter(beginnings), 0
         while window := list(islice(stream, WINDOW)):
@@ -51,7 +55,7 @@ class Generator:
             first += len(window)
 
     def _sentences(self, beginnings: Sequence[str], first: int) -> list[Sentence]:
-        """Return the beginnings as search takes them; `first` is the number of the first."""
+        """Return the beginnings as sentences for the search; `first` is the number of the first beginning, from 0."""
         encoded = self._tokenizer.encode_all(["" if is_blank(text) else text.rstrip() for text in beginnings])
         limit = self._searcher.max_positions
         sentences = []
@@ -62,9 +66,9 @@ class Generator:
                 if len(ids) >= limit:
                     raise DataError(
                         f"line {number + 1}: has {len(ids)} pieces, more than the model has positions for "
-                        f"(model.max_positions = {limit})"
+                        f"(model.max_positions = {limit}); shorten it"
                     )
-            # what counts of the source, which is not read, is its length
+            # the source is not read; only its length matters
             sentence = Sentence(text, "", [BOS, *ids], number * MAX_PARTS, longest, prefix=ids)
             sentences.append(sentence)
         return sentences
@@ -75,7 +79,7 @@ def _is_set(search: SearchConfig, name: str) -> bool:
 
 
 def generate_file(generator: Generator, source: Path | str | None, target: Path | str, prefix: str = "") -> None:
-    """Write the lines that start with the lines of a file, of standard input (`-`), or without one with `prefix`.
+    """Generate lines that start with the lines of a file or of standard input (`-`), or with `prefix` without a source.
 
     Raises DataError if the input is missing, not UTF-8 or has a line that is too long, or the output cannot be written.
     """

@@ -1,4 +1,4 @@
-"""Language models: how probable lines are."""
+"""Language models, which score lines of text."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class LanguageModel:
     ) -> LanguageModel:
         """Load the language model of a run; arguments as for `Translator.load`.
 
-        Raises CheckpointError if there is no such run or checkpoint or it is damaged, DataError for its tokenizer,
-        ConfigError if it has learned something else.
+        Raises CheckpointError if the run or checkpoint is missing or damaged, DataError if its tokenizer is, and
+        ConfigError if the run is not a language model.
         """
         saved = open_saved(Path(path), checkpoint, weights)
         torch_device = pick_device(device)
@@ -56,7 +56,10 @@ class LanguageModel:
 
     @classmethod
     def of(cls, saved: Saved, device: torch.device, precision: str) -> LanguageModel:
-        """Return the language model of a run that is read. Raises CheckpointError, or ConfigError for other runs."""
+        """Return the language model of a loaded run.
+
+        Raises ConfigError if it is not a language model, CheckpointError if its weights do not match.
+        """
         config = saved.config
         if config.training.objective != "causal":
             raise ConfigError(
@@ -66,26 +69,26 @@ class LanguageModel:
                 ]
             )
         model = saved.model()
-        assert isinstance(model, DecoderModel), "its objective says so"
+        assert isinstance(model, DecoderModel), "a causal objective trains a decoder"
         return cls(
             model.to(device), saved.tokenizers[config.learned_languages[-1]], config, device, precision, saved.origin
         )
 
     @property
     def max_length(self) -> int:
-        """Maximum number of pieces of a line that are read, `</s>` not counted."""
+        """Maximum number of pieces of a line, without `</s>`; longer lines are truncated."""
         limit = self.model.max_positions
         return MAX_PIECES_FACTOR * self.config.data.max_pieces if limit is None else limit - 1
 
     def score(
         self, lines: Iterable[str], search: SearchConfig | None = None, progress: Progress | None = None
     ) -> Iterator[Scored]:
-        """Score each line, in order. `progress` counts lines as they are scored, which is in another order."""
+        """Yield the score of each line, in order. `progress` counts lines as they are scored, in another order."""
         search = search or self.config.search
         scorer = PairScorer(self.decoder(search), None, self.tokenizer, search, self.max_length)
         return scorer.score((("", line) for line in lines), progress=progress)
 
     def decoder(self, search: SearchConfig) -> ForcedDecoder:
-        """Return the same model for scoring given ids."""
+        """Return a forced decoder, which scores given token ids with this model."""
         tokens = search.batch_size(self.device.type).tokens
         return ForcedDecoder([for_inference(self.model, self.precision)], self.device, self.precision, tokens)

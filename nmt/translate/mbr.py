@@ -4,7 +4,7 @@ The expected utility of a candidate is its mean sentence-level chrF against ever
 Aziz, 2022, arXiv:2108.04718). Scores equal sacrebleu's `sentence_score`, computed for all pairs at once from n-grams
 that are counted only once.
 
-Legend: N distinct candidates, C letters of all candidates.
+Legend: N distinct candidates, C characters of all candidates.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MAX_COUNTS = 2**20
-"""Maximum number of counts, texts x n-grams, in memory at once."""
+"""Maximum number of counts (texts x n-grams) in memory at once."""
 
 
 def choose(candidates: Sequence[str]) -> int:
     """Return the index of the candidate with the highest expected utility, the first one on ties.
 
     A candidate is a reference as often as it occurs, and also for itself, since the candidates are a sample of the
-    model's distribution. (That adds the same to each, except to a blank one, which is never preferred to others.)
+    model's distribution. (This adds the same utility to all candidates but a blank one, which is never preferred.)
     """
     different = list(dict.fromkeys(candidates))
     row = {candidate: i for i, candidate in enumerate(different)}
     rows = [row[candidate] for candidate in candidates]
     utility = pairwise(different) @ np.bincount(rows)  # (N,)
-    # ignore differences by rounding
+    # ignore rounding differences
     best = int(np.flatnonzero(utility >= utility.max() - 1e-9 * len(rows))[0])
     return rows.index(best)
 
 
 def pairwise(candidates: Sequence[str]) -> Floats:
-    """Return the chrF (N, N), 0-100, of each candidate (row) against each as the reference (column).
+    """Return the chrF scores (N, N), 0-100, of each candidate (row) with each candidate as the reference (column).
 
-    It is an F-score of the mean precision and recall of character n-grams (Popović, 2015).
+    chrF is the F-score of the mean precision and recall of character n-grams (Popović, 2015).
     """
     texts = [[ord(letter) for letter in "".join(text.split())] for text in candidates]
     precision, recall, orders = np.zeros((3, len(texts), len(texts)))
@@ -57,11 +57,11 @@ def pairwise(candidates: Sequence[str]) -> Floats:
 
 
 def _ngrams(texts: Sequence[Sequence[int]], max_order: int) -> Iterator[tuple[Ints, Floats]]:
-    """Yield for each order the number of n-grams in each text (N,), and in common to each pair of texts (N, N)."""
+    """Yield for each n-gram order the number of n-grams of each text (N,), and of each pair in common (N, N)."""
     lengths = np.array([len(text) for text in texts])
     symbols = np.concatenate([np.asarray(text, dtype=np.int64) for text in texts])
-    owner = np.repeat(np.arange(len(texts)), lengths)  # (C,) the text of each symbol
-    left = np.repeat(lengths.cumsum(), lengths) - np.arange(len(symbols))  # (C,) symbols of the text from this one on
+    owner = np.repeat(np.arange(len(texts)), lengths)  # (C,) index of the text of each symbol
+    left = np.repeat(lengths.cumsum(), lengths) - np.arange(len(symbols))  # (C,) symbols to the end of the text
     symbols = _numbered(symbols)
     starts, ngrams = np.arange(len(symbols)), np.zeros_like(symbols)
     for order in range(1, max_order + 1):
@@ -72,7 +72,7 @@ def _ngrams(texts: Sequence[Sequence[int]], max_order: int) -> Iterator[tuple[In
 
 
 def _numbered(values: Ints) -> Ints:
-    """Replace values by consecutive numbers from 0, equal values by the same number."""
+    """Replace the distinct values by consecutive numbers from 0."""
     return np.unique(values, return_inverse=True)[1].reshape(-1)
 
 

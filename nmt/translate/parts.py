@@ -1,7 +1,8 @@
-"""Translate a large file in parts, by several workers, and go on after an interruption.
+"""Translation of a large file in parts, by several workers, which can be resumed after an interruption.
 
-A part is one window of `translate_file`, whose lines are sorted and batched together: so the translations are the same
-whoever translates which part. The parts and their translations are in a folder beside the output until it is complete.
+A part is one window of `translate_file`, whose lines are sorted and batched together, so translations do not depend on
+which worker translates which part. Parts and their translations are stored in a folder next to the output file until
+it is complete.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from nmt.translate.types import Line, check_search
 
 
 class Arithmetic(BaseModel):
-    """How a model computes: chosen once, because another machine might choose differently."""
+    """The device, precision and library of matrix products, chosen once because machines may choose differently."""
 
     device: str
     precision: str
@@ -40,20 +41,20 @@ class Arithmetic(BaseModel):
 
 
 class Models(BaseModel, frozen=True):
-    """The models to translate with, as every worker opens them."""
+    """The models of a translation, described so that every worker opens the same models."""
 
     paths: tuple[str, ...]
     checkpoint: str
     weights: str
     precision: str
-    """As asked for: `auto`, float32, bf16 or fp16."""
+    """The requested precision: `auto`, float32, bf16 or fp16."""
     fingerprints: tuple[str, ...]
     language: str
-    """Of the text to translate."""
+    """Language of the text to translate."""
 
     @classmethod
     def of(cls, saved: Sequence[Saved], checkpoint: str, weights: str, precision: str) -> Models:
-        """Describe models that `open_ensemble` has read."""
+        """Return the description of models that `open_ensemble` has read."""
         return cls(
             paths=tuple(str(each.path.resolve()) for each in saved),
             checkpoint=checkpoint,
@@ -64,10 +65,10 @@ class Models(BaseModel, frozen=True):
         )
 
     def open(self) -> list[Saved]:
-        """Read them again. Raises DataError if they are others by now, and what `open_ensemble` raises."""
+        """Read the models. Raises DataError if their weights have changed, and what `open_ensemble` raises."""
         saved = open_ensemble(self.paths, self.checkpoint, self.weights)
         if tuple(fingerprint(each.weights.tensors) for each in saved) != self.fingerprints:
-            raise DataError(f"{', '.join(self.paths)}: its weights have changed since the start; run the command again")
+            raise DataError(f"{', '.join(self.paths)}: the weights have changed since the start; run the command again")
         return saved
 
 
@@ -92,13 +93,13 @@ def translate_in_parts(
 ) -> None:
     """Translate a file into a file as `translate_file` does, on an engine, in parts of `WINDOW` lines.
 
-    What an earlier call has translated with the same models and settings, until it was interrupted, is not translated
-    again; it is in TARGET.work. Raises LockedError if another process writes there, and what `translate_file` raises.
+    Parts that an interrupted earlier call has translated with the same models and settings are read from TARGET.work
+    instead of translated again. Raises LockedError if another process writes there, and what `translate_file` raises.
     """
     check_search(search, n_best)
     refuse_overwriting((target,), (source,))
     if target.is_dir() or not target.parent.is_dir():
-        with open_output(target):  # which says what is wrong
+        with open_output(target):  # raises an error that names the problem
             pass
     with work_directory(target.with_name(f"{target.name}.work"), "translates") as work:
         of_models: Json = {"models": models.model_dump(mode="json")}
@@ -121,16 +122,16 @@ def translate_in_parts(
 def _write_parts(work: Path, source: Path, models: Models, request: Json) -> list[Task]:
     """Divide the text into files of `WINDOW` lines, and return a task for each.
 
-    Raises DataError, also for any line that is not UTF-8.
+    Raises DataError if the text cannot be read or is not UTF-8.
     """
     folder, tasks, first = work / "source", list[Task](), 0
-    # runs and exported directories alike have their tokenizer there
+    # runs and exported folders have their tokenizer in the same place
     profiles = Profiles.load(RunDir(Path(models.paths[0])).tokenizer.profiles)
     with writing(folder):
         folder.mkdir(exist_ok=True)
         for window in checked(input_windows(source), profiles, models.language):
             content, path = "".join(f"{line}\n" for line in window).encode(), folder / f"{len(tasks):06d}"
-            if not (path.is_file() and path.read_bytes() == content):  # a worker that was left behind may read it
+            if not (path.is_file() and path.read_bytes() == content):  # an old worker may still read it
                 path.write_bytes(content)
             arguments, version = {"first": first, "request": request}, hashlib.sha256(content).hexdigest()
             tasks.append(Task(f"translated/{path.name}", translate_part, arguments, version))
@@ -138,8 +139,8 @@ def _write_parts(work: Path, source: Path, models: Models, request: Json) -> lis
     return tasks
 
 
-def choose_arithmetic(folder: Path, arguments: Json) -> Json:  # noqa: ARG001 (a task's)
-    """Choose the precision and the library of matrix products on the device that runs the models. A task."""
+def choose_arithmetic(folder: Path, arguments: Json) -> Json:  # noqa: ARG001 (the signature of tasks)
+    """Choose the precision and the library of matrix products on the device that runs the models (a task)."""
     models, device = Models.model_validate(arguments["models"]), pick_device("auto")
     saved = models.open()
     precision = choose_precision(saved[0], models.precision, device)
@@ -147,12 +148,12 @@ def choose_arithmetic(folder: Path, arguments: Json) -> Json:  # noqa: ARG001 (a
 
 
 def translate_part(folder: Path, arguments: Json) -> Json:
-    """Translate a part of the text. A task."""
+    """Translate a part of the text (a task)."""
     first, request = int(str(arguments["first"])), _Request.model_validate(arguments["request"])
     translator = _translator(request.models, request.arithmetic.device, request.arithmetic.precision)
     use_float32_library(request.arithmetic.library)
     translator.check(request.search, request.n_best)
-    # not `read_lines`, which would take something off a line that begins with a byte order mark or ends with \r
+    # not `read_lines`, which would strip a byte order mark from the first line and \r from the end of lines
     source = folder.parents[1] / "source" / folder.name.partition(".")[0]
     lines = source.read_bytes().decode().split("\n")[:-1]
     warnings, n_rows = Warnings(), 0
@@ -169,6 +170,6 @@ def translate_part(folder: Path, arguments: Json) -> Json:
 def _translator(models: Models, device: str, precision: str) -> Translator:
     if device == "cuda" and not torch.cuda.is_available():
         raise ConfigError(
-            ["it was begun with a GPU, and there is none now; remove the folder OUTPUT.work to begin again"]
+            ["the translation was started with a GPU, and none is available now; remove OUTPUT.work to start again"]
         )
     return Translator.of(models.open(), pick_device(device), precision)

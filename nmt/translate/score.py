@@ -1,4 +1,4 @@
-"""Scores of given translations or lines: their log-probability, in total and by piece."""
+"""Scores of given translations or lines: log-probabilities in total and for each piece."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Scored:
     n_words: int
     """Number of words of the target that were read, plus one if the end of sentence was scored."""
     cut: bool = False
-    """True if a side has more pieces than the model supports: only its start was read. The end of sentence of a target
-    that was cut is not scored."""
+    """True if a side has more pieces than the model supports: only its start was read. The end of sentence of a
+    truncated target is not scored."""
     text: str = ""
     """The target line."""
 
@@ -50,7 +50,7 @@ BLANK = Scored((), (), math.nan, 0)
 
 @dataclass(frozen=True)
 class PairScorer:
-    """A scorer of pairs of lines by forced decoding."""
+    """A scorer of pairs of lines, which computes log-probabilities by forced decoding."""
 
     decoder: ForcedDecoder
     src: Tokenizer | None
@@ -59,14 +59,14 @@ class PairScorer:
     search: SearchConfig
     """Search settings, for the length penalty."""
     max_length: int
-    """Maximum number of pieces of a line that are read."""
+    """Maximum number of pieces of a line; longer lines are truncated."""
 
     def score(
         self, pairs: Iterable[tuple[str, str]], window: int = WINDOW, progress: Progress | None = None
     ) -> Iterator[Scored]:
-        """Score each pair of a source and a target line, in order.
+        """Yield the score of each pair of a source and a target line, in order.
 
-        `window` pairs at a time are read ahead and sorted by length. `progress` counts pairs as they are scored.
+        `window` is the number of pairs that are read ahead and sorted by length. `progress` counts scored pairs.
         """
         stream = iter(pairs)
         while chunk := list(islice(stream, window)):
@@ -107,7 +107,7 @@ def write_scores(scored: Iterable[Scored], target: Path | str, tokens: bool = Fa
 
     A line has the tab-separated columns of `scored_line`; score and log-probability are `nan` for a pair with a blank
     side. With `tokens` it is a JSON object with pieces and their log-probabilities, null instead of NaN, and whether a
-    side was cut.
+    side was truncated.
     A file is written as F.part and renamed at the end. Raises DataError if it cannot be written.
     """
     totals = Totals(noun)
@@ -139,7 +139,7 @@ def _json(scored: Scored) -> str:
 
 
 def cut_message(cut: Numbers, noun: str = "pair") -> str:
-    """Return the message about pairs or lines that are too long."""
+    """Return the message about pairs or lines that are too long and were truncated."""
     on_a_side = " on a side" if noun == "pair" else ""
     return (
         f"{amount(cut.n, noun)} with more pieces{on_a_side} than the model supports (model.max_positions, or a "
@@ -148,7 +148,7 @@ def cut_message(cut: Numbers, noun: str = "pair") -> str:
 
 
 class Totals:
-    """Totals and warnings for the pairs or lines of a text."""
+    """Totals and warnings of the scored pairs or lines of a text."""
 
     def __init__(self, noun: str = "pair") -> None:
         self._noun = noun
@@ -157,7 +157,7 @@ class Totals:
         self.blank, self.cut = Numbers(), Numbers()
 
     def add(self, number: int, scored: Scored) -> None:
-        """Add the pair with this line number."""
+        """Add a scored pair; `number` is its line number."""
         if not scored.pieces:
             self.blank.add(number)
             return
@@ -169,11 +169,11 @@ class Totals:
             self.cut.add(number)
 
     def perplexity(self, n: int) -> float:
-        """Return the perplexity per unit of `n` pieces or words."""
+        """Return the perplexity per piece or word, given the number `n` of pieces or words."""
         return math.exp(min(-self.log_prob / max(n, 1), 700.0))
 
     def lines(self) -> Iterator[str]:
-        """Yield messages about blank and cut pairs, and the totals; ends of sentence count as pieces and words."""
+        """Yield messages about blank and truncated pairs, and the totals, in which ends of sentence count as words."""
         if self.blank.n:
             what = "with a blank side" if self._noun == "pair" else "blank"
             yield f"{amount(self.blank.n, self._noun)} {what}, not scored: {self.blank.first}"

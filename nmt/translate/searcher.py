@@ -1,4 +1,4 @@
-"""`Searcher`, the interface of search engines to the translator, and the native one, in several threads on a CPU."""
+"""The interface of search engines, `Searcher`, and the native engine, which uses several threads on a CPU."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ Result = TypeVar("Result")
 
 THREAD_NAME = "nmt translates"
 MAX_WORKERS = 8
-"""More would wait for Python's global interpreter lock."""
+"""Maximum number of threads; more would wait for Python's global interpreter lock."""
 SMALL_STEP = 2**25
-"""Multiplications: below, a decoding step takes a millisecond or so, of which several threads spare a tenth at best."""
+"""Number of multiplications below which a decoding step takes about 1 ms, and several threads save at most 10 %."""
 
 
 def threads_for(multiplications: int) -> AbstractContextManager[None]:
-    """Run decoding steps of this many multiplications on one of PyTorch's threads if they are small.
+    """Return a context in which PyTorch uses only one thread if a decoding step has few multiplications.
 
-    Several threads wait for each other after each operation, and where another program has one of their cores that
-    takes several times as long as the work.
+    Several threads wait for each other after each operation. If another program occupies one of their cores, waiting
+    takes several times as long as the computation.
     """
     return threads(1 if multiplications < SMALL_STEP else torch.get_num_threads())
 
@@ -72,45 +72,49 @@ def run_all(work: Callable[[Job], Result], jobs: Sequence[Job], device: torch.de
 
 
 Hypotheses = list[list[Hypothesis]]
-"""For each sentence of a batch some hypotheses, best first."""
+"""Hypotheses of each sentence of a batch, best first."""
 PAST_STEPS = 100
-"""A step of search takes twice as long after this many steps, whose keys and values it reads and reorders."""
+"""Number of earlier steps whose keys and values, read and reordered in each step, double the time of a step."""
 
 
 class Searcher(Protocol):
-    """Finds hypotheses for sentences: PyTorch's models, or another engine."""
+    """A search engine, which finds hypotheses for sentences with PyTorch or another library."""
 
     @property
     def precision(self) -> str:
-        """The precision of its matrix products, for reports."""
+        """The precision of matrix products, for messages."""
 
     @property
     def max_positions(self) -> int | None:
-        """The longest sequence, `</s>` counted, that it takes as source or translation; None without a limit."""
+        """Maximum length of a source or translation, including `</s>`; None if there is no limit."""
 
     def check(self, search: SearchConfig, has_terms: bool, language: str) -> None:
-        """Raise ConfigError for settings, or terms, that it does not support. language: that of the translations."""
+        """Raise ConfigError if the engine does not support these settings or terms.
+
+        language: the language of the translations.
+        """
 
     def search(
         self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int, should_stop: ShouldStop | None = None
     ) -> Generator[tuple[list[int], Hypotheses]]:
-        """Yield batch by batch the indices of sentences and up to `n_best` hypotheses of each; blank ones are left out.
+        """Yield for each batch the indices of its sentences and up to `n_best` hypotheses of each.
 
-        Batches are in the order of their first sentences. Close the generator to stop early: it waits for the batches
-        that are searched. `should_stop` stops these, too, as soon as the engine can; SearchStopped is raised.
+        Blank sentences are omitted. Batches are in the order of their first sentences. Close the generator to stop
+        early; this waits for the batches that are being searched. If `should_stop` returns True, they are stopped as
+        soon as the engine can, and SearchStopped is raised.
         """
 
     def forced_decoder(self, search: SearchConfig) -> ForcedDecoder:
-        """Return the same models for scoring given translations. Raises ConfigError if that is not supported."""
+        """Return a forced decoder, which scores given translations. Raises ConfigError if the engine has none."""
 
 
 class NativeSearcher:
-    """Search with a model, or several as an ensemble; of a language model with the beginnings of lines as sources."""
+    """The search engine in PyTorch, for a model or an ensemble; a language model continues the beginnings of lines."""
 
     def __init__(
         self, models: Sequence[DecodingModel], tgt_tokenizer: Tokenizer, device: torch.device, precision: str
     ) -> None:
-        """`models` are on `device`; matrix products run in `precision`: float32, bf16 or fp16."""
+        """Prepare models, which are on `device`, for matrix products in `precision`: float32, bf16 or fp16."""
         self.models = models
         self.device, self.precision = device, precision
         with torch.no_grad():
@@ -121,40 +125,40 @@ class NativeSearcher:
         self.max_positions = min((limit // share for limit, share in limits if limit is not None), default=None)
         self._tgt_tokenizer = tgt_tokenizer
         self._fused: dict[str, tuple[InferenceModel, tuple[str, ...]]] = {}
-        """Of each run of `search.lm` the model, and the languages that it has learned."""
+        """The language model of each run that `search.lm` has named, and the languages of the model."""
         self._banned = torch.tensor([i for i in range(N_SPECIAL) if i != EOS], device=device)
 
     def with_models(self, models: Sequence[DecodingModel]) -> NativeSearcher:
-        """Return a searcher with other models; a language model that either has read serves both."""
+        """Return a searcher with different models, which shares the language models that are loaded."""
         other = NativeSearcher(models, self._tgt_tokenizer, self.device, self.precision)
         other._fused = self._fused
         return other
 
     def check(self, search: SearchConfig, has_terms: bool, language: str) -> None:
-        """See `Searcher`. Raises what `LanguageModel.load` raises for `search.lm`."""
+        """Raise ConfigError if settings or terms are not supported, and what `LanguageModel.load` raises."""
         if has_terms and not takes_terms(search):
             raise ConfigError([NO_TERMS])
         if search.coverage_penalty and not all(isinstance(model, Transformer) for model in self.models):
             raise ConfigError(["search.coverage_penalty: model.kind: decoder has no cross-attention"])
         if search.lm is not None and language not in (languages := self._language_model(search.lm)[1]):
             learned = " and ".join(languages)
-            raise ConfigError([f"search.lm: {search.lm} is a language model of {learned}, translations are {language}"])
+            raise ConfigError([f"search.lm: {search.lm} is a language model of {learned}, not {language}"])
 
     def forced_decoder(self, search: SearchConfig) -> ForcedDecoder:
-        """See `Searcher`."""
+        """Return a forced decoder, which scores given translations with the same models."""
         models = [for_inference(model, self.precision) for model in self.models]
         return ForcedDecoder(models, self.device, self.precision, search.batch_size(self.device.type).tokens)
 
     def search(
         self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int, should_stop: ShouldStop | None = None
     ) -> Generator[tuple[list[int], Hypotheses]]:
-        """See `Searcher`. `should_stop` is called before each batch and each step."""
+        """Yield the hypotheses of each batch; see `Searcher`. `should_stop` is called before each batch and step."""
         yield from search_batches(self.search_batch, sentences, search, n_best, self.device, should_stop)
 
     def search_batch(
         self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int, should_stop: ShouldStop | None = None
     ) -> Hypotheses:
-        """Search sentences, none of them blank, in one batch."""
+        """Return the hypotheses of the sentences of one batch, none of which may be blank."""
         with torch.inference_mode(), threads_for(self._weights * len(sentences) * search.beam):
             src = sent(padded([[*sentence.src_ids, EOS] for sentence in sentences]), self.device)  # (B, S)
             mask = src != PAD
@@ -182,11 +186,12 @@ class NativeSearcher:
             return search_best(step, rules, search, keys, n_best, constraints)
 
     def _language_model(self, run: str) -> tuple[InferenceModel, tuple[str, ...]]:
-        """Return the language model of a run, which is read once, and its languages."""
+        """Return the language model of a run, which is loaded only once, and its languages."""
         if run not in self._fused:
             loaded = LanguageModel.of(open_saved(Path(run)), self.device, self.precision)
             if loaded.tokenizer.fingerprint != self._tgt_tokenizer.fingerprint:
-                raise ConfigError([f"search.lm: {run} has another tokenizer; prepare its data with --tokenizer-from"])
+                problem = f"search.lm: {run} has a different tokenizer; prepare its data with --tokenizer-from"
+                raise ConfigError([problem])
             with torch.no_grad():
                 prepared = InferenceModel(loaded.model, self.precision)
             self._fused[run] = prepared, loaded.config.learned_languages
@@ -202,10 +207,10 @@ def in_order(
     sentences: Sequence[Sentence],
     on_found: Callable[[int], None] | None = None,
 ) -> Generator[list[Hypothesis]]:
-    """Yield the hypotheses of each sentence, in order, as soon as those before it are there; none of blank ones.
+    """Yield the hypotheses of each sentence, in order, as soon as they are found; an empty list for a blank sentence.
 
-    batches: as `Searcher.search` yields them; closed with this generator. on_found: gets the number of sentences of
-    each batch.
+    batches: the generator of `Searcher.search`, which is closed with this one. on_found: called with the number of
+    sentences of each batch.
     """
     ready: dict[int, list[Hypothesis]] = {i: [] for i, sentence in enumerate(sentences) if not sentence.src_ids}
     with closing(batches):
@@ -226,7 +231,7 @@ def search_batches(
     device: torch.device,
     should_stop: ShouldStop | None,
 ) -> Generator[tuple[list[int], Hypotheses]]:
-    """Divide sentences into batches and search these, several at once on a CPU; see `Searcher.search`."""
+    """Search sentences in batches, several at once on a CPU, and yield their hypotheses; see `Searcher.search`."""
 
     def searched(batch: Sequence[int]) -> Hypotheses:
         stop_if(should_stop)
@@ -238,7 +243,7 @@ def search_batches(
 
 
 def search_cost(sentence: Sentence, search: SearchConfig, n_best: int) -> float:
-    """Return the cost of a search that goes on until the length limit, in steps of one hypothesis without a past."""
+    """Return the maximum cost of searching a sentence; the unit is the first step of one hypothesis."""
     if not sentence.src_ids:
         return 0.0
     n_steps = sentence.max_length
@@ -250,10 +255,10 @@ def _width(sentence: Sentence, search: SearchConfig, n_best: int) -> int:
 
 
 def make_batches(sentences: Sequence[Sentence], search: SearchConfig, n_best: int, size: BatchSize) -> list[list[int]]:
-    """Return batches of indices of sentences of similar length, in the order of their first sentences.
+    """Divide sentences into batches of similar length; return their indices, in the order of their first sentences.
 
-    A batch has at most size.sentences and size.tokens source tokens (rows x longest row, `</s>` counted), or one row.
-    Sentences that need a wider beam are in smaller batches of their own, blank ones in none.
+    A batch has at most size.sentences and size.tokens source tokens (rows x longest row, including `</s>`), or one row.
+    Sentences that need a wider beam have separate, smaller batches. Blank sentences are omitted.
     """
     beams = [_width(sentence, search, n_best) for sentence in sentences]
     rows = [row for row, sentence in enumerate(sentences) if sentence.src_ids]

@@ -1,4 +1,4 @@
-"""Split lines into sentences for the search, and join the hypotheses of sentences into translations of lines."""
+"""Segmentation of lines into sentences to search, and construction of translations from their hypotheses."""
 
 from __future__ import annotations
 
@@ -17,27 +17,26 @@ from nmt.translate.mbr import choose
 from nmt.translate.types import BLANK, MAX_PARTS, NO_TERMS, Line, Part, Sentence, Translation, takes_terms
 
 MAX_PIECES_FACTOR = 4
-"""A sentence is read up to this many times `data.max_pieces`: more is no sentence and would take hours, or all memory.
-"""
+"""Sentences are truncated to this multiple of `data.max_pieces`: longer ones could take hours or exhaust memory."""
 
 REPETITIONS = 8
-"""In a text that repeats itself, pieces occur this many times on average: its translation gets no more pieces."""
+"""Mean number of occurrences of a piece that makes a text repetitive: its translation may not become longer."""
 
 
 class Segmenter:
-    """Splits lines into sentences and joins the translations of these."""
+    """A segmenter, which splits lines into sentences and joins the translations of the sentences."""
 
     def __init__(self, tokenizers: Tokenizers, data: DataConfig, max_positions: int | None) -> None:
-        """max_positions: the longest sequence, `</s>` counted, that the model takes; None without a limit."""
+        """max_positions: the maximum length of a sequence, including `</s>`; None if the model has no limit."""
         self._src, self._tgt = (tokenizers[language] for language in data.sides)
         self._max_positions = max_positions
         # one position is for the end of sentence
         self.max_length = MAX_PIECES_FACTOR * data.max_pieces if max_positions is None else max_positions - 1
-        """Maximum number of pieces of a sentence that are read, `</s>` not counted."""
+        """Maximum number of pieces of a sentence, without `</s>`; longer sentences are truncated."""
         self._max_pieces = min(self.max_length, data.max_pieces)
 
     def split_lines(self, lines: Sequence[Line], search: SearchConfig, first: int = 0) -> list[list[Sentence]]:
-        """Return the sentences of each line: several if it is split, and one without ids if it is blank.
+        """Return the sentences of each line: several if the line is split, and one without token ids if it is blank.
 
         first: the number of the first line, from 0. Raises ConfigError for terms that this kind of search does not
         support, DataError if prefix and terms of a line are too long for the model.
@@ -85,7 +84,7 @@ class Segmenter:
         return by_line
 
     def _with_terms(self, text: str, ids: list[int], search: SearchConfig, glossary: Glossary) -> list[int]:
-        """Return the ids of a text with its terms inline; those that it has if it has no terms."""
+        """Return the token ids of a text with inline translations of its terms; `ids` if it has no terms."""
         terms = [span for span in constraint_spans(text, search, glossary) if span.kind == "term"]
         return encode_marked(self._src, mark_terms(text, terms)) if terms else ids
 
@@ -101,11 +100,11 @@ class Segmenter:
     ) -> list[Translation]:
         """Return up to `n_best` translations of a line, best first, from the hypotheses of each of its sentences.
 
-        The best of each sentence are joined, then the second best of each, and so on.
+        The best hypotheses of all sentences are joined, then the second best, and so on.
         """
         if not any(hypotheses):
             return [BLANK]
-        if search.mbr != "none":  # of equally good candidates, the one with the better score
+        if search.mbr != "none":  # among equally good candidates, prefer the better score
             ranked = [sorted(candidates, key=lambda hypothesis: -hypothesis.score) for candidates in hypotheses]
             hypotheses = [[self._least_risk(candidates)] if candidates else [] for candidates in ranked]
         n_ranks = min(n_best, max(map(len, hypotheses)))
@@ -115,7 +114,7 @@ class Segmenter:
         ]
         if search.sample:
             return translations
-        return sorted(translations, key=lambda translation: -translation.score)  # joined, the order may differ
+        return sorted(translations, key=lambda translation: -translation.score)  # joining may change the order
 
     def _joined(
         self, sentences: Sequence[Sentence], hypotheses: Sequence[Hypothesis | None], search: SearchConfig
@@ -144,11 +143,11 @@ class Segmenter:
 def longest_translation(
     src_ids: Sequence[int], n_required: int, search: SearchConfig, max_positions: int | None
 ) -> int:
-    """Return the maximum length of a translation, `</s>` counted.
+    """Return the maximum length of a translation, including `</s>`.
 
-    n_required: pieces of prefix and terms.
+    n_required: the number of pieces of its prefix and terms.
     """
-    repeats = len(src_ids) >= REPETITIONS * len(set(src_ids))  # models tend to go on with such text until the limit
+    repeats = len(src_ids) >= REPETITIONS * len(set(src_ids))  # models tend to repeat such text up to the limit
     ratio = min(search.max_length_ratio, 1.0) if repeats else search.max_length_ratio
     limit = int(ratio * len(src_ids) + search.max_length_offset)
     limit = max(limit + n_required, search.min_length + 1)
@@ -163,11 +162,10 @@ def n_candidates(search: SearchConfig, n_best: int) -> int:
 def phrases_of(
     line: Line, text: str, search: SearchConfig, tokenizer: Tokenizer
 ) -> tuple[tuple[tuple[int, ...], ...], int]:
-    """Return the phrases that the translation of `text`, a line or a part of it, must contain, and
-    the number of leading phrases that are tags, which must keep their order.
+    """Return the phrases that a translation must contain, and the number of leading ones, tags, whose order is fixed.
 
-    What the text requires is required once more for each time that it occurs inside something else that the text
-    requires. Raises ConfigError for terms that this kind of search does not support.
+    `text` is a line or a part of it. A phrase that the text requires is required once more for each occurrence inside
+    another required phrase. Raises ConfigError for terms that this kind of search does not support.
     """
     spans = constraint_spans(text, search, line.glossary)
     if search.inline_terms:
@@ -180,7 +178,7 @@ def phrases_of(
     others = wanted - Counter(tags)
     for term in others:
         others[term] += sum(n * n_within(ids[term], ids[other], tokenizer) for other, n in wanted.items())
-    # what both the line's own terms and its text require is required once
+    # a term is required once if both the terms of the line and its text require it
     terms = [*tags, *(Counter(line.terms) | others).elements()]
     phrases = [ids[term] for term in terms]
     return tuple(filter(None, phrases)), sum(map(bool, phrases[: len(tags)]))

@@ -1,4 +1,4 @@
-"""The translator: lines -> sentences -> searcher -> translations, in the order of the lines.
+"""The translator, which splits lines into sentences, searches them, and yields translations in order.
 
 Training's validation, `nmt translate` and `nmt evaluate` all call `Translator.translate_lines`; programs call
 `Translator.translate`.
@@ -44,12 +44,12 @@ def open_ensemble(
 
 
 class Translator:
-    """Translates lines of text."""
+    """A translator of lines of text, with one model or an ensemble."""
 
     def __init__(
         self, searcher: Searcher, tokenizers: Tokenizers, config: Config, origins: Sequence[Origin] = ()
     ) -> None:
-        """origins: where the weights were loaded from, one entry for each model of an ensemble."""
+        """origins: the origin of the weights of each model of an ensemble."""
         self.searcher = searcher
         self.tokenizers = tokenizers
         self.config = config
@@ -66,12 +66,13 @@ class Translator:
         device: str = "auto",
         precision: str = "auto",
     ) -> Translator:
-        """Load the translator of a run or an exported folder, or an ensemble of several, the first of which provides
-        the settings.
+        """Load a translator from a run or an exported folder, or an ensemble from several.
+
+        The first run or folder of an ensemble provides the settings.
 
         checkpoint: best, last or a step; weights: auto, raw, ema or average; device: auto, cpu or cuda; precision:
-        auto, float32, bf16 or fp16. Raises CheckpointError if there is no such run or checkpoint or it is damaged,
-        DataError for its tokenizer, ConfigError if the runs do not make an ensemble.
+        auto, float32, bf16 or fp16. Raises CheckpointError if the run or checkpoint is missing or damaged, DataError
+        if its tokenizer is, ConfigError if the runs cannot form an ensemble.
         """
         saved = open_ensemble(path, checkpoint, weights)
         torch_device = pick_device(device)
@@ -82,7 +83,7 @@ class Translator:
 
     @classmethod
     def of(cls, saved: Sequence[Saved], device: torch.device, precision: str) -> Translator:
-        """Return the translator of models that are read, in a precision that is chosen. Raises CheckpointError."""
+        """Return a translator with loaded models. Raises CheckpointError if their weights do not match."""
         first = saved[0]
         models = [each.translation_model().to(device) for each in saved]
         searcher = NativeSearcher(models, first.tokenizers[first.config.data.tgt], device, precision)
@@ -119,11 +120,11 @@ class Translator:
         glossary: AnyGlossary | None = None,
         **settings: object,
     ) -> list[str] | list[list[str]]:
-        """Return the translation of each text, as `nmt translate` does; with `n_best` a list for each text, of up to
-        that many translations, best first.
+        """Return the translation of each text; with `n_best`, a list of up to that many translations, best first.
 
-        glossary: terms with their translations, or the file that has them. `settings` are search settings by name,
-        such as beam=1. Raises ConfigError for settings that do not exist or are incompatible, DataError for a glossary.
+        The translations are the same as from `nmt translate`. glossary: terms with their translations, or the path of
+        a glossary file. `settings` are search settings by name, such as beam=1. Raises ConfigError if settings do not
+        exist or are incompatible, DataError if the glossary is invalid.
         """
         if isinstance(texts, str):
             raise TypeError("translate takes a list of texts, found a single text; write [text]")
@@ -137,7 +138,7 @@ class Translator:
         return [[translation.text for translation in translations] for translations in by_text]
 
     def search_settings(self, settings: Mapping[str, object]) -> SearchConfig:
-        """Return the configuration's search settings with these changed. Raises ConfigError."""
+        """Return the configured search settings with some changed. Raises ConfigError if they are invalid."""
         dumped = self.config.model_dump()
         return check_config(dumped | {"search": dumped["search"] | dict(settings)}, "translate").search
 
@@ -149,9 +150,9 @@ class Translator:
         self.searcher.check(search, has_terms, self.config.data.tgt)
 
     def forced_decoder(self, search: SearchConfig | None = None) -> ForcedDecoder:
-        """Return the same models for scoring given translations and for attention.
+        """Return a forced decoder, which scores given translations and computes attention weights.
 
-        Raises ConfigError for an engine other than the native one.
+        Raises ConfigError if the engine is not the native one.
         """
         return self.searcher.forced_decoder(search or self.config.search)
 
@@ -161,9 +162,9 @@ class Translator:
         search: SearchConfig | None = None,
         progress: Progress | None = None,
     ) -> Iterator[Scored]:
-        """Score each target line as the translation of its source line, in order.
+        """Yield the score of each target line as the translation of its source line, in order.
 
-        `progress` counts pairs as they are scored, which is in another order. Raises ConfigError as `forced_decoder`.
+        `progress` counts pairs as they are scored, which is in another order. Raises what `forced_decoder` raises.
         """
         search = search or self.config.search
         src, tgt = (self.tokenizers[language] for language in self.config.data.sides)
@@ -177,12 +178,12 @@ class Translator:
         n_best: int = 1,
         progress: Progress | None = None,
     ) -> Iterator[list[Translation]]:
-        """Yield for each line, in order, up to `n_best` translations, best first; a blank line has one, which is blank.
+        """Yield up to `n_best` translations of each line, in order, best first; a blank line has one blank translation.
 
-        `WINDOW` lines at a time are read ahead and sorted by length; a line is yielded as soon as all lines before it
-        are. A translation has no line feed in it. `search` is by default the configuration's. `progress` counts lines
-        as they are searched, which is in another order. The models are left in the mode (training or evaluation) they
-        were in. Raises ConfigError if the settings are incompatible or not supported.
+        `WINDOW` lines at a time are read ahead and sorted by length; the translations of a line are yielded as soon as
+        all earlier lines are translated. A translation contains no line feed. `search` defaults to the configured
+        settings. `progress` counts lines as they are searched, which is in another order. The models stay in their mode
+        (training or evaluation). Raises ConfigError if the settings are incompatible or not supported.
         """
         search = search or self.config.search
         self.check(search, n_best)
@@ -197,7 +198,7 @@ class Translator:
             first += len(window)
 
     def costs(self, lines: Sequence[Line], search: SearchConfig, n_best: int = 1) -> list[float]:
-        """Return for each line the largest cost that its search can have (see `search_cost`).
+        """Return the maximum search cost of each line (see `search_cost`).
 
         Raises what `translate_window` raises for lines.
         """
@@ -214,10 +215,11 @@ class Translator:
         progress: Progress | None = None,
         should_stop: ShouldStop | None = None,
     ) -> Generator[list[Translation]]:
-        """Like `translate_lines`, for lines that are sorted by length together; `first` is the number of the first.
+        """Yield the translations of each line of a window, whose lines are sorted by length together.
 
-        The settings are not checked again: call `check` before the first window. Raises SearchStopped soon after
-        `should_stop` returns True: PyTorch's search after the step that it computes, CTranslate2's after the batch.
+        See `translate_lines`; `first` is the number of the first line, from 0. The settings are not checked: call
+        `check` before the first window. Raises SearchStopped soon after `should_stop` returns True: after the current
+        step in PyTorch, after the current batch in CTranslate2.
         """
         lines = [Line(line) if isinstance(line, str) else line for line in window]
         by_line = self._segmenter.split_lines(lines, search, first)

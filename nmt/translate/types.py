@@ -1,4 +1,4 @@
-"""Input and output of a translator.
+"""The input and output types of a translator.
 
 A `Line` is the input: text, and constraints on its translation. It becomes one or several `Sentence`s, which
 are searched, and their hypotheses become its `Translation`s.
@@ -14,7 +14,7 @@ from nmt.errors import ConfigError
 from nmt.text.constraints import Glossary
 
 WINDOW = 4096
-"""Lines, or pairs of lines, that are read ahead and sorted by length together."""
+"""Number of lines, or pairs of lines, that are read ahead and sorted by length together."""
 
 MAX_PARTS = 2**24
 """Upper bound of the number of sentences of a line."""
@@ -26,40 +26,40 @@ class Line:
 
     text: str
     prefix: str = ""
-    """Text that the translation starts with."""
+    """Text at the start of the translation."""
     terms: tuple[str, ...] = ()
     """Texts that the translation must contain."""
     glossary: Glossary | None = None
-    """The translation must contain the translations of its terms that occur in the text."""
+    """Terms with their translations; if a term occurs in the text, its translation must occur in the translation."""
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A source sentence as search takes it; a long line has several."""
+    """A source sentence, the input of the search; a long line has several."""
 
     text: str
     separator: str
-    """The white space that follows it in its line."""
+    """White space after the sentence in its line."""
     src_ids: Sequence[int]
-    """Without `</s>`; empty for a blank sentence."""
+    """Token ids without `</s>`; empty for a blank sentence."""
     key: int
-    """Line number (from 0) * MAX_PARTS + index in the line; seeds its random draws."""
+    """Line number (from 0) * MAX_PARTS + index in the line; the seed of its random numbers."""
     max_length: int
-    """Maximum length of its translation in pieces, `</s>` counted."""
+    """Maximum length of the translation in pieces, including `</s>`."""
     prefix: Sequence[int] = ()
     phrases: tuple[tuple[int, ...], ...] = ()
-    """The terms, as ids."""
+    """Token ids of each required term."""
     n_ordered: int = 0
-    """Number of phrases, the first ones, that must occur in their order."""
+    """Number of leading phrases that must occur in their order."""
     cut: bool = False
-    """True if the line had more ids than the model can take."""
+    """True if the sentence was truncated because it has more pieces than the model supports."""
     whole: bool = False
-    """True if it is a line that would have been split without its terms."""
+    """True if the sentence is a long line that was not split because of its terms."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A source sentence and its translation, as ids without special tokens."""
+    """A source sentence and its translation, as token ids without special tokens."""
 
     src_ids: Sequence[int]
     tgt_ids: Sequence[int]
@@ -73,15 +73,15 @@ class Translation:
     score: float
     """The ranking criterion: log_prob divided by the length penalty, plus the coverage penalty."""
     log_prob: float
-    """Sum over all pieces and ends of sentence (nats)."""
+    """Log-probability of all pieces and ends of sentence (nats)."""
     finished: bool = True
-    """False if it, or a part of it, was ended by the length limit."""
+    """False if the translation, or a part of it, was cut off at the length limit."""
     cut: bool = False
-    """True if only the start of the line was translated: it has more pieces than the model can take."""
+    """True if only the start of the line was translated because it has more pieces than the model supports."""
     whole: bool = False
-    """True if the line would have been split without its terms, whose part is unknown."""
+    """True if a long line was not split because it is unknown which part its terms belong to."""
     parts: tuple[Part, ...] = field(default=(), repr=False)
-    """One for each sentence of the line."""
+    """The part for each sentence of the line."""
 
 
 BLANK = Translation("", 0.0, 0.0)
@@ -92,7 +92,7 @@ NO_TERMS = "terms need plain beam search, without search.sample, diversity_group
 
 
 def check_search(search: SearchConfig, n_best: int) -> None:
-    """Raise ConfigError for settings of a request that are incompatible."""
+    """Raise ConfigError if search settings are incompatible with each other or with `n_best`."""
     problems = []
     if n_best < 1:
         problems.append(f"n_best: must be at least 1, found {n_best}")
@@ -101,7 +101,7 @@ def check_search(search: SearchConfig, n_best: int) -> None:
     if search.mbr != "none" and n_best > 1:
         problems.append(f"n_best: search.mbr chooses one translation, found n_best {n_best}")
     if search.mbr != "none" and search.beam == 1:
-        problems.append(f"search.mbr: {search.mbr} chooses among several translations; take a beam above 1")
+        problems.append(f"search.mbr: {search.mbr} chooses among several translations; set search.beam above 1")
     if search.protect and not takes_terms(search):
         problems.append(f"search.protect: {NO_TERMS}")
     if problems:
@@ -109,5 +109,5 @@ def check_search(search: SearchConfig, n_best: int) -> None:
 
 
 def takes_terms(search: SearchConfig) -> bool:
-    """Whether this kind of search supports terms."""
+    """Return whether a search with these settings supports terms."""
     return not (search.sample or search.diversity_groups > 1 or search.no_repeat_ngram)

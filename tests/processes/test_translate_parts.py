@@ -180,7 +180,7 @@ def test_closed_or_binary_standard_input_raises(
     translator: Translator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("sys.stdin", None)
-    with pytest.raises(DataError, match=r"standard input is closed; name a file with --input"):
+    with pytest.raises(DataError, match=r"standard input is closed; specify a file with --input"):
         translate_file(translator, "-", tmp_path / "out")
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"mali\n\xff\n")))
     with pytest.raises(DataError, match=r"standard input: not UTF-8 at line 2, byte 1 of the line \(0xFF\)"):

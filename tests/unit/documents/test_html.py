@@ -153,7 +153,7 @@ def test_html_translation_is_escaped() -> None:
     new = [Translated("1 < 2 &\n</p>"), Translated("w"), Translated("\"q\" & 'r'")]
     new = [new[["x", "z", "y"].index(text)] for text in taken.texts]
     assert taken.translated_text(new) == "<p>1 &lt; 2 &amp; &lt;/p&gt;</p><a title=\"&quot;q&quot; &amp; 'r'\">w</a>"
-    with pytest.raises(ValueError, match="1 translations of 3 texts"):
+    with pytest.raises(ValueError, match="expected 3 translations, one for each text, found 1"):
         taken.translated_text(new[:1])
 
 

@@ -159,5 +159,5 @@ def test_changed_model_raises(run: Path, source: Path, tokenizer: Tokenizer, tmp
     other = Translator.load(run)
     changed = write_run(tmp_path / "other", other.config, tokenizer, tiny_model(other.config, tokenizer, seed=4))
     there = before.model_copy(update={"paths": (str(changed),)})
-    with pytest.raises(DataError, match=r"other: its weights have changed since the start; run the command again"):
+    with pytest.raises(DataError, match=r"other: the weights have changed since the start; run the command again"):
         translate_in_parts(InProcess(), there, source, source.with_name("out"), GREEDY)

@@ -127,7 +127,7 @@ def test_learned_positions_cut_a_line_and_say_so(tokenizer: Tokenizer, tmp_path:
     (tmp_path / "in").write_text(f"{PLAIN[2]}\n{long}\n")
     translate_file(translator, tmp_path / "in", tmp_path / "out", whole)
     assert (
-        "nmt: 1 line with more pieces than the model takes (model.max_positions, or 4 times data.max_pieces); "
+        "nmt: 1 line with more pieces than the model supports (model.max_positions, or 4 times data.max_pieces); "
         "only the start was translated: 2\n"
     ) in capsys.readouterr().err
 
