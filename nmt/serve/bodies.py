@@ -23,7 +23,7 @@ MAX_PARTS = 32
 TEXT_FIELD_BYTES = 64 << 10
 """Maximum size of a text field of a multipart form."""
 JSON, MULTIPART = "application/json", "multipart/form-data"
-MultiPartParser.spool_max_size = 1 << 30  # files, which the gate limits, stay in memory
+MultiPartParser.spool_max_size = 1 << 30  # uploaded files stay in memory, whose size `Gate` limits
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # its warnings quote what clients send
 
 
@@ -73,11 +73,11 @@ def parse_json(body: bytes) -> Fields:
         parsed = json.loads(body)
         json.dumps(parsed, ensure_ascii=False).encode()
     except UnicodeEncodeError:  # JSON can express half of a surrogate pair
-        raise Refusal(400, "Invalid request: text with a lone surrogate is not Unicode") from None
+        raise Refusal(400, "Invalid request: the text contains a lone surrogate, which is not valid Unicode") from None
     except (ValueError, RecursionError):
         raise Refusal(400, "Invalid JSON format") from None
     if not isinstance(parsed, dict):
-        raise Refusal(400, "Invalid JSON format: an object is needed")
+        raise Refusal(400, "Invalid JSON format: the body must be a JSON object")
     return parsed
 
 

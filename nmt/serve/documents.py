@@ -1,4 +1,4 @@
-"""Translation of documents and fragments of HTML, and the translated files kept in memory for download."""
+"""Translation of documents and HTML fragments, and storage of translated files in memory for download."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from nmt.serve.models import Candidate
 from nmt.serve.service import Service, Wish, of_rank
 
 SECONDS = 1800.0
-"""Seconds until a translated file is deleted."""
+"""Time in seconds until a translated file is deleted."""
 BYTES = 64 << 20
-"""Maximum size of all translated files."""
+"""Maximum size in bytes of all translated files together."""
 
 PIECE_BYTES = 64 << 10
-"""Size of the pieces in which a file is sent."""
+"""Size in bytes of the pieces in which a file is sent."""
 NAME_CHARACTERS = 200
-"""Maximum length of a file name, of which the end is kept."""
+"""Maximum length of a file name; the end of a longer name is kept."""
 
 
 def file_answer(name: str, content: bytes) -> Response:
@@ -47,7 +47,7 @@ def file_answer(name: str, content: bytes) -> Response:
 
 
 class Downloads:
-    """Translated files under random names, deleted after half an hour, or earlier if they take too much memory."""
+    """A store of translated files, which deletes them after half an hour, or earlier if memory is short."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -63,7 +63,7 @@ class Downloads:
         return number
 
     def get(self, number: str) -> tuple[str, bytes] | None:
-        """Return the name and the content of a file; None if there is none."""
+        """Return the name and content of a file, or None if the identifier is unknown."""
         self._forget()
         found = self._files.get(number)
         return None if found is None else found[1:]
@@ -84,7 +84,7 @@ UNMARKED = (".txt", ".srt")
 async def translated_html(
     service: Service, texts: Sequence[str], source: str, target: str, wish: Wish, seconds: float
 ) -> list[list[str]]:
-    """Return the translations of each HTML fragment, best first, with its tags. Raises Refusal."""
+    """Return the translations of each HTML fragment, best first, including tags. Raises Refusal."""
     fragments = await _parsed(service.fragments, lambda: [*map(html_fragment, texts)])
     parts = [part for fragment in fragments for part in fragment.texts]
     rendered = iter(await service.translate(parts, source, target, replace(wish, align=True), seconds))
@@ -99,13 +99,16 @@ async def translated_html(
 async def translated_file(
     service: Service, file: Upload, source: str, target: str, wish: Wish, seconds: float, hold: Callable[[int], None]
 ) -> bytes:
-    """Return a document translated in its own format; `source` may be auto. `hold` reserves memory. Raises Refusal."""
+    """Return the translation of a document in the same format. Raises Refusal.
+
+    `source` may be auto; `hold` is called with the number of bytes of memory to reserve.
+    """
     content = file.content
     _check_lines(max(content.count(b"\n"), content.count(b"\r"), content.count(b"<") // 2))
     over = threading.Event()
     try:
         document = await _parsed(service.parsing, open_document, file.name, content, over.is_set)
-        _check_lines(len(document.texts))  # a compressed document may have more
+        _check_lines(len(document.texts))  # a compressed document may have more lines
         n, most = sum(map(len, document.texts)), service.limits.file_bytes
         if n > most:
             raise Refusal(400, f"Invalid request: the text of the file ({n}) exceeds its limit ({most})")
@@ -140,6 +143,6 @@ async def _parsed(at_once: asyncio.Semaphore, work: Callable[..., Result], *argu
     parsing = asyncio.get_running_loop().run_in_executor(None, partial(work, *arguments))
     parsing.add_done_callback(lambda _: at_once.release())
     try:
-        return await asyncio.shield(parsing)  # after a disconnect the thread continues and keeps its place
+        return await asyncio.shield(parsing)  # after a disconnect the thread continues and holds the semaphore
     except DataError as error:
         raise Refusal(400, f"Invalid request: {error.args[0]}") from error

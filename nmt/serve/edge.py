@@ -40,7 +40,7 @@ def admit(service: Service, request: Request, key: str) -> None:
         address, client = client, digest_of(key)
         is_in_head = bool(key_in_head(request))
         if client not in service.keys:
-            if is_in_head:  # a client may be guessing keys
+            if is_in_head:  # the client may be guessing keys
                 service.rate.charge(address)
             raise Refusal(403, "Invalid API key")
         if not is_in_head:
@@ -127,7 +127,7 @@ class Gate:
             def hold(n: int) -> None:
                 nonlocal held
                 if not self._room.take(client, n):
-                    raise busy("Too much is being translated; try again later")
+                    raise busy("The server holds too much text in memory; try again later")
                 held += n
 
             async def receive() -> Message:
@@ -154,13 +154,13 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""Headers of every response. Browsers store no translations."""
+"""Headers of every response, which also keep browsers from storing translations."""
 
 
 class Edge:
     """ASGI middleware that adds headers, counts requests, and rejects requests that other sites make browsers send.
 
-    Those are POST requests with a foreign `Origin` and, after DNS rebinding, requests with a foreign `Host`.
+    These are POST requests with a foreign `Origin` and, after DNS rebinding, requests with a foreign `Host`.
     """
 
     def __init__(
@@ -212,7 +212,7 @@ class Edge:
         host, origin = host_of(f"//{headers.get('host', '')}"), headers.get("origin", "")
         if self._hosts is not None and host not in self._hosts:
             return Refusal(421, "Misdirected request: unknown host name; nmt serve --origin adds one")
-        is_site = origin.startswith(("http://", "https://", "null"))  # extensions of browsers have other origins
+        is_site = origin.startswith(("http://", "https://", "null"))  # browser extensions have other origins
         if scope["method"] == "POST" and is_site and origin not in self._origins and host_of(origin) != host:
             return Refusal(403, "Pages of this site may not use the server; nmt serve --origin allows it")
         return None

@@ -20,7 +20,7 @@ SUGGESTIONS = "Suggestions are disabled on this server."
 
 
 class LibreTranslate:
-    """Handlers of the endpoints of LibreTranslate."""
+    """Request handlers of LibreTranslate's interface."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -128,7 +128,7 @@ class LibreTranslate:
 
 
 def _texts(fields: Fields) -> tuple[list[str], bool]:
-    """Return the texts of a request, and whether they were given as a list."""
+    """Return the texts of a request, and whether the request contains a list."""
     q = fields.get("q")
     if not q:
         raise missing("q")

@@ -1,4 +1,4 @@
-"""API keys, and limits on the rate, size and memory of requests, with the error responses beyond them."""
+"""API keys, limits on the rate, size and memory of requests, and the error responses for exceeded limits."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ class Refusal(HTTPException):
         self.status, self.message = status, message
 
 
-def busy(message: str = "Too many requests wait; try again later") -> Refusal:
-    """Return the error response when the queue or the memory for requests is full."""
+def busy(message: str = "Too many requests are waiting; try again later") -> Refusal:
+    """Return the error response for a full queue, or for exhausted memory of requests."""
     return Refusal(503, message, {"Retry-After": "5"})
 
 
 def missing(name: str) -> Refusal:
-    """Return the error response to a request without a parameter, in LibreTranslate's words."""
+    """Return the error response to a request that lacks a parameter, worded as in LibreTranslate."""
     return Refusal(400, f"Invalid request: missing {name} parameter")
 
 
 LATE = "The translation took too long"
-"""Message of status 504."""
+"""Message of responses with status 504."""
 CLIENT_LEFT = 499
 """Status for a client that disconnected before the answer, as in nginx. It is only counted."""
 
 
 BUCKETS = 10_000
-"""Maximum number of clients whose rate is remembered; the least recent are dropped."""
+"""Maximum number of clients whose rate is remembered; the least recently seen clients are forgotten."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Limits:
     """Time limit until the body of a request has arrived."""
 
     def check(self, texts: list[str], items: int | None = None) -> None:
-        """Raise Refusal for too many texts or too much text."""
+        """Raise Refusal if there are too many texts or too many characters."""
         n_items = len(texts) if items is None else items
         if n_items > self.items:
             raise Refusal(400, f"Invalid request: request ({n_items}) exceeds batch limit ({self.items})")
@@ -76,7 +76,7 @@ class Limits:
 
 
 def read_keys(path: Path) -> frozenset[str]:
-    """Read the SHA-256 of each key from a file with a SHA-256 and a name per line.
+    """Read the SHA-256 hashes of API keys from a file that has a hash and a name on each line.
 
     A key has 256 random bits, so that a plain SHA-256 of it cannot be inverted. Blank lines and lines that begin with
     `#` are skipped. Raises ConfigError if the file cannot be read, has any other line, or has no key.
@@ -85,11 +85,11 @@ def read_keys(path: Path) -> frozenset[str]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ConfigError([f"{path}: {reason}; nmt serve --keys {path} --new-key NAME makes a key"]) from error
+        raise ConfigError([f"{path}: {reason}; nmt serve --keys {path} --new-key NAME creates a key"]) from error
     digests = {n: line.split()[0] for n, line in enumerate(lines, start=1) if line.strip() and line[0] != "#"}
     for number, digest in digests.items():
         if not re.fullmatch("[0-9a-f]{64}", digest):
-            raise ConfigError([f"{path}, line {number}: not a SHA-256 and a name; --new-key NAME adds such a line"])
+            raise ConfigError([f"{path}, line {number}: not a SHA-256 hash and a name; add a key with --new-key NAME"])
     if not digests:
         raise ConfigError([f"{path}: contains no key; add one with nmt serve --keys {path} --new-key NAME"])
     return frozenset(digests.values())
@@ -115,25 +115,25 @@ def new_key(path: Path, name: str) -> str:
     return key
 
 
-# --- room -----------------------------------------------------------------------------------------
+# --- resources -----------------------------------------------------------------------------------------
 
 
 class Room:
-    """A limited resource, such as memory, of which a single client gets at most nine tenths."""
+    """A limited resource, such as memory, of which a single client can reserve at most nine tenths."""
 
     def __init__(self, most: int) -> None:
         self._most, self._share = most, max(1, most * 9 // 10)
         self._taken: Counter[str] = Counter()
 
     def take(self, client: str, n: int = 1) -> bool:
-        """Reserve `n` for a client if the limits permit it. Return whether they do."""
+        """Reserve `n` units for a client if the limits permit it. Return whether they were reserved."""
         if self._taken.total() + n > self._most or self._taken[client] + n > self._share:
             return False
         self._taken[client] += n
         return True
 
     def give_back(self, client: str, n: int = 1) -> None:
-        """Release `n` of a client."""
+        """Release `n` units that a client has reserved."""
         self._taken[client] -= n
         if not self._taken[client]:
             del self._taken[client]
@@ -143,10 +143,10 @@ class Room:
 
 
 class Rate:
-    """Token buckets that allow each client `per_minute` requests a minute, and as many at once."""
+    """A rate limiter with token buckets: each client may send `per_minute` requests per minute, also all at once."""
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """per_minute: 0 for no limit."""
+        """per_minute: the number of requests that a client may send per minute; 0 for no limit."""
         self._per_minute, self._clock = per_minute, clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
@@ -166,7 +166,7 @@ class Rate:
             raise Refusal(429, f"Slowdown: {self._per_minute} per 1 minute", after)
 
     def give_back(self, client: str) -> None:
-        """Undo a charge of a client."""
+        """Undo the last charge of a client."""
         if client in self._buckets:
             tokens, since = self._buckets[client]
             self._buckets[client] = tokens + 1, since

@@ -9,7 +9,7 @@ PIECES = (16.0, 64.0, 256.0, 1024.0, 4096.0, 16_384.0)
 
 
 class Metrics:
-    """The metrics of a server in a registry of their own."""
+    """The metrics of a server, in a separate registry."""
 
     def __init__(self) -> None:
         disable_created_metrics()  # saves a time series for each counter and histogram
@@ -20,10 +20,10 @@ class Metrics:
         self.seconds = Histogram(
             "nmt_request_seconds", "Time to answer a request.", ["endpoint"], buckets=SECONDS, registry=own
         )
-        self.queue_requests = Gauge("nmt_queue_requests", "Requests that wait or are being translated.", registry=own)
-        self.queue_characters = Gauge("nmt_queue_characters", "Characters not translated yet.", registry=own)
+        self.queue_requests = Gauge("nmt_queue_requests", "Requests waiting or being translated.", registry=own)
+        self.queue_characters = Gauge("nmt_queue_characters", "Characters that are not translated yet.", registry=own)
         self.queue_seconds = Histogram(
-            "nmt_queue_seconds", "Time until the translation of a request begins.", buckets=SECONDS, registry=own
+            "nmt_queue_seconds", "Time until the translation of a request starts.", buckets=SECONDS, registry=own
         )
         self.batch_pieces = Histogram(
             "nmt_batch_pieces", "Source pieces translated together.", buckets=PIECES, registry=own
@@ -31,7 +31,7 @@ class Metrics:
         self.characters = Counter(
             "nmt_characters", "Source characters translated, by direction.", ["direction"], registry=own
         )
-        self.cached = Counter("nmt_cache_lines", "Lines by whether the cache had them.", ["found"], registry=own)
+        self.cached = Counter("nmt_cache_lines", "Lines, by whether the cache had them.", ["found"], registry=own)
         self.failures = Counter("nmt_failures", "Server errors, by exception.", ["exception"], registry=own)
 
     def text(self) -> str:

@@ -32,9 +32,9 @@ Alignment = tuple[tuple[Span, Span], ...]
 _REGIONAL = re.compile(r"(_hans)?(_(?!tw|hk|mo)([a-z]{2}|[0-9]{3}))?$")
 _WORD = re.compile(r"\S+")
 BATCH_TOKENS = 1024
-"""Default of `search.batch_tokens` on a CPU, small because CTranslate2 cannot be stopped within a batch."""
+"""Default of `search.batch_tokens` on a CPU; it is small because CTranslate2 cannot be stopped within a batch."""
 PLACEHOLDERS, PLACEHOLDER_CHARACTERS = 10, 60
-"""Maximum number of placeholders of a line that are protected by default, and of their characters."""
+"""Maximum number of placeholders of a line that are protected by default, and of characters in all of them."""
 NATIVE_ONLY = "needs PyTorch's engine, which this server does not use for this direction"
 
 
@@ -48,7 +48,7 @@ class How:
 
     @cached_property
     def key(self) -> str:
-        """A short key of the options."""
+        """Hash of the options."""
         return sha256(f"{self.n_best} {self.align} {self.search.model_dump_json()}".encode()).hexdigest()
 
 
@@ -69,7 +69,7 @@ class Direction:
     """
 
     def __init__(self, name: str, engine: Translator | None, native: Translator | None) -> None:
-        """name: name of the run for messages. One of the translators may be None."""
+        """name: the name of the run in messages. One of the two translators may be None."""
         main = engine or native
         assert main is not None, f"{name} has no engine"
         self._main, self._native = main, native
@@ -79,16 +79,16 @@ class Direction:
 
     @property
     def has_native(self) -> bool:
-        """Whether PyTorch is available, which terms need."""
+        """Whether a PyTorch translator is available, which terms require."""
         return self._native is not None
 
     @property
     def aligns(self) -> bool:
-        """Whether words can be aligned, which takes the cross-attention of PyTorch's model."""
+        """Whether words can be aligned, which requires cross-attention and PyTorch."""
         return self.has_native and self.config.model.kind == "translation"
 
     def search_settings(self, changes: Mapping[str, object]) -> SearchConfig:
-        """Return the search settings with these changes. Raises ConfigError."""
+        """Return the search settings with `changes` applied. Raises ConfigError if the result is invalid."""
         tree = self.config.model_dump()
         return check_config(tree | {"search": tree["search"] | dict(changes)}, "request").search
 
@@ -108,12 +108,12 @@ class Direction:
     def translate(
         self, lines: Sequence[Line], how: How, first: int = 0, should_stop: ShouldStop | None = None
     ) -> Generator[tuple[list[Candidate], int]]:
-        """Yield for each line up to `how.n_best` translations, best first, and its number of source pieces.
+        """Yield up to `how.n_best` translations of each line, best first, and the number of its source pieces.
 
-        first: number of the first line in its text, on which samples depend; should_stop: see
+        first: the number of the first line in its text, which seeds sampling; should_stop: see
         `Translator.translate_window`.
 
-        Raises ConfigError for incompatible or unsupported settings, DataError for prefixes and terms that are too long,
+        Raises ConfigError if settings are incompatible or unsupported, DataError if prefixes and terms are too long,
         and SearchStopped.
         """
         hows = {True: how, False: replace(how, search=_unprotected(how.search))}
@@ -139,7 +139,7 @@ class Direction:
                 yield candidates, sum(len(part.src_ids) for part in translations[0].parts)
 
     def _protects(self, text: str, search: SearchConfig) -> bool:
-        """Return whether a line has placeholders to protect by default, if that is supported, and not too many."""
+        """Return whether to protect the placeholders of a line: protection is supported and they are not too many."""
         if search.protect != "placeholders" or not self.has_native or not takes_terms(search):
             return False
         wanted = [span.wanted for span in constraint_spans(text, search)]
@@ -176,7 +176,7 @@ class Direction:
 
 
 def word_spans(text: str) -> list[Span]:
-    """Return start and end of each word in code points, with the words that `nmt.translate.align` numbers."""
+    """Return the start and end of each word in code points; words are the same as in `nmt.translate.align`."""
     return [match.span() for match in _WORD.finditer(CONTROL.sub(" ", text))]
 
 
@@ -184,27 +184,26 @@ class Models:
     """The directions of a server, and the routes between its languages."""
 
     def __init__(self, directions: Sequence[Direction]) -> None:
-        """Raises ConfigError if two have the same direction."""
+        """Index the directions by their languages. Raises ConfigError if two translate the same languages."""
         self.directions: dict[tuple[str, str], Direction] = {}
         for direction in directions:
             pair = direction.source, direction.target
             if pair in self.directions:
-                raise ConfigError(
-                    [f"{direction.name} and {self.directions[pair].name} both translate {'-'.join(pair)}; name one"]
-                )
+                both = f"{direction.name} and {self.directions[pair].name}"
+                raise ConfigError([f"{both} both translate {'-'.join(pair)}; specify only one"])
             self.directions[pair] = direction
         self.languages = sorted({language for pair in self.directions for language in pair})
         self._codes = {normalized(language): language for language in self.languages}
 
     def language(self, code: str) -> str | None:
-        """Return the name of a language in the models: pt_BR or else pt for `pt-BR`, None for an unknown language.
+        """Return the language of the models that matches a code: pt_BR or else pt for `pt-BR`; None if none matches.
 
         A code with an unusual script, such as zh-Hant, matches only models with the same script.
         """
         return self._codes.get(normalized(code)) or self._codes.get(_REGIONAL.sub("", normalized(code)))
 
     def route(self, source: str, target: str) -> list[Direction] | None:
-        """Return the direction from source to target, or two through a third language; None if there is no route."""
+        """Return the directions from source to target: one, or two through a third language; None if there are none."""
         if (source, target) in self.directions:
             return [self.directions[source, target]]
         for middle in self.languages:
@@ -238,19 +237,19 @@ class Models:
 
 
 def load_models(paths: Sequence[Path], engine: EngineName, int8: bool, overrides: Sequence[str]) -> Models:
-    """Load the runs and exported directories of a server; `overrides` have the form `search.key=value`.
+    """Load the runs and exported folders of a server; `overrides` have the form `search.key=value`.
 
-    Raises ConfigError, CheckpointError or DataError.
+    Raises ConfigError, CheckpointError or DataError if one cannot be loaded.
     """
     resolved: dict[Path, Path] = {}
     for path in paths:
         if (first := resolved.setdefault(path.resolve(), path)) is not path:
-            raise ConfigError([f"{first} and {path} are the same; name it once"])
+            raise ConfigError([f"{first} and {path} are the same; specify only one"])
     return Models([load_direction(path, engine, int8, overrides) for path in paths])
 
 
 def load_direction(path: Path, engine: EngineName, int8: bool, overrides: Sequence[str]) -> Direction:
-    """Load a run or an exported directory; see `load_models`."""
+    """Load a run or an exported folder; see `load_models`."""
     if engine == "native":
         if int8:
             raise ConfigError(["--int8 needs CTranslate2; leave out --engine native"])
@@ -273,7 +272,7 @@ def load_direction(path: Path, engine: EngineName, int8: bool, overrides: Sequen
 
 
 def _checked(translator: Translator, overrides: Sequence[str]) -> Translator:
-    """Change the search settings of a translator, and check them, which also loads search.lm."""
+    """Change and check the search settings of a translator; the check also loads the model of `search.lm`."""
     translator = _searching(translator, overrides)
     translator.check(_unprotected(translator.config.search), 1)
     return translator

@@ -26,7 +26,7 @@ from nmt.serve.limits import Limits, Rate, read_keys
 from nmt.serve.models import EngineName, Models, load_models
 
 NEVER = ("lm", "lm_weight", "batch_tokens", "inline_terms")
-"""Search settings that no client may change: they name files, or take arbitrary time or memory."""
+"""Search settings that no client may change: they name files, or allow unlimited time or memory."""
 
 
 def start(
@@ -50,7 +50,7 @@ def start(
     """Load the models, serve until SIGTERM or SIGINT, then answer the waiting requests and return.
 
     The parameters are the options of `nmt serve`; `echo` is called with messages for the operator.
-    Raises ConfigError, CheckpointError or DataError before anything is served.
+    Raises ConfigError, CheckpointError or DataError before the server starts.
     """
     check_installed()
     from nmt.serve.app import make_app
@@ -76,7 +76,7 @@ def start(
 
 
 def serve(server: uvicorn.Server, listening: list[socket.socket]) -> None:
-    """Run a server until SIGTERM or SIGINT, which are a normal end and are not raised again, as uvicorn would."""
+    """Run a server until SIGTERM or SIGINT, which end it normally; uvicorn would raise them again."""
 
     def end(*_: object) -> None:
         server.should_exit = True
@@ -92,7 +92,7 @@ def check_installed() -> None:
     absent = [name.replace("_", "-") for name in needed if importlib.util.find_spec(name) is None]
     if absent:
         both = " and ".join(absent)
-        raise ConfigError([f"{both} must be installed to serve: pip install {' '.join(absent)}, or nmt's extra serve"])
+        raise ConfigError([f"{both} must be installed: pip install {' '.join(absent)}, or nmt with the extra serve"])
 
 
 def parse_allowed(options: Sequence[str]) -> dict[str, float | None]:
@@ -113,14 +113,14 @@ def parse_allowed(options: Sequence[str]) -> dict[str, float | None]:
 
 
 def check_origins(origins: Sequence[str]) -> None:
-    """Raise ConfigError unless all origins are a scheme and a host."""
+    """Raise ConfigError unless each origin consists of a scheme and a host."""
     for origin in origins:
         if not re.fullmatch(r"https?://[^/*\s]+", origin):
             raise ConfigError([f"--origin {origin}: must be a scheme and a host, such as https://example.org"])
 
 
 def described(models: Models) -> list[str]:
-    """Return a line of text for each direction."""
+    """Return a line of text about the engine or the route of each direction."""
     lines = []
     for source, target, route in models.routes():
         how = f"by way of {route[1].source}" if len(route) > 1 else f"{route[0].name} ({route[0].engine})"
@@ -129,15 +129,15 @@ def described(models: Models) -> list[str]:
 
 
 CONNECTIONS = 1000
-"""Maximum number of open connections; more get status 503."""
+"""Maximum number of open connections; further ones receive status 503."""
 READ_BYTES = 32 << 10
 """Bytes read from a connection at a time; asyncio's 256 KB would be too much for 1,000 connections."""
 KEEP_ALIVE_SECONDS = 5
 BACKLOG = 1024
 PATIENCE_SECONDS = 30.0
-"""Time limit until a request has begun and its headers have arrived, and interval of checks of a connection."""
+"""Time limit for the headers of a request to arrive, and interval between checks of a connection."""
 ANSWER_SECONDS = 900.0
-"""Time limit from the beginning of a request until its answer was read."""
+"""Time limit from the beginning of a request until the client has read the answer."""
 PROXIES = "127.0.0.1,::1,::ffff:127.0.0.1"
 """Addresses whose `X-Forwarded-For` is trusted by default: this machine."""
 
@@ -162,7 +162,7 @@ class PatientProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def _look(self) -> None:
-        """Close the connection if nothing has happened since the last look."""
+        """Close the connection if nothing has happened since the last check."""
         cycle = self.cycle
         self._seconds = self._seconds + PATIENCE_SECONDS if cycle is self._watched else 0.0
         is_sending = self.transport.get_write_buffer_size() > 0
@@ -178,7 +178,7 @@ class PatientProtocol(H11Protocol):
 def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
     """Listen on all local addresses that a name resolves to, such as 127.0.0.1 and ::1 for localhost.
 
-    port: 0 for any free port. Raises ConfigError if an address is in use, or none is local.
+    port: the port, or 0 for any free port. Raises ConfigError if an address is in use, or if none is local.
     """
     with ExitStack() as stack:
         try:
@@ -191,12 +191,12 @@ def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
 
 
 def _listening(host: str, port: int, stack: ExitStack) -> list[socket.socket]:
-    """Return the listening sockets, which the stack closes. Raises OSError."""
+    """Return the listening sockets, which are closed by the stack. Raises OSError."""
     listening, absent = [], None
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE)
     for family, kind, protocol, _, (address, _, *rest) in dict.fromkeys(found):
         try:
-            # asyncio sends without Nagle's delay of 40 ms only if the protocol is named; socket.create_server does not
+            # asyncio avoids Nagle's delay of 40 ms only if the protocol is given, unlike in socket.create_server
             one = stack.enter_context(socket.socket(family, kind, protocol))
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             one.bind((address, port, *rest))

@@ -26,7 +26,7 @@ from nmt.translate.types import Line
 Value = TypeVar("Value")
 
 ENTRY, CANDIDATE, PAIR = 512, 160, 320
-"""Bytes that an entry, a translation and a pair of aligned words take, excluding their texts."""
+"""Sizes in bytes of a cache entry, a translation and a pair of aligned words, excluding their texts."""
 
 
 class Cache(Generic[Value]):
@@ -42,7 +42,7 @@ class Cache(Generic[Value]):
         return len(self._entries)
 
     def get(self, key: Hashable) -> Value | None:
-        """Return an entry and mark it as most recently used; None if it is not in the cache."""
+        """Return a cached value and mark it as most recently used; None if it is not in the cache."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is None:
@@ -51,7 +51,7 @@ class Cache(Generic[Value]):
             return entry[0]
 
     def put(self, key: Hashable, value: Value, size: int) -> None:
-        """Add an entry unless its size, including the key, is more than a tenth of the cache."""
+        """Add a value unless its size, including the key, is more than a tenth of the cache."""
         if size * 10 > self._most:
             return
         with self._lock:
@@ -63,7 +63,7 @@ class Cache(Generic[Value]):
 
 
 def memory(key: Sequence[object], candidates: Sequence[Candidate]) -> int:
-    """Return an upper estimate of the memory in bytes of the translations of a line and their key."""
+    """Return an upper bound on the memory in bytes of the cached translations of a line and their key."""
     of_translations = sum(
         CANDIDATE + sys.getsizeof(candidate.text) + PAIR * len(candidate.alignment or ()) for candidate in candidates
     )
@@ -83,11 +83,11 @@ class Wish:
     terms: Mapping[str, str] = field(default_factory=dict)
     search: Mapping[str, object] = field(default_factory=dict)
     most_terms: int = TERMS_OF_REQUEST
-    """Maximum number of occurrences of terms."""
+    """Maximum number of occurrences of terms in the request."""
 
 
 def lines_of(texts: Sequence[str], wish: Wish) -> list[Line]:
-    """Return the lines of all texts, which end at a line feed or at a carriage return and line feed."""
+    """Return the lines of all texts; a line ends at a line feed, with or without a carriage return."""
     glossary = Glossary(wish.terms, "terms") if wish.terms else None
     return [
         Line(line.removesuffix("\r"), wish.prefix if number == 0 else "", glossary=glossary)
@@ -97,7 +97,7 @@ def lines_of(texts: Sequence[str], wish: Wish) -> list[Line]:
 
 
 def joined(texts: Sequence[str], by_line: Sequence[Sequence[Candidate]]) -> list[list[Candidate]]:
-    """Return the translations of each text, best first, joined from the translations of all `lines_of` the texts.
+    """Return the translations of each text, best first, joined from the translations of its lines.
 
     The second-best translation of a text consists of the second-best translation of each line that has one. The score
     of a text is the mean score of its lines, its log-probability the sum of their log-probabilities.
@@ -114,7 +114,7 @@ def joined(texts: Sequence[str], by_line: Sequence[Sequence[Candidate]]) -> list
 
 
 def of_rank(candidates: Sequence[Candidate], rank: int) -> Candidate:
-    """Return the candidate of this rank, or the last one if there are fewer."""
+    """Return the candidate with a rank (from 0), or the last one if there are fewer candidates."""
     return candidates[min(rank, len(candidates) - 1)]
 
 
@@ -138,7 +138,7 @@ def _joined(lines: Sequence[tuple[str, Candidate]]) -> Candidate:
 
 
 CHARACTERS = 1000
-"""Maximum length of the beginning of a text used for detection, which takes up to 2 ms."""
+"""Number of characters at the beginning of a text that are used for language detection: up to 2 ms."""
 
 
 class Detected(NamedTuple):
@@ -201,8 +201,11 @@ class Service:
         queue: int = 256,
         threads: int | None = None,
     ) -> None:
-        """keys: SHA-256 of each API key; allowed: search settings that clients may change, and their maximum values;
-        cache: its size in bytes; queue: maximum number of waiting requests; threads: number of PyTorch's threads.
+        """Create a service, which `start` starts.
+
+        keys: SHA-256 of each API key; allowed: search settings that clients may change, and their maximum values;
+        cache: size of the cache in bytes; queue: maximum number of waiting requests; threads: number of PyTorch's
+        threads.
         """
         self.models, self.limits, self.keys, self.rate = models, limits, keys, rate or Rate(0)
         self.allowed = dict(allowed or {})
@@ -212,9 +215,9 @@ class Service:
         self._worker = Worker(self.metrics, threads)
         self._cache: Cache[list[Candidate]] = Cache(cache)
         self.parsing = asyncio.Semaphore(PARSED_AT_ONCE)
-        """Held while a thread parses or writes a document."""
+        """Semaphore held while a thread parses or writes a document."""
         self.fragments = asyncio.Semaphore(1)
-        """Held while a thread parses HTML fragments, which do not wait for documents."""
+        """Semaphore held while a thread parses HTML fragments, which do not wait for documents."""
         self.is_ready = False
 
     def start(self) -> None:
@@ -236,8 +239,8 @@ class Service:
     def languages(self, source: str, target: str, texts: Sequence[str]) -> tuple[str, str, Detected | None]:
         """Return the source and target language, and the detected language if the source is `auto`.
 
-        Only the target and languages that can be translated into it are detected. Raises Refusal for an unknown
-        language.
+        Only the target language and languages that can be translated into it are detected. Raises Refusal if a
+        language is unknown.
         """
         into = self._language(target)
         if source != AUTO:
@@ -288,32 +291,32 @@ class Service:
         """Return the options for the last direction of a route. Raises Refusal if unsupported or not allowed."""
         last = route[-1]
         if wish.terms and len(route) > 1:
-            raise Refusal(400, f"terms need a direct translation, not one through {last.source}")
+            raise Refusal(400, f"terms: not supported for translations through {last.source}")
         if wish.terms and not last.has_native:
-            raise Refusal(400, f"terms are not available from {last.source} to {last.target}")
+            raise Refusal(400, f"terms: not supported from {last.source} to {last.target}")
         for name, value in wish.search.items():
             if name not in self.allowed:
                 known = ", ".join(self.allowed) or "none"
                 raise Refusal(400, f"search.{name}: cannot be changed on this server; allowed settings: {known}")
             most = self.allowed[name]
             if name == "protect" and isinstance(value, list):  # regular expressions may take arbitrarily long
-                raise Refusal(400, "search.protect: only true, false or placeholders on this server")
+                raise Refusal(400, "search.protect: must be true, false or placeholders on this server")
             if most is not None and not (isinstance(value, (int, float)) and value <= most):
-                raise Refusal(400, f"search.{name}: at most {most:g} on this server")
+                raise Refusal(400, f"search.{name}: must be at most {most:g} on this server")
         try:
             search = last.search_settings(wish.search) if wish.search else last.search
         except ConfigError as error:
             raise invalid(error) from error
         if wish.n_best > search.beam:
-            raise Refusal(400, f"n_best: at most the beam, {search.beam}")
+            raise Refusal(400, f"n_best: must be at most the beam, {search.beam}")
         return How(search, wish.n_best, wish.align and len(route) == 1 and last.aligns)
 
     async def _one_way(
         self, direction: Direction, lines: Sequence[Line], how: How, deadline: float, size: int
     ) -> list[list[Candidate]]:
-        """Translate lines in one direction; equal lines, and lines in the cache, are not translated again.
+        """Return the translations of lines in one direction; equal and cached lines are not translated again.
 
-        size: the size of all lines; see `aside`.
+        size: the total size of the lines; see `aside`.
         """
         keys, found, unknown = await aside(size, self._look_up, direction, lines, how)
         if unknown:
@@ -328,7 +331,7 @@ class Service:
     def _look_up(
         self, direction: Direction, lines: Sequence[Line], how: How
     ) -> tuple[list[_Key], dict[_Key, list[Candidate]], dict[_Key, Line]]:
-        """Return the keys of lines, the translations of blank and cached lines, and the other lines."""
+        """Return the cache keys of lines, the translations of blank and cached lines, and the remaining lines."""
         keys = [_key(direction, line, how, i) for i, line in enumerate(lines)]
         found: dict[_Key, list[Candidate]] = {}
         unknown: dict[_Key, Line] = {}
@@ -358,7 +361,7 @@ _Key = tuple[str, str, str, str, str, str, int]
 
 
 def _checked_lines(texts: Sequence[str], wish: Wish) -> list[Line]:
-    """Return the lines of texts. Raises Refusal if terms are invalid, or occur so often that search would be slow."""
+    """Return the lines of texts. Raises Refusal if terms are invalid or occur so often that search would be slow."""
     try:
         lines = lines_of(texts, wish)
     except DataError as error:
@@ -366,7 +369,7 @@ def _checked_lines(texts: Sequence[str], wish: Wish) -> list[Line]:
     numbers = [sum(1 for _ in line.glossary.spans(line.text)) for line in lines if line.glossary is not None]
     if max(numbers, default=0) > TERMS_OF_LINE or sum(numbers) > wish.most_terms:
         most = f"{TERMS_OF_LINE} times in a line, {wish.most_terms} in a request"
-        raise Refusal(400, f"terms: occur too often; at most {most}")
+        raise Refusal(400, f"terms: occur too often; the maximum is {most}")
     return lines
 
 
@@ -378,7 +381,7 @@ def _key(direction: Direction, line: Line, how: How, number: int) -> _Key:
 
 
 SMALL = 1000
-"""Maximum number of characters, times translations, that are processed in the event loop: up to 5 ms."""
+"""Maximum size of work that runs in the event loop: characters times translations, up to 5 ms."""
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 

@@ -1,4 +1,4 @@
-"""The HTTP interface of nmt itself, with terms, prefixes, alignments and scores."""
+"""nmt's own HTTP interface, with terms, prefixes, alignments and scores."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class TranslateRequest(BaseModel):
     text: str | list[str] = Field(description="A text, which may have several lines, or a list of texts.")
     source: str = Field(description="The language of the text, or auto.")
     target: str = Field(description="The language to translate into.")
-    n_best: int = Field(1, ge=1, description="Translations of each text; the others are its alternatives.")
-    alignment: bool = Field(False, description="Whether to align words of the text and its translation.")
-    terms: dict[str, str] = Field({}, description="Terms of the text and their required translations.")
-    prefix: str = Field("", description="The beginning of each translation.")
+    n_best: int = Field(1, ge=1, description="Number of translations of each text; all but the best are alternatives.")
+    alignment: bool = Field(False, description="Whether to align the words of the text and of its translation.")
+    terms: dict[str, str] = Field({}, description="Terms that may occur in the text, with their required translations.")
+    prefix: str = Field("", description="Text at the beginning of each translation.")
     search: dict[str, Any] = Field({}, description="Search settings to change, if the server allows it.")
 
 
 class Api:
-    """Handlers of the endpoints of nmt's own interface."""
+    """Request handlers of nmt's own interface."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     async def translate(self, request: Request) -> Response:
-        """Answer POST /v1/translate."""
+        """Answer POST /v1/translate: the translations of texts, with scores and alignments."""
         service = self._service
         if content_type(request) != JSON:
             raise Refusal(415, "The body must be application/json")
@@ -96,7 +96,7 @@ def _validated(fields: dict[str, object]) -> TranslateRequest:
     try:
         return TranslateRequest.model_validate(fields)
     except ValidationError as error:
-        # without values and unknown names, which may quote the text
+        # values and unknown names are omitted, since they may quote the text
         problems = error.errors(include_input=False, include_url=False)
         where = problems[0]["loc"][:1]
         name = where[0] if where and where[0] in TranslateRequest.model_fields else "request"

@@ -1,8 +1,8 @@
 """The translating threads of the server, which translate waiting lines in rounds.
 
-Requests are not delayed to fill a batch. Requests whose cost is small for the time that they have waited go first, a
-part of each round is for the oldest request, and large requests are divided among rounds. Requests with long lines have
-a thread of their own.
+Requests are not delayed to fill a batch. Requests whose cost is small relative to their waiting time come first, a
+part of each round is reserved for the oldest request, and large requests are divided among rounds. Requests with long
+lines have a separate thread.
 """
 
 from __future__ import annotations
@@ -27,57 +27,57 @@ from nmt.translate.types import Line
 ROUND_COST = 5_000
 """Minimum cost of a round (see `search_cost`): up to a second on one core. A line that costs more is long."""
 ROUND_SECONDS = 1.0
-"""Duration of a round, whose cost is derived from the speed of earlier rounds."""
+"""Intended duration of a round, whose cost is derived from the speed of earlier rounds."""
 OLDEST_SHARE = 4
-"""The inverse of the share of a round that is for the oldest request."""
-CLOSING = "The server is closing"
+"""Inverse of the share of a round that is reserved for the oldest request."""
+CLOSING = "The server is shutting down"
 
 
 class Job:
     """The lines of a request to translate in one direction."""
 
     def __init__(self, direction: Direction, how: How, lines: Sequence[Line], deadline: float) -> None:
-        """deadline: time of `time.monotonic`. Raises ConfigError or DataError."""
+        """deadline: a time of `time.monotonic`. Raises ConfigError or DataError if the lines cannot be translated."""
         self.direction, self.how, self.lines, self.deadline = direction, how, lines, deadline
         self.future: Future[list[list[Candidate]]] = Future()
-        """The translations of all lines, in order. Cancelling it stops the translation."""
+        """Future of the translations of all lines, in order. Cancelling it stops the translation."""
         self.done: list[list[Candidate]] = []
         costs = direction.costs(lines, how)
         self._sums = [0.0, *itertools.accumulate(costs)]
         self.is_long = max(costs, default=0) > ROUND_COST
         self.since = time.monotonic()
         self.has_begun = False
-        self._end = 0  # end of the lines of the current round
+        self._end = 0  # index after the last line of the current round
 
     @property
     def key(self) -> tuple[int, str, int]:
-        """Key of the jobs that may share a batch. Sampled jobs share none, since samples depend on the batch."""
+        """Key that is equal for jobs that may share a batch. Sampled jobs share none: samples depend on the batch."""
         return id(self.direction), self.how.key, id(self) if self.how.search.sample else 0
 
     @property
     def n_characters(self) -> int:
-        """Number of characters still to translate."""
+        """Number of characters that are not translated yet."""
         return sum(len(line.text) for line in self.lines[len(self.done) :])
 
     @property
     def left(self) -> float:
-        """Cost of the lines still to translate."""
+        """Cost of the lines that are not translated yet."""
         return self._sums[-1] - self._sums[len(self.done)]
 
     @property
     def current(self) -> Sequence[Line]:
-        """The lines of the current round still to translate."""
+        """Lines of the current round that are not translated yet."""
         return self.lines[len(self.done) : self._end]
 
     def begin(self, budget: float) -> float:
-        """Add lines with a cost within the budget, but at least one, to the round. Return their cost."""
+        """Add lines up to the cost `budget`, but at least one, to the current round. Return their cost."""
         n, spent = len(self.done), self._sums[len(self.done)]
         self._end = max(n + 1, bisect_right(self._sums, spent + budget) - 1)
         return self._sums[self._end] - spent
 
     @property
     def is_over(self) -> bool:
-        """Whether no client waits for the job any more: it is done, late or cancelled. Once True, always True."""
+        """Whether no client waits for the job any more: it is done, late or cancelled. It stays True."""
         return self.future.done() or time.monotonic() > self.deadline
 
     def finish(self, error: BaseException | None = None) -> None:
@@ -94,11 +94,11 @@ class Job:
 class Worker:
     """Two threads that translate the jobs of all requests: one takes jobs with long lines, the other all others.
 
-    A search cannot be interrupted for another one, and the search of one long line may take seconds.
+    One search cannot be interrupted for another, and the search for one long line may take seconds.
     """
 
     def __init__(self, metrics: Metrics, threads: int | None = None) -> None:
-        """threads: number of PyTorch's threads for each of the two; None for PyTorch's default."""
+        """threads: the number of PyTorch's threads for each of the two threads; None for PyTorch's default."""
         self._metrics, self._threads = metrics, threads
         self._waiting: list[Job] = []
         self._changed = threading.Condition()
@@ -117,7 +117,7 @@ class Worker:
             thread.start()
 
     def close(self, seconds: float = 10.0) -> None:
-        """Reject new jobs, translate the waiting jobs, and stop. Jobs that take more than `seconds` fail."""
+        """Reject new jobs, translate the waiting jobs, and stop. Jobs that are not done after `seconds` fail."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -150,7 +150,7 @@ class Worker:
                 groups.setdefault(job.key, []).append(job)
             for group in groups.values():
                 self._translate(group)
-            if cost := left - sum(job.left for job in jobs):  # a slow round takes effect at once
+            if cost := left - sum(job.left for job in jobs):  # a slower rate takes effect at once
                 rate = cost / max(time.monotonic() - began, 1e-3)
                 self._rates[is_long] = min(rate, 0.8 * self._rates[is_long] + 0.2 * rate)
 
@@ -177,7 +177,7 @@ class Worker:
             return sorted(costs, key=costs.__getitem__)
 
     def _drop(self) -> None:
-        """Remove jobs that are done, late or cancelled. The caller holds the lock."""
+        """Remove jobs that are done, late or cancelled. The caller must hold the lock."""
         for job in self._waiting:
             if job.is_over and not job.future.done():
                 job.finish(Refusal(504, LATE))
@@ -223,7 +223,7 @@ class Worker:
         self._metrics.batch_pieces.observe(n_pieces)
 
     def _reported(self, error: BaseException) -> BaseException:
-        """Return the error to send to the client. Its message is not logged because it may quote the text."""
+        """Log an error without its message, which may quote the text, and return the error to send to the client."""
         if isinstance(error, (ConfigError, DataError)):
             return invalid(error)
         self._metrics.failures.labels(type(error).__name__).inc()

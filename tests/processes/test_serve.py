@@ -1,4 +1,4 @@
-"""`nmt serve` as a process: real clients, and its end."""
+"""Tests of `nmt serve` as a process: real clients, startup errors, and shutdown."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Running:
-    """A server that was started."""
+    """A running server process."""
 
     def __init__(self, *arguments: object) -> None:
         command = [sys.executable, "-m", "nmt", "serve", "--port", "0", *map(str, arguments)]
@@ -46,7 +46,7 @@ class Running:
         until(lambda: self.client.ask("/ready").status == 200)
 
     def end(self, number: signal.Signals) -> int:
-        """Send a signal, and return the exit status."""
+        """Send a signal to the server, and return its exit status."""
         self.process.send_signal(number)
         _, rest = self.process.communicate(timeout=60)
         self.said.append(rest)
@@ -63,7 +63,7 @@ def running(run: Path) -> Iterator[Running]:
     running.process.communicate()
 
 
-def test_foreign_clients_are_served(running: Running, run: Path) -> None:
+def test_libretranslate_clients_are_served(running: Running, run: Path) -> None:
     expected = Translator.load(run).translate(LINES, max_length_ratio=0.0, max_length_offset=9)
     api = LibreTranslateAPI(f"http://127.0.0.1:{running.client.port}")
     assert [api.translate(line, "de", "en") for line in LINES[:3]] == expected[:3]
@@ -73,7 +73,7 @@ def test_foreign_clients_are_served(running: Running, run: Path) -> None:
     ]
     assert {found["language"] for found in api.detect("Das Haus ist groß.")} <= {"de", "en"}
 
-    # under load: what was asked before the signal is answered, and rightly
+    # under load: requests sent before the signal get correct answers
     answers: dict[int, list[str]] = {}
 
     def ask(number: int) -> None:
@@ -133,4 +133,4 @@ def test_public_server_without_keys_warns(run: Path, tmp_path: Path, monkeypatch
 def test_missing_packages_are_named(nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "uvicorn" else name)
     done = nmt("serve", "--model", "anything")
-    assert done.status == 2 and "uvicorn must be installed to serve: pip install uvicorn" in done.err
+    assert done.status == 2 and "uvicorn must be installed: pip install uvicorn" in done.err

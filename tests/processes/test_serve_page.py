@@ -1,4 +1,4 @@
-"""The page of `nmt serve` in a browser, with a stand-in for the server."""
+"""Tests of the page of `nmt serve` in a browser, with a fake server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from translation_server import Phrase, Stand, serve_translations
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH")
 
 AXE = os.environ.get("AXE_CORE")
-"""The file axe.min.js of the npm package axe-core."""
+"""Path of the file axe.min.js of the npm package axe-core."""
 
 INFO: dict[str, Any] = {
     "directions": [
@@ -65,18 +65,18 @@ def test_text_is_translated_after_pause_in_typing(page: Page, stand: Stand) -> N
     for letter in HORSE:
         page.tab.call("Input.insertText", text=letter)
     page.shows("The 🐴 sees oil.")
-    assert [question["text"] for question in stand.questions] == [[HORSE]], "one request, not one a letter"
+    assert [question["text"] for question in stand.questions] == [[HORSE]], "one request, not one per letter"
     question = stand.questions[0]
     assert question == {
         "text": [HORSE], "source": "auto", "target": "en", "n_best": 3, "alignment": True,
     }  # fmt: skip
-    assert page.get("count", "textContent") == f"{len(HORSE)} / 200 characters", "of characters, not UTF-16"
+    assert page.get("count", "textContent") == f"{len(HORSE)} / 200 characters", "counts code points, not UTF-16"
     assert (
         page.tab.evaluate("document.getElementById('source-language').selectedOptions[0].textContent")
         == "German (detected)"
     )
     assert page.tab.evaluate("[document.getElementById('text').closest('[lang]').lang, result.lang]") == ["de", "en"]
-    assert not any("Das" in path or "?" in path for path in stand.paths), "a text is in no address"
+    assert not any("Das" in path or "?" in path for path in stand.paths), "no URL contains the text"
     page.write("")
     page.shows()
     assert page.get("copy", "disabled") and page.get("alternatives", "hidden") and len(stand.questions) == 1
@@ -100,7 +100,7 @@ def test_stale_answer_is_discarded(page: Page, stand: Stand) -> None:
     page.wait("window.signals.length === 1")
     assert page.get("result", "ariaBusy") == "true"
     page.write("neu")
-    assert page.tab.evaluate("signals[0].aborted"), "at once, before the newer one is sent"
+    assert page.tab.evaluate("signals[0].aborted"), "the old request is aborted before the new one is sent"
     page.shows("NEU")
     stand.held["alt"].set()
     page.write("zuletzt")
@@ -119,11 +119,11 @@ def test_linked_words_are_highlighted(page: Page) -> None:
     assert page.tab.evaluate(MARKED) == ["Öl.", "oil."]
     page.hover("h1")
     assert page.tab.evaluate(MARKED) == []
-    page.tab.evaluate("document.getElementById('text').setSelectionRange(12, 12)")  # in front of the animal
+    page.tab.evaluate("document.getElementById('text').setSelectionRange(12, 12)")  # before the emoji
     page.press("ArrowRight", code=39)
     page.wait(f"{MARKED}.join() === '🐴,🐴'")
     page.write(f"Nichts. {HORSE}")
-    assert page.tab.evaluate("[...document.querySelectorAll('#mirror .word')].length") == 0, "of another text"
+    assert page.tab.evaluate("[...document.querySelectorAll('#mirror .word')].length") == 0, "old links are removed"
 
 
 @pytest.mark.usefixtures("stand")
@@ -135,7 +135,7 @@ def test_highlights_align_with_text(page: Page) -> None:
     style = "(s => ['font', 'padding', 'lineHeight', 'whiteSpace', 'wordBreak', 'overflowWrap', 'letterSpacing']" \
         ".map(name => s[name]))(getComputedStyle(document.getElementById('%s')))"  # fmt: skip
     assert page.tab.evaluate(style % "mirror") == page.tab.evaluate(style % "text")
-    assert page.get("text", "scrollHeight") <= page.get("text", "clientHeight"), "nothing scrolls away from it"
+    assert page.get("text", "scrollHeight") <= page.get("text", "clientHeight"), "the text area does not scroll"
 
 
 def test_alternative_replaces_line(page: Page, stand: Stand) -> None:
@@ -147,8 +147,8 @@ def test_alternative_replaces_line(page: Page, stand: Stand) -> None:
     page.click("#choices button")
     page.shows("A 🐴 sees oil.", "Nothing.")
     assert page.tab.evaluate(CHOICES)[0] == "The 🐴 sees oil."
-    assert page.tab.evaluate("document.activeElement.textContent") == "The 🐴 sees oil.", "the focus stays"
-    assert page.tab.evaluate("document.querySelectorAll('#result .word').length") == 0, "which was aligned otherwise"
+    assert page.tab.evaluate("document.activeElement.textContent") == "The 🐴 sees oil.", "the focus stays on the line"
+    assert page.tab.evaluate("document.querySelectorAll('#result .word').length") == 0, "its links are removed"
     page.click("#choices button")
     page.shows("The 🐴 sees oil.", "Nothing.")
     assert page.tab.evaluate("document.querySelectorAll('#result .word').length") == 4
@@ -156,18 +156,18 @@ def test_alternative_replaces_line(page: Page, stand: Stand) -> None:
     stand.held["neu"] = threading.Event()
     page.write("neu")
     page.click("#choices button")
-    assert page.get("mirror", "textContent") == "neu\n", "an alternative of the older text does nothing"
+    assert page.get("mirror", "textContent") == "neu\n", "choosing an alternative of an old text has no effect"
 
 
-def test_languages(page: Page, stand: Stand) -> None:
-    assert page.get("swap", "disabled"), "what was not detected cannot be a target"
+def test_language_menus_and_swap(page: Page, stand: Stand) -> None:
+    assert page.get("swap", "disabled"), "swapping needs a detected source language"
     page.write("Guten Tag")
     page.shows("مرحبا بكم")
     page.choose("target-language", "ar")
     page.wait("document.getElementById('route').textContent === 'by way of English'")
     page.wait("document.getElementById('result').ariaBusy === 'false'")
     assert page.tab.evaluate("getComputedStyle(document.querySelector('#result > span')).direction") == "rtl"
-    assert page.get("swap", "disabled"), "there is no way back"
+    assert page.get("swap", "disabled"), "swapping needs a model for the opposite direction"
     page.choose("target-language", "en")
     page.choose("source-language", "de")
     page.wait("document.getElementById('result').ariaBusy === 'false'")
@@ -180,7 +180,7 @@ def test_languages(page: Page, stand: Stand) -> None:
     assert (stand.questions[-1]["source"], stand.questions[-1]["target"]) == ("en", "de")
 
 
-def test_terms(page: Page, stand: Stand) -> None:
+def test_terms_are_sent_with_text(page: Page, stand: Stand) -> None:
     page.click("#terms summary")
     for source, target in (("Öl", "petrol"), ("Wein", "")):
         page.click("#add-term")
@@ -189,14 +189,14 @@ def test_terms(page: Page, stand: Stand) -> None:
         page.tab.call("Input.insertText", text=target)
     page.write(HORSE)
     page.shows("The 🐴 sees oil.")
-    assert stand.questions[-1]["terms"] == {"Öl": "petrol"}, "a term without a translation is none"
+    assert stand.questions[-1]["terms"] == {"Öl": "petrol"}, "a term without a translation is ignored"
     page.click("#term-rows button")
     page.wait("document.getElementById('result').ariaBusy === 'false'")
     assert "terms" not in stand.questions[-1] and len(stand.questions) == 2
 
 
 @pytest.mark.usefixtures("stand")
-def test_copying_and_translating_at_once(page: Page) -> None:
+def test_copy_button_and_ctrl_enter(page: Page) -> None:
     page.tab.evaluate("navigator.clipboard.writeText = async text => { window.copied = text }")
     page.write("Nichts.")
     page.press("Enter", CTRL, 13)
@@ -204,7 +204,7 @@ def test_copying_and_translating_at_once(page: Page) -> None:
     page.press("Enter", CTRL | SHIFT, 13)
     page.wait("window.copied === 'Nothing.'")
     page.wait("document.getElementById('copied').textContent === 'Copied'")
-    assert page.get("text", "value") == "Nichts.", "and no new line"
+    assert page.get("text", "value") == "Nichts.", "no line break is inserted"
 
 
 def test_oversized_input_is_not_sent(page: Page, stand: Stand) -> None:
@@ -225,10 +225,10 @@ FAILURES: list[tuple[int, dict[str, str], str, str, bool]] = [
     (504, {}, "", "The translation took too long. Try again, or translate less at once.", True),
     (500, {}, "", "The server has failed. Try again, and tell whoever runs it if that does not help.", True),
 ]
-"""Status, headers, error, what the page tells, and whether it offers to try again."""
+"""Cases: status, headers, error, message on the page, and whether the page offers a retry."""
 
 
-def test_errors_advise(page: Page, stand: Stand) -> None:
+def test_errors_are_explained(page: Page, stand: Stand) -> None:
     for status, headers, said, told, can_retry in FAILURES:
         page.write("Nichts.")
         page.shows("Nothing.")
@@ -277,7 +277,7 @@ def test_unreachable_server_is_reported(page: Page) -> None:
         page.shows("NICHTS.")
 
 
-def test_page_with_key(page: Page) -> None:
+def test_api_key_is_requested_and_stored(page: Page) -> None:
     with serve_translations(Stand(INFO, dict(PHRASES), key="k-1")) as stand:
         page.open(stand.url)
         assert page.get("key-form", "hidden")
@@ -289,12 +289,12 @@ def test_page_with_key(page: Page) -> None:
         page.click("#key-form button")
         page.shows("Nothing.")
         kept = page.tab.evaluate("[localStorage.length, {...sessionStorage}, document.cookie]")
-        assert kept == [0, {"api-key": "k-1"}, ""], "and nothing else, not the text"
+        assert kept == [0, {"api-key": "k-1"}, ""], "only the key is stored, not the text"
         assert not any("k-1" in path for path in stand.paths)
         page.tab.evaluate("sessionStorage.clear()")
 
 
-def test_uploaded_file(page: Page, stand: Stand, tmp_path: Path) -> None:
+def test_uploaded_file_is_translated_and_downloaded(page: Page, stand: Stand, tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("Nichts.\n", encoding="utf-8")
     (tmp_path / "large.txt").write_bytes(b"x" * 1001)
     page.tab.evaluate("document.getElementById('files').open = true")
@@ -325,7 +325,7 @@ def test_uploaded_file(page: Page, stand: Stand, tmp_path: Path) -> None:
     assert stand.file_keys[-2:] == [None, "Bearer k-2"]
     assert stand.forms[-1] == {"file": b"Nichts.\n", "source": b"auto", "target": b"en"}
     assert page.get("download", "textContent") == "Download letter.en.txt"
-    assert page.get("download", "href") == f"{stand.url}/download_file/1", "of this server, whatever it calls itself"
+    assert page.get("download", "href") == f"{stand.url}/download_file/1", "the host is that of the page"
     assert page.tab.evaluate("fetch(document.getElementById('download').href).then(r => r.text())") == "NICHTS.\n"
 
 
@@ -353,7 +353,7 @@ def test_keyboard_focus_is_visible(page: Page) -> None:
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1100, 320])
 @pytest.mark.usefixtures("stand")
-def test_axe_finds_nothing(page: Page, width: int, dark: bool) -> None:
+def test_axe_finds_no_accessibility_violations(page: Page, width: int, dark: bool) -> None:
     assert AXE is not None
     page.tab.size(width, 900, dark)
     try:
@@ -377,7 +377,7 @@ def test_axe_finds_nothing(page: Page, width: int, dark: bool) -> None:
 
 
 @pytest.mark.usefixtures("stand")
-def test_narrow_windows_and_reduced_motion(page: Page) -> None:
+def test_page_adapts_to_narrow_windows_and_reduced_motion(page: Page) -> None:
     page.tab.size(320, 800)
     try:
         page.write("Donaudampfschifffahrtsgesellschaftskapitänsmützenfabrik")

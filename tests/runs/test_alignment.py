@@ -1,4 +1,4 @@
-"""The attention of a model that has learned to copy aligns each word with itself."""
+"""Test that the attention of a model trained to copy aligns each word with itself."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ N_STEPS, N_ROWS = 350, 16
 
 @pytest.fixture(scope="module")
 def copier() -> tuple[Transformer, Tokenizer]:
-    """A model that has learned in a few seconds to say its source again. No word stands twice in a line: which of the
-    two is looked at would not matter."""
+    """A model trained for a few seconds to copy its source.
+
+    No line repeats a word, since attention to either copy would be correct.
+    """
     rng = random.Random(1)
     tokenizer = train_tokenizer([" ".join(rng.sample(WORDS, k=4)) for _ in range(200)], 420)
     torch.manual_seed(1)

@@ -1,1 +1,1 @@
-"""The web page of the server: HTML, styles and scripts, which are sent as they are."""
+"""The web page of the server: HTML, styles and scripts, which are served unchanged."""

@@ -1,4 +1,4 @@
-"""HTML: tags stay as they are written and where they belong."""
+"""Tests of HTML documents: tags are unchanged and stay at the words that they belong to."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_html_page_keeps_encoding() -> None:
         ("utf-16", "utf-8", "Ж"),
     ],
 )
-def test_charset_label_is_read_as_by_browsers(label: str, encoding: str, text: str) -> None:
+def test_charset_label_is_interpreted_like_in_browsers(label: str, encoding: str, text: str) -> None:
     page = f'<!-- <meta charset="koi8-r"> --><meta charset={label}><p>{text} x</p>'.encode(encoding)
     document = open_document("a.html", page)
     assert document.texts == [f"{text} x"] and same(document) == page
@@ -200,7 +200,7 @@ _PARTS += ["<a ", "<i x='", "<p translate=no>", "<img alt=x>", " "]
 
 
 @given(st.lists(st.sampled_from(_PARTS), max_size=40))
-def test_broken_html_is_unchanged(parts: list[str]) -> None:
+def test_malformed_html_is_unchanged(parts: list[str]) -> None:
     numbered = "".join(f" w{i}q " if part == "word" else part for i, part in enumerate(parts))
     taken = html_fragment(numbered, attributes=True)
     assert taken.translated_text([Translated(text) for text in taken.texts]) == numbered
@@ -225,7 +225,7 @@ def test_html_time_is_linear_in_length(part: str) -> None:
 
 
 def _written(node: object) -> str:
-    """HTML of nested lists: a list is an element."""
+    """Return the HTML of nested lists, each of which is an element."""
     return f"<i>{''.join(map(_written, node))}</i>" if isinstance(node, list) else str(node)
 
 

@@ -1,4 +1,4 @@
-"""Tests of Word and OpenDocument files, which python-docx and odfpy open with the same structure afterwards."""
+"""Tests of Word and OpenDocument files, whose structure is checked with python-docx and odfpy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def _word() -> bytes:
-    """A document with most of what Word's have."""
+    """Return a Word document with most kinds of content."""
     document = docx.Document()
     document.add_heading("The heading", 1)
     paragraph = document.add_paragraph("Some ")
@@ -50,7 +50,7 @@ def _word() -> bytes:
 
 
 def _open_text() -> bytes:
-    """A document with most of what LibreOffice's have."""
+    """Return an OpenDocument text with most kinds of content."""
     document = OpenDocumentText()
     bold = Style(name="Bold", family="text")
     bold.addElement(TextProperties(fontweight="bold"))
@@ -104,7 +104,7 @@ def capitals(document: Document) -> bytes:
 
 
 def body(content: bytes) -> str:
-    """What is in the paragraphs of a Word document made by `bare_docx`, without namespaces."""
+    """Return the content of the paragraphs of a document made by `bare_docx`, without namespaces."""
     xml = members(content)["word/document.xml"].decode()
     return xml.partition("<w:body>")[2].partition("</w:body>")[0].replace(' xml:space="preserve"', "")
 
@@ -299,7 +299,7 @@ def _xml(declaration: str) -> bytes:
 
 
 def _flagged(content: bytes) -> bytes:
-    """A zip whose members say that they are encrypted."""
+    """Return a zip archive whose members are marked as encrypted."""
     changed = bytearray(content)
     for mark, offset in ((b"PK\1\2", 8), (b"PK\3\4", 6)):
         start = changed.find(mark)

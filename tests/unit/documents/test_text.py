@@ -1,4 +1,4 @@
-"""Tests of plain text, subtitles and catalogues, whose other bytes stay unchanged."""
+"""Tests of plain text, subtitles and PO catalogues, in which only texts change."""
 
 from __future__ import annotations
 
@@ -238,15 +238,19 @@ def test_catalogue_keeps_charset_or_uses_utf8() -> None:
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [
-        ("a.pdf", b"", "type .pdf are not supported; save it as one of .txt"),
+        ("a.pdf", b"", "type .pdf are not supported; save the document as one of .txt"),
         ("noname", b"", "no suffix"),
         ("a\n.txt", b"caf\xe9 x", r"a\n.txt: not UTF-8 at line 1; "),
         ("a.txt", b"PK\3\4", "a zip archive"),
         ("a.txt", "ab".encode("utf-32"), "UTF-32"),
         ("a.srt", b"x\ny\n", "no time such as"),
         ("a.srt", b"\xff\xfex", "not utf-16-le"),
-        ("a.srt", SRT.replace("3,000 -->", "3,000 ->").encode(), "a.srt: line 7: 00:00:03,000 -> 00:00:04,000; "),
-        ("a.vtt", b"WEBVTT\n\n00:01 000 --> 00:02.000\nx\n", "a.vtt: line 3: 00:01 000 --> 00:02.000; "),
+        (
+            "a.srt",
+            SRT.replace("3,000 -->", "3,000 ->").encode(),
+            "a.srt: line 7: malformed time 00:00:03,000 -> 00:00:04,000; ",
+        ),
+        ("a.vtt", b"WEBVTT\n\n00:01 000 --> 00:02.000\nx\n", "a.vtt: line 3: malformed time 00:01 000 --> 00:02.000; "),
         ("a.srt", "text", "must be bytes, found str"),
         ("a.po", b'msgid "x', "neither a quoted text"),
         ("a.po", b'msgid "x"\n', "cut off"),

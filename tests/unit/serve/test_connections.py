@@ -1,4 +1,4 @@
-"""Connections: where the server listens, how many a client may have, and readers of answers that are slow."""
+"""Tests of connections: listening addresses, trusted proxies, and clients that read slowly."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def app_of(answer: Callable[[], Response]) -> Starlette:
 
 
 def found(*hosts: str) -> Callable[..., list[Any]]:
-    """A `getaddrinfo` that finds these addresses."""
+    """Return a `getaddrinfo` that finds these addresses."""
     families = [(socket.AF_INET6, (0, 0)) if ":" in host else (socket.AF_INET, ()) for host in hosts]
     return lambda _, port, **__: [
         (family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port, *rest))
@@ -43,7 +43,7 @@ def found(*hosts: str) -> Callable[..., list[Any]]:
 
 @pytest.fixture
 def second() -> str:
-    """A loopback address beside 127.0.0.1."""
+    """A second loopback address, different from 127.0.0.1."""
     try:
         with socket.create_server(("::1", 0), family=socket.AF_INET6):
             return "::1"
@@ -61,38 +61,35 @@ def test_host_name_listens_on_all_addresses(second: str, monkeypatch: pytest.Mon
         for each in listening:
             with socket.socket(each.family) as client:
                 client.connect(each.getsockname())
-    with socket.create_server(("127.0.0.1", 0)) as taken:  # half a name would be another server's
+    with socket.create_server(("127.0.0.1", 0)) as taken:  # one of its two addresses is in use
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match="in use"), listen("localhost", port):
             pass
-    with listen("localhost", port) as listening:  # nothing of it was left open
+    with listen("localhost", port) as listening:  # the failed attempt left no socket open
         assert len(listening) == 2
 
 
 @pytest.mark.parametrize(("other", "is_own"), [("::1", True), ("192.0.2.1", False), ("fe80::1%eth0", False)])
-def test_public_if_any_address_is_public(other: str, is_own: bool) -> None:
+def test_server_is_public_if_any_address_is_public(other: str, is_own: bool) -> None:
     sockets: Any = [SimpleNamespace(getsockname=lambda host=host: (host, 5000)) for host in ("127.0.0.1", other)]
     assert (hosts_of("x", sockets) is not None) is is_own
 
 
-def test_proxies_on_this_machine_are_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forwarded_address_of_local_proxy_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     for value, believed in ((None, "127.0.0.1,::1,::ffff:127.0.0.1"), ("192.0.2.1", "192.0.2.1")):
         if value is not None:
             monkeypatch.setenv("FORWARDED_ALLOW_IPS", value)
         assert make_server(app_of(Response), 5).config.forwarded_allow_ips == believed
 
 
-# --- shares -------------------------------------------------------------------------------------
-
-
 # --- slow readers -------------------------------------------------------------------------------
 
 LARGE = 8 << 20
-"""Bytes of an answer, more than the buffers between server and client hold."""
+"""Size of an answer in bytes, larger than the buffers between server and client."""
 
 
 class Looks:
-    """What a server sees when it looks at its only connection."""
+    """A record of the checks of the only connection of a server."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.n, self.buffered, self.is_lost = 0, 0, threading.Event()
@@ -111,7 +108,7 @@ class Looks:
         monkeypatch.setattr(PatientProtocol, "connection_lost", losing)
 
     def wait(self, n: int) -> None:
-        """Wait for so many more looks, or the end of the connection."""
+        """Wait for `n` more checks, or the end of the connection."""
         end = self.n + n
         until(lambda: self.n >= end or self.is_lost.is_set())
 
@@ -133,7 +130,7 @@ def large(request: pytest.FixtureRequest) -> Iterator[Client]:
 
 
 def reading(client: Client) -> socket.socket:
-    """A connection that has asked, and reads little at a time."""
+    """Return a connection that has sent a request and reads the answer slowly."""
     connection = socket.socket()
     connection.settimeout(30)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -150,7 +147,7 @@ def test_slow_reader_gets_whole_answer(looks: Looks, large: Client) -> None:
             looks.wait(1)
             n += len(connection.recv(1000))
         assert not looks.is_lost.is_set()
-        # a file is copied for a connection as it is taken
+        # a file is copied piece by piece while the client reads
         assert (looks.buffered < LARGE // 8) is large.in_pieces  # type: ignore[attr-defined]
         while more := connection.recv(1 << 20):
             n += len(more)

@@ -20,16 +20,16 @@ from waiting import until
 
 LANGUAGES = {"source": "de", "target": "en"}
 OTHER = {"x_forwarded_for": "192.0.2.1"}
-"""What a proxy on this machine says of a client elsewhere."""
+"""Header of a local proxy with the address of a remote client."""
 
 
 def head(*lines: str, path: str = "/translate") -> bytes:
-    """The head of a request whose body is not sent."""
+    """Return the headers of a request whose body is not sent."""
     return "\r\n".join([f"POST {path} HTTP/1.1", "Host: x", "Content-Type: application/json", *lines, "", ""]).encode()
 
 
 def answer_to(client: Client, message: bytes) -> tuple[int, bytes]:
-    """Send bytes, and return the status and what came with it."""
+    """Send bytes, and return the status and the rest of the answer."""
     with client.connect() as connection:
         connection.sendall(message)
         answer = connection.recv(10_000)
@@ -53,10 +53,10 @@ def test_key_in_header_is_checked_before_body(tmp_path: Path) -> None:
         known = f"Authorization: Bearer {key}"
         file = file_form("a.txt", b"x" * 5000)
         sent = client.ask("/translate_file", raw=file, content_type=FORM, authorization=f"Bearer {key}")
-        assert sent.status == 200  # is charged once
+        assert sent.status == 200  # the request is charged once
         fields = {"q": "a", **LANGUAGES}
         assert client.ask("/translate", {**fields, "api_key": key}).status == 200
-        # a key in the body is known when the body is there: until then it may not be large
+        # a key in the body is unknown until the body has arrived, so the body must be small
         for framing in ("Content-Length: 2001", "Transfer-Encoding: chunked"):
             begun = head(framing, path="/translate_file")
             status, answer = answer_to(client, begun + (b"7d1\r\n" + b"x" * 2001 if "chunked" in framing else b""))
@@ -71,7 +71,7 @@ def made_up() -> MadeUp:
 
 
 class Waiting:
-    """Requests that wait at the gate of the translator until the block ends."""
+    """Requests that wait in the translator until the `with` block ends."""
 
     def __init__(self, client: Client, made_up: MadeUp) -> None:
         self.client, self._made_up = client, made_up
@@ -87,7 +87,7 @@ class Waiting:
             thread.join()
 
     def ask(self, n: int, path: str, in_all: int, **asked: object) -> None:
-        """Have `n` more ask, until so many wait in all."""
+        """Send `n` more requests, and wait until `in_all` requests are waiting."""
 
         def ask() -> None:
             self.answers.append(self.client.ask(path, **asked))  # type: ignore[arg-type]
@@ -107,7 +107,7 @@ def test_client_cannot_fill_queue(made_up: MadeUp) -> None:
             assert refused.status == 503 and int(refused.headers["retry-after"]) >= 1
             waiting.ask(1, "/translate", 9, fields=fields, **OTHER)
         assert len(waiting.answers) == 9 and {answer.status for answer in waiting.answers} == {200}
-        assert client.ask("/translate", fields).status == 200  # the places are given back
+        assert client.ask("/translate", fields).status == 200  # the places in the queue are free again
 
 
 def test_bodies_reserve_memory_until_answered(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,8 +120,8 @@ def test_bodies_reserve_memory_until_answered(made_up: MadeUp, monkeypatch: pyte
             large = {"q": "a", "pad": "x" * 920}
             refused = client.ask("/detect", large)
             assert (refused.status, refused.headers["retry-after"]) == (503, "5")
-            assert "Too much" in refused.json["error"]
-            assert client.ask("/detect", {"q": "a"}).status == 200  # there is room for little
+            assert "too much text" in refused.json["error"]
+            assert client.ask("/detect", {"q": "a"}).status == 200  # a small request still fits
             assert client.ask("/detect", large, **OTHER).status == 200
         assert len(waiting.answers) == 7 and {answer.status for answer in waiting.answers} == {200}
         assert client.ask("/detect", large).status == 200

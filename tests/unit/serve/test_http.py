@@ -48,7 +48,7 @@ def translate(client: Client, **fields: object) -> Answer:
 # --- LibreTranslate's interface -----------------------------------------------------------------
 
 
-def test_json_and_form_requests(client: Client) -> None:
+def test_translate_accepts_json_and_forms(client: Client) -> None:
     fields = {"q": "Hallo", "source": "de", "target": "en"}
     expected = {"translatedText": "de>en: Hallo"}
     assert translate(client, q="Hallo").json == expected
@@ -83,7 +83,7 @@ def test_language_is_detected(client: Client) -> None:
     assert answer["translatedText"] == f"de>en: {text}"
     assert answer["detectedLanguage"]["language"] == "de" and 90 < answer["detectedLanguage"]["confidence"] <= 100
     english = "The dog is sleeping in the garden today, and so is the cat."
-    # in the language that is wanted: nothing to do
+    # the text is already in the target language
     assert translate(client, q=english, source="auto").json["translatedText"] == english
     found = client.ask("/detect", {"q": english}).json
     assert found[0]["language"] == "en" and all(found[0]["confidence"] >= each["confidence"] for each in found)
@@ -121,7 +121,7 @@ def test_html_translation_keeps_tags(client: Client) -> None:
         ({"q": "a" * 201}, 400, "Invalid request: request (201) exceeds text limit (200)"),
         ({"q": ["a"] * 6}, 400, "Invalid request: request (6) exceeds batch limit (5)"),
         ({"q": ["a", 1]}, 400, "Invalid request: q must be a string or a list of strings"),
-        ({"q": "\ud800"}, 400, "Invalid request: text with a lone surrogate is not Unicode"),
+        ({"q": "\ud800"}, 400, "Invalid request: the text contains a lone surrogate, which is not valid Unicode"),
         ({"q": "a" * 2001}, 413, "The request is too large: at most 2000 bytes"),
         ({"q": "ZeroDivisionError"}, 500, "Cannot translate text: internal error"),
     ],
@@ -184,7 +184,7 @@ def test_invalid_file_is_rejected(
 @pytest.mark.parametrize(
     ("content_type", "body"),
     [
-        (FORM, multipart(('name="q"', b"x"))[:-8]),  # cut off
+        (FORM, multipart(('name="q"', b"x"))[:-8]),  # truncated
         (FORM, multipart(("nothing", b"x"))),
         (FORM, multipart(*[('name="q"', b"x")] * 40)),
         (FORM, multipart(('name="' + ";" * 30_000, b"x"))),
@@ -201,7 +201,7 @@ def test_damaged_form_is_rejected(content_type: str, body: bytes) -> None:
         assert answer.status == 400 and answer.json["error"]
 
 
-# --- nmt's own ----------------------------------------------------------------------------------
+# --- nmt's own interface ----------------------------------------------------------------------------------
 
 
 def own(client: Client, **fields: object) -> Answer:
@@ -240,24 +240,24 @@ def test_alignment_offsets_count_code_points(client: Client) -> None:
         ({"text": 1}, "text: must be text or a list"),
         ({"text": "a", "secret": 1}, "request: must have only documented fields"),
         ({"text": "a", "n_best": 0}, "n_best: "),
-        ({"text": "a", "n_best": 9}, "n_best: at most the beam, 5"),
+        ({"text": "a", "n_best": 9}, "n_best: must be at most the beam, 5"),
         ({"text": "a", "n_best": True}, "n_best: "),
         ({"text": "a", "prefix": "b\nc"}, "prefix: must be one line"),
         ({"text": "a", "terms": {"": "x"}}, "neither may be blank"),
-        ({"text": "a", "terms": {"a": "x"}, "target": "fr"}, "terms need a direct translation"),
-        ({"text": "a", "terms": {"a": "x"}, "source": "en", "target": "fr"}, "terms are not available from en to fr"),
+        ({"text": "a", "terms": {"a": "x"}, "target": "fr"}, "terms: not supported for translations through en"),
+        ({"text": "a", "terms": {"a": "x"}, "source": "en", "target": "fr"}, "terms: not supported from en to fr"),
         ({"text": "a", "terms": {"a": "x" * 200}}, "exceeds text limit"),
-        ({"text": "a " * 11, "terms": {"a": "x"}}, "occur too often; at most 10 times in a line"),
+        ({"text": "a " * 11, "terms": {"a": "x"}}, "occur too often; the maximum is 10 times in a line"),
         ({"text": "a", "terms": {str(i): "x" for i in range(6)}}, "exceeds batch limit"),
         (
             {"text": "a", "search": {"lm": "/etc"}},
             "search.lm: cannot be changed on this server; allowed settings: beam",
         ),
-        ({"text": "a", "search": {"beam": 9}}, "search.beam: at most 8"),
-        ({"text": "a", "search": {"beam": "9"}}, "search.beam: at most 8"),
-        ({"text": "a", "search": {"protect": ["(a+)+b"]}}, "search.protect: only true, false or placeholders"),
+        ({"text": "a", "search": {"beam": 9}}, "search.beam: must be at most 8"),
+        ({"text": "a", "search": {"beam": "9"}}, "search.beam: must be at most 8"),
+        ({"text": "a", "search": {"protect": ["(a+)+b"]}}, "search.protect: must be true, false or placeholders"),
         ({"text": "a", "search": {"beam": 0}}, "search.beam"),
-        ({"text": "a", "search": {"beam": 2}, "n_best": 3}, "n_best: at most the beam, 2"),
+        ({"text": "a", "search": {"beam": 2}, "n_best": 3}, "n_best: must be at most the beam, 2"),
     ],
 )
 def test_v1_errors_do_not_quote_text(client: Client, fields: dict[str, object], said: str) -> None:
@@ -269,7 +269,7 @@ def test_v1_errors_do_not_quote_text(client: Client, fields: dict[str, object], 
 def test_non_json_body_returns_415(client: Client) -> None:
     assert (
         client.ask("/v1/translate", form={"text": "a"}).status == 415
-    )  # browsers send forms of other sites without CORS checks
+    )  # browsers send forms from other sites without CORS checks
 
 
 def test_info_endpoint_reports_limits_and_features(client: Client) -> None:
@@ -283,7 +283,7 @@ def test_info_endpoint_reports_limits_and_features(client: Client) -> None:
     assert info["key_required"] is False and {"code": "fr", "name": "French"} in info["languages"]
 
 
-# --- around it ----------------------------------------------------------------------------------
+# --- other endpoints ----------------------------------------------------------------------------------
 
 
 def test_cached_lines_are_not_translated_again(client: Client, directions: list[MadeUp]) -> None:
@@ -311,7 +311,7 @@ def test_openapi_and_docs_describe_all_paths(client: Client) -> None:
     assert client.ask("/docs.css").headers["content-type"].startswith("text/css")
 
 
-def test_security_headers(client: Client) -> None:
+def test_all_responses_have_security_headers(client: Client) -> None:
     for path in ("/", "/docs", "/nothing", "/languages", "/translate"):
         headers = client.ask(path).headers
         assert "default-src 'self'" in headers["content-security-policy"]
@@ -321,7 +321,7 @@ def test_security_headers(client: Client) -> None:
     assert client.ask("/page/../app.py").status == client.ask("/__init__.py").status == 404
 
 
-def test_cors_allows_named_origins(client: Client) -> None:
+def test_cors_allows_only_configured_origins(client: Client) -> None:
     named = client.ask("/languages", origin="https://example.org").headers
     assert named["access-control-allow-origin"] == "https://example.org"
     assert "access-control-allow-credentials" not in named
@@ -335,8 +335,8 @@ def test_cors_allows_named_origins(client: Client) -> None:
 @pytest.mark.parametrize(
     ("origin", "status"),
     [
-        ("https://example.org", 200),  # is named
-        ("http://127.0.0.1:3000", 200),  # this host
+        ("https://example.org", 200),  # allowed by --origin
+        ("http://127.0.0.1:3000", 200),  # the same host
         ("moz-extension://5e1f", 200),
         ("https://evil.example", 403),
         ("http://[", 403),
@@ -425,7 +425,7 @@ def test_slow_head_times_out(directions: list[MadeUp], monkeypatch: pytest.Monke
                 assert connection.recv(1000) == b""
         directions[0].gate.clear()
         threading.Timer(0.7, directions[0].gate.set).start()
-        assert translate(client, q="wait").status == 200  # an answer may take longer
+        assert translate(client, q="wait").status == 200  # a response may take longer
 
 
 def test_slow_translation_times_out(directions: list[MadeUp], gate: threading.Event) -> None:
@@ -501,7 +501,7 @@ def test_ctrl_c_ends_server_normally(directions: list[MadeUp]) -> None:
 
 def test_sockets_name_tcp_for_nodelay() -> None:
     with listen("127.0.0.1", 0) as [listening]:
-        assert listening.proto == socket.IPPROTO_TCP  # for asyncio to set TCP_NODELAY
+        assert listening.proto == socket.IPPROTO_TCP  # otherwise asyncio does not set TCP_NODELAY
 
 
 def test_disconnect_during_body_counts_as_499(client: Client) -> None:

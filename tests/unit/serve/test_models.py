@@ -66,7 +66,7 @@ def test_locale_code_matches_language_of_model() -> None:
     assert [models.language(code) for code in asked] == ["de", "de", "pt_BR", "pt", "zh", "zh", None, None, None]
 
 
-def test_server_equals_nmt_translate(run: Path, ask: Ask) -> None:
+def test_service_translates_like_nmt_translate(run: Path, ask: Ask) -> None:
     translator = engine_for([run])
     expected = translator.translate(LINES, beam=3, max_length_ratio=1.0, split="always", n_best=2)
     assert [[each.text for each in found] for found in ask(LINES, n_best=2)] == expected
@@ -117,7 +117,7 @@ def test_pytorch_translates_lines_with_placeholders(
     assert [is_engine for is_engine, _ in windows] == [True]
     for other, search in (
         (direction, direction.search_settings({"sample": True, "max_length_ratio": 0.0, "max_length_offset": 4})),
-        (load_direction(run, "ctranslate2", False, SEARCH), direction.search),  # which cannot protect
+        (load_direction(run, "ctranslate2", False, SEARCH), direction.search),  # not supported by CTranslate2
     ):
         translate(other, search)
         assert [is_engine for is_engine, _ in windows] == [True]
@@ -140,7 +140,7 @@ def test_alignment_keeps_translation(ask: Ask) -> None:
 
 
 def test_invalid_request_does_not_fail_others(ask: Ask) -> None:
-    with pytest.raises(Refusal, match="n_best: at most the beam, 3") as refused:
+    with pytest.raises(Refusal, match="n_best: must be at most the beam, 3") as refused:
         ask(["a"], n_best=4)
     assert refused.value.status == 400
     with pytest.raises(Refusal, match="neither may be blank"):
@@ -160,7 +160,7 @@ def test_engine_is_chosen_by_capabilities(run: Path, capsys: pytest.CaptureFixtu
     assert not alone.has_native and not alone.aligns
     with pytest.raises(ConfigError, match="PyTorch"):
         _ = alone.native
-    protected = ("search.protect=true",)  # which CTranslate2 cannot
+    protected = ("search.protect=true",)  # not supported by CTranslate2
     assert load_direction(run, "auto", False, protected).engine == "float32"
     assert "translating with PyTorch: search.protect" in capsys.readouterr().err
     with pytest.raises(ConfigError, match="protect"):
@@ -170,7 +170,7 @@ def test_engine_is_chosen_by_capabilities(run: Path, capsys: pytest.CaptureFixtu
 
 
 def test_invalid_startup_options_raise(run: Path, tmp_path: Path, direction: Direction) -> None:
-    with pytest.raises(ConfigError, match="both translate de-en; name one"):
+    with pytest.raises(ConfigError, match="both translate de-en; specify only one"):
         Models([direction, direction])
     with pytest.raises(ConfigError, match="are the same"):
         load_models([run, run.parent / "." / run.name], "native", False, ())

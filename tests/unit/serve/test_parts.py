@@ -32,14 +32,14 @@ class Clock:
 
 def test_cache_size_is_bounded() -> None:
     cache = Cache[str](100)
-    cache.put("long", "x", 11)  # more than a tenth
+    cache.put("long", "x", 11)  # more than a tenth of the cache
     assert cache.get("long") is None
     for _ in range(30):
         cache.put("again", "x", 10)
     assert len(cache) == 1
     for i in range(30):
         cache.put(i, "x", 9)
-    assert len(cache) == 11  # 99 of 100
+    assert len(cache) == 11  # 99 of 100 bytes
     assert Cache[str](0).get("x") is None
 
 
@@ -131,7 +131,7 @@ def test_rate_limit_is_per_client() -> None:
     clock.now += 1
     rate.charge("a")
     clock.now += 3600
-    for _ in range(3):  # never more than the burst
+    for _ in range(3):  # tokens do not accumulate beyond the burst size
         rate.charge("a")
     with pytest.raises(Refusal):
         rate.charge("a")
@@ -194,7 +194,7 @@ def test_non_utf8_form_raises(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"[1]", b"{", b'"a"', b"[" * 100_000, b'{"a": 1' + b"0" * 5000 + b"}", b"\xff"])
-def test_json_that_is_no_object_raises(body: bytes) -> None:
+def test_json_without_object_raises(body: bytes) -> None:
     with pytest.raises(Refusal, match="JSON"):
         parse_json(body)
 

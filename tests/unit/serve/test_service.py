@@ -65,12 +65,12 @@ def test_cache_memory_is_bounded(direction: MadeUp, aligned: bool, n_best: int) 
         taken = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
-    assert 0.6 * most < taken <= most, "the bound is that of the memory, and not a small part of it"
+    assert 0.6 * most < taken <= most, "the cache uses most of the allowed memory"
     assert 30 < len(cache) < 1500 // n_best
 
 
 def spans(start: int, line: Line) -> tuple[tuple[tuple[int, int], tuple[int, int]], ...]:
-    """Numbers that Python does not share."""
+    """Return spans whose integers are separate objects, since Python shares only small ones."""
     return tuple(((start + i, start + i + 1), (start + i + 2, start + i + 3)) for i in range(len(line.text.split())))
 
 
@@ -82,6 +82,6 @@ def test_n_best_is_limited_by_beam(direction: MadeUp) -> None:
     assert service._how([direction], Wish(5)).search.beam == 5
     assert service._how([direction], Wish(10, search={"beam": 10})).n_best == 10
     for wish in (Wish(6), Wish(7, search={"beam": 6}), Wish(6, search={"sample": True})):
-        with pytest.raises(Refusal, match=r"n_best: at most the beam, [56]") as refused:
+        with pytest.raises(Refusal, match=r"n_best: must be at most the beam, [56]") as refused:
             service._how([direction], wish)
         assert refused.value.status == 400

@@ -18,7 +18,7 @@ from waiting import until
 
 
 class Stage:
-    """A worker that is held while jobs are queued, and what happened then."""
+    """A worker that can be kept busy while jobs are queued, with its direction and metrics."""
 
     def __init__(self) -> None:
         self.direction, self.metrics = MadeUp("de", "en"), Metrics()
@@ -34,7 +34,7 @@ class Stage:
         return job
 
     def hold(self) -> None:
-        """Have the worker busy until `release`."""
+        """Keep the worker busy until `release` is called."""
         self.direction.gate.clear()
         self.worker.submit(self.job("wait"))
         until(lambda: self.direction.batches and self.direction.batches[-1] == ["wait"])
@@ -69,7 +69,7 @@ def test_waiting_lines_form_one_batch(stage: Stage) -> None:
     assert "nmt_queue_requests 0" in stage.metrics.text() and "nmt_queue_seconds_count 21" in stage.metrics.text()
 
 
-def test_jobs_with_other_settings_or_samples_share_no_batch(stage: Stage) -> None:
+def test_jobs_with_different_settings_or_sampling_share_no_batch(stage: Stage) -> None:
     stage.hold()
     jobs = [stage.job("a"), stage.job("b", n_best=2), stage.job("c"), *(stage.job(x, sample=True) for x in "de")]
     for job in jobs:
@@ -91,8 +91,8 @@ def test_short_requests_overtake_long_ones(stage: Stage, monkeypatch: pytest.Mon
     assert set(stage.finished[1:31]) == {f"short {i}" for i in range(30)}
     assert max(sum(map(len, batch)) for batch in stage.direction.batches) <= ROUND_COST
     first = stage.direction.batches[0]
-    assert all(line.startswith("short") for line in first[:30])  # the shortest are answered first
-    assert sum(line.startswith("long") for line in first) == 2  # a quarter of the round is for the oldest
+    assert all(line.startswith("short") for line in first[:30])  # the shortest requests are answered first
+    assert sum(line.startswith("long") for line in first) == 2  # a quarter of the round is for the oldest request
 
 
 def test_long_line_does_not_delay_short_ones(stage: Stage) -> None:
@@ -110,7 +110,7 @@ def test_long_line_does_not_delay_short_ones(stage: Stage) -> None:
 @pytest.mark.parametrize("name", ["ZeroDivisionError", "SystemExit", "MemoryError"])
 def test_exception_fails_only_its_own_request(stage: Stage, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     stage.hold()
-    jobs = [stage.job("a"), stage.job("b", name, "c"), stage.job("d"), stage.job("z" * 99)]  # the last is tried again
+    jobs = [stage.job("a"), stage.job("b", name, "c"), stage.job("d"), stage.job("z" * 99)]  # the long job is retried
     for job in jobs:
         stage.worker.submit(job)
     stage.release()
@@ -124,7 +124,7 @@ def test_exception_fails_only_its_own_request(stage: Stage, name: str, capsys: p
     assert f'nmt_failures_total{{exception="{name}"}} 1.0' in stage.metrics.text()
     said = capsys.readouterr().err
     assert f"{name} at " in said and "about" not in said  # messages may quote texts
-    assert "nmt_queue_seconds_count 6" in stage.metrics.text()  # once each, though they were tried again
+    assert "nmt_queue_seconds_count 6" in stage.metrics.text()  # each job is counted once, even if it is retried
 
 
 def test_late_and_cancelled_requests_are_not_translated(stage: Stage) -> None:
@@ -141,7 +141,7 @@ def test_late_and_cancelled_requests_are_not_translated(stage: Stage) -> None:
     assert stage.direction.batches == [["kept"]]
 
 
-def test_closing_finishes_waiting_lines(stage: Stage) -> None:
+def test_close_translates_waiting_jobs(stage: Stage) -> None:
     stage.hold()
     jobs = [stage.job(str(i)) for i in range(5)]
     for job in jobs:
@@ -163,7 +163,7 @@ def test_search_stops_after_disconnect(stage: Stage) -> None:
     stage.worker.submit(other)
     left.future.cancel()
     assert texts(other) == ["de>en: other"]
-    assert stage.direction.batches == [["endless"], ["other"]]  # it was not tried again
+    assert stage.direction.batches == [["endless"], ["other"]]  # it was not retried
     assert "nmt_failures_total{" not in stage.metrics.text()
 
 
@@ -179,24 +179,24 @@ def test_late_search_times_out(stage: Stage) -> None:
     assert stage.worker._waiting == [] and "nmt_failures_total{" not in stage.metrics.text()
 
 
-def test_closing_abandons_hanging_work(stage: Stage) -> None:
+def test_close_abandons_hanging_search(stage: Stage) -> None:
     endless, behind = stage.job("endless"), stage.job("behind")
     stage.worker.submit(endless)
     until(lambda: stage.direction.batches)
     stage.worker.submit(behind)
     stage.worker.close(0.05)
     for job in (endless, behind):
-        with pytest.raises(Refusal, match="closing") as refused:
+        with pytest.raises(Refusal, match="shutting down") as refused:
             job.future.result(0)
         assert refused.value.status == 503 and "Retry-After" in refused.value.headers
-    for thread in stage.worker._serving:  # as the search was stopped
+    for thread in stage.worker._serving:  # the threads end, since the search was stopped
         thread.join(30)
         assert not thread.is_alive()
 
 
-def test_closed_worker_refuses_requests(stage: Stage) -> None:
+def test_closed_worker_rejects_jobs(stage: Stage) -> None:
     stage.worker.close()
-    with pytest.raises(Refusal, match="closing") as refused:
+    with pytest.raises(Refusal, match="shutting down") as refused:
         stage.worker.submit(stage.job("a"))
     assert refused.value.status == 503
     waiting = Worker(Metrics())  # never started

@@ -1,4 +1,4 @@
-"""Tests of word alignments: the pieces of each word, and the diagonal for a model that copies."""
+"""Tests of word alignments: pieces of words, and diagonal alignments of copied lines."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def tokenizer() -> Tokenizer:
     return train_tokenizer([line for pair in sentence_pairs(300) for line in pair], 500)
 
 
-# --- which piece belongs to which word ----------------------------------------------------------
+# --- pieces of words ----------------------------------------------------------
 
 
 def check_words(tokenizer: Tokenizer, ids: Sequence[int]) -> None:
-    """Every piece with a letter has its words, which are those of the line; every other has none but that it begins."""
+    """Check that pieces with letters belong to the words of the line, and other pieces to the word that they begin."""
     words = tokenizer.decode(ids).split()
     shares = word_shares(tokenizer, ids)
     assert shares.shape == (len(words), len(ids))
@@ -46,13 +46,13 @@ def check_words(tokenizer: Tokenizer, ids: Sequence[int]) -> None:
     assert tokenizer.decode([i for i, total in zip(ids, totals, strict=True) if not total]).strip() == ""
     for word, row in zip(words, shares, strict=True):
         pieces = row.nonzero()[0]
-        assert (np.diff(pieces) == 1).all(), "the pieces of a word stand together"
-        assert (row[pieces] == 1.0).all(), "no piece of this vocabulary reaches across white space"
+        assert (np.diff(pieces) == 1).all(), "the pieces of a word are contiguous"
+        assert (row[pieces] == 1.0).all(), "no piece of this vocabulary contains inner white space"
         assert tokenizer.decode([ids[piece] for piece in pieces]).strip() == word
 
 
 @pytest.mark.parametrize("line", ODD)
-def test_word_shares_of_odd_lines(tokenizer: Tokenizer, line: str) -> None:
+def test_word_shares_cover_unusual_lines(tokenizer: Tokenizer, line: str) -> None:
     check_words(tokenizer, tokenizer.encode(line))
     assert len(word_shares(tokenizer, tokenizer.encode(line))) == len(CONTROL.sub(" ", line).split())
 
@@ -64,7 +64,7 @@ def test_word_shares_cover_any_line(tokenizer: Tokenizer, line: str) -> None:
 
 @given(st.lists(st.integers(0, 400), max_size=30))
 def test_word_shares_cover_any_ids(tokenizer: Tokenizer, ids: list[int]) -> None:
-    """A model may produce special ids and bytes that are not UTF-8."""
+    """A model may generate special tokens and invalid UTF-8 bytes."""
     words = tokenizer.decode(ids).split()
     shares = word_shares(tokenizer, ids)
     assert shares.shape == (len(words), len(ids))
@@ -81,18 +81,18 @@ def test_space_belongs_to_next_word(tokenizer: Tokenizer) -> None:
 
 
 def test_piece_of_two_words_is_shared(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A vocabulary may have a piece with a no-break space within: 10 %."""
+    """A piece may contain a no-break space, as in `10 %`."""
     pieces = ["\u2581", "1", "0\u00a0%", "\u2581ja"]
     monkeypatch.setattr(tokenizer, "pieces", lambda ids: pieces[: len(ids)])
     ids = range(N_SPECIAL + 256, N_SPECIAL + 260)
     assert word_shares(tokenizer, ids).tolist() == [[1, 1, 0.5, 0], [0, 0, 0.5, 0], [0, 0, 0, 1]]
 
 
-# --- from attention to pairs of words -----------------------------------------------------------
+# --- alignments from attention -----------------------------------------------------------
 
 
-class Told(ForcedDecoder):
-    """Attention that is given."""
+class FixedAttention(ForcedDecoder):
+    """A decoder that returns given attention weights."""
 
     def __init__(self, weights: Sequence[Tensor]) -> None:
         super().__init__([], CPU, "float32", 1)
@@ -104,16 +104,16 @@ class Told(ForcedDecoder):
         return weights
 
 
-def copied(tokenizer: Tokenizer, parts: Sequence[str]) -> tuple[Told, Translation]:
-    """Each piece of the parts translated by itself."""
+def copied(tokenizer: Tokenizer, parts: Sequence[str]) -> tuple[FixedAttention, Translation]:
+    """Return a decoder and a translation in which each piece of the parts is translated into itself."""
     ids = [tokenizer.encode(part) for part in parts]
     made = Translation("".join(parts), 0.0, 0.0, parts=tuple(Part(each, each) for each in ids))
-    return Told([torch.eye(len(each) + 1) for each in ids]), made
+    return FixedAttention([torch.eye(len(each) + 1) for each in ids]), made
 
 
 @given(st.lists(fragments, max_size=20).map("".join), st.lists(st.integers(0, 40), max_size=3))
 def test_copy_aligns_diagonally(tokenizer: Tokenizer, line: str, cuts: list[int]) -> None:
-    """A word that a boundary cuts is the same word of the line in both parts."""
+    """A word that is cut by a boundary has the same index in both parts."""
     places = sorted({0, len(line), *(min(cut, len(line)) for cut in cuts)})
     parts = [line[start:end] for start, end in itertools.pairwise(places)]
     decoder, translation = copied(tokenizer, parts)
@@ -127,17 +127,17 @@ def test_word_alignment_sums_attention_of_pieces(tokenizer: Tokenizer) -> None:
     n_emoji = len(src) - len(tokenizer.encode("b"))
     weights = torch.zeros(len(tgt) + 1, len(src) + 1)
     n_first = len(tgt) - n_emoji
-    weights[:n_first, :n_emoji] = 0.6 / n_emoji  # of each piece of the emoji less than of the one piece
+    weights[:n_first, :n_emoji] = 0.6 / n_emoji  # less for each piece of the emoji than for the piece of b
     weights[:n_first, n_emoji:-1] = 0.4 / (len(src) - n_emoji)
     weights[n_first:, -1] = 1.0
     weights[n_first, :] = torch.eye(len(src) + 1)[-2]
-    told = Told([weights])
+    decoder = FixedAttention([weights])
     translation = Translation("a \U0001f600", 0.0, 0.0, parts=(Part(src, tgt),))
-    [found] = alignments(told, tokenizer, tokenizer, ["\U0001f600 b"], [translation])
-    assert found == [(0, 0)], "of the second word one piece looks at b, all others at the end of sentence"
+    [found] = alignments(decoder, tokenizer, tokenizer, ["\U0001f600 b"], [translation])
+    assert found == [(0, 0)], "one piece of the second word attends to b, all others to the end of sentence"
 
 
-def test_attention_outside_words_is_no_alignment(tokenizer: Tokenizer) -> None:
+def test_attention_outside_words_gives_no_alignment(tokenizer: Tokenizer) -> None:
     src = tokenizer.encode("Hund   Katze")
     shares = word_shares(tokenizer, src)
     idle = int((shares.sum(0) == 0).nonzero()[0][0])
@@ -148,15 +148,15 @@ def test_attention_outside_words_is_no_alignment(tokenizer: Tokenizer) -> None:
             weights[:, nowhere] = most
             weights[:, len(src) - 1] = 1 - most
             translation = Translation("Hund", 0.0, 0.0, parts=(Part(src, tgt),))
-            found = alignments(Told([weights]), tokenizer, tokenizer, ["Hund   Katze"], [translation])
+            found = alignments(FixedAttention([weights]), tokenizer, tokenizer, ["Hund   Katze"], [translation])
             assert found == [expected]
 
 
 def test_blank_line_has_no_alignment(tokenizer: Tokenizer) -> None:
     empty = Translation("", 0.0, 0.0, parts=(Part(tokenizer.encode("Hund"), []),))
     n = len(tokenizer.encode("Hund")) + 1
-    told = Told([torch.full((1, n), 1 / n)])
-    assert alignments(told, tokenizer, tokenizer, ["", "Hund"], [BLANK, empty]) == [[], []]
+    decoder = FixedAttention([torch.full((1, n), 1 / n)])
+    assert alignments(decoder, tokenizer, tokenizer, ["", "Hund"], [BLANK, empty]) == [[], []]
     assert pharaoh([]) == ""
 
 

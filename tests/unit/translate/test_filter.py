@@ -41,7 +41,7 @@ PAIRS = list(zip(PLAIN, REFS, strict=True))
 
 
 class Fake:
-    """A translator that knows the log-probabilities of its targets, and reads windows of three pairs."""
+    """A fake translator with given log-probabilities of targets, which reads windows of three pairs."""
 
     def __init__(self, log_probs: dict[str, tuple[float, ...]]) -> None:
         self._log_probs = log_probs
@@ -72,7 +72,7 @@ def test_blank_and_long_pairs_are_counted() -> None:
     out = BytesIO()
     scores = collect_scores(found, out)
     assert out.getvalue() == b"0\n0\n0\n0.367879\n0.367879\n0.367879\n"
-    assert list(scores.values) == [0, 0, 0, 0.367879, 0.367879, 0.367879], "as they are written"
+    assert list(scores.values) == [0, 0, 0, 0.367879, 0.367879, 0.367879], "scores are rounded as in the file"
     said = list(scores.lines())
     assert said[:2] == ["3 of 6 pairs scored", "3 pairs with a blank side, score 0: 1, 2, 3"]
     assert said[2].startswith("2 pairs with more pieces on a side than the model supports") and said[2].endswith(
@@ -81,7 +81,7 @@ def test_blank_and_long_pairs_are_counted() -> None:
     assert said[3] == "quantiles of the score: 5 % 0.368, 25 % 0.368, 50 % 0.368, 75 % 0.368, 95 % 0.368"
 
 
-# --- the best -----------------------------------------------------------------------------------
+# --- the best pairs -----------------------------------------------------------------------------------
 
 
 @settings(max_examples=60)
@@ -93,7 +93,7 @@ def test_best_share_is_kept(values: list[float], percent: int) -> None:
     assert np.flatnonzero(found).tolist() == sorted(wanted)
 
 
-def test_at_least_excludes_zero() -> None:
+def test_at_least_excludes_score_zero() -> None:
     scores = np.array([0.5, 0.0, 0.2, 0.1, 0.2])
     assert at_least(scores, 0.2).tolist() == [True, False, True, False, True]
     assert at_least(scores, 0.0).tolist() == [True, False, True, True, True]
@@ -102,17 +102,17 @@ def test_at_least_excludes_zero() -> None:
 # --- the command --------------------------------------------------------------------------------
 
 
-def turned(config: Config) -> Config:
-    """The configuration in the other direction."""
+def reversed_config(config: Config) -> Config:
+    """Return the configuration for the opposite direction."""
     data = config.data.model_copy(update={"direction": f"{config.data.tgt}-{config.data.src}"})
     return config.model_copy(update={"data": data})
 
 
 @pytest.fixture(scope="module")
 def runs(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the runs de-en and en-de."""
+    """Create a folder with the runs de-en and en-de."""
     folder, config = tmp_path_factory.mktemp("runs"), tiny_config()
-    for each, seed in ((config, 3), (turned(config), 4)):
+    for each, seed in ((config, 3), (reversed_config(config), 4)):
         write_run(folder / each.data.direction, each, tokenizer, tiny_model(each, tokenizer, seed))
     return folder
 
@@ -125,7 +125,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def classifier(runs: Path, tokenizer: Tokenizer) -> Path:
-    """A run of pairs de-en, beside the others."""
+    """Create a classifier of de-en pairs in the folder of the other runs."""
     return write_classifier(runs / "pairs", tokenizer)
 
 
@@ -147,7 +147,9 @@ def test_filter_scores_combine_both_runs_in_order(nmt: Command, runs: Path) -> N
     entropies = []
     for run, sides in (("de-en", ("a.de", "a.en")), ("en-de", ("a.en", "a.de"))):
         rows = nmt("score", "--run", runs / run, "--src", sides[0], "--ref", sides[1]).out.split("\n")[:-1]
-        entropies.append([-float(row.split("\t")[1]) for row in rows])  # by the default penalty, the mean of a piece
+        entropies.append(
+            [-float(row.split("\t")[1]) for row in rows]
+        )  # with the default length penalty, the mean per piece
     wanted = [dual_score(one, other) for one, other in zip(*entropies, strict=True)]
     assert sum(map(math.isnan, wanted)) == 2 and len({*wanted}) == 11
     found = [float(line) for line in Path("a.scores").read_text().splitlines()]
@@ -179,7 +181,7 @@ def test_kept_pairs_keep_order(nmt: Command, runs: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["", ".gz"])
 def test_prepare_drops_pairs_below_threshold(ending: str, nmt: Command, runs: Path, here: Path) -> None:
-    """Also where the pairs are read into files of their own, which keep the scores as they are."""
+    """Compressed corpora are first copied to plain files, for which the scores stay the same."""
     place = Folder(here)
     texts = [here / "text" / f"train.{language}" for language in ("de", "en")]
     options = ("--output", here / "text" / "web.scores", "--keep", "0.75", "--kept", "kept.de", "kept.en")
@@ -219,7 +221,7 @@ def test_filter_with_classifier_only_and_with_runs(nmt: Command, runs: Path, cla
     for result in results[1:]:
         assert "1 pair with a blank side, score 0: 9" in result.err
         assert "1 pair with more pieces on a side than the model supports" in result.err
-    # the classifier's score is that of its own logits
+    # the score is derived from the logits of the classifier
     judge = PairClassifier.load(classifier)
     ids = [judge.tokenizer.encode(line) for line in PAIRS[3]]
     sequence = torch.tensor([[*ids[0], SEPARATOR, *ids[1], EOS]])

@@ -1,4 +1,4 @@
-"""`search.inline_terms`: a glossary's terms in the source, for a model that was trained with such."""
+"""Tests of `search.inline_terms`: glossary terms in the source of a model that was trained with them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def translator() -> Translator:
     return make(tiny_tokenizer(), config.model_copy(update={"training": training}))
 
 
-def test_terms_are_in_the_source_and_not_required(translator: Translator) -> None:
+def test_inline_terms_are_in_source_and_not_required(translator: Translator) -> None:
     glossary = Glossary({WORD: "Zürich"})
     [[best]] = translator.translate_lines([Line(PLAIN[0], glossary=glossary)], INLINE)
     tokenizer = translator.tokenizers["de"]
@@ -39,33 +39,33 @@ def test_terms_are_in_the_source_and_not_required(translator: Translator) -> Non
     assert [*required.parts[0].src_ids] == tokenizer.encode(PLAIN[0])
 
 
-def test_lines_without_terms_are_translated_as_before(translator: Translator) -> None:
+def test_lines_without_terms_are_unaffected_by_inline_terms(translator: Translator) -> None:
     others = [line for line in PLAIN if WORD not in line.split()]
     glossary = {WORD: "Zürich"}
     found = translator.translate([PLAIN[0], *others], glossary=glossary, **INLINE.model_dump())
     assert found[1:] == translator.translate(others, **BEAM.model_dump())
 
 
-def test_constraints_beside_inline_terms(translator: Translator) -> None:
+def test_inline_terms_keep_other_constraints(translator: Translator) -> None:
     search = INLINE.model_copy(update={"protect": True})
     line = Line(f"{WORD} 7", terms=("kolo",), glossary=Glossary({WORD: "Zürich"}))
     phrases, _ = phrases_of(line, line.text, search, translator.tokenizers["en"])
     assert sorted(translator.tokenizers["en"].decode(ids) for ids in phrases) == ["7", "kolo"]
 
 
-def test_split_line_has_terms_per_part(translator: Translator) -> None:
+def test_parts_of_split_line_have_their_own_inline_terms(translator: Translator) -> None:
     line = Line("Mali bore. Tago ri.", glossary=Glossary({"bore": "Ünrú", "Tago": "[x]"}))
     [[best]] = translator.translate_lines([line], INLINE.model_copy(update={"split": "always"}))
     assert [len(marked(part.src_ids)) for part in best.parts] == [1, 1]
 
 
-def test_untrained_model_raises() -> None:
+def test_inline_terms_without_training_raise() -> None:
     translator = make(tiny_tokenizer(), tiny_config())
     with pytest.raises(ConfigError, match=r"search\.inline_terms: the model was not trained with"):
         translator.translate(PLAIN, **INLINE.model_dump())
 
 
-def test_files_report_the_terms_and_align_the_words_of_the_text(
+def test_inline_terms_are_reported_and_not_aligned_as_words(
     translator: Translator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = [f"{WORD} {line}" for line in PLAIN if WORD not in line.split()]

@@ -1,4 +1,4 @@
-"""Tests of minimum Bayes risk decoding against scores of every pair by sacrebleu."""
+"""Tests of minimum Bayes risk decoding against sacrebleu scores of all pairs of candidates."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from nmt.translate.mbr import choose, pairwise
 
 
 def brute_force(candidates: Sequence[str]) -> list[list[float]]:
-    """The score of each candidate against each."""
+    """Return the sacrebleu score of each candidate against each candidate."""
     return [[CHRF().sentence_score(hyp, [ref]).score for ref in candidates] for hyp in candidates]
 
 
 def variants(n: int, seed: int, length: int = 20) -> list[str]:
-    """`n` sentences of about `length` words, which have most words in common, as samples of a model have."""
+    """Return `n` sentences of about `length` words that have most words in common, like samples from a model."""
     rng = random.Random(seed)
     words = ["".join(rng.choices("etaoinshrdlu", k=rng.randint(1, 9))) for _ in range(2 * length)]
     common = rng.choices(words, k=length)
@@ -45,7 +45,7 @@ def test_mbr_equals_brute_force(candidates: list[str]) -> None:
     assert choose(candidates) == next(i for i, u in enumerate(utility) if u > max(utility) - 1e-7)
 
 
-def test_tie_takes_first() -> None:
+def test_mbr_chooses_first_candidate_on_ties() -> None:
     assert choose(["ab cd", "ab cd"]) == 0
     assert choose(["ab cd ef gh", "ij kl mn op"]) == 0
     assert choose(["", "ij kl", "ab cd", "ij kl", "ab cd"]) == 1

@@ -1,4 +1,4 @@
-"""A text that is translated in parts is translated as in one piece, and goes on where it was stopped."""
+"""Tests of translation in parts: equal results, reuse of finished parts after an interruption, and errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """Lines of all kinds, which no end of a part may change."""
+    """Create a text with unusual lines, which boundaries between parts must not change."""
     lines = [
         *PLAIN,
         *(line for line in STRANGE if len(line) < 50),
@@ -53,7 +53,7 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def n_windows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of lines of each window that is translated."""
+    """Return a list that records the number of lines of each translated window."""
     seen = []
     real = Translator.translate_window
 
@@ -70,25 +70,26 @@ def models(run: Path) -> Models:
 
 
 @pytest.mark.parametrize(("search", "n_best"), [(GREEDY, 1), (SAMPLE, 2)])
-def test_parts_equal_whole(
+def test_parts_translate_like_whole_file(
     run: Path, source: Path, search: SearchConfig, n_best: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = source.with_name("out")
     target.write_text("before")
     translate_file(Translator.load(run), source, source.with_name("whole"), search, n_best)
-    told = capsys.readouterr()
+    messages = capsys.readouterr()
     translate_in_parts(InProcess(), models(run), source, target, search, n_best)
     assert target.read_bytes() == source.with_name("whole").read_bytes()
-    assert capsys.readouterr() == told and "translations cut off at the length limit" in told.err
+    assert capsys.readouterr() == messages
+    assert "translations cut off at the length limit" in messages.err
     assert sorted(path.name for path in source.parent.iterdir()) == ["in", "out", "whole"]
 
 
 class Stopped(Exception):  # noqa: N818
-    """Ctrl-C, say."""
+    """An exception for an interruption such as Ctrl-C."""
 
 
 class StoppedAfter:
-    """An engine that is stopped."""
+    """An engine that is interrupted after `n` tasks."""
 
     def __init__(self, n: int) -> None:
         self._n = n
@@ -135,7 +136,7 @@ def test_concurrent_translation_raises(run: Path, source: Path) -> None:
     assert not work.exists()
 
 
-def test_errors_come_before_the_work(run: Path, source: Path, n_windows: list[int]) -> None:
+def test_errors_are_raised_before_translation(run: Path, source: Path, n_windows: list[int]) -> None:
     target = source.with_name("out")
     with source.open("ab") as file:
         file.write(b"\ncaf\xe9")

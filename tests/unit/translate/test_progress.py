@@ -1,4 +1,4 @@
-"""Progress is one line on a terminal, gone at the end; nowhere else is it seen, and it is never in the way."""
+"""Tests of progress lines: their width, closed terminals, and counts of lines."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def test_closed_terminal_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("text", "n"), [("", 0), ("a\n", 1), ("a\nb", 2), ("a\n\n\n", 3)])
-def test_progress_counts_lines(text: str, n: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_counted_only_for_terminal(
+    text: str, n: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "text"
     file.write_text(text)
     assert n_lines(file) is None
@@ -57,7 +59,7 @@ def test_prepare_shows_its_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert any("100% encoding: " in row for row in shown)
 
 
-def test_searching_tells_of_all_lines(translator: Translator) -> None:
+def test_progress_counts_all_translated_lines(translator: Translator) -> None:
     class Counted(Progress):
         n = 0.0
 

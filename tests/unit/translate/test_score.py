@@ -1,4 +1,4 @@
-"""`nmt score` and `PairScorer`: a line for every pair, equal to the loss of training and to what search reports."""
+"""Tests of `nmt score` and `PairScorer`: one line per pair, and scores equal to the training loss and to search."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_recomputed_scores_equal_search(translator: Translator) -> None:
             if [*map(tuple, [part.tgt_ids for part in each.parts])]
             == [
                 tuple(translator.tokenizers[translator.config.data.tgt].encode(each.text))
-            ]  # else other pieces spell it
+            ]  # otherwise different pieces spell the same text
         ]
         assert finished
         for scored, (_, each) in zip(
@@ -81,7 +81,7 @@ def test_blank_side_is_not_scored(translator: Translator, monkeypatch: pytest.Mo
     assert list(score(translator, [])) == []
 
 
-def test_long_pair_is_scored_truncated(translator: Translator, tokenizer: Tokenizer) -> None:
+def test_long_pair_is_truncated_and_scored(translator: Translator, tokenizer: Tokenizer) -> None:
     long = " ".join(words(40, seed=3))
     start = tokenizer.decode(tokenizer.encode(long)[:20])
     cut_src, cut_tgt, whole = score(translator, [(long, "ta go"), ("ta go", long), ("ta go", "ta go")], longest=20)

@@ -1,4 +1,4 @@
-"""Line n in is line n out, whatever the lines are."""
+"""Tests of the translator: order of lines, batches, length limits, stopping, and generation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_translations_are_in_order(translator: Translator, search: SearchConfig)
     assert texts(translator, lines[::-1], search) == alone[::-1]
     tight = search.model_copy(update={"batch_tokens": 24})
     assert texts(translator, lines, tight) == alone
-    assert len(set(texts(translator, PLAIN, search))) == len(PLAIN), "the model tells the lines apart"
+    assert len(set(texts(translator, PLAIN, search))) == len(PLAIN), "the model translates different lines differently"
 
 
 def test_blank_lines_stay_blank_and_are_not_searched(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +47,7 @@ def test_blank_lines_stay_blank_and_are_not_searched(translator: Translator, mon
 def test_translation_is_one_line(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     translator = make(tokenizer, tiny_config())
     bytes_of_breaks = [N_SPECIAL + byte for byte in b"\n\r"]
-    with torch.no_grad():  # now these are the likeliest pieces
+    with torch.no_grad():  # makes these pieces the most probable
         translator.searcher.models[0].output_weight[bytes_of_breaks] *= 32.0
     decoded: list[int] = []
     decode = Tokenizer.decode
@@ -56,7 +56,7 @@ def test_translation_is_one_line(tokenizer: Tokenizer, monkeypatch: pytest.Monke
     assert set(bytes_of_breaks) & set(decoded)
 
 
-def test_batches_keep_to_the_budget(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_stay_within_token_budget(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     shapes = []
     start = InferenceModel.start
 
@@ -70,12 +70,12 @@ def test_batches_keep_to_the_budget(translator: Translator, monkeypatch: pytest.
     assert len(texts(translator, lines, search)) == 61
     assert all(rows * longest <= 100 or rows == 1 for rows, longest in shapes)
     assert sum(rows for rows, _ in shapes) == 61
-    assert sum(longest > 100 for _, longest in shapes) == 1, "the line beyond the budget is alone, and is translated"
+    assert sum(longest > 100 for _, longest in shapes) == 1, "the line that exceeds the budget has its own batch"
     assert len(shapes) < 20
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
-def test_stop_within_batch(translator: Translator, n_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_stops_within_batch(translator: Translator, n_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: n_threads)
     monkeypatch.setattr(torch, "set_num_threads", lambda _: None)
     asked = []
@@ -87,16 +87,16 @@ def test_stop_within_batch(translator: Translator, n_threads: int, monkeypatch: 
 
     with pytest.raises(SearchStopped):
         list(translator.translate_window(PLAIN, search, should_stop=should_stop))
-    assert len(asked) <= 4 + n_threads  # then no thread takes another step
+    assert len(asked) <= 4 + n_threads  # no thread starts another step after the stop
     assert not [thread for thread in threading.enumerate() if thread.name.startswith(THREAD_NAME)]
     found = translator.translate_window(PLAIN, BEAM, should_stop=lambda: False)
     assert [best.text for [best] in found] == texts(translator, PLAIN, BEAM)
-    monkeypatch.setattr(InferenceModel, "start", None)  # no batch begins
+    monkeypatch.setattr(InferenceModel, "start", None)  # no batch starts
     with pytest.raises(SearchStopped):
         list(translator.translate_window(PLAIN, BEAM, should_stop=lambda: True))
 
 
-def test_n_best(translator: Translator) -> None:
+def test_n_best_translations_are_sorted_by_score(translator: Translator) -> None:
     for translations, [best] in zip(
         translator.translate_lines(PLAIN, BEAM, n_best=3), translator.translate_lines(PLAIN, BEAM), strict=True
     ):
@@ -116,7 +116,7 @@ def test_repetitive_source_limits_length() -> None:
     assert longest_translation([20] * 8, 0, search.model_copy(update={"max_length_ratio": 0.5}), None) == 4 + 10
 
 
-def test_learned_positions_cut_a_line_and_say_so(tokenizer: Tokenizer, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+def test_learned_positions_truncate_long_line_with_warning(tokenizer: Tokenizer, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
     translator = make(tokenizer, tiny_config(positions="learned", max_positions=20))
     long = " ".join(words(40))
     whole = GREEDY.model_copy(update={"split": "never"})
@@ -132,7 +132,7 @@ def test_learned_positions_cut_a_line_and_say_so(tokenizer: Tokenizer, tmp_path:
     ) in capsys.readouterr().err
 
 
-def test_overlong_line_is_split(tokenizer: Tokenizer) -> None:
+def test_very_long_line_is_truncated(tokenizer: Tokenizer) -> None:
     config = tiny_config()
     config = config.model_copy(update={"data": config.data.model_copy(update={"max_pieces": 5})})
     long = " ".join(words(400))
@@ -143,7 +143,7 @@ def test_overlong_line_is_split(tokenizer: Tokenizer) -> None:
     assert second.text == texts(make(tokenizer, config), [start], whole)[0]
 
 
-def test_cut_translations_are_counted(translator: Translator, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+def test_unfinished_translations_are_counted(translator: Translator, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
     endless = SearchConfig(beam=2, max_length_ratio=0.0, max_length_offset=2)
     found = list(translator.translate_lines(PLAIN, endless))
     n_unfinished = sum(not best.finished for [best] in found)
@@ -157,7 +157,7 @@ def test_cut_translations_are_counted(translator: Translator, tmp_path: Path, ca
 
 
 def test_source_ends_with_eos(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch):
-    """As in training: see test_a_batch_holds_the_sentences_with_their_special_ids."""
+    """Sources end with `</s>`, as in training."""
     translator = make(tokenizer, tiny_config())
     read = []
     start = InferenceModel.start
@@ -167,7 +167,7 @@ def test_source_ends_with_eos(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPa
     assert rows == {(*tokenizer.encode(line), EOS) for line in PLAIN[:3]}
 
 
-# --- Text from an untrained language model: what is read of a beginning, and where lines end ---
+# --- text generation --------------------------------------------------------------------------
 
 
 SAMPLES = SearchConfig(sample=True, max_length_ratio=0.0, max_length_offset=10)
@@ -181,7 +181,7 @@ def language_model(tokenizer: Tokenizer) -> LanguageModel:
     return LanguageModel(model, tokenizer, config, torch.device("cpu"), "float32", Origin(Path("run"), 1, "raw", ""))
 
 
-def test_samples_depend_on_the_number_of_the_line_alone(language_model: LanguageModel) -> None:
+def test_samples_depend_only_on_line_number(language_model: LanguageModel) -> None:
     beginnings = ["mali", "", "  ", *PLAIN, "mali"]
     together = list(Generator(language_model, SAMPLES, 3).lines(beginnings))
     assert [len(lines) for lines in together] == [3] * len(beginnings)
@@ -193,7 +193,7 @@ def test_samples_depend_on_the_number_of_the_line_alone(language_model: Language
     assert [lines[:1] for lines in together] == list(Generator(language_model, SAMPLES, 1).lines(beginnings))
 
 
-def test_lines_end_at_the_maximum_length(
+def test_generated_lines_end_at_maximum_length(
     language_model: LanguageModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     generator = Generator(language_model, SAMPLES, 40)
@@ -214,7 +214,7 @@ def test_lines_end_at_the_maximum_length(
         (SearchConfig(beam=2), r"n_best: 3 needs a beam of at least 3"),
     ],
 )
-def test_settings_of_translations_are_refused(
+def test_generator_with_translation_settings_raises(
     language_model: LanguageModel, search: SearchConfig, problem: str
 ) -> None:
     with pytest.raises(ConfigError, match=problem):

@@ -1,4 +1,4 @@
-"""Several batches at once: in order, with errors, and without a trace afterwards."""
+"""Tests of batches in several threads: order of results, errors, and cleanup."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def test_results_come_in_order_from_several_threads() -> None:
         entered.append(threading.get_ident())
         assert threading.current_thread().name.startswith(THREAD_NAME)
         if job < 4:
-            meet.wait()  # all four are needed for any of the first to end
+            meet.wait()  # the first four jobs end only if all four run at once
         return job * job, torch.get_num_threads()
 
     found = list(run_all(work, range(20), CPU))
-    assert found == [(job * job, 1) for job in range(20)], "each has its share of the threads"
+    assert found == [(job * job, 1) for job in range(20)], "each job gets its share of the threads"
     assert len(set(entered)) == 4
     assert threading.get_ident() not in entered
     assert torch.get_num_threads() == 4
@@ -50,7 +50,7 @@ def test_job_error_is_raised_in_caller() -> None:
     with pytest.raises(ValueError, match="number 5"):
         for result in found:
             before.append(result)
-    assert before == [0, 1, 2, 3, 4], "what comes before it is not lost"
+    assert before == [0, 1, 2, 3, 4], "earlier results are yielded before the error"
     assert not any(thread.name.startswith(THREAD_NAME) for thread in threading.enumerate())
 
 
@@ -70,7 +70,7 @@ def test_no_job_starts_after_close() -> None:
 
 
 @pytest.mark.parametrize("n_threads", [1, 4])
-def test_inference_mode_is_left_between_lines(n_threads: int) -> None:
+def test_inference_mode_is_disabled_between_lines(n_threads: int) -> None:
     torch.set_num_threads(n_threads)
     for _ in make(tiny_tokenizer(), tiny_config()).translate_lines(PLAIN, BEAM.model_copy(update={"batch_tokens": 20})):
         assert not torch.is_inference_mode_enabled()

@@ -1,4 +1,4 @@
-"""The files of the page by themselves: what it is made of, its labels and its colours."""
+"""Tests of the files of the web page: contrast, labels, identifiers and foreign code."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ SCRIPTS = {file.name: file.read_text("utf-8") for file in files(PACKAGE).iterdir
 
 
 def palettes(style: str) -> dict[str, dict[str, str]]:
-    """The colours of a style by name, light and dark."""
+    """Return the colours of a style sheet by name, for the light and the dark scheme."""
     light, dark = re.findall(r":root \{(.*?)\}", style, flags=re.DOTALL)[:2]
     colours = re.compile(r"--(\w+): (#[0-9a-f]{6})")
     return {"light": dict(colours.findall(light)), "dark": dict(colours.findall(dark))}
 
 
 def luminance(colour: str) -> float:
-    """Relative luminance as WCAG 2.2 defines it."""
+    """Return the relative luminance of a colour, as defined by WCAG 2.2."""
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 def contrast(one: str, other: str) -> float:
-    """Contrast ratio as WCAG 2.2 defines it, 1 to 21."""
+    """Return the contrast ratio of two colours, from 1 to 21, as defined by WCAG 2.2."""
     high, low = sorted((luminance(one), luminance(other)), reverse=True)
     return (high + 0.05) / (low + 0.05)
 
 
-def test_contrast_formula() -> None:
+def test_contrast_of_known_colours() -> None:
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
     assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.005)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_and_controls_stand_out(scheme: str) -> None:
-    """4.5 : 1 for text, 3 : 1 for the outlines of controls, the focus and what marks a word."""
+def test_text_and_controls_have_enough_contrast(scheme: str) -> None:
+    """Contrast is at least 4.5 : 1 for text, and 3 : 1 for control outlines, focus and highlighted words."""
     colours = palettes(CSS)[scheme]
     text = [("ink", "paper"), ("ink", "panel"), ("ink", "warn"), ("ink", "mark"), ("soft", "paper"), ("soft", "panel")]
     for front, back in [*text, ("error", "paper")]:
@@ -58,7 +58,7 @@ def test_colours_match_other_pages() -> None:
         assert {name: own[name] for name in shared} == {name: colours[name] for name in shared}
 
 
-def test_colours_defined_in_both_schemes() -> None:
+def test_colours_are_defined_in_both_schemes() -> None:
     light, dark = palettes(CSS).values()
     assert light.keys() == dark.keys() == set(re.findall(r"var\(--(\w+)\)", CSS))
 
@@ -75,7 +75,7 @@ def test_controls_have_labels() -> None:
 
 
 def test_page_has_no_inline_or_foreign_code() -> None:
-    """What its policy, default-src 'self', would forbid."""
+    """Inline and foreign code would violate the page's policy, default-src 'self'."""
     names = {file.name for file in files(PACKAGE).iterdir()}
     referred = set(re.findall(r'(?:src|href)="([^"]*)"', HTML))
     assert {"page.css", "page.js", "icon.svg"} == referred <= names
@@ -86,7 +86,7 @@ def test_page_has_no_inline_or_foreign_code() -> None:
         assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write|eval\(|https?://", script), name
 
 
-def test_texts_are_stored_nowhere() -> None:
+def test_script_does_not_store_texts() -> None:
     stored = [line for script in SCRIPTS.values() for line in script.splitlines() if re.search(r"Storage|cookie", line)]
     assert len(stored) == 2 and all("sessionStorage" in line and '"api-key"' in line for line in stored)
     assert not any(re.search(r"indexedDB|caches\.|pushState|replaceState", script) for script in SCRIPTS.values())
