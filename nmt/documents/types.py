@@ -68,7 +68,7 @@ class Document:
     """A document and its texts, which have no line breaks and no white space at their ends."""
 
     def __init__(self, texts: list[str], write: Callable[[list[Translated]], bytes]) -> None:
-        """write: a function that returns the document with translations, one for each text."""
+        """Create a document. write: a function that returns the document with one translation for each text."""
         self.texts = texts
         self._write = write
 

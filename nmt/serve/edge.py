@@ -171,7 +171,7 @@ class Edge:
         origins: Collection[str],
         hosts: Collection[str] | None,
     ) -> None:
-        """paths: the paths for which requests are counted separately.
+        """Wrap an application. paths: the paths whose requests are counted separately.
 
         origins: sites that may use the server; hosts: names of the server besides those of the sites, None for any.
         """

@@ -146,7 +146,7 @@ class Rate:
     """A rate limiter with token buckets: each client may send `per_minute` requests per minute, also all at once."""
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """per_minute: the number of requests that a client may send per minute; 0 for no limit."""
+        """Create a rate limiter. per_minute: the number of requests of a client per minute; 0 for no limit."""
         self._per_minute, self._clock = per_minute, clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 

@@ -48,7 +48,7 @@ class How:
 
     @cached_property
     def key(self) -> str:
-        """Hash of the options."""
+        """Hash of the options of a translation."""
         return sha256(f"{self.n_best} {self.align} {self.search.model_dump_json()}".encode()).hexdigest()
 
 
@@ -69,7 +69,7 @@ class Direction:
     """
 
     def __init__(self, name: str, engine: Translator | None, native: Translator | None) -> None:
-        """name: the name of the run in messages. One of the two translators may be None."""
+        """Create a direction. name: the name of the run in messages; one of the two translators may be None."""
         main = engine or native
         assert main is not None, f"{name} has no engine"
         self._main, self._native = main, native
@@ -94,7 +94,7 @@ class Direction:
 
     @property
     def native(self) -> Translator:
-        """The PyTorch translator. Raises ConfigError if there is none."""
+        """The PyTorch translator of the direction. Raises ConfigError if there is none."""
         if self._native is None:
             raise ConfigError([NATIVE_ONLY])
         return self._native

@@ -33,7 +33,7 @@ class Cache(Generic[Value]):
     """A thread-safe cache of limited size that drops the least recently used entries."""
 
     def __init__(self, most: int) -> None:
-        """most: maximum total size of the entries; 0 disables the cache."""
+        """Create a cache. most: the maximum total size of its entries; 0 disables the cache."""
         self._most, self._size = most, 0
         self._entries: OrderedDict[Hashable, tuple[Value, int]] = OrderedDict()
         self._lock = threading.Lock()
@@ -164,7 +164,7 @@ class Detector:
     """
 
     def __init__(self, languages: Sequence[str]) -> None:
-        """languages: the codes of the languages to choose from."""
+        """Create a detector. languages: the codes of the languages to choose from."""
         self._languages = languages
         self._by_code: dict[str, list[str]] = {}
         for code in languages:

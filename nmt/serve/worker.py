@@ -37,7 +37,7 @@ class Job:
     """The lines of a request to translate in one direction."""
 
     def __init__(self, direction: Direction, how: How, lines: Sequence[Line], deadline: float) -> None:
-        """deadline: a time of `time.monotonic`. Raises ConfigError or DataError if the lines cannot be translated."""
+        """Create a job. deadline: a time of `time.monotonic`. Raises ConfigError or DataError if lines are invalid."""
         self.direction, self.how, self.lines, self.deadline = direction, how, lines, deadline
         self.future: Future[list[list[Candidate]]] = Future()
         """Future of the translations of all lines, in order. Cancelling it stops the translation."""
@@ -98,7 +98,7 @@ class Worker:
     """
 
     def __init__(self, metrics: Metrics, threads: int | None = None) -> None:
-        """threads: the number of PyTorch's threads for each of the two threads; None for PyTorch's default."""
+        """Create a worker. threads: the number of PyTorch threads of each of its two threads; None for the default."""
         self._metrics, self._threads = metrics, threads
         self._waiting: list[Job] = []
         self._changed = threading.Condition()

@@ -27,7 +27,7 @@ class Segmenter:
     """A segmenter, which splits lines into sentences and joins the translations of the sentences."""
 
     def __init__(self, tokenizers: Tokenizers, data: DataConfig, max_positions: int | None) -> None:
-        """max_positions: the maximum length of a sequence, including `</s>`; None if the model has no limit."""
+        """Create a segmenter. max_positions: the maximum length of a sequence, including `</s>`; None for no limit."""
         self._src, self._tgt = (tokenizers[language] for language in data.sides)
         self._max_positions = max_positions
         # one position is for the end of sentence

@@ -49,7 +49,7 @@ class Translator:
     def __init__(
         self, searcher: Searcher, tokenizers: Tokenizers, config: Config, origins: Sequence[Origin] = ()
     ) -> None:
-        """origins: the origin of the weights of each model of an ensemble."""
+        """Create a translator. origins: the origin of the weights of each model of an ensemble."""
         self.searcher = searcher
         self.tokenizers = tokenizers
         self.config = config

@@ -209,21 +209,21 @@ def test_copy_button_and_ctrl_enter(page: Page) -> None:
 
 def test_oversized_input_is_not_sent(page: Page, stand: Stand) -> None:
     page.write("ä" * 201)
-    page.wait(f"({MESSAGE} || '').startsWith('Too long by 1: ')")
+    page.wait(f"({MESSAGE} || '').startsWith('The text exceeds the limit of 200 characters by 1: ')")
     page.write("a\n" * 6)
-    page.wait(f"({MESSAGE} || '').startsWith('The text has 6 lines, and this server takes 5 at once.')")
+    page.wait(f"({MESSAGE} || '').startsWith('The text has 6 lines, but this server accepts 5 at once.')")
     page.write("Nichts.")
     page.shows("Nothing.")
     assert page.tab.evaluate(MESSAGE) is False and len(stand.questions) == 1
 
 
 FAILURES: list[tuple[int, dict[str, str], str, str, bool]] = [
-    (400, {}, "no such direction", "The server cannot translate this. It says: no such direction", False),
-    (413, {}, "", "That is more than this server takes at once. Translate it in parts.", False),
-    (429, {"Retry-After": "30"}, "", "You have asked this server too often. It is tried again in 30 s.", True),
-    (503, {}, "", "The server is busy. It is tried again in 5 s.", True),
+    (400, {}, "no such direction", "The server cannot translate this. It reports: no such direction", False),
+    (413, {}, "", "This is too large for the server. Translate it in parts.", False),
+    (429, {"Retry-After": "30"}, "", "You have sent too many requests to this server. Retrying in 30 s.", True),
+    (503, {}, "", "The server is busy. Retrying in 5 s.", True),
     (504, {}, "", "The translation took too long. Try again, or translate less at once.", True),
-    (500, {}, "", "The server has failed. Try again, and tell whoever runs it if that does not help.", True),
+    (500, {}, "", "The server failed. Try again, and contact its operator if the problem persists.", True),
 ]
 """Cases: status, headers, error, message on the page, and whether the page offers a retry."""
 
@@ -283,7 +283,7 @@ def test_api_key_is_requested_and_stored(page: Page) -> None:
         assert page.get("key-form", "hidden")
         page.write("Nichts.")
         page.wait(MESSAGE)
-        assert "enter it above. It says: the key is not known" in page.tab.evaluate(MESSAGE)
+        assert "enter it above. It reports: the key is not known" in page.tab.evaluate(MESSAGE)
         page.tab.evaluate("document.getElementById('key').focus()")
         page.tab.call("Input.insertText", text="k-1")
         page.click("#key-form button")
@@ -313,14 +313,14 @@ def test_uploaded_file_is_translated_and_downloaded(page: Page, stand: Stand, tm
     page.wait(f"{state}.startsWith('The file is too large')")
     stand.failures.append((400, {}, "not a text"))
     send("letter.txt")
-    page.wait(f"{state} === 'The server cannot translate this. It says: not a text'")
+    page.wait(f"{state} === 'The server cannot translate this. It reports: not a text'")
     stand.failures.append((429, {"Retry-After": "7"}, ""))
     send("letter.txt")
-    page.wait(f"{state} === 'You have asked this server too often. Try again in 7 s.'")
+    page.wait(f"{state} === 'You have sent too many requests to this server. Try again in 7 s.'")
     assert not page.get("send-file", "disabled") and page.get("file-progress", "hidden")
     page.tab.evaluate("document.getElementById('key').value = 'k-2'")
     send("letter.txt")
-    page.wait(f"{state} === 'The file is translated.'")
+    page.wait(f"{state} === 'The file has been translated.'")
     page.tab.evaluate("document.getElementById('key').value = ''")
     assert stand.file_keys[-2:] == [None, "Bearer k-2"]
     assert stand.forms[-1] == {"file": b"Nichts.\n", "source": b"auto", "target": b"en"}

@@ -1,4 +1,4 @@
-// Translating a file: sent with its progress, and offered for download.
+// Translation of a file: upload with progress, and download.
 import { upload } from "./requests.js";
 
 const get = (id) => document.getElementById(id);
@@ -13,10 +13,10 @@ function setSending(sending) {
 
 function showProgress(share) {
   if (share < 1) get("file-progress").value = share;
-  else get("file-progress").removeAttribute("value"); // how long the translation takes is not known
+  else get("file-progress").removeAttribute("value"); // the duration of the translation is unknown
 }
 
-/** Translate the chosen file. `fields` are those of the form beside it; `onProblem` hears of what went wrong. */
+/** Translate the selected file. `fields`: further form fields; `onProblem` is called with a problem. */
 async function translateFile(limit, { key, ...fields }, onProblem) {
   const tell = (message) => (get("file-state").textContent = message), [file] = get("file").files;
   if (!file) return tell("Choose a file first.");
@@ -26,13 +26,13 @@ async function translateFile(limit, { key, ...fields }, onProblem) {
   const own = new AbortController();
   get("stop-file").onclick = () => own.abort();
   get("download").hidden = true;
-  tell("The file is sent and translated …");
+  tell("Sending and translating the file …");
   setSending(true);
   try {
     const href = await upload("translate_file", form, key, own.signal, showProgress);
     const name = nameInto(file.name, fields.target);
     Object.assign(get("download"), { href, download: name, textContent: `Download ${name}`, hidden: false });
-    return tell("The file is translated.");
+    return tell("The file has been translated.");
   } catch (problem) {
     if (own.signal.aborted) return tell("Stopped.");
     onProblem(problem);
@@ -42,12 +42,12 @@ async function translateFile(limit, { key, ...fields }, onProblem) {
   }
 }
 
-/** Offer to translate files of the formats that the server reads. `asked` returns the languages, the terms and the key. */
+/** Set up the translation of files in the supported formats. `asked` returns the languages, the terms and the key. */
 export function offerFiles({ file_formats: formats, limits: { file_bytes: limit } }, asked, onProblem) {
   const size = (limit / 2 ** 20).toLocaleString("en", { maximumFractionDigits: 1 });
   get("files").hidden = !formats.length;
   get("file").accept = formats.join(",");
-  get("file-note").textContent = `${formats.join(", ")}; at most ${size} MB. The languages are those chosen above.`;
+  get("file-note").textContent = `${formats.join(", ")}; at most ${size} MB. The languages selected above are used.`;
   get("file-form").onsubmit = (event) => {
     event.preventDefault();
     translateFile(limit, asked(), onProblem);

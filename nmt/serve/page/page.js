@@ -1,23 +1,23 @@
-// Translating while typing. Texts enter the document as text only, and leave it in the bodies of requests only.
+// Translation while typing. Texts are inserted into the document only as text nodes and sent only in request bodies.
 import { offerFiles } from "./files.js";
 import { ask } from "./requests.js";
 import { Words } from "./words.js";
 
 const PAUSE = 300; // milliseconds without typing before the text is translated
-const MOST_TRIES = 3; // of the same text, when the server asks to wait
+const MOST_TRIES = 3; // maximum number of retries of a text when the server is busy
 
 const get = (id) => document.getElementById(id);
 const text = get("text"), result = get("result"), from = get("source-language"), to = get("target-language");
 const words = new Words(get("mirror"), result);
 
-let info; // what the server offers
-let lines = []; // of the text as it was translated: source, text, best (the server's choice), alternatives, alignment
-let detected = null; // the language of that text
+let info; // languages, limits and features of the server
+let lines = []; // translated lines: source, text, best (the first translation), alternatives, alignment
+let detected = null; // detected language of the translated text
 let running = null; // the AbortController of the newest request
-let timer; // until the next request
-let notBefore = 0, tries = 0; // when the server may be asked again, and how often it said so
+let timer; // of the next request
+let notBefore = 0, tries = 0; // earliest time of the next request, and number of retries
 
-/** Return an element that holds text or other nodes. */
+/** Return an element that contains text or other nodes. */
 function element(tag, inside, properties = {}) {
   const made = Object.assign(document.createElement(tag), properties);
   made.append(...[inside].flat());
@@ -27,14 +27,14 @@ function element(tag, inside, properties = {}) {
 // --- languages -----------------------------------------------------------------------------------
 
 const nameOf = (code) => info.languages.find((language) => language.code === code)?.name ?? code;
-const tag = (code) => code.replace("_", "-"); // as HTML spells languages
+const tag = (code) => code.replace("_", "-"); // language tag for HTML
 const directionOf = (source, target) =>
   info.directions.find((direction) => direction.source === source && direction.target === target);
 
-/** Offer languages in a list, each once, and keep the chosen one if it is among them. */
+/** Fill a menu with languages, without duplicates, and keep the selected one if possible. */
 function offer(select, languages) {
   const codes = [...new Set(languages)], chosen = select.value;
-  if (codes.join() === Array.from(select.options, (option) => option.value).join()) return; // it may be open
+  if (codes.join() === Array.from(select.options, (option) => option.value).join()) return; // the menu may be open
   select.replaceChildren(...codes.map((code) => element("option", nameOf(code), { value: code })));
   if (codes.includes(chosen)) select.value = chosen;
 }
@@ -44,7 +44,7 @@ function offerSources() {
   offer(from, new Set(sources).size > 1 ? ["auto", ...sources] : sources);
 }
 
-/** Show what follows from the chosen languages, and from the one that was found. */
+/** Update the page for the selected languages and the detected one. */
 function showLanguages() {
   const source = from.value === "auto" ? detected : from.value, [first] = from.options;
   if (first.value === "auto") first.textContent = detected ? `${nameOf(detected)} (detected)` : "Detect language";
@@ -78,9 +78,9 @@ function setBusy(busy) {
   get("copy").disabled = busy || !lines.length;
 }
 
-/** The text or what is asked about it has changed: older requests and what they found no longer count. */
+/** Discard old requests and results, and schedule a new request, since the text or its options have changed. */
 function changed(pause = PAUSE) {
-  if (!info) return; // it all begins again when the server has answered
+  if (!info) return; // called again when the server has answered
   running?.abort();
   clearTimeout(timer);
   tries = 0;
@@ -101,16 +101,16 @@ function changed(pause = PAUSE) {
   timer = setTimeout(translate, Math.max(pause, notBefore - Date.now()));
 }
 
-/** Return why the server would not take the text. */
+/** Return a message if the text exceeds a limit of the server. */
 function refusal(length) {
   const { characters, items } = info.limits, n = text.value.split("\n").filter((line) => line.trim()).length;
   const over = (length - characters).toLocaleString("en");
-  if (length > characters) return `Too long by ${over}: shorten the text, or translate it in parts.`;
-  if (n > items) return `The text has ${n} lines, and this server takes ${items} at once. Translate it in parts.`;
+  if (length > characters) return `The text exceeds the limit of ${characters} characters by ${over}: shorten it, or translate it in parts.`;
+  if (n > items) return `The text has ${n} lines, but this server accepts ${items} at once. Translate it in parts.`;
   return "";
 }
 
-/** Return the body of a request, and which lines it is about: blank ones stay as they are. */
+/** Return the body of a request and the indices of its lines; blank lines are not sent. */
 function question() {
   const sources = text.value.split("\n"), filled = [...sources.keys()].filter((number) => sources[number].trim());
   const body = {
@@ -147,7 +147,7 @@ async function translate() {
   }
 }
 
-/** Show translated lines; none: nothing. */
+/** Show translated lines, or nothing if there are none. */
 function show(made) {
   lines = made;
   if (!lines.length) detected = null;
@@ -162,14 +162,14 @@ function showResult() {
   get("copied").textContent = "";
 }
 
-/** Offer the alternatives of each line. A button that is taken then offers what it replaced. */
+/** Show the alternatives of each line as buttons. A pressed button then offers the translation that it replaced. */
 function showAlternatives() {
   const groups = lines.flatMap((line, number) => {
     if (!line.alternatives.length) return [];
     const buttons = line.alternatives.map((alternative) => {
       const button = element("button", alternative, { type: "button", dir: "auto" });
       button.addEventListener("click", () => {
-        if (isBusy()) return; // the line may be gone
+        if (isBusy()) return; // the line may have been removed
         [line.text, button.textContent] = [button.textContent, line.text];
         showResult();
       });
@@ -186,30 +186,30 @@ async function copyTranslation() {
   if (isBusy() || !lines.length) return;
   try {
     await navigator.clipboard.writeText(translation());
-  } catch { // without HTTPS there is no clipboard but that of the selection
+  } catch { // without HTTPS, only the selection can be copied
     getSelection().selectAllChildren(result);
     document.execCommand("copy");
   }
   get("copied").textContent = "Copied";
 }
 
-// --- what goes wrong -----------------------------------------------------------------------------
+// --- messages ------------------------------------------------------------------------------------
 
-/** Tell what went wrong; nothing, if it is empty. */
+/** Show a message, or hide it if it is empty. */
 function tell(message, canRetry = false) {
   get("message-text").textContent = message;
   get("retry").hidden = !canRetry;
   get("message").hidden = !message;
 }
 
-/** Tell of a problem. `again` is what failed: it is done again when the server has had the time it asks for. */
+/** Show a problem, and call `again` after the waiting time that the server asks for. */
 function fail(problem, again) {
   let { message } = problem;
   needKey(problem);
   if (problem.wait) {
     notBefore = Date.now() + 1000 * problem.wait;
     if (++tries <= MOST_TRIES) timer = setTimeout(again, 1000 * problem.wait);
-    message += tries <= MOST_TRIES ? ` It is tried again in ${problem.wait} s.` : ` Try again in ${problem.wait} s.`;
+    message += tries <= MOST_TRIES ? ` Retrying in ${problem.wait} s.` : ` Try again in ${problem.wait} s.`;
   }
   tell(message, problem.canRetry);
 }
@@ -223,7 +223,7 @@ function needKey(problem) {
 const termRows = () =>
   Array.from(get("term-rows").rows, (row) => Array.from(row.querySelectorAll("input"), (input) => input.value.trim()));
 
-/** Return the terms with their translations, undefined without any. */
+/** Return the terms with their translations, or undefined if there are none. */
 function wantedTerms() {
   const pairs = termRows().filter(([source, target]) => source && target);
   return pairs.length ? Object.fromEntries(pairs) : undefined;
@@ -284,7 +284,7 @@ function listen() {
   });
 }
 
-/** Ask what the server offers, and begin. */
+/** Request the features of the server, and start the page. */
 async function start() {
   try {
     info = await ask("v1/info", null, get("key").value);

@@ -1,36 +1,36 @@
-// Requests to the server, and what to do when it refuses one.
+// Requests to the server, and messages about rejected requests.
 
-const DEFAULT_WAIT = 5; // seconds, if the server is busy and does not say how long
+const DEFAULT_WAIT = 5; // seconds to wait if the server is busy and sends no Retry-After
 
-/** What went wrong and what to do about it, for people. */
+/** An error with a message for the user that says what to do. */
 class Problem extends Error {
-  /** `wait`: seconds until the server may be asked again. */
+  /** `wait`: seconds until the next request is allowed. */
   constructor(message, { canRetry = false, needsKey = false, wait = 0 } = {}) {
     super(message);
     Object.assign(this, { canRetry, needsKey, wait });
   }
 }
 
-/** Return what to do about an answer that is an error. `said`: the server's own words. */
+/** Return the problem that an error response describes. `said`: the message of the server. */
 function problemOf(status, said, retryAfter) {
-  const wait = Math.ceil(Number(retryAfter)) || DEFAULT_WAIT, own = said ? ` It says: ${said}` : "";
+  const wait = Math.ceil(Number(retryAfter)) || DEFAULT_WAIT, own = said ? ` It reports: ${said}` : "";
   const needsKey = [401, 403].includes(status) || /\bapi key\b/i.test(said);
   if (needsKey) return new Problem(`This server needs a valid API key: enter it above.${own}`, { needsKey });
   switch (status) {
-    case 413: return new Problem("That is more than this server takes at once. Translate it in parts.");
-    case 429: return new Problem("You have asked this server too often.", { canRetry: true, wait });
+    case 413: return new Problem("This is too large for the server. Translate it in parts.");
+    case 429: return new Problem("You have sent too many requests to this server.", { canRetry: true, wait });
     case 503: return new Problem("The server is busy.", { canRetry: true, wait });
     case 504: return new Problem("The translation took too long. Try again, or translate less at once.", { canRetry: true });
   }
   if (status < 500) return new Problem(`The server cannot translate this.${own}`);
-  return new Problem(`The server has failed. Try again, and tell whoever runs it if that does not help.${own}`,
+  return new Problem(`The server failed. Try again, and contact its operator if the problem persists.${own}`,
     { canRetry: true });
 }
 
 const unreachable = () =>
   new Problem("The server does not answer. Check your connection and try again; your text is still here.", { canRetry: true });
 
-/** Return the answer to a question, as JSON. Without a question, `body`, it is a GET. Throws a Problem. */
+/** Send a POST request with `body` as JSON, or a GET request without one; return the JSON answer. Throws a Problem. */
 export async function ask(url, body, key, signal) {
   const headers = { ...(body && { "Content-Type": "application/json" }), ...withKey(key) };
   const method = body ? "POST" : "GET";
@@ -39,17 +39,17 @@ export async function ask(url, body, key, signal) {
   });
   const answer = await response.json().catch(() => null);
   if (!response.ok) throw problemOf(response.status, answer?.error ?? "", response.headers.get("Retry-After"));
-  if (!answer) throw unreachable(); // cut off
+  if (!answer) throw unreachable(); // the answer was truncated
   return answer;
 }
 
-/** The header of a key; none without one. It is checked before a body arrives, and a file with it may be larger. */
+/** Return the header with the key, if any. The server checks it before the body and then accepts larger files. */
 const withKey = (key) => (key ? { Authorization: `Bearer ${key}` } : {});
 
-/** Send a form with a file and return the path of the translated one. `onProgress` gets the share that was sent. */
+/** Upload a form with a file and return the path of the translation. `onProgress` receives the fraction sent. */
 export function upload(url, form, key, signal, onProgress) {
   return new Promise((resolve, reject) => {
-    const request = new XMLHttpRequest(); // fetch does not tell how much it has sent
+    const request = new XMLHttpRequest(); // fetch does not report upload progress
     request.open("POST", url);
     for (const [name, value] of Object.entries(withKey(key))) request.setRequestHeader(name, value);
     request.responseType = "json";

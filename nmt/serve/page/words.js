@@ -1,11 +1,11 @@
-// Which words of a text and of its translation belong together, and how they are marked.
+// Links between the words of a text and of its translation, and their highlighting.
 
-/** Return a text as nodes, with an element for each of the ranges [start, end) of code points; adds these to `found`. */
+/** Return the nodes of a text, with an element for each range [start, end) of code points; adds them to `found`. */
 function pieces(text, ranges, found) {
   const points = Array.from(text), nodes = [];
   let at = 0;
   for (const [start, end] of ranges.sort(([a], [b]) => a - b)) {
-    if (start < at || end <= start) continue; // seen before
+    if (start < at || end <= start) continue; // duplicate or empty
     const word = document.createElement("span");
     word.className = "word";
     word.textContent = points.slice(start, end).join("");
@@ -16,11 +16,11 @@ function pieces(text, ranges, found) {
   return [...nodes, points.slice(at).join("")];
 }
 
-/** The words of the text, in the mirror that lies below it, and those of the result. */
+/** The words of the text, as elements of the mirror behind it, and the words of the result. */
 export class Words {
   #mirror;
   #result;
-  #partners = new Map(); // element of a word -> those of the other side, and itself
+  #partners = new Map(); // element of a word -> itself and the linked elements of the other side
   #marked = [];
 
   constructor(mirror, result) {
@@ -28,14 +28,14 @@ export class Words {
     this.#result = result;
   }
 
-  /** The text has changed: no word of it is known. */
+  /** Remove all links, since the text has changed. */
   forget(text) {
     this.mark(null);
     this.#partners.clear();
-    this.#mirror.textContent = `${text}\n`; // the last line has a height, too
+    this.#mirror.textContent = `${text}\n`; // gives the last line its height
   }
 
-  /** Show lines: `source`, `text`, and `alignment` if it is about the text. */
+  /** Show translated lines; words are linked if `alignment` belongs to the shown translation. */
   show(lines) {
     this.mark(null);
     this.#partners.clear();
@@ -61,19 +61,19 @@ export class Words {
     }
   }
 
-  /** Mark a word and those that belong to it, and no other. */
+  /** Highlight only a word and the words that are linked with it. */
   mark(word) {
     for (const old of this.#marked) old.classList.remove("on");
     this.#marked = [...(this.#partners.get(word) ?? [])];
     for (const each of this.#marked) each.classList.add("on");
   }
 
-  /** Mark the word at a point of the window, even below the text. */
+  /** Highlight the word at a point of the window, even behind the text. */
   markAt(x, y) {
     this.mark(document.elementsFromPoint(x, y).find((each) => this.#partners.has(each)));
   }
 
-  /** Mark the word of the text at a place in UTF-16 units. */
+  /** Highlight the word of the text at an offset in UTF-16 units. */
   markAtCursor(place) {
     let end = 0;
     for (const node of this.#mirror.childNodes) {

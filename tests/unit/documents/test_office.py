@@ -311,7 +311,7 @@ def _unsafe() -> Iterator[tuple[str, bytes, str]]:
     entity = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
     yield "a.docx", b"plain", "not a zip archive"
     yield "a.docx", b"\xd0\xcf\x11\xe0", "encrypted, or in an old format"
-    yield "a.docx", _bomb(), "too much to be safe"
+    yield "a.docx", _bomb(), "which is unsafe"
     yield "a.docx", _xml(entity), "DOCTYPE"
     yield "a.docx", zipped({"word/document.xml": (entity + "<x>&a;</x>").encode("utf-16")}), "not UTF-8"
     yield "a.docx", _xml('<?xml version="1.0" encoding="utf-7"?>+ADwAIQ-DOCTYPE x+AD4-'), "broken XML"
