@@ -105,7 +105,8 @@ function changed(pause = PAUSE) {
 function refusal(length) {
   const { characters, items } = info.limits, n = text.value.split("\n").filter((line) => line.trim()).length;
   const over = (length - characters).toLocaleString("en");
-  if (length > characters) return `The text exceeds the limit of ${characters} characters by ${over}: shorten it, or translate it in parts.`;
+  const most = `the limit of ${characters} characters`;
+  if (length > characters) return `The text exceeds ${most} by ${over}: shorten it, or translate it in parts.`;
   if (n > items) return `The text has ${n} lines, but this server accepts ${items} at once. Translate it in parts.`;
   return "";
 }
