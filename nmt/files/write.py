@@ -179,7 +179,7 @@ def open_output(target: Path | str) -> Iterator[IO[bytes]]:
                 sys.stdout.flush()
                 out: IO[bytes] = sys.stdout.buffer
             elif path.is_dir():
-                raise DataError(f"{path}: a directory, where a file would be written")
+                raise DataError(f"{path}: is a directory, but the output must be a file")
             elif not path.parent.is_dir():
                 raise DataError(f"{path}: the directory {path.parent} does not exist")
             elif path.exists() and not path.is_file():  # a device or a named pipe, not to be replaced by a file

@@ -70,7 +70,7 @@ def _new_corpora(config: Config, corpus: Corpus) -> list[str]:
     directory, manifest = corpus.directory, corpus.manifest
     if config.data.has_labels:
         raise DataError(
-            f"{directory.path}: cannot append to labelled text, whose labels come from all training text; "
+            f"{directory.path}: cannot append to labelled text, because its labels come from all training text; "
             "run nmt prepare instead"
         )
     if manifest.splits["train"].shards is None:

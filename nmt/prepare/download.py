@@ -199,7 +199,7 @@ def _file_name(url: str) -> str:
 
 
 def fetch(url: str, to: Path, sha256: str | None) -> str:
-    """Download a file, resuming an interrupted download; the file gets its name only when it is complete.
+    """Download a file, resuming an interrupted download; the file appears only when it is complete.
 
     `sha256` is the expected checksum in lower-case hexadecimal, or None. A file with another checksum is deleted.
     Returns the checksum. Only one process at a time may download to the same name. Raises DataError.

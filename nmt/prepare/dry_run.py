@@ -120,7 +120,7 @@ def _write(path: Path, report: Report) -> None:
 
 
 def spread(items: Iterable[_Item], n: int) -> list[_Item]:
-    """Return at most `n` items at nearly regular intervals, with memory for twice as many."""
+    """Return at most `n` items at nearly regular intervals, using memory for twice as many."""
     chosen: list[_Item] = []
     stride = 1
     for number, item in enumerate(items):

@@ -63,7 +63,7 @@ def write_held_out(
                 exact += 1
             else:
                 raise DataError(
-                    f"{name}.{language}, line {row + 1}: the tokenizer does not decode its pieces to the line"
+                    f"{name}.{language}, line {row + 1}: the tokenizer does not restore the line from its pieces"
                 )
     clean = CleanRecord(read=len(pairs), kept=len(pairs), dropped={})
     round_trip = RoundTripRecord(lines=len(text) * len(pairs), exact=exact, control=control)

@@ -127,7 +127,7 @@ def read_moses(archive: Path, languages: tuple[str, str]) -> Iterator[tuple[str,
 
 
 def read_moses_scores(archive: Path, languages: tuple[str, str], ending: str) -> Iterator[str]:
-    """Yield the lines of the score file in an archive, whose name is the stem of the texts with the given ending.
+    """Yield the lines of the score file in an archive; its name is the stem of the texts plus the given ending.
 
     Raises DataError if there is no such file, or it is damaged.
     """
@@ -211,7 +211,7 @@ def _count(value: object) -> int | None:
 
 
 def _age(corpus: OpusCorpus) -> tuple[bool, list[int]]:
-    """Return a sort key for versions: v8 before v10, and the version that OPUS marks as the latest at the end."""
+    """Return a sort key for versions: v8 comes before v10, and the version that OPUS marks as the latest comes last."""
     return corpus.is_latest, [int(number) for number in re.findall(r"\d{1,18}", corpus.version)]
 
 

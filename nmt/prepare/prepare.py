@@ -53,7 +53,7 @@ def prepare(
     sizes: Sizes = SIZES,
     force: bool = False,
 ) -> None:
-    """Make the data directory of a config, unless it exists and is up to date.
+    """Prepare the data directory of a config, unless it exists and is up to date.
 
     Args:
         tokenizer_from: a run or data directory whose vocabulary is used, so that none is learned.

@@ -112,7 +112,7 @@ _PART: TypeAdapter[AnyTrainSource] = TypeAdapter(AnyTrainSource)
 
 
 def text_folder(root: str) -> Path:
-    """Return the folder for `data.root`; if data/sample is missing, return the sample corpus shipped with nmt."""
+    """Return the folder for `data.root`; for a missing data/sample, return the sample corpus shipped with nmt."""
     folder, package = Path(root), Path(__file__).parent.parent
     if folder != SAMPLE or folder.exists():
         return folder

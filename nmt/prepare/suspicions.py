@@ -144,7 +144,7 @@ def suspicions(
 
 
 def _swapped(corpora: Mapping[str, _Pairs]) -> dict[str, tuple[float, str]]:
-    """Return the corpora whose sides are swapped relative to the development set, or to the first corpus without one.
+    """Return the corpora whose sides are swapped relative to the development set or, without one, to the first corpus.
 
     The values are the share of pairs that match better in reverse, and the corpus that was compared with.
     """
@@ -201,7 +201,7 @@ def _in_other_script(where: str, sides: Mapping[str, Iterable[str]]) -> Iterator
 
 
 def _script(lines: Iterable[str]) -> str | None:
-    """Return the script of at least 70 % of the letters; None if there is none."""
+    """Return the script of at least 70 % of the letters; None if no script has such a share."""
     counts: Counter[str] = Counter()
     for char, n in Counter(chain.from_iterable(lines)).items():
         if script := script_of(char):

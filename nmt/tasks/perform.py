@@ -134,7 +134,7 @@ def perform(work: Path, task: Task) -> tuple[Done, str | None]:
 
 
 def remove_remains(work: Path, tasks: Iterable[Task]) -> None:
-    """Remove the partial folders of workers that died while running tasks in the same folders."""
+    """Remove the partial folders that dead workers left beside the folders of these tasks."""
     for folder in {(work / task.name).parent for task in tasks}:
         for path in folder.glob("*.part-*"):
             shutil.rmtree(path, ignore_errors=True)

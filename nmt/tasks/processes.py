@@ -74,7 +74,7 @@ class Workers(Protocol):
         """Start a task on a free worker."""
 
     def wait(self) -> list[tuple[int, Outcome | Lost]]:
-        """Wait until a task has ended or was lost, or a worker has started; return the outcomes of tasks by index."""
+        """Wait until a task has ended or been lost, or a worker has started; return the outcomes of tasks by index."""
 
     def end_busy(self) -> None:
         """End the workers that are running a task."""
@@ -192,7 +192,7 @@ class Processes:
         return _Process(environment)
 
     def wait(self) -> list[tuple[int, Outcome | Lost]]:
-        """Wait until a task has ended or was lost; return the outcomes of tasks by index."""
+        """Wait until a task has ended or been lost; return the outcomes of tasks by index."""
         ready = wait([process.connection for process in self._busy])
         ended: list[tuple[int, Outcome | Lost]] = []
         for process in [process for process in self._busy if process.connection in ready]:

@@ -67,7 +67,7 @@ class _Actor:
     """A worker: a process in the cluster."""
 
     def enter(self, version: str, folder: str) -> tuple[str, str, str | None]:
-        """Return the id and the name of the node, and why it cannot run tasks, if it cannot; see `enter_node`."""
+        """Return the id and the name of the node and, if it cannot run tasks, the reason; see `enter_node`."""
         return library().get_runtime_context().get_node_id(), socket.gethostname(), enter_node(version, folder)
 
     def do(self, work: Path, task: Task, probe: Path, seconds: float) -> Outcome:
@@ -162,7 +162,7 @@ class RayEngine:
         self._busy[worker.actor.do.remote(work, task, self._probe, SEEN_SECONDS)] = index, worker
 
     def wait(self) -> list[tuple[int, Outcome | Lost]]:
-        """Wait until a task has ended or was lost, or a worker has started; return the outcomes of tasks by index."""
+        """Wait until a task has ended or been lost, or a worker has started; return the outcomes of tasks by index."""
         while len(self._starting) + len(self._idle) + len(self._busy) < self._n_wanted:
             actor = self._new_actor()
             self._starting[actor.enter.remote(nmt.__version__, str(Path.cwd()))] = _Remote(actor)

@@ -217,7 +217,7 @@ class LineCleaner:
 
 
 class SeenLines:
-    """The set of lines seen so far, each stored as a hash of 8 bytes."""
+    """The set of lines seen so far, each stored as an 8-byte hash."""
 
     def __init__(self) -> None:
         self._runs: list[npt.NDArray[np.uint64]] = []  # sorted, each at least twice as long as the next

@@ -62,7 +62,7 @@ def _tags(text: str) -> list[str]:
 
 
 def other_numbers(src: str, tgt: str) -> bool:
-    """Return whether the digits of a number on one side do not occur among the digits on the other side.
+    """Return whether the digits of any number on one side are missing from the digits on the other side.
 
     Punctuation within numbers therefore has no effect. Numbers up to 12 are ignored.
     """

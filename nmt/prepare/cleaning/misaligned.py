@@ -364,7 +364,7 @@ def _log_likelihood_ratios(good: Side, bad: Side, vocabulary: Vocabulary) -> Flo
 
 
 def _sums(side: Side, weights: Floats) -> list[Floats]:
-    """Return for each pair the sum of the weights of its words, and the lowest sums of a suffix and of a prefix."""
+    """Return for each pair the sum of the weights of its words, and the lowest sums over its last and first words."""
     tokens, n = side.tokens, len(side.tokens.ends)
     sums = np.concatenate(([0.0], np.cumsum(weights[tokens.ids, side.levels])))
     before = sums[tokens.starts]
@@ -398,7 +398,7 @@ _CUTS = (0.3, 0.5, 0.7, 0.4, 0.6)
 
 
 def learn_filter(pairs: Pairs, max_loss: float) -> bytes:
-    """Learn a filter for misaligned pairs from pairs of a corpus, at most `SAMPLE_PAIRS`.
+    """Learn a filter for misaligned pairs from a sample of a corpus, at most `SAMPLE_PAIRS` pairs.
 
     `max_loss`: the maximum share of good pairs to lose, as far as it can be estimated. Equal pairs give equal bytes; no
     bytes if the pairs do not suffice.

@@ -94,7 +94,7 @@ def find_columns(layout: Layout, names: Sequence[str], where: str, remedy: str) 
         columns = [i for i, name in enumerate(names) if name in alike]
         if len(columns) != 1:
             many = f"{len(columns)} columns" if columns else "no column"
-            raise DataError(f"{where}: {many} {what}; there are {shown(names)}; {remedy}")
+            raise DataError(f"{where}: {many} {what}; the columns are {shown(names)}; {remedy}")
         places += columns
     if places[0] == places[1]:
         both = " and ".join(layout.languages)

@@ -49,7 +49,7 @@ def clean_parts(work: Work, config: DataConfig, parts: Sequence[Part], held_out:
 
 
 def cleaning_settings(config: DataConfig) -> DataConfig:
-    """Return a config with only the settings that affect cleaning: a change to others does not repeat the stage."""
+    """Return a config with only the settings that affect cleaning: changing others does not repeat the stage."""
     settings = config.model_dump(mode="json", exclude={"dir", "temperature", "valid", "test", "mono", "max_pieces"})
     for source in settings["train"]:
         del source["repeat"], source["weight"], source["license"]

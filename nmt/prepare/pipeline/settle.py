@@ -1,4 +1,4 @@
-"""The cleaned training text, without dropped pairs, and without the development set that is split off.
+"""The cleaned training text, without dropped pairs and without the development set that is split off from it.
 
 This module runs the stages from `read` to `settle`. The latter writes the remaining text of each part.
 """

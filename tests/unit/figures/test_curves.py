@@ -187,7 +187,7 @@ def test_several_runs_are_drawn_in_one_figure(nmt: Command, folder: Path, blank:
         (["a", "--output", "x.jpg"], "x.jpg: unknown picture format; use one of .png, .pdf, .svg"),
         (["a", "--output", "png"], "png: unknown picture format; use one of .png, .pdf, .svg"),
         (["a", "--output", "no/x.png"], "no/x.png: the directory no does not exist"),
-        (["a", "--output", "d.png"], "d.png: a directory, where a file would be written"),
+        (["a", "--output", "d.png"], "d.png: is a directory, but the output must be a file"),
     ],
 )
 def test_invalid_plot_arguments_print_one_line(arguments: list[str], message: str, nmt: Command, folder: Path) -> None:

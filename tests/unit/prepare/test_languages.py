@@ -67,7 +67,7 @@ def test_swapped_development_set_warns_for_all_corpora() -> None:
     assert len(found) == 3 and all("fit data.valid (valid.txt) better the other way round" in each for each in found)
 
 
-def test_other_script_warns() -> None:
+def test_unexpected_script_warns() -> None:
     (warning,) = told(train_0=TRAIN, train_1=RUSSIAN, valid=VALID)
     assert warning == (
         "data.train.1 (train.1.txt): most letters of the de side are Cyrillic, where Latin is expected; check its files"

@@ -169,7 +169,7 @@ def test_irreversible_reference_raises(place: Folder, monkeypatch: pytest.Monkey
     place.write(test=[("eins", "one"), ("zwei ", "two")])
     decode = Tokenizer.decode
     monkeypatch.setattr(Tokenizer, "decode", lambda self, ids: decode(self, ids).replace("zwei ", "zwei"))
-    with pytest.raises(DataError, match=r"^test\.de, line 2: the tokenizer does not decode its pieces to the line$"):
+    with pytest.raises(DataError, match=r"^test\.de, line 2: the tokenizer does not restore the line from its pieces$"):
         place.prepare()
     assert place.left() == set()
 

@@ -24,7 +24,7 @@ def place(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
 
 
-def test_both_directions_give_equal_bytes(place: Folder) -> None:
+def test_both_directions_produce_equal_bytes(place: Folder) -> None:
     place.prepare()
     first = place.content()
     assert "nothing to do" in place.prepare(direction="en-de")

@@ -113,7 +113,7 @@ def test_unexpected_checksum_raises(kind: str, site: Site, tmp_path: Path) -> No
     assert recorded(tmp_path)["corpus"]  # the old directory is still there
 
 
-def test_local_files_are_pinned_too(tmp_path: Path) -> None:
+def test_checksums_of_local_files_are_verified(tmp_path: Path) -> None:
     (tmp_path / "t.tsv").write_text("".join(f"{de}\t{en}\n" for de, en in PAIRS), encoding="utf-8")
     table = {"path": "t.tsv", "columns": {"de": 1, "en": 2}}
     right = hashlib.sha256((tmp_path / "t.tsv").read_bytes()).hexdigest()

@@ -54,7 +54,7 @@ def test_written_lines_are_read_back(tmp_path_factory: pytest.TempPathFactory, l
     assert list(read_lines(path)) == lines
 
 
-def test_odd_lines_keep_pairs_aligned(tmp_path: Path) -> None:
+def test_unusual_lines_do_not_misalign_pairs(tmp_path: Path) -> None:
     odd = ["\x00", "a\u2028b", "\t", "", "\U0001f600", "wort " * 5000, "x\x0cy", "\ufeff", "z\rz"]
     write(tmp_path, a_de="".join(f"{line}\r\n" for line in odd).encode())
     write(tmp_path, a_en="".join(f"{i}\n" for i in range(len(odd))).encode())
@@ -127,7 +127,7 @@ def test_files_source_is_reusable(tmp_path: Path) -> None:
 # --- the sample corpus ---------------------------------------------------------------------------
 
 
-def test_sample_corpus_is_found_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sample_corpus_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert text_folder("data/other") == Path("data/other")
     in_checkout = text_folder("data/sample")

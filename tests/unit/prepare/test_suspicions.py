@@ -71,7 +71,7 @@ def test_shifted_side_warns_with_direction(offset: int) -> None:
     assert "the lines look shifted" in warning and f"line {'after' if offset == 1 else 'before'}" in warning
 
 
-def test_shift_from_middle_is_located() -> None:
+def test_shift_that_starts_in_middle_is_located() -> None:
     english = [en for _, en in GOOD]
     del english[300]
     (warning,) = found([(de, en) for (de, _), en in zip(GOOD, english, strict=False)])

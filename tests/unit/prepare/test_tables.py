@@ -46,7 +46,7 @@ def test_column_names_match_language_codes(language: str, names: list[str], foun
 
 @settings(max_examples=40)
 @given(st.text(st.sampled_from(" \n\r\tab\x0b\u2028")))
-def test_one_line_keeps_words(text: str) -> None:
+def test_one_line_preserves_words(text: str) -> None:
     line = one_line(text)
     assert "\n" not in line and "\r" not in line and line == line.strip()
     assert line.split() == text.split()
@@ -87,11 +87,11 @@ def test_rows_of_another_width_are_skipped() -> None:
 @pytest.mark.parametrize(
     ("data", "layout", "message"),
     [
-        (b"id\tdeutsch\ten\n", NAMED, "f: no column for de; there are id, deutsch, en; write columns: {de: NAME, en: "
-         "NAME}, or numbers if there is no header: columns: {de: 1, en: 2}"),
-        (b"a\tb\n", columns("b", "c"), "f: no column named c; there are a, b; write "),
-        (b"de\ten\tde\n", NAMED, "f: 2 columns for de; there are de, en, de; write "),
-        (b"de-AT\tde_DE\ten\n", NAMED, "f: 2 columns for de; there are de-AT, de_DE"),
+        (b"id\tdeutsch\ten\n", NAMED, "f: no column for de; the columns are id, deutsch, en; write columns: {de: NAME, "
+         "en: NAME}, or numbers if there is no header: columns: {de: 1, en: 2}"),
+        (b"a\tb\n", columns("b", "c"), "f: no column named c; the columns are a, b; write "),
+        (b"de\ten\tde\n", NAMED, "f: 2 columns for de; the columns are de, en, de; write "),
+        (b"de-AT\tde_DE\ten\n", NAMED, "f: 2 columns for de; the columns are de-AT, de_DE"),
         (b"a\tb\n", columns("a", "a"), "f: column a cannot contain both de and en; "),
         (b"", NAMED, "f: empty, where a header with the names of the columns is needed"),
         (b"\n\n", NAMED, "f: empty, where a header with the names of the columns is needed"),
@@ -158,8 +158,8 @@ def test_record_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("data", "layout", "message"),
     [
-        (b"id;deutsch;en, or so\n", NAMED, "f, separated by ';': no column for de; there are id, deutsch, en, or so; "
-         "write columns: {de: NAME, en: NAME}, or numbers if there is no header: columns: {de: 1, en: 2}"),
+        (b"id;deutsch;en, or so\n", NAMED, "f, separated by ';': no column for de; the columns are id, deutsch, en, or "
+         "so; write columns: {de: NAME, en: NAME}, or numbers if there is no header: columns: {de: 1, en: 2}"),
         (b"\n\n", NAMED, "f, separated by '\\t': empty, where a header"),
         (b"a,b\n", columns("1", "1"),
          "f, separated by ',': columns and score must be names, or different numbers from 1; found 1 and 1"),

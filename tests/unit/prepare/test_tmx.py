@@ -122,7 +122,7 @@ def test_tmx_encodings_are_read(encoding: str, is_declared: bool) -> None:
 # --- broken and hostile ---------------------------------------------------------------------------
 
 
-def test_doctype_is_not_fetched() -> None:
+def test_external_dtd_is_not_fetched() -> None:
     pairs = memory(unit(("de", "eins"), ("en", "one")))
     for doctype in (
         '<!DOCTYPE tmx SYSTEM "tmx14.dtd">',

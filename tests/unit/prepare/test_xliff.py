@@ -61,7 +61,7 @@ def test_xliff_2_text_is_extracted_without_codes(target: str, text: str) -> None
     assert read_bytes(read_xliff, version2(unit2(("eins", target)))) == ([("eins", text)], {})
 
 
-def test_xliff_1_segments_pair_by_number() -> None:
+def test_xliff_1_segments_are_paired_by_number() -> None:
     def seg(mid: int | str, text: str) -> str:
         return f"<mrk mtype='seg' mid='{mid}'>{text}</mrk>"
 

@@ -49,7 +49,7 @@ def test_finished_tasks_are_not_repeated(work: Path, log: Path) -> None:
 
 
 @pytest.mark.parametrize("changed", [{"version": "2"}, {"function": tasks.whereabouts}, {"arguments": {"number": 5}}])
-def test_different_task_with_same_name_is_done(work: Path, task: Task, changed: dict[str, Any], log: Path) -> None:
+def test_different_task_with_same_name_is_run(work: Path, task: Task, changed: dict[str, Any], log: Path) -> None:
     perform(work, task)
     (work / task.name / "old").touch()
     arguments = {**task.arguments, **changed.pop("arguments", {})}
@@ -114,7 +114,7 @@ def test_task_finished_by_another_process_is_kept(work: Path, task: Task, monkey
     assert [path.name for path in (work / "part").iterdir()] == ["00000"]
 
 
-def test_remains_of_dead_workers_are_removed(work: Path, log: Path) -> None:
+def test_partial_folders_of_dead_workers_are_removed(work: Path, log: Path) -> None:
     perform(work, numbered(1, log)[0])
     (work / "part" / "00001.part-other-1").mkdir()
     (work / "part" / "00001.part-other-1" / "text").touch()
@@ -138,7 +138,7 @@ def test_failed_task_leaves_no_files(work: Path, kind: str, error: type[Exceptio
     assert left(work) == {}
 
 
-def test_full_disk_when_recording_raises(work: Path, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_while_recording_raises(work: Path, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -146,7 +146,7 @@ def test_errors_are_raised_before_translation(run: Path, source: Path, n_windows
         (source.with_name("none"), target, "none: no such file"),
         (source, source, "in: is an input and would be overwritten"),
         (source, source.with_name("no") / "out", "the directory .*no does not exist"),
-        (source, source.parent, "a directory, where a file would be written"),
+        (source, source.parent, "is a directory, but the output must be a file"),
     ):
         with pytest.raises(DataError, match=error):
             translate_in_parts(InProcess(), models(run), text, out, GREEDY)

@@ -54,7 +54,7 @@ def test_line_is_dropped_for_expected_reason(line: str, reason: str | None, clea
     assert text == ("" if reason == "blank" else None if reason else line.replace("\x00", ""))
 
 
-def test_only_settings_of_own_language_apply() -> None:
+def test_only_settings_of_same_language_are_applied() -> None:
     russian, steps = "вгдежзийкл", CleanConfig(block_lists={"de": "absent"})
     assert cleaner(steps).clean("A word.") == "A word."  # the list of the other language is not read
     assert cleaner(CleanConfig(min_script=0.5), "de").clean(russian) is None

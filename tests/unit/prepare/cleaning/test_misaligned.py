@@ -64,13 +64,13 @@ def test_judging_parts_matches_judging_whole_corpus(corpus: list[tuple[str, str]
     assert len(is_misaligned([], learned)) == 0
 
 
-def test_unjudgeable_pairs_are_kept(learned: bytes, corpus: list[tuple[str, str]]) -> None:
+def test_pairs_that_cannot_be_judged_are_kept(learned: bytes, corpus: list[tuple[str, str]]) -> None:
     short, unknown = (corpus[0][0].split()[0], corpus[1][1].split()[0]), ("Quux Corge 1987", "Grault Garply 12 Fred")
     odd = [short, unknown, ("", ""), ("?!", "…"), ("你好世界", "สวัสดี"), ("\udcff", "x")]
     assert not is_misaligned(odd, learned).any()
 
 
-def test_unlearnable_corpus_drops_nothing(corpus: list[tuple[str, str]]) -> None:
+def test_corpus_too_small_to_learn_from_loses_no_pairs(corpus: list[tuple[str, str]]) -> None:
     few = learn_filter(corpus[: MIN_PAIRS - 1], 0.03)
     assert not is_misaligned(corpus, few).any()
     assert few == b""

@@ -53,7 +53,7 @@ def test_repair_changes_text_as_expected(kind: str, clean: CleanConfig, text: st
     assert kind in REPAIRS
 
 
-def test_repairs_are_made_in_order_and_before_pairs_are_judged() -> None:
+def test_repairs_are_applied_in_order_before_pairs_are_judged() -> None:
     assert repaired("GrÃ¼ÃŸe\x00 &amp;  o\u0308\u00a0", ALL) == ("Grüße & ö", list(REPAIRS))
     cleaner = cleaner_of(ALL)
     assert cleaner.clean(SentencePair("\u200b&nbsp;", "text", "")) is None
