@@ -1,1 +1,1 @@
-"""The tests: a package, so that one of this name that another distribution installs is not found instead."""
+"""The tests are a package, so that no package `tests` of another distribution is imported instead."""

@@ -65,20 +65,20 @@ class Tab:
         self.evaluate(check)
 
     def evaluate(self, expression: str) -> Any:
-        """Return the value of an expression, awaited."""
+        """Return the value of an expression; a promise is awaited."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
     @property
     def complaints(self) -> list[str]:
-        """What the browser has logged about the page: errors, and what its policy forbade."""
+        """Return what the browser has logged about the page: errors and violations of its policy."""
         entries = [event["params"]["entry"] for event in self.events if event["method"] == "Log.entryAdded"]
         thrown = [event["params"] for event in self.events if event["method"] == "Runtime.exceptionThrown"]
         return [str(each) for each in (*entries, *thrown)]
 
     def size(self, width: int, height: int, dark: bool = False) -> None:
-        """Set the size of the window in pixels, and the scheme of colours."""
+        """Set the size of the window in pixels, and the colour scheme."""
         self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500
         )
@@ -86,11 +86,11 @@ class Tab:
         self.call("Emulation.setEmulatedMedia", features=features)
 
     def picture(self, path: Path) -> None:
-        """Write a picture of what the window shows."""
+        """Write a screenshot of the window."""
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
     def print(self, path: Path) -> None:
-        """Print the page into a PDF."""
+        """Print the page as a PDF."""
         path.write_bytes(base64.b64decode(self.call("Page.printToPDF", paperWidth=8.27, paperHeight=11.69)["data"]))
 
 

@@ -16,7 +16,7 @@ typer.main.get_command = functools.cache(typer.main.get_command)
 
 @dataclass(frozen=True)
 class Result:
-    """How a command ended and what it wrote."""
+    """The exit status and output of a command."""
 
     status: int | str | None
     out: str
@@ -27,7 +27,7 @@ Command = Callable[..., Result]
 
 
 def run_command(*arguments: object) -> Result:
-    """The command line `nmt ARGUMENTS…` in this process: no start of an interpreter, no import of torch."""
+    """Runs `nmt ARGUMENTS…` in this process, without starting an interpreter or importing torch again."""
     before = sys.stdout, sys.stderr
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     sys.stdout, sys.stderr = out, err

@@ -51,7 +51,7 @@ _ODD += [
 
 
 def content(data: bytes, name: str = "f") -> Input:
-    """A file with this content, which can only be read forwards."""
+    """Return a file with this content that can only be read forwards."""
 
     @contextmanager
     def opened() -> Iterator[IO[bytes]]:
@@ -63,32 +63,32 @@ def content(data: bytes, name: str = "f") -> Input:
 
 
 def pairs(read: Reader, data: bytes, layout: Layout = NAMED) -> tuple[list[tuple[str, str]], dict[str, int]]:
-    """The pairs of a file, and the number of skipped units by reason."""
+    """Return the pairs of a file, and the number of skipped units by reason."""
     units = Units()
     return [(src, tgt) for src, tgt, _ in read(content(data), layout, units)], units.skipped
 
 
 def problem(read: Reader, data: bytes, layout: Layout = NAMED) -> str:
-    """The message of the error that reading a file ends with."""
+    """Return the message of the error that reading a file raises."""
     with pytest.raises(DataError) as caught:
         pairs(read, data, layout)
     return str(caught.value)
 
 
 def cell(language: str, row: int) -> str:
-    """A text that says its language and its row, with a checksum: damaged, it says nothing."""
+    """Return a text that contains its language, its row and a checksum, so that damage is detected."""
     text = f"{language} {row}"
     return f"{text} {zlib.crc32(text.encode()):08x}"
 
 
 def place(text: str) -> tuple[str, int] | None:
-    """The language and row of a `cell`; None if the text is something else."""
+    """Return the language and row of a `cell`; None if the text is not a cell."""
     parts = re.fullmatch(r"(\w\w) (\d+) ([0-9a-f]{8})", text)
     return (parts[1], int(parts[2])) if parts and cell(parts[1], int(parts[2])) == text else None
 
 
 def damage(data: bytes, random: Random) -> bytes:
-    """The file cut, with bytes flipped, or with parts inserted, left out or repeated."""
+    """Return the file cut off, with bytes flipped, or with parts inserted, removed or repeated."""
     for _ in range(random.choice([1, 1, 2, 5])):
         at, end = sorted(random.randrange(len(data) + 1) for _ in range(2))
         end = min(end, at + random.choice([1, 4, 100]))

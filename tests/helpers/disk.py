@@ -137,7 +137,7 @@ class Deaths:
 
 
 class Full:
-    """A disk that has no room from its operation number `first` on, for so many operations."""
+    """A disk that is full from operation number `first` on, for a number of operations."""
 
     def __init__(self, patch: pytest.MonkeyPatch, watched: Path, first: int, n: int) -> None:
         self.first, self.n, self.watched = first, n, watched

@@ -10,7 +10,7 @@ CODE = re.compile(r"^```[a-z]*\n(.*?)^```", re.M | re.S)
 
 
 def commands_in(text: str) -> list[list[str]]:
-    """The arguments of every `nmt` command in lines of shell."""
+    """Return the arguments of every `nmt` command in shell code."""
     found = []
     for line in text.replace("\\\n", " ").splitlines():
         if "nmt" not in line or re.search(r"\[--|\[OPTIONS|…|->", line.partition("#")[0]):  # a synopsis is no command

@@ -24,7 +24,7 @@ def reversed_upper(text: str) -> Translated:
 
 
 def swapped_case(text: str) -> Translated:
-    """Translate so that each word stays where it is, aligned word by word; nothing else but the case changes."""
+    """Translate by swapping the case of letters, aligned word by word."""
     aligned = [(match.span(), match.span()) for match in re.finditer(r"\S+", text)]
     return Translated("".join(c.swapcase() if len(c.swapcase()) == 1 else c for c in text), aligned)
 
@@ -47,13 +47,13 @@ def members(content: bytes) -> dict[str, bytes]:
 
 
 def bare_docx(body: str, **other: str) -> bytes:
-    """A Word document with this XML in its body, and other parts beside it."""
+    """Return a Word document with this XML in its body, and with other parts."""
     parts = {"document": f'<w:document xmlns:w="{W}"><w:body>{body}</w:body></w:document>', **other}
     return zipped({"[Content_Types].xml": "<Types/>"} | {f"word/{name}.xml": xml for name, xml in parts.items()})
 
 
 def bare_odt(body: str) -> bytes:
-    """An OpenDocument text with this XML in its body."""
+    """Return an OpenDocument text with this XML in its body."""
     names = " ".join(f'xmlns:{name}="{_ODF}{name}:1.0"' for name in ("office", "text", "draw", "table"))
     xml = f"<office:document-content {names}><office:body><office:text>{body}</office:text></office:body>"
     mimetype = "application/vnd.oasis.opendocument.text"

@@ -25,7 +25,7 @@ def ids(found: Sequence[Sequence[Translation]]) -> list[list[list[int]]]:
 
 
 def check_equal(pair: Pair, lines: Sequence[Line | str], n_best: int = 1, **search: object) -> list[list[Translation]]:
-    """Both engines find the same pieces, with the same scores."""
+    """Check that both engines find the same pieces with the same scores."""
     native, other = pair
     wanted = translations(native, lines, n_best, **search)
     found = translations(other, lines, n_best, **search)

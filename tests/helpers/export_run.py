@@ -62,7 +62,7 @@ def write_run(path: Path, joint: bool = True, specials: float = 0.0, **model: ob
 
 
 def with_search(run: Path, *changes: str) -> Path:
-    """The run with other settings of search."""
+    """Change the search settings of a run, and return the run."""
     path = run / "config.yaml"
     config = changed_config(load_config(path), [f"search.{change}" for change in changes])
     path.write_text(dump_config(config), encoding="utf-8")
@@ -70,7 +70,7 @@ def with_search(run: Path, *changes: str) -> Path:
 
 
 def both(path: Path, joint: bool = True, specials: float = 0.0, **model: object) -> tuple[Translator, Translator]:
-    """A run's translator and its export as an engine, in float32 and on one thread, without the comparison of both."""
+    """Return a run's translator and its export as an engine, in float32 on one thread, without comparing the two."""
     run = write_run(path / "run", joint, specials, **model)
     export(Request(run, check_lines=2), path / "exported", "ctranslate2")
     native = Translator.load(run, device="cpu", precision="float32")
@@ -78,11 +78,11 @@ def both(path: Path, joint: bool = True, specials: float = 0.0, **model: object)
 
 
 def card_of(path: Path) -> tuple[dict[str, Any], str]:
-    """Front matter and text of a model card."""
+    """Return the front matter and the text of a model card."""
     _, matter, text = (path / "README.md").read_text(encoding="utf-8").split("---\n", 2)
     return yaml.safe_load(matter), text
 
 
 def section(text: str, name: str) -> str:
-    """The text under a heading of a model card."""
+    """Return the text under a heading of a model card."""
     return text.split(f"## {name}\n")[1].split("\n## ")[0]

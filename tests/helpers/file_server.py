@@ -75,7 +75,7 @@ class _Handler(BaseHTTPRequestHandler):
     site: Site
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base class's own name)
-        """Nothing on the screen."""
+        """Print nothing."""
 
     def do_GET(self) -> None:
         asked = self.headers.get("Range")

@@ -31,7 +31,7 @@ class Folder:
             write_pairs(self.folder / "text", name, pairs)
 
     def config(self, direction: str = "de-en", **changes: Any) -> Config:
-        """`data__max_chars=5` changes that key."""
+        """Write the configuration; `data__max_chars=5` sets data.max_chars."""
         tree: dict[str, Any] = {
             "data": {"direction": direction, "root": str(self.folder / "text"), "train": [files("train")]},
             "tokenizer": {"vocab_size": 400},
@@ -45,7 +45,7 @@ class Folder:
     def prepare(
         self, tokenizer_from: Path | None = None, sizes: Sizes = SIZES, force: bool = False, **changes: Any
     ) -> str:
-        """Run it; what it said."""
+        """Run `prepare` and return its messages."""
         self.said.clear()
         config = self.config(**changes)
         prepare(config, self.data, tokenizer_from, echo=self.said.append, sizes=sizes, force=force)
@@ -55,7 +55,7 @@ class Folder:
         return Corpus.open(DataDir(self.data))
 
     def manifest(self) -> dict[str, Any]:
-        """The manifest as it was written, with what readers of it leave out."""
+        """Return the manifest as it was written, including the keys that its readers ignore."""
         return dict(json.loads((self.data / "manifest.json").read_bytes()))
 
     def content(self) -> dict[str, bytes]:

@@ -15,7 +15,7 @@ SECONDS = 60
 
 @contextlib.contextmanager
 def no_hang() -> Iterator[None]:
-    """Fail where the block takes longer than `SECONDS`."""
+    """Fail if the block takes longer than `SECONDS`."""
 
     def give_up(*_: object) -> None:
         raise AssertionError("this hangs")

@@ -11,7 +11,7 @@ from hub_server import Hub
 
 
 def use_hub(hub: Hub, home: Path, patch: pytest.MonkeyPatch) -> None:
-    """Give the client the hub's address and token and a cache of its own; it does not wait, and leaves Xet alone."""
+    """Configure the client with the hub's address, a token and its own cache, without delays and without Xet."""
     for name, value in {
         "ENDPOINT": hub.endpoint,
         "HUGGINGFACE_CO_URL_TEMPLATE": hub.endpoint + "/{repo_id}/resolve/{revision}/{filename}",

@@ -27,11 +27,11 @@ class Hub:
         self.repositories: dict[str, dict[str, Files]] = {}
         self.requests: list[str] = []
         self.unlisted: set[str] = set()
-        """Repositories whose description does not list their files: the tree must be asked for."""
+        """Repositories whose description does not list their files, so that clients must request the tree."""
         self.failing: set[str] = set()
-        """Repositories at which the hub itself fails."""
+        """Repositories for which the hub answers with a server error."""
         self.large: set[str] = set()
-        """Paths of files of which the hub tells the SHA-256, as it does of large ones."""
+        """Paths of files whose SHA-256 the hub reports, as it does for large files."""
         self.endpoint = ""
         self.token = "hf_right"
         self.private: dict[str, bool] = {}
@@ -44,13 +44,13 @@ class Hub:
         """The same, but the requests are carried out first, and only the answer is lost."""
 
     def add(self, repository: str, revision: str, files: Files) -> str:
-        """Put files at a revision; returns the commit."""
+        """Add files at a revision, and return the commit."""
         commit = hashlib.sha1(b"".join(k.encode() + v for k, v in sorted(files.items()))).hexdigest()
         self.repositories.setdefault(repository, {}).update({revision: files, commit: files})
         return commit
 
     def commit(self, repository: str, revision: str) -> str:
-        """The commit of a revision."""
+        """Return the commit of a revision."""
         revisions = self.repositories[repository]
         return next(name for name, files in revisions.items() if len(name) == 40 and files is revisions[revision])
 
@@ -85,7 +85,7 @@ class _Handler(BaseHTTPRequestHandler):
     _instead = 0
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base class's own name)
-        """Nothing on the screen."""
+        """Print nothing."""
 
     def do_GET(self) -> None:
         self._answer()
@@ -126,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse("EntryNotFound", f"no such page: {path}")
 
     def _write(self, path: str, body: bytes) -> None:
-        """Answer a request of those who may write."""
+        """Answer a request that needs write access."""
         if self.headers.get("Authorization") != f"Bearer {self.hub.token}":
             self._refuse("", "Invalid credentials in Authorization header", status=401)
         elif path == "/api/repos/create":
@@ -179,7 +179,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._json({"commitUrl": f"{self.hub.endpoint}/{name}/commit/{commit}", "commitOid": commit})
 
     def _revision(self, repository: str, revision: str) -> tuple[str, Files] | None:
-        """The commit and files of a revision; None after an error answer."""
+        """Return the commit and files of a revision; None after answering with an error."""
         if repository in self.hub.failing:
             self._refuse("", "no disk is left", status=500)
             return None

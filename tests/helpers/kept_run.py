@@ -27,7 +27,7 @@ TIMES = ("minutes", "seconds", "tokens_per_second")
 
 
 class NoBoard:
-    """In place of TensorBoard, which takes most of the time of so small a run."""
+    """Replaces TensorBoard, which takes most of the time of such a small run."""
 
     def __init__(self, *_: object) -> None:
         pass
@@ -44,11 +44,11 @@ def quicken(patch: pytest.MonkeyPatch) -> None:
 
 
 class Died(BaseException):
-    """Nothing in a run expects this."""
+    """An exception that no code of nmt catches."""
 
 
 def die_before(step: int, patch: pytest.MonkeyPatch) -> None:
-    """Have the run die with `step` updates done."""
+    """Make the run fail after `step` updates."""
     real = loop.train_step
 
     def train_step(session: loop.Session, update: loop.Update) -> loop.Outcome:
@@ -60,7 +60,7 @@ def die_before(step: int, patch: pytest.MonkeyPatch) -> None:
 
 
 def make_data(folder: Path) -> Path:
-    """A data directory with three development lines; its text is beside it."""
+    """Return a data directory with three development lines; its text is in the same folder."""
     tiny_text(folder / "text")
     for language in ("aa", "bb"):
         dev = folder / "text" / f"dev.{language}"
@@ -105,12 +105,12 @@ def _timeless(value: Any) -> Any:
 
 
 def differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """The names of what two runs have left that is not the same."""
+    """Return the names of the results in which two runs differ."""
     return sorted(name for name in found.keys() | wanted.keys() if found.get(name, 0) != wanted.get(name, 0))
 
 
 def resumable_steps(run: RunDir) -> list[int]:
-    """The steps whose checkpoint has the optimizer's state."""
+    """Return the steps whose checkpoint contains the optimizer's state."""
     return [step for step in saved_steps(run) if run.step(step).optimizer.exists()]
 
 

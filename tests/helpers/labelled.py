@@ -20,7 +20,7 @@ _MORE = ("I saw it on a Tuesday.", "It runs for two hours.", "My neighbour came 
 
 
 def reviews(n: int, seed: int = 1) -> list[tuple[str, str]]:
-    """`n` (at most 480) different texts with their labels, neg or pos."""
+    """Return `n` (at most 480) different texts with their labels, neg or pos."""
     all_of = [
         (f"{what} was {word}. {more}", label)
         for label, words in _WORDS.items()
@@ -42,7 +42,7 @@ def write_reviews(folder: Path, name: str, pairs: Sequence[tuple[str, str]]) -> 
 
 
 def labelled_config(folder: Path, language: str = "en", **changes: dict[str, object]) -> Config:
-    """The configuration for train, valid and test in `folder`; `changes` by section."""
+    """Return the configuration for train, valid and test in `folder`, with `changes` by section."""
 
     def source(name: str) -> dict[str, object]:
         return {"files": {language: f"{name}.txt", "label": f"{name}.label"}}

@@ -16,13 +16,13 @@ GOLDEN = RunDir(GOLDEN_DIR / "run")  # its training.max_steps is 400
 
 
 def train(step: int, loss: float = 3.0) -> dict[str, Any]:
-    """A record of training, at 100 steps a minute."""
+    """Return a training record, at 100 steps per minute."""
     record = {"kind": "train", "step": step, "epoch": 0, "minutes": step / 100, "loss": loss + 0.5}
     return record | {"perplexity": math.exp(loss), "accuracy": 0.3, "lr": step / 1e6, "gradient_norm": 1.0}
 
 
 def valid(step: int, bleu: float, kind: str = "valid", **changes: Any) -> dict[str, Any]:
-    """A record of a validation."""
+    """Return a validation record."""
     record = {"kind": kind, "step": step, "epoch": 0, "minutes": step / 100, "loss": 2.5, "perplexity": math.exp(2.5)}
     return record | {"accuracy": 0.4, "bleu": bleu, "chrf": 2 * bleu} | changes
 

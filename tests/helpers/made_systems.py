@@ -15,7 +15,7 @@ def reference(n: int, seed: int = 1) -> list[str]:
 
 
 def with_errors(lines: list[str], rate: float, seed: int) -> list[str]:
-    """The lines with a share of their words replaced."""
+    """Return the lines with a share of their words replaced."""
     rng = random.Random(seed)
     return [
         " ".join(rng.choice(VOCABULARY) if rng.random() < rate else word for word in line.split()) for line in lines

@@ -17,7 +17,7 @@ from nmt.prepare import download as http
 
 
 def archive(texts: dict[str, str | bytes]) -> bytes:
-    """A zip archive with these files."""
+    """Return a zip archive with these files."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as opened:
         for name, text in texts.items():
@@ -26,13 +26,13 @@ def archive(texts: dict[str, str | bytes]) -> bytes:
 
 
 def moses(name: str, de: str, en: str) -> bytes:
-    """An archive as OPUS has it."""
+    """Return an archive in the format of OPUS."""
     texts = {f"{name}.de-en.de": de, f"{name}.de-en.en": en, f"{name}.de-en.xml": "<cesAlign/>"}
     return archive({"README": f"About {name}.\n", "LICENSE": "Public domain.\n", **texts})
 
 
 class Opus:
-    """Corpora of one pair, de-en, on a site."""
+    """Corpora of the language pair de-en on a site."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -40,7 +40,7 @@ class Opus:
         self.entries: list[dict[str, object]] = []
 
     def add(self, name: str, version: str, data: bytes, latest: bool = True, pairs: object = 2) -> str:
-        """Add a version of a corpus; returns the path of its archive."""
+        """Add a version of a corpus, and return the path of its archive."""
         path = f"/{name}/{version}/moses/de-en.txt.zip"
         self.site.files[path] = data
         self.entries.append(
@@ -52,7 +52,7 @@ class Opus:
         return path
 
     def answer(self) -> None:
-        """Have the API answer all questions about what was added."""
+        """Make the API answer all requests about the added corpora."""
         names = {str(entry["corpus"]) for entry in self.entries}
         versions = {str(entry["version"]) for entry in self.entries}
         for corpus in (None, "Nothing", *names, *(name.lower() for name in names)):

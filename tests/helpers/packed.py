@@ -17,7 +17,7 @@ SRC, TGT = [6, 0, 3, 9, 1, 0], [4, 5, 0, 8, 2, 0]  # without </s>: sentences of 
 
 
 def pairs_of(src: list[int], tgt: list[int]) -> Pairs:
-    """Pairs of these lengths (without `</s>`) of random ids."""
+    """Return pairs of random ids of these lengths (without `</s>`)."""
     n_ids = {"x": np.array(src, np.int32), "y": np.array(tgt, np.int32)}
     ids = {side: np.random.default_rng(0).integers(20, VOCAB, int(n.sum())) for side, n in n_ids.items()}
     ends = {side: np.cumsum(n) for side, n in n_ids.items()}

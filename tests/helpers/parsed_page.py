@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 
 class ParsedPage(HTMLParser):
-    """Checks that elements are nested as in XML, and collects them and the text."""
+    """A parser that checks that elements are nested as in XML, and collects the elements and the text."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)

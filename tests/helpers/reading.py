@@ -25,7 +25,7 @@ def read_bytes(
     languages: tuple[str, str] = ("de", "en"),
     columns: Mapping[str, str] | None = None,
 ) -> tuple[Pairs, dict[str, int]]:
-    """The pairs of a file called `F`, and the number of skipped units by reason."""
+    """Return the pairs of a file named `F`, and the number of skipped units by reason."""
     raw = data.encode() if isinstance(data, str) else data
     units = Units()
     file, layout = Input("F", "any", lambda: nullcontext(io.BytesIO(raw))), Layout(languages, columns or {})
@@ -33,7 +33,7 @@ def read_bytes(
 
 
 def error_of(reader: Reader, data: bytes | str, columns: Mapping[str, str] | None = None) -> str:
-    """The message of the error that reading this file ends with: one line that names the file."""
+    """Return the message of the error that reading this file raises: one line that begins with the file name."""
     with pytest.raises(DataError) as caught:
         read_bytes(reader, data, columns=columns)
     message = str(caught.value)

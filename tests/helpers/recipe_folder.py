@@ -53,7 +53,7 @@ def make_split(path: Path, tokenizer_from: Path) -> Path:
 
 
 def small_chunks(patch: pytest.MonkeyPatch) -> None:
-    """Translate in chunks of 16 lines, and do not wait for the disk."""
+    """Translate in chunks of 16 lines, without waiting for the disk."""
     patch.setattr(directory, "CHUNK", 16)
     patch.setattr(os, "fsync", lambda _: None)
 
@@ -63,12 +63,12 @@ def lines_of(path: Path) -> list[str]:
 
 
 def dropped(data: Path) -> dict[str, int]:
-    """How many training pairs `nmt prepare` has dropped, by reason."""
+    """Return the numbers of training pairs that `nmt prepare` has dropped, by reason."""
     return dict(json.loads(DataDir(data).manifest.read_bytes())["splits"]["train"]["clean"]["dropped"])
 
 
 class Parrot:
-    """A translator that says the lines of the development set, then of the training text, again and again."""
+    """A translator that returns the lines of the development set and of the training text in a cycle."""
 
     def __init__(self, data: DataDir, language: str) -> None:
         self.lines = [line for split in ("valid", "train") for line in lines_of(data.text(split, language))]

@@ -17,7 +17,7 @@ class Terminal(io.StringIO):
 
 
 def terminal(monkeypatch: pytest.MonkeyPatch, delay: float = 0.0) -> Terminal:
-    """A terminal of 40 columns as standard error, on which progress is shown after `delay` seconds."""
+    """A terminal of 40 columns as standard error, which shows progress after `delay` seconds."""
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)  # not in a fixture: pytest sets it again before the test
     monkeypatch.setattr("nmt.console.DELAY", delay)
@@ -27,5 +27,5 @@ def terminal(monkeypatch: pytest.MonkeyPatch, delay: float = 0.0) -> Terminal:
 
 
 def rows(screen: Terminal) -> list[str]:
-    """What stood in the line, one state after the other."""
+    """Return the successive contents of the line."""
     return [row.rstrip() for row in screen.getvalue().split("\r") if row.strip()]

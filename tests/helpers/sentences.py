@@ -26,7 +26,7 @@ CZECH = [
 
 
 def sentence_pairs(n: int, seed: int = 1) -> list[tuple[str, str]]:
-    """`n` (at most 720) different pairs, German first."""
+    """Return `n` (at most 720) different pairs, German first."""
     slots = [[entry.split("|") for entry in slot.split(",")] for slot in (_WHO, _DOES, _WHAT, _WHEN)]
     combinations = list(itertools.product(*slots))
     chosen = random.Random(seed).sample(combinations, n)

@@ -27,7 +27,7 @@ FORM = "multipart/form-data; boundary=XX"
 
 
 def multipart(*parts: tuple[str, bytes]) -> bytes:
-    """A form of that type. Each part by its disposition."""
+    """Return a multipart form; each part is given by its disposition."""
     lines = [f"--XX\r\nContent-Disposition: form-data; {name}\r\n\r\n".encode() + value for name, value in parts]
     return b"\r\n".join([*lines, b"--XX--\r\n"])
 
@@ -85,7 +85,7 @@ class MadeUp(Direction):
 
 
 class Answer(NamedTuple):
-    """An answer, with its headers in lower case."""
+    """A response, with header names in lower case."""
 
     status: int
     headers: dict[str, str]
@@ -97,7 +97,7 @@ class Answer(NamedTuple):
 
 
 class Client:
-    """Asks a server."""
+    """A client of a server."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -112,7 +112,7 @@ class Client:
         method: str | None = None,
         **headers: str,
     ) -> Answer:
-        """GET, or POST of JSON or a form; headers as `x_api_key`."""
+        """Send GET, or POST with JSON or a form; headers are given as `x_api_key`."""
         body = raw
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if fields is not None:
@@ -131,7 +131,7 @@ class Client:
         return answer
 
     def connect(self) -> socket.socket:
-        """A bare connection."""
+        """Open a plain connection."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=30)
 
 

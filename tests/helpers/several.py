@@ -136,7 +136,7 @@ def _torchrun(folder: Path, errors: Path, arguments: list[str]) -> None:
 def torchrun(
     folder: Path, *arguments: str, restarts: int = 0, n: int = 2, script: str | None = None, how: type[Launch] = Forked
 ) -> Launch:
-    """`nmt train` in `n` processes; `script` is the text of a program that takes its place."""
+    """Run `nmt train` in `n` processes; `script` is the text of a program to run instead."""
     program = Path(nmt.__file__).with_name("__main__.py")
     if script is not None:
         program = folder / "script.py"
@@ -168,13 +168,13 @@ def ended(
 
 
 def workers_of(torchrun: int) -> set[int]:
-    """The process ids of the workers."""
+    """Return the process ids of the workers."""
     found = subprocess.run(["pgrep", "-P", str(torchrun)], capture_output=True, text=True, check=False)
     return {int(worker) for worker in found.stdout.split()}
 
 
 def the_other(run: RunDir, torchrun: int) -> int:
-    """The process id of the worker that does not write."""
+    """Return the process id of the worker that does not write."""
     (other,) = workers_of(torchrun) - {json.loads(run.lock.read_text())["pid"]}
     return other
 
@@ -187,7 +187,7 @@ def left(run: Path) -> dict[str, Any]:
 
 
 def close(run: Path, other: Path, step: int = 20) -> None:
-    """See that two runs have the same weights, moments and records but for the order of their sums."""
+    """Check that two runs have the same weights, moments and records up to the order of summation."""
     for load in (load_weights, load_optimizer):
         found, wanted = load(RunDir(run).step(step)), load(RunDir(other).step(step))
         assert found.keys() == wanted.keys()

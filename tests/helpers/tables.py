@@ -21,7 +21,7 @@ Table = Callable[[int, Prefix], Tensor]  # sentence, ids so far -> logits (V,)
 
 
 class TableModel:
-    """A `StepModel` that looks its logits up, by the sentence and everything chosen so far."""
+    """A `StepModel` whose logits are read from a table by sentence and previously chosen ids."""
 
     def __init__(self, table: Table, sentences: Sequence[int]) -> None:
         self.table = table
@@ -46,7 +46,7 @@ class TableModel:
             yield part, part.logsumexp(-1)
 
     def attention(self) -> Tensor:
-        """By the sentence and what was chosen so far, like the logits; sentence n has n % 3 + 1 source positions."""
+        """By sentence and previously chosen ids, like the logits; sentence n has n % 3 + 1 source positions."""
         weights = torch.zeros(len(self.sentences), len(self.prefixes[0]), 3)
         for i, (sentence, prefixes) in enumerate(zip(self.sentences, self.prefixes, strict=True)):
             for j, prefix in enumerate(prefixes):
@@ -63,7 +63,7 @@ class TableModel:
 
 
 def random_table(seed: int, vocab: int = 6, sharpness: float = 2.0) -> Table:
-    """Independent random logits after every prefix of every sentence."""
+    """Return independent random logits for every prefix of every sentence."""
 
     @functools.cache
     def logits(sentence: int, prefix: Prefix) -> Tensor:
@@ -75,13 +75,13 @@ def random_table(seed: int, vocab: int = 6, sharpness: float = 2.0) -> Table:
 
 @functools.lru_cache(maxsize=10_000)
 def attention(sentence: int, prefix: Prefix) -> Tensor:
-    """Made-up attention (S,) to the source positions of a sentence at the piece that follows."""
+    """Return made-up attention weights (S,) of the next piece to the source positions of a sentence."""
     key = zlib.crc32(repr(("attention", sentence, prefix)).encode())
     return (2 * torch.randn(sentence % 3 + 1, generator=torch.Generator().manual_seed(key))).softmax(-1)
 
 
 def forced_log_prob(table: Table, sentence: int, ids: Prefix) -> float:
-    """The log-probability of ids and `</s>` by the table."""
+    """Return the log-probability of ids and `</s>` according to the table."""
     total = 0.0
     for i, token in enumerate((*ids, EOS)):
         total += float(table(sentence, ids[:i]).double().log_softmax(-1)[token])

@@ -38,7 +38,7 @@ def tiny_text(folder: Path, n_train: int = 200) -> None:
 
 
 def tiny_settings(folder: Path, **changes: dict[str, object]) -> Config:
-    """The configuration for the text in `folder`; `changes` by section."""
+    """Return the configuration for the text in `folder`, with `changes` by section."""
     tree: dict[str, dict[str, object]] = {section: dict(values) for section, values in SETTINGS.items()}
     for section, values in changes.items():
         tree.setdefault(section, {}).update(values)

@@ -27,7 +27,7 @@ TINY = {
 
 
 def words(n: int, seed: int = 0) -> list[str]:
-    """`n` pronounceable words."""
+    """Return `n` pronounceable words."""
     rng = random.Random(seed)
     return ["".join(rng.choice("bdfglmnrst") + rng.choice("aeiou") for _ in range(rng.randint(1, 4))) for _ in range(n)]
 
@@ -52,13 +52,13 @@ def tiny_config(**model: object) -> Config:
 
 
 def licensed(config: Config) -> Config:
-    """The same configuration, whose training corpora state another licence."""
+    """Return the same configuration with another licence for the training corpora."""
     train = [source.model_copy(update={"license": "CC BY 4.0"}) for source in config.data.train]
     return config.model_copy(update={"data": config.data.model_copy(update={"train": train})})
 
 
 def tiny_model(config: Config, tokenizer: Tokenizer, seed: int = 3) -> Transformer:
-    """Weights so large that the outputs differ from line to line."""
+    """Return a model with weights so large that its outputs differ between lines."""
     torch.manual_seed(seed)
     model = Transformer(config.model, len(tokenizer), len(tokenizer))
     with torch.no_grad():
@@ -69,7 +69,7 @@ def tiny_model(config: Config, tokenizer: Tokenizer, seed: int = 3) -> Transform
 
 
 def write_run(path: Path, config: Config, tokenizer: Tokenizer, model: Model, step: int = 7) -> Path:
-    """What `train` leaves behind, as far as translating needs it."""
+    """Write those files of `train` that translation needs."""
     run = RunDir(path)
     tokenizers = Tokenizers(dict.fromkeys(config.data.languages, tokenizer), joint=True)
     tokenizers.save(run.tokenizer)
@@ -100,5 +100,5 @@ def make(tokenizer: Tokenizer, config: Config) -> Translator:
 
 
 def texts(translator: Translator, lines: list[str], search: SearchConfig = GREEDY) -> list[str]:
-    """The best translation of each line."""
+    """Return the best translation of each line."""
     return [best.text for best, *_ in translator.translate_lines(lines, search)]

@@ -28,7 +28,7 @@ def records(run: Path, kind: str | None = None) -> list[dict[str, object]]:
 
 
 def score(monkeypatch: pytest.MonkeyPatch, *bleu: float) -> None:
-    """Have the validations find these BLEU scores, one after the other."""
+    """Make successive validations return these BLEU scores."""
     scores = iter(bleu)
 
     class Scored(TextValidator):
@@ -51,7 +51,7 @@ def first_update(session: Session):
 
 
 def train_with_deaths(config: Config, data: Path, run: Path, monkeypatch: pytest.MonkeyPatch, steps: list[int]) -> None:
-    """Train, die at each of these steps in turn and go on from there."""
+    """Train, fail at each of these steps in turn, and resume each time."""
     for i, death in enumerate(steps):
         with monkeypatch.context() as patch, pytest.raises(Died):
             die_before(death, patch)
@@ -60,5 +60,5 @@ def train_with_deaths(config: Config, data: Path, run: Path, monkeypatch: pytest
 
 
 def assert_same_run(one: Path, other: Path, but: tuple[str, ...] = ()) -> None:
-    """All that both runs leave is equal bit for bit, but for times and the files `but`."""
+    """Check that the files of both runs are identical, except for times and the files `but`."""
     assert [name for name in differences(kept(one), kept(other)) if name not in but] == []

@@ -18,11 +18,11 @@ class Page:
         self.tab = tab
 
     def get(self, control: str, what: str) -> Any:
-        """A property of an element."""
+        """Return a property of an element."""
         return self.tab.evaluate(f"document.getElementById({control!r}).{what}")
 
     def wait(self, condition: str) -> None:
-        """Wait until an expression is true, but not for ever."""
+        """Wait until an expression is true; fail after a time limit."""
         within = f"(async () => {{ for (let i = 0; i < 1000; i++) {{ if ({condition}) return true; " \
             "await new Promise(done => setTimeout(done, 10)); } return false; })()"  # fmt: skip
         assert self.tab.evaluate(within), f"{condition}; {self.tab.evaluate(SHOWN)}, {self.tab.evaluate(MESSAGE)}"
@@ -44,7 +44,7 @@ class Page:
         )
 
     def choose(self, control: str, value: str) -> None:
-        """Choose from a list."""
+        """Choose an item of a list."""
         self.tab.evaluate(
             f"(c => {{ c.value = {value!r}; c.dispatchEvent(new Event('input', {{bubbles: true}})) }})"
             f"(document.getElementById({control!r}))"
@@ -63,7 +63,7 @@ class Page:
         self.tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
     def open(self, url: str) -> None:
-        """Open the page, and wait until it can be used or tells why not."""
+        """Open the page, and wait until it is usable or shows an error."""
         self.tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=0, y=0)
         self.tab.open(url)
         self.wait("document.getElementById('count').textContent || !document.getElementById('message').hidden")

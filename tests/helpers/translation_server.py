@@ -47,20 +47,20 @@ class Stand:
     failures: list[tuple[int, dict[str, str], str]] = field(default_factory=list)
     """Status, headers and error of each of the next answers."""
     held: dict[str, threading.Event] = field(default_factory=dict)
-    """A text whose answer waits for the event."""
+    """A text whose answer is delayed until the event is set."""
     key: str | None = None
     paths: list[str] = field(default_factory=list)
     """The request lines so far."""
     questions: list[dict[str, Any]] = field(default_factory=list)
-    """The bodies of those for translations."""
+    """The bodies of the requests for translations."""
     forms: list[dict[str, bytes]] = field(default_factory=list)
-    """The fields of those for files."""
+    """The form fields of the requests for files."""
     file_keys: list[str | None] = field(default_factory=list)
-    """Their header Authorization."""
+    """The Authorization headers of the requests."""
     url: str = ""
 
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer to a question."""
+        """Return the answer to a request."""
         is_auto = question["source"] == "auto"
         return {
             "source": self.detected if is_auto else question["source"],
@@ -98,7 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
     stand: Stand
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base class's own name)
-        """Nothing on the screen."""
+        """Print nothing."""
 
     def do_GET(self) -> None:
         self.stand.paths.append(f"GET {self.path}")

@@ -1,4 +1,4 @@
-"""Code that coverage does not trace, since tracing takes a third of the time of what is traced."""
+"""Code that coverage does not trace, since tracing takes a third of the time of traced code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def untraced() -> Iterator[None]:
-    """Pause tracing: for what runs (nearly) no line of nmt, or only lines that other tests run, too."""
+    """Pause tracing for code that runs (nearly) no line of nmt, or only lines that other tests also run."""
     trace = sys.gettrace()
     sys.settrace(None)
     try:

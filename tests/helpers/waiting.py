@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def until(condition: Callable[[], object], seconds: float = 120) -> None:
-    """Wait until it is true; fail after so many seconds."""
+    """Wait until a condition is true; fail after a number of seconds."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"

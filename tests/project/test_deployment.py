@@ -24,13 +24,13 @@ needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reas
 
 
 def instructions(name: str) -> list[str]:
-    """The arguments of an instruction wherever the Dockerfile has it."""
+    """Return the arguments of every occurrence of an instruction in the Dockerfile."""
     text = DOCKERFILE.read_text(encoding="utf-8").replace("\\\n", " ")
     return re.findall(rf"^{name} +(.*)$", text, re.M)
 
 
 def check_arguments(words: list[str]) -> dict[str, Any]:
-    """Parse the arguments of `nmt` without running the command; returns its options."""
+    """Parse the arguments of `nmt` without running the command, and return its options."""
     name, *rest = words
     commands = get_command(app)
     command = commands.commands[name]  # type: ignore[attr-defined]

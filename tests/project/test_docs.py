@@ -72,7 +72,7 @@ def test_settings_and_commands_are_documented() -> None:
 
 
 def slug(heading: str) -> str:
-    """The anchor of a heading on a forge."""
+    """Return the anchor that GitHub gives a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
@@ -81,7 +81,7 @@ def anchors(page: Path) -> list[str]:
 
 
 def links(page: Path) -> Iterator[str]:
-    """The targets of a page's relative links and pictures."""
+    """Return the targets of a page's relative links and pictures."""
     for target in re.findall(r"\]\(([^)\s]+)\)", CODE.sub("", read(page))):
         if not re.match("[a-z]+:", target):
             yield target

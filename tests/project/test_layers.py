@@ -34,7 +34,7 @@ HEAVY = {
 
 
 def module_name(path: Path) -> str:
-    """The dotted name of a module below `nmt`; a package's own is that of the package."""
+    """Return the dotted name of a module below `nmt`; __init__.py has the name of its package."""
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -43,7 +43,7 @@ NAMES = {module_name(path): path for path in MODULES}
 
 
 def room_of(name: str) -> str | None:
-    """The room that a module is in, by the longest name in the table; None if it has none."""
+    """Return the room of a module by the longest matching name in the table; None if there is none."""
     while name and name not in LAYER:
         name = name.rpartition(".")[0]
     return name or None
@@ -60,7 +60,7 @@ def imports(tree: ast.AST) -> Iterator[str]:
 
 
 def modules_imported(path: Path) -> set[str]:
-    """The modules of this package that a file imports, anywhere in it."""
+    """Return the modules of this package that a file imports anywhere."""
     found = set()
     for name in imports(ast.parse(path.read_text(encoding="utf-8"))):
         package, _, name = name.partition(".")
@@ -98,13 +98,13 @@ def test_layer_table_is_complete(name: str) -> None:
 
 
 def at_import(path: Path) -> ast.Module:
-    """The imports that a file makes as it is imported, not later in a function."""
+    """Return the imports that run when a file is imported, without those in functions."""
     body = ast.parse(path.read_text(encoding="utf-8")).body
     return ast.Module([node for node in body if isinstance(node, (ast.Import, ast.ImportFrom))], [])
 
 
 def test_command_line_imports_stages_lazily() -> None:
-    """`nmt --help` waits for no library that takes long to import."""
+    """Otherwise `nmt --help` would wait for slow imports."""
     waiting, seen = ["cli"], set[str]()
     while waiting:
         name = waiting.pop()

@@ -23,7 +23,7 @@ ONE = Counts(pairs=10, tgt=100, tgt_positions=125, src=90, src_positions=100)
 
 
 def steps(*times: float, busy: tuple[float, float] = (0.0, 0.0)) -> list[Step]:
-    """Equal steps that end at these times; other processes use a whole core between the two moments `busy`."""
+    """Return equal steps that end at these times; other processes use a whole core during the interval `busy`."""
     begin, end = busy
     return [Step(time, ONE, min(max(time, begin), end)) for time in times]
 

@@ -13,7 +13,7 @@ MEGABYTES = 200
 
 
 def script(size: str, _out: Path) -> list[str]:
-    """Work and memory in a child process, for all pairs only."""
+    """Use CPU time and memory in a child process, only if all pairs are prepared."""
     work = f"x = b'x' * ({MEGABYTES} << 20); sum(range(10 ** 7))" if size == "all" else ""
     child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {work!r}], check=True)"
     return [sys.executable, "-c", child]

@@ -19,7 +19,7 @@ LANGUAGES = ("aa", "bb")
 
 
 class Reversing(BaseHTTPRequestHandler):
-    """Translates by reversing; some texts are refused or get no answer."""
+    """A server that reverses texts; some texts are rejected or get no answer."""
 
     protocol_version = "HTTP/1.1"
     asked: ClassVar = Counter[str]()

@@ -43,7 +43,7 @@ def trainings(*arguments: str, script: str = "multi30k.sh") -> tuple[int, str, l
 
 
 def config_of(words: list[str]) -> Config:
-    """The settings of a command, which are read as the command line does."""
+    """Return the settings of a command, parsed as by the command line."""
     context = get_command(app).commands["train"].make_context("train", words[1:])  # type: ignore[attr-defined]
     return load_config(str(context.params["config"]), context.params["overrides"])
 

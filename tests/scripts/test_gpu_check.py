@@ -19,7 +19,7 @@ from scripts.gpu.setting import Check
 
 @pytest.fixture(autouse=True)
 def _as_small_as_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the compiler does is tested elsewhere, and takes long."""
+    """Skip compilation, which is slow and is tested elsewhere."""
     monkeypatch.setattr(setting, "compiled", lambda model, *_: model)
     monkeypatch.setattr(setting.compiling, "BACKEND", "aot_eager")  # to have it put back
     small = replace(setting.SMALL, seconds=0.0, update_tokens=(128,), n_pairs=300, n_shapes=2)
@@ -55,7 +55,7 @@ def _small_sample(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lines_of(part: str) -> list[dict[str, object]]:
-    """What a part tells, done in this process."""
+    """Run a part in this process, and return its output lines."""
     told: list[dict[str, object]] = []
     gpu_check.do_part(part, argparse.Namespace(device="cpu", small=True, data=None), told.append)
     json.dumps(told)

@@ -44,7 +44,7 @@ def some_scores(n: int, seed: int) -> list[float]:
 
 @pytest.mark.parametrize("two_references", [False, True])
 def test_scores_and_p_equal_sacrebleu(two_references: bool):
-    """Both p are from 1,000 random trials, so they agree up to chance: 4 standard errors of their difference."""
+    """Both p-values are from 1,000 random trials and must agree up to 4 standard errors of their difference."""
     trials, correct = 1000, reference(60)
     streams = [correct, with_errors(correct, 0.2, 9)][: 1 + two_references]
     refs = list(zip(*streams, strict=True))
@@ -81,7 +81,7 @@ def test_bootstrap_scores_equal_sacrebleu():
 
 
 def test_p_of_few_lines_equals_exact_enumeration():
-    """Five lines, all better by the same: of 32 exchanges two are as large, so p is 1/16."""
+    """On five lines, each better by the same amount, two of the 32 exchanges are as large, so p is 1/16."""
     p = p_of(of([0.0] * 5), of([1.0] * 5), 20_000)
     assert p == pytest.approx(1 / 16, abs=0.008)
     # six of eight better by one: exchanges with 6, 7 or 8, or 0, 1 or 2 on one side are as large
