@@ -80,7 +80,7 @@ class MultiHeadAttention(nn.Module):
     def _attend_explicitly(
         self, query: Tensor, key: Tensor, value: Tensor, mask: AttentionMask
     ) -> tuple[Tensor, Tensor]:
-        """Attend by two products and a softmax, and also return the weights (B, H, Q, K) before dropout.
+        """Compute attention by two products and a softmax, and also return the weights (B, H, Q, K) before dropout.
 
         The softmax is computed in float32 and rounded to the dtype of the products.
         """
@@ -106,7 +106,7 @@ class MultiHeadAttention(nn.Module):
 def keys_values_of(
     layers: Sequence[MultiHeadAttention], memory: Tensor, layout: Layout | None = None
 ) -> list[KeyValue]:
-    """Return the keys and values of a memory (B, K, D) for each of at least one layer, computed in a single product."""
+    """Return the keys and values of a memory (B, K, D) for each of one or more layers, computed in a single product."""
     d = layers[0].d_model
     weight = torch.cat([layer.in_weight[d:] for layer in layers])
     bias = torch.cat([layer.in_bias[d:] for layer in layers])

@@ -17,7 +17,7 @@ every new shape, and almost every batch of text has a new shape. `make gpu-check
 
 
 def visible_gpus() -> list[str]:
-    """Return the names of the visible GPUs, as in CUDA_VISIBLE_DEVICES."""
+    """Return the identifiers of the visible GPUs, in the form used by CUDA_VISIBLE_DEVICES."""
     names = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     return names[: torch.cuda.device_count()] if names != [""] else [str(i) for i in range(torch.cuda.device_count())]
 

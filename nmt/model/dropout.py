@@ -1,4 +1,4 @@
-"""Dropout (Srivastava et al., 2014) with cheap random numbers on a CPU."""
+"""Dropout (Srivastava et al., 2014) with random numbers that are cheap on a CPU."""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ from nmt.model.dropout import Dropout
 
 
 def sinusoidal_table(n_positions: int, d_model: int) -> Tensor:
-    """Return a table (n_positions, D) with sin(position / 10000^(2i/D)) in column 2i and its cosine in 2i + 1."""
+    """Return a table (n_positions, D) with sin(position / 10000^(2i/D)) in column 2i and the cosine in column 2i +
+    1."""
     position = torch.arange(n_positions, dtype=torch.float32)[:, None]
     rate = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float32) * (-math.log(10_000.0) / d_model))
     return torch.stack((torch.sin(position * rate), torch.cos(position * rate)), dim=-1).flatten(1)

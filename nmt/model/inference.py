@@ -144,7 +144,8 @@ class _Residual:
 
 
 def _norm(norm: nn.Module) -> Product:
-    """Return a norm as a function; for layer norm without the module's checks, which take as long as a row."""
+    """Return a norm as a function; layer norm skips the checks of the module, which take as long as normalizing a
+    row."""
     if type(norm) is nn.LayerNorm:
         shape, weight, bias, eps = norm.normalized_shape, norm.weight, norm.bias, norm.eps
         return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
@@ -152,7 +153,7 @@ def _norm(norm: nn.Module) -> Product:
 
 
 class _Attention:
-    """Self-attention or cross-attention, with one product for its inputs."""
+    """Self-attention or cross-attention, with one matrix product for all its inputs."""
 
     def __init__(self, layer: MultiHeadAttention, precision: str, is_cross: bool) -> None:
         self._n_heads, self._n_parts = layer.n_heads, 1 if is_cross else 3
@@ -265,7 +266,7 @@ class Cache:
         self._keys_values: list[Tensor] = []
 
     def append(self, slots: Slots, keys_values: Sequence[Tensor]) -> KeyValue:
-        """Put keys and values, (B, H, M, E) each, into their slots, and return all that are attended to."""
+        """Store keys and values (B, H, M, E) in their slots, and return all keys and values to attend to."""
         b, h, m, e = keys_values[0].shape
         if not self._keys_values or self._keys_values[0].size(2) < slots.capacity:
             # a GPU attends to free slots with weight 0, so they must not be NaN
@@ -281,7 +282,7 @@ class Cache:
         return keys.transpose(2, 3), values
 
     def keep(self, sentences: Tensor) -> None:
-        """Keep only the `sentences` (B',)."""
+        """Keep only the sentences with indices `sentences` (B',)."""
         self._keys_values = [x[sentences] for x in self._keys_values]
 
 
@@ -335,7 +336,7 @@ class DecoderState:
         return hidden
 
     def positions(self, max_positions: int | None) -> tuple[Tensor, int]:
-        """Return the positions of the next step, (1,) or (B, 1), and a bound above all of them."""
+        """Return the positions of the next step, (1,) or (B, 1), and an exclusive upper bound of them."""
         if self.prefix_lengths is None:
             return torch.full((1,), self.length, device=self._src_mask.device), self.length + 1
         positions, end = self.prefix_lengths + self.length, self._longest_prefix + self.length + 1
@@ -363,7 +364,8 @@ class DecoderState:
         return Slots(start, n_keys, self._capacity, bias)
 
     def select(self, sentences: Tensor, beams: Tensor) -> None:
-        """Keep `sentences` (B',), in ascending order, and their hypotheses `beams` (B', M'), which may repeat."""
+        """Keep `sentences` (B',), in ascending order, and their hypotheses `beams` (B', M'), which may contain
+        repeats."""
         if self._foreign is not None:
             self._foreign = self._foreign[sentences[:, None], beams]
         if len(sentences) == len(self._src_mask):

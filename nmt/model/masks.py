@@ -1,4 +1,4 @@
-"""The masks of attention, and the two layouts of sentences in a tensor.
+"""Attention masks, and the two layouts of sentences in a tensor.
 
 Masks are boolean and True means "may be attended to", as in `scaled_dot_product_attention`. For two sentences of three
 and two tokens
@@ -53,11 +53,11 @@ class Padded:
         return torch.arange(self.max_len, device=self.mask.device)
 
     def flatten(self, x: Tensor) -> Tensor:
-        """Return x (B, L, D) as rows (R, D), or unchanged without a `row_step`."""
+        """Return x (B, L, D) as rows (R, D), or unchanged if there is no `row_step`."""
         return pad_rows(x.flatten(0, 1), self.row_step) if self.row_step else x
 
     def unflatten(self, rows: Tensor) -> Tensor:
-        """Return rows (R, D) as (B, L, D), or unchanged without a `row_step`."""
+        """Return rows (R, D) as (B, L, D), or unchanged if there is no `row_step`."""
         return rows[: self.mask.numel()].view(*self.mask.shape, -1) if self.row_step else rows
 
 
@@ -75,7 +75,7 @@ class Packed:
     max_len: int
 
     def flatten(self, x: Tensor) -> Tensor:
-        """Return x (1, N, D) unchanged: its tokens are rows already."""
+        """Return x (1, N, D) unchanged, as its tokens already form rows."""
         return x
 
     def unflatten(self, rows: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ Layout = Padded | Packed
 
 @dataclass(frozen=True)
 class AttentionMask:
-    """The keys that each query may attend to, in the form that the fast attention kernels take.
+    """The keys that each query may attend to, in the form required by the fast attention kernels.
 
     `allowed` is bool, True where a key may be attended to, broadcastable to (B, H, Q, K); None allows all keys. With
     `causal`, query i attends to keys j <= i only, counted from the upper left corner, so it is never used with a cache.
@@ -175,7 +175,7 @@ def prefix_mask(prefix: Tensor, length: int) -> Tensor:
 
 
 def attention_mask(queries: Layout, keys: Layout, causal: bool = False) -> AttentionMask:
-    """Return the mask for attention within sentences: not to padding and, with `causal`, not to later tokens.
+    """Return the mask for attention within sentences, which excludes padding and, with `causal`, later tokens.
 
     Padded sentences with `causal` need no padding mask: padding is to the right of every token, and the outputs at
     padding are never used. Queries and keys have the same kind of layout.

@@ -37,7 +37,8 @@ def pick_precision(name: str, device: torch.device) -> str:
 
 
 def pick_float32_library(precision: str, device: torch.device) -> str:
-    """Return the library for float32 matrix products on a CPU: `mkl`, PyTorch's default, or `onednn` if it is faster.
+    """Return the library for float32 matrix products on a CPU: `mkl` (PyTorch's default), or `onednn` if that is
+    faster.
 
     MKL uses AVX-512 only on Intel's CPUs; on others, oneDNN is twice as fast with the same accuracy.
     """
@@ -55,7 +56,7 @@ def pick_float32_library(precision: str, device: torch.device) -> str:
 
 
 def use_float32_library(library: str) -> None:
-    """Multiply float32 matrices with `library` from now on."""
+    """Use `library` for all further float32 matrix products."""
     # PyTorch enables oneDNN for float32 by allowing it bf16, which it uses only on CPUs with bf16 matrix units: that is
     # why `pick_float32_library` measures the error, too
     matmul = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
@@ -123,7 +124,7 @@ def threads(n: int) -> Iterator[None]:
 
 
 def pick_threads(work: Callable[[], object], most: int) -> int:
-    """Return the number of threads, 1 or `most`, with which `work` takes less time. Runs it seven times."""
+    """Return the number of threads, 1 or `most`, with which `work` is faster. Runs it seven times."""
     seconds = dict.fromkeys((1, most), 0.0)
     work()  # kernels are compiled, and memory is allocated
     for n in 3 * [1, most]:  # interleaved, so that a temporary load affects both

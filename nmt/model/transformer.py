@@ -1,4 +1,4 @@
-"""The Transformer (Vaswani et al., 2017): encoder and decoder.
+"""The Transformer (Vaswani et al., 2017), an encoder and a decoder.
 
 Encoder and decoder return hidden states, not logits: `hidden @ output_weight.T` gives logits, and the loss takes the
 hidden states of tokens only, not of padding. Each stands alone: an `Encoder` needs no decoder, and
@@ -53,7 +53,7 @@ ACTIVATIONS = {
 
 
 class FeedForward(nn.Module):
-    """Position-wise feed-forward layer: two linear layers with a non-linearity between them (section 3.3)."""
+    """A position-wise feed-forward layer: two linear layers with a non-linearity between them (section 3.3)."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class FeedForward(nn.Module):
 
 
 def make_norm(config: ModelConfig) -> nn.LayerNorm:
-    """Return a new norm, of the same kind for all sub-layers and stacks."""
+    """Return a new norm, which is of the same kind for all sub-layers and stacks."""
     return nn.LayerNorm(config.d_model)
 
 
@@ -115,7 +115,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """A decoder layer: self-attention, cross-attention to the memory unless it is off, and feed-forward."""
+    """A decoder layer: self-attention, cross-attention to the memory unless this is off, and feed-forward."""
 
     def __init__(self, config: ModelConfig, cross_attention: bool) -> None:
         super().__init__()
@@ -164,7 +164,7 @@ def scale_residual_init(layers: Sequence[nn.Module]) -> None:
 
 
 class Stack(nn.Module):
-    """An embedding, layers and, with pre-norm, a final norm."""
+    """An embedding, a sequence of layers and, with pre-norm, a final norm."""
 
     layers: Sequence[EncoderLayer | DecoderLayer]
 
@@ -270,7 +270,7 @@ class Model(nn.Module):
         return self.stacks[-1].embedding.weight if self.output is None else self.output
 
     def _add_output(self, config: ModelConfig, vocab_size: int) -> None:
-        """Make the output layer of the last stack, tied or not."""
+        """Create the output layer of the last stack, tied or not."""
         self.output = None
         if config.tie_embeddings == "none":
             self.output = nn.Parameter(torch.randn(vocab_size, config.d_model) * config.d_model**-0.5)
@@ -280,7 +280,7 @@ class Model(nn.Module):
 
 
 class Transformer(Model):
-    """Encoder and decoder, with embeddings tied according to `tie_embeddings`."""
+    """An encoder and a decoder, with embeddings tied according to `tie_embeddings`."""
 
     def __init__(self, config: ModelConfig, src_vocab: int, tgt_vocab: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Limits of a run: when it ends, when a validation is due, and warnings that it ends before its schedule."""
+"""Limits of a run: when it ends, when a validation is due, and warnings if it ends before its schedule."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ def limit_reached(session: Session) -> str | None:
 
 
 def ended_by(session: Session) -> str | None:
-    """Return the limit that ends the run at this step; after a cool-down, the limit that determined its end."""
+    """Return the limit that ends the run at this step; after a cool-down, the limit that determined the end of the
+    cool-down."""
     limit, used = limit_reached(session), _used_shares(session)
     if limit != "cooldown":
         return limit
@@ -113,7 +114,7 @@ def _used_shares(session: Session) -> dict[str, float]:
 
 
 def is_finished(session: Session) -> bool:
-    """Return whether the run had finished and no limit was raised since; if so, print how to continue it."""
+    """Return whether the run had finished and no limit has been raised since; if so, print how to continue it."""
     name, run, state = ended_by(session), session.run, session.state
     try:
         finished_step = read_selected(run).finished_step
@@ -139,7 +140,8 @@ LONG_BEFORE = 0.9  # share of a schedule's steps without which it is cut short
 
 
 def cut_short(settings: TrainingConfig, last: int, cooldown_start: int | None = None) -> list[str]:
-    """Return the parts of the schedule that a run misses if it ends at step `last`, with a cool-down if it is given."""
+    """Return the parts of the schedule that a run misses if it ends at step `last`, after a cool-down if one is
+    given."""
     missed = []
     if min(last, last if cooldown_start is None else cooldown_start) < settings.warmup_steps:
         missed.append(f"the end of the warm-up (training.warmup_steps = {settings.warmup_steps})")
@@ -149,7 +151,7 @@ def cut_short(settings: TrainingConfig, last: int, cooldown_start: int | None = 
 
 
 def forecast(settings: TrainingConfig, state: TrainState, n_epoch_tokens: int, seconds_per_update: float) -> str | None:
-    """Return a warning if the run will end before its schedule at this pace, or None.
+    """Return a warning if the run will end before its schedule at the current pace, or None.
 
     The last step is an upper bound, since validations take time, too.
     """

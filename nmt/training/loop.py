@@ -130,7 +130,7 @@ def train_step(session: Session, update: Update) -> Outcome:
 
 
 def accumulate_gradients(session: Session, update: Update) -> UpdateStats:
-    """Run forward and backward over this rank's share of an update, and return all statistics except the norm.
+    """Run the forward and backward passes of this rank's share of an update, and return all statistics except the norm.
 
     If memory runs out, the whole share is repeated in micro-batches of half the size. Raises NmtError if a single pair
     does not fit, or if gradients were being exchanged with other ranks.
@@ -188,7 +188,7 @@ def forward_backward(session: Session, micro_batches: Sequence[Indices], update:
 
 
 def _passes(session: Session, micro_batches: Sequence[Indices], update: Update) -> list[tuple[Indices, int]]:
-    """Return the rows of each pass of this rank and the weight of its loss.
+    """Return the rows of each pass of this rank and the weight of the loss of that pass.
 
     All ranks make a last pass, in which replicas exchange gradients. It gets the smallest micro-batch, since memory
     must not run out in it. With a sharded model, all ranks make the same number of passes. If a rank has no micro-batch

@@ -69,7 +69,7 @@ class LossSums:
 
     @property
     def loss_per_token(self) -> float:
-        """Mean loss per token, label smoothing included (nats)."""
+        """The mean loss per token in nats, including label smoothing."""
         return float(self.loss.detach()) / max(self.n_tokens, 1)
 
     @property
@@ -79,7 +79,7 @@ class LossSums:
 
     @property
     def accuracy(self) -> float:
-        """Share of tokens whose most probable prediction is correct."""
+        """The share of tokens whose most probable prediction is correct."""
         return float(self.n_correct) / max(self.n_tokens, 1)
 
 
@@ -88,7 +88,8 @@ Forward = Callable[..., Tensor]
 
 
 class Objective(nn.Module):
-    """Model and loss in one module, so that all passes of a micro-batch are one call of DistributedDataParallel."""
+    """A model and its loss in one module, so that all passes of a micro-batch are one call of
+    DistributedDataParallel."""
 
     def __init__(self, model: Model, settings: TrainingConfig, forward: Forward | None = None) -> None:
         """Combine a model and its loss. `forward` replaces the model's forward pass if given."""
@@ -186,7 +187,7 @@ def _scored(batch: Batch | PackedBatch, states: Tensor) -> tuple[Tensor, Tensor]
 
 
 def _with_classes(sums: LossSums, model: Model, batch: Batch | PackedBatch, states: Tensor) -> LossSums:
-    """Add the loss of the classes of sequences, if they have classes."""
+    """Add the loss of the classes of sequences, if the sequences have classes."""
     if batch.labels is None:
         return sums
     logits = class_logits(model, batch, states)
@@ -197,7 +198,8 @@ def _with_classes(sums: LossSums, model: Model, batch: Batch | PackedBatch, stat
 
 
 def _kept(batch: Batch | PackedBatch, cut_rate: float) -> tuple[Tensor, Tensor]:
-    """Draw which tokens of `src` and `tgt_in` keep their embeddings; the end of the source always keeps it."""
+    """Draw which tokens of `src` and `tgt_in` keep their embeddings; the end of the source always keeps its
+    embedding."""
     src, tgt = (torch.rand(ids.shape, device=ids.device) >= cut_rate for ids in (batch.src, batch.tgt_in))
     return src | (batch.src == EOS), tgt
 
@@ -221,7 +223,7 @@ def fused_loss(
     smoothing: float,
     weights: ConsistencyWeights | None = None,
 ) -> LossSums:
-    """Return the label-smoothed cross-entropy of one pass, or the consistency loss of two.
+    """Return the label-smoothed cross-entropy of one pass, or the consistency loss of two passes.
 
     `passes` are hidden states (N, D), `weight` (V, D) is the output weight, and `targets` (N,) int64 have no padding.
     The target distribution is (1 - smoothing) on the target and smoothing / V on every entry (Szegedy et al., 2016).
@@ -249,7 +251,7 @@ def block_rows(n_pieces: int, device: torch.device) -> int:
 
 
 class _ChunkedLoss(torch.autograd.Function):
-    """An autograd function that computes the loss and its gradient in one pass over blocks of rows.
+    """An autograd function that computes the loss and its gradient in a single pass over blocks of rows.
 
     The cross-entropy has the gradient p - (1 - smoothing) * one_hot(target) - smoothing / V with respect to the logits.
     The last term is the same for every logit, so its products with weight and hidden are added once afterwards.
@@ -344,7 +346,7 @@ class _RowStats:
     def divergence_grad(
         self, rows: slice, weights: ConsistencyWeights, logits: list[Tensor], probs: list[Tensor]
     ) -> None:
-        """Turn the probabilities of a block, in place, into the gradient of the logits, without the targets' term.
+        """Replace the probabilities of a block in place by the gradient of the logits, without the term of the targets.
 
         With d the difference of the logits, a = sum(p d) and b = sum(q d), KL(p||q) has the gradients p (d - a) with
         respect to the first pass's logits and q - p to the second's, KL(q||p) has p - q and q (b - d).

@@ -46,14 +46,14 @@ def _scheduled(step: int, config: TrainingConfig, d_model: int) -> float:
 
 
 def make_scaler(device: torch.device, precision: str) -> torch.amp.GradScaler:
-    """Return the loss scaler for fp16; with other number formats it does nothing."""
+    """Return the loss scaler for fp16, which does nothing with other number formats."""
     scaler = torch.amp.GradScaler(device.type, enabled=precision == "fp16")
     scaler.scale(torch.zeros((), device=device))  # initialises it, since a rank may have nothing to scale
     return scaler
 
 
 class Adam(torch.optim.Adam):
-    """PyTorch's Adam without the decorators that import PyTorch's compiler, which takes a second at every start."""
+    """PyTorch's Adam without the decorators that import PyTorch's compiler, because that import takes a second."""
 
     add_param_group = unwrap(torch.optim.Adam.add_param_group)
     zero_grad = unwrap(torch.optim.Adam.zero_grad)

@@ -92,13 +92,13 @@ class World:
         return [int(value) for value in tensor.tolist()]
 
     def broadcast(self, tensor: Tensor) -> None:
-        """Overwrite a CPU tensor with the one of rank 0."""
+        """Overwrite a CPU tensor with the tensor of rank 0."""
         if self.size > 1:
             with self.collective():
                 dist.broadcast(tensor, 0)
 
     def on_rank0(self, call: Callable[[], T], serve: Callable[[str], object] | None = None) -> T:
-        """Call a function on rank 0 only and return its result on all ranks; an error there ends all ranks.
+        """Call a function on rank 0 only and return its result on all ranks; an error on rank 0 ends all ranks.
 
         Meanwhile the other ranks call `serve` with each message that `call` passes to `request`.
         """
@@ -116,7 +116,7 @@ class World:
         return result
 
     def request(self, message: str) -> None:
-        """Make the other ranks call their `serve` with `message`; for rank 0 within `on_rank0`."""
+        """Make the other ranks call their `serve` with `message`; called by rank 0 within `on_rank0`."""
         if self.size > 1:
             self._broadcast_message("request", message)
 
@@ -154,7 +154,7 @@ class World:
             serve(str(value))
 
     def _broadcast_message(self, *message: object) -> list[object]:
-        """Broadcast a message of rank 0 and return it on all ranks."""
+        """Broadcast a message from rank 0 and return it on all ranks."""
         box: list[object] = [message]
         with self.collective():
             dist.broadcast_object_list(box, 0, device=torch.device("cpu"))
@@ -232,7 +232,7 @@ POLL_SECONDS = 0.02
 
 
 def meet(store: Store, rank: int, size: int) -> Store:
-    """Return a namespace of `store` that only the `size` processes of this start share.
+    """Return a namespace of `store` that is shared only by the `size` processes of this launch.
 
     After a restart, the store still holds the keys of dead processes; a new random name separates them.
     """
@@ -273,7 +273,7 @@ def replicate(objective: nn.Module, exchange: torch.dtype) -> DistributedDataPar
 
 
 def shard(model: Model, device: torch.device, world: World, exchange: torch.dtype = torch.float32) -> None:
-    """Shard a model over all ranks, which also moves it to the device. Gradients are summed in format `exchange`."""
+    """Shard a model over all ranks and move it to the device. Gradients are summed in format `exchange`."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
@@ -316,7 +316,7 @@ def to_local(tensor: Tensor) -> Tensor:
 
 
 def full_tensor(tensor: Tensor) -> Tensor:
-    """Gather a tensor from its shards, a collective operation. An unsharded tensor is returned unchanged."""
+    """Gather a tensor from its shards; this is a collective operation. An unsharded tensor is returned unchanged."""
     sharded = _as_dtensor(tensor)
     return tensor if sharded is None else sharded.full_tensor()
 

@@ -1,4 +1,4 @@
-"""Saving of checkpoints, the choice of the best one, and the end of a run. All functions run on rank 0."""
+"""Saving of checkpoints, selection of the best one, and the end of a run. All functions run on rank 0."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _warn(session: Session, meter: Meter, step: int, error: OSError | UnsafeFile
 
 
 def save_state(session: Session, meter: Meter) -> None:
-    """Add the results of a validation to the state of the checkpoint of this step, which is already saved."""
+    """Add the results of a validation to the state of the checkpoint of this step, which has already been saved."""
     settle(session, meter)
     state = session.state
     if session.saver.saved_step != state.step or state.step == 0:  # there is no checkpoint of the start
@@ -131,7 +131,7 @@ def _mark_extra(source: CheckpointDir) -> None:
 
 
 def _reason_of(error: Exception, session: Session) -> str:
-    """Return the file and the reason of an error."""
+    """Return the file and the reason of an OS error."""
     return f"{error.filename or session.run.path}: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 
@@ -218,7 +218,7 @@ def _reason(session: Session) -> str:
 
 
 def _record(session: Session, log: TrainingLog, validation: Validation, kind: Weights) -> None:
-    """Log a validation, and write its translations if there are any."""
+    """Log a validation, and write its translations to a file if there are any."""
     state, language = session.state, session.config.data.tgt
     where = {"step": state.step, "epoch": state.epoch, "minutes": state.seconds / 60}
     losses = {"loss": validation.loss, "nll": validation.nll}  # without label smoothing

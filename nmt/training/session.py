@@ -98,7 +98,7 @@ class Session:
         return position_of(self.state)
 
     def load_window(self) -> None:
-        """Load the pairs and updates of the current window, which BPE-dropout segments anew."""
+        """Load the pairs and updates of the current window; with BPE-dropout, the pairs are segmented again."""
         if self.window is not None and self.window.position == self.position:
             return
         self.window = self.packing = self.changed = None  # they are large, and so are the next ones
@@ -115,7 +115,7 @@ class Session:
         return self._window.updates[first : None if left is None else first + left]
 
     def changed_update(self, update: Update) -> Update:
-        """Change the pairs of an update, and return the update with its rows and tokens among the changed pairs.
+        """Change the pairs of an update, and return an update whose rows and tokens refer to the changed pairs.
 
         Every rank changes all pairs, since the loss is divided by the target tokens of all ranks.
         """
@@ -129,7 +129,8 @@ class Session:
         return Update(np.arange(len(self.changed)), self.changed.n_scored)
 
     def end_window(self) -> None:
-        """Continue with the next window after the last update of this one, or with the next stage within it."""
+        """Continue with the next window after the last update of the current one, or with the next stage in the same
+        window."""
         state, done = self.state, self._window.updates[: self.state.update_in_epoch]
         n_pairs = None
         if len(done) < len(self._window.updates):
@@ -141,7 +142,7 @@ class Session:
 
     @property
     def pairs(self) -> Pairs:
-        """The pairs that the rows of an update index: the pairs of the window, or the changed ones."""
+        """The pairs that the rows of an update index: the pairs of the window, or the changed pairs."""
         return self._window.pairs if self.changed is None else self.changed
 
     @property
@@ -160,7 +161,7 @@ class Session:
         return self._per_epoch(self._window.pairs.lengths.tgt.sum())
 
     def _per_epoch(self, n: int) -> int:
-        """Scale a number of the window to an epoch."""
+        """Scale a count of the window to an epoch."""
         start, stop = self.windows.mix.span(self._window.position)
         return max(1, n * self.windows.mix.n_pairs // (stop - start))
 
@@ -207,7 +208,7 @@ class Session:
                 raise
 
     def to_validate(self, kind: Weights) -> Model:
-        """Return the full model with its current weights, raw or ema; for rank 0."""
+        """Return the full model with its current weights, raw or ema; called by rank 0."""
         if kind == "raw" and not self.is_sharded:
             return self.model
         assert self.copy is not None, "made at the start where it is needed"
@@ -221,7 +222,8 @@ class Session:
         return self.gather(kind)
 
     def gather(self, kind: str) -> Tensors:
-        """Gather the raw weights, their moving average (ema) or the moments onto rank 0, a collective operation."""
+        """Gather the raw weights, their moving average (ema) or the moments onto rank 0; this is a collective
+        operation."""
         if kind == "moments":
             tensors = optimizer_tensors(self.optimizer, self.optimizer_names)
         elif kind == "ema":
@@ -263,13 +265,13 @@ class Saver:
         self._saved_step = step
 
     def copied(self, tensors: Tensors) -> Tensors:
-        """Return a copy in host memory if the checkpoint is written while training changes the tensors."""
+        """Return a copy of the tensors in host memory if the checkpoint is written while training changes them."""
         if self._waits:
             return tensors
         return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
 
     def write(self, step: int, write: Callable[[], None]) -> None:
-        """Begin to write the checkpoint of a step, after `outcome` has reported the previous one."""
+        """Start to write the checkpoint of a step, after `outcome` has reported the previous one."""
         assert self._writing is None, "one checkpoint at a time"
         if not self._waits:
             self._writing = step, self._executor.submit(write)
@@ -283,7 +285,7 @@ class Saver:
         self._writing = step, future
 
     def outcome(self, must_wait: bool) -> tuple[int, OSError | UnsafeFileError | None] | None:
-        """Return the step of a finished checkpoint and the error in writing it, once; None if there is nothing new.
+        """Return, once, the step of a finished checkpoint and the error in writing it; None if there is nothing new.
 
         Raises unexpected errors.
         """
@@ -304,7 +306,7 @@ class Saver:
 
 @dataclass(frozen=True)
 class UpdateStats:
-    """Statistics of an update, summed over its micro-batches and, once reduced, over ranks.
+    """Statistics of an update, summed over its micro-batches and, after the reduction, over ranks.
 
     All fields but `packed` are scalar views of it, so that one all-reduce and one copy from the device are enough.
     Change them in place (`add_`, `fill_`): assigning a number would copy from the CPU and wait for the device.
@@ -353,7 +355,7 @@ class UpdateStats:
 
 @dataclass(frozen=True)
 class Outcome:
-    """An update that was made, as number `step` of the run in `epoch`.
+    """The outcome of an update, which is update number `step` of the run, in epoch `epoch`.
 
     The rows of `update` index all training pairs. `n_tokens` counts the real tokens of both sides.
     """

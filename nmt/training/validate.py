@@ -1,4 +1,4 @@
-"""Validation on the development set: loss by teacher forcing, BLEU and chrF of translations, scores of classes."""
+"""Validation on the development set: the teacher-forcing loss, BLEU and chrF of translations, and scores of classes."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Validator:
             self.pairs = change(self.pairs, np.arange(len(self.pairs)), 0)
 
     def validate(self, model: Model, poll: Callable[[], None] = lambda: None) -> Validation:
-        """Return the scores of `model`, which is in training mode again afterwards.
+        """Return the scores of `model`, and put the model back in training mode.
 
         `poll` is called between batches and may raise an exception to interrupt the validation.
         """
@@ -88,7 +88,7 @@ class Validator:
 
     @torch.inference_mode()
     def _loss(self, model: Model, poll: Callable[[], None]) -> LossSums:
-        """Return the loss sums of the development set, by teacher forcing and without label smoothing."""
+        """Return the loss sums of the development set with teacher forcing and without label smoothing."""
         sums: LossSums | None = None
         for rows in even_batches(self.pairs.lengths, self.max_tokens):
             poll()

@@ -33,7 +33,7 @@ class TrainingLog:
     """
 
     def __init__(self, run: RunDir, step: int, n_bytes: int, total_steps: int, waiting: Sequence[str] = ()) -> None:
-        """Continue after `step` with the first `n_bytes` of log.jsonl, and the lines `waiting` for disk space.
+        """Continue after `step` with the first `n_bytes` of log.jsonl and with the lines `waiting` for disk space.
 
         A resumed run writes everything after its checkpoint again.
         """
@@ -75,7 +75,7 @@ class TrainingLog:
 
     @property
     def waiting(self) -> list[str]:
-        """The lines of log.jsonl that are not written yet because the disk is full."""
+        """The lines of log.jsonl that have not been written yet because the disk is full."""
         return [line.decode() for line in self._waiting]
 
     def sync(self) -> int:
@@ -153,7 +153,7 @@ def _line(record: Record) -> str:
 
 
 class Board:
-    """A TensorBoard log that survives write errors: it warns, and tries again at the next save."""
+    """A TensorBoard log that survives write errors: it prints a warning and retries at the next save."""
 
     def __init__(self, path: Path, purge_step: int, say: Callable[[str], None]) -> None:
         """Open the log. Records written before the run was resumed are hidden from step `purge_step` on."""

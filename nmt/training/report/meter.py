@@ -1,4 +1,4 @@
-"""The meter of a run: sums over the updates since the last log record, and their time."""
+"""The meter of a run: statistics summed over the updates since the last log record, and the time of these updates."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LAG = {"cpu": 0, "cuda": 8}  # updates before statistics are read, so that nothi
 
 
 class Meter:
-    """A meter that accumulates statistics and time of the updates between two records; it can be paused.
+    """A meter that accumulates the statistics and the time of the updates between two records; it can be paused.
 
     The sums are in the state's `tally`, so that a resumed run writes the same record.
     """
@@ -48,7 +48,7 @@ class Meter:
 
     @property
     def _learned_tokens(self) -> float:
-        """The number of target tokens in the sums; for a classifier, of the texts, which are on both sides."""
+        """The number of target tokens in the sums; for a classifier, the number of tokens of the texts."""
         is_classifier = self._session.config.training.objective == "classification"
         return self._tally["n_real"] / 2 if is_classifier else self._tally["n_tokens"]
 
@@ -67,7 +67,7 @@ class Meter:
             self._tick(training=False)
 
     def settle(self, n_left: int = 0) -> None:
-        """Read the statistics of all updates except the newest `n_left`."""
+        """Read the statistics of all updates except the newest `n_left` ones."""
         while len(self._pending) > n_left:
             outcome, stats, arrived = self._pending.popleft()
             if arrived is not None:
@@ -190,7 +190,7 @@ class Meter:
             self.log.warn(state, alarm)
 
     def show(self, at_once: bool = False) -> None:
-        """Refresh the progress bar, at most every SHOW_SECONDS unless `at_once`."""
+        """Refresh the progress bar, at most once every SHOW_SECONDS unless `at_once` is True."""
         now, tally = time.monotonic(), self._tally
         if "n_updates" not in tally or (now - self._shown < SHOW_SECONDS and not at_once):
             return
@@ -241,7 +241,7 @@ def loss_alarm(state: TrainState, loss: float, n_updates: int) -> str | None:
 
 
 def collapse_alarm(sources: Sequence[str], translations: Sequence[str]) -> str | None:
-    """Return a warning if most translations of the development set are empty, the same, or repetitive."""
+    """Return a warning if most translations of the development set are empty, identical or repetitive."""
     n = len(translations)
     common, n_common = Counter(translations).most_common(1)[0]
     n_repetitive = sum(_is_repetitive(line) for line in translations)
@@ -258,7 +258,7 @@ def collapse_alarm(sources: Sequence[str], translations: Sequence[str]) -> str |
 
 
 def _is_repetitive(line: str) -> bool:
-    """Return whether one or two words make up most of a line."""
+    """Return whether one or two distinct words make up most of a line."""
     words = line.split()
     return len(words) >= 8 and sum(n for _, n in Counter(words).most_common(2)) > 0.75 * len(words)
 
@@ -283,7 +283,7 @@ def mixture(session: Session) -> Iterator[str]:
 
 @contextmanager
 def reporting(session: Session, has_profile: bool) -> Iterator[Meter]:
-    """Open the log of a run and yield its meter, with a profile of a few updates if `has_profile`."""
+    """Open the log of a run and yield its meter; profile a few updates if `has_profile`."""
     state, settings, run = session.state, session.config.training, session.run
     with TrainingLog(run, state.step, state.log_bytes, settings.max_steps, state.log_waiting) as log:
         announce(session, log)
@@ -300,7 +300,7 @@ def reporting(session: Session, has_profile: bool) -> Iterator[Meter]:
 
 
 def announce(session: Session, log: TrainingLog) -> None:
-    """Print the direction, sizes, precision and directory of the run that begins."""
+    """Print the direction, sizes, precision and directory of the run that is starting."""
     n_parameters = sum(parameter.numel() for parameter in session.model.parameters())
     n_learned = sum(parameter.numel() for parameter in session.model.parameters() if parameter.requires_grad)
     pairs = "lines" if session.config.learns_lines else "pairs"
@@ -319,7 +319,7 @@ def announce(session: Session, log: TrainingLog) -> None:
 
 
 def announce_modifiers(session: Session, modifiers: Modifiers, log: TrainingLog) -> None:
-    """Print the modifiers and warn of those without effect, and write an example of each to the log."""
+    """Print the modifiers, warn about modifiers without effect, and write an example of each to the log."""
     rates = ", ".join(f"{name} {rate:g}" for name, rate in modifiers.rates.items())
     log.say(f"modifiers: {rates} (shares of the pairs; see log.jsonl for an example of each)")
     n_tried = min(len(session.pairs), N_TRIED)

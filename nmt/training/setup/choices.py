@@ -1,4 +1,4 @@
-"""Automatic choices of a run: number format, float32 library, layout, compilation and size of micro-batches.
+"""Automatic choices of a run: the number format, float32 library, layout, compilation and micro-batch size.
 
 Only the model is compiled, since fusing speeds up its many small operations. The loss consists of a few large products
 and softmaxes with their own gradient, and its number of rows differs from batch to batch. PyTorch's compiler takes
@@ -38,7 +38,7 @@ SMALL_MODEL, FEW_TOKENS = 4_000_000, 1024
 
 @dataclass(frozen=True)
 class Choices:
-    """The choices of rank 0 and the environment in which they were made, as in run.json; see `RunInfo`."""
+    """The choices of rank 0 and the environment in which they were made, as stored in run.json; see `RunInfo`."""
 
     precision: str
     device: str
@@ -100,7 +100,7 @@ def choose(config: Config, before: RunInfo | None, inputs: Inputs, world: World)
 def _pick_threads(
     config: Config, kept: RunInfo | None, inputs: Inputs, world: World, precision: str, max_tokens: int
 ) -> int:
-    """Return the number of CPU threads: as set by the user, as in the resumed run, or as is fastest."""
+    """Return the number of CPU threads: the user's setting, the number of the resumed run, or the fastest one."""
     n_threads, model = torch.get_num_threads(), inputs.model
     is_chosen = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & {*os.environ}
     if n_threads == 1 or is_chosen or world.size > 1 or inputs.device.type != "cpu":
@@ -119,7 +119,7 @@ def _pick_threads(
 
 
 def _sample(config: Config, inputs: Inputs) -> Pairs:
-    """Return a sample of pairs that includes the longest, with the lengths that they have in training."""
+    """Return a sample of pairs that includes the longest ones, with the lengths that they have in training."""
     pairs = inputs.windows.sample()
     if config.joins_sides and inputs.change is not None:
         return inputs.change(pairs, pairs.lengths.longest(max(PROBE_TOKENS)), 0)
@@ -127,7 +127,7 @@ def _sample(config: Config, inputs: Inputs) -> Pairs:
 
 
 def _report_changes(before: RunInfo, choices: Choices) -> None:
-    """Print the differences between the choices and the environment of a resumed run and the previous ones."""
+    """Print how the choices and the environment of a resumed run differ from the previous ones."""
     was = before.model_dump(exclude_unset=True)
     changes = [
         f"{key} {value} instead of {was[key]}"
@@ -144,14 +144,14 @@ PROBE_TOKENS = (1024, 4096)
 
 
 def padded_tokens(lengths: PairLengths, rows: Indices) -> int:
-    """Return the number of rows times the longest side, which `training.max_tokens` limits."""
+    """Return the number of rows times the length of the longest side, which `training.max_tokens` limits."""
     return len(rows) * int(max(lengths.src[rows].max(), lengths.tgt[rows].max()))
 
 
 def pick_max_tokens(
     model: Model, pairs: Pairs, settings: TrainingConfig, precision: str, device: torch.device, useful: int
 ) -> int:
-    """Return the size of the largest micro-batch that fits into memory: at least one pair, at most `useful` tokens.
+    """Return the size in tokens of the largest micro-batch that fits into memory: at least one pair, at most `useful`.
 
     Measures two micro-batches of the longest pairs and extrapolates, leaving a margin and space for gradients and
     optimizer. Processes on one machine share CPU memory, but not GPUs.
@@ -185,7 +185,7 @@ def pick_max_tokens(
 def pass_bytes(
     model: Model, pairs: Pairs, rows: Indices, settings: TrainingConfig, precision: str, device: torch.device
 ) -> float:
-    """Measure the memory of a forward and backward pass in bytes.
+    """Measure the memory that a forward and backward pass needs, in bytes.
 
     On a GPU this is the peak; on a CPU it is twice the size of the tensors saved for the backward pass, to allow for
     temporary tensors.
@@ -230,7 +230,8 @@ BACKEND = "inductor"
 
 
 def pick_layout(config: Config, device: torch.device, precision: str) -> str:
-    """Return the layout of micro-batches: packed (without padding) on a GPU that has a kernel for it, else padded."""
+    """Return the layout of micro-batches: packed (without padding) on a GPU with a kernel for this layout, else
+    padded."""
     model = config.model
     obstacle = packing_obstacle(device, precision, model.d_model // model.n_heads, model.attention_dropout)
     # the kernel has no mask for decoders that see all of the source
@@ -313,7 +314,7 @@ def compiled(model: Model, mode: str | None = None, cuts: bool = False) -> Forwa
 
 
 def _twice(part: Tensor | Layout | None) -> Tensor | Layout | None:
-    """Repeat the sentence in a tensor or layout of a padded batch of one sentence."""
+    """Duplicate the sentence in a tensor or layout of a padded batch of one sentence."""
     if isinstance(part, Padded):
         return replace(part, mask=part.mask.repeat(2, 1))
     return part.repeat(2, 1) if isinstance(part, Tensor) else None

@@ -67,7 +67,8 @@ def read_initial(
 
 
 def load_initial(model: Model, tensors: Tensors, world: World) -> None:
-    """Copy the weights of rank 0 into the model of every rank, whole or sharded; without weights it stays random."""
+    """Copy the weights of rank 0 into the model of every rank, whole or sharded; without weights, the model keeps its
+    random initialization."""
     if not world.on_rank0(lambda: bool(tensors)):
         return
     with torch.no_grad():
@@ -78,7 +79,7 @@ def load_initial(model: Model, tensors: Tensors, world: World) -> None:
 
 
 def _read_weights(config: Config, corpus: Corpus, model: Model) -> tuple[Tensors, InitialWeights]:
-    """Read the weights of one run, or of one run for each stack; parameters that they lack keep their values."""
+    """Read the weights of one run, or of one run for each stack; parameters without saved weights keep their values."""
     source = config.training.init_from
     runs: dict[str | None, str] = dict(source.items()) if isinstance(source, dict) else {None: str(source)}
     opened = {stack: _open(Path(path)) for stack, path in runs.items()}
@@ -117,7 +118,8 @@ def _open(path: Path) -> Saved:
 
 
 def _stacks(saved: Saved, config: Config, stack: str | None) -> dict[str, str]:
-    """Return which stack of a saved model initialises which of ours: `stack`, or all of the same name if it is None.
+    """Map each stack to be initialized, `stack` or all if it is None, to the stack of a saved model that initializes
+    it.
 
     A model with only another stack fills `stack` with that one: an encoder of masked lines can initialise a decoder.
     """
@@ -128,7 +130,8 @@ def _stacks(saved: Saved, config: Config, stack: str | None) -> dict[str, str]:
 
 
 def _taken(saved: Saved, model: nn.Module, stacks: Mapping[str, str], takes_all: bool) -> Tensors:
-    """Return the weights of a saved model under our parameter names. Raises CheckpointError if a shape does not fit.
+    """Return the weights of a saved model under the parameter names of `model`. Raises CheckpointError if a shape does
+    not fit.
 
     `stacks` maps our stacks to theirs; the last one comes with its output layer, and with `takes_all` also the head.
     """
@@ -154,7 +157,7 @@ def _taken(saved: Saved, model: nn.Module, stacks: Mapping[str, str], takes_all:
 
 
 def _described(found: Tensors, model: nn.Module) -> str:
-    """Describe which parts of a model have found weights, and which have parameters that keep their random values."""
+    """List the parts of a model for which weights were found, and the parts with parameters that keep random values."""
     parts: dict[str, list[bool]] = {}
     for name, _ in model.named_parameters():
         part = next(part for part in reversed(PARTS) if re.match(PARTS[part], name))  # cross_attention first
@@ -207,6 +210,6 @@ def _language(config: Config, stack: str) -> str:
 
 
 def _has_labels_of(saved: Saved, corpus: Corpus) -> bool:
-    """Return whether a saved model and the corpus have the same labels, or both have none."""
+    """Return whether a saved model and the corpus have the same labels, or neither has labels."""
     theirs, ours = saved.tokenizers.labels, corpus.tokenizers.labels
     return (theirs and theirs.fingerprint) == (ours and ours.fingerprint)

@@ -42,7 +42,7 @@ class Inputs:
 
 
 def read_inputs(config: Config, data: DataDir, world: World) -> Inputs:
-    """Read and check the corpus, and make the model. Raises ConfigError or DataError."""
+    """Read and check the corpus, and create the model. Raises ConfigError or DataError."""
     if config.data.has_labels and config.training.writes_text:
         raise ConfigError(
             [

@@ -42,7 +42,7 @@ def locked(run: RunDir, resume: bool, on_rank0: Callable[[Callable[[], None]], N
 
 
 def check_vacant(run: RunDir) -> None:
-    """Raise CheckpointError unless a directory is empty, or a process has died there before it wrote run.json."""
+    """Raise CheckpointError unless a directory is empty or was left by a process that died before it wrote run.json."""
     refuse_links(_written_in_place(run))
     if run.path.resolve() == Path.cwd():
         raise CheckpointError(
@@ -71,7 +71,8 @@ def _small_files(run: RunDir) -> list[Path]:
 
 
 def _written_in_place(run: RunDir) -> list[Path]:
-    """Return the paths that must not be symbolic links: files changed in place, and directories with new files."""
+    """Return the paths that must not be symbolic links: files that are changed in place, and directories for new
+    files."""
     saved = [path for path in run.checkpoints.glob("step-*") if path.suffix != ".part"]
     folders = [run.tokenizer.path, *_folders(run), run.tensorboard, run.trace.parent, run.average.path]
     return [run.lock, run.log, *folders, *saved]
@@ -82,7 +83,7 @@ def _folders(run: RunDir) -> list[Path]:
 
 
 def _remove_leftovers(run: RunDir, created: Sequence[Path]) -> None:
-    """Remove the files of a run without run.json and log, and the directories created for it."""
+    """Remove the files of a run that has neither run.json nor a log, and the directories created for it."""
     if run.info.exists() or run.log.exists():
         return
     for path in (*_small_files(run), run.tokenizer.path):

@@ -1,4 +1,4 @@
-"""Resuming of runs: checks that nothing relevant has changed, and the newest intact checkpoint."""
+"""Resuming of runs: checks that nothing relevant has changed, and loading of the newest intact checkpoint."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MAY_CHANGE = {
 
 
 def check_resume(config: Config, run: RunDir, inputs: Inputs) -> RunInfo:
-    """Check that model, settings, tokenizer and text are the same as before, and return run.json.
+    """Check that the model, settings, tokenizer and text are the same as before, and return the content of run.json.
 
     Raises ConfigError, DataError or CheckpointError.
     """
@@ -135,7 +135,7 @@ def _newest(session: Session) -> tuple[TrainState, Tensors, Tensors, Tensors] | 
 
 
 def _drop_stale(session: Session, state: TrainState) -> None:
-    """Remove outdated entries from a state: a best checkpoint that is missing, and the cool-down of other limits."""
+    """Remove outdated entries from a state: a best checkpoint that is missing, and a cool-down for previous limits."""
     state.is_extra = False
     if state.best_step is not None and state.best_step not in saved_steps(session.run):
         say(f"the best checkpoint, step {state.best_step}, is missing; the next validated one replaces it")
@@ -148,7 +148,7 @@ def _drop_stale(session: Session, state: TrainState) -> None:
 
 
 def _broadcast(session: Session, tensors: Tensors, shapes: list[Shape]) -> Iterable[tuple[str, Tensor]]:
-    """Broadcast tensors of rank 0, and yield this rank's part of each, sharded like the parameters."""
+    """Broadcast the tensors of rank 0, and yield this rank's part of each, sharded like the parameters."""
     parameters = dict(session.model.named_parameters())
     for name, shape, dtype in shapes:
         tensor = tensors.pop(name) if session.world.is_rank0 else torch.empty(shape, dtype=dtype)

@@ -1,4 +1,4 @@
-"""The start of a run: check the inputs, resolve `auto` settings, build the session, write the run directory."""
+"""The start of a run: checking the inputs, resolving `auto` settings, and writing the run directory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ from nmt.training.validate import ClassValidator, TextValidator, Validator
 
 
 def write_run(session: Session, corpus: Corpus, choices: Choices, initial: InitialWeights | None, resume: bool) -> None:
-    """Write the run directory, or update the one of a resumed run. run.json is last and makes the directory a run.
+    """Write the run directory, or update the directory of a resumed run. run.json is last and makes the directory a
+    run.
 
     Raises CheckpointError if the checkpoints of a new run do not fit on the disk, and OSError if writing fails.
     """
