@@ -44,7 +44,7 @@ _SHOWN = frozenset(["alt", "title", "placeholder"])
 """Attributes whose text is shown to readers."""
 _CHARSET = re.compile(rb"<meta\s[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 _COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
-_HEAD_BYTES = 4096  # browsers look for the charset in the first 1024
+_HEAD_BYTES = 4096  # browsers search only the first 1024 bytes for the charset
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _declared(name: str, content: bytes) -> str:
     if re.match("utf-?(16|32)", label, re.IGNORECASE):  # impossible, since the label was read as ASCII
         return "utf-8"
     if (encoding := browser_encoding(label)) is None:
-        raise DataError(f"{name}: its charset {label} is not supported; save it as UTF-8 and declare UTF-8")
+        raise DataError(f"{name}: the charset {label} is not supported; save the file as UTF-8 and declare UTF-8")
     return encoding
 
 

@@ -196,7 +196,7 @@ def _nested(tokens: Iterable[Token[M]]) -> list[Node[M]]:
                 opened.append((token, []))
                 continue
             if token.is_strict:
-                raise DataError(f"more than {_MAX_DEPTH} nested formats; simplify the document")
+                raise DataError(f"the document has more than {_MAX_DEPTH} nested formats; simplify it")
         elif isinstance(token, Mark) and token.kind == "close":
             for depth in reversed(range(len(opened))):
                 if opened[depth][0].key == token.key:

@@ -62,7 +62,7 @@ class Package:
         with damage(name, "zip"):
             if len({*self.members}) < len(infos):
                 raise ValueError("two of its members have the same name")
-            if (bad := self._archive.testzip()) is not None:  # an error before anything is translated
+            if (bad := self._archive.testzip()) is not None:  # raise the error before anything is translated
                 raise ValueError(f"the checksum of {printable(bad)} is wrong")
 
     def check_size(self, members: Collection[str]) -> None:

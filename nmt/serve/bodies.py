@@ -24,7 +24,7 @@ TEXT_FIELD_BYTES = 64 << 10
 """Maximum size of a text field of a multipart form."""
 JSON, MULTIPART = "application/json", "multipart/form-data"
 MultiPartParser.spool_max_size = 1 << 30  # uploaded files stay in memory, whose size `Gate` limits
-logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # its warnings quote what clients send
+logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # its warnings quote requests
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ async def read_fields(service: Service, request: Request) -> Fields:
                 parse = parse_json if content_type(request) == JSON else parse_form
                 fields = await aside(len(body), parse, body)
     except ClientDisconnect:
-        raise Refusal(CLIENT_LEFT, "The client has left") from None
+        raise Refusal(CLIENT_LEFT, "The client disconnected") from None
     except TimeoutError:
         raise Refusal(408, "The request took too long to arrive", {"Connection": "close"}) from None
     if not is_admitted(request):
@@ -72,7 +72,7 @@ def parse_json(body: bytes) -> Fields:
     try:
         parsed = json.loads(body)
         json.dumps(parsed, ensure_ascii=False).encode()
-    except UnicodeEncodeError:  # JSON can express half of a surrogate pair
+    except UnicodeEncodeError:  # JSON can contain half of a surrogate pair
         raise Refusal(400, "Invalid request: the text contains a lone surrogate, which is not valid Unicode") from None
     except (ValueError, RecursionError):
         raise Refusal(400, "Invalid JSON format") from None

@@ -82,7 +82,7 @@ async def before_leaving(
             await asyncio.wait({working, leaving}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if working.done():
                 return working.result()
-            raise Refusal(CLIENT_LEFT, "The client has left") if leaving.done() else Refusal(504, LATE)
+            raise Refusal(CLIENT_LEFT, "The client disconnected") if leaving.done() else Refusal(504, LATE)
         finally:
             service.queue.give_back(client)
             working.cancel()

@@ -252,7 +252,7 @@ def load_direction(path: Path, engine: EngineName, int8: bool, overrides: Sequen
     """Load a run or an exported folder; see `load_models`."""
     if engine == "native":
         if int8:
-            raise ConfigError(["--int8 needs CTranslate2; leave out --engine native"])
+            raise ConfigError(["--int8 needs CTranslate2; remove --engine native"])
         return Direction(str(path), None, _checked(Translator.load(path), overrides))
     import torch
 
@@ -264,7 +264,7 @@ def load_direction(path: Path, engine: EngineName, int8: bool, overrides: Sequen
         try:
             found = _checked(engine_for([path], int8=int8), overrides)
         except (ConfigError, CheckpointError, DataError) as error:
-            # the package is missing, the run not writable, or its model or settings are not supported
+            # the package is missing, the run is not writable, or its model or settings are not supported
             if is_alone:
                 raise
             say(f"{path}: translating with PyTorch: {error.args[0]}")

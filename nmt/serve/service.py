@@ -201,7 +201,7 @@ class Service:
         queue: int = 256,
         threads: int | None = None,
     ) -> None:
-        """Create a service, which `start` starts.
+        """Create a service; `start` starts its threads.
 
         keys: SHA-256 of each API key; allowed: search settings that clients may change, and their maximum values;
         cache: size of the cache in bytes; queue: maximum number of waiting requests; threads: number of PyTorch's

@@ -121,7 +121,7 @@ def classify_file(classifier: Classifier, source: Path | str, target: Path | str
             n_lines += len(window)
     if cut.n:
         too_many = f"more than {classifier.max_length:,} pieces"
-        say(f"{amount(cut.n, 'line')} had {too_many}; only their start was read: {cut.first}")
+        say(f"{amount(cut.n, 'line')} had {too_many}; only the start was read: {cut.first}")
 
 
 def output_row(labels: Sequence[str], probabilities: npt.NDArray[np.float32], all_labels: bool = False) -> str:

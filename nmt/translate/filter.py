@@ -60,7 +60,7 @@ def dual_cross_entropy(
 
     `progress` counts each pair twice, once for each model. Raises what `Translator.forced_decoder` raises.
     """
-    ones, others = tee(pairs)  # each is at most a window ahead of the other
+    ones, others = tee(pairs)  # one iterator is at most a window ahead of the other
     swapped = ((tgt, src) for src, tgt in others)
     for there, back in zip(
         forward.score(ones, progress=progress), reverse.score(swapped, progress=progress), strict=True
@@ -122,7 +122,7 @@ def load_scorers(
         forward, backward = (Translator.load(path, checkpoint, weights, precision=precision) for path in (run, reverse))
         one, other = forward.config.data, backward.config.data
         if (one.src, one.tgt) != (other.tgt, other.src):
-            opposite = f"name a run of {one.tgt}-{one.src}, opposite to --run"
+            opposite = f"specify a run of {one.tgt}-{one.src}, opposite to --run"
             raise ConfigError([f"--reverse {reverse}: translates {other.direction}; {opposite}"])
         scorers.append(partial(dual_cross_entropy, forward, backward))
     if classifier is not None:
@@ -164,7 +164,7 @@ class PairClassifier:
         """
         saved = open_saved(path, checkpoint, weights)
         if not saved.config.training.masked.pair_task:
-            raise ConfigError([f"{path}: not a classifier of pairs; name a run with training.masked.pair_task"])
+            raise ConfigError([f"{path}: not a classifier of pairs; specify a run with training.masked.pair_task"])
         if saved.note is not None:
             say(saved.note)
         model, device = saved.model(), pick_device("auto")

@@ -68,7 +68,7 @@ def run_all(work: Callable[[Job], Result], jobs: Sequence[Job], device: torch.de
             yield results.popleft().result()
     finally:
         executor.shutdown(cancel_futures=True)
-        torch.set_num_threads(n_threads)  # the default of threads that start later
+        torch.set_num_threads(n_threads)  # the default for threads that start later
 
 
 Hypotheses = list[list[Hypothesis]]
@@ -120,7 +120,7 @@ class NativeSearcher:
         with torch.no_grad():
             self._prepared = [InferenceModel(model, precision) for model in models]
         self._weights = sum(weight.numel() for model in models for weight in model.decoder.parameters())
-        # source and translation share the positions of one sequence
+        # in a decoder-only model, source and translation share the positions of one sequence
         limits = [(model.max_positions, 2 if model.sees_source else 1) for model in models]
         self.max_positions = min((limit // share for limit, share in limits if limit is not None), default=None)
         self._tgt_tokenizer = tgt_tokenizer

@@ -30,7 +30,7 @@ class Segmenter:
         """Create a segmenter. max_positions: the maximum length of a sequence, including `</s>`; None for no limit."""
         self._src, self._tgt = (tokenizers[language] for language in data.sides)
         self._max_positions = max_positions
-        # one position is for the end of sentence
+        # one position is reserved for the end of sentence
         self.max_length = MAX_PIECES_FACTOR * data.max_pieces if max_positions is None else max_positions - 1
         """Maximum number of pieces of a sentence, without `</s>`; longer sentences are truncated."""
         self._max_pieces = min(self.max_length, data.max_pieces)

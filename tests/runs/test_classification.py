@@ -112,7 +112,7 @@ def test_classify_writes_one_label_per_line(trained: Path, tmp_path: Path, nmt: 
     assert done.status in (0, None), done.err
     *rows, blank, last = [line.split("\t") for line in target.read_text().split("\n")[:-1]]
     assert blank == [""] and len(last) == 2
-    assert "1 line had more than 400 pieces; only their start was read: 32" in done.err
+    assert "1 line had more than 400 pieces; only the start was read: 32" in done.err
     right = sum(row[0] == label for row, (_, label) in zip(rows, TEST, strict=True))
     assert right / len(TEST) > 0.95
     everything = nmt("classify", "--run", trained, "--input", source, "--probabilities").out.split("\n")

@@ -25,7 +25,7 @@ from nmt.documents import office as package
 from nmt.documents.office import MAX_BYTES
 from nmt.errors import DataError
 
-# what these libraries do when they are imported and used is not of interest
+# ignore warnings of these libraries
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -163,10 +163,12 @@ def test_large_xml_members_raise(word: bytes, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     "content",
     [
-        bare_docx(f"<w:p>{'<w:r/>' * 300}</w:p>"),  # elements
+        bare_docx(f"<w:p>{'<w:r/>' * 300}</w:p>"),  # too many elements
         bare_odt(f"<text:p>x{'<text:s/>' * 300}</text:p>"),
-        bare_odt(f"<text:p>x{'<text:span>' * 40}x{'</text:span>' * 40}</text:p>"),  # depth
-        bare_docx(f'<w:p><w:r><w:rPr><w:lang w:val="{"x" * 3000}"/></w:rPr><w:t>x</w:t></w:r></w:p>'),  # format
+        bare_odt(f"<text:p>x{'<text:span>' * 40}x{'</text:span>' * 40}</text:p>"),  # nested too deeply
+        bare_docx(
+            f'<w:p><w:r><w:rPr><w:lang w:val="{"x" * 3000}"/></w:rPr><w:t>x</w:t></w:r></w:p>'
+        ),  # too many properties
     ],
 )
 def test_expensive_xml_raises(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:

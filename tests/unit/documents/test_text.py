@@ -98,7 +98,7 @@ def test_identity_translation_keeps_document_bytes(name: str, content: str, enco
     assert same(document) == document.translated(document.texts) == raw
 
 
-def test_text_keeps_lines() -> None:
+def test_plain_text_keeps_lines() -> None:
     document = open_document("a.txt", codecs.BOM_UTF8 + LINES.encode())
     assert document.texts == ["First line.", "Second line", "third"]
     new = document.translated([Translated("one\ntwo"), Translated(""), Translated("3")])

@@ -43,7 +43,7 @@ def found(*hosts: str) -> Callable[..., list[Any]]:
 
 @pytest.fixture
 def second() -> str:
-    """A second loopback address, different from 127.0.0.1."""
+    """Return a second loopback address, different from 127.0.0.1."""
     try:
         with socket.create_server(("::1", 0), family=socket.AF_INET6):
             return "::1"

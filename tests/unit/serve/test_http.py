@@ -126,12 +126,12 @@ def test_html_translation_keeps_tags(client: Client) -> None:
         ({"q": "ZeroDivisionError"}, 500, "Cannot translate text: internal error"),
     ],
 )
-def test_errors_equal_libretranslate(client: Client, fields: dict[str, object], status: int, said: str) -> None:
+def test_errors_match_libretranslate(client: Client, fields: dict[str, object], status: int, said: str) -> None:
     answer = translate(client, **fields)
     assert (answer.status, answer.json) == (status, {"error": said})
 
 
-def test_settings_are_reported(client: Client) -> None:
+def test_frontend_settings_are_reported(client: Client) -> None:
     settings = client.ask("/frontend/settings").json
     assert settings["charLimit"] == 200 and settings["suggestions"] is settings["keyRequired"] is False
     assert ".txt" in settings["supportedFilesFormat"] and set(settings["language"]) == {"source", "target"}
@@ -416,7 +416,7 @@ def test_chunked_body_is_limited(client: Client) -> None:
         assert b" 413 " in connection.recv(1000)
 
 
-def test_slow_head_times_out(directions: list[MadeUp], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_headers_time_out(directions: list[MadeUp], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "PATIENCE_SECONDS", 0.2)
     with serving(Service(Models(directions))) as client, client.connect() as slow, client.connect() as silent:
         slow.sendall(b"POST /translate HTTP/1.1\r\nHo")
@@ -451,7 +451,7 @@ def test_internal_error_returns_500(
     assert "KeyError at " in said and "Geheimnis" not in said
 
 
-def test_missing_key_returns_403(tmp_path: Path, directions: list[MadeUp]) -> None:
+def test_api_key_is_required_and_limits_rate(tmp_path: Path, directions: list[MadeUp]) -> None:
     key = new_key(tmp_path / "keys", "Anna")
     service = Service(Models(directions), keys=read_keys(tmp_path / "keys"), rate=Rate(8))
     with serving(service) as client:
@@ -471,11 +471,13 @@ def test_missing_key_returns_403(tmp_path: Path, directions: list[MadeUp]) -> No
             answer = translate(client, q="a", **ways[0])
         assert answer.status == 429 and int(answer.headers["retry-after"]) >= 1
         guesses = {translate(client, q="a", api_key="guess").status for _ in range(12)}
-        assert guesses == {403, 429} and client.ask("/translate", raw=b"{").status == 429  # its body is not read
+        assert guesses == {403, 429} and client.ask("/translate", raw=b"{").status == 429  # the body is not read
         assert "security" in client.ask("/spec").json
 
 
-def test_failing_model_is_not_ready(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_with_failing_model_is_not_ready(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     broken = MadeUp("de", "en")
     monkeypatch.setattr(broken, "translate", lambda *_: 1 / 0)
     with serving(Service(Models([broken])), ready=False) as client:
@@ -499,7 +501,7 @@ def test_ctrl_c_ends_server_normally(directions: list[MadeUp]) -> None:
         signal.signal(number, handler)
 
 
-def test_sockets_name_tcp_for_nodelay() -> None:
+def test_listening_sockets_specify_tcp() -> None:
     with listen("127.0.0.1", 0) as [listening]:
         assert listening.proto == socket.IPPROTO_TCP  # otherwise asyncio does not set TCP_NODELAY
 

@@ -130,7 +130,7 @@ def test_terms_with_too_many_pieces_raise(ask: Ask) -> None:
     assert refused.value.status == 400
 
 
-def test_alignment_keeps_translation(ask: Ask) -> None:
+def test_alignment_does_not_change_translation(ask: Ask) -> None:
     text = f"{LINES[1]}\n\n{LINES[0]}"
     [[plain]], [[aligned]] = ask([text]), ask([text], align=True)
     assert (aligned.text, plain.alignment) == (plain.text, None)

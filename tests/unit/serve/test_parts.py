@@ -143,7 +143,7 @@ def test_client_is_identified_by_address_or_network() -> None:
     assert client_of(None) == client_of("testclient") == ""
 
 
-def test_room_is_limited_per_client() -> None:
+def test_reservations_are_limited_per_client() -> None:
     room = Room(10)
     assert room.take("a", 9) and not room.take("a")
     assert room.take("b") and not room.take("c")
@@ -194,7 +194,7 @@ def test_non_utf8_form_raises(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"[1]", b"{", b'"a"', b"[" * 100_000, b'{"a": 1' + b"0" * 5000 + b"}", b"\xff"])
-def test_json_without_object_raises(body: bytes) -> None:
+def test_json_that_is_not_an_object_raises(body: bytes) -> None:
     with pytest.raises(Refusal, match="JSON"):
         parse_json(body)
 

@@ -233,7 +233,7 @@ def test_filter_with_classifier_only_and_with_runs(nmt: Command, runs: Path, cla
 
 
 @pytest.mark.usefixtures("here")
-def test_classifier_with_other_runs_raises(nmt: Command, runs: Path, classifier: Path) -> None:
+def test_unsuitable_classifier_raises(nmt: Command, runs: Path, classifier: Path) -> None:
     write("a.de", ["x"])
     write("a.en", ["y"])
     back = ("--run", runs / "en-de", "--reverse", runs / "de-en")
@@ -258,7 +258,7 @@ def test_runs_of_same_direction_raise(nmt: Command, runs: Path) -> None:
     shutil.copytree(run, copy)
     for reverse, problem in (
         (run, f"--run {run} and --reverse {run} are the same run; give two runs of opposite directions"),
-        (copy, f"--reverse {copy}: translates de-en; name a run of en-de, opposite to --run"),
+        (copy, f"--reverse {copy}: translates de-en; specify a run of en-de, opposite to --run"),
         (runs / "none", f"{runs}/none: not a run directory, it has no config.yaml; make one with nmt train"),
     ):
         result = nmt("filter", "--run", run, "--reverse", reverse, *TEXTS, *SCORES)

@@ -26,7 +26,7 @@ def variants(n: int, seed: int, length: int = 20) -> list[str]:
     return [" ".join(rng.choice(words) if rng.random() < 0.2 else word for word in common) + "." for _ in range(n)]
 
 
-# few letters, so that much is equal; every kind of space, punctuation that 13a splits off, entities, no letters at all
+# few letters, for many equal n-grams; all kinds of spaces, punctuation that 13a splits, entities, and no letters
 TEXTS = st.text(alphabet="aab .,'-&;\n 猫\u0301", max_size=12) | st.sampled_from(
     ["", " ", "a", "a a", "a b a b a b a", "It's 3.5 &quot;a&quot;, a-b.", "the the the the", "猫が好きです。"]
 )

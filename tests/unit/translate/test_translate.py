@@ -44,7 +44,7 @@ def test_blank_lines_stay_blank_and_are_not_searched(translator: Translator, mon
     assert list(translator.translate_lines([])) == []
 
 
-def test_translation_is_one_line(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_translation_contains_no_line_break(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     translator = make(tokenizer, tiny_config())
     bytes_of_breaks = [N_SPECIAL + byte for byte in b"\n\r"]
     with torch.no_grad():  # makes these pieces the most probable
