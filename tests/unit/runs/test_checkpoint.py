@@ -101,7 +101,7 @@ def test_state_is_replaced_without_tensors(run):
     assert load_state(run.step(20)).best_score == 3.5
     assert load_weights(run.step(20))["w"].tolist() == [20.0] * 3
     run.step(20).state.write_text("{}")
-    with pytest.raises(CheckpointError, match=r"state.json: damaged, its checksum"):
+    with pytest.raises(CheckpointError, match=r"state.json: damaged: its checksum"):
         update_state(run.step(20), TrainState())
 
 
@@ -116,7 +116,7 @@ def test_unsealed_checkpoint_translates_but_cannot_resume(run):
     ):
         load_state(saved)
     saved.weights.write_bytes(saved.weights.read_bytes()[:-1])
-    with pytest.raises(CheckpointError, match=r"weights.safetensors: damaged, its checksum"):
+    with pytest.raises(CheckpointError, match=r"weights.safetensors: damaged: its checksum"):
         load_weights(saved)
 
 
