@@ -64,7 +64,7 @@ def test_denoising_learns_from_monolingual_text(data: Path, tmp_path: Path) -> N
         start(mixed, tmp_path / "data", tmp_path / "other", resume=False)
     ids = tmp_path / "data" / "mono.aa.ids.npy"
     ids.write_bytes(ids.read_bytes()[:-1] + b"?")
-    with pytest.raises(DataError, match="damaged, its checksum"):
+    with pytest.raises(DataError, match="damaged: its checksum"):
         start(config, tmp_path / "data", tmp_path / "other", resume=False)
 
 
