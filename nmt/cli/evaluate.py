@@ -198,7 +198,7 @@ def _evaluated(
 
 
 def _is_classifier(paths: Sequence[Path]) -> bool:
-    """Return whether `paths` names a single run of a classifier."""
+    """Return whether `paths` is a single run of a classifier."""
     from nmt.config.load import load_saved_config
     from nmt.layout import RunDir
 
@@ -423,7 +423,7 @@ def challenge(
     """
     of_text, of_run = (source, reference), (split, data)
     if (source is None) != (reference is None) or (contrastive is not None and source is None):
-        raise ConfigError(["--src F and --ref F must be given together, and --contrastive F only with them"])
+        raise ConfigError(["--src F and --ref F must be given together, and --contrastive F requires both"])
     n_sets = sum((any(of_run), any(of_text), pairs is not None))
     if n_sets > 1:
         raise ConfigError(["--split and --data, --src and --ref, and --pairs cannot be combined"])
@@ -551,7 +551,7 @@ def robustness(
 
 
 def _changes(given: str | None) -> tuple[str, ...]:
-    """Return the kinds of changes named by --changes, or none if it is not given. Raises ConfigError."""
+    """Return the kinds of changes in the value of --changes; none if the option is not given. Raises ConfigError."""
     from nmt.evaluate.robustness import CHANGES
 
     names = tuple(dict.fromkeys(given.split(","))) if given is not None else ()
@@ -563,7 +563,7 @@ def _changes(given: str | None) -> tuple[str, ...]:
 
 
 def _rates(given: str) -> tuple[float, ...]:
-    """Return the percentages named by --rates. Raises ConfigError."""
+    """Return the percentages in the value of --rates. Raises ConfigError."""
     try:
         rates = tuple(dict.fromkeys(float(rate) for rate in given.split(",")))
     except ValueError:

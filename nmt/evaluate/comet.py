@@ -282,7 +282,7 @@ def find_metrics(
     for text in files:
         metric, system, path = _split(text, systems)
         if paths.setdefault(metric, {}).setdefault(system, path) is not path:
-            raise ConfigError([f"--segment-scores {metric}: two files of {system} were given"])
+            raise ConfigError([f"--segment-scores {metric}: two files for {system} were given"])
     names = Counter([*METRICS, *map(model_name, models), *paths])
     if twice := [name for name, n in names.items() if n > 1]:
         raise ConfigError([f"two metrics are called {twice[0]}: give each its own name"])

@@ -251,7 +251,7 @@ class LineCounts:
         return corpus_scores(self.metric.formula, sums)
 
     def line_scores(self) -> Floats:
-        """Return the score of each line by itself, (L,)."""
+        """Return the score of each single line, (L,)."""
         return self.scores(self.counts)
 
 

@@ -392,7 +392,7 @@ class Report:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on changes and lines that were left out."""
+        """Notes on changes and lines that were omitted."""
         notes, changed = [], {row.change for row in self.measured.rows}
         if left_out := [change for change in self.plan.changes if change not in changed]:
             notes.append(f"skipped, because they would change no line: {', '.join(left_out)}")

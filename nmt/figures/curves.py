@@ -138,7 +138,7 @@ def _missing(records: Sequence[Record]) -> Iterator[str]:
 
 
 def thin(points: Points, most: int = MOST_POINTS) -> tuple[Points, Points]:
-    """Average neighbouring points, so that at most `most` are left; return them with their value ranges (n, 2)."""
+    """Average neighbouring points, so that at most `most` remain; return them with their value ranges (n, 2)."""
     if len(points) <= most:
         return points, points[:, [VALUE, VALUE]]
     starts = np.arange(most) * len(points) // most

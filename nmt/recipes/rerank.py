@@ -464,7 +464,7 @@ class Request:
 
 
 def rerank_file(request: Request, weights: Sequence[float], output: Path | str) -> None:
-    """Write the chosen translation of each line; blank lines stay blank. Raises ConfigError or DataError."""
+    """Write the chosen translation of each line; blank lines remain blank. Raises ConfigError or DataError."""
     features = request.runs.features(request.search)
     n_written = n_changed = 0
     with open_output(output) as out:

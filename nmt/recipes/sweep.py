@@ -227,7 +227,7 @@ def _load_all(request: Request, axes: Sequence[Axis]) -> dict[tuple[str, ...], C
 
 
 def _as_grid_problem(problem: str, axes: Sequence[Axis]) -> str:
-    """Return `problem` with --grid in place of --set if it is about a value of the grid."""
+    """Return `problem` with --grid instead of --set if it concerns a value of the grid."""
     is_of_grid = any(problem.startswith(tuple(f"--set {axis.key}{end}" for end in ":.=")) for axis in axes)
     return problem.replace("--set", "--grid", 1) if is_of_grid else problem
 

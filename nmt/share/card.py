@@ -225,7 +225,7 @@ _PURPOSES = {"train": "training", "valid": "development set"}
 
 
 def _data(run: RunDir, config: Config) -> Iterator[str]:
-    """Yield a line for each corpus, with its pairs read and kept and its licence as given in the configuration."""
+    """Yield a line for each corpus, with the numbers of pairs read and kept, and its configured licence."""
     yield from ("## Training data", "")
     data, recorded = config.data, _manifest(run)
     sources = {

@@ -499,7 +499,7 @@ class Comparison:
 
 
 def compare(native: Translator, engine: Engine, lines: Sequence[str], search: SearchConfig) -> Comparison:
-    """Translate `lines`, at least one of them not blank, with both engines. `native` runs in float32."""
+    """Translate `lines`, at least one of which is not blank, with both engines. `native` runs in float32."""
     with Progress("comparing the engines", 2 * len(lines)) as progress:
         expected, actual = (
             [best for best, *_ in translator.translate_lines(lines, search, progress=progress)]

@@ -1,4 +1,4 @@
-"""Models on the Hugging Face Hub: names of repositories, and downloads of hf://owner/name.
+"""Models on the Hugging Face Hub: repository names, and downloads from hf://owner/name.
 
 The cache of `huggingface_hub` contains symbolic links, which `nmt` does not follow in a model. So the same files are
 hard links, or copies if the file system has none, in the directory nmt/COMMIT beside snapshots/COMMIT of the cache.

@@ -238,7 +238,7 @@ def tags(src: str, tgt: str, rng: Random) -> tuple[str, str]:
 
 
 def _copied(src: str, tgt: str) -> list[_Copied]:
-    """Return the places of the texts that occur exactly once on each side, in the order of the source."""
+    """Return the positions of the texts that occur exactly once on each side, in source order."""
     of_src, of_tgt = _places(src), _places(tgt)
     return [
         _Copied(places[0], of_tgt[text][0])
@@ -248,7 +248,7 @@ def _copied(src: str, tgt: str) -> list[_Copied]:
 
 
 def _places(text: str) -> dict[str, list[Place]]:
-    """Return the places of numbers, addresses and capitalized words of four or more letters, without the first word."""
+    """Return the positions of numbers, addresses and capitalized words of four or more letters except the first."""
     inside = _inside_spans(text)
     found = [(span.start, span.end) for span in spans(text) if span.kind in ("number", "url", "email")]
     names = (match for match in _NAME.finditer(text) if match.start() > 0 and match[0][0].isupper())
@@ -260,7 +260,7 @@ def _places(text: str) -> dict[str, list[Place]]:
 
 
 def _replaced(text: str, new: Mapping[Place, str]) -> str:
-    """Replace the parts of a text at some places, which do not overlap, by other texts."""
+    """Replace parts of a text, which do not overlap, by other texts."""
     parts, position = list[str](), 0
     for (start, end), other in sorted(new.items()):
         parts += text[position:start], other

@@ -104,12 +104,12 @@ def po_messages(name: str, lines: Iterable[str]) -> Iterator[Message]:
 
 
 def _goes_on(line: str) -> bool:
-    """Return whether a line belongs to the message before it."""
+    """Return whether a line continues the preceding message."""
     return line.removeprefix("#~").lstrip().startswith(('"', "msgstr["))
 
 
 def _add(message: Message, line: str, place: int) -> str | None:
-    """Add a line to a message, and return the problem if it does not belong there."""
+    """Add a line to a message, and return the problem if the line does not belong there."""
     is_obsolete = line.startswith("#~")
     line = line[2:].lstrip() if is_obsolete else line
     if not line or (is_obsolete and line[0] == "|"):

@@ -56,7 +56,7 @@ class Profiles(Document):
         )
 
     def other(self, counts: Counter[str], language: str) -> str | None:
-        """Return how a text differs from a language, as in `looks like English, not German`; None if it may not differ.
+        """Return how a text differs from a language, as in `looks like English, not German`, or None.
 
         `counts`: the trigrams of the text, at least `LEAST` for a reliable result.
         """

@@ -61,7 +61,7 @@ def is_blank(line: str) -> bool:
 
 
 def id_dtype(n_pieces: int) -> type[np.uint16] | type[np.uint32]:
-    """Return the smallest type that holds every id of a vocabulary of `n_pieces`."""
+    """Return the smallest type that can represent every id of a vocabulary of `n_pieces`."""
     return np.uint16 if n_pieces <= 2**16 else np.uint32
 
 
@@ -147,7 +147,7 @@ class Tokenizer:
         return result
 
     def begins_word(self) -> list[bool]:
-        """Return whether each piece of the vocabulary begins a word, that is, starts with a space."""
+        """Return for each piece of the vocabulary whether it begins a word, that is, starts with a space."""
         return [piece.startswith(_SPACE) for piece in self.pieces(range(len(self)))]
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -261,7 +261,7 @@ class Encoded(NamedTuple):
         return np.diff(self.ends, prepend=0)
 
     def take(self, rows: Numbers) -> Encoded:
-        """Return the lines `rows`, in this order; a line may be taken more than once."""
+        """Return the lines with the indices `rows`, in this order; an index may be repeated."""
         lengths = self.lengths
         ids, ends = _concatenated(self.ids, (self.ends - lengths)[rows], lengths[rows])
         return Encoded(ids, ends, self.words[rows], self.characters[rows])

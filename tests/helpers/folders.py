@@ -31,7 +31,7 @@ class Folder:
             write_pairs(self.folder / "text", name, pairs)
 
     def config(self, direction: str = "de-en", **changes: Any) -> Config:
-        """Write the configuration; `data__max_chars=5` sets data.max_chars."""
+        """Return the configuration; `data__max_chars=5` sets data.max_chars."""
         tree: dict[str, Any] = {
             "data": {"direction": direction, "root": str(self.folder / "text"), "train": [files("train")]},
             "tokenizer": {"vocab_size": 400},

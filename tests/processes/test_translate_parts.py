@@ -63,7 +63,7 @@ def test_killed_translation_worker_is_replaced(
     assert not target.with_name("out.work").exists()
 
 
-def test_command(run: Path, source: Path, nmt: Command) -> None:
+def test_translate_command_with_workers_equals_one_process(run: Path, source: Path, nmt: Command) -> None:
     whole = nmt("translate", "--run", run, "--input", source, "--beam", "1")
     out = source.with_name("out")
     result = nmt("translate", "--run", run, "--input", source, "--output", out, "--beam", "1", "--workers", "1")
@@ -74,8 +74,8 @@ def test_command(run: Path, source: Path, nmt: Command) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (["--workers", "2"], "--workers and --engine ray need files: name --input"),
-        (["--engine", "ray", "--input", "a"], "--workers and --engine ray need files: name --input"),
+        (["--workers", "2"], "--workers and --engine ray need files: give --input"),
+        (["--engine", "ray", "--input", "a"], "--workers and --engine ray need files: give --input"),
         (
             ["--workers", "2", "--input", "a", "--output", "b", "--prefix", "c"],
             "--prefix, --constraints, --glossary, --alignments and --attention: not available",
@@ -106,7 +106,7 @@ def run_dir(tokenizer: Tokenizer, translator: Translator, tmp_path: Path) -> Pat
     return write_run(tmp_path / "runs" / "tiny", translator.config, tokenizer, translator.searcher.models[0])
 
 
-def test_files(translator: Translator, tmp_path: Path, capsysbinary) -> None:  # type: ignore[no-untyped-def]
+def test_translate_file_writes_one_line_per_source_line(translator: Translator, tmp_path: Path, capsysbinary) -> None:  # type: ignore[no-untyped-def]
     lines = [*PLAIN, "", *(line for line in STRANGE if "\r" not in line and "\ufeff" not in line)]
     source, target = tmp_path / "in.txt", tmp_path / "out.txt"
     source.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines).encode())
@@ -119,7 +119,7 @@ def test_files(translator: Translator, tmp_path: Path, capsysbinary) -> None:  #
     assert capsysbinary.readouterr().out.decode() == expected
 
 
-def test_n_best_in_columns(translator: Translator, tmp_path: Path) -> None:
+def test_n_best_output_has_columns(translator: Translator, tmp_path: Path) -> None:
     source, target = tmp_path / "in", tmp_path / "out"
     source.write_text(f"{PLAIN[0]}\n\n{PLAIN[1]}\n")
     translate_file(translator, source, target, BEAM, n_best=2)

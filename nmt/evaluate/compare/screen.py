@@ -117,7 +117,7 @@ def errors(comparison: Comparison, result: Result) -> Iterator[str]:
 
 
 def verdicts(comparison: Comparison) -> Iterator[str]:
-    """Yield a sentence for each system that names the metrics by which it is better or worse than the baseline."""
+    """Yield for each system a sentence with the metrics by which it is better or worse than the baseline."""
     baseline, is_open = comparison.groups[comparison.baseline].name, False
     for position, group in enumerate(comparison.groups):
         metrics: dict[str, list[str]] = {"better than": [], "worse than": [], "not significantly different from": []}

@@ -162,7 +162,7 @@ def test_challenge_command_reads_contrastive_file(nmt: Command, run_dir: Path) -
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--src", "src"), "--src F and --ref F must be given together, and --contrastive F only with them"),
+        (("--src", "src"), "--src F and --ref F must be given together, and --contrastive F requires both"),
         (("--src", "src", "--ref", "ref", "--pairs", "x"),
          "--split and --data, --src and --ref, and --pairs cannot be combined"),
         (("--pairs", "x", "--seed", "2"),

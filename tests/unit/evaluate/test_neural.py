@@ -66,7 +66,7 @@ def test_segment_scores_are_read_for_several_systems() -> None:
         (["m=two"], ["a", "b"], "--segment-scores m=two: expected NAME@SYSTEM=FILE, where SYSTEM is one of a, b"),
         (["m@c=two"], ["a", "b"], "--segment-scores m@c=two: expected NAME@SYSTEM=FILE, where SYSTEM is one of a, b"),
         (["m@a=two"], ["a", "b"], "--segment-scores m@b=FILE is missing: all systems need scores"),
-        (["m=two", "m=other"], ["a"], "--segment-scores m: two files of a were given"),
+        (["m=two", "m=other"], ["a"], "--segment-scores m: two files for a were given"),
         (["chrf=two"], ["a"], "two metrics are called chrf: give each its own name"),
     ],
 )
