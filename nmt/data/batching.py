@@ -90,7 +90,7 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 class Lengths:
-    """Lengths (P,) of one side of every pair, end of sentence counted.
+    """Lengths (P,) of one side of every pair, including the end of sentence.
 
     They are stored in the smallest integer type and returned as int64, since sums of small integers would overflow.
     """
@@ -147,7 +147,8 @@ class PairLengths:
         return rows[np.lexsort((np.where(tgt % 2 == 0, src, -src), tgt))]
 
     def split(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
-        """Split `rows` into consecutive parts with rows x longest side <= max_tokens; a longer pair is its own part."""
+        """Split `rows` into consecutive parts with rows x longest side <= max_tokens; a longer pair forms its own
+        part."""
         longest = np.maximum(self.src[rows], self.tgt[rows])
         start, widest = 0, 0
         for i, length in enumerate(longest.tolist()):
@@ -267,7 +268,7 @@ class _Cut:
 
 
 def even_batches(lengths: PairLengths, max_tokens: int) -> list[Indices]:
-    """Return batches (rows) of at most `max_tokens` padded tokens with every pair once, sorted by length."""
+    """Return batches of at most `max_tokens` padded tokens as arrays of rows: every pair once, sorted by length."""
     return list(lengths.split(lengths.sort(np.arange(len(lengths))), max_tokens))
 
 
@@ -283,7 +284,7 @@ class Pairs:
         labels: Indices | None = None,
         is_grouped: bool = True,
     ) -> None:
-        """Pair the lines of `src` and `tgt`, of which there must be equally many.
+        """Pair the lines of `src` and `tgt`, which must be equal in number.
 
         `segments`: the rows of a window. `scored`: for each target, end of sentence counted, a mask of the tokens in
         the loss; None: all tokens. `labels` (P,): classes. The sum of their losses is weighted so that it is their mean
@@ -313,13 +314,14 @@ class Pairs:
 
     @property
     def n_scored(self) -> int:
-        """Number of target tokens in the loss."""
+        """The number of target tokens in the loss."""
         if self._scored is None:
             return self.lengths.tgt.sum()
         return int(sum(np.count_nonzero(scored) for scored in self._scored))
 
     def corpus_rows(self, rows: Indices) -> Indices:
-        """Return the rows of pairs among all training pairs; pairs of the second direction follow all of the first."""
+        """Return the rows of pairs among all training pairs; pairs of the second direction follow all pairs of the
+        first."""
         if self._segments is None:
             return rows
         direction, indices = np.divmod(rows, len(self._segments))
@@ -358,7 +360,7 @@ STEP = 64
 
 @dataclass(frozen=True)
 class PackedBatch(OnDevice):
-    """Sentence pairs without padding: N source and T target tokens, tails counted.
+    """Sentence pairs without padding: N source and T target tokens, including the tails.
 
     Each sentence ends in `</s>` in `src` (1, N) and `tgt_out` (1, T), and starts with `<s>` in `tgt_in` (1, T). Bounds
     (B + 1,) int32 and positions (N,), (T,) are as in the module's example; no sentence is longer than `max_len`. The
@@ -389,7 +391,8 @@ class Packing:
         self.max_len = max(step, pairs.lengths.src.max(), pairs.lengths.tgt.max(), max_len)
 
     def split(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
-        """Split `rows` into consecutive parts of at most `max_tokens` on either side; a longer pair is its own part."""
+        """Split `rows` into consecutive parts of at most `max_tokens` on either side; a longer pair forms its own
+        part."""
         start, n_src, n_tgt = 0, 0, 0
         lengths = self._pairs.lengths
         for i, (src, tgt) in enumerate(zip(lengths.src[rows].tolist(), lengths.tgt[rows].tolist(), strict=True)):

@@ -1,4 +1,4 @@
-"""BPE-dropout (Provilkov et al., 2020, arXiv:1910.13267): segmentation of a training set anew in every epoch.
+"""BPE-dropout (Provilkov et al., 2020, arXiv:1910.13267): a new segmentation of the training set in every epoch.
 
 Segmentation number k < 64 of a word is a function of (seed, word, k): each possible merge is dropped with probability
 `rate`, and of the others the one of highest priority is made, repeatedly, until all are dropped. Which k a word gets is
@@ -95,7 +95,7 @@ class Merges:
         }
 
     def cut(self, word: Sequence[int], rate: float, numbers: Iterator[int]) -> list[int]:
-        """Segment a word, given in any pieces, with merges dropped at `rate` by random `numbers` of 32 bits."""
+        """Segment a word, given in any pieces, and drop merges at `rate` according to 32-bit random `numbers`."""
         threshold = round(rate * 2**32)
         ids = [letter for piece in word for letter in self._letters[piece]]
         n = len(ids)
@@ -162,7 +162,7 @@ class _Cuts:
         self._bounds = array("q", np.cumsum([0, *n_ids]).astype(np.int64).tobytes())
 
     def lines(self, keys: Hashes, max_pieces: int) -> Lines:
-        """Segment all lines by random numbers of `keys` (P,), one for each line."""
+        """Segment all lines with random numbers from `keys` (P,), one key for each line."""
         if len(self._ids) > max(_MAX_CACHED_IDS, 2 * self._n_ids):  # without spaces in a script, few words repeat
             self._forget()
         blocks = [self._block(start, keys[start : start + _BLOCK], max_pieces) for start in range(0, len(keys), _BLOCK)]
@@ -170,7 +170,7 @@ class _Cuts:
         return Lines(np.concatenate(ids), np.cumsum(np.concatenate(n_ids), dtype=np.int64))
 
     def _block(self, start: int, keys: Hashes, max_pieces: int) -> tuple[Integers, _Numbers]:
-        """Return the ids of the lines from `start` on that have these keys, and the number of ids of each line."""
+        """Return the ids of the lines from `start` on, one for each key, and the number of ids of each line."""
         n_lines, ends = len(keys), self._ends[start : start + len(keys)]
         first = int(self._ends[start - 1]) if start else 0
         n_words = np.diff(ends, prepend=first)
@@ -203,7 +203,7 @@ class _Cuts:
 
 
 def _random_numbers(key: bytes) -> Iterator[int]:
-    """Yield random 32-bit integers, a function of `key`."""
+    """Yield random 32-bit integers that are a function of `key`."""
     # seeding `random` takes longer than segmenting a word
     for i in count():
         yield from memoryview(blake2b(b"%d " % i + key).digest()).cast("I")

@@ -52,7 +52,7 @@ class FileRecord(Document):
 
 
 class TokenizerRecord(Document):
-    """The vocabulary or vocabularies."""
+    """The joint vocabulary, or the vocabularies of both languages."""
 
     fingerprint: str
 
@@ -176,7 +176,7 @@ class Lines:
 
     @classmethod
     def of(cls, lines: Sequence[npt.NDArray[np.int64]]) -> Lines:
-        """Join lines, of which there must be at least one."""
+        """Join one or more sets of lines."""
         return cls(np.concatenate(lines), np.cumsum([len(line) for line in lines]))
 
     def __len__(self) -> int:
@@ -196,7 +196,7 @@ class Lines:
         return gathered.astype(np.int64)
 
     def spans(self, rows: Rows) -> tuple[Rows, Rows]:
-        """Return the starts of lines `rows` (B,) in the ids, and their numbers of ids."""
+        """Return the offsets at which lines `rows` (B,) start in the ids, and the number of ids of each line."""
         starts = np.where(rows > 0, self.ends[np.maximum(rows - 1, 0)], 0).astype(np.int64)
         return starts, self.ends[rows] - starts
 
@@ -328,7 +328,7 @@ class Corpus:
         return Split(self.directory, MONO, self.manifest.mono[language].lines)
 
     def in_one_file(self, name: str) -> Split:
-        """Return a split that is one file for each language. Raises DataError for a training set in shards."""
+        """Return a split that consists of one file for each language. Raises DataError for a training set in shards."""
         if name in self.splits and self.manifest.splits[name].shards is not None:
             raise DataError(
                 f"{self.directory.path}: the text of {name} is divided into shards, which this command does not read; "
@@ -342,7 +342,7 @@ class Corpus:
             self._verify(self.split(name), language, kinds)
 
     def verify_mono(self, language: str) -> None:
-        """Check the monolingual text of a language against its checksums. Raises DataError if one differs."""
+        """Check the monolingual text of a language against its recorded checksums. Raises DataError if one differs."""
         self._verify(self.mono(language), language, ("text", "ids", "ends", "documents"))
 
     def _verify(self, split: Split, language: str, kinds: Iterable[str]) -> None:

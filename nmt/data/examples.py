@@ -1,4 +1,4 @@
-"""The examples of an objective: pairs or lines of the corpus, and their changes for an update."""
+"""The examples of an objective: pairs or lines of the corpus, and how they are changed for an update."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def learned_pairs(
 
 
 def change_of(config: Config, tokenizers: Tokenizers, seed: int) -> Change | None:
-    """Return the change of an objective to the pairs of an update; None if it makes no change."""
+    """Return the function with which an objective changes the pairs of an update; None if it changes nothing."""
     training = config.training
     match training.objective:
         case "denoising":

@@ -36,7 +36,8 @@ class Masking:
     """Masking of the lines, or of the pairs, of an update."""
 
     def __init__(self, settings: MaskedConfig, tokenizer: Tokenizer, max_pieces: int, seed: int) -> None:
-        """`tokenizer`: the tokenizer of both languages; `max_pieces`: the maximum of each side of a wrong pair."""
+        """`tokenizer`: the tokenizer of both languages; `max_pieces`: the maximum number of pieces of each side of a
+        wrong pair."""
         self._share, self._seed, self._vocab_size = settings.mask_share, seed, len(tokenizer)
         self._examples = PairExamples(settings.pair_task, tokenizer, max_pieces) if settings.pair_task else None
 
@@ -58,7 +59,7 @@ class Masking:
         return Pairs.changed(np.split(masked, ends[:-1]), lines, corpus_rows, scored, labels)
 
     def _masked(self, ids: _Ids, ends: _Ids, keys: Hashes) -> tuple[_Ids, _Bools]:
-        """Return masked ids (L,), and a mask of the chosen pieces; `ends`, `keys` (N,): the end and key of each
+        """Return masked ids (L,), and a mask of the chosen pieces; `ends`, `keys` (N,): the end and the key of each
         line."""
         starts = np.concatenate(([0], ends[:-1]))
         line = np.repeat(np.arange(len(ends)), ends - starts)
@@ -88,7 +89,7 @@ class Masking:
 
 
 def _numbered(keys: Hashes, number: int) -> Hashes:
-    """Return the random number `number` of each key."""
+    """Return random number `number` of each key."""
     return hashed(keys, np.array([number]))
 
 

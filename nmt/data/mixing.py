@@ -91,7 +91,8 @@ class Stream:
 
 
 def _part(sizes: Rows, start: int, stop: int) -> tuple[Rows, Rows]:
-    """Cut consecutive runs of these sizes to `start` to `stop`; return the numbers cut off at the start and left."""
+    """Cut consecutive runs of these sizes to `start` to `stop`; return the numbers of rows that are cut off at the
+    start and that remain."""
     ends = np.cumsum(sizes)
     begins = ends - sizes
     return np.clip(start - begins, 0, sizes), np.clip(np.minimum(ends, stop) - np.maximum(begins, start), 0, None)
@@ -111,7 +112,7 @@ class TrainCorpus:
 
     @cached_property
     def n(self) -> int:
-        """The number of its pairs."""
+        """The number of pairs of the corpus."""
         return sum(run.n for run in self.runs)
 
 
@@ -132,7 +133,8 @@ class Position:
 
 @dataclass(frozen=True)
 class StagePlan:
-    """The shares of the corpora in a stage, which sum to 1, and its number of updates, None for the last stage."""
+    """The shares of the corpora in a stage, which sum to 1, and the number of updates of the stage (None for the last
+    one)."""
 
     shares: tuple[Fraction, ...]
     n_updates: int | None = None
@@ -152,14 +154,14 @@ class Mix:
         return sum(corpus.n * corpus.repeat for corpus in self.corpora)
 
     def has(self, at: Position) -> bool:
-        """Return whether a position is one of this mixture."""
+        """Return whether a position exists in this mixture."""
         if at.window >= self.n_windows or at.stage >= len(self.stages):
             return False
         start, stop = self.span(at)
         return start < stop and len(at.drawn) in (0, len(self.corpora))
 
     def span(self, at: Position) -> tuple[int, int]:
-        """Return the number of pairs that the run has drawn before a window, and after it."""
+        """Return the number of pairs that the run has drawn before a window and after it."""
         start = self._drawn_before(at.epoch, at.window)
         return max(start, at.stage_pairs), self._drawn_before(at.epoch, at.window + 1)
 
@@ -192,7 +194,7 @@ class Mix:
 
 
 def is_mixed(config: Config) -> bool:
-    """Return whether the config mixes corpora by anything but size."""
+    """Return whether the config mixes corpora by anything other than size."""
     return (
         config.data.temperature is not None or bool(config.training.stages) or config.data.train[0].weight is not None
     )
@@ -269,6 +271,6 @@ def _repeat(manifest: Manifest, key: str) -> int:
 
 
 def _number(key: str) -> int:
-    """Return the number in the key of a training corpus, -1 for another source."""
+    """Return the number in the key of a training corpus, or -1 for another source."""
     split, _, number = key.partition(".")
     return int(number) if split == "train" and number.isdecimal() else -1

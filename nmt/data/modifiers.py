@@ -1,4 +1,4 @@
-"""Replacement of some pairs of an update by modified pairs, see `training.modifiers`.
+"""Replacement of some pairs of an update by modified pairs; see `training.modifiers`.
 
 The choice of the pairs, the modifiers and their random numbers is a function of (seed, epoch, row of the pair in the
 corpus). A pair is decoded, modified as text and encoded again, without BPE-dropout; a side that does not change keeps
@@ -48,7 +48,7 @@ class Modifiers:
     """The modifiers of a run, applied to the pairs of an update."""
 
     def __init__(self, corpus: Corpus, config: Config) -> None:
-        """Raises DataError if the glossary of terms is invalid."""
+        """Load the modifiers of a run. Raises DataError if the glossary of terms is invalid."""
         settings, data, train = config.training, config.data, corpus.manifest.splits["train"]
         self._seed, self._max_pieces = config.training.seed, data.max_pieces
         self._src, self._tgt = (corpus.tokenizers[language] for language in data.sides)
@@ -92,7 +92,8 @@ class Modifiers:
             yield place, modifiers[chosen[place]], Random(seed)
 
     def examples(self, pairs: Pairs) -> dict[str, tuple[str, str] | None]:
-        """Return for each modifier an example of a modified pair; None if it changes none of a few pairs."""
+        """Return for each modifier an example of a modified pair; None if the modifier changes none of a few sampled
+        pairs."""
         rows = np.linspace(0, min(len(pairs), self._n_pairs) - 1, min(len(pairs), N_TRIED)).astype(np.int64)
         batch = pairs.batch(rows)
         texts = [self._texts(*ids) for ids in zip(unpadded(batch.src), unpadded(batch.tgt_out), strict=True)]
@@ -122,7 +123,7 @@ def _modifiers(languages: tuple[str, str], glossary: Glossary | None) -> Mapping
 
 
 def _encoded(tokenizer: Tokenizer, texts: Mapping[int, str]) -> dict[int, _Ids]:
-    """Encode texts, which may have terms inline; returns the ids under the same keys."""
+    """Encode texts, which may contain inline terms, and return the ids under the same keys."""
     plain = {key: text for key, text in texts.items() if TERM not in text}
     ids = dict(zip(plain, tokenizer.encode_all(list(plain.values())), strict=True))
     ids |= {key: encode_marked(tokenizer, text) for key, text in texts.items() if TERM in text}

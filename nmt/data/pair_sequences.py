@@ -23,18 +23,18 @@ _SEPARATOR = np.array([SEPARATOR])
 
 
 def joined(src: _Ids, tgt: _Ids) -> _Ids:
-    """Join the source and the target of a pair to one sequence."""
+    """Join the source and the target of a pair into one sequence."""
     return np.concatenate((src, _SEPARATOR, tgt))
 
 
 def divided(sequence: _Ids) -> tuple[_Ids, _Ids]:
-    """Divide a sequence into the source and the target."""
+    """Split a sequence into its source and its target."""
     middle = int(np.argmax(sequence == SEPARATOR))
     return sequence[:middle], sequence[middle + 1 :]
 
 
 class PairSequences:
-    """A side in which each line is the sequence of a pair."""
+    """A side in which each line is a source and its target, joined into one sequence."""
 
     def __init__(self, src: Side, tgt: Side) -> None:
         self._src, self._tgt = src, tgt
@@ -135,7 +135,7 @@ class PairExamples:
 
 
 class _Near:
-    """The lines of one side in order of length, for drawing other lines of about the same length."""
+    """The lines of one side in order of length, from which other lines of about the same length are drawn."""
 
     def __init__(self, lines: Sequence[_Ids], numbers: Hashes) -> None:
         self._lines = lines

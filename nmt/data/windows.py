@@ -74,7 +74,7 @@ class WindowLines:
 
 @dataclass(frozen=True)
 class Window:
-    """The pairs of a window, and its updates in training order, whose rows are rows of these pairs."""
+    """The pairs of a window, and the updates in training order; the rows of an update index these pairs."""
 
     position: Position
     pairs: Pairs
@@ -117,7 +117,7 @@ class Windows:
 
     @property
     def n_examples(self) -> int:
-        """Number of pairs or lines in an epoch."""
+        """The number of pairs or lines in an epoch."""
         return self.mix.n_pairs * self._config.n_per_pair + sum(map(len, self._mono))
 
     @property
@@ -127,7 +127,7 @@ class Windows:
 
     @contextmanager
     def planning_ahead(self, position: Position) -> Iterator[None]:
-        """Provide a thread that plans the window after the current one, which is at `position`."""
+        """Start a thread that plans the window after the current one, which is at `position`."""
         if self._whole is not None:
             yield
             return
@@ -139,11 +139,12 @@ class Windows:
                 self._planner = self._planned = None
 
     def sample(self) -> Pairs:
-        """Return the pairs of the first window, before BPE-dropout, to measure the memory of the longest ones."""
+        """Return the pairs of the first window, before BPE-dropout; the memory for the longest pairs is measured with
+        them."""
         return self._whole or self._pairs(self._segments(Position()), None)
 
     def longest(self) -> int:
-        """Return the length of the longest side of all training pairs, end of sentence counted.
+        """Return the length of the longest side of all training pairs, including the end of sentence.
 
         Shards are not searched for it: for them, the result is the longest that `nmt prepare` keeps.
         """
@@ -172,7 +173,7 @@ class Windows:
         self._planned = position, planner.submit(self._make, position)
 
     def _make(self, at: Position) -> Window:
-        """Return a window, which is planned in this thread."""
+        """Plan a window in this thread, and return it."""
         if self._whole is None:
             pairs = self._pairs(self._segments(at), at.epoch)
         else:

@@ -48,7 +48,7 @@ class InferenceModel:
         a different model from the one that was trained.
         """
         if unread := [name for name, _ in model.named_parameters() if not _READ.fullmatch(name)]:
-            raise NotImplementedError(f"nmt/model/inference.py does not compute with {', '.join(unread)}")
+            raise NotImplementedError(f"nmt/model/inference.py does not support {', '.join(unread)}")
         decoder = model.decoder
         weight = model.output_weight
         self.max_positions, self.sees_source = model.max_positions, model.sees_source

@@ -185,4 +185,4 @@ def attention_mask(queries: Layout, keys: Layout, causal: bool = False) -> Atten
             return AttentionMask(None if causal else mask[:, None, None, :], causal, queries=queries)
         case Packed(), Packed():
             return AttentionMask(causal=causal, packed=(queries, keys))
-    raise AssertionError("queries and keys share one kind of layout")
+    raise AssertionError("queries and keys must have the same kind of layout")

@@ -87,7 +87,7 @@ def _is_extra(source: CheckpointDir) -> bool:
 
 
 def most_bytes(n_parameters: int, keep_last: int, has_ema: bool) -> int:
-    """Return an upper bound of the disk space that the checkpoints of a run take at any time, in bytes.
+    """Return an upper bound on the disk space that the checkpoints of a run occupy at any time, in bytes.
 
     Float32 weights are stored for the `keep_last` newest checkpoints, the best, the average, and the one being written;
     all except the average also have the moving average, if there is one. The optimizer state is twice as large and
@@ -118,7 +118,8 @@ def assign(model: torch.nn.Module, tensors: Mapping[str, Tensor], where: str) ->
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Sequence[str]) -> Tensors:
-    """Return the state of an optimizer by `PARAMETER/KEY`. `names` are parameter names in the order of its groups."""
+    """Return the tensors of the state of an optimizer by name, `PARAMETER/KEY`. `names` are parameter names in the
+    order of its groups."""
     return {
         f"{name}/{key}": torch.as_tensor(value)
         for name, values in zip(names, _state(optimizer), strict=True)
@@ -129,7 +130,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Sequence[str]) ->
 def check_optimizer(
     optimizer: torch.optim.Optimizer, names: Sequence[str], tensors: Mapping[str, Tensor], where: str
 ) -> None:
-    """Raise CheckpointError unless `tensors` are a complete state of this optimizer, as by `optimizer_tensors`."""
+    """Raise CheckpointError unless `tensors` are a complete state of this optimizer; see `optimizer_tensors`."""
     shapes = {name: parameter.shape for name, parameter in zip(names, _parameters(optimizer), strict=True)}
     for name, tensor in tensors.items():
         parameter = name.rpartition("/")[0]
@@ -143,7 +144,8 @@ def check_optimizer(
 def restore_optimizer(
     optimizer: torch.optim.Optimizer, names: Sequence[str], tensors: Mapping[str, Tensor], where: str
 ) -> None:
-    """Load the tensors of `optimizer_tensors`. Raises CheckpointError, and changes nothing, if they do not fit."""
+    """Load tensors saved by `optimizer_tensors` into an optimizer. Raises CheckpointError, and changes nothing, if they
+    do not fit."""
     check_optimizer(optimizer, names, tensors, where)
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
@@ -227,7 +229,7 @@ def average(run: RunDir, steps: Sequence[int]) -> Tensors:
 def choose_weights(
     run: RunDir, settings: TrainingConfig, checkpoint: str = "best", weights: str = "auto"
 ) -> ChosenWeights:
-    """Load weights of a run.
+    """Load the chosen weights of a run.
 
     Args:
         checkpoint: best, last, or a step.

@@ -147,7 +147,7 @@ def require_empty(path: Path) -> None:
     if path.is_dir() and any(path.iterdir()):
         raise DataError(f"{path}: is not empty; choose another directory, or remove this one")
     if path.exists() and not path.is_dir():
-        raise DataError(f"{path}: is a file, but a directory is to be written there")
+        raise DataError(f"{path}: is a file, but the output is a directory; choose another path")
 
 
 @contextmanager
@@ -162,7 +162,7 @@ def new_directory(path: Path) -> Iterator[ExportDir]:
 
 
 def save_weights(directory: ExportDir, tensors: Tensors) -> None:
-    """Write weights.safetensors. Raises OSError."""
+    """Write the weights to weights.safetensors. Raises OSError."""
     write_file(directory.weights, save({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}))
 
 

@@ -121,7 +121,7 @@ def write_selected(run: RunDir, selected: Selected) -> None:
 
 
 def launch() -> str | None:
-    """Return the id that all restarts of one `torchrun` launch share, or None without torchrun."""
+    """Return the id shared by all restarts of one `torchrun` launch, or None without `torchrun`."""
     file = os.environ.get("TORCHELASTIC_ERROR_FILE")  # LOGS/LAUNCH/attempt_N/RANK/error.json
     return Path(file).parents[2].name if file else None
 
@@ -187,7 +187,7 @@ class ScoreRecord(Document):
 
 
 def add_scores(run: RunDir, record: ScoreRecord) -> None:
-    """Append a record to scores.jsonl, or print why that is not possible."""
+    """Append a record to scores.jsonl, or print why this is not possible."""
     try:
         append_line(run.scores, record.model_dump_json().encode())
     except (OSError, UnsafeFileError) as error:
@@ -196,7 +196,8 @@ def add_scores(run: RunDir, record: ScoreRecord) -> None:
 
 
 def read_scores(run: RunDir) -> list[ScoreRecord]:
-    """Return the records of scores.jsonl, oldest first; none if it is missing. Invalid lines are skipped and counted.
+    """Return the records of scores.jsonl, oldest first; an empty list if the file is missing. Invalid lines are skipped
+    and counted.
 
     Raises CheckpointError if the file cannot be read.
     """

@@ -73,7 +73,7 @@ def is_run(path: Path) -> bool:
 
 
 def summarise_all(root: Path) -> list[Summary]:
-    """Summarise the runs in a directory and in its sweeps, the last written first.
+    """Summarise the runs in a directory and in its sweeps, the most recently written first.
 
     Raises CheckpointError if there is no run.
     """
@@ -143,7 +143,7 @@ def summarise(run: RunDir) -> Summary:
 
 @contextmanager
 def _collecting(problems: list[str], run: RunDir) -> Iterator[None]:
-    """Append errors of the block to `problems` instead of raising them, with paths relative to the run."""
+    """Append errors raised in the block to `problems`, with paths relative to the run, instead of propagating them."""
     try:
         yield
     except NmtError as error:
@@ -247,7 +247,7 @@ def render_json(runs: Sequence[Summary]) -> str:
 
 
 def newest_run(root: Path = Path("runs")) -> Path:
-    """Return the run directory in `root` with the newest checkpoint or, for a new run, config.yaml.
+    """Return the run directory in `root` with the newest checkpoint or, for runs without one, the newest config.yaml.
 
     A resume that fails, or that finds the run finished, does not make a run the newest. Raises CheckpointError if there
     is no run.

@@ -1,4 +1,4 @@
-"""Reading of log.jsonl, the log of a run, and of its learning curve."""
+"""Reading of log.jsonl, the log of a run, and of the learning curve in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Metric = Literal["bleu", "perplexity", "accuracy"]
 
 
 def read_log(log: Path, having: bytes = b"") -> Iterator[Record]:
-    """Yield the records of log.jsonl whose line contains `having`; none if there is no log.
+    """Yield the records of log.jsonl whose line contains `having`; nothing if there is no log.
 
     Invalid lines, such as one that a killed process has left, are skipped.
     """
@@ -58,13 +58,14 @@ def is_validation(record: Record) -> bool:
 
 
 def metric_of(objective: str) -> Metric:
-    """Return the development score by which runs with this training objective are listed and ranked."""
+    """Return the name of the development score by which runs with this training objective are listed and ranked."""
     by_objective: dict[str, Metric] = {"translation": "bleu", "classification": "accuracy"}
     return by_objective.get(objective, "perplexity")
 
 
 def rank(metric: Metric, score: float) -> float:
-    """Return a key that sorts scores from best to worst: perplexity in ascending, others in descending order."""
+    """Return a key that sorts scores from best to worst: perplexity in ascending order, other scores in descending
+    order."""
     return score if metric == "perplexity" else -score
 
 
@@ -81,7 +82,7 @@ def best_scores(run: RunDir, metric: Metric) -> dict[Weights, float]:
 
 
 def number(record: Record, name: str, most: float = 1e15) -> float | None:
-    """Return a number of a record, or None if it is missing, not finite, or larger than `most`."""
+    """Return a number from a record, or None if it is missing, not finite, or larger than `most`."""
     value = record.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
@@ -90,7 +91,7 @@ def number(record: Record, name: str, most: float = 1e15) -> float | None:
 
 @dataclass(frozen=True)
 class Point:
-    """A point of a learning curve, that is, one validation.
+    """A point of a learning curve: the results of one validation.
 
     chrF and perplexity belong to the weights with the highest BLEU or, without BLEU, the lowest perplexity. They are
     None if they were not recorded.
@@ -120,7 +121,7 @@ def learning_curve(run: RunDir) -> list[Point]:
                 continue
             validations.setdefault(int(step), {})[KINDS[record["kind"]]] = values
     if not validations:
-        raise CheckpointError(f"{run.path}: not a run with a validation")
+        raise CheckpointError(f"{run.path}: the log of this run contains no validation")
     points = []
     for step, kinds in validations.items():
         bleu_of = {kind: values["bleu"] for kind, values in kinds.items() if values["bleu"] is not None}

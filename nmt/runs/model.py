@@ -70,7 +70,7 @@ class Saved:
         return model.eval()
 
     def translation_model(self) -> DecodingModel:
-        """Build a model that translates. Raises ConfigError if the model was trained for something else."""
+        """Build a model that can translate. Raises ConfigError if the model was trained for something else."""
         self.check_translates()
         model = self.model()
         assert isinstance(model, DecodingModel), "implied by the objective"
@@ -84,11 +84,11 @@ class Saved:
         return model
 
     def check_classifies(self) -> None:
-        """Raise ConfigError unless the model has learned to predict labels."""
+        """Raise ConfigError unless the model was trained to predict labels."""
         self._check_objective("classification")
 
     def check_translates(self) -> None:
-        """Raise ConfigError unless the model has learned to translate."""
+        """Raise ConfigError unless the model was trained to translate."""
         self._check_objective("translation")
 
     def _check_objective(self, wanted: str) -> None:

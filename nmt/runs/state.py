@@ -1,4 +1,4 @@
-"""The file state.json of a checkpoint: the state of training besides tensors, and the checksums of the other files.
+"""The file state.json of a checkpoint: the training state except tensors, and the checksums of the other files.
 
 It is sealed and written last, so that it verifies the checkpoint. Nothing here imports torch.
 """
@@ -33,7 +33,7 @@ class CheckpointDocument(Sealed):
 
 @dataclass
 class TrainState:
-    """The state that a resumed run needs besides weights and optimizer state."""
+    """The state that a resumed run needs in addition to the weights and the optimizer state."""
 
     step: Count = 0
     """The number of updates so far, including skipped ones."""
@@ -131,7 +131,7 @@ def load_state(source: CheckpointDir) -> TrainState:
 
 
 def update_state(target: CheckpointDir, state: TrainState) -> None:
-    """Replace the state of a checkpoint and keep its tensors. Raises OSError or CheckpointError."""
+    """Replace the state of a checkpoint, but not its tensors. Raises OSError or CheckpointError."""
     replace_file(target.state, state_text(read_seal(target).checksums, asdict(state)), may_follow=False)
 
 

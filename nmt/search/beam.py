@@ -227,7 +227,7 @@ def _finish(rows: _BeamRows, best: _Continuations, ends: Tensor, beam: int, leng
 
 
 def _coverage(received: Tensor) -> Tensor:
-    """Return the coverage penalty (R, M) for the attention that each source position has received (R, M, S).
+    """Return the coverage penalty (R, M) for the total attention (R, M, S) to each source position.
 
     Wu et al., 2016, equation 15, without its weight; 0 if each position has received 1. Padding has received exactly 0
     and adds nothing.
@@ -237,7 +237,8 @@ def _coverage(received: Tensor) -> Tensor:
 
 
 def _done(rows: _BeamRows, length: int, config: SearchConfig) -> Tensor:
-    """Return a mask (R,), True where enough hypotheses have finished or no live one can still be among the N best.
+    """Return a mask (R,), True where enough hypotheses have finished or no live hypothesis can still become one of the
+    N best.
 
     A log-probability only falls, and between the next length and the limit the length penalty is largest at one of the
     two (the sign of the exponent decides): no continuation scores more than the better of the two quotients. A coverage

@@ -74,7 +74,8 @@ def _continues_word(piece: str) -> bool:
 
 
 def n_within(phrase: Sequence[int], other: Sequence[int], tokenizer: Tokenizer) -> int:
-    """Count the occurrences of a phrase in a longer one that do not overlap and are not continued by the next token."""
+    """Count the occurrences of a phrase in a longer phrase that do not overlap and are not continued by the next
+    token."""
     n, start = 0, 0
     while phrase and len(phrase) < len(other) and start + len(phrase) <= len(other):
         end = start + len(phrase)
@@ -92,7 +93,7 @@ def total_length(phrases: Phrases) -> int:
 
 
 def beam_for(phrases: Phrases, beam: int) -> int:
-    """Return the beam size that searches with these phrases as well as `beam` does without phrases.
+    """Return the beam size with which search with these phrases is as thorough as search with `beam` without phrases.
 
     It has about one more hypothesis for each bank, and is a multiple of `beam` so that sentences can share batches.
     """
@@ -131,7 +132,7 @@ class _PhraseRows:
 
     @classmethod
     def start(cls, phrases: Sequence[Phrases], limits: Tensor, n_ordered: Sequence[int]) -> _PhraseRows:
-        """Return the state of one empty hypothesis for each sentence, on the CPU."""
+        """Return the initial state on the CPU, with one empty hypothesis for each sentence."""
         required = [
             [(i < n, tuple(phrase)) for i, phrase in enumerate(of_sentence) if phrase]
             for of_sentence, n in zip(phrases, n_ordered, strict=True)
@@ -184,8 +185,8 @@ class _PhraseRows:
         return (self.of_states(self.ids, state) == tokens[..., None]) & (tokens != PAD)[..., None]
 
     def has_turn(self, missing: Tensor) -> Tensor:
-        """Return a mask (B, M, P), True at phrases that may count next: unordered ones and the first missing ordered
-        one.
+        """Return a mask (B, M, P), True at phrases whose next occurrence counts: unordered ones and the first missing
+        ordered one.
 
         `missing` (B, M, P): the number of missing occurrences of each phrase.
         """
@@ -376,7 +377,7 @@ def _links(phrase: Sequence[int], end: int) -> list[int]:
 
 
 def _depth(links: Tensor) -> int:
-    """Return the number of states of the longest chain of links."""
+    """Return the number of states in the longest chain of links."""
     end = links.size(2) - 1
     states, depth = links, 1
     while bool((states != end).any()):

@@ -110,7 +110,8 @@ class ForcedDecoder:
 
 
 def with_cross_attention(models: Sequence[Model]) -> list[Transformer]:
-    """Return the given models. Raises ConfigError if one of them has no cross-attention."""
+    """Return the given models, which must have cross-attention. Raises ConfigError if one of them has no
+    cross-attention."""
     transformers = [model for model in models if isinstance(model, Transformer)]
     if len(transformers) < len(models):
         raise ConfigError(["alignments and attention need an encoder and a decoder; this run has model.kind: decoder"])

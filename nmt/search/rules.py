@@ -108,9 +108,9 @@ class Rules:
         return max(self.last_lengths or (), default=0)
 
     def leaving(self, done: Tensor, length: int) -> tuple[Tensor, Tensor] | None:
-        """Return the indices, ascending, of the sentences that stay and that leave, or None if all should stay.
+        """Return the ascending indices of the sentences to keep and of those to remove, or None if all should be kept.
 
-        `done` (B,) bool: the sentences that may leave. Leaving does not always pay: the other sentences are copied, and
+        `done` (B,) bool: the finished sentences. Removal does not always pay: the other sentences are copied, and
         reading `done` synchronizes with a GPU. A few sentences that are done stay to make a multiple of 8, since
         kernels start faster for sizes that recur. Raises SearchStopped.
         """
@@ -147,8 +147,8 @@ class Rules:
             logits.scatter_(-1, at, forced_logit.masked_fill(~is_forced, MINUS_INF))
 
     def _forced(self, length: int) -> Tensor | None:
-        """Return the only id (B,) allowed after `length` tokens, PAD if several are; None if no sentence has only
-        one."""
+        """Return the only id (B,) allowed after `length` tokens, PAD where there are several; None if all would be
+        PAD."""
         forced = None
         if self.prefix is not None and length < self.prefix.size(1):
             forced = self.prefix[:, length]

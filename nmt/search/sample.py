@@ -72,7 +72,7 @@ def draw(logits: Tensor, numbers: Tensor, config: SearchConfig) -> Tensor:
 
 
 def _draw(logits: Tensor, numbers: Tensor, config: SearchConfig) -> Tensor:
-    """Draw ids (R, 1) by numbers (R, 1); see `draw`."""
+    """Draw ids (R, 1) with random numbers (R, 1); see `draw`."""
     logits = logits.float()
     if config.temperature != 1.0:
         min_temperature = 1e-30  # less is 0 in float32
@@ -97,7 +97,8 @@ def _from_all(probs: Tensor, numbers: Tensor) -> Tensor:
 
 
 def _from_likeliest(probs: Tensor, numbers: Tensor, top_p: float) -> Tensor:
-    """Draw ids (R, 1) by numbers (R, 1) from the smallest set of the largest probs (R, V) that sum to `top_p`."""
+    """Draw ids (R, 1) with random numbers (R, 1) from the smallest set of the largest probs (R, V) that sum to
+    `top_p`."""
     drawn = torch.empty_like(numbers, dtype=torch.int64)
     rows = torch.arange(len(probs), device=probs.device)
     # sorting all takes several times as long; but finding rows for which a few do not suffice synchronizes with a GPU
@@ -113,7 +114,8 @@ def _from_likeliest(probs: Tensor, numbers: Tensor, top_p: float) -> Tensor:
 
 
 def _from_sorted(probs: Tensor, ids: Tensor, numbers: Tensor, top_p: float) -> Tensor:
-    """Draw ids (R, 1) by numbers (R, 1) from ids (R, W) with descending probs (R, W), up to the sum `top_p`."""
+    """Draw ids (R, 1) with random numbers (R, 1) from ids (R, W) with descending probs (R, W), up to the sum
+    `top_p`."""
     last = probs.size(1) - 1
     sums = probs.cumsum(-1, dtype=torch.float64)
     mass = sums[:, -1:]

@@ -70,7 +70,8 @@ class StepModel(Protocol):
         """
 
     def select(self, sentences: Tensor, beams: Tensor) -> None:
-        """Keep only `sentences` (B',), ascending, and the hypotheses `beams` (B', M') of each; repeats are allowed."""
+        """Keep only `sentences` (B',), in ascending order, and the hypotheses `beams` (B', M') of each; repeats are
+        allowed."""
 
     def attention(self) -> Tensor:
         """Return the last step's attention to the source, (B, M, S) float32; rows sum to 1, padding has 0."""
@@ -91,7 +92,7 @@ class Hypothesis:
 
 
 class TransformerStep:
-    """A Transformer, a decoder with or without a source, and its state for a batch of sentences."""
+    """A Transformer, or a decoder with or without a source, and its state for a batch of sentences."""
 
     def __init__(self, model: InferenceModel, src: Tensor, mask: Tensor, keep_attention: bool = False) -> None:
         """Read src (B, S) int64, each sentence ending in `</s>`; mask (B, S) is True at tokens.
@@ -140,7 +141,7 @@ class TransformerStep:
 
 
 def by_sentence(parts: Iterable[Scores]) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """Yield for each part its sentences as a slice, its logits and its log_z."""
+    """Yield the sentences of each part as a slice, and the logits and log_z of the part."""
     first = 0
     for logits, log_z in parts:
         part = slice(first, first + len(logits))
@@ -152,7 +153,7 @@ class Ensemble:
     """An ensemble of models with the same vocabulary: the mean of their probabilities."""
 
     def __init__(self, models: Sequence[StepModel]) -> None:
-        """`models`: at least one, which have encoded the same sentences."""
+        """`models`: one or more models that have encoded the same sentences."""
         self._models = models
 
     def step(self, tokens: Tensor) -> Iterator[Scores]:
@@ -175,7 +176,7 @@ def padded(rows: Sequence[Sequence[int]]) -> Tensor:
 
 
 def length_penalty(length: int, config: SearchConfig) -> float:
-    """Return the divisor of the log-probability of a hypothesis of `length` tokens, `</s>` counted.
+    """Return the divisor of the log-probability of a hypothesis of `length` tokens, including `</s>`.
 
     `power` is length^A; `gnmt` is ((5 + length) / 6)^A (Wu et al., 2016, equation 14). The same A differs between the
     two: with 10 tokens and A = 1 they are 10 and 2.5.

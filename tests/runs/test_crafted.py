@@ -130,7 +130,7 @@ def test_invalid_tensor_header_raises(data: bytes) -> None:
         parse_tensors(data, WEIGHTS)
 
 
-def test_weights_of_another_type_in_run_and_export(run: RunDir, exported: Path, made: Path, nmt: Command) -> None:
+def test_weights_of_another_type_in_run_and_export_raise(run: RunDir, exported: Path, made: Path, nmt: Command) -> None:
     saved = run.step(7)
     saved.weights.write_bytes(in_numbers_of("F4", 4, saved.weights.read_bytes()))
     seal(saved.state)
@@ -260,7 +260,7 @@ def mutate(tree: Any, rng: random.Random) -> None:
 
 @hypothesis_settings(max_examples=25, phases=[Phase.explicit, Phase.generate])
 @given(seed=st.integers(0, 2**32), what=st.sampled_from(["state", "run", "selected", "translator", "weights"]))
-def test_mutated_metadata_raises_one_line(
+def test_mutated_metadata_raises_one_line_error(
     seed: int, what: str, made: Path, tmp_path_factory: pytest.TempPathFactory, nmt: Command
 ) -> None:
     rng = random.Random(seed)

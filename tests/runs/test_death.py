@@ -80,7 +80,7 @@ def test_power_loss_resumes(life, data):
 
 
 @pytest.mark.usefixtures("quick")
-def test_resumed_run_killed_again(life, data, tmp_path):
+def test_resumed_run_killed_again_resumes(life, data, tmp_path):
     left = next(left for left, moment in life.killed.items() if "half of write optimizer" in moment)
     shutil.copytree(left, tmp_path / "run")
     deaths = deaths_of(settings(data), data, tmp_path / "run", tmp_path / "deaths", n_most=20)

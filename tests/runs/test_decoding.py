@@ -44,7 +44,7 @@ def repeats(ids: list[int], n: int) -> bool:
 
 
 @pytest.mark.parametrize("search", [GREEDY, BEAM, changed(GREEDY, sample=True)], ids=["greedy", "beam", "sample"])
-def test_lengths_and_repeats_of_a_thousand_sentences(translator: Translator, search: SearchConfig) -> None:
+def test_length_and_repeat_limits_hold_for_a_thousand_sentences(translator: Translator, search: SearchConfig) -> None:
     free = ids_of(translator, LINES, search)
     assert any(repeats(ids, 2) for ids in free)
     assert not any(repeats(ids, 2) for ids in ids_of(translator, LINES, changed(search, no_repeat_ngram=2)))
@@ -91,7 +91,7 @@ def test_gpu_uses_larger_batches(translator: Translator) -> None:
         assert translator.forced_decoder(GREEDY).max_tokens == 16384
 
 
-def test_terms_stand_in_the_translation(translator: Translator) -> None:
+def test_translation_contains_terms(translator: Translator) -> None:
     terms = [
         (),
         ("mali",),
@@ -118,7 +118,7 @@ def test_terms_stand_in_the_translation(translator: Translator) -> None:
             translator.translate_lines(lines, changed(BEAM, protect=True, **settings))
 
 
-def test_protected_text_is_in_translation(translator: Translator) -> None:
+def test_translation_contains_protected_text(translator: Translator) -> None:
     things = ["https://example.org/a?b=c", "who@example.org", "1.234,5", "<b>", "{name}", "%s", "12:30"]
     lines = [f"{line} {thing} {line}" for line, thing in zip(PLAIN, things, strict=False)]
     for line, text, thing in zip(lines, texts(translator, lines, changed(BEAM, protect=True)), things, strict=True):
@@ -126,7 +126,7 @@ def test_protected_text_is_in_translation(translator: Translator) -> None:
     assert not all(thing in text for text, thing in zip(texts(translator, lines, BEAM), things, strict=True))
 
 
-def test_tags_keep_their_order(translator: Translator) -> None:
+def test_inline_tags_keep_their_order(translator: Translator) -> None:
     wrapped = ["<b>{}</b>", "<i>{0}</i> <b>{0}</b>", '<a href="x">{0}<br/></a> {0}', "<b>{0}</b> <b>{0}</b> &amp; 7"]
     lines = [each.format(line) for each, line in zip(wrapped, PLAIN, strict=False)]
     for text, line in zip(texts(translator, lines, changed(BEAM, protect=True)), lines, strict=True):
@@ -134,7 +134,7 @@ def test_tags_keep_their_order(translator: Translator) -> None:
         assert all(other in text for other in protected(line))
 
 
-def test_patterns_of_ones_own(translator: Translator) -> None:
+def test_custom_patterns_are_protected(translator: Translator) -> None:
     own = changed(BEAM, protect=["Ü[A-Z]+-[0-9]+"])
     assert "ÜB-12" in texts(translator, [f"{PLAIN[0]} ÜB-12"], own)[0]
     with pytest.raises(ConfigError, match=r"search\.protect: terms need plain beam search"):
@@ -142,7 +142,7 @@ def test_patterns_of_ones_own(translator: Translator) -> None:
 
 
 @pytest.mark.parametrize("search", [GREEDY, BEAM], ids=["greedy", "beam"])
-def test_sentences_one_by_one(translator: Translator, search: SearchConfig) -> None:
+def test_split_lines_are_translated_sentence_by_sentence(translator: Translator, search: SearchConfig) -> None:
     sentences = [f"{line.capitalize()}." for line in PLAIN]
     lines = [f"{a} {b}" for a, b in zip(sentences, reversed(sentences), strict=True)]
     alone = texts(translator, sentences, search)

@@ -68,7 +68,7 @@ def test_denoising_learns_from_monolingual_text(data: Path, tmp_path: Path) -> N
         start(config, tmp_path / "data", tmp_path / "other", resume=False)
 
 
-def test_translation_run_starts_with_its_weights(data: Path, pretrained: Path, tmp_path: Path) -> None:
+def test_translation_run_starts_with_denoising_weights(data: Path, pretrained: Path, tmp_path: Path) -> None:
     session = start(settings(data, init_from=str(pretrained)), data, tmp_path / "run", resume=False)
     begun = dict(session.model.named_parameters())
     step = json.loads(RunDir(pretrained).selected.read_text(encoding="utf-8"))["best_step"]

@@ -63,7 +63,7 @@ def test_ema_ignores_skipped_update():
     )
 
 
-def test_checkpoints_have_ema(run):
+def test_checkpoints_contain_ema(run):
     steps = saved_steps(run)
     ema: Tensors = load_weights(run.step(1))
     for step in steps[1:]:

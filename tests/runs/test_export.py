@@ -19,7 +19,7 @@ from nmt.share.engine import TOLERANCE
 from nmt.share.export import Request, engine_folder, export
 
 
-def test_card_has_run_facts(whole: Path, data: Path, tmp_path: Path) -> None:
+def test_card_contains_run_facts(whole: Path, data: Path, tmp_path: Path) -> None:
     export(Request(whole), tmp_path / "out", "folder")
     matter, text = card_of(tmp_path / "out")
     assert matter["language"] == ["aa", "bb"]

@@ -44,7 +44,7 @@ def curves(path: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("saves_in", ["this thread", "a thread"])
-def test_full_disk_at_any_operation(data, tmp_path, saves_in, monkeypatch):
+def test_run_survives_full_disk_at_any_operation(data, tmp_path, saves_in, monkeypatch):
     """At any one operation there is no room, then there is again: two saves, a validation and an average."""
     if saves_in == "a thread":
         monkeypatch.setattr(session_module, "THREADED", ("cpu",))
@@ -105,7 +105,7 @@ def test_failed_save_in_thread_is_logged_at_next_step(data, tmp_path, monkeypatc
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("threaded", [(), ("cpu",)])
-def test_disk_full_to_the_end_raises_and_resumes(data, whole, tmp_path, monkeypatch, threaded):
+def test_run_with_full_disk_at_its_end_raises_and_can_be_resumed(data, whole, tmp_path, monkeypatch, threaded):
     monkeypatch.setattr(session_module, "THREADED", threaded)
     run = RunDir(tmp_path / "run")
     real = loop.train_step
@@ -131,7 +131,7 @@ def test_disk_full_to_the_end_raises_and_resumes(data, whole, tmp_path, monkeypa
 
 
 @pytest.mark.usefixtures("quick")
-def test_log_lines_wait_for_disk(data, whole, tmp_path, monkeypatch, capsys):
+def test_log_lines_are_kept_while_disk_is_full(data, whole, tmp_path, monkeypatch, capsys):
     """Nor can it be in parts: its lines wait, and come whole and in order."""
     real, n = os.pwrite, 0
 
@@ -153,7 +153,7 @@ def test_log_lines_wait_for_disk(data, whole, tmp_path, monkeypatch, capsys):
     )
 
 
-def test_waiting_records_survive_death(data, whole, tmp_path, monkeypatch):
+def test_waiting_records_survive_killed_process(data, whole, tmp_path, monkeypatch):
     real, real_step = os.pwrite, loop.train_step
 
     def no_room(descriptor: int, line: bytes, offset: int) -> int:

@@ -79,7 +79,7 @@ def load(content: bytes, overrides: tuple[str, ...] = ()) -> Config | ConfigErro
 @given(
     st.dictionaries(st.sampled_from(list(Config.model_fields)), trees | st.dictionaries(st.sampled_from(KEYS), trees))
 )
-def test_any_tree_is_a_config_or_a_problem(tree: dict[str, Any]) -> None:
+def test_any_tree_is_accepted_as_config_or_reported(tree: dict[str, Any]) -> None:
     load(yaml.safe_dump(tree, allow_unicode=True).encode("utf-8", "surrogatepass"))
 
 
@@ -118,7 +118,7 @@ overrides = st.builds(
 
 @settings(100)
 @given(st.lists(overrides, min_size=1, max_size=3))
-def test_any_override_is_a_setting_or_a_problem(given_overrides: list[str]) -> None:
+def test_any_override_is_accepted_or_reported(given_overrides: list[str]) -> None:
     load(SHIPPED[-1].encode(), tuple(given_overrides))
 
 

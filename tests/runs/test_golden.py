@@ -52,7 +52,7 @@ def test_runs_data_and_exports_of_an_older_version_work_as_before(tmp_path, monk
         assert found[path] == (pytest.approx(value, abs=2e-3) if isinstance(value, float) else value), path
 
 
-def test_bleu_and_signature_are_those_of_the_sacrebleu_command(tmp_path):
+def test_bleu_and_signature_equal_sacrebleu_command(tmp_path):
     golden = json.loads((GOLDEN / "translations.json").read_text(encoding="utf-8"))
     refs = [line[::-1] for line in golden["source"]]
     for name, lines in (("hyp", golden["translation"]), ("ref", refs)):

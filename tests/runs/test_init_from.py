@@ -64,7 +64,7 @@ def info(run: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["raw", "ema", "average"])
-def test_init_from_takes_selected_weights(tiny_data, base, tmp_path, capsys, kind):
+def test_init_from_loads_selected_weights(tiny_data, base, tmp_path, capsys, kind):
     source = RunDir(tmp_path / "source")
     shutil.copytree(base, source.path)
     chosen = Selected(best_step=3, weights=kind, average_steps=[3, 6], reason=f"{kind} was best")
@@ -79,7 +79,7 @@ def test_init_from_takes_selected_weights(tiny_data, base, tmp_path, capsys, kin
     assert recorded == {"run": str(source.path), "step": 6 if kind == "average" else 3, "weights": kind}
 
 
-def test_init_from_exported_folder(tiny_data, base, tmp_path):
+def test_init_from_accepts_exported_folder(tiny_data, base, tmp_path):
     export(Request(base, check_lines=0), tmp_path / "exported", "folder")
     session = start(settings(tiny_data, tmp_path / "exported"), tiny_data, tmp_path / "run", resume=False)
     assert equal(session.full("raw"), weights(base, 3))
@@ -119,7 +119,7 @@ def test_mismatches_are_listed_and_nothing_is_written(tiny_data, base, tmp_path)
     assert not (tmp_path / "run").exists()
 
 
-def test_init_from_other_direction_of_joint_vocabulary(tiny_data, base, tmp_path):
+def test_init_from_accepts_other_direction_of_joint_vocabulary(tiny_data, base, tmp_path):
     config = settings(tiny_data, base, data={"direction": "bb-aa"})
     session = start(config, tiny_data, tmp_path / "run", resume=False)
     assert equal(session.full("raw"), weights(base, 3))

@@ -147,7 +147,7 @@ def test_padded_packed_and_single_sequences_have_the_same_loss(data: Path, tmp_p
     assert found([pairs.batch(rows[i : i + 1]) for i in rows]) == pytest.approx(padded, rel=1e-4)
 
 
-def test_masked_training_text(data: Path, tmp_path: Path) -> None:
+def test_masked_examples_depend_on_pair_task_and_languages(data: Path, tmp_path: Path) -> None:
     lines = start(masked(data), data, tmp_path / "lines", resume=False)
     pairs = start(masked(data, masked={"pair_task": ["shuffled"]}), data, tmp_path / "pairs", resume=False)
     one = start(masked(data, masked={"languages": ["bb"]}), data, tmp_path / "one", resume=False)

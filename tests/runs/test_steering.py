@@ -54,14 +54,16 @@ def planted_in_tokenizer(run: RunDir) -> None:
 @pytest.mark.parametrize(
     "plant", [planted_in_weights, planted_in_state, planted_in_info, planted_in_config, planted_in_tokenizer]
 )
-def test_run_info(plant: Callable[[RunDir], None], run: RunDir, nmt: Command) -> None:
+def test_control_characters_in_run_info_are_not_printed(
+    plant: Callable[[RunDir], None], run: RunDir, nmt: Command
+) -> None:
     plant(run)
     check(nmt("translate", "--run", run.path, "--input", os.devnull))
     listed = nmt("runs", run.path.parent)
     assert listed.status == 0 and STEERING.search(listed.out) is None
 
 
-def test_lock_holder(run: RunDir, nmt: Command) -> None:
+def test_control_characters_in_lock_holder_are_not_printed(run: RunDir, nmt: Command) -> None:
     lock = Lock(run.lock, "trains")
     try:
         run.lock.write_text(json.dumps({"host": EVIL, "pid": EVIL, "since": EVIL}))
@@ -71,7 +73,9 @@ def test_lock_holder(run: RunDir, nmt: Command) -> None:
         lock.release()
 
 
-def test_directory_name_and_text(tiny_data: Path, tmp_path: Path, nmt: Command) -> None:
+def test_control_characters_in_directory_name_and_text_are_not_printed(
+    tiny_data: Path, tmp_path: Path, nmt: Command
+) -> None:
     """In the report of prepare, while training, and in that of evaluate with its samples."""
     text = tmp_path / "text"
     shutil.copytree(tiny_data.parent / "text", text)

@@ -149,7 +149,7 @@ def test_bpe_dropout_is_independent_of_window_size(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("where", ["data", "shards"])
-def test_weights_give_shares_of_corpora(folder, tmp_path, monkeypatch, where):
+def test_weights_determine_shares_of_corpora(folder, tmp_path, monkeypatch, where):
     seen = trained_rows(monkeypatch)
     config = config_of(folder, (1.0, 3.0), max_epochs=2, max_steps=100, update_tokens=500)
     corpus = Corpus.open(DataDir(folder / where))

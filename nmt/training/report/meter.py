@@ -313,7 +313,7 @@ def announce(session: Session, log: TrainingLog) -> None:
     if session.modifiers is not None:
         announce_modifiers(session, session.modifiers, log)
     if session.forward is not None:
-        log.say("the model is compiled first, so the first updates take a minute or more (training.compile)")
+        log.say("training.compile: the model is compiled first, so the first updates take a minute or more")
     if session.state.step:
         log.say(f"resuming from step {session.state.step}")
 

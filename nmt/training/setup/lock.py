@@ -25,7 +25,9 @@ def locked(run: RunDir, resume: bool, on_rank0: Callable[[Callable[[], None]], N
         if resume and not run.info.exists() and _is_vacant(run):
             raise CheckpointError(f"{run.path}: no run to resume; leave out --resume to start a new one")
         if resume and not run.info.exists():
-            raise CheckpointError(f"{run.path}: run.json is missing, so this is no run or a damaged one; check --run")
+            raise CheckpointError(
+                f"{run.path}: run.json is missing, so this is not a run, or it is damaged; check --run"
+            )
         if not resume:
             if lock_holder(run.lock) is not None:
                 raise locked_error(run.lock, "trains")

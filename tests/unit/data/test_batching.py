@@ -139,7 +139,7 @@ def test_lengths_do_not_overflow():
     assert len(lengths) == 3
 
 
-def test_longest_equals_sort(monkeypatch):
+def test_longest_selection_matches_full_sort(monkeypatch):
     lengths = varied_lengths(1000)
     sides = np.maximum(lengths.src[:], lengths.tgt[:])
     expected = sorted(range(1000), key=lambda row: (-sides[row], row))

@@ -51,7 +51,7 @@ def made(masking: Masking, pairs: Pairs, rows: Ids, epoch: int = 1) -> list[tupl
     return [(one.tolist(), other.tolist(), each) for one, other, each in zip(ids, masked, scored, strict=True)]
 
 
-def test_masking_shares_of_100_000_pieces(tokenizer: Tokenizer, pairs: Pairs) -> None:
+def test_masking_shares_of_100_000_pieces_are_as_configured(tokenizer: Tokenizer, pairs: Pairs) -> None:
     masks, rows, lines = masking(tokenizer), np.arange(len(pairs)), []
     n = pairs.lengths.tgt.sum() - len(pairs)
     for epoch in range(100_000 // n + 1):
@@ -136,7 +136,7 @@ def wrong_lines(tokenizer: Tokenizer, kind: PairNegative, n: int = 160) -> list[
     return found
 
 
-def test_negative_kinds(tokenizer: Tokenizer) -> None:
+def test_wrong_lines_match_their_kind(tokenizer: Tokenizer) -> None:
     sides = [[ids.tolist() for ids in encoded(tokenizer, side[:160])] for side in zip(*PAIRS, strict=True)]
     lengths = [sorted(map(len, side)) for side in sides]
     for side, line, _, wrong in wrong_lines(tokenizer, "shuffled"):

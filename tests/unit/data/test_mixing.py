@@ -92,7 +92,7 @@ def test_epoch_without_weights_passes_once_over_each_corpus(sizes: list[int], n_
 # --- stages -------------------------------------------------------------------------------------
 
 
-def test_stage_change_keeps_window() -> None:
+def test_stage_change_continues_same_window() -> None:
     mix = mix_of([600, 400], [Fraction(1, 4), Fraction(3, 4)], n_windows=2, n_updates=30)
     at = mix.after(Position(), step=20)
     assert at == Position(window=1)
@@ -108,7 +108,7 @@ def test_stage_change_keeps_window() -> None:
 
 
 @pytest.mark.parametrize("sharded", [True, False])
-def test_corpora_of_data_directory(sharded: bool) -> None:
+def test_data_directory_lists_corpora_with_rows_and_repeats(sharded: bool) -> None:
     found = train_corpora(manifest_of([10, 7], [1, 3], sharded))
     assert [corpus.name for corpus in found.values()] == ["file0", "file1"]
     if sharded:
@@ -137,7 +137,7 @@ def test_temperature_evens_the_shares(temperature: float, share: float) -> None:
     assert float(mix.stages[0].shares[0]) == pytest.approx(share, abs=1e-6) and sum(mix.stages[0].shares) == 1
 
 
-def test_stages_of_a_config() -> None:
+def test_config_stages_set_shares_and_steps() -> None:
     stages = [
         {"weights": {"a": 3, "b": 1}, "steps": 5}, {"temperature": 2, "steps": 6},
         {"weights": {"b": 1}, "steps": 7}, {},

@@ -61,7 +61,7 @@ def texts_of(tokenizer: Tokenizer, pairs: Pairs) -> list[tuple[str, str]]:
     return [(tokenizer.decode(src), tokenizer.decode(tgt)) for src, tgt in ids_of(pairs)]
 
 
-def test_modifier_shares(tokenizer: Tokenizer, pairs: Pairs) -> None:
+def test_modifiers_apply_to_configured_shares(tokenizer: Tokenizer, pairs: Pairs) -> None:
     modifiers = make(tokenizer, config_of(upper_case=0.2, drop_end_punctuation=0.3))
     counts = np.zeros(3)
     for epoch in range(8):

@@ -84,7 +84,7 @@ def test_packed_split_keeps_order_and_budget(lengths, max_tokens):
         {"norm": "post", "tie_embeddings": "none", "positions": "learned", "max_positions": 64},
     ],
 )
-def test_packed_equals_padded_with_gradients(variant, step):
+def test_packed_and_padded_batches_have_equal_losses_and_gradients(variant, step):
     pairs, rows, model = pairs_of(SRC, TGT), np.arange(6), tiny_model(**variant)
     found = learned(model, Packing(pairs, step).batch(rows))
     assert_equal(found, learned(model, pairs.batch(rows)))
@@ -111,7 +111,7 @@ def test_packed_tail_has_no_loss():
 # --- Attention kernel, replaced by a plain implementation ---
 
 
-def test_attention_kernel_arguments(calls):
+def test_attention_kernel_receives_expected_arguments(calls):
     pairs, rows, model = pairs_of(SRC, TGT), np.arange(6), tiny_model()
     batch = Packing(pairs, step=4).batch(rows)
     found = learned(model, batch)
@@ -136,7 +136,7 @@ def test_attention_kernel_arguments(calls):
         ((torch.device("cuda"), "fp16", 64, 0.0), "no flash attention"),
     ],
 )
-def test_packing_requirements(monkeypatch, where, reason):
+def test_unmet_packing_requirements_are_reported(monkeypatch, where, reason):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (7, 5))
     found = attention.packing_obstacle(*where)
     assert (found is None) == (reason is None) and (reason or "") in (found or "")

@@ -98,7 +98,7 @@ def test_attention_equals_torch_with_copied_weights():
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_cross_weights_equals_cross(causal):
+def test_cross_attention_that_returns_weights_equals_self_attention(causal):
     attention = filled()
     x = torch.randn(3, 6, 16)
     layout = Padded(padding_mask(torch.tensor([6, 4, 1])))
@@ -138,7 +138,7 @@ def test_attention_dropout_applies_in_training_only():
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5])
-def test_dropout_rate_and_mean(p):
+def test_dropout_has_requested_rate_and_keeps_mean(p):
     torch.manual_seed(0)
     x = torch.ones(401, 1003)
     found = Dropout(p)(x)

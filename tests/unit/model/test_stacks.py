@@ -65,7 +65,7 @@ def test_decoder_states_are_causal(norm: str, positions: str) -> None:
         assert differs == [False] * place + [True] * (5 - place)
 
 
-def test_mean_state_of_padded_and_packed_sequences() -> None:
+def test_mean_states_of_padded_and_packed_sequences_are_equal() -> None:
     padded, packed = batches()
     numbers = [[1.0, 2, 3, 4, 5], [6.0, 7, 8], [9.0, 10, 11, 12, 13, 14]]
     wanted = [3.0, 7.0, 11.5]
@@ -80,6 +80,6 @@ def test_mean_state_of_padded_and_packed_sequences() -> None:
     assert mean_state(hidden, layout)[:3, 0].tolist() == wanted
 
 
-def test_prefix_mask_values() -> None:
+def test_prefix_mask_equals_example() -> None:
     wanted = [[[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]], torch.ones(4, 4).tril().tolist()]
     assert prefix_mask(torch.tensor([2, 1]), 4).long().tolist() == wanted

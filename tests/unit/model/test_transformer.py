@@ -37,7 +37,7 @@ def forward(
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_single_padded_and_packed_are_equal_with_gradients(variant):
+def test_single_padded_and_packed_sentences_have_equal_states_and_gradients(variant):
     model = tiny_model(**variant)
     src, tgt = sentences(SRC_LENGTHS), sentences(TGT_LENGTHS, seed=2)
     probe = [torch.randn(length, 16) for length in TGT_LENGTHS]

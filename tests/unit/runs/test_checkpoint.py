@@ -128,7 +128,7 @@ def test_rotation_keeps_the_newest_and_the_best(run):
     assert load_weights(run.step(10))["w"][0] == 10.0
 
 
-def test_best_checkpoint_does_not_count_as_recent(run):
+def test_best_checkpoint_is_not_counted_in_keep_last(run):
     """This also holds with a larger keep_last, and if another checkpoint becomes the best."""
     save(run, 40, 40.0)
     rotate(run, keep_last=2, step=40, best_step=10)

@@ -145,7 +145,7 @@ def test_export_into_nonempty_directory_raises(tmp_path: Path) -> None:
     (output / "letter").unlink()
     export(Request(run), output, "folder")  # an empty one is taken
     load_folder(output)
-    with pytest.raises(DataError, match=r"README\.md: is a file, but a directory is to be written"):
+    with pytest.raises(DataError, match=r"README\.md: is a file, but the output is a directory"):
         export(Request(run), output / "README.md", "folder")
 
 

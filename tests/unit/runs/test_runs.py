@@ -60,7 +60,7 @@ def test_score_of_initial_weights_is_ignored(runs: Path) -> None:
     assert summarise(run).best_bleu == 13.0
 
 
-def test_runs_table(nmt: Command, runs: Path) -> None:
+def test_runs_table_has_row_for_each_state(nmt: Command, runs: Path) -> None:
     records = [train(100), valid(100, 12.34), train(200), valid(200, 31.26), train(400), valid(400, 30.0)]
     done = make_run(runs / "done", [*records, valid(400, 33.3, kind="average")], steps=[200, 400], finished=400)
     stopped = make_run(runs / "stopped", records[:4], steps=[100, 200])
@@ -81,7 +81,7 @@ def test_runs_table(nmt: Command, runs: Path) -> None:
     assert rows["hours"][4] in ("7 s", "8 s", "9 s")
 
 
-def test_json_has_everything(nmt: Command, runs: Path) -> None:
+def test_json_contains_all_fields(nmt: Command, runs: Path) -> None:
     run = make_run(runs / "a", [train(100), valid(100, 12.5)], steps=[100], finished=100)
     os.utime(run.path, (0, 0))
     for path in run.path.iterdir():

@@ -76,7 +76,7 @@ def test_read_only_run_raises(run: RunDir, capfd: pytest.CaptureFixture[str]) ->
         read_scores(run)
 
 
-def test_score_line_on_full_disk_is_complete_or_absent(
+def test_score_line_is_complete_or_absent_on_full_disk(
     run: RunDir, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     add_scores(run, record())

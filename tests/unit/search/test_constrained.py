@@ -210,7 +210,7 @@ def test_exhaustive_beam_finds_best_in_order() -> None:
     same(found, wanted[:3])
 
 
-def test_order_with_prefix_and_phrases() -> None:
+def test_order_holds_with_prefix_and_unordered_phrases() -> None:
     table, limits = random_table(6, vocab=12), [12, 12]
     ordered = [(4,), (5, 6)]
     phrases: list[Phrases] = [ordered, [*ordered, (7, 5, 6, 8)]]
@@ -270,7 +270,7 @@ TERMS = [
         ("-ing", "the-ing"), ("東京", "the東京"),
     ],
 )  # fmt: skip
-def test_space_before_term(tokenizer: Tokenizer, term: str, text: str) -> None:
+def test_term_ids_decode_after_another_word(tokenizer: Tokenizer, term: str, text: str) -> None:
     assert tokenizer.decode([*tokenizer.encode("the"), *term_ids(tokenizer, term)]) == text
 
 
@@ -278,7 +278,7 @@ def test_space_before_term(tokenizer: Tokenizer, term: str, text: str) -> None:
 @example("１２")
 @example("๑ๆ")
 @example("-ing")
-def test_any_text_is_a_term(tokenizer: Tokenizer, term: str) -> None:
+def test_any_text_is_accepted_as_term(tokenizer: Tokenizer, term: str) -> None:
     ids = term_ids(tokenizer, term)
     assert tokenizer.decode(ids) == CONTROL.sub(" ", term).strip()
     assert all(i >= N_SPECIAL for i in ids)

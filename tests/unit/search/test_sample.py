@@ -204,7 +204,7 @@ def test_draws_are_allowed_pieces(logits: list[float], temperature: float, top_k
         assert drawn.count(i) / 2**9 == pytest.approx(chance, abs=2.1 / 2**9)
 
 
-def test_top_p_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_top_p_is_independent_of_candidate_width(monkeypatch: pytest.MonkeyPatch) -> None:
     logits = torch.linspace(0.0, 1.0, 700).repeat(1000, 1)
     logits[::3, 7] = 30.0  # where a single piece is enough
     logits[1::3, :600] -= 8.0  # where 64 are not, and 8 times as many are

@@ -184,7 +184,9 @@ def test_finished_sentences_leave_batch() -> None:
 
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("coverage", [0.0, 0.3])
-def test_late_leaving_does_not_change_result(groups: int, coverage: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delayed_removal_of_finished_sentences_does_not_change_result(
+    groups: int, coverage: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On a GPU, finished sentences stay until the next check."""
     config = SearchConfig(beam=4, diversity_groups=groups, coverage_penalty=coverage)
     limits = [8, 2, 5, 9, 1, 7, 12, 12]
@@ -229,7 +231,7 @@ def test_nonfinite_scores_raise(beam: int, value: float) -> None:
         run(broken, range(3), [4] * 3, SearchConfig(beam=beam))
 
 
-def test_length_penalties() -> None:
+def test_length_penalties_equal_formulas() -> None:
     power, gnmt = SearchConfig(length_penalty=0.6), SearchConfig(length_penalty=0.6, length_penalty_kind="gnmt")
     assert length_penalty(10, power) == pytest.approx(3.9810717)
     assert length_penalty(20, power) == pytest.approx(6.0341763)
@@ -304,7 +306,7 @@ def test_searches_stop_before_next_step(config: SearchConfig) -> None:
 
 @pytest.mark.parametrize("k", [1, 2, 6, 31, 200])
 @pytest.mark.parametrize("n", [300, 2047, 2048, 8000, 8003, 8015])
-def test_largest_equal_topk(n: int, k: int) -> None:
+def test_largest_equals_topk(n: int, k: int) -> None:
     torch.manual_seed(n + k)
     x = torch.stack([torch.randperm(n) for _ in range(2 * 45)]).view(2, 45, n).float()
     x[0, :, : n // 2] = -float("inf")

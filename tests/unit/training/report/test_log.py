@@ -25,7 +25,7 @@ def run(tmp_path: Path) -> RunDir:
     return RunDir(tmp_path)
 
 
-def test_progress_bar_fields(run, monkeypatch):
+def test_progress_bar_shows_fields(run, monkeypatch):
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
     with TrainingLog(run, 0, 0, 200) as log:
