@@ -286,7 +286,7 @@ class Corpus:
             path = directory.path / name
             if not path.is_file() or path.stat().st_size != file.bytes:
                 size = f"{path.stat().st_size} bytes" if path.is_file() else "no such file"
-                raise DataError(f"{path}: {size}, its manifest says {file.bytes} bytes; run nmt prepare again")
+                raise DataError(f"{path}: {size}, but the manifest says {file.bytes} bytes; run nmt prepare again")
         tokenizers = Tokenizers.load(directory.tokenizer, manifest.languages)
         if tokenizers.fingerprint != manifest.tokenizer.fingerprint:
             raise DataError(f"{directory.tokenizer.path}: not the tokenizer of the manifest; run nmt prepare again")
@@ -332,7 +332,7 @@ class Corpus:
         if name in self.splits and self.manifest.splits[name].shards is not None:
             raise DataError(
                 f"{self.directory.path}: the text of {name} is divided into shards, which this command does not read; "
-                "take another split, or a data directory of fewer pairs"
+                "use another split, or a data directory with fewer pairs"
             )
         return self.split(name)
 
@@ -372,6 +372,6 @@ def _mapped(path: Path) -> npt.NDArray[Any]:
 def read_manifest(directory: DataDir) -> Manifest:
     """Read the manifest of a data directory. Raises DataError if it is missing or has an unknown format."""
     if not directory.path.is_dir():
-        raise DataError(f"{directory.path}: no such data directory; nmt prepare with the same --config makes it")
+        raise DataError(f"{directory.path}: no such data directory; nmt prepare with the same --config creates it")
     missing = f"{directory.path}: no data directory: manifest.json is missing; run nmt prepare"
     return read_document(directory.manifest, Manifest, DataError, ADVICE, (FORMAT, SHARDED_FORMAT), missing)

@@ -92,7 +92,7 @@ def check_is_run(path: Path) -> None:
     """Raise CheckpointError unless `path` is a run directory."""
     if not RunDir(path).config.is_file():
         note = hub_note(path)
-        raise CheckpointError(f"{path}: not a run directory, it has no config.yaml; make one with nmt train{note}")
+        raise CheckpointError(f"{path}: not a run directory: it has no config.yaml; make one with nmt train{note}")
 
 
 def read_info(run: RunDir) -> RunInfo:

@@ -112,7 +112,9 @@ class Saved:
             ("direction", self.config.data.direction, first.config.data.direction),
         ):
             if own != other:
-                raise ConfigError([f"{self.path}: its {name} differs from {first.path}; they cannot form an ensemble"])
+                raise ConfigError(
+                    [f"{self.path}: its {name} differs from that of {first.path}; they cannot form an ensemble"]
+                )
 
 
 def open_saved(path: Path, checkpoint: str = "best", weights: str = "auto") -> Saved:

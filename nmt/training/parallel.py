@@ -192,7 +192,7 @@ def joined() -> Iterator[World]:
         return
     missing = [name for name in ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
     if missing:
-        raise ConfigError([f"WORLD_SIZE is set, but not {', '.join(missing)}: start several processes with torchrun"])
+        raise ConfigError([f"WORLD_SIZE is set without {', '.join(missing)}; start the processes with torchrun"])
     # The defaults of its functions are bound to the process group that exists at import. Imported later, by the first
     # step of an optimizer, they would keep the group's threads alive at interpreter exit, which can abort the process.
     import_module("torch.distributed.nn")

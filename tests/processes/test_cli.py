@@ -230,7 +230,7 @@ TOGETHER = (
         ),
         (
             ["train", "--config", "c.yaml"],
-            ["prepared: no such data directory; nmt prepare with the same --config makes it"],
+            ["prepared: no such data directory; nmt prepare with the same --config creates it"],
         ),
         (["train", "--resume"], ["runs: contains no run directory; create one with nmt train, or give one with --run"]),
         (
@@ -241,7 +241,7 @@ TOGETHER = (
         (["evaluate"], ["runs: contains no run directory; create one with nmt train, or give one with --run"]),
         (
             ["translate", "--run", "nowhere"],
-            ["nowhere: not a run directory, it has no config.yaml; make one with nmt train"],
+            ["nowhere: not a run directory: it has no config.yaml; make one with nmt train"],
         ),
         (["evaluate", "--hyp", "nowhere", "--ref", "a.en"], ["nowhere: no such file"]),
         (
@@ -261,7 +261,7 @@ TOGETHER = (
         ),
         (
             ["evaluate", "--history", "--run", "nowhere"],
-            ["nowhere: not a run directory, it has no config.yaml; make one with nmt train"],
+            ["nowhere: not a run directory: it has no config.yaml; make one with nmt train"],
         ),
         (
             ["evaluate", "--hyp", "a.en", "--ref", "v.en", "--tokenize", "moses"],

@@ -141,7 +141,7 @@ WARM_UP = "the end of the warm-up (training.warmup_steps = 4000)"
         ]),
     ],
 )  # fmt: skip
-def test_cut_short_names_missed_parts_of_schedule(changes: dict[str, Any], last: int, found: list[str]) -> None:
+def test_cut_short_lists_missed_parts_of_schedule(changes: dict[str, Any], last: int, found: list[str]) -> None:
     assert cut_short(TrainingConfig(**changes), last) == found
 
 

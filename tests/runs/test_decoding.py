@@ -162,7 +162,7 @@ def _forced(translator: Translator, translation: Translation) -> list[list[float
     return translator.forced_decoder().log_probs([(part.src_ids, part.tgt_ids) for part in translation.parts])
 
 
-def test_mbr_translation_equals_choose(translator: Translator) -> None:
+def test_mbr_translation_equals_direct_choice(translator: Translator) -> None:
     samples = changed(BEAM, sample=True, seed=5)
     for search, n in ((samples, 8), (BEAM, 3)):
         found = translator.translate_lines(PLAIN, search, n_best=n)
@@ -188,7 +188,7 @@ def test_ensemble_with_itself_equals_run(run_dir: Path, tokenizer: Tokenizer, tm
         Translator.load([run_dir, strange])
 
 
-def test_python_search_equals_command(run_dir: Path, tmp_path: Path) -> None:
+def test_python_search_output_equals_command(run_dir: Path, tmp_path: Path) -> None:
     by_hand = Translator.load(str(run_dir)).translate(PLAIN, beam=3, length_penalty=0.5)
     (tmp_path / "in").write_text("\n".join(PLAIN))
     said = run_command("translate", "--run", run_dir, "--beam", 3, "--length-penalty", 0.5, "--input", tmp_path / "in")

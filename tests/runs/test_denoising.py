@@ -36,7 +36,7 @@ def pretrained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
-def test_denoising_learns_both_sides(data: Path, pretrained: Path, tmp_path: Path) -> None:
+def test_denoising_model_learns_both_sides(data: Path, pretrained: Path, tmp_path: Path) -> None:
     session = start(denoising(data), data, tmp_path / "run", resume=False)
     assert len(session.pairs) == 2 * session.windows.mix.n_pairs
     assert len(session.validator.references) == 6 == len(session.validator.src_lines)

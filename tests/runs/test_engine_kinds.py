@@ -24,6 +24,6 @@ KINDS: list[dict[str, object]] = [
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
-def test_engine_equals_native_for_every_model_kind(kind: dict[str, object], tmp_path: Path) -> None:
+def test_engine_output_equals_native_for_every_model_kind(kind: dict[str, object], tmp_path: Path) -> None:
     found = check_equal(both(tmp_path, **kind), LINES, **GREEDY)  # type: ignore[arg-type]
     assert len({tuple(of_line[0]) for of_line in ids(found)}) > 6  # the model does look at its source

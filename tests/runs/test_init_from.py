@@ -143,8 +143,8 @@ def test_init_from_other_direction_of_separate_vocabularies_raises(tiny_data, tm
 
 @pytest.mark.parametrize(
     ("what", "said"),
-    [("gone", "gone: no such directory; training.init_from takes a run or an exported folder"),
-     ("text", "text: not a run directory, it has no config.yaml"),
+    [("gone", "gone: no such directory; training.init_from must be a run or an exported folder"),
+     ("text", "text: not a run directory: it has no config.yaml"),
      ("new", "new: no checkpoint yet")],
 )  # fmt: skip
 def test_init_from_directory_without_weights_raises(tiny_data, base, tmp_path, what, said):

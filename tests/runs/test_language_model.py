@@ -91,7 +91,7 @@ def test_translation_starts_from_language_model(
         elif name != "encoder.embedding.weight":
             assert torch.equal(tensor, random[name]), name
     said = capsys.readouterr().err
-    assert "taken: embeddings, decoder; new: encoder, cross-attention" in said, said
+    assert "loaded: embeddings, decoder; new: encoder, cross-attention" in said, said
 
 
 def test_stack_is_initialised_from_other_stack(data: Path, trained: Path, tmp_path: Path) -> None:

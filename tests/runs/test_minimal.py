@@ -36,7 +36,7 @@ def test_minimal_losses_equal_nmt_train(tiny_data, tmp_path, capsys, quick):  # 
     assert f"loss {losses[0]:.3f}" in printed and printed.count("\ntranslation ") == 3
 
 
-def test_minimal_search_equals_translator(tokenizer):
+def test_minimal_search_output_equals_translator(tokenizer):
     config = tiny_config()
     config = config.model_copy(update={"search": GREEDY})
     tokenizers = Tokenizers(dict.fromkeys(config.data.languages, tokenizer), joint=True)

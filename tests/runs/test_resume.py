@@ -115,7 +115,7 @@ def test_resumed_objective_equals_uninterrupted_run(data, tmp_path, monkeypatch,
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
-def test_resume_keeps_patience(tiny_data, text, tmp_path, monkeypatch):
+def test_resume_restores_patience_count(tiny_data, text, tmp_path, monkeypatch):
     settings = {"validate_every_steps": 2, "save_every_steps": 2, "patience": 3, "max_steps": 40, "average_last": 1}
     config = tiny_settings(text, training=settings)
     scores = (10.0, 30.0, 20.0, 19.0, 18.0)

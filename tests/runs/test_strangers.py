@@ -131,7 +131,7 @@ def test_symlink_made_during_training_is_not_followed(run, tmp_path):
     assert content(tmp_path / "victim") == before
 
 
-def test_files_are_made_and_changed_in_their_own_place(tmp_path):
+def test_new_and_changed_files_stay_in_their_directory(tmp_path):
     for name in ("written", "lock", "out.part"):
         link_away(tmp_path / name, tmp_path / "victim")
     write_file(tmp_path / "written", b"new")
@@ -234,7 +234,7 @@ def test_run_with_special_files_raises(nmt, tiny, tmp_path, name, odd: Change, s
     (tmp_path / "text").write_text(f"{PLAIN[0]}\n")
     odd(tiny / name)
     if name == "config.yaml" and odd is not sparse:
-        said = "not a run directory, it has no config.yaml"
+        said = "not a run directory: it has no config.yaml"
     fails(nmt, said, "translate", "--run", tiny, "--input", tmp_path / "text")
 
 
@@ -249,7 +249,7 @@ def test_export_with_special_files_raises(nmt, tiny, tmp_path, name, odd: Change
     fails(nmt, said, "translate", "--model", tmp_path / "export", "--input", tmp_path / "text")
 
 
-def test_files_for_libraries_are_checked_first(tiny, tmp_path):
+def test_files_are_checked_before_libraries_read_them(tiny, tmp_path):
     export(Request(tiny, check_lines=2), tmp_path / "export", "ctranslate2")
     pipe(tmp_path / "export" / "shared_vocabulary.json")
     with pytest.raises(CheckpointError, match=r"shared_vocabulary\.json: a pipe, where a regular file is needed"):
@@ -283,7 +283,7 @@ def prepared(data: Path, tmp_path: Path) -> Path:
 def test_data_directory_with_special_files_raises(prepared, name, odd: Change, said: str):
     odd(prepared / name)
     if name != "manifest.json" and odd is not sparse:
-        said = "no such file, its manifest says"
+        said = "no such file, but the manifest says"
     with pytest.raises(DataError, match=said):
         Corpus.open(DataDir(prepared))
 

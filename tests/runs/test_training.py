@@ -116,7 +116,7 @@ def test_run_ends_at_limit_with_validated_checkpoint(tiny_data, text, tmp_path, 
         assert load_state(RunDir(tmp_path / "run").step(last)).epoch == 2
 
 
-def test_files_of_finished_run(tiny_data, text, tmp_path, monkeypatch):
+def test_finished_run_has_expected_files(tiny_data, text, tmp_path, monkeypatch):
     monkeypatch.setattr("nmt.training.report.log.Board", Board)  # not so quickly
     run = RunDir(tmp_path / "run")
     fit(tiny_settings(text), tiny_data, run.path)
@@ -145,7 +145,7 @@ def test_files_of_finished_run(tiny_data, text, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("select_by", "better"), [("bleu", max), ("chrf", max), ("loss", min)])
-def test_select_by_bleu_chrf_or_loss(tiny_data, text, tmp_path, select_by, better):
+def test_checkpoint_is_selected_by_bleu_chrf_or_loss(tiny_data, text, tmp_path, select_by, better):
     fit(tiny_settings(text, training={"select_by": select_by, "validate_every_steps": 3, "average_last": 1}),
         tiny_data, tmp_path / "run")  # fmt: skip
     valid = records(tmp_path / "run", "valid")

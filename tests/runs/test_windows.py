@@ -231,5 +231,5 @@ def test_damaged_shard_raises_when_read(folder, tmp_path):
         fit(config, data, tmp_path / "run")
     assert load_state(RunDir(tmp_path / "run").step(3)).step == 3  # what was learned before it is kept
     path.unlink()
-    with pytest.raises(DataError, match="no such file, its manifest says"):
+    with pytest.raises(DataError, match="no such file, but the manifest says"):
         Corpus.open(DataDir(data))

@@ -97,7 +97,7 @@ def _read_weights(config: Config, corpus: Corpus, model: Model) -> tuple[Tensors
         raise ConfigError([f"training.init_from: {paths}: has no weights for model.kind: {config.model.kind}{hint}"])
     reasons = "; ".join(saved.weights.reason for saved in opened.values())
     parameters = dict(model.named_parameters())
-    parts = "" if found.keys() == parameters.keys() else f"; taken: {_described(found, model)}"
+    parts = "" if found.keys() == parameters.keys() else f"; loaded: {_described(found, model)}"
     say(f"the run starts with the weights of {paths}: {reasons}{parts}")
     first = next(iter(opened.values())).weights
     where = _listed({stack: saved.path.resolve() for stack, saved in opened.items()})
@@ -112,7 +112,7 @@ def _listed(runs: Mapping[str | None, object]) -> str:
 def _open(path: Path) -> Saved:
     if not path.is_dir():
         raise CheckpointError(
-            f"{path}: no such directory; training.init_from takes a run or an exported folder{hub_note(path)}"
+            f"{path}: no such directory; training.init_from must be a run or an exported folder{hub_note(path)}"
         )
     return open_saved(path)
 

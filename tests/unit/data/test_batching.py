@@ -65,7 +65,7 @@ def test_split_by_length_keeps_budget(pairs, max_tokens):
 
 
 @given(some_pairs, st.integers(1, 200), st.integers(1, 9))
-def test_shares_partition_update(pairs, update_tokens, size):
+def test_rank_shares_partition_update(pairs, update_tokens, size):
     lengths = lengths_of(*map(list, zip(*pairs, strict=True)))
     for update in epoch_updates(lengths, update_tokens, 1, epoch=0):
         shares = [update.share(rank, size) for rank in range(size)]
@@ -130,7 +130,7 @@ def test_updates_equal_definition_for_all_integer_sizes(n, longest):
     assert rows_of(epoch_updates(lengths, 4096, 1, 1)) == plain_updates(lengths, 4096, 1)
 
 
-def test_lengths_do_not_overflow():
+def test_small_integer_lengths_do_not_overflow():
     """255 ids and the end of sentence do not fit into the byte that holds 255, nor sums into what holds the numbers."""
     lengths = lengths_of([255, 0, 255], [70_000, 65_535, 7])
     assert (lengths.src[:].tolist(), lengths.tgt[:].tolist()) == ([256, 1, 256], [70_001, 65_536, 8])

@@ -85,7 +85,7 @@ def test_cut_without_dropout_equals_sentencepiece(tokenizer: Tokenizer, merges: 
 
 
 @pytest.mark.parametrize("line", ODD)
-def test_cut_of_odd_lines_equals_sentencepiece(tokenizer: Tokenizer, merges: Merges, line: str) -> None:
+def test_cut_of_unusual_lines_equals_sentencepiece(tokenizer: Tokenizer, merges: Merges, line: str) -> None:
     assert merges.cut(tokenizer.encode(line), 0.0, NEVER) == tokenizer.encode(line)
 
 

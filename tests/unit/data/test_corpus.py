@@ -53,7 +53,9 @@ def test_corpus_restores_any_line(directory: DataDir) -> None:
 
 
 def test_missing_data_directory_raises(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="absent: no such data directory; nmt prepare with the same --config makes it"):
+    with pytest.raises(
+        DataError, match="absent: no such data directory; nmt prepare with the same --config creates it"
+    ):
         Corpus.open(DataDir(tmp_path / "absent"))
     with pytest.raises(DataError, match=r"no data directory: manifest\.json is missing; run nmt prepare"):
         Corpus.open(DataDir(tmp_path))
@@ -68,7 +70,7 @@ def test_missing_data_directory_raises(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "[]", "3", '"x"', "[" * 100_000, '{"format": {}}', "null"])
 def test_invalid_manifest_raises(directory: DataDir, content: str) -> None:
     directory.manifest.write_text(content)
-    with pytest.raises(DataError, match=r"manifest\.json: (damaged: |written in format \{\}, this version).*; remove"):
+    with pytest.raises(DataError, match=r"manifest\.json: (damaged: |written in format \{\}, but this).*; remove"):
         Corpus.open(directory)
 
 
@@ -110,11 +112,11 @@ def test_missing_or_truncated_files_raise(directory: DataDir) -> None:
     size = path.stat().st_size
     path.write_bytes(path.read_bytes()[:-2])
     with pytest.raises(
-        DataError, match=rf"train\.en\.ids\.npy: {size - 2} bytes, its manifest says {size} bytes; run nmt"
+        DataError, match=rf"train\.en\.ids\.npy: {size - 2} bytes, but the manifest says {size} bytes; run nmt"
     ):
         Corpus.open(directory)
     path.unlink()
-    with pytest.raises(DataError, match=r"train\.en\.ids\.npy: no such file, its manifest says"):
+    with pytest.raises(DataError, match=r"train\.en\.ids\.npy: no such file, but the manifest says"):
         Corpus.open(directory)
 
 

@@ -136,7 +136,7 @@ def test_large_training_set_is_sharded(whole: Folder, in_shards: Folder) -> None
     assert [shard["name"] for shard in shards][:3] == ["train.0-00000", "train.0-00001", "train.0-00002"]
     assert all(order != sorted(order) for order in orders[:3])
     corpus = place.corpus()
-    with pytest.raises(DataError, match=r"train is divided into shards, .* take another split, or a data directory"):
+    with pytest.raises(DataError, match=r"train is divided into shards, .* use another split, or a data directory"):
         corpus.in_one_file("train")
     for language in ("de", "en"):
         name = shards[1]["name"]

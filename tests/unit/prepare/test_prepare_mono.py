@@ -175,7 +175,7 @@ def test_damaged_monolingual_file_raises(place: Folder, name: str) -> None:
     with pytest.raises(DataError, match=rf"{name}: damaged: its checksum does not match"):
         place.corpus().verify_mono("en")
     (place.data / name).write_bytes(data[:-1])
-    with pytest.raises(DataError, match=rf"{name}: \d+ bytes, its manifest says \d+ bytes; run nmt prepare again"):
+    with pytest.raises(DataError, match=rf"{name}: \d+ bytes, but the manifest says \d+ bytes; run nmt prepare again"):
         place.corpus()
 
 

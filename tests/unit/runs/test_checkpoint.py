@@ -120,7 +120,7 @@ def test_unsealed_checkpoint_translates_but_cannot_resume(run):
         load_weights(saved)
 
 
-def test_rotation_keeps_the_newest_and_the_best(run):
+def test_rotation_keeps_newest_and_best_checkpoints(run):
     save(run, 40, 40.0)
     rotate(run, keep_last=2, step=40, best_step=10)
     assert saved_steps(run) == [10, 30, 40]

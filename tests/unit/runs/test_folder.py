@@ -149,7 +149,7 @@ def test_export_into_nonempty_directory_raises(tmp_path: Path) -> None:
         export(Request(run), output / "README.md", "folder")
 
 
-def test_failed_export_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_export_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = write_run(tmp_path / "run")
 
     def full(path: Path, data: bytes) -> None:

@@ -115,7 +115,7 @@ def test_newest_test_score_is_shown(nmt: Command, runs: Path) -> None:
     assert (found["test"]["split"], found["test"]["scores"][0]["value"]) == ("test_2016_flickr", 40.04)
 
 
-def test_running_run_names_holder(nmt: Command, runs: Path) -> None:
+def test_running_run_is_listed_with_lock_holder(nmt: Command, runs: Path) -> None:
     run = make_run(runs / "a", [train(100)], steps=[100], finished=100)
     lock = Lock(run.lock, "trains")
     try:
@@ -216,7 +216,7 @@ def test_other_directories_are_skipped(runs: Path) -> None:
 # --- speed --------------------------------------------------------------------------------------
 
 
-def test_newest_run_has_newest_checkpoint(runs: Path) -> None:
+def test_newest_run_is_run_with_newest_checkpoint(runs: Path) -> None:
     """A failed resume writes the lock, but does not make its run the default."""
     for name, age in (("old", 500), ("new", 100)):
         make_run(runs / name, [train(100), valid(100, 3.0)])

@@ -57,7 +57,7 @@ def test_checkpoint_and_weights_options_select_weights(run):
     assert choose_weights(run, SETTINGS).reason == "better"
 
 
-def test_average_uses_newest_checkpoints(run):
+def test_average_is_of_newest_checkpoints(run):
     for step in (40, 50):
         save(run, step, float(step))
         rotate(run, 4, step, best_step=10)  # 10 is kept as the best; the newest four are 20 to 50

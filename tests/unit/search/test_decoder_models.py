@@ -87,7 +87,7 @@ def test_steps_with_a_cache_equal_teacher_forcing(model: DecoderModel) -> None:
 
 @torch.inference_mode()
 @pytest.mark.parametrize("at_once", [1, 2])
-def test_hypotheses_keep_their_own_past(model: DecoderModel, at_once: int) -> None:
+def test_hypotheses_attend_to_their_own_history(model: DecoderModel, at_once: int) -> None:
     """Whether the first step starts one hypothesis of each sentence or several."""
     step = started(model, SOURCES[:2])
     whole(step.step(torch.full((2, at_once), BOS)))

@@ -123,7 +123,7 @@ def likeliest(table: Table, rules: Rules, sentence: int) -> list[int]:
 
 @pytest.mark.parametrize("kind", RULES)
 @pytest.mark.parametrize("seed", range(10))
-def test_greedy_takes_likeliest_allowed_piece(seed: int, kind: str) -> None:
+def test_greedy_chooses_likeliest_allowed_piece(seed: int, kind: str) -> None:
     table, config = random_table(seed, vocab=9), SearchConfig(length_penalty=0.7)
     found = greedy_search(TableModel(table, range(6)), RULES[kind], config)
     for sentence, hypothesis in enumerate(found):
@@ -141,7 +141,7 @@ def ends_after(sentence: int, prefix: Prefix) -> Tensor:
     return logits
 
 
-def test_finished_sentences_leave_in_groups_of_eight() -> None:
+def test_finished_sentences_are_removed_in_groups_of_eight() -> None:
     model = TableModel(ends_after, range(24))
     found = greedy_search(model, Rules(BANNED, torch.tensor([30] * 24)), SearchConfig())
     assert model.rows_seen == [24] * 8 + [16] * 8 + [8, 7, 6, 5, 4, 3, 2, 1]

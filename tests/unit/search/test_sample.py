@@ -109,7 +109,7 @@ def test_outputs_are_drawn_as_often_as_they_are_probable(kind: str) -> None:
     check_fit(Counter(tuple(each.ids) for draws in drawn for each in draws), outputs(table, config, limit))
 
 
-def test_random_numbers_are_fixed() -> None:
+def test_random_numbers_equal_stored_values() -> None:
     assert uniform(1, [0], 1, 1).item() == 0.3035680343067587, "earlier samples cannot be drawn again"
 
 
@@ -190,7 +190,7 @@ LOGITS = st.lists(st.floats(-12, 12, width=32) | st.just(-math.inf), min_size=1,
     top_k=st.integers(0, 9),
     top_p=st.sampled_from([0.1, 0.5, 0.9, 0.999, 1.0]),
 )
-def test_draws_are_allowed_pieces(logits: list[float], temperature: float, top_k: int, top_p: float) -> None:
+def test_drawn_pieces_are_allowed(logits: list[float], temperature: float, top_k: int, top_p: float) -> None:
     values = [x for x in logits if x > -math.inf]
     assume(values and min(b - a for a, b in itertools.pairwise([*sorted(values), math.inf])) > 1e-3)
     config = SearchConfig(temperature=temperature, top_k=top_k, top_p=top_p)

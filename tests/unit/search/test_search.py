@@ -170,7 +170,7 @@ def test_patience_sets_finished_hypotheses() -> None:
     assert lengths[0.5] < lengths[1.0] < lengths[2.0] < lengths[0.0]
 
 
-def test_finished_sentences_leave_batch() -> None:
+def test_finished_sentences_are_removed_from_batch() -> None:
     def short_and_long(sentence: int, prefix: Prefix) -> Tensor:
         logits = torch.zeros(6)
         logits[EOS] = 20.0 if len(prefix) >= sentence else -20.0
@@ -356,7 +356,7 @@ def test_fusion_weight_0_changes_nothing(config: SearchConfig) -> None:
     assert find(fused(0.0), config) == find(TableModel(TRANSLATOR, SENTENCES_FUSION), config)
 
 
-def test_fused_models_follow_select() -> None:
+def test_select_applies_to_both_fused_models() -> None:
     model, alone = fused(1.0), TableModel(TRANSLATOR, SENTENCES_FUSION)
     for each in (model, alone):
         list(each.step(torch.full((3, 1), BOS)))

@@ -66,7 +66,7 @@ def test_consistency_loss_in_half_precision_is_close():
             assert F.cosine_similarity(one.flatten(), two.flatten(), dim=0) > 0.999
 
 
-def test_consistency_counts_come_from_first_pass():
+def test_consistency_token_counts_come_from_first_pass():
     first, second, weight, targets = two_passes()
     found = fused_loss((first, second), weight, targets, 0.1, WEIGHTS[1])
     p, q = ((hidden @ weight.T).log_softmax(-1).detach() for hidden in (first, second))

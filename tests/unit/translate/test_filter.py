@@ -259,7 +259,7 @@ def test_runs_of_same_direction_raise(nmt: Command, runs: Path) -> None:
     for reverse, problem in (
         (run, f"--run {run} and --reverse {run} are the same run; give two runs of opposite directions"),
         (copy, f"--reverse {copy}: translates de-en; specify a run of en-de, opposite to --run"),
-        (runs / "none", f"{runs}/none: not a run directory, it has no config.yaml; make one with nmt train"),
+        (runs / "none", f"{runs}/none: not a run directory: it has no config.yaml; make one with nmt train"),
     ):
         result = nmt("filter", "--run", run, "--reverse", reverse, *TEXTS, *SCORES)
         assert (result.status, result.out, result.err.count("\n")) == (2, "", 1), result.err
