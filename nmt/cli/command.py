@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shlex
 import textwrap
 from collections.abc import Collection, Sequence
@@ -21,6 +22,7 @@ from nmt.config.foreign import (
     plain,
 )
 from nmt.config.messages import field_paths
+from nmt.console import say
 
 OTHER_OPTIONS = {
     "--config": "c cfg conf yaml config_file config_path",
@@ -230,7 +232,13 @@ class Command(TyperCommand):
             if len(values) > 1:
                 found = " and ".join(values)
                 raise Misuse(f"{option.opts[0]} is given {len(values)} times, {found}; it takes one value")
-        changed = {override.partition("=")[0]: override for override in given.get("overrides") or ()}
+        changed: dict[str, str] = {}
+        for override in given.get("overrides") or ():
+            key = override.partition("=")[0]
+            # not an error: scripts append their users' settings to their own
+            if changed.get(key, override) != override and os.environ.get("RANK", "0") == "0":
+                say(f"--set {key} is given more than once; the last value takes effect: {override}")
+            changed[key] = override
         for option in singles if self.name not in RECIPES else ():
             key = SETTING_OF.get(option.opts[0], "")
             if self.name in SEARCHING and not key.startswith("search."):

@@ -8,6 +8,7 @@ ordinary corpus would be worse than overlooking a table, so tables are recognise
 from __future__ import annotations
 
 import codecs
+import csv
 import json
 import re
 from collections.abc import Sequence
@@ -93,6 +94,8 @@ def lines_problem(start: bytes) -> str | None:
         kind = "JSON"
     elif n := _n_columns(lines):
         kind = f"tab-separated text with {n} columns"
+    elif separator := _separator(lines):
+        kind = f"CSV with the separator {separator!r}"
     else:
         return None
     return f"{kind}, {_NEEDED}"
@@ -177,3 +180,22 @@ def _n_columns(lines: Sequence[str]) -> int | None:
         return None
     n_words = [sum(any(map(str.isalpha, cell)) for cell in column) for column in zip(*rows, strict=True)]
     return len(rows[0]) if len(rows[0]) > 2 or min(n_words) >= 0.5 * len(rows) else None
+
+
+def _separator(lines: Sequence[str]) -> str | None:
+    """Return the separator of CSV, or None: all rows have as many columns and look written by a program."""
+    for separator in (",", ";"):
+        try:
+            rows = list(csv.reader(lines, delimiter=separator, strict=True))
+        except csv.Error:
+            continue
+        rows = rows[:-1] or rows  # the last may continue
+        if len(rows) < 10 or len({len(row) for row in rows}) != 1 or len(rows[0]) < 2:
+            continue
+        is_prose = any(cell.startswith(" ") for row in rows for cell in row)
+        n_quoted = sum(f'"{separator}' in line or f'{separator}"' in line for line in lines)
+        has_words = all(sum(any(map(str.isalpha, cell)) for cell in row) > 1 for row in rows[1:])
+        is_table = len(rows) >= 20 and len(rows[0]) > 2 and has_words
+        if not is_prose and (n_quoted >= 0.5 * len(lines) or is_table):
+            return separator
+    return None

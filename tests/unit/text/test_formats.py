@@ -97,6 +97,8 @@ PO = '# head\nmsgid ""\nmsgstr ""\n"Content-Type: text/plain"\n\n#: a.c:3\nmsgid
         (json.dumps([{"de": "eins"}] * 30_000, indent=1), "JSON"),
         (json.dumps([{"de": "eins"}] * 30_000), "JSON"),
         ("".join(f"{s}\tnumber {n}\n" for n, s in enumerate(SENTENCES)), "tab-separated text with 2 columns"),
+        ("".join(f'"{s}","number {n}"\n' for n, s in enumerate(SENTENCES)), "CSV with the separator ','"),
+        ("".join(f"{s};x;number {n}\n" for n, s in enumerate(SENTENCES)), "CSV with the separator ';'"),
     ],
 )
 @pytest.mark.parametrize(
