@@ -102,7 +102,7 @@ TEXT = (
     Case("text: empty on one side", "> text/train.bb", PREPARE_NEW),
     Case("text: empty on both sides", "> text/train.aa; > text/train.bb", PREPARE_NEW),
     Case("text: a line more on one side", "echo more >> text/train.bb", PREPARE_NEW),
-    Case("text: binary", "cp $last/weights.safetensors text/train.aa", PREPARE_NEW, said="text/train.aa"),
+    Case("text: binary", "cp $last/weights.safetensors text/train.aa", PREPARE_NEW, said="train.aa"),
     Case("text: not UTF-8", "flip text/train.aa 100", PREPARE_NEW),
     Case("text: UTF-16", "iconv -t UTF-16 text/train.aa > u; mv u text/train.aa", PREPARE_NEW),
     Case("text: UTF-16 without a mark", "iconv -t UTF-16LE text/train.aa > u; mv u text/train.aa", PREPARE_NEW,
