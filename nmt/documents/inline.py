@@ -444,7 +444,7 @@ def _in_order(
 
 
 def _stretches(origins: Origins, pieces: Sequence[Piece[M]], place: _Place) -> dict[int, tuple[int, int]]:
-    """Return the longest stretch (first, end) of units that come from inside each piece, by the index of the piece.
+    """Return the longest range (first, end) of units that correspond to the inside of each piece, by the piece's index.
 
     Units of unknown origin belong to the stretch around them, and so does a comma between two of its words.
     """

@@ -42,7 +42,7 @@ def open_subtitles(name: str, content: bytes) -> Document:
     if not any(isinstance(part, _Cue) for part in parts) and not (
         is_vtt and text.lstrip("\ufeff").startswith("WEBVTT")
     ):
-        raise DataError(f"{name}: has no time such as 00:00:01,000 --> 00:00:02,000; is it a subtitle file?")
+        raise DataError(f"{name}: has no timing line such as 00:00:01,000 --> 00:00:02,000; is it a subtitle file?")
     texts = [text for part in parts if isinstance(part, _Cue) for text in part.texts]
 
     def write(results: Sequence[Translated]) -> bytes:

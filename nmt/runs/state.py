@@ -117,7 +117,7 @@ def load_state(source: CheckpointDir) -> TrainState:
     document = read_seal(source)
     if document.format != RUN_FORMAT:
         raise CheckpointError(
-            f"{source.path}: written in format {document.format}, which can only be used to translate"
+            f"{source.path}: written in format {document.format}; it can be used to translate, but not to resume"
         )
     unknown = sorted(document.state.keys() - TrainState.__dataclass_fields__.keys())
     if unknown:

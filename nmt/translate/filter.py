@@ -207,7 +207,7 @@ class PairScores:
     cut: Numbers = field(default_factory=Numbers)
 
     def lines(self) -> Iterator[str]:
-        """Yield messages with the numbers of scored, blank and cut pairs, and with quantiles of the scores."""
+        """Yield messages with the numbers of scored, blank and truncated pairs, and with quantiles of the scores."""
         yield f"{len(self.values) - self.blank.n:,} of {len(self.values):,} pairs scored"
         if self.blank.n:
             yield f"{amount(self.blank.n, 'pair')} with a blank side, score 0: {self.blank.first}"

@@ -112,7 +112,7 @@ def test_unsealed_checkpoint_translates_but_cannot_resume(run):
     saved.state.write_text(json.dumps({"format": 1, "step": 20}))
     assert load_weights(saved)["w"].tolist() == [20.0] * 3
     with pytest.raises(
-        CheckpointError, match=r"step-00000020: written in format 1, which can only be used to translate"
+        CheckpointError, match=r"step-00000020: written in format 1; it can be used to translate"
     ):
         load_state(saved)
     saved.weights.write_bytes(saved.weights.read_bytes()[:-1])
