@@ -57,7 +57,9 @@ class Package:
         total = sum(info.file_size for info in infos)
         if len(infos) > _MAX_MEMBERS or total > MAX_BYTES:
             unpacked = f"{len(infos):,} members with {total:,} bytes when decompressed"
-            raise DataError(f"{name}: {unpacked}, too large to open safely; divide the document, or remove its pictures")
+            raise DataError(
+                f"{name}: {unpacked}, too large to open safely; divide the document, or remove its pictures"
+            )
         self.members = self._archive.namelist()
         with damage(name, "zip"):
             if len({*self.members}) < len(infos):

@@ -111,9 +111,7 @@ def test_unsealed_checkpoint_translates_but_cannot_resume(run):
     saved.old_checksums.write_text(json.dumps(sums))
     saved.state.write_text(json.dumps({"format": 1, "step": 20}))
     assert load_weights(saved)["w"].tolist() == [20.0] * 3
-    with pytest.raises(
-        CheckpointError, match=r"step-00000020: written in format 1; it can be used to translate"
-    ):
+    with pytest.raises(CheckpointError, match=r"step-00000020: written in format 1; it can be used to translate"):
         load_state(saved)
     saved.weights.write_bytes(saved.weights.read_bytes()[:-1])
     with pytest.raises(CheckpointError, match=r"weights.safetensors: damaged: its checksum"):
