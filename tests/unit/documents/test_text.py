@@ -243,7 +243,7 @@ def test_catalogue_keeps_charset_or_uses_utf8() -> None:
         ("a\n.txt", b"caf\xe9 x", r"a\n.txt: not UTF-8 at line 1; "),
         ("a.txt", b"PK\3\4", "a zip archive"),
         ("a.txt", "ab".encode("utf-32"), "UTF-32"),
-        ("a.srt", b"x\ny\n", "no time such as"),
+        ("a.srt", b"x\ny\n", "no timing line such as"),
         ("a.srt", b"\xff\xfex", "not utf-16-le"),
         (
             "a.srt",
