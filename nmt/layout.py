@@ -79,7 +79,8 @@ MONO = "mono"
 class TokenizerDir:
     """A directory with SentencePiece models: `joint.model` for both languages, or `LANG.model` for each language.
 
-    It also contains `profiles.json`, a profile of each language, and, if the target is a label, `labels.json`.
+    It also contains `profiles.json`, a profile of each language, `labels.json` if the target is a label, and
+    `imported.json`, the vocabulary, if the models are those of an imported translator.
     """
 
     path: Path
@@ -91,6 +92,7 @@ class TokenizerDir:
 
     labels = File("labels.json")
     profiles = File("profiles.json")
+    imported = File("imported.json")
 
 
 @dataclass(frozen=True)

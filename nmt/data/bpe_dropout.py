@@ -24,7 +24,7 @@ from nmt.data.batching import Pairs
 from nmt.data.corpus import Integers, Joined, Lines, Side
 from nmt.data.mixing import Segments
 from nmt.data.random_numbers import Hashes, hashed, key_of
-from nmt.text.tokenizer import FIRST_LEARNED, Tokenizer, Tokenizers
+from nmt.text.tokenizer import Tokenizer, Tokenizers
 
 N_CUTS = 64
 """Number of segmentations of a word, of which one is drawn."""
@@ -83,10 +83,10 @@ class Merges:
     """The merges of a tokenizer. Smaller ids have higher priority, as in SentencePiece."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        pieces = tokenizer.pieces(range(len(tokenizer)))
-        id_of = {piece: i for i, piece in enumerate(pieces) if i >= FIRST_LEARNED}
-        self._letters = [[i] for i in range(FIRST_LEARNED)]
-        self._letters += [[id_of[letter] for letter in piece] for piece in pieces[FIRST_LEARNED:]]
+        pieces, first = tokenizer.pieces(range(len(tokenizer))), tokenizer.first_learned
+        id_of = {piece: i for i, piece in enumerate(pieces) if i >= first}
+        self._letters = [[i] for i in range(first)]
+        self._letters += [[id_of[letter] for letter in piece] for piece in pieces[first:]]
         self._merged = {
             (id_of[piece[:middle]], id_of[piece[middle:]]): i
             for piece, i in id_of.items()

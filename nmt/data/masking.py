@@ -21,7 +21,7 @@ from nmt.config.training import DenoisingConfig, MaskedConfig
 from nmt.data.batching import Indices, Pairs, unpadded
 from nmt.data.pair_sequences import PairExamples
 from nmt.data.random_numbers import Hashes, fractions, hashed, key_of
-from nmt.text.tokenizer import FIRST_LEARNED, MASK, N_SPECIAL, Tokenizer
+from nmt.text.tokenizer import MASK, N_SPECIAL, Tokenizer
 
 MASKED, REPLACED = 0.8, 0.1
 """Shares of the chosen pieces that become MASK and a random piece."""
@@ -38,7 +38,8 @@ class Masking:
     def __init__(self, settings: MaskedConfig, tokenizer: Tokenizer, max_pieces: int, seed: int) -> None:
         """`tokenizer`: the tokenizer of both languages; `max_pieces`: the maximum number of pieces of each side of a
         wrong pair."""
-        self._share, self._seed, self._vocab_size = settings.mask_share, seed, len(tokenizer)
+        self._share, self._seed = settings.mask_share, seed
+        self._first_learned, self._n_learned = tokenizer.first_learned, len(tokenizer) - tokenizer.first_learned
         self._examples = PairExamples(settings.pair_task, tokenizer, max_pieces) if settings.pair_task else None
 
     def masked(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
@@ -68,7 +69,7 @@ class Masking:
         places = np.flatnonzero(is_chosen)
         numbers = hashed(_numbered(keys, 1)[line[places]], position[places])
         kind = fractions(numbers)
-        drawn = FIRST_LEARNED + (_numbered(numbers, 0) % (self._vocab_size - FIRST_LEARNED)).astype(np.int64)
+        drawn = self._first_learned + (_numbered(numbers, 0) % self._n_learned).astype(np.int64)
         masked = ids.copy()
         masked[places] = np.where(kind < MASKED, MASK, np.where(kind < MASKED + REPLACED, drawn, ids[places]))
         return masked, is_chosen

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from nmt.config.training import PairNegative
 from nmt.data.corpus import Rows, Side
 from nmt.data.random_numbers import Hashes
-from nmt.text.tokenizer import FIRST_LEARNED, PAD, SEPARATOR, Tokenizer
+from nmt.text.tokenizer import PAD, SEPARATOR, Tokenizer
 
 _Ids = npt.NDArray[np.int64]
 _SEPARATOR = np.array([SEPARATOR])
@@ -70,7 +70,7 @@ class PairExamples:
         self._begins_word = np.array(tokenizer.begins_word())
         pieces = tokenizer.pieces(range(len(tokenizer)))
         self._has_digit = np.array([any(map(str.isdecimal, piece)) for piece in pieces])
-        self._has_digit[:FIRST_LEARNED] = False  # the names of special pieces and bytes
+        self._has_digit[: tokenizer.first_learned] = False  # the names of special pieces and bytes
 
     def made(self, sequences: Sequence[_Ids], numbers: Hashes) -> tuple[list[_Ids], _Ids]:
         """Return the sequences, half of them with a wrong side, and labels: 1 for right pairs, 0 for wrong ones.

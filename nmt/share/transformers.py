@@ -23,7 +23,7 @@ from nmt.files.write import write_file
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.embedding import LearnedPositions
 from nmt.model.transformer import ACTIVATIONS, Decoder, DecoderLayer, Encoder, EncoderLayer, Transformer
-from nmt.text.tokenizer import BOS, EOS, FIRST_LEARNED, N_SPECIAL, PAD, UNK, Tokenizer
+from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK, Tokenizer
 from nmt.translate.sentences import MAX_PIECES_FACTOR, longest_translation
 
 _CONTROL = {"Regex": r"(?!\t)\p{Cc}"}
@@ -69,7 +69,7 @@ def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
             "byte_fallback": True,
             "ignore_merges": False,
             "vocab": {piece: i for i, piece in enumerate(pieces)},
-            "merges": list(_merges(pieces[FIRST_LEARNED:])),
+            "merges": list(_merges(pieces[tokenizer.first_learned :])),
         },
     }
 

@@ -1,10 +1,10 @@
-"""Lossless SentencePiece BPE tokenizers: no normalisation, white space preserved, byte fallback.
+"""SentencePiece tokenizers: those that `nmt prepare` trains, and those of imported models.
 
 Ids 0-3 are padding, unknown, `<s>` and `</s>`; 4-6 mark terms in a source (`nmt.text.inline`); 7 stands for masked
-pieces (`nmt.data.masking`); 8 separates two lines of one sequence; 9-19 are reserved for later uses (language tags);
-20-275 are the 256 bytes, which spell every character without a piece; then come the learned pieces.
+pieces (`nmt.data.masking`); 8 separates two lines of one sequence; 9-19 are reserved for later uses (language tags).
 
-Two additions to SentencePiece:
+A `LosslessTokenizer` is BPE without normalisation, which preserves white space. Ids 20-275 are the 256 bytes, which
+spell every character without a piece; then come the learned pieces. Two additions to SentencePiece:
 
 * It writes a space as U+2581, so a U+2581 of the text would be decoded as a space. Here that character is always
   spelled in its three bytes.
@@ -13,27 +13,35 @@ Two additions to SentencePiece:
 
 `nmt prepare` encodes with a `BlockEncoder`. No piece spans a space, so the ids of a line are the ids of its words, and
 each word is encoded only once. Two spaces in a row have an empty word between them.
+
+An `ImportedTokenizer` segments with the SentencePiece model of a public model, which normalises text, and numbers the
+pieces by the vocabulary of that model: its pieces follow from id 20 on, in their original order.
 """
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import io
 import itertools
 import re
+from abc import ABC, abstractmethod
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import sentencepiece
 
 from nmt.config.data import LABEL
+from nmt.config.foreign import did_you_mean
+from nmt.console import printable
 from nmt.errors import DataError, UnsafeFileError
+from nmt.files.document import Document, document_text, read_document
 from nmt.files.read import DOCUMENT_BYTES, read_regular
 from nmt.files.write import refuse_links, write_file
 from nmt.layout import TokenizerDir
@@ -44,8 +52,6 @@ PAD, UNK, BOS, EOS = 0, 1, 2, 3
 FIRST_RESERVED, N_RESERVED = 4, 16
 N_SPECIAL = FIRST_RESERVED + N_RESERVED
 MASK, SEPARATOR = 7, 8
-FIRST_LEARNED = N_SPECIAL + 256
-"""Smaller ids are special pieces and bytes."""
 
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 """A control character: Unicode category Cc without the tab."""
@@ -69,41 +75,123 @@ _SPACE = "\u2581"  # how SentencePiece writes a space
 _OWN_SIGNS = {_SPACE, "\u2585"}  # U+2585 is how it marks an unknown character in training
 _NO_PIECE = re.compile(rf"{CONTROL.pattern}|[{''.join(sorted(_OWN_SIGNS))}]")
 _SPACE_IDS = [N_SPECIAL + byte for byte in _SPACE.encode()]
+_SPECIAL_NAMES = ["<pad>", "<unk>", "<s>", "</s>", *(f"<reserved_{i}>" for i in range(N_RESERVED))]
+_TAG = re.compile(">>(.*?)<<", re.DOTALL)  # at the start of a source
 _PROBE = " a\t é  \u2581\U0001f600 "
 _THREADS = 4
 
 
-class Tokenizer:
-    """A vocabulary that encodes lines to ids and decodes ids; made by `Tokenizer.load` or `train_tokenizer`."""
+def read_model(path: Path) -> bytes:
+    """Read a model file. Raises DataError if that is impossible."""
+    try:
+        return read_regular(path, DOCUMENT_BYTES)
+    except UnsafeFileError:
+        raise
+    except OSError as error:
+        raise DataError(f"{path}: the tokenizer cannot be read: {error.strerror}") from error
 
-    def __init__(self, model: bytes) -> None:
-        """`model`: a serialised SentencePiece model. Raises DataError unless `train_tokenizer` could have made it."""
-        self._model = model
+
+def processor_of(model: bytes) -> sentencepiece.SentencePieceProcessor:
+    """Load a serialised SentencePiece model. Raises RuntimeError or ValueError for anything else."""
+    processor = sentencepiece.SentencePieceProcessor()
+    processor.LoadFromSerializedProto(model)
+    return processor
+
+
+class Tokenizer(ABC):
+    """A vocabulary that encodes lines to ids and decodes ids."""
+
+    fingerprint: str
+    """Sixteen hexadecimal digits that identify the tokenizer."""
+    first_learned: int
+    """The id of the first learned piece; smaller ids are special pieces and bytes."""
+    is_lossless: bool
+    """Whether every line is restored from its ids, up to control characters."""
+    tags: Mapping[str, int]
+    """The ids of the tags of target languages, which precede a source, by language; empty for most tokenizers."""
+
+    model: bytes
+    """The serialised SentencePiece model."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of pieces: ids are 0 … len - 1."""
+
+    def encode(self, line: str) -> list[int]:
+        """Encode a line, without special ids; an empty line has none."""
+        return self.encode_all([line])[0]
+
+    @abstractmethod
+    def encode_all(self, lines: Sequence[str], to: str | None = None, threads: int = _THREADS) -> list[list[int]]:
+        """Encode lines in parallel, without special ids.
+
+        to: the language whose tag precedes each line. None: the tag that the line itself begins with, if the tokenizer
+        has tags; empty: no tag.
+        """
+
+    @abstractmethod
+    def encode_parts(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
+        """Encode parts of lines, without control characters and without a space added before the first word."""
+
+    def begins_word(self) -> list[bool]:
+        """Return for each piece of the vocabulary whether it begins a word, that is, starts with a space."""
+        return [piece.startswith(_SPACE) for piece in self.pieces(range(len(self)))]
+
+    @abstractmethod
+    def decode(self, ids: Sequence[int]) -> str:
+        """Decode ids to a line. Special ids are skipped."""
+
+    @abstractmethod
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Convert ids to pieces as SentencePiece writes them: U+2581 for a space, `<0x41>` for a byte."""
+
+    def tagged(self, line: str) -> tuple[str | None, str]:
+        """Divide a line into the language of the tag at its start, if the tokenizer has tags, and the text.
+
+        Raises DataError for a tag that the vocabulary lacks.
+        """
+        match = _TAG.match(line) if self.tags else None
+        if match is None:
+            return None, line
+        self.tag(match[1])
+        return match[1], line[match.end() :]
+
+    def tag(self, language: str) -> int:
+        """Return the id of the tag of a target language. Raises DataError if there is none."""
+        if language not in self.tags:
+            near = did_you_mean(difflib.get_close_matches(language, self.tags, cutoff=0.5))
+            known = near or f"; choose {', '.join(sorted(self.tags))}" if self.tags else ", only one"
+            raise DataError(f"the model has no target language {printable(language)!r}{known}")
+        return self.tags[language]
+
+
+class LosslessTokenizer(Tokenizer):
+    """A tokenizer that restores every line; made by `LosslessTokenizer.load` or `train_tokenizer`."""
+
+    first_learned = N_SPECIAL + 256
+    is_lossless = True
+    tags: Mapping[str, int] = {}
+
+    def __init__(self, model: bytes, path: Path | None = None) -> None:
+        """`model`: a serialised SentencePiece model. Raises DataError unless `train_tokenizer` could have made it.
+
+        path: the file of the model, for messages.
+        """
+        where = "" if path is None else f"{path}: "
+        self.model = model
         try:
-            self._processor = sentencepiece.SentencePieceProcessor()
-            self._processor.LoadFromSerializedProto(model)
+            self._processor = processor_of(model)
             is_ours = self._has_expected_pieces() and self.decode(self.encode(_PROBE)) == _PROBE
         except (RuntimeError, ValueError, UnicodeDecodeError) as error:
-            raise DataError("not a SentencePiece model") from error
+            raise DataError(f"{where}not a SentencePiece model") from error
         if not is_ours:
-            raise DataError("a SentencePiece model that nmt did not train")
+            raise DataError(f"{where}a SentencePiece model that nmt did not train")
         self.fingerprint = hashlib.sha256(model).hexdigest()[:16]
 
     @classmethod
-    def load(cls, path: Path) -> Tokenizer:
+    def load(cls, path: Path) -> LosslessTokenizer:
         """Load a model file. Raises DataError if it is missing or was not written by nmt."""
-        try:
-            return cls(read_regular(path, DOCUMENT_BYTES))
-        except UnsafeFileError:
-            raise
-        except OSError as error:
-            raise DataError(f"{path}: the tokenizer cannot be read: {error.strerror}") from error
-        except DataError as error:
-            raise DataError(f"{path}: {error}") from error
-
-    def save(self, path: Path) -> None:
-        """Write the model file. Raises OSError."""
-        write_file(path, self._model)
+        return cls(read_model(path), path)
 
     def _has_expected_pieces(self) -> bool:
         """Return whether special pieces and bytes have the ids that `train_tokenizer` gives them, no other piece is
@@ -119,20 +207,14 @@ class Tokenizer:
         return kinds == wanted and has_bytes and not any(_SPACE in piece[1:] for piece in pieces)
 
     def __len__(self) -> int:
-        """Return the number of pieces: ids are 0 … len - 1."""
         return int(self._processor.get_piece_size())
 
-    def encode(self, line: str) -> list[int]:
-        """Encode a line, without special ids; an empty line has none."""
-        return self.encode_all([line])[0]
-
-    def encode_all(self, lines: Sequence[str]) -> list[list[int]]:
-        """Encode lines in parallel, without special ids."""
+    def encode_all(self, lines: Sequence[str], to: str | None = None, threads: int = _THREADS) -> list[list[int]]:
+        assert not to, "no tags"
         # with a space before it, the first word has the same pieces as within a line; decode removes the space
-        return self.encode_parts([f" {CONTROL.sub(' ', line)}" if line else "" for line in lines], _THREADS)
+        return self.encode_parts([f" {CONTROL.sub(' ', line)}" if line else "" for line in lines], threads)
 
     def encode_parts(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
-        """Encode parts of lines, without control characters and without a space added before the first word."""
         if not any(_SPACE in text for text in texts):
             return list(self._processor.encode(texts, num_threads=threads))
         parts = [text.split(_SPACE) for text in texts]
@@ -146,18 +228,93 @@ class Tokenizer:
             result.append(ids)
         return result
 
-    def begins_word(self) -> list[bool]:
-        """Return for each piece of the vocabulary whether it begins a word, that is, starts with a space."""
-        return [piece.startswith(_SPACE) for piece in self.pieces(range(len(self)))]
-
     def decode(self, ids: Sequence[int]) -> str:
         """Decode ids to a line. Special ids are skipped, bytes that are not UTF-8 become U+FFFD."""
         text = str(self._processor.decode([int(i) for i in ids if i >= N_SPECIAL]))
         return CONTROL.sub(" ", text.removeprefix(" "))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Convert ids to pieces as SentencePiece writes them: U+2581 for a space, `<0x41>` for a byte."""
         return [str(self._processor.id_to_piece(int(i))) for i in ids]
+
+
+class ImportedVocabulary(Document):
+    """The content of imported.json: the vocabulary of an imported model."""
+
+    direction: str
+    """The only direction that the tokenizers serve."""
+    pieces: list[list[str]]
+    """The pieces by their original ids: of both languages, or of the source and of the target."""
+    padding: str
+    unknown: str
+    end: str
+    to: str | None = None
+    """The language whose tag precedes every source, if the model has several target languages and one was chosen."""
+
+    def original(self, side: Literal[0, 1]) -> list[str]:
+        """Return the pieces of the source (side 0) or the target (side 1) by their original ids."""
+        return self.pieces[min(side, len(self.pieces) - 1)]
+
+    def original_ids(self, side: Literal[0, 1]) -> list[int]:
+        """Return the original id of every id from N_SPECIAL on."""
+        special = {self.padding, self.unknown, self.end}
+        return [i for i, piece in enumerate(self.original(side)) if piece not in special]
+
+
+class ImportedTokenizer(Tokenizer):
+    """The tokenizer of one side of an imported model: its segmenter, and the ids of its vocabulary.
+
+    The segmenter normalises text, so that a line is not always restored. A piece that the vocabulary lacks is unknown.
+    """
+
+    first_learned = N_SPECIAL
+    is_lossless = False
+
+    def __init__(self, model: bytes, vocabulary: ImportedVocabulary, side: Literal[0, 1]) -> None:
+        """model: a serialised SentencePiece model. Raises DataError if it is none."""
+        self.model, self._to = model, vocabulary.to if side == 0 else None
+        original = vocabulary.original(side)
+        learned = [original[i] for i in vocabulary.original_ids(side)]
+        self._id_of = {piece: N_SPECIAL + i for i, piece in enumerate(learned)}
+        self._pieces = [name if name not in self._id_of else f"{name} (nmt)" for name in _SPECIAL_NAMES] + learned
+        try:
+            self._processor = processor_of(model)
+            segments = self._processor.id_to_piece(list(range(self._processor.get_piece_size())))
+        except (RuntimeError, ValueError, UnicodeDecodeError) as error:
+            raise DataError("not a SentencePiece model") from error
+        self._ids = [self._id_of.get(piece, UNK) for piece in segments]
+        self._ids[self._processor.unk_id()] = -1  # its text is not in the segmenter, but may be in the vocabulary
+        self.tags = {}
+        if side == 0:
+            self.tags = {piece[2:-2]: i for piece, i in self._id_of.items() if _TAG.fullmatch(piece)}
+        parts = [model, vocabulary.model_dump_json().encode(), bytes([side])]
+        self.fingerprint = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:16]
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    def encode_all(self, lines: Sequence[str], to: str | None = None, threads: int = _THREADS) -> list[list[int]]:
+        to = self._to if to is None else to
+        divided = [self.tagged(line) if to is None else (to, line) for line in lines]
+        encoded = self.encode_parts([text for _, text in divided], threads)
+        tags = [[self.tag(found)] if found and ids else [] for (found, _), ids in zip(divided, encoded, strict=True)]
+        return [[*tag, *ids] for tag, ids in zip(tags, encoded, strict=True)]
+
+    def encode_parts(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
+        ids, result = self._ids, []
+        for text, encoded in zip(texts, self._processor.encode(texts, num_threads=threads), strict=True):
+            line = [ids[i] for i in encoded]
+            if -1 in line:
+                line = [self._id_of.get(piece, UNK) for piece in self._processor.encode(text, out_type=str)]
+            result.append(line)
+        return result
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Decode ids to a line without space at its ends. Special ids are skipped."""
+        text = "".join(self._pieces[i] for i in ids if i >= N_SPECIAL)
+        return CONTROL.sub(" ", text.replace(_SPACE, " ")).strip()
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        return [self._pieces[i] for i in ids]
 
 
 _CACHED_BYTES = 1 << 27  # of words
@@ -254,6 +411,8 @@ class Encoded(NamedTuple):
     """(N,) The number of words, separated by any white space or control character; 0 for a label."""
     characters: Numbers
     """(N,) The number of characters in the words; 0 for a label."""
+    first_learned: int
+    """Smaller ids are special pieces and bytes."""
 
     @property
     def lengths(self) -> Numbers:
@@ -264,26 +423,35 @@ class Encoded(NamedTuple):
         """Return the lines with the indices `rows`, in this order; an index may be repeated."""
         lengths = self.lengths
         ids, ends = _concatenated(self.ids, (self.ends - lengths)[rows], lengths[rows])
-        return Encoded(ids, ends, self.words[rows], self.characters[rows])
+        return Encoded(ids, ends, self.words[rows], self.characters[rows], self.first_learned)
 
 
 class BlockEncoder:
     """A single-threaded encoder of many lines or labels, with a cache of words and the same ids as `Tokenizer`."""
 
     def __init__(self, tokenizer: Tokenizer | Labels) -> None:
-        self._encoder = tokenizer if isinstance(tokenizer, Labels) else _WordCache(tokenizer)
+        self._encoder = _WordCache(tokenizer) if isinstance(tokenizer, LosslessTokenizer) else tokenizer
 
     def encode(self, lines: Sequence[str]) -> Encoded:
         """Encode lines, without special ids; an empty line has none. Raises DataError for an unknown label."""
         if isinstance(self._encoder, Labels):
             none = np.zeros(len(lines), np.int64)
+            ids = np.array([*map(self._encoder.id_of, lines)], np.uint16)
+            return Encoded(ids, np.arange(len(lines)) + 1, none, none, N_SPECIAL)
+        if isinstance(self._encoder, Tokenizer):
+            by_line = self._encoder.encode_all(lines, threads=1)
+            texts = [CONTROL.sub(" ", line).split() for line in lines]
             return Encoded(
-                np.array([*map(self._encoder.id_of, lines)], np.uint16), np.arange(len(lines)) + 1, none, none
+                np.fromiter(itertools.chain.from_iterable(by_line), id_dtype(len(self._encoder))),
+                np.cumsum([*map(len, by_line)], dtype=np.int64),
+                np.array([*map(len, texts)], np.int64),
+                np.array([sum(map(len, text)) for text in texts], np.int64),
+                self._encoder.first_learned,
             )
         starts = range(0, max(1, len(lines)), _LINES)
         blocks = [self._block(self._encoder, lines[start : start + _LINES]) for start in starts]
         ids, lengths, words, characters = map(np.concatenate, zip(*blocks, strict=True))
-        return Encoded(ids, np.cumsum(lengths), words, characters)
+        return Encoded(ids, np.cumsum(lengths), words, characters, LosslessTokenizer.first_learned)
 
     @staticmethod
     def _block(cache: _WordCache, lines: Sequence[str]) -> tuple[Ids, Numbers, Numbers, Numbers]:
@@ -319,14 +487,17 @@ def _concatenated(ids: Ids, starts: Numbers, lengths: Numbers) -> tuple[Ids, Num
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """The tokenizers of a language pair, by language. Both are the same object if the vocabulary is joint."""
+    """The tokenizers of a language pair, by language."""
 
     by_language: Mapping[str, Tokenizer]
     joint: bool
+    """Whether both languages have the same ids. Both tokenizers are then the same object, unless they are imported."""
     labels: Labels | None = None
     """The labels of a classifier; None for translation."""
     profiles: Profiles | None = None
     """The profiles of both languages; not part of the fingerprint. None in older directories."""
+    imported: ImportedVocabulary | None = None
+    """The vocabulary of an imported model; None if `nmt prepare` trained the tokenizers."""
 
     def __getitem__(self, language: str) -> Tokenizer:
         return self.by_language[language]
@@ -357,8 +528,12 @@ class Tokenizers:
         labels = Labels.load(directory.labels) if LABEL in languages else None
         profiles = Profiles.load(directory.profiles)
         languages = sorted(language for language in languages if language != LABEL)
+        if directory.imported.exists():
+            vocabulary = read_document(directory.imported, ImportedVocabulary, DataError)
+            models = {name: read_model(directory.language(name)) for name in vocabulary.direction.split("-")}
+            return replace(cls.of_import(vocabulary, models), labels=labels, profiles=profiles)
         if directory.joint.exists():
-            joint = Tokenizer.load(directory.joint)
+            joint = LosslessTokenizer.load(directory.joint)
             return cls(dict.fromkeys(languages, joint), True, labels, profiles)
         if not directory.path.is_dir() or not any(directory.path.glob("*.model")):
             raise DataError(f"{directory.path}: there is no tokenizer in this directory")
@@ -366,7 +541,18 @@ class Tokenizers:
         if names != languages:
             wanted = " and ".join(languages)
             raise DataError(f"{directory.path}: found vocabularies for {' and '.join(names)}, expected {wanted}")
-        return cls({name: Tokenizer.load(directory.language(name)) for name in names}, False, labels, profiles)
+        by_language = {name: LosslessTokenizer.load(directory.language(name)) for name in names}
+        return cls(by_language, False, labels, profiles)
+
+    @classmethod
+    def of_import(cls, vocabulary: ImportedVocabulary, models: Mapping[str, bytes]) -> Tokenizers:
+        """Return the tokenizers of an imported model. models: the SentencePiece model of each language."""
+        src, tgt = vocabulary.direction.split("-")
+        by_language = {
+            src: ImportedTokenizer(models[src], vocabulary, 0),
+            tgt: ImportedTokenizer(models[tgt], vocabulary, 1),
+        }
+        return cls(by_language, len(vocabulary.pieces) == 1, imported=vocabulary)
 
     def save(self, directory: TokenizerDir) -> None:
         """Write the model files and create their directory. Raises UnsafeFileError if it is a link, or OSError."""
@@ -376,14 +562,16 @@ class Tokenizers:
             self.labels.save(directory.labels)
         if self.profiles is not None:
             self.profiles.save(directory.profiles)
-        if self.joint:
-            next(iter(self.by_language.values())).save(directory.joint)
-        else:
-            for language, tokenizer in self.by_language.items():
-                tokenizer.save(directory.language(language))
+        if self.imported is not None:
+            write_file(directory.imported, document_text(self.imported).encode())
+        for language, tokenizer in self.by_language.items():
+            is_shared = self.joint and self.imported is None
+            write_file(directory.joint if is_shared else directory.language(language), tokenizer.model)
 
 
-def train_tokenizer(lines: Iterable[str], vocab_size: int, alphabet: Mapping[str, int] | None = None) -> Tokenizer:
+def train_tokenizer(
+    lines: Iterable[str], vocab_size: int, alphabet: Mapping[str, int] | None = None
+) -> LosslessTokenizer:
     """Learn a BPE vocabulary of at most `vocab_size` pieces; fewer if there are no more merges.
 
     `alphabet`: character counts of the lines, if known; without it, `lines` is held in memory to count them. The
@@ -409,7 +597,7 @@ def train_tokenizer(lines: Iterable[str], vocab_size: int, alphabet: Mapping[str
             unk_id=UNK,
             bos_id=BOS,
             eos_id=EOS,
-            control_symbols=[f"<reserved_{i}>" for i in range(N_RESERVED)],
+            control_symbols=_SPECIAL_NAMES[FIRST_RESERVED:],
             byte_fallback=True,
             normalization_rule_name="identity",
             remove_extra_whitespaces=False,
@@ -422,7 +610,7 @@ def train_tokenizer(lines: Iterable[str], vocab_size: int, alphabet: Mapping[str
     finally:
         if raised:
             raise raised[0] from None
-    return Tokenizer(model.getvalue())
+    return LosslessTokenizer(model.getvalue())
 
 
 def _recording(lines: Iterable[str], raised: list[BaseException]) -> Iterator[str]:

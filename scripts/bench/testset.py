@@ -9,7 +9,7 @@ import sentencepiece
 
 from nmt.errors import DataError
 from nmt.layout import DataDir
-from nmt.text.tokenizer import Tokenizer
+from nmt.text.tokenizer import LosslessTokenizer
 from scripts.bench.peer import Decoding
 from scripts.bench.task import SRC, TGT
 from scripts.bench.text import write_lines
@@ -44,9 +44,9 @@ def prepare_own(text: Path) -> None:
     write_lines(text / "nmt" / f"pieces.test.{SRC}", [" ".join(own.pieces(ids)) for ids in own.encode_all(lines)])
 
 
-def own_tokenizer(text: Path) -> Tokenizer:
+def own_tokenizer(text: Path) -> LosslessTokenizer:
     """Load the tokenizer of nmt's data."""
-    return Tokenizer.load(DataDir(text / "nmt" / "data").tokenizer.joint)
+    return LosslessTokenizer.load(DataDir(text / "nmt" / "data").tokenizer.joint)
 
 
 def plain(decoding: Decoding, text: Path, outputs: Sequence[str]) -> list[str]:

@@ -32,7 +32,7 @@ from nmt.layout import CheckpointDir, RunDir
 from nmt.runs.checkpoint import parse_tensors
 from nmt.runs.state import TrainState, load_state, state_text
 from nmt.share.export import Request, export
-from nmt.text.tokenizer import Tokenizer
+from nmt.text.tokenizer import LosslessTokenizer
 from tiny_run import tiny_tokenizer
 
 pytestmark = pytest.mark.usefixtures("no_coverage")
@@ -198,7 +198,7 @@ def test_resume_from_invalid_state_raises(changes: dict[str, object], said: str,
 
 @cache
 def _model() -> bytes:
-    return tiny_tokenizer()._model
+    return tiny_tokenizer().model
 
 
 def _filled(new: bytes, match: re.Match[bytes]) -> bytes:
@@ -225,9 +225,9 @@ def replaced(*pairs: tuple[bytes, bytes]) -> bytes:
     ],
 )  # fmt: skip
 def test_tokenizer_of_other_pieces_raises(pairs: list[tuple[bytes, bytes]]) -> None:
-    Tokenizer(replaced())
+    LosslessTokenizer(replaced())
     with pytest.raises(DataError, match="a SentencePiece model"):
-        Tokenizer(replaced(*pairs))
+        LosslessTokenizer(replaced(*pairs))
 
 
 @hypothesis_settings(max_examples=40, phases=[Phase.explicit, Phase.generate])
@@ -238,7 +238,7 @@ def test_changed_tokenizer_raises_or_works(places: list[tuple[float, int]]) -> N
         model[int(place * len(model))] = value
     with no_hang():
         try:
-            tokenizer = Tokenizer(bytes(model))
+            tokenizer = LosslessTokenizer(bytes(model))
         except DataError:
             return
         ids = tokenizer.encode_all(["mali ta bore", "Ähm \U0001f600\u2581 \t.", "x" * 300])

@@ -261,7 +261,7 @@ def text_record(encoded: Encoded) -> TextRecord:
         words=int(encoded.words.sum()),
         characters=int(encoded.characters.sum()),
         pieces=len(encoded.ids),
-        bytes=int(((encoded.ids >= N_SPECIAL) & (encoded.ids < N_SPECIAL + 256)).sum()),
+        bytes=int(((encoded.ids >= N_SPECIAL) & (encoded.ids < encoded.first_learned)).sum()),
         unknown=int((encoded.ids < N_SPECIAL).sum()),
     )
 
@@ -283,7 +283,7 @@ def _encoders(folder: Path, version: str, languages: tuple[str, str]) -> tuple[B
     del version
     tokenizers = Tokenizers.load(TokenizerDir(folder), languages)
     first = BlockEncoder(tokenizers.side(languages[0]))
-    is_shared = tokenizers.joint and tokenizers.labels is None
+    is_shared = len({id(tokenizers.side(language)) for language in languages}) == 1
     return first, first if is_shared else BlockEncoder(tokenizers.side(languages[1]))
 
 

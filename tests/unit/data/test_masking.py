@@ -15,7 +15,7 @@ from nmt.data.corpus import Lines
 from nmt.data.masking import Masking
 from nmt.data.pair_sequences import PairExamples, PairSequences, divided, joined
 from nmt.data.random_numbers import hashed, key_of
-from nmt.text.tokenizer import EOS, FIRST_LEARNED, MASK, N_SPECIAL, SEPARATOR, Tokenizer, train_tokenizer
+from nmt.text.tokenizer import EOS, MASK, N_SPECIAL, SEPARATOR, Tokenizer, train_tokenizer
 from sentences import sentence_pairs
 
 Ids = npt.NDArray[np.int64]
@@ -67,7 +67,9 @@ def test_masking_shares_of_100_000_pieces_are_as_configured(tokenizer: Tokenizer
     assert (~is_mask & ~is_same).mean() == pytest.approx(0.1, abs=0.006)
     assert is_same.mean() == pytest.approx(0.1, abs=0.006)
     drawn = after[~is_mask & ~is_same]
-    assert drawn.min() >= FIRST_LEARNED and len(np.unique(drawn)) > 0.9 * (len(tokenizer) - FIRST_LEARNED)
+    assert drawn.min() >= tokenizer.first_learned and len(np.unique(drawn)) > 0.9 * (
+        len(tokenizer) - tokenizer.first_learned
+    )
     # the end of a sentence never is, and each line has one at least
     assert all(not any(each[len(line) :]) and any(each) for line, _, each in lines)
 
