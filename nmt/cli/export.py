@@ -1,4 +1,4 @@
-"""The commands for sharing models: `nmt export` and `nmt push`."""
+"""The commands for sharing models: `nmt import`, `nmt export` and `nmt push`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,48 @@ from nmt.console import say, show
 from nmt.errors import ConfigError
 
 OF_CTRANSLATE2 = "--quantization, --check and --check-lines need --format ctranslate2 or argos"
+
+
+@app.command("import")
+def import_(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME_OR_DIR", help="Repository on the Hub, OWNER/NAME or OWNER/NAME@REVISION, or directory."
+        ),
+    ],
+    run: Annotated[Path | None, option("--run", "Run directory to write.  [default: runs/NAME]", "DIR")] = None,
+    direction: Annotated[
+        str | None,
+        option("--direction", "Source and target language, such as de-en.  [default: those of the model]", "D"),
+    ] = None,
+    to: Annotated[
+        str | None,
+        option("--to", "Target language of a model with several, as its tags name it: deu for >>deu<<.", "LANG"),
+    ] = None,
+) -> None:
+    """Make a run of a public Marian model, such as OPUS-MT.
+
+    The model is a repository on the Hugging Face Hub or a directory, in the format of Hugging Face transformers
+    (model_type: marian). The run has weights and tokenizer, but no optimizer state. All commands take it like a run
+    that nmt has trained: translate with it, evaluate it, adapt it to other text (`nmt train --init-from`), train a
+    small student of it (`nmt distil`), serve or export it. The licence of its model card is kept in the run and in
+    every card made from it.
+
+    Of a model with several target languages, --to selects one. Otherwise, translation needs --to, or a tag such as
+    >>deu<< at the start of each line.
+
+    \b
+    Examples:
+      nmt import Helsinki-NLP/opus-mt-de-en
+      nmt import Helsinki-NLP/opus-mt-en-gmq --to swe --direction en-sv --run runs/en-sv
+      nmt import downloads/opus-mt-tc-big-en-es --direction en-es
+    """
+    from nmt.share.marian import Request, import_model
+
+    imported = import_model(Request(name, run, direction, to))
+    for line in imported.lines():
+        show(line)
 
 
 @app.command()

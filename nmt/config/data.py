@@ -53,8 +53,8 @@ class DataConfig(Section):
     root: str = "."
     """Folder that relative file names of sources refer to, itself relative to the working directory. If `data/sample`
     does not exist, that name refers to the sample corpus installed with nmt."""
-    train: list[AnyTrainSource] = Field(min_length=1)
-    """The training corpora."""
+    train: list[AnyTrainSource]
+    """The training corpora. Only an imported run has none."""
     temperature: float | None = Field(None, ge=1.0)
     """Mix the training corpora in proportion to size ** (1 / temperature). With 1, proportions follow size; higher
     values give small corpora a larger share (5 is a common choice). null: by size, or by the `weight` of each corpus.

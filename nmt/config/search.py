@@ -81,6 +81,9 @@ class SearchConfig(Section):
     """When to translate the sentences of a line separately and join the translations. long: lines longer than
     data.max_pieces. always: all lines, for models trained on single sentences, which tend to omit text if a line has
     several. never: no lines. A sentence that is still too long is split further."""
+    to: str | None = None
+    """Target language of an imported model that has several, as its tags name it: deu for >>deu<<. null: the one chosen
+    by nmt import --to, or else that of the tag at the start of each line. Set by `--to`."""
     protect: Literal["placeholders"] | bool | list[str] = False
     """Copy these from the source to the translation unchanged, as constraints of the search: URLs (https://example.org,
     www.example.org), e-mail addresses, XML and HTML tags (<b>, </b>, <br/>, in the order of the source) and entities

@@ -49,6 +49,8 @@ def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) 
     Raises DataError if it is missing, or if its languages or its tokenizer differ from the run's.
     """
     info = read_info(run)
+    if data_dir is None and not info.data_dir:
+        raise DataError(f"{run.path}: was imported and has no data directory; give one with --data")
     path = data_dir or Path(info.data_dir)
     if data_dir is None and not path.is_dir():
         raise DataError(f"{path}: the data directory of {run.path} does not exist; give its new path with --data")

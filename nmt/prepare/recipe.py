@@ -262,12 +262,19 @@ def reused_tokenizers(path: Path, config: Config) -> Tokenizers:
                 f"{path}: its tokenizer is for {' and '.join(languages)}, but the texts are in {config.data.src}"
             )
         tokenizer = Tokenizers.load(run.tokenizer, languages)[config.data.src]
+        if not tokenizer.is_lossless:
+            raise DataError(f"{path}: its tokenizer was imported for translation and is not available for labels")
         return Tokenizers({config.data.src: tokenizer}, config.tokenizer.joint)
     if languages != wanted:
         raise DataError(
             f"{path}: its tokenizer is for {' and '.join(languages)}, but the config is for {' and '.join(wanted)}"
         )
     tokenizers = Tokenizers.load(run.tokenizer, wanted)
+    if tokenizers.imported is not None and tokenizers.imported.direction != config.data.direction:
+        raise DataError(
+            f"{path}: was imported for {tokenizers.imported.direction}, and its tokenizer serves no other direction; "
+            f"data.direction is {config.data.direction}"
+        )
     if tokenizers.joint != config.tokenizer.joint:
         kinds = {True: "one joint vocabulary", False: "one vocabulary for each language"}
         raise DataError(

@@ -132,7 +132,9 @@ def run_config(run: Path) -> Config:
 
 def data_directory(run: Path) -> Path:
     """Return the data directory that a run was trained on, as a relative path if it is in the working directory."""
-    path = Path(read_info(RunDir(run)).data_dir)
+    path = Path(read_info(RunDir(run)).data_dir or "-")
+    if path == Path("-"):
+        raise DataError(f"{run}: was imported and has no data directory; give one with --data")
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 

@@ -6,6 +6,7 @@ checksums of the other files and is written last; see `nmt.runs.state`.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors.torch import load, save_file
 from torch import Tensor
 
 from nmt.config import TrainingConfig
@@ -45,10 +46,19 @@ def save_checkpoint(
         part, checksums = CheckpointDir(path), {}
         for file, tensors in ((part.weights, weights), (part.ema, ema), (part.optimizer, optimizer)):
             if tensors is not None:
-                data = save({name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()})
-                checksums[file.name] = hashlib.sha256(data).hexdigest()
-                write_file(file, data)
+                checksums[file.name] = save_tensors(file, tensors)
         write_file(part.state, state_text(checksums, state).encode())
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> str:
+    """Write a safetensors file without a copy in memory, and return its SHA-256. Raises OSError."""
+    try:
+        save_file({name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}, path, metadata)
+    except SafetensorError as error:
+        number = re.search(r"os error (\d+)", str(error))
+        raise OSError(int(number[1]) if number else errno.EIO, str(error), str(path)) from error
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def load_weights(source: CheckpointDir) -> Tensors:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
-from safetensors.torch import save
 
 from nmt.config import Config
 from nmt.config.load import load_saved_config
@@ -24,8 +23,8 @@ from nmt.files.document import Document, Sealed, read_document, sealed_text
 from nmt.files.read import checksums_in
 from nmt.files.write import staged, write_file, writing
 from nmt.layout import EXPORT_FORMAT, ExportDir
-from nmt.runs.checkpoint import ChosenWeights, Tensors, parse_tensors, read_verified
-from nmt.runs.info import Precision, Weights
+from nmt.runs.checkpoint import ChosenWeights, Tensors, parse_tensors, read_verified, save_tensors
+from nmt.runs.info import Precision, PublicModel, Weights
 from nmt.text.tokenizer import Tokenizers
 
 Kind = Literal["folder", "ctranslate2", "transformers"]
@@ -58,6 +57,8 @@ class ExportInfo(Document):
     """Number format of the matrix products in training."""
     device_name: str | None = None
     """The device on which the model was trained."""
+    public: PublicModel | None = None
+    """The public model from which the run, or a run that it started with, was imported."""
     float32_library: str | None = None
     """The library for float32 matrix products in training."""
     quantization: Quantization | None = None
@@ -163,7 +164,7 @@ def new_directory(path: Path) -> Iterator[ExportDir]:
 
 def save_weights(directory: ExportDir, tensors: Tensors) -> None:
     """Write the weights to weights.safetensors. Raises OSError."""
-    write_file(directory.weights, save({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}))
+    save_tensors(directory.weights, tensors)
 
 
 def seal(directory: ExportDir, info: ExportInfo) -> None:

@@ -21,6 +21,18 @@ Precision = Literal["float32", "bf16", "fp16"]
 """Number format of the matrix products."""
 
 
+class PublicModel(Document):
+    """A public model that was imported."""
+
+    name: str
+    """The repository on the Hub, owner/name, or the name of the directory."""
+    revision: str | None = None
+    """The commit of the repository."""
+    license: str | None = None
+    """The licence that its card states; it also holds for models adapted from it."""
+    parameters: int
+
+
 class InitialWeights(Document):
     """The weights with which `training.init_from` started a run."""
 
@@ -30,6 +42,8 @@ class InitialWeights(Document):
     weights: Weights
     tensors: str
     """The fingerprint of the weights."""
+    public: PublicModel | None = None
+    """The public model from which that run, or one before it, was imported."""
 
 
 class RunInfo(Document):
@@ -68,8 +82,15 @@ class RunInfo(Document):
     glossary: str | None = None
     """The fingerprint of `training.glossary`."""
     initial: InitialWeights | None = None
+    imported: PublicModel | None = None
+    """The public model, if the run was imported."""
     launch: str | None = None
     """The id of the torchrun launch; see `launch`."""
+
+    @property
+    def public(self) -> PublicModel | None:
+        """The public model from which the run, or a run that it started with, was imported."""
+        return self.imported or (None if self.initial is None else self.initial.public)
 
 
 class Selected(Document):

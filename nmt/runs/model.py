@@ -17,7 +17,7 @@ from nmt.model.stacks import DecodingModel, make_model
 from nmt.model.transformer import Model, Transformer
 from nmt.runs.checkpoint import ChosenWeights, assign, check_fit, choose_weights
 from nmt.runs.folder import is_folder, load_folder
-from nmt.runs.info import Weights, check_is_run, read_info, read_selected
+from nmt.runs.info import PublicModel, Weights, check_is_run, read_info, read_selected
 from nmt.text.tokenizer import Tokenizers
 
 _USES = {
@@ -52,6 +52,8 @@ class Saved:
     device_name: str | None
     """The device on which the model was trained."""
     float32_library: str | None
+    public: PublicModel | None = None
+    """The public model from which the run, or a run that it started with, was imported."""
     note: str | None = None
     """A message about the choice of the weights."""
 
@@ -134,7 +136,7 @@ def open_saved(path: Path, checkpoint: str = "best", weights: str = "auto") -> S
         exported = folder.info
         return Saved(
             path, folder.config, folder.tokenizers, folder.weights(), exported.precision, exported.device_name,
-            exported.float32_library,
+            exported.float32_library, exported.public,
         )  # fmt: skip
     run = RunDir(path)
     check_is_run(path)
@@ -147,7 +149,10 @@ def open_saved(path: Path, checkpoint: str = "best", weights: str = "auto") -> S
     tokenizers = Tokenizers.load(run.tokenizer, config.data.languages)
     if tokenizers.fingerprint != info.tokenizer:
         raise CheckpointError(f"{run.tokenizer.path}: not the tokenizer that this run was trained with")
-    return Saved(path, config, tokenizers, chosen, info.precision, info.device_name, info.float32_library, note)
+    return Saved(
+        path, config, tokenizers, chosen, info.precision, info.device_name, info.float32_library,
+        info.public, note,
+    )  # fmt: skip
 
 
 def choose_precision(saved: Saved, wanted: str, device: torch.device) -> str:
@@ -158,7 +163,7 @@ def choose_precision(saved: Saved, wanted: str, device: torch.device) -> str:
     is_training_device = saved.device_name == device_name(device)
     if wanted == "auto":
         # half precision is fast on the device of training; on another one it is measured
-        is_known = is_training_device or saved.precision == "float32"
+        is_known = is_training_device or (saved.precision == "float32" and saved.device_name is not None)
         wanted = saved.precision if is_known else pick_precision("auto", device)
     library = saved.float32_library if is_training_device and wanted == saved.precision else None
     use_float32_library(library or pick_float32_library(wanted, device))

@@ -87,8 +87,9 @@ def card(
         n_pieces: sizes of the source and the target vocabulary.
         scores: scores of these weights on test sets, oldest first.
         checked: the result of a comparison with the run.
-        license: the licence of the model; None if it is unknown.
+        license: the licence of the model; by default that of the public model on which it is based.
     """
+    license = license or (None if info.public is None else info.public.license)  # noqa: A001
     return "\n".join(
         [
             *_front_matter(config, info, scores, license),
@@ -115,6 +116,7 @@ def _front_matter(
     matter: dict[str, object] = {
         "language": languages,
         **({} if license is None else {"license": license}),
+        **({"base_model": info.public.name} if info.public and info.public.revision else {}),
         "library_name": "transformers" if info.kind == "transformers" else "nmt",
         "pipeline_tag": "translation",
         "tags": ["translation", "transformer"],
@@ -160,12 +162,14 @@ def _facts(
     yield ""
     joint = f"{n_pieces[0]:,} pieces for both languages"
     separate = " and ".join(f"{n:,} for {name}" for n, name in zip(n_pieces, data.sides, strict=True))
+    public = info.public and f"{info.public.name}{f' at {info.public.revision}' if info.public.revision else ''}"
     number_format = "float32" if info.quantization is None else f"{info.quantization}, as a model of CTranslate2"
     for name, value in {
         "parameters": f"{n_parameters / 1e6:.2f} million ({number_format})",
         "layers": f"{model.encoder_layers} in the encoder, {model.decoder_layers} in the decoder",
         "width": f"{model.d_model}, feed-forward {model.d_ff}, {model.n_heads} heads",
-        "vocabulary": f"SentencePiece BPE, {joint if config.tokenizer.joint else separate}",
+        "vocabulary": f"SentencePiece{'' if public else ' BPE'}, {joint if config.tokenizer.joint else separate}",
+        **({"based on": printable(public)} if public else {}),
         "weights": f"{_WEIGHTS[info.weights]} {info.step:,} ({info.reason})",
         "licence of the model": license or NOT_STATED,
     }.items():

@@ -126,7 +126,7 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
     saved = open_saved(request.run, request.checkpoint, request.weights)
     model, tokenizers, config = saved.transformer(), saved.tokenizers, saved.config
     if kind == "transformers":
-        check_held(request.run, config)
+        check_held(request.run, config, tokenizers.imported is not None)
     searcher = NativeSearcher([model], tokenizers[config.data.tgt], torch.device("cpu"), "float32")
     native = Translator(searcher, tokenizers, config, [saved.origin])
     lines = _check_lines(request, native) if kind == "ctranslate2" else []
@@ -143,7 +143,7 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
             save_weights(directory, saved.weights.tensors)
             seal(directory, info)
         elif kind == "transformers":
-            save_transformers(model, config, vocabularies[0], info.positions, directory.path)
+            save_transformers(model, config, tokenizers, info.positions, directory.path)
             seal(directory, info)
         else:
             src, tgt = (tokenizer.pieces(range(len(tokenizer))) for tokenizer in vocabularies)
@@ -210,6 +210,7 @@ def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
             "precision": saved.precision,
             "device_name": saved.device_name,
             "float32_library": saved.float32_library,
+            "public": saved.public,
             "quantization": quantization if kind == "ctranslate2" else None,
             "positions": None if kind == "folder" else n_positions,
         }

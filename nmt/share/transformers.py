@@ -11,10 +11,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
-from safetensors.torch import save
 from torch import Tensor, nn
 
 from nmt.config import Config, ModelConfig, SearchConfig
@@ -22,12 +21,16 @@ from nmt.errors import ConfigError
 from nmt.files.write import write_file
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.embedding import LearnedPositions
-from nmt.model.transformer import ACTIVATIONS, Decoder, DecoderLayer, Encoder, EncoderLayer, Transformer
-from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK, Tokenizer
+from nmt.model.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, Transformer
+from nmt.runs.checkpoint import save_tensors
+from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK, ImportedVocabulary, Tokenizer, Tokenizers
 from nmt.translate.sentences import MAX_PIECES_FACTOR, longest_translation
 
 _CONTROL = {"Regex": r"(?!\t)\p{Cc}"}
 """A pattern that matches the characters of `nmt.text.tokenizer.CONTROL`."""
+
+MARIAN_ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
+"""The values of activation_function in Marian models, and of `model.activation` here."""
 
 
 def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
@@ -125,7 +128,7 @@ _NOT_CARRIED = (
 )  # fmt: skip
 
 
-def check_held(run: Path, config: Config) -> None:
+def check_held(run: Path, config: Config, is_imported: bool) -> None:
     """Raise ConfigError with all reasons if no class of transformers is equivalent to the model."""
     model, problems = config.model, []
     if (model.norm, model.positions) not in _CLASSES:
@@ -133,7 +136,7 @@ def check_held(run: Path, config: Config) -> None:
             f"{run}: transformers has no model with model.norm: {model.norm} and model.positions: {model.positions}; "
             f"{_OTHERS}, or train with another norm or positions"
         )
-    if model.tie_embeddings != "all":
+    if model.tie_embeddings != "all" and not is_imported:
         problems.append(
             f"{run}: model.tie_embeddings: {model.tie_embeddings}, but transformers supports only all; {_OTHERS}, "
             "or train with all"
@@ -154,105 +157,180 @@ def not_carried(search: SearchConfig) -> list[str]:
 
 
 def save_transformers(
-    model: Transformer, config: Config, tokenizer: Tokenizer, n_positions: int, directory: Path
+    model: Transformer, config: Config, tokenizers: Tokenizers, n_positions: int, directory: Path
 ) -> None:
     """Write weights, configuration, search settings and tokenizer to `directory`. Raises OSError.
 
-    The configuration must have passed `check_held`. n_positions: maximum length of a sequence, including `</s>`.
+    An imported model is written with its original ids. The configuration must have passed `check_held`. n_positions:
+    maximum length of a sequence, including `</s>`.
     """
-    tensors = {name: tensor.detach().float().cpu().clone() for name, tensor in _tensors(model, n_positions)}
+    imported = tokenizers.imported
+    tensors = {name: tensor.detach().float() for name, tensor in _tensors(model, n_positions, imported)}
     n_learned, n_written = (
         sum(weight.numel() for name, weight in weights.items() if "positions" not in name)
         for weights in (dict(model.named_parameters()), tensors)
     )
-    assert n_written == n_learned, "transformers has no place for some weights"
-    write_file(directory / "model.safetensors", save(tensors, metadata={"format": "pt"}))
+    assert n_written == n_learned or imported is not None, "transformers has no place for some weights"
+    save_tensors(directory / "model.safetensors", tensors, {"format": "pt"})
     max_source = min(MAX_PIECES_FACTOR * config.data.max_pieces + 1, n_positions)
-    for name, content in {
-        "config.json": _config(config.model, len(tokenizer), n_positions),
-        "generation_config.json": _generation(config, n_positions),
-        "tokenizer.json": tokenizer_json(tokenizer),
-        "tokenizer_config.json": tokenizer_config(tokenizer, max_source),
-    }.items():
+    ids, sizes = _ids(imported), [len(tokenizers[language]) for language in config.data.sides]
+    files = {
+        "config.json": _config(config.model, sizes, n_positions) | ids,
+        "generation_config.json": _generation(config, n_positions) | ids,
+    }
+    src, tgt = (tokenizers[language] for language in config.data.sides)
+    if imported is None:
+        files["generation_config.json"]["suppress_tokens"] = [i for i in range(N_SPECIAL) if i != EOS]
+        files |= {"tokenizer.json": tokenizer_json(src), "tokenizer_config.json": tokenizer_config(src, max_source)}
+    else:
+        vocabularies = [{piece: i for i, piece in enumerate(pieces)} for pieces in imported.pieces]
+        files["config.json"] |= {
+            "vocab_size": len(vocabularies[0]),
+            "decoder_vocab_size": len(vocabularies[-1]),
+            "share_encoder_decoder_embeddings": tokenizers.joint,
+        }
+        files["generation_config.json"]["bad_words_ids"] = [[ids["pad_token_id"]]]
+        files |= dict(zip(("vocab.json", "target_vocab.json"), vocabularies, strict=False))
+        files["tokenizer_config.json"] = {
+            "tokenizer_class": "MarianTokenizer",
+            "source_lang": config.data.src,
+            "target_lang": config.data.tgt,
+            "separate_vocabs": not tokenizers.joint,
+            "pad_token": imported.padding,
+            "unk_token": imported.unknown,
+            "eos_token": imported.end,
+            "model_max_length": max_source,
+        }
+        write_file(directory / "source.spm", src.model)
+        write_file(directory / "target.spm", tgt.model)
+    for name, content in files.items():
         write_file(directory / name, f"{json.dumps(content, ensure_ascii=False, indent=2)}\n".encode())
 
 
 # --- weights --------------------------------------------------------------------------------------
 
+Part = tuple[str, Tensor, tuple[int, ...]]
+"""The name of a tensor in transformers, a view of the weights here, and its dimensions that count units of hidden
+states."""
+OUTPUT_BIAS = "final_logits_bias"
 
-def _tensors(model: Transformer, n_positions: int) -> Iterator[tuple[str, Tensor]]:
-    """Yield all tensors with their names in transformers; tied tensors appear once.
+
+def units_of(model: Transformer) -> Tensor:
+    """Return the indices of the units of hidden states in the order of transformers.
 
     In Pegasus and Marian, the sines of a position precede its cosines instead of alternating with them. Marian computes
     them itself, so the units of all hidden states are reordered.
     """
-    weight, learned = model.encoder.embedding.weight, model.encoder.embedding.positions
-    units = torch.arange(weight.size(1))
-    if not isinstance(learned, LearnedPositions):
-        units = torch.cat((units[::2], units[1::2]))
-    yield "model.shared.weight", weight[:, units]
+    units = torch.arange(model.encoder.embedding.weight.size(1))
+    is_learned = isinstance(model.encoder.embedding.positions, LearnedPositions)
+    return units if is_learned else torch.cat((units[::2], units[1::2]))
+
+
+def tables_of(model: Transformer) -> Iterator[tuple[list[str], Tensor, Literal[0, 1]]]:
+    """Yield the embedding tables and the output weight, unless it is tied: the names of each in transformers, the first
+    of which is written, the table (V, D), and the side of its vocabulary, 0 for the source."""
+    shared, output = "model.shared.weight", "lm_head.weight"
+    encoder, decoder = (f"model.{stack}.embed_tokens.weight" for stack in ("encoder", "decoder"))
+    outputs = [output] if model.output is None else []
+    tables = model.encoder.embedding.weight, model.decoder.embedding.weight
+    if tables[0] is tables[1]:
+        yield [shared, encoder, decoder, *outputs], tables[1], 1
+    else:
+        yield [encoder], tables[0], 0
+        yield [decoder, *outputs], tables[1], 1
+    if model.output is not None:
+        yield [output], model.output, 1
+
+
+def weights_of(model: Transformer) -> Iterator[Part]:
+    """Yield all other weights, except positions and the output bias."""
     for name, stack in (("encoder", model.encoder), ("decoder", model.decoder)):
-        yield f"model.{name}.embed_positions.weight", stack.embedding.positions.first(n_positions)[:, units]
-        for part, of_weight, of_bias in _stack(stack, units):
-            yield f"model.{name}.{part}.weight", of_weight
-            yield f"model.{name}.{part}.bias", of_bias
+        layers: Sequence[EncoderLayer | DecoderLayer] = stack.layers
+        parts = [
+            (f"layers.{i}.{part[0]}", part[1], part[2]) for i, layer in enumerate(layers) for part in _layer(layer)
+        ]
+        if not isinstance(stack.norm, nn.Identity):
+            parts += _norm("layer_norm", stack.norm)
+        for part in parts:
+            yield f"model.{name}.{part[0]}", part[1], part[2]
 
 
-def _stack(stack: Encoder | Decoder, units: Tensor) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Yield the name, weight and bias of each part of an encoder or decoder."""
-    layers: Sequence[EncoderLayer | DecoderLayer] = stack.layers
-    for i, layer in enumerate(layers):
-        for name, weight, bias in _layer(layer, units):
-            yield f"layers.{i}.{name}", weight, bias
-    if not isinstance(stack.norm, nn.Identity):
-        yield _norm("layer_norm", stack.norm, units)
-
-
-def _layer(layer: EncoderLayer | DecoderLayer, units: Tensor) -> Iterator[tuple[str, Tensor, Tensor]]:
-    yield from _attention("self_attn", layer.attention, units)
-    yield _norm("self_attn_layer_norm", layer.attention_residual.norm, units)
+def _layer(layer: EncoderLayer | DecoderLayer) -> Iterator[Part]:
+    yield from _attention("self_attn", layer.attention)
+    yield from _norm("self_attn_layer_norm", layer.attention_residual.norm)
     if isinstance(layer, DecoderLayer):
         assert layer.cross_attention is not None, "a translator attends to its source"
-        yield from _attention("encoder_attn", layer.cross_attention, units)
-        yield _norm("encoder_attn_layer_norm", layer.cross_attention_residual.norm, units)
+        yield from _attention("encoder_attn", layer.cross_attention)
+        yield from _norm("encoder_attn_layer_norm", layer.cross_attention_residual.norm)
     inner, outer = layer.feed_forward.inner, layer.feed_forward.outer
-    yield "fc1", inner.weight[:, units], inner.bias
-    yield "fc2", outer.weight[units], outer.bias[units]
-    yield _norm("final_layer_norm", layer.feed_forward_residual.norm, units)
+    yield from (("fc1.weight", inner.weight, (1,)), ("fc1.bias", inner.bias, ()))
+    yield from (("fc2.weight", outer.weight, (0,)), ("fc2.bias", outer.bias, (0,)))
+    yield from _norm("final_layer_norm", layer.feed_forward_residual.norm)
 
 
-def _attention(name: str, attention: MultiHeadAttention, units: Tensor) -> Iterator[tuple[str, Tensor, Tensor]]:
-    weights, biases = attention.in_weight[:, units].chunk(3), attention.in_bias.chunk(3)
-    for part, weight, bias in zip("qkv", weights, biases, strict=True):
-        yield f"{name}.{part}_proj", weight, bias
-    yield f"{name}.out_proj", attention.output.weight[units], attention.output.bias[units]
+def _attention(name: str, attention: MultiHeadAttention) -> Iterator[Part]:
+    for part, weight, bias in zip("qkv", attention.in_weight.chunk(3), attention.in_bias.chunk(3), strict=True):
+        yield from ((f"{name}.{part}_proj.weight", weight, (1,)), (f"{name}.{part}_proj.bias", bias, ()))
+    output = attention.output
+    yield from ((f"{name}.out_proj.weight", output.weight, (0,)), (f"{name}.out_proj.bias", output.bias, (0,)))
 
 
-def _norm(name: str, norm: nn.LayerNorm, units: Tensor) -> tuple[str, Tensor, Tensor]:
-    return name, norm.weight[units], norm.bias[units]
+def _norm(name: str, norm: nn.LayerNorm) -> list[Part]:
+    return [(f"{name}.weight", norm.weight, (0,)), (f"{name}.bias", norm.bias, (0,))]
+
+
+def _tensors(model: Transformer, n_positions: int, imported: ImportedVocabulary | None) -> Iterator[tuple[str, Tensor]]:
+    """Yield all tensors with their names in transformers; tied tensors appear once."""
+    units = units_of(model)
+    for names, table, side in tables_of(model):
+        rows = slice(None) if imported is None else _ids_by_row(imported, side)
+        yield names[0], table[rows][:, units]
+    if model.output_bias is not None:
+        yield OUTPUT_BIAS, model.output_bias[None, slice(None) if imported is None else _ids_by_row(imported, 1)]
+    for name, tensor, dims in weights_of(model):
+        for dim in dims:
+            tensor = tensor.index_select(dim, units)
+        yield name, tensor
+    if imported is None:
+        for name, stack in (("encoder", model.encoder), ("decoder", model.decoder)):
+            positions = stack.embedding.positions.first(n_positions)[:, units]
+            yield f"model.{name}.embed_positions.weight", positions
+
+
+def _ids_by_row(imported: ImportedVocabulary, side: Literal[0, 1]) -> list[int]:
+    """Return the id of each piece of the public model, by its original id."""
+    ids = {row: i for i, row in enumerate(imported.original_rows(side)) if row is not None}
+    return [ids[row] for row in range(len(ids))]
 
 
 # --- settings -------------------------------------------------------------------------------------
 
 
-def _ids() -> dict[str, int]:
-    """Return the special ids. A translation begins with `<s>` and always ends with `</s>`."""
+def _ids(imported: ImportedVocabulary | None) -> dict[str, int]:
+    """Return the special ids. A translation begins with `<s>`, in an imported model with padding, and always ends with
+    `</s>`."""
+    pad, unk, start, end = PAD, UNK, BOS, EOS
+    if imported is not None:
+        target = imported.original(1)
+        pad, unk, end = (target.index(piece) for piece in (imported.padding, imported.unknown, imported.end))
+        start = pad
     return {
-        "pad_token_id": PAD,
-        "bos_token_id": BOS,
-        "eos_token_id": EOS,
-        "decoder_start_token_id": BOS,
-        "forced_eos_token_id": EOS,
+        "pad_token_id": pad,
+        "unk_token_id": unk,
+        "bos_token_id": start,
+        "eos_token_id": end,
+        "decoder_start_token_id": start,
+        "forced_eos_token_id": end,
     }
 
 
-def _config(config: ModelConfig, n_pieces: int, n_positions: int) -> dict[str, Any]:
+def _config(config: ModelConfig, n_pieces: Sequence[int], n_positions: int) -> dict[str, Any]:
     kind, name = _CLASSES[config.norm, config.positions]
     stacks = (("encoder", config.encoder_layers), ("decoder", config.decoder_layers))
     return {
         "architectures": [name],
         "model_type": kind,
-        "vocab_size": n_pieces,
+        "vocab_size": n_pieces[0],
         "d_model": config.d_model,
         **{f"{stack}_layers": n_layers for stack, n_layers in stacks},
         **{f"{stack}_attention_heads": config.n_heads for stack, _ in stacks},
@@ -264,11 +342,9 @@ def _config(config: ModelConfig, n_pieces: int, n_positions: int) -> dict[str, A
         "attention_dropout": config.attention_dropout,
         "activation_dropout": config.activation_dropout,
         "is_encoder_decoder": True,
-        "tie_word_embeddings": True,
+        "tie_word_embeddings": config.tie_embeddings != "none",
         "use_cache": True,
         "dtype": "float32",
-        "unk_token_id": UNK,
-        **_ids(),
         **({"encoder_no_repeat_ngram_size": 0} if kind == "blenderbot" else {}),
     }
 
@@ -281,9 +357,7 @@ def _generation(config: Config, n_positions: int) -> dict[str, Any]:
     search = config.search
     limit = longest_translation(range(config.data.max_pieces), 0, search, n_positions)
     settings: dict[str, Any] = {
-        **_ids(),
         "max_length": limit + 1,  # `<s>` is counted
-        "suppress_tokens": [i for i in range(N_SPECIAL) if i != EOS],
         "encoder_no_repeat_ngram_size": 0,
         "no_repeat_ngram_size": search.no_repeat_ngram,
         "min_length": search.min_length + 1 if search.min_length else 0,

@@ -109,6 +109,8 @@ class Tokenizer(ABC):
     """Whether every line is restored from its ids, up to control characters."""
     tags: Mapping[str, int]
     """The ids of the tags of target languages, which precede a source, by language; empty for most tokenizers."""
+    to: str | None = None
+    """The language whose tag precedes every line that does not ask for another one."""
 
     model: bytes
     """The serialised SentencePiece model."""
@@ -125,8 +127,8 @@ class Tokenizer(ABC):
     def encode_all(self, lines: Sequence[str], to: str | None = None, threads: int = _THREADS) -> list[list[int]]:
         """Encode lines in parallel, without special ids.
 
-        to: the language whose tag precedes each line. None: the tag that the line itself begins with, if the tokenizer
-        has tags; empty: no tag.
+        to: the language whose tag precedes each line. None: the tokenizer's own, or else that of the tag with which a
+        line begins, if the tokenizer has tags; empty: none. Raises DataError for a tag that the vocabulary lacks.
         """
 
     @abstractmethod
@@ -145,16 +147,11 @@ class Tokenizer(ABC):
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Convert ids to pieces as SentencePiece writes them: U+2581 for a space, `<0x41>` for a byte."""
 
-    def tagged(self, line: str) -> tuple[str | None, str]:
-        """Divide a line into the language of the tag at its start, if the tokenizer has tags, and the text.
-
-        Raises DataError for a tag that the vocabulary lacks.
-        """
-        match = _TAG.match(line) if self.tags else None
-        if match is None:
-            return None, line
-        self.tag(match[1])
-        return match[1], line[match.end() :]
+    def tagged(self, line: str, to: str | None = None) -> tuple[str, str]:
+        """Return the target language of a line, empty if it has no tag, and its text; for `to` see `encode_all`."""
+        to = self.to if to is None else to
+        match = _TAG.match(line) if to is None else None
+        return (to or "", line) if match is None or not self.tags else (match[1], line[match.end() :])
 
     def tag(self, language: str) -> int:
         """Return the id of the tag of a target language. Raises DataError if there is none."""
@@ -254,10 +251,12 @@ class ImportedVocabulary(Document):
         """Return the pieces of the source (side 0) or the target (side 1) by their original ids."""
         return self.pieces[min(side, len(self.pieces) - 1)]
 
-    def original_ids(self, side: Literal[0, 1]) -> list[int]:
-        """Return the original id of every id from N_SPECIAL on."""
-        special = {self.padding, self.unknown, self.end}
-        return [i for i, piece in enumerate(self.original(side)) if piece not in special]
+    def original_rows(self, side: Literal[0, 1]) -> list[int | None]:
+        """Return the original id of every id; None for the ids that the public model lacks."""
+        original = self.original(side)
+        special = {PAD: self.padding, UNK: self.unknown, EOS: self.end}
+        first = [original.index(special[i]) if i in special else None for i in range(N_SPECIAL)]
+        return [*first, *(i for i, piece in enumerate(original) if piece not in special.values())]
 
 
 class ImportedTokenizer(Tokenizer):
@@ -271,9 +270,9 @@ class ImportedTokenizer(Tokenizer):
 
     def __init__(self, model: bytes, vocabulary: ImportedVocabulary, side: Literal[0, 1]) -> None:
         """model: a serialised SentencePiece model. Raises DataError if it is none."""
-        self.model, self._to = model, vocabulary.to if side == 0 else None
+        self.model, self.to = model, vocabulary.to if side == 0 else None
         original = vocabulary.original(side)
-        learned = [original[i] for i in vocabulary.original_ids(side)]
+        learned = [original[i] for i in vocabulary.original_rows(side)[N_SPECIAL:] if i is not None]
         self._id_of = {piece: N_SPECIAL + i for i, piece in enumerate(learned)}
         self._pieces = [name if name not in self._id_of else f"{name} (nmt)" for name in _SPECIAL_NAMES] + learned
         try:
@@ -293,11 +292,10 @@ class ImportedTokenizer(Tokenizer):
         return len(self._pieces)
 
     def encode_all(self, lines: Sequence[str], to: str | None = None, threads: int = _THREADS) -> list[list[int]]:
-        to = self._to if to is None else to
-        divided = [self.tagged(line) if to is None else (to, line) for line in lines]
+        divided = [self.tagged(line, to) for line in lines]
         encoded = self.encode_parts([text for _, text in divided], threads)
-        tags = [[self.tag(found)] if found and ids else [] for (found, _), ids in zip(divided, encoded, strict=True)]
-        return [[*tag, *ids] for tag, ids in zip(tags, encoded, strict=True)]
+        both = zip(divided, encoded, strict=True)
+        return [[self.tag(language), *ids] if language and ids else ids for (language, _), ids in both]
 
     def encode_parts(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
         ids, result = self._ids, []

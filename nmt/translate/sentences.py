@@ -41,16 +41,17 @@ class Segmenter:
         first: the number of the first line, from 0. Raises ConfigError for terms that this kind of search does not
         support, DataError if prefix and terms of a line are too long for the model.
         """
-        encoded = self._src.encode_all(["" if is_blank(line.text) else line.text for line in lines])
+        encoded = self._src.encode_all(["" if is_blank(line.text) else line.text for line in lines], search.to)
         by_line = []
         for number, (line, line_ids) in enumerate(zip(lines, encoded, strict=True), start=first):
             needs_split = len(line_ids) > self._max_pieces or (search.split == "always" and n_sentences(line.text) > 1)
             needs_split = needs_split and search.split != "never"
+            to, text = self._src.tagged(line.text, search.to)
             if needs_split and not line.terms:
-                parts = split(line.text, self._n_pieces, self._max_pieces, 0)
-                ids_of_parts = self._src.encode_all([text for text, _ in parts])
+                parts = split(text, self._n_pieces, self._max_pieces, 0)
+                ids_of_parts = self._src.encode_all([part for part, _ in parts], to)
             else:
-                parts, ids_of_parts = [(line.text, "")], [line_ids]
+                parts, ids_of_parts = [(text, "")], [line_ids]
             if search.inline_terms and line.glossary is not None:
                 texts = zip([text for text, _ in parts], ids_of_parts, strict=True)
                 ids_of_parts = [self._with_terms(text, ids, search, line.glossary) for text, ids in texts]
@@ -86,10 +87,11 @@ class Segmenter:
     def _with_terms(self, text: str, ids: list[int], search: SearchConfig, glossary: Glossary) -> list[int]:
         """Return the token ids of a text with inline translations of its terms; `ids` if it has no terms."""
         terms = [span for span in constraint_spans(text, search, glossary) if span.kind == "term"]
-        return encode_marked(self._src, mark_terms(text, terms)) if terms else ids
+        tag = [i for i in ids[:1] if i in self._src.tags.values()]
+        return tag + encode_marked(self._src, mark_terms(text, terms)) if terms else ids
 
     def _n_pieces(self, texts: list[str]) -> list[int]:
-        return [len(ids) for ids in self._src.encode_all(texts)]
+        return [len(ids) for ids in self._src.encode_all(texts, "")]
 
     def join_hypotheses(
         self,

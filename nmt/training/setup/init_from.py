@@ -100,8 +100,9 @@ def _read_weights(config: Config, corpus: Corpus, model: Model) -> tuple[Tensors
     parts = "" if found.keys() == parameters.keys() else f"; loaded: {_described(found, model)}"
     say(f"the run starts with the weights of {paths}: {reasons}{parts}")
     first = next(iter(opened.values())).weights
+    public = next((saved.public for saved in opened.values() if saved.public), None)
     where = _listed({stack: saved.path.resolve() for stack, saved in opened.items()})
-    origin = InitialWeights(run=where, step=first.step, weights=first.kind, tensors=fingerprint(found))
+    origin = InitialWeights(run=where, step=first.step, weights=first.kind, tensors=fingerprint(found), public=public)
     return {name: found.get(name, parameter.detach()) for name, parameter in parameters.items()}, origin
 
 

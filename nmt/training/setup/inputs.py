@@ -81,6 +81,12 @@ def _read_corpus(config: Config, data: DataDir) -> Corpus:
     if config.learns_lines:
         for language in corpus.mono_languages:
             corpus.verify_mono(language)
+    imported = corpus.tokenizers.imported
+    if imported is not None and imported.direction != config.data.direction:
+        raise DataError(
+            f"{data.path}: was prepared with an imported tokenizer, which serves {imported.direction} and not "
+            f"{config.data.direction}; prepare the text again"
+        )
     if not corpus.tokenizers.joint and config.joint_settings:
         raise DataError(
             f"{data.path}: has a vocabulary for each language, but {config.joint_settings[0]} needs a joint one; "

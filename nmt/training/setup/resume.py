@@ -44,6 +44,10 @@ def check_resume(config: Config, run: RunDir, inputs: Inputs) -> RunInfo:
     Raises ConfigError, DataError or CheckpointError.
     """
     info = read_info(run)
+    if info.imported is not None:
+        raise CheckpointError(
+            f"{run.path}: was imported and has no optimizer state; start another run with --init-from {run.path}"
+        )
     if info.nmt is None:  # its updates and gradients were computed in another way
         raise CheckpointError(
             f"{run.path}: was started by an earlier version of nmt and cannot be resumed; start another run with "

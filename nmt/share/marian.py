@@ -1,0 +1,413 @@
+"""Import of Marian models, such as OPUS-MT, from directories or repositories for Hugging Face transformers.
+
+The result is a run without optimizer state, which all commands take. Nothing in the model is executed: weights are
+safetensors, or a pickle that PyTorch reads with `weights_only`.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from safetensors import SafetensorError, safe_open
+from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
+from torch import Tensor
+
+from nmt import __version__
+from nmt.config import Config
+from nmt.config.data import DIRECTION
+from nmt.config.foreign import listed
+from nmt.config.load import check_config, dump_config
+from nmt.console import printable
+from nmt.errors import DataError, error_text
+from nmt.files.read import DOCUMENT_BYTES, read_regular
+from nmt.files.write import alone_in, staged, write_file, writing
+from nmt.layout import RUN_FORMAT, RunDir
+from nmt.model.stacks import make_model
+from nmt.model.transformer import Transformer
+from nmt.runs.checkpoint import save_checkpoint
+from nmt.runs.folder import require_empty
+from nmt.runs.info import PublicModel, RunInfo, Selected, write_info, write_selected
+from nmt.share.hub import hub_error, parse_address
+from nmt.share.transformers import MARIAN_ACTIVATIONS, OUTPUT_BIAS, tables_of, units_of, weights_of
+from nmt.text.tokenizer import N_SPECIAL, PAD, ImportedVocabulary, Tokenizers
+
+ABSENT = -100.0
+"""The bias of rows that the public model lacks. They then have no part in the probabilities of the others."""
+
+_SMALL_FILES = ["*.json", "*.spm", "README.md"]
+_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+_OPTIONS = {"normalize_before": False, "normalize_embedding": False, "add_final_layer_norm": False,
+            "static_position_embeddings": True, "scale_embedding": True}  # fmt: skip
+"""Settings of config.json for which only one value is supported; all but the last may be missing."""
+_EQUAL = [
+    ("encoder_attention_heads", "decoder_attention_heads"),
+    ("encoder_ffn_dim", "decoder_ffn_dim"),
+    ("decoder_start_token_id", "pad_token_id"),
+]
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of `nmt import`."""
+
+    name: str
+    """A directory, or a repository on the Hub: owner/name, with @revision if another than the newest is wanted."""
+    run: Path | None = None
+    """Run directory to write; by default runs/NAME."""
+    direction: str | None = None
+    """Source and target language; by default those of tokenizer_config.json."""
+    to: str | None = None
+    """The target language, if the model has several."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A run made of a public model."""
+
+    run: Path
+    config: Config
+    tokenizers: Tokenizers
+    model: PublicModel
+
+    def lines(self) -> Iterator[str]:
+        """Yield lines that say what was imported."""
+        public, data = self.model, self.config.data
+        tags = self.tokenizers[data.src].tags
+        sizes = self.tokenizers.sizes
+        shared = f"{sizes[data.src]:,} pieces for both languages"
+        separate = " and ".join(f"{sizes[language]:,} pieces for {language}" for language in data.sides)
+        yield f"{public.name}{f' at {public.revision}' if public.revision else ''}: a Marian model for {data.direction}"
+        yield f"{public.parameters / 1e6:.1f} million parameters, {shared if self.tokenizers.joint else separate}"
+        if tags:
+            to = self.tokenizers[data.src].to
+            yield f"target languages: {', '.join(sorted(tags))}; {f'--to {to}' if to else 'choose one with --to'}"
+        yield f"licence: {public.license or 'not stated in the model card'}"
+        yield f"{self.run}: written; translate with nmt translate --run {self.run}"
+
+
+def import_model(request: Request) -> Imported:
+    """Make a run of a Marian model.
+
+    Raises DataError if files of the model are missing, damaged or unsupported, or the run exists already; HubError if
+    the repository cannot be downloaded, and ConfigError if its name is invalid.
+    """
+    folder, revision = _located(request.name)
+    theirs = _settings(folder)
+    name = request.name if revision else folder.resolve().name
+    tokenizers, vocabulary = _tokenizers(folder, theirs, request)
+    config = _config(folder, theirs, vocabulary)
+    output = request.run or Path("runs") / name.removeprefix("hf://").replace("/", "-").replace("@", "-")
+    require_empty(output)
+    with torch.device("meta"):  # memory is allocated where weights are copied
+        model = make_model(config, tokenizers.sizes)
+    assert isinstance(model, Transformer), "Marian models have an encoder and a decoder"
+    model = model.to_empty(device="cpu")
+    _load_weights(folder, model, vocabulary)
+    info = PublicModel(
+        name=name,
+        revision=revision,
+        license=_license(folder),
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+    )
+    with alone_in(output.absolute().parent, "imports"), writing(output), staged(output, is_directory=True) as part:
+        _write(RunDir(part), config, tokenizers, model, info)
+    return Imported(output, config, tokenizers, info)
+
+
+def _write(run: RunDir, config: Config, tokenizers: Tokenizers, model: Transformer, public: PublicModel) -> None:
+    run.checkpoints.mkdir()
+    write_file(run.config, dump_config(config).encode())
+    tokenizers.save(run.tokenizer)
+    save_checkpoint(run.step(0), dict(model.named_parameters()), None, {})
+    write_selected(run, Selected(best_step=0, reason=f"imported from {public.name}", finished_step=0))
+    info = RunInfo(
+        format=RUN_FORMAT, data_dir="", corpus="", tokenizer=tokenizers.fingerprint, precision="float32",
+        nmt=__version__, torch=torch.__version__, imported=public,
+    )  # fmt: skip
+    write_info(run, info)
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _located(name: str) -> tuple[Path, str | None]:
+    """Return the directory of a model, and its commit if it was downloaded."""
+    if Path(name).is_dir():
+        return Path(name), None
+    address = name if name.startswith("hf:/") else f"hf://{name}"
+    if not name.startswith("hf:/") and name.count("/") != 1:
+        raise DataError(f"{name}: no such directory, and not a repository on the Hub, which is called owner/name")
+    from huggingface_hub import snapshot_download
+
+    repository, revision = parse_address(address)
+    try:
+        folder = Path(snapshot_download(repository, revision=revision, allow_patterns=[*_SMALL_FILES, _WEIGHTS[0]]))
+        if not (folder / _WEIGHTS[0]).exists():
+            snapshot_download(repository, revision=folder.name, allow_patterns=[_WEIGHTS[1]])
+    except Exception as error:  # from the HTTP library that the client uses
+        raise hub_error(address, error) from error
+    return folder, folder.name
+
+
+def _read(folder: Path, name: str) -> bytes:
+    """Read a small file of a model. Raises DataError."""
+    path = (folder / name).resolve()  # the cache of the Hub has symbolic links
+    try:
+        data = read_regular(path, DOCUMENT_BYTES)
+    except OSError as error:
+        raise DataError(f"{folder / name}: cannot be read: {error.strerror}{_NOT_MARIAN}") from error
+    _check_content(folder / name, data)
+    return data
+
+
+_NOT_MARIAN = "; a Marian model has config.json, vocab.json, source.spm, target.spm and model.safetensors"
+
+
+def _check_content(path: Path, data: bytes) -> None:
+    """Raise DataError for a file that only points to the content."""
+    if data.startswith(b"version https://git-lfs"):
+        raise DataError(f"{path}: is a pointer of Git LFS, not the file itself; run git lfs pull, or download the file")
+
+
+def _json(folder: Path, name: str) -> dict[str, Any]:
+    try:
+        content = json.loads(_read(folder, name))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{folder / name}: damaged: {error}") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{folder / name}: must contain a JSON object")
+    return content
+
+
+def _optional(folder: Path, name: str) -> dict[str, Any]:
+    return _json(folder, name) if (folder / name).exists() else {}
+
+
+def _license(folder: Path) -> str | None:
+    """Return the licence that the model card states."""
+    if not (folder / "README.md").exists():
+        return None
+    matter = re.match(r"---\n(.*?)\n---", _read(folder, "README.md").decode(errors="replace"), re.DOTALL)
+    try:
+        found = yaml.safe_load(matter[1]) if matter else None
+    except yaml.YAMLError:
+        return None
+    value = found.get("license") if isinstance(found, dict) else None
+    return printable(value) if isinstance(value, str) else None
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    """Return config.json. Raises DataError if it is not the configuration of a supported Marian model."""
+    config, where = _json(folder, "config.json"), folder / "config.json"
+    if config.get("model_type") != "marian":
+        raise DataError(f"{where}: model_type is {config.get('model_type')!r}; only marian is supported")
+    for name, wanted in _OPTIONS.items():
+        if config.get(name, wanted if name != "scale_embedding" else None) != wanted:
+            raise DataError(f"{where}: {name} is {config.get(name)!r}; only {wanted} is supported")
+    for first, second in _EQUAL:
+        if config.get(first) != config.get(second):
+            found = f"{first} is {config.get(first)!r} and {second} is {config.get(second)!r}"
+            raise DataError(f"{where}: {found}; only models in which both are equal are supported")
+    if config.get("activation_function") not in MARIAN_ACTIVATIONS:
+        known = listed([*MARIAN_ACTIVATIONS])
+        raise DataError(f"{where}: activation_function is {config.get('activation_function')!r}; supported are {known}")
+    return config
+
+
+def _config(folder: Path, theirs: Mapping[str, Any], vocabulary: ImportedVocabulary) -> Config:
+    """Return the configuration of the run."""
+    generation = _optional(folder, "generation_config.json") or theirs
+    is_joint = len(vocabulary.pieces) == 1
+    is_tied = theirs.get("tie_word_embeddings", True)
+    tree = {
+        "data": {"direction": vocabulary.direction, "train": []},
+        "tokenizer": {"joint": is_joint, "vocab_size": N_SPECIAL + max(map(len, vocabulary.pieces))},
+        "model": {
+            "d_model": theirs.get("d_model"),
+            "n_heads": theirs.get("encoder_attention_heads"),
+            "d_ff": theirs.get("encoder_ffn_dim"),
+            "encoder_layers": theirs.get("encoder_layers"),
+            "decoder_layers": theirs.get("decoder_layers"),
+            "norm": "post",
+            "activation": MARIAN_ACTIVATIONS[theirs["activation_function"]],
+            "tie_embeddings": ("all" if is_joint else "target") if is_tied else "none",
+            "output_bias": True,
+            "start_embedding": "zero",
+            "embedding_dropout": theirs.get("dropout", 0.1),
+            "residual_dropout": theirs.get("dropout", 0.1),
+            "attention_dropout": theirs.get("attention_dropout", 0.0),
+            "activation_dropout": theirs.get("activation_dropout", 0.0),
+        },
+        "search": {
+            "beam": generation.get("num_beams") or 4,
+            "length_penalty": generation.get("length_penalty") or 1.0,
+        },
+    }
+    return check_config(tree, str(folder / "config.json"))
+
+
+def _tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -> tuple[Tokenizers, ImportedVocabulary]:
+    """Return the tokenizers. Raises DataError if the vocabularies do not fit."""
+    about = _optional(folder, "tokenizer_config.json")
+    direction = request.direction or f"{about.get('source_lang')}-{about.get('target_lang')}".lower()
+    direction = re.sub(r"(?<=[a-z])-(?=[a-z]*-)", "_", direction)
+    if not DIRECTION.fullmatch(direction) or "none" in direction.split("-"):
+        raise DataError(f"{folder}: tokenizer_config.json does not name the languages; give --direction, such as de-en")
+    is_joint = theirs.get("share_encoder_decoder_embeddings", True)
+    names = ["vocab.json"] if is_joint else ["vocab.json", "target_vocab.json"]
+    sizes = [theirs.get("vocab_size"), theirs.get("decoder_vocab_size") or theirs.get("vocab_size")]
+    pieces = [_pieces(folder, name, size) for name, size in zip(names, sizes, strict=False)]
+    special = {
+        "padding": pieces[0][_id(folder, theirs, "pad_token_id", pieces)],
+        "end": pieces[0][_id(folder, theirs, "eos_token_id", pieces)],
+        "unknown": str(about.get("unk_token", "<unk>")),
+    }
+    for name, of_side in zip(names, pieces, strict=True):
+        for role, piece in special.items():
+            if piece not in of_side:
+                raise DataError(f"{folder / name}: lacks {printable(piece)!r}, the piece for {role}")
+    vocabulary = ImportedVocabulary(direction=direction, pieces=pieces, to=request.to, **special)
+    src, tgt = direction.split("-")
+    models = {language: _segmenter(folder, name) for language, name in ((src, "source.spm"), (tgt, "target.spm"))}
+    tokenizers = Tokenizers.of_import(vocabulary, models)
+    if request.to is not None:
+        tokenizers[src].tag(request.to)
+    return tokenizers, vocabulary
+
+
+def _id(folder: Path, theirs: Mapping[str, Any], name: str, pieces: list[list[str]]) -> int:
+    value = theirs.get(name)
+    if not isinstance(value, int) or not 0 <= value < min(map(len, pieces)):
+        raise DataError(f"{folder / 'config.json'}: {name} is {value!r}, which is not an id of the vocabulary")
+    return value
+
+
+def _pieces(folder: Path, name: str, n_rows: object) -> list[str]:
+    """Return the pieces of a vocabulary by their ids."""
+    ids = _json(folder, name)
+    if sorted(ids.values(), key=str) != sorted(range(len(ids)), key=str):
+        raise DataError(
+            f"{folder / name}: its {len(ids):,} pieces do not have the ids 0 to {len(ids) - 1:,}, once each"
+        )
+    if len(ids) != n_rows:
+        raise DataError(f"{folder / name}: has {len(ids):,} pieces, but config.json has embeddings of {n_rows}")
+    return sorted(ids, key=ids.__getitem__)
+
+
+_UNIGRAM, _BPE = 1, 2  # of TrainerSpec.ModelType in sentencepiece_model.proto
+
+
+def _segmenter(folder: Path, name: str) -> bytes:
+    """Return a SentencePiece model. Raises DataError if it is damaged, or of an unsupported kind."""
+    data, proto = _read(folder, name), ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except Exception as error:  # of a private module of protobuf
+        raise DataError(f"{folder / name}: not a SentencePiece model") from error
+    if proto.trainer_spec.model_type not in (_UNIGRAM, _BPE) or proto.trainer_spec.byte_fallback:
+        raise DataError(f"{folder / name}: only unigram and BPE models without byte fallback are supported")
+    return data
+
+
+# --- weights --------------------------------------------------------------------------------------
+
+Take = Callable[[Sequence[str]], Tensor]
+"""A function that returns a tensor of the public model by one of the names that it may have there."""
+
+_ROWS = 4096  # of an embedding table, copied at a time
+_IGNORED = re.compile(r"model\.(en|de)coder\.embed_positions\.weight")
+"""Tensors that are computed: the sinusoidal positions in repositories of 2020."""
+
+
+@torch.no_grad()
+def _load_weights(folder: Path, model: Transformer, vocabulary: ImportedVocabulary) -> None:
+    """Copy the weights into a model. Raises DataError if some are missing, left over or of another shape."""
+    path = next((folder / name for name in _WEIGHTS if (folder / name).exists()), folder / _WEIGHTS[0])
+    inverse = units_of(model).argsort()
+    with _opened(path) as take:
+        for name, target, dims in weights_of(model):
+            source = take([name])
+            _check_shape(path, name, source, target.shape)
+            for dim in dims:
+                source = source.index_select(dim, inverse)
+            target.copy_(source)
+        for names, table, side in tables_of(model):
+            n_pieces, rows = len(vocabulary.original(side)), vocabulary.original_rows(side)
+            source = take(names)
+            _check_shape(path, names[0], source, torch.Size((n_pieces, table.size(1))))
+            table.zero_()
+            for start in range(0, len(rows), _ROWS):
+                part = {i: row for i, row in enumerate(rows[start : start + _ROWS], start) if row is not None}
+                table[[*part]] = source[[*part.values()]].index_select(1, inverse).to(table.dtype)
+        if model.decoder.embedding.weight[PAD].any():
+            raise DataError(f"{path}: the embedding of padding, with which the decoder starts, is not zero")
+        assert model.output_bias is not None, "set by the configuration"
+        source = take([OUTPUT_BIAS])
+        _check_shape(path, OUTPUT_BIAS, source, torch.Size((1, len(vocabulary.original(1)))))
+        rows = vocabulary.original_rows(1)
+        model.output_bias.fill_(ABSENT)
+        known = [i for i, row in enumerate(rows) if row is not None]
+        model.output_bias[known] = source[0, [row for row in rows if row is not None]].to(model.output_bias.dtype)
+
+
+def _check_shape(path: Path, name: str, tensor: Tensor, expected: torch.Size) -> None:
+    if tensor.shape != expected:
+        shapes = f"has shape {tuple(tensor.shape)}, the model of config.json needs {tuple(expected)}"
+        raise DataError(f"{path}: {name} {shapes}")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Take]:
+    """Yield a function that reads the tensors of a file, and check in the end that none was left over.
+
+    One tensor is in memory at a time: the file of safetensors is mapped anew for each, and those of a pickle are freed.
+    """
+    try:
+        with path.open("rb") as file:
+            _check_content(path, file.read(DOCUMENT_BYTES if path.stat().st_size < 1024 else 1024))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}{_NOT_MARIAN}") from error
+    tensors: dict[str, Tensor] = {}
+    try:
+        if path.name == _WEIGHTS[0]:
+            with safe_open(path, "pt") as opened:
+                left = set(opened.keys())
+        else:
+            tensors = torch.load(path, map_location="cpu", weights_only=True)
+            left = set(tensors)
+    except pickle.UnpicklingError as error:
+        raise DataError(f"{path}: contains more than weights, and was not executed") from error
+    except (SafetensorError, RuntimeError, EOFError, ValueError, TypeError, AttributeError) as error:
+        raise DataError(f"{path}: damaged: {error_text(error)}") from error
+    if not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
+        raise DataError(f"{path}: contains more than weights")
+
+    def take(names: Sequence[str]) -> Tensor:
+        found = [name for name in names if name in left]
+        if not found:
+            raise DataError(f"{path}: lacks the weights {names[0]}")
+        if path.name == _WEIGHTS[0]:
+            with safe_open(path, "pt") as opened:
+                tensor: Tensor = opened.get_tensor(found[0])
+        else:
+            tensor = tensors[found[0]]
+        left.difference_update(names)
+        for name in found:
+            tensors.pop(name, None)
+        return tensor
+
+    yield take
+    if left := {name for name in left if not _IGNORED.fullmatch(name)}:
+        raise DataError(f"{path}: has {len(left)} tensors that Marian models do not have, such as {min(left)}")
