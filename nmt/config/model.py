@@ -40,6 +40,11 @@ class ModelConfig(Section):
     """Which weights are shared. all: the source embedding, the target embedding and the output layer. target: the
     target embedding and the output layer. none: no weights. If the model is only an encoder or decoder, all and target
     both tie its embedding to the output layer."""
+    output_bias: bool = False
+    """Whether the output layer has a bias, as in Marian models."""
+    start_embedding: Literal["learned", "zero"] = "learned"
+    """Embedding of `<s>`, with which the decoder starts. zero: it is and stays zero, as in Marian models. The rows of
+    the output layer for pieces that are never predicted then keep their values, too."""
     embedding_dropout: float = Field(0.3, ge=0.0, lt=1.0)
     """Dropout on the sum of token and position embeddings."""
     residual_dropout: float = Field(0.3, ge=0.0, lt=1.0)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from nmt.config import ModelConfig
 from nmt.errors import DataError
 from nmt.model.dropout import Dropout
+from nmt.text.tokenizer import BOS, PAD
 
 
 def sinusoidal_table(n_positions: int, d_model: int) -> Tensor:
@@ -73,6 +74,10 @@ class Embedding(nn.Module):
         super().__init__()
         self.scale = config.d_model**0.5
         self.weight = nn.Parameter(torch.randn(vocab_size, config.d_model) * config.d_model**-0.5)
+        self.zero_row = BOS if config.start_embedding == "zero" else None
+        """The row that is zero and learns nothing."""
+        if self.zero_row is not None:
+            nn.init.zeros_(self.weight[[PAD, BOS]])
         self.positions: SinusoidalPositions | LearnedPositions = (
             SinusoidalPositions(config.d_model)
             if config.positions == "sinusoidal"
@@ -85,7 +90,7 @@ class Embedding(nn.Module):
 
         Where `kept` (B, L) bool is False, the token embedding is dropped and only the position embedding remains.
         """
-        tokens = F.embedding(ids, self.weight) * self.scale
+        tokens = F.embedding(ids, self.weight, self.zero_row) * self.scale
         if kept is not None:
             tokens = tokens * kept[..., None]
         dropped: Tensor = self.dropout(tokens + self.positions(positions, end))

@@ -32,7 +32,7 @@ from nmt.model.transformer import (
 )
 
 _READ = re.compile(
-    r"output|(encoder|decoder)\.(embedding\.(weight|positions\.weight)|norm\.\w+|layers\.\d+\."
+    r"output(_bias)?|(encoder|decoder)\.(embedding\.(weight|positions\.weight)|norm\.\w+|layers\.\d+\."
     r"((cross_)?attention\.(in_weight|in_bias|output\.\w+)|feed_forward\.(inner|outer)\.\w+|\w+_residual\.norm\.\w+))"
 )
 """The names of the parameters that search uses."""
@@ -55,7 +55,7 @@ class InferenceModel:
         self._encoder = _Stack(model.encoder, precision) if isinstance(model, Transformer) else None
         self._decoder = _Stack(decoder, precision)
         self._attention_layer = decoder.attention_layer
-        self._output = product(weight, None, precision)
+        self._output = product(weight, model.output_bias, precision)
         self.vocab_size = len(weight)
         self._n_heads = decoder.layers[0].attention.n_heads
         self._memory: Product | None = None  # the keys and values of all layers, (B, S, D) -> (B, S, layers * 2 * D)

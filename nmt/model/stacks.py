@@ -115,6 +115,7 @@ def make_model(config: Config, vocab_sizes: Mapping[str, int]) -> Model:
             model = DecoderModel(config.model, vocab_size, n_classes, sees_source=config.joins_sides)
         case "translation":
             return Transformer(config.model, vocab_sizes[config.data.src], vocab_sizes[config.data.tgt])
-    if classifies and model.output is not None:
-        model.output.requires_grad_(False)  # no pieces are predicted
+    for parameter in (model.output, model.output_bias) if classifies else ():
+        if parameter is not None:
+            parameter.requires_grad_(False)  # no pieces are predicted
     return model

@@ -1,7 +1,7 @@
 """The Transformer (Vaswani et al., 2017), an encoder and a decoder.
 
-Encoder and decoder return hidden states, not logits: `hidden @ output_weight.T` gives logits, and the loss takes the
-hidden states of tokens only, not of padding. Each stands alone: an `Encoder` needs no decoder, and
+Encoder and decoder return hidden states, not logits: `hidden @ output_weight.T + output_bias` gives logits, and the
+loss takes the hidden states of tokens only, not of padding. Each stands alone: an `Encoder` needs no decoder, and
 `Decoder(cross_attention=False)` is a language model. Search decodes step by step with an `InferenceModel`.
 
 Legend: B sentences, S source and T target length, D width, V vocabulary, H heads,
@@ -23,6 +23,7 @@ from nmt.model.attention import KeyValue, MultiHeadAttention, keys_values_of
 from nmt.model.dropout import Dropout
 from nmt.model.embedding import Embedding, LearnedPositions
 from nmt.model.masks import AttentionMask, Layout, attention_mask, prefix_mask
+from nmt.text.tokenizer import EOS, N_SPECIAL, UNK
 
 WIDEST_WITH_GAIN_1 = 128
 """The largest width at which the norm before a tied output layer starts with gain 1.
@@ -30,6 +31,10 @@ WIDEST_WITH_GAIN_1 = 128
 With input and output embeddings tied, a new decoder predicts the token it has just read, with a logit that grows with
 the square root of the width; above this width, a gain of 1 would let it dominate the whole vocabulary.
 """
+
+
+NEVER_PREDICTED = tuple(i for i in range(N_SPECIAL) if i not in (UNK, EOS))
+"""The special ids that are no target of a translation."""
 
 
 class Activation(NamedTuple):
@@ -252,6 +257,10 @@ class Model(nn.Module):
     """Whether the decoder's own sequence begins with the source."""
     output: nn.Parameter | None
     """The weight (V, D) of the output layer, if it is not tied."""
+    output_bias: nn.Parameter | None
+    """The bias (V,) of the output layer, if it has one."""
+    fixed_rows: tuple[int, ...]
+    """Rows of the output weight and bias that learn nothing."""
 
     @property
     def stacks(self) -> list[Encoder | Decoder]:
@@ -266,12 +275,14 @@ class Model(nn.Module):
 
     @property
     def output_weight(self) -> Tensor:
-        """The weight (V, D) of the output layer: logits are hidden @ output_weight.T."""
+        """The weight (V, D) of the output layer: logits are hidden @ output_weight.T, plus the bias."""
         return self.stacks[-1].embedding.weight if self.output is None else self.output
 
     def _add_output(self, config: ModelConfig, vocab_size: int) -> None:
         """Create the output layer of the last stack, tied or not."""
         self.output = None
+        self.output_bias = nn.Parameter(torch.zeros(vocab_size)) if config.output_bias else None
+        self.fixed_rows = NEVER_PREDICTED if config.start_embedding == "zero" else ()
         if config.tie_embeddings == "none":
             self.output = nn.Parameter(torch.randn(vocab_size, config.d_model) * config.d_model**-0.5)
         else:

@@ -138,10 +138,10 @@ def _log_probs(model: Model, batch: Batch) -> Tensor:
     """Return the log-probabilities (N,) float32 of the target tokens of all pairs, on the model's device."""
     hidden = model(batch.src, Padded(batch.src_mask), batch.tgt_in, Padded(batch.tgt_mask))  # (B, T, D)
     hidden, targets = hidden.flatten(0, 1)[batch.token_indices], batch.tgt_out.flatten()[batch.token_indices]
-    weight = model.output_weight
+    weight, bias = model.output_weight, None if model.output_bias is None else model.output_bias.to(hidden.dtype)
     n_rows = max(1, LOGITS[hidden.device.type] // len(weight))
     blocks = zip(torch.split(hidden, n_rows), torch.split(targets, n_rows), strict=True)
-    logits = ((F.linear(rows, weight).float(), ids) for rows, ids in blocks)
+    logits = ((F.linear(rows, weight, bias).float(), ids) for rows, ids in blocks)
     return torch.cat([block.log_softmax(-1).gather(-1, ids[:, None])[:, 0] for block, ids in logits])
 
 

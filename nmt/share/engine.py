@@ -100,6 +100,8 @@ def save_ctranslate2(
         _norm(spec.encoder.layer_norm, encoder.last_norm)
         _norm(spec.decoder.layer_norm, decoder.last_norm)
     spec.decoder.projection.weight = _array(model.output_weight)
+    if model.output_bias is not None:
+        spec.decoder.projection.bias = _array(model.output_bias)
     source, target = vocabularies
     spec.register_source_vocabulary(list(source))
     spec.register_target_vocabulary(list(target))

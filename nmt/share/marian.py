@@ -38,7 +38,7 @@ from nmt.runs.folder import require_empty
 from nmt.runs.info import PublicModel, RunInfo, Selected, write_info, write_selected
 from nmt.share.hub import hub_error, parse_address
 from nmt.share.transformers import MARIAN_ACTIVATIONS, OUTPUT_BIAS, tables_of, units_of, weights_of
-from nmt.text.tokenizer import N_SPECIAL, PAD, ImportedVocabulary, Tokenizers
+from nmt.text.tokenizer import BOS, N_SPECIAL, PAD, ImportedVocabulary, Tokenizers
 
 ABSENT = -100.0
 """The bias of rows that the public model lacks. They then have no part in the probabilities of the others."""
@@ -112,6 +112,9 @@ def import_model(request: Request) -> Imported:
     assert isinstance(model, Transformer), "Marian models have an encoder and a decoder"
     model = model.to_empty(device="cpu")
     _load_weights(folder, model, vocabulary)
+    if model.decoder.embedding.weight[BOS].any():  # it has learned, in transformers
+        learned = config.model.model_copy(update={"start_embedding": "learned"})
+        config = config.model_copy(update={"model": learned})
     info = PublicModel(
         name=name,
         revision=revision,
@@ -275,9 +278,10 @@ def _tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -> tu
         "unknown": str(about.get("unk_token", "<unk>")),
     }
     for name, of_side in zip(names, pieces, strict=True):
+        wanted = {"padding": theirs["pad_token_id"], "end": theirs["eos_token_id"]}
         for role, piece in special.items():
-            if piece not in of_side:
-                raise DataError(f"{folder / name}: lacks {printable(piece)!r}, the piece for {role}")
+            if piece not in of_side or of_side.index(piece) != wanted.get(role, of_side.index(piece)):
+                raise DataError(f"{folder / name}: {printable(piece)!r} is missing or has another id than in config.json")
     vocabulary = ImportedVocabulary(direction=direction, pieces=pieces, to=request.to, **special)
     src, tgt = direction.split("-")
     models = {language: _segmenter(folder, name) for language, name in ((src, "source.spm"), (tgt, "target.spm"))}
@@ -351,8 +355,7 @@ def _load_weights(folder: Path, model: Transformer, vocabulary: ImportedVocabula
             for start in range(0, len(rows), _ROWS):
                 part = {i: row for i, row in enumerate(rows[start : start + _ROWS], start) if row is not None}
                 table[[*part]] = source[[*part.values()]].index_select(1, inverse).to(table.dtype)
-        if model.decoder.embedding.weight[PAD].any():
-            raise DataError(f"{path}: the embedding of padding, with which the decoder starts, is not zero")
+        model.decoder.embedding.weight[BOS] = model.decoder.embedding.weight[PAD]
         assert model.output_bias is not None, "set by the configuration"
         source = take([OUTPUT_BIAS])
         _check_shape(path, OUTPUT_BIAS, source, torch.Size((1, len(vocabulary.original(1)))))

@@ -286,7 +286,10 @@ def _tensors(model: Transformer, n_positions: int, imported: ImportedVocabulary 
         rows = slice(None) if imported is None else _ids_by_row(imported, side)
         yield names[0], table[rows][:, units]
     if model.output_bias is not None:
-        yield OUTPUT_BIAS, model.output_bias[None, slice(None) if imported is None else _ids_by_row(imported, 1)]
+        bias = model.output_bias
+        if imported is not None:
+            bias = bias.index_copy(0, torch.tensor([BOS]), bias[[PAD]])[_ids_by_row(imported, 1)]
+        yield OUTPUT_BIAS, bias[None]
     for name, tensor, dims in weights_of(model):
         for dim in dims:
             tensor = tensor.index_select(dim, units)
@@ -300,6 +303,7 @@ def _tensors(model: Transformer, n_positions: int, imported: ImportedVocabulary 
 def _ids_by_row(imported: ImportedVocabulary, side: Literal[0, 1]) -> list[int]:
     """Return the id of each piece of the public model, by its original id."""
     ids = {row: i for i, row in enumerate(imported.original_rows(side)) if row is not None}
+    ids[imported.original(side).index(imported.padding)] = BOS  # the decoder starts with padding
     return [ids[row] for row in range(len(ids))]
 
 

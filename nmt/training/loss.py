@@ -11,7 +11,7 @@ Legend: N target tokens, D width, V vocabulary; p and q are the next-token proba
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -122,7 +122,8 @@ def objective(
     else:
         second, _ = _scored(batch, _states(batch, forward, *_kept(batch, settings.cut_rate)))
         weights = ConsistencyWeights(p_to_q=weight, q_to_p=0.0, second=0.0)
-    sums = fused_loss((first, second), model.output_weight, targets, smoothing, weights)
+    bias, fixed = model.output_bias, model.fixed_rows
+    sums = fused_loss((first, second), model.output_weight, targets, smoothing, weights, bias, fixed)
     return _with_classes(sums, model, batch, states)
 
 
@@ -132,7 +133,8 @@ def cross_entropy(
     """Return the loss of a batch with one forward pass, that is, without consistency training."""
     states = _states(batch, model if forward is None else forward)
     hidden, targets = _scored(batch, states)
-    sums = fused_loss((hidden,), model.output_weight, targets, label_smoothing)
+    bias, fixed = model.output_bias, model.fixed_rows
+    sums = fused_loss((hidden,), model.output_weight, targets, label_smoothing, bias=bias, fixed_rows=fixed)
     return _with_classes(sums, model, batch, states)
 
 
@@ -204,12 +206,14 @@ def _kept(batch: Batch | PackedBatch, cut_rate: float) -> tuple[Tensor, Tensor]:
     return src | (batch.src == EOS), tgt
 
 
-def plain_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+def plain_cross_entropy(
+    hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, bias: Tensor | None = None
+) -> Tensor:
     """Compute the loss of `fused_loss` for one pass in the simplest way, as a reference for readers and tests.
 
     Its gradient with respect to the logits is softmax(logits) - target_probs, which `_ChunkedLoss` computes directly.
     """
-    log_probs = (hidden @ weight.T).log_softmax(-1)  # (N, V)
+    log_probs = F.linear(hidden, weight, bias).log_softmax(-1)  # (N, V)
     n, v = log_probs.shape
     target_probs = torch.full_like(log_probs, smoothing / v)  # smoothing spread evenly over the vocabulary,
     target_probs[torch.arange(n), targets] += 1 - smoothing  # the rest on the target
@@ -222,10 +226,13 @@ def fused_loss(
     targets: Tensor,
     smoothing: float,
     weights: ConsistencyWeights | None = None,
+    bias: Tensor | None = None,
+    fixed_rows: Sequence[int] = (),
 ) -> LossSums:
     """Return the label-smoothed cross-entropy of one pass, or the consistency loss of two passes.
 
-    `passes` are hidden states (N, D), `weight` (V, D) is the output weight, and `targets` (N,) int64 have no padding.
+    `passes` are hidden states (N, D), `weight` (V, D) and `bias` (V,) are those of the output layer, in which
+    `fixed_rows` get no gradient, and `targets` (N,) int64 have no padding.
     The target distribution is (1 - smoothing) on the target and smoothing / V on every entry (Szegedy et al., 2016).
     With two passes, the loss is the cross-entropy of the first, the weighted cross-entropy of the second, and the
     weighted divergences in both directions. No term is detached, so both passes learn from all of it.
@@ -234,12 +241,13 @@ def fused_loss(
     together.
     """
     device = weight.device.type
-    needs_grad = torch.is_grad_enabled() and (weight.requires_grad or any(hidden.requires_grad for hidden in passes))
+    learners = [weight, *passes, *([] if bias is None else [bias])]
+    needs_grad = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in learners)
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
     if step := row_step(weight.device):
         passes = tuple(pad_rows(hidden, step) for hidden in passes)
     loss, nll, kl, n_correct = _ChunkedLoss.apply(  # type: ignore[no-untyped-call]
-        weight, targets, smoothing, dtype, needs_grad, weights, *passes
+        weight, bias, targets, smoothing, dtype, needs_grad, weights, list(fixed_rows), *passes
     )
     return LossSums(loss, nll, kl, n_correct, targets.numel())
 
@@ -262,11 +270,13 @@ class _ChunkedLoss(torch.autograd.Function):
     def forward(
         ctx: Any,
         weight: Tensor,
+        bias: Tensor | None,
         targets: Tensor,
         smoothing: float,
         dtype: torch.dtype | None,
         needs_grad: bool,
         weights: ConsistencyWeights | None,
+        fixed_rows: list[int],
         *passes: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         compute, device, n = dtype or passes[0].dtype, weight.device, len(targets)
@@ -279,11 +289,13 @@ class _ChunkedLoss(torch.autograd.Function):
             grads = [torch.empty_like(h if needs_grad else h[:0]) for h in hidden_grad]
             learns_weight = needs_grad and ctx.needs_input_grad[0]  # not if it is frozen
             grad_weight = torch.zeros_like(weight if learns_weight else weight[:0])
+            b = None if bias is None else bias.to(compute)
+            grad_bias = None if bias is None or not (needs_grad and ctx.needs_input_grad[1]) else torch.zeros_like(bias)
             stats = _RowStats(len(passes), n, weight)
             for start in range(0, n, n_rows := block_rows(len(w), device)):
                 rows = slice(start, start + n_rows)
                 target = targets[rows, None]
-                logits = [h[rows] @ w.T for h in hidden]  # (rows, V) each
+                logits = [F.linear(h[rows], w, b) for h in hidden]  # (rows, V) each
                 probs = [logit.softmax(-1, dtype=grad_dtype) for logit in logits]  # computed in float32
                 stats.add(rows, target, logits, probs)
                 if weights is not None:
@@ -298,20 +310,29 @@ class _ChunkedLoss(torch.autograd.Function):
                     grad[rows] = logit_grad @ w_grad
                     if learns_weight:
                         grad_weight += logit_grad.T @ h[rows]
+                    if grad_bias is not None:
+                        grad_bias += logit_grad.sum(0, dtype=grad_bias.dtype)
             # label smoothing: the uniform part of the target distribution needs only the mean of the logits
             mean_weight = w.to(weight.dtype).mean(0)  # (D,): hidden @ mean_weight is the mean of a row's logits
+            mean_bias = 0.0 if b is None else b.to(weight.dtype).mean()
             nll = (stats.log_z - stats.target_logit).sum(-1)  # (passes,)
             kl, loss = stats.divergences(weights)
             for i, (ce_weight, h) in enumerate(zip(ce_weights, hidden, strict=True)):
                 if not ce_weight:
                     continue
-                mean_logit = (h.to(weight.dtype) @ mean_weight)[:n]
+                mean_logit = (h.to(weight.dtype) @ mean_weight)[:n] + mean_bias
                 loss = loss + ce_weight * ((1 - smoothing) * nll[i] - smoothing * (mean_logit - stats.log_z[i]).sum())
                 if needs_grad and smoothing:
                     grads[i] -= (ce_weight * smoothing * mean_weight).to(grad_dtype)
                     if learns_weight:
                         grad_weight -= ce_weight * smoothing / len(w) * h.sum(0, dtype=weight.dtype)
-        ctx.save_for_backward(grad_weight, *grads)
+                    if grad_bias is not None:
+                        grad_bias -= ce_weight * smoothing / len(w) * n
+            if learns_weight:
+                grad_weight[fixed_rows] = 0
+            if grad_bias is not None:
+                grad_bias[fixed_rows] = 0
+        ctx.save_for_backward(grad_weight, grad_bias, *grads)
         ctx.hidden_dtype = passes[0].dtype
         reported = nll[0], kl, stats.n_correct
         ctx.mark_non_differentiable(*reported)
@@ -319,10 +340,11 @@ class _ChunkedLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        grad_weight, *grad_hidden = ctx.saved_tensors
+        grad_weight, grad_bias, *grad_hidden = ctx.saved_tensors
         of_passes = [(grad * grads[0]).to(ctx.hidden_dtype) for grad in grad_hidden]
         of_weight = grad_weight * grads[0] if ctx.needs_input_grad[0] else None
-        return of_weight, None, None, None, None, None, *of_passes
+        of_bias = None if grad_bias is None else grad_bias * grads[0]
+        return of_weight, of_bias, None, None, None, None, None, None, *of_passes
 
 
 class _RowStats:

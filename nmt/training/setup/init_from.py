@@ -22,7 +22,7 @@ from nmt.runs.model import Saved, open_saved
 from nmt.training.parallel import World, shard_like
 
 PARTS = {
-    "embeddings": r"(encoder|decoder)\.embedding\.|output$",
+    "embeddings": r"(encoder|decoder)\.embedding\.|output(_bias)?$",
     "encoder": r"encoder\.(layers|norm)\.",
     "decoder": r"decoder\.(layers|norm)\.",
     "cross_attention": r"decoder\.layers\.\d+\.cross_attention(_residual)?\.",
@@ -32,7 +32,15 @@ PARTS = {
 STACKS = {"translation": ("encoder", "decoder"), "encoder": ("encoder",), "decoder": ("decoder",)}
 """The stacks of each kind of model."""
 
-_MAY_DIFFER = {"kind", "encoder_layers", "decoder_layers", "tie_embeddings", "max_positions"}
+_MAY_DIFFER = {
+    "kind",
+    "encoder_layers",
+    "decoder_layers",
+    "tie_embeddings",
+    "max_positions",
+    "output_bias",
+    "start_embedding",
+}
 """Settings of the model that may differ if a stack is taken from a model of another kind."""
 
 
@@ -147,7 +155,7 @@ def _taken(saved: Saved, model: nn.Module, stacks: Mapping[str, str], takes_all:
     for alias, parameter in model.named_parameters(remove_duplicate=False):
         first, _, rest = alias.partition(".")
         name = f"{stacks[first]}.{rest}" if first in stacks else alias
-        is_wanted = first in stacks or takes_all or (alias == "output" and takes_output)
+        is_wanted = first in stacks or takes_all or (alias in ("output", "output_bias") and takes_output)
         if is_wanted and name in theirs:
             tensor = theirs[name]
             if tensor.shape != parameter.shape:

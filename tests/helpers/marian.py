@@ -1,0 +1,121 @@
+"""Marian models in the format of Hugging Face transformers, made by transformers and SentencePiece alone."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import sentencepiece
+import torch
+
+PAD, END, UNKNOWN = "<pad>", "</s>", "<unk>"
+
+
+@dataclass(frozen=True)
+class Marian:
+    """The kind of a model."""
+
+    activation: str = "swish"
+    is_joint: bool = True
+    has_bias: bool = True
+    dtype: torch.dtype = torch.float32
+    file: Literal["model.safetensors", "pytorch_model.bin"] = "model.safetensors"
+    segmenter: Literal["unigram", "bpe"] = "unigram"
+    tags: tuple[str, ...] = ()
+    has_zero_start: bool = True
+    """Whether the embedding of padding is zero, as after training with Marian; transformers trains it."""
+    updates: int = 0
+    d_model: int = 32
+    n_layers: int = 2
+    vocab_size: int = 120
+    """The number of pieces of each segmenter."""
+    license: str | None = "cc-by-4.0"
+
+    def write(self, folder: Path, sources: Sequence[str], targets: Sequence[str]) -> None:
+        """Write the model; segmenters and, with `updates`, weights are trained on the lines."""
+        from transformers import MarianMTModel, MarianTokenizer
+
+        folder.mkdir(parents=True)
+        pieces = [self._segmented(folder / name, lines) for name, lines in (("source.spm", sources), ("target.spm", targets))]
+        n = min(map(len, pieces))  # padding has the same id in both vocabularies
+        vocabularies = [[*dict.fromkeys([*pieces[0], *pieces[1]])]] if self.is_joint else [each[:n] for each in pieces]
+        ids = [self._ids(each) for each in vocabularies]
+        for name, each in zip(("vocab.json", "target_vocab.json"), ids, strict=False):
+            (folder / name).write_text(json.dumps(each, ensure_ascii=False), encoding="utf-8")
+        about = {"source_lang": "de", "target_lang": "en", "separate_vocabs": not self.is_joint,
+                 "tokenizer_class": "MarianTokenizer", "model_max_length": 512}  # fmt: skip
+        (folder / "tokenizer_config.json").write_text(json.dumps(about))
+        if self.license is not None:
+            (folder / "README.md").write_text(f"---\nlanguage: de\nlicense: {self.license}\n---\n# A model\n")
+        torch.manual_seed(1)
+        model = MarianMTModel(self._config(ids))
+        with torch.no_grad():
+            for table in {model.get_encoder().embed_tokens, model.get_decoder().embed_tokens}:
+                table.weight.mul_(10)
+                table.weight[model.config.pad_token_id] = 0
+            if self.has_bias:
+                model.final_logits_bias.normal_()
+        if self.updates:
+            _train(model, MarianTokenizer.from_pretrained(folder), sources, targets, self.updates, self.has_zero_start)
+        model.to(self.dtype)
+        model.generation_config.update(num_beams=4, max_length=64, bad_words_ids=[[model.config.pad_token_id]])
+        if self.file == "model.safetensors":
+            model.save_pretrained(folder)
+        else:
+            model.config.save_pretrained(folder)
+            model.generation_config.save_pretrained(folder)
+            torch.save(model.state_dict(), folder / self.file)
+
+    def _segmented(self, path: Path, lines: Sequence[str]) -> list[str]:
+        """Train a normalising SentencePiece model, and return its pieces without the special ones."""
+        model = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines), model_writer=model, model_type=self.segmenter, vocab_size=self.vocab_size,
+            hard_vocab_limit=False, minloglevel=2,
+        )  # fmt: skip
+        path.write_bytes(model.getvalue())
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+        return [str(processor.id_to_piece(i)) for i in range(3, processor.get_piece_size())]
+
+    def _ids(self, pieces: Sequence[str]) -> dict[str, int]:
+        """Number pieces unlike the segmenter, without the rarest one, and with padding at the end."""
+        shuffled = sorted(pieces[:-1])
+        random.Random(1).shuffle(shuffled)
+        return {piece: i for i, piece in enumerate([END, UNKNOWN, *(f">>{tag}<<" for tag in self.tags), *shuffled, PAD])}
+
+    def _config(self, ids: Sequence[dict[str, int]]) -> Any:
+        from transformers import MarianConfig
+
+        sides = {f"{stack}_{name}": n for stack in ("encoder", "decoder")
+                 for name, n in (("layers", self.n_layers), ("attention_heads", 4), ("ffn_dim", 2 * self.d_model))}  # fmt: skip
+        pad = len(ids[0]) - 1
+        return MarianConfig(
+            vocab_size=len(ids[0]), decoder_vocab_size=len(ids[-1]), d_model=self.d_model, **sides,
+            activation_function=self.activation, scale_embedding=True, pad_token_id=pad, eos_token_id=0,
+            decoder_start_token_id=pad, forced_eos_token_id=0, share_encoder_decoder_embeddings=self.is_joint,
+            max_position_embeddings=512, dropout=0.1,
+        )  # fmt: skip
+
+
+def _train(model: Any, tokenizer: Any, sources: Sequence[str], targets: Sequence[str], updates: int, has_zero_start: bool) -> None:
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
+    model.train()
+    rng = random.Random(2)
+    for _ in range(updates):
+        rows = rng.sample(range(len(sources)), min(32, len(sources)))
+        batch = tokenizer(
+            [sources[row] for row in rows], text_target=[targets[row] for row in rows], return_tensors="pt",
+            padding=True, truncation=True, max_length=100,
+        )  # fmt: skip
+        batch["labels"][batch["labels"] == tokenizer.pad_token_id] = -100
+        model(**batch).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if has_zero_start:
+            model.get_decoder().embed_tokens.weight.data[tokenizer.pad_token_id] = 0
+    model.eval()
