@@ -33,7 +33,10 @@ def load_config(name: str | Path = "base.yaml", overrides: Sequence[str] = ()) -
     the nearest valid key.
     """
     where, text = _find(name)
-    return _overridden(_parsed(text, where), where, overrides)
+    config = _overridden(_parsed(text, where), where, overrides)
+    if not config.data.train:
+        raise ConfigError([_located("data.train: must have at least one entry, found []", where, overrides)])
+    return config
 
 
 def load_saved_config(path: Path) -> Config:

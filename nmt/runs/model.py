@@ -163,7 +163,8 @@ def choose_precision(saved: Saved, wanted: str, device: torch.device) -> str:
     is_training_device = saved.device_name == device_name(device)
     if wanted == "auto":
         # half precision is fast on the device of training; on another one it is measured
-        is_known = is_training_device or (saved.precision == "float32" and saved.device_name is not None)
+        is_imported = saved.public is not None and saved.device_name is None
+        is_known = is_training_device or (saved.precision == "float32" and not is_imported)
         wanted = saved.precision if is_known else pick_precision("auto", device)
     library = saved.float32_library if is_training_device and wanted == saved.precision else None
     use_float32_library(library or pick_float32_library(wanted, device))

@@ -281,7 +281,9 @@ def _tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -> tu
         wanted = {"padding": theirs["pad_token_id"], "end": theirs["eos_token_id"]}
         for role, piece in special.items():
             if piece not in of_side or of_side.index(piece) != wanted.get(role, of_side.index(piece)):
-                raise DataError(f"{folder / name}: {printable(piece)!r} is missing or has another id than in config.json")
+                raise DataError(
+                    f"{folder / name}: {printable(piece)!r} is missing or has another id than in config.json"
+                )
     vocabulary = ImportedVocabulary(direction=direction, pieces=pieces, to=request.to, **special)
     src, tgt = direction.split("-")
     models = {language: _segmenter(folder, name) for language, name in ((src, "source.spm"), (tgt, "target.spm"))}

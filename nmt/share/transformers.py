@@ -286,7 +286,7 @@ def _tensors(model: Transformer, n_positions: int, imported: ImportedVocabulary 
         rows = slice(None) if imported is None else _ids_by_row(imported, side)
         yield names[0], table[rows][:, units]
     if model.output_bias is not None:
-        bias = model.output_bias
+        bias: Tensor = model.output_bias
         if imported is not None:
             bias = bias.index_copy(0, torch.tensor([BOS]), bias[[PAD]])[_ids_by_row(imported, 1)]
         yield OUTPUT_BIAS, bias[None]

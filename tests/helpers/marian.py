@@ -41,7 +41,9 @@ class Marian:
         from transformers import MarianMTModel, MarianTokenizer
 
         folder.mkdir(parents=True)
-        pieces = [self._segmented(folder / name, lines) for name, lines in (("source.spm", sources), ("target.spm", targets))]
+        pieces = [
+            self._segmented(folder / name, lines) for name, lines in (("source.spm", sources), ("target.spm", targets))
+        ]
         n = min(map(len, pieces))  # padding has the same id in both vocabularies
         vocabularies = [[*dict.fromkeys([*pieces[0], *pieces[1]])]] if self.is_joint else [each[:n] for each in pieces]
         ids = [self._ids(each) for each in vocabularies]
@@ -86,13 +88,15 @@ class Marian:
         """Number pieces unlike the segmenter, without the rarest one, and with padding at the end."""
         shuffled = sorted(pieces[:-1])
         random.Random(1).shuffle(shuffled)
-        return {piece: i for i, piece in enumerate([END, UNKNOWN, *(f">>{tag}<<" for tag in self.tags), *shuffled, PAD])}
+        return {
+            piece: i for i, piece in enumerate([END, UNKNOWN, *(f">>{tag}<<" for tag in self.tags), *shuffled, PAD])
+        }
 
     def _config(self, ids: Sequence[dict[str, int]]) -> Any:
         from transformers import MarianConfig
 
-        sides = {f"{stack}_{name}": n for stack in ("encoder", "decoder")
-                 for name, n in (("layers", self.n_layers), ("attention_heads", 4), ("ffn_dim", 2 * self.d_model))}  # fmt: skip
+        sizes = {"layers": self.n_layers, "attention_heads": 4, "ffn_dim": 2 * self.d_model}
+        sides = {f"{stack}_{name}": n for stack in ("encoder", "decoder") for name, n in sizes.items()}
         pad = len(ids[0]) - 1
         return MarianConfig(
             vocab_size=len(ids[0]), decoder_vocab_size=len(ids[-1]), d_model=self.d_model, **sides,
@@ -102,7 +106,9 @@ class Marian:
         )  # fmt: skip
 
 
-def _train(model: Any, tokenizer: Any, sources: Sequence[str], targets: Sequence[str], updates: int, has_zero_start: bool) -> None:
+def _train(
+    model: Any, tokenizer: Any, sources: Sequence[str], targets: Sequence[str], updates: int, has_zero_start: bool
+) -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     model.train()
     rng = random.Random(2)

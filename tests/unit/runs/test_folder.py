@@ -13,7 +13,6 @@ import torch
 from export_run import LINES, write_run
 from nmt.config import SearchConfig
 from nmt.errors import CheckpointError, DataError, NmtError
-from nmt.files.write import write_file
 from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
 from nmt.runs.checkpoint import assign, load_weights
@@ -152,12 +151,10 @@ def test_export_into_nonempty_directory_raises(tmp_path: Path) -> None:
 def test_failed_export_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = write_run(tmp_path / "run")
 
-    def full(path: Path, data: bytes) -> None:
-        if path.name == "weights.safetensors":
-            raise OSError(28, "No space left on device", str(path))
-        write_file(path, data)
+    def full(path: Path, _: object) -> None:
+        raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr("nmt.runs.folder.write_file", full)
+    monkeypatch.setattr("nmt.runs.folder.save_tensors", full)
     with pytest.raises(DataError, match="out: cannot be written: No space left on device"):
         export(Request(run), tmp_path / "out", "folder")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]

@@ -14,7 +14,7 @@ from nmt.model.inference import DecoderState, InferenceModel
 from nmt.model.stacks import DecoderModel
 from nmt.runs.model import Origin
 from nmt.search.rules import SearchStopped
-from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer
+from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, LosslessTokenizer, Tokenizer
 from nmt.translate.files import Warnings, translate_file
 from nmt.translate.generate import Generator, generate_file
 from nmt.translate.language_model import LanguageModel
@@ -50,8 +50,8 @@ def test_translation_contains_no_line_break(tokenizer: Tokenizer, monkeypatch: p
     with torch.no_grad():  # makes these pieces the most probable
         translator.searcher.models[0].output_weight[bytes_of_breaks] *= 32.0
     decoded: list[int] = []
-    decode = Tokenizer.decode
-    monkeypatch.setattr(Tokenizer, "decode", lambda self, ids: (decoded.extend(ids), decode(self, ids))[1])
+    decode = LosslessTokenizer.decode
+    monkeypatch.setattr(LosslessTokenizer, "decode", lambda self, ids: (decoded.extend(ids), decode(self, ids))[1])
     assert not any({"\n", "\r"} & set(text) for text in texts(translator, [*STRANGE, *PLAIN], BEAM))
     assert set(bytes_of_breaks) & set(decoded)
 
