@@ -200,7 +200,7 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command. Raises what `check_runs` raises."""
-        if self.name not in ("train", "push"):  # train writes its run; push also takes exports for other libraries
+        if self.name not in ("train", "import", "push"):  # the first two write their run; push takes any export
             from nmt.cli.defaults import check_runs
 
             check_runs(ctx.params.get("run"), ctx.params.get("overrides"))

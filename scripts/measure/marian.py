@@ -57,8 +57,11 @@ class Marian:
         torch.manual_seed(1)
         model = MarianMTModel(self._config(ids))
         with torch.no_grad():
+            for weight in model.parameters():
+                if weight.dim() > 1:
+                    torch.nn.init.xavier_uniform_(weight)
             for table in {model.get_encoder().embed_tokens, model.get_decoder().embed_tokens}:
-                table.weight.mul_(10)
+                table.weight.normal_(std=self.d_model**-0.5)
                 table.weight[model.config.pad_token_id] = 0
             if self.has_bias:
                 model.final_logits_bias.normal_()
@@ -95,7 +98,7 @@ class Marian:
     def _config(self, ids: Sequence[dict[str, int]]) -> Any:
         from transformers import MarianConfig
 
-        sizes = {"layers": self.n_layers, "attention_heads": 4, "ffn_dim": 2 * self.d_model}
+        sizes = {"layers": self.n_layers, "attention_heads": 4, "ffn_dim": 4 * self.d_model}
         sides = {f"{stack}_{name}": n for stack in ("encoder", "decoder") for name, n in sizes.items()}
         pad = len(ids[0]) - 1
         return MarianConfig(
