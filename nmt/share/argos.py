@@ -70,6 +70,10 @@ def _check(request: Request) -> None:
     saved = open_saved(request.run, request.checkpoint, request.weights)
     saved.check_exports()
     data, model = saved.config.data, saved.config.model
+    if saved.tokenizers.imported is not None:
+        raise ConfigError(
+            [f"{request.run}: has an imported tokenizer, which Argos Translate cannot use; use --format ctranslate2"]
+        )
     if model.positions == "learned" and model.max_positions < OTHERS_READ:
         raise ConfigError(
             [

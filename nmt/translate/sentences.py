@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from nmt.config import DataConfig, SearchConfig
+from nmt.console import printable
 from nmt.errors import ConfigError, DataError
 from nmt.search.constrained import n_within, term_ids, total_length
 from nmt.search.step import Hypothesis, length_penalty
 from nmt.text.constraints import Glossary, constraint_spans
 from nmt.text.inline import encode_marked, mark_terms
 from nmt.text.split import join, n_sentences, split
-from nmt.text.tokenizer import Tokenizer, Tokenizers, is_blank
+from nmt.text.tokenizer import UNK, Tokenizer, Tokenizers, is_blank
 from nmt.translate.mbr import choose
 from nmt.translate.types import BLANK, MAX_PARTS, NO_TERMS, Line, Part, Sentence, Translation, takes_terms
 
@@ -167,7 +168,8 @@ def phrases_of(
     """Return the phrases that a translation must contain, and the number of leading ones, tags, whose order is fixed.
 
     `text` is a line or a part of it. A phrase that the text requires is required once more for each occurrence inside
-    another required phrase. Raises ConfigError for terms that this kind of search does not support.
+    another required phrase. Protected text that the vocabulary of an imported model cannot spell is not required.
+    Raises ConfigError for terms that this kind of search does not support, DataError for terms that cannot be spelled.
     """
     spans = constraint_spans(text, search, line.glossary)
     if search.inline_terms:
@@ -175,8 +177,15 @@ def phrases_of(
     if (line.terms or spans) and not takes_terms(search):
         raise ConfigError([NO_TERMS])
     wanted = Counter(span.wanted for span in spans)
-    tags = [span.wanted for span in spans if span.kind == "tag" and span.wanted.startswith("<")]
     ids = {term: tuple(term_ids(tokenizer, term)) for term in {*wanted, *line.terms}}
+    if unknown := {term for term, of_term in ids.items() if UNK in of_term}:  # only of imported models
+        asked = unknown & {*line.terms, *(span.wanted for span in spans if span.kind == "term")}
+        if asked:
+            raise DataError(f"the vocabulary of the model has no pieces for the term {printable(min(asked))!r}")
+        wanted = Counter({term: n for term, n in wanted.items() if term not in unknown})
+    tags = [
+        span.wanted for span in spans if span.kind == "tag" and span.wanted.startswith("<") and span.wanted in wanted
+    ]
     others = wanted - Counter(tags)
     for term in others:
         others[term] += sum(n * n_within(ids[term], ids[other], tokenizer) for other, n in wanted.items())

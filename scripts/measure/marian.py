@@ -99,7 +99,7 @@ class Marian:
         from transformers import MarianConfig
 
         sizes = {"layers": self.n_layers, "attention_heads": 4, "ffn_dim": 4 * self.d_model}
-        sides = {f"{stack}_{name}": n for stack in ("encoder", "decoder") for name, n in sizes.items()}
+        sides: Any = {f"{stack}_{name}": n for stack in ("encoder", "decoder") for name, n in sizes.items()}
         pad = len(ids[0]) - 1
         return MarianConfig(
             vocab_size=len(ids[0]), decoder_vocab_size=len(ids[-1]), d_model=self.d_model, **sides,

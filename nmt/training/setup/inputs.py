@@ -82,6 +82,8 @@ def _read_corpus(config: Config, data: DataDir) -> Corpus:
         for language in corpus.mono_languages:
             corpus.verify_mono(language)
     imported = corpus.tokenizers.imported
+    if imported is not None and config.training.bpe_dropout:
+        raise ConfigError(["training.bpe_dropout: not available with an imported tokenizer; set it to 0"])
     if imported is not None and imported.direction != config.data.direction:
         raise DataError(
             f"{data.path}: was prepared with an imported tokenizer, which serves {imported.direction} and not "
