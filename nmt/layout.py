@@ -117,7 +117,8 @@ class RunDir:
     tokenizer/               see `TokenizerDir`
     lock                     locked while a process trains here; names the process
     checkpoints/step-…/      see `CheckpointDir`
-    checkpoints/average/     the average of the newest checkpoints
+    checkpoints/average/     the average of the newest checkpoints, or of start and end (training.start_share)
+    checkpoints/start/       the weights that the run started with, with training.start_share
     selected.json            the weights that `nmt translate` uses by default, and why
     log.jsonl, tensorboard/  training log
     dev/                     translations of the development set, one file per validation
@@ -144,6 +145,10 @@ class RunDir:
     @property
     def average(self) -> CheckpointDir:
         return CheckpointDir(self.checkpoints / "average")
+
+    @property
+    def start(self) -> CheckpointDir:
+        return CheckpointDir(self.checkpoints / "start")
 
     selected = File("selected.json")
     log = File("log.jsonl")

@@ -83,6 +83,8 @@ def resolve_training(
         settings = load_config(RunDir(run).config, overrides)
     else:
         settings = load_config(config or "base.yaml", overrides)
+    if not resume and isinstance(settings.training.init_from, str):
+        settings = _adopting(settings, Path(settings.training.init_from))
     run = run or settings.run_directory
     resume = resume or _is_restarted(RunDir(run))
     if data is None and resume and RunDir(run).info.is_file():
@@ -93,6 +95,21 @@ def resolve_training(
     if not resume:
         check_vacant(RunDir(run))
     return settings, data or settings.data.directory, run, resume
+
+
+def _adopting(settings: Config, start: Path) -> Config:
+    """Return a configuration whose settings of the model that are not given are those of the run to start from."""
+    config = RunDir(start).config
+    theirs = load_saved_config(config) if config.is_file() else None
+    if theirs is None or settings.model.kind != theirs.model.kind:
+        return settings
+    changes = {
+        name: own.model_copy(update={key: value for key, value in given if key not in own.model_fields_set})
+        for name, own, given in (
+            ("model", settings.model, theirs.model), ("tokenizer", settings.tokenizer, theirs.tokenizer)
+        )
+    }  # fmt: skip
+    return check_config(settings.model_copy(update=changes).model_dump(), "--init-from")
 
 
 def _is_restarted(run: RunDir) -> bool:

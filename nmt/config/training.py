@@ -216,6 +216,12 @@ class TrainingConfig(Section):
     from zero. The tokenizers must be equal, and weights that both models have must have the same shapes; others are
     initialized at random. With {encoder: RUN, decoder: RUN}, each stack is initialized from its own run: from the stack
     of the same name, or from the only one of that run. Set by `--init-from`."""
+    watch: list[str] = Field([])
+    """Test sets of data.test that are translated and scored at each validation as well, to see what fine-tuning on one
+    kind of text costs on others. Nothing depends on their scores."""
+    start_share: float = Field(0.0, ge=0.0, lt=1.0)
+    """Share of the starting weights (init_from) in the weights that are finally selected, against forgetting (Wortsman
+    et al., 2022, arXiv:2109.01903): each weight is start_share * start + (1 - start_share) * fine-tuned. 0: none."""
     freeze: list[Literal["embeddings", "encoder", "decoder", "cross_attention"]] = Field([])
     """Parts whose weights are not trained. embeddings: token and position embeddings, and the output layer if it is not
     tied. encoder, decoder: layers and final norm. cross_attention: the decoder's attention to the source."""
@@ -336,6 +342,8 @@ class TrainingConfig(Section):
             problems.append(
                 f"select_by: {self.select_by} is not available with objective: {self.objective}; use {possible}"
             )
+        if self.start_share and not isinstance(self.init_from, str):
+            problems.append("start_share: only available with init_from, the run to start from")
         if self.cooldown and self.ends_at_max_steps:
             problems.append(f"cooldown: must be 0 with the {self.schedule} schedule, which already decays to 0")
         if self.max_tokens == "auto" and self.parallel == "fsdp":

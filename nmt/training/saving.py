@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
@@ -12,13 +13,23 @@ from nmt.errors import CheckpointError, DivergedError, StoppedError, UnsafeFileE
 from nmt.evaluate.metrics import no_match_note
 from nmt.files.write import refuse_links, remove, replace_file
 from nmt.layout import CheckpointDir, RunDir
+from nmt.model.transformer import Model
 from nmt.process import Interrupted
-from nmt.runs.checkpoint import assign, average, recent_steps, save_checkpoint, saved_steps, steps_to_average
+from nmt.runs.checkpoint import (
+    assign,
+    average,
+    load_ema,
+    load_weights,
+    recent_steps,
+    save_checkpoint,
+    saved_steps,
+    steps_to_average,
+)
 from nmt.runs.info import Selected, Weights, write_selected
 from nmt.runs.log import is_validation, number, read_log
 from nmt.runs.state import load_state, update_state
 from nmt.training.limits import End, cut_short, ended_by, resume_command
-from nmt.training.report.log import TrainingLog, clock
+from nmt.training.report.log import WATCH, TrainingLog, clock
 from nmt.training.report.meter import Meter, collapse_alarm
 from nmt.training.session import Session
 from nmt.training.validate import Validation
@@ -146,6 +157,8 @@ def check(session: Session, log: TrainingLog) -> None:
     validations: dict[Weights, Validation] = {}
     for kind in kinds:
         validations[kind] = session.validator.validate(session.to_validate(kind), session.stop.poll)
+    better = max(kinds, key=lambda kind: validations[kind].score(settings.selected_by))
+    watched = _watched(session, session.to_validate(better)) if session.watched else {}
     is_better = False
     for kind in kinds:
         score = validations[kind].score(settings.selected_by)
@@ -160,6 +173,22 @@ def check(session: Session, log: TrainingLog) -> None:
     state.last_check = state.step
     for kind in kinds:
         _record(session, log, validations[kind], kind)
+    _record_watched(session, log, watched, better)
+
+
+def _watched(session: Session, model: Model) -> dict[str, Validation]:
+    """Score the test sets of training.watch."""
+    return {name: each.validate(model, session.stop.poll) for name, each in session.watched.items()}
+
+
+def _record_watched(session: Session, log: TrainingLog, watched: Mapping[str, Validation], kind: Weights) -> None:
+    """Log the scores of the test sets of training.watch, and how BLEU has changed since the first validation."""
+    state = session.state
+    for name, validation in watched.items():
+        start = state.watched_start.setdefault(name, validation.scores["bleu"])
+        scores = {"perplexity": validation.perplexity, **validation.scores, "change": validation.scores["bleu"] - start}
+        where = {"step": state.step, "epoch": state.epoch, "minutes": state.seconds / 60, "weights": kind}
+        log.log({"kind": f"{WATCH}{name}", **where, **scores})
 
 
 def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
@@ -181,9 +210,11 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
         assign(model, tensors, str(run.average.path))
         validation = session.validator.validate(model, session.stop.poll)
         score = validation.score(settings.selected_by)
+        watched = _watched(session, model)
         save_checkpoint(run.average, tensors, None, {"steps": steps, settings.selected_by: abs(score)})
         meter.resume()
         _record(session, log, validation, "average")
+        _record_watched(session, log, watched, "average")
         selected = selected.model_copy(update={"average_steps": steps})
         if math.isfinite(score) and (state.best_score is None or score > state.best_score):
             reason = (
@@ -191,15 +222,50 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
                 f"{abs(score):.4g} on the development set; not averaged: {_reason(session)}"
             )
             selected = selected.model_copy(update={"weights": "average", "reason": reason})
+    if settings.start_share:
+        selected = _with_start(session, meter, selected)
     log.sync()  # before the next lines, after which a resumed run has nothing left to do
     meter.resume()
     # saves the elapsed time; log_bytes is unchanged, so that a resumed run with a higher limit overwrites these records
     update_state(run.step(state.step), state)
     write_selected(run, selected.model_copy(update={"finished_step": state.step, "finished_by": limit}))
     log.say(f"selected: {selected.reason} ({clock(state.seconds)} in all)")
+    start = next((each for each in read_log(run.log) if is_validation(each) and each["step"] == 0), {})
+    before = number(start, settings.selected_by)
+    best = abs(state.best_score or 0.0)
+    if before is not None and best != before and (best > before) == (settings.selected_by == "loss"):
+        log.say(
+            f"warning: no checkpoint is better than the weights that the run started with, {settings.selected_by} "
+            f"{before:.4g} on the development set; {settings.init_from} remains the better model"
+        )
     bleu = [number(each, "bleu") for each in read_log(run.log) if is_validation(each)]
     if note := no_match_note(max((each for each in bleu if each is not None), default=math.inf)):
         log.say(f"warning: {note}")
+
+
+def _with_start(session: Session, meter: Meter, selected: Selected) -> Selected:
+    """Interpolate the selected weights with those that the run started with, and select the result."""
+    state, run, share = session.state, session.run, session.config.training.start_share
+    if selected.weights == "average":
+        tensors = load_weights(run.average)
+    else:
+        tensors = (load_ema if selected.weights == "ema" else load_weights)(run.step(state.best_step or state.step))
+    start = load_weights(run.start)
+    tensors = {name: tensor.lerp(start[name], share) for name, tensor in tensors.items()}
+    model = session.to_validate("raw")
+    assign(model, tensors, str(run.average.path))
+    validation = session.validator.validate(model, session.stop.poll)
+    score, watched = abs(validation.score(session.config.training.selected_by)), _watched(session, model)
+    save_checkpoint(run.average, tensors, None, {"start_share": share})
+    meter.resume()
+    _record(session, meter.log, validation, "average")
+    _record_watched(session, meter.log, watched, "average")
+    reason = (
+        f"{share:.0%} of the weights that the run started with and {1 - share:.0%} of the {selected.reason}; together "
+        f"{session.config.training.selected_by} {score:.4g} on the development set"
+    )
+    steps = selected.average_steps or [state.best_step or state.step]
+    return selected.model_copy(update={"weights": "average", "reason": reason, "average_steps": steps})
 
 
 def _best(session: Session) -> Selected:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
@@ -69,6 +69,8 @@ class Session:
     """The moving average of the weights, with training.ema."""
     modifiers: Modifiers | None = None
     """The modifiers of training pairs, with training.modifiers."""
+    watched: Mapping[str, Validator] = field(default_factory=dict)
+    """The validators of the test sets of training.watch."""
     change: Change | None = None
     """The function that changes the pairs of each update, by `modifiers` or as the objective requires."""
     changed: Pairs | None = None

@@ -57,11 +57,19 @@ class Validator:
     references: Sequence[str] = ()
     """The lines of the development set, if they are translated or restored."""
 
-    def __init__(self, config: Config, corpus: Corpus, device: torch.device, precision: str, max_tokens: int) -> None:
-        """Load the development set."""
+    def __init__(
+        self,
+        config: Config,
+        corpus: Corpus,
+        device: torch.device,
+        precision: str,
+        max_tokens: int,
+        name: str = "valid",
+    ) -> None:
+        """Load the development set, or the split `name`."""
         self.config, self.tokenizers = config, corpus.tokenizers
         self.device, self.precision, self.max_tokens = device, precision, max_tokens
-        split = corpus.split("valid")
+        split = corpus.split(name)
         one_direction = config.training.model_copy(update={"both_directions": False})
         learned = config.model_copy(update={"training": one_direction})
         self.pairs = learned_pairs(learned, lambda language: lines_of(split, language))
@@ -103,15 +111,26 @@ class Validator:
 class TextValidator(Validator):
     """A validator that also translates the development set, or restores its masked lines, and scores the text."""
 
-    def __init__(self, config: Config, corpus: Corpus, device: torch.device, precision: str, max_tokens: int) -> None:
-        """Load the development set. Raises ConfigError or DataError if the search settings cannot be used."""
-        super().__init__(config, corpus, device, precision, max_tokens)
+    def __init__(
+        self,
+        config: Config,
+        corpus: Corpus,
+        device: torch.device,
+        precision: str,
+        max_tokens: int,
+        name: str = "valid",
+    ) -> None:
+        """Load the development set, or the split `name`.
+
+        Raises ConfigError or DataError if the search settings cannot be used.
+        """
+        super().__init__(config, corpus, device, precision, max_tokens, name)
         tokenizer = corpus.tokenizers[config.data.tgt]
         searcher = NativeSearcher([], tokenizer, device, precision)
         searcher.check(config.search, has_terms=False, language=config.data.tgt)  # before hours of training
         # another one, which reads search.lm when it first validates: one process does, and keeps it
         self._searcher = NativeSearcher([], tokenizer, device, precision)
-        split = corpus.split("valid")
+        split = corpus.split(name)
         if config.learns_lines:
             self.references = [line for language in config.learned_languages for line in split.text(language)]
             self.src_lines = self.references

@@ -55,7 +55,7 @@ class Marian:
         if self.license is not None:
             (folder / "README.md").write_text(f"---\nlanguage: de\nlicense: {self.license}\n---\n# A model\n")
         torch.manual_seed(1)
-        model = MarianMTModel(self._config(ids))
+        model: Any = MarianMTModel(self._config(ids))
         with torch.no_grad():
             for weight in model.parameters():
                 if weight.dim() > 1:

@@ -22,14 +22,16 @@ from nmt.runs.state import TrainState
 
 Record = Mapping[str, Any]
 CURVES = ("train", "valid", "ema", "average")
+WATCH = "watch/"
+"""The start of the kind of records of a test set of training.watch, before its name."""
 
 
 class TrainingLog:
     """A log that writes every record to the screen, log.jsonl and TensorBoard.
 
-    A record is flat; `kind` is train, valid, ema, average, skipped, warning or modifier, and `step` is the update it
-    belongs to. To compare training and development set, use `nll` (nats per token): `loss` is the training objective,
-    which includes label smoothing and divergence, and equals `nll` on the development set.
+    A record is flat; `kind` is train, valid, ema, average, watch/NAME, skipped, warning or modifier, and `step` is the
+    update it belongs to. To compare training and development set, use `nll` (nats per token): `loss` is the training
+    objective, which includes label smoothing and divergence, and equals `nll` on the development set.
     """
 
     def __init__(self, run: RunDir, step: int, n_bytes: int, total_steps: int, waiting: Sequence[str] = ()) -> None:
@@ -63,7 +65,7 @@ class TrainingLog:
         """Write a record to log.jsonl and, if it is a point of a curve, to TensorBoard and the screen."""
         self._waiting.append(json.dumps(record).encode() + b"\n")
         self._write()
-        if record["kind"] in CURVES:
+        if record["kind"] in CURVES or record["kind"].startswith(WATCH):
             self._board.scalars(record)
             if record["kind"] != "train" or self._bar is None:
                 self.say(_line(record))

@@ -121,7 +121,7 @@ def check_disk(run: RunDir, n_parameters: int, settings: TrainingConfig, resume:
 
     Raises CheckpointError if a new run needs more space than is free.
     """
-    most = most_bytes(n_parameters, settings.keep_last, settings.ema > 0)
+    most = most_bytes(n_parameters, settings.keep_last + (settings.start_share > 0), settings.ema > 0)
     here = next(path for path in (run.path, *run.path.absolute().parents) if path.exists())
     free = shutil.disk_usage(here).free
     taken = sum(path.stat().st_size for path in run.checkpoints.rglob("*") if path.is_file())

@@ -9,13 +9,13 @@ from nmt.config import Config
 from nmt.config.load import dump_config
 from nmt.console import say
 from nmt.data.corpus import Corpus
-from nmt.errors import DataError, NmtError
+from nmt.errors import ConfigError, DataError, NmtError
 from nmt.files.write import replace_file, sync
 from nmt.layout import RUN_FORMAT, DataDir, RunDir
 from nmt.model.precision import Halves, use_float32_library
 from nmt.prepare.recipe import unlike
 from nmt.process import Stop
-from nmt.runs.checkpoint import Tensors
+from nmt.runs.checkpoint import Tensors, save_checkpoint
 from nmt.runs.info import InitialWeights, RunInfo, launch, write_info
 from nmt.runs.state import TrainState
 from nmt.text.tokenizer import Tokenizers
@@ -95,6 +95,7 @@ def start(
     use_float32_library(choices.float32_library)
     fingerprint = world.on_rank0(lambda: corpus.fingerprint)
     validator = world.on_all_ranks(lambda: _make_validator(config, inputs, choices, fingerprint))
+    watched = world.on_all_ranks(lambda: _watched(config, inputs, choices))
     if inputs.to_shard:
         shard(model, inputs.device, world, EXCHANGE_DTYPES[config.training.exchange_precision])
     load_initial(model, initial, world)
@@ -108,6 +109,7 @@ def start(
         run=run,
         windows=inputs.windows,
         validator=validator,
+        watched=watched,
         model=model,
         optimizer=world.on_all_ranks(lambda: make_optimizer(model, config.training)),
         scaler=make_scaler(inputs.device, choices.precision),
@@ -132,7 +134,30 @@ def start(
         session.is_over = world.on_rank0(lambda: is_finished(session))
     if not session.is_over:
         world.on_rank0(lambda: write_run(session, corpus, choices, origin, resume))
+        if config.training.start_share:
+            world.on_rank0(lambda: _keep_start(session), serve=session.gather)
     return session
+
+
+def _keep_start(session: Session) -> None:
+    """Save the weights that the run starts with, which it needs at its end."""
+    if session.state.step == 0:
+        save_checkpoint(session.run.start, session.full("raw"), None, {})
+
+
+def _watched(config: Config, inputs: Inputs, choices: Choices) -> dict[str, Validator]:
+    """Return the validators of the test sets of training.watch. Raises ConfigError if there is none of that name."""
+    names = config.training.watch
+    known = [split for split in inputs.corpus.splits if split not in ("train", "valid")]
+    if unknown := sorted({*names} - {*known}):
+        raise ConfigError(
+            [f"training.watch: {', '.join(unknown)}: the data directory has no such test set; it has "
+             f"{', '.join(known) or 'none'}"]
+        )  # fmt: skip
+    return {
+        name: TextValidator(config, inputs.corpus, inputs.device, choices.precision, choices.max_tokens, name)
+        for name in names
+    }
 
 
 def _make_validator(config: Config, inputs: Inputs, choices: Choices, fingerprint: str) -> Validator:
