@@ -189,6 +189,9 @@ class TrainingConfig(Section):
     bpe_dropout: float = Field(0.0, ge=0.0, lt=1.0)
     """BPE-dropout (Provilkov et al., 2020): probability that a merge is skipped when text is segmented, which is done
     anew in every epoch; typically 0.1. It does not apply to labels, translation and validation."""
+    subword_nbest: int = Field(1, ge=1)
+    """Subword regularization of an imported unigram tokenizer (Kudo, 2018): the segmentation of each word is drawn anew
+    in every epoch from its subword_nbest most probable ones, the probable ones more often; typically 16. 1: none."""
     modifiers: Annotated[dict[Modifier, Rate], AfterValidator(_ordered)] = Field({})
     """Data augmentation: modifier -> share of the training pairs to which it is applied. Pairs are drawn anew in every
     epoch, and at most one modifier is applied to a pair. upper_case: both sides in upper case, if the script of the
@@ -325,6 +328,7 @@ class TrainingConfig(Section):
             "modifiers": self.modifiers,
             "both_directions": self.both_directions,
             "bpe_dropout": self.bpe_dropout,
+            "subword_nbest": self.subword_nbest > 1,
             "consistency": self.has_consistency and self.objective == "classification",
         }
         if self.objective != "translation":

@@ -1,9 +1,12 @@
-"""BPE-dropout (Provilkov et al., 2020, arXiv:1910.13267): a new segmentation of the training set in every epoch.
+"""A new segmentation of the training set in every epoch: BPE-dropout (Provilkov et al., 2020, arXiv:1910.13267), or
+for imported unigram tokenizers subword regularization (Kudo, 2018, arXiv:1804.10959).
 
-Segmentation number k < 64 of a word is a function of (seed, word, k): each possible merge is dropped with probability
-`rate`, and of the others the one of highest priority is made, repeatedly, until all are dropped. Which k a word gets is
-a function of (seed, epoch, side, row of its pair, position in its line). So an epoch does not depend on earlier epochs,
-and a segmentation is computed when it is first drawn, once for all occurrences of the word.
+Segmentation number k < 64 of a word is a function of (seed, word, k). With BPE-dropout, each possible merge is dropped
+with probability `rate`, and of the others the one of highest priority is made, repeatedly, until all are dropped. With
+subword regularization, one of the n most probable segmentations is drawn, with a probability proportional to the power
+`ALPHA` of its own. Which k a word gets is a function of (seed, epoch, side, row of its pair, position in its line). So
+an epoch does not depend on earlier epochs, and a segmentation is computed when it is first drawn, once for all
+occurrences of the word.
 
 Pieces never span a space: a word is a piece that starts with a space and all pieces up to the next such piece.
 """
@@ -11,10 +14,13 @@ Pieces never span a space: a word is a piece that starts with a space and all pi
 from __future__ import annotations
 
 import heapq
+import math
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
-from itertools import count, pairwise
+from itertools import accumulate, count, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +30,13 @@ from nmt.data.batching import Pairs
 from nmt.data.corpus import Integers, Joined, Lines, Side
 from nmt.data.mixing import Segments
 from nmt.data.random_numbers import Hashes, hashed, key_of
-from nmt.text.tokenizer import Tokenizer, Tokenizers
+from nmt.text.tokenizer import UNK, ImportedTokenizer, Tokenizer, Tokenizers
 
 N_CUTS = 64
 """Number of segmentations of a word, of which one is drawn."""
+
+ALPHA = 0.2
+"""The power of probabilities in subword regularization: Kudo's best value with 64 segmentations of a line."""
 
 _BLOCK = 1 << 15  # lines processed together
 _MAX_CACHED_IDS = 1 << 24  # ids of cached segmentations
@@ -53,9 +62,8 @@ class BpeDropout:
         self._segments, self._seed, self._max_pieces = segments, training.seed, data.max_pieces
         src, tgt = data.sides
         self._languages = [(src, tgt), (tgt, src)] if training.both_directions else [(src,), (tgt,)]
-        self._cuts = {
-            name: _Cuts(sides[name], tokenizers[name], training.bpe_dropout, self._seed) for name in sorted((src, tgt))
-        }
+        cutters = {name: _cutter(tokenizers[name], training) for name in sorted((src, tgt))}
+        self._cuts = {name: _Cuts(sides[name], tokenizers[name], cut, self._seed) for name, cut in cutters.items()}
 
     def pairs(self, epoch: int) -> Pairs:
         """Return the pairs of `epoch`.
@@ -127,15 +135,36 @@ class Merges:
         return pieces
 
 
+Cutter = Callable[[Sequence[int], Iterator[int]], list[int]]
+"""A function that returns a random segmentation of a word, given in any pieces, by 32-bit random numbers."""
+
+
+def _cutter(tokenizer: Tokenizer, training: TrainingConfig) -> Cutter:
+    if isinstance(tokenizer, ImportedTokenizer):
+        return partial(sampled, tokenizer, training.subword_nbest)
+    merges = Merges(tokenizer)
+    return lambda word, numbers: merges.cut(word, training.bpe_dropout, numbers)
+
+
+def sampled(tokenizer: ImportedTokenizer, n: int, word: Sequence[int], numbers: Iterator[int]) -> list[int]:
+    """Draw one of the `n` most probable segmentations of a word; a tag or a word with unknown text stays as it is."""
+    if UNK in word or not tokenizer.pieces(word[:1])[0].startswith("\u2581"):
+        return list(word)
+    found = tokenizer.segmentations(tokenizer.decode(word), n)
+    best = found[0][1]
+    ends = list(accumulate(math.exp(ALPHA * (score - best)) for _, score in found))
+    return found[bisect_right(ends, next(numbers) / 2**32 * ends[-1])][0]
+
+
 class _Cuts:
-    """The lines of a language as words, and the cached segmentations (cuts) of all words at one rate.
+    """The lines of a language as words, and the cached random segmentations (cuts) of all words.
 
     Cut c has the ids from bounds[c] to bounds[c + 1]; the first cuts are the words without dropout, in the order of
     their indices. `made[N_CUTS * word + k]` is cut number k of a word, -1 if it is not made yet.
     """
 
-    def __init__(self, lines: Lines, tokenizer: Tokenizer, rate: float, seed: int) -> None:
-        self._merges, self._rate, self._seed = Merges(tokenizer), rate, seed
+    def __init__(self, lines: Lines, tokenizer: Tokenizer, cut: Cutter, seed: int) -> None:
+        self._cut, self._seed = cut, seed
         self._dtype, self._n_ids, self.n_lines = lines.ids.dtype, len(lines.ids), len(lines)
         begins = np.array(tokenizer.begins_word())
         number_of: dict[bytes, int] = {}
@@ -143,7 +172,9 @@ class _Cuts:
         for start in range(0, len(lines), _BLOCK):
             first, block_ends = int(lines.ends[start - 1]) if start else 0, lines.ends[start : start + _BLOCK]
             block = lines.ids[first : block_ends[-1]]
-            starts, raw = np.flatnonzero(begins[block]), block.tobytes()
+            is_start, line_starts = begins[block], np.concatenate(([0], block_ends[:-1] - first))
+            is_start[line_starts[line_starts < len(block)]] = True  # a tag, or unknown text without a space
+            starts, raw = np.flatnonzero(is_start), block.tobytes()
             bounds = pairwise([*(starts * block.itemsize).tolist(), len(raw)])
             words = (number_of.setdefault(raw[a:b], len(number_of)) for a, b in bounds)
             numbers.append(np.fromiter(words, np.int32, len(starts)))
@@ -197,7 +228,7 @@ class _Cuts:
             number, k = divmod(index, N_CUTS)
             word = self._different[number]
             numbers = _random_numbers(b"%d %d " % (self._seed, k) + word)
-            self._ids.extend(self._merges.cut(array(self._dtype.char, word), self._rate, numbers))
+            self._ids.extend(self._cut(array(self._dtype.char, word), numbers))
             self._bounds.append(len(self._ids))
         return self._made[wanted].astype(np.int64)
 

@@ -89,7 +89,7 @@ class Windows:
         that are in shards or mixed would be learned together with monolingual text."""
         self.mix = make_mix(config, corpus.manifest)
         self._corpus, self._config, settings = corpus, config, config.training
-        self._has_dropout = bool(settings.bpe_dropout)
+        self._has_dropout = settings.bpe_dropout > 0 or settings.subword_nbest > 1
         shards = corpus.manifest.splits["train"].shards
         self._splits = [corpus.split(shard.name) for shard in shards] if shards else [corpus.split("train")]
         self._ends = np.cumsum([split.n for split in self._splits])

@@ -306,6 +306,23 @@ class ImportedTokenizer(Tokenizer):
             result.append(line)
         return result
 
+    @property
+    def is_unigram(self) -> bool:
+        """Whether the segmenter is a unigram language model, which has several segmentations of a text."""
+        try:
+            self._processor.nbest_encode("a", nbest_size=2)
+        except RuntimeError:
+            return False
+        return True
+
+    def segmentations(self, text: str, n: int) -> list[tuple[list[int], float]]:
+        """Return the `n` most probable segmentations of a text, or fewer, with their log-probabilities (nats).
+
+        The segmenter must be a unigram model, and the text must consist of its pieces.
+        """
+        found = self._processor.nbest_encode(text, nbest_size=n)
+        return [([self._ids[i] for i in ids], sum(map(self._processor.get_score, ids))) for ids in found]
+
     def decode(self, ids: Sequence[int]) -> str:
         """Decode ids to a line without space at its ends. Special ids are skipped."""
         text = "".join(self._pieces[i] for i in ids if i >= N_SPECIAL)

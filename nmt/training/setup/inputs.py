@@ -19,6 +19,7 @@ from nmt.model.device import pick_device
 from nmt.model.stacks import make_model
 from nmt.model.transformer import Model
 from nmt.runs.checkpoint import most_bytes
+from nmt.text.tokenizer import ImportedTokenizer
 from nmt.training.parallel import World
 from nmt.training.setup.init_from import freeze
 
@@ -82,8 +83,15 @@ def _read_corpus(config: Config, data: DataDir) -> Corpus:
         for language in corpus.mono_languages:
             corpus.verify_mono(language)
     imported = corpus.tokenizers.imported
+    unigram = all(
+        isinstance(each, ImportedTokenizer) and each.is_unigram for each in corpus.tokenizers.by_language.values()
+    )
     if imported is not None and config.training.bpe_dropout:
-        raise ConfigError(["training.bpe_dropout: not available with an imported tokenizer; set it to 0"])
+        raise ConfigError(
+            ["training.bpe_dropout: not available with an imported tokenizer; see training.subword_nbest"]
+        )
+    if config.training.subword_nbest > 1 and not unigram:
+        raise ConfigError(["training.subword_nbest: needs an imported unigram tokenizer; see training.bpe_dropout"])
     if imported is not None and imported.direction != config.data.direction:
         raise DataError(
             f"{data.path}: was prepared with an imported tokenizer, which serves {imported.direction} and not "
