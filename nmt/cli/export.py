@@ -33,6 +33,14 @@ def import_(
         str | None,
         option("--to", "Target language of a model with several, as its tags name it: deu for >>deu<<.", "LANG"),
     ] = None,
+    keep_pieces_of: Annotated[
+        list[Path] | None,
+        option(
+            "--keep-pieces-of",
+            "Text, named FILE.LANGUAGE, whose pieces are kept and the others removed; repeatable.",
+            "F",
+        ),
+    ] = None,
 ) -> None:
     """Make a run of a public Marian model, such as OPUS-MT.
 
@@ -42,6 +50,10 @@ def import_(
     small student of it (`nmt distil`), serve or export it. The licence of its model card is kept in the run and in
     every card made from it.
 
+    --keep-pieces-of makes the model smaller and faster: of the vocabulary, only the pieces of these texts, single
+    characters and tags are kept, and other text is spelled in these. The texts should be those that the model will be
+    adapted to and will translate.
+
     Of a model with several target languages, --to selects one. Otherwise, translation needs --to, or a tag such as
     >>deu<< at the start of each line.
 
@@ -49,11 +61,12 @@ def import_(
     Examples:
       nmt import Helsinki-NLP/opus-mt-de-en
       nmt import Helsinki-NLP/opus-mt-en-gmq --to swe --direction en-sv --run runs/en-sv
+      nmt import Helsinki-NLP/opus-mt-de-en --keep-pieces-of ours.de --keep-pieces-of ours.en
       nmt import downloads/opus-mt-tc-big-en-es --direction en-es
     """
     from nmt.share.marian import Request, import_model
 
-    imported = import_model(Request(name, run, direction, to))
+    imported = import_model(Request(name, run, direction, to, keep_pieces_of or ()))
     for line in imported.lines():
         show(line)
 

@@ -12,8 +12,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import yaml
@@ -38,6 +39,7 @@ from nmt.runs.folder import require_empty
 from nmt.runs.info import PublicModel, RunInfo, Selected, write_info, write_selected
 from nmt.share.hub import hub_error, parse_address
 from nmt.share.transformers import MARIAN_ACTIVATIONS, OUTPUT_BIAS, tables_of, units_of, weights_of
+from nmt.text.lines import read_lines
 from nmt.text.tokenizer import BOS, N_SPECIAL, PAD, ImportedVocabulary, Tokenizers
 
 ABSENT = -100.0
@@ -67,6 +69,8 @@ class Request:
     """Source and target language; by default those of tokenizer_config.json."""
     to: str | None = None
     """The target language, if the model has several."""
+    keep_pieces_of: Sequence[Path] = ()
+    """Texts, named FILE.LANGUAGE, whose pieces are kept; all other pieces are removed. Empty: all pieces are kept."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,8 @@ class Imported:
     config: Config
     tokenizers: Tokenizers
     model: PublicModel
+    n_removed: int = 0
+    """The number of pieces removed from the vocabularies."""
 
     def lines(self) -> Iterator[str]:
         """Yield lines that say what was imported."""
@@ -87,6 +93,9 @@ class Imported:
         separate = " and ".join(f"{sizes[language]:,} pieces for {language}" for language in data.sides)
         yield f"{public.name}{f' at {public.revision}' if public.revision else ''}: a Marian model for {data.direction}"
         yield f"{public.parameters / 1e6:.1f} million parameters, {shared if self.tokenizers.joint else separate}"
+        if self.n_removed:
+            gone = self.n_removed * self.config.model.d_model / 1e6
+            yield f"{self.n_removed:,} pieces removed, with {gone:.1f} million parameters; others spell their text"
         if tags:
             to = self.tokenizers[data.src].to
             yield f"target languages: {', '.join(sorted(tags))}; {f'--to {to}' if to else 'choose one with --to'}"
@@ -103,7 +112,12 @@ def import_model(request: Request) -> Imported:
     folder, revision = _located(request.name)
     theirs = _settings(folder)
     name = request.name if revision else folder.resolve().name
-    tokenizers, vocabulary = _tokenizers(folder, theirs, request)
+    tokenizers = _tokenizers(folder, theirs, request)
+    rows, sizes = None, sum(map(len, tokenizers.imported.pieces if tokenizers.imported else ()))
+    if request.keep_pieces_of:
+        tokenizers, rows = _cut(tokenizers, request.keep_pieces_of)
+    vocabulary = tokenizers.imported
+    assert vocabulary is not None, "these tokenizers are imported"
     config = _config(folder, theirs, vocabulary)
     output = request.run or Path("runs") / name.removeprefix("hf://").replace("/", "-").replace("@", "-")
     require_empty(output)
@@ -111,7 +125,7 @@ def import_model(request: Request) -> Imported:
         model = make_model(config, tokenizers.sizes)
     assert isinstance(model, Transformer), "Marian models have an encoder and a decoder"
     model = model.to_empty(device="cpu")
-    _load_weights(folder, model, vocabulary)
+    _load_weights(folder, model, theirs, vocabulary, rows)
     if model.decoder.embedding.weight[BOS].any():  # it has learned, in transformers
         learned = config.model.model_copy(update={"start_embedding": "learned"})
         config = config.model_copy(update={"model": learned})
@@ -123,7 +137,8 @@ def import_model(request: Request) -> Imported:
     )
     with alone_in(output.absolute().parent, "imports"), writing(output), staged(output, is_directory=True) as part:
         _write(RunDir(part), config, tokenizers, model, info)
-    return Imported(output, config, tokenizers, info)
+    n_removed = 0 if rows is None else sizes - sum(map(len, rows))
+    return Imported(output, config, tokenizers, info, n_removed)
 
 
 def _write(run: RunDir, config: Config, tokenizers: Tokenizers, model: Transformer, public: PublicModel) -> None:
@@ -261,7 +276,7 @@ def _config(folder: Path, theirs: Mapping[str, Any], vocabulary: ImportedVocabul
     return check_config(tree, str(folder / "config.json"))
 
 
-def _tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -> tuple[Tokenizers, ImportedVocabulary]:
+def _tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -> Tokenizers:
     """Return the tokenizers. Raises DataError if the vocabularies do not fit."""
     about = _optional(folder, "tokenizer_config.json")
     direction = request.direction or f"{about.get('source_lang')}-{about.get('target_lang')}".lower()
@@ -290,7 +305,46 @@ def _tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -> tu
     tokenizers = Tokenizers.of_import(vocabulary, models)
     if request.to is not None:
         tokenizers[src].tag(request.to)
-    return tokenizers, vocabulary
+    return tokenizers
+
+
+def _cut(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Tokenizers, list[list[int]]]:
+    """Reduce vocabularies to the pieces of texts, to special pieces, tags and single characters.
+
+    Returns the smaller tokenizers, and for each vocabulary the rows of its pieces in the tables of the public model. In
+    the segmenters the other pieces are marked as unused, so that their text is spelled in kept pieces.
+    Raises DataError if a text cannot be read, or its name does not end in a language of the model.
+    """
+    full = tokenizers.imported
+    assert full is not None, "these tokenizers are imported"
+    languages = full.direction.split("-")
+    used: list[set[str]] = [set() for _ in full.pieces]
+    for path in texts:
+        language = path.suffix[1:]
+        if language not in languages:
+            raise DataError(
+                f"{path}: its name must end in .{languages[0]} or .{languages[1]}, the language of the text"
+            )
+        tokenizer, own = tokenizers[language], used[min(languages.index(language), len(used) - 1)]
+        lines = read_lines(path)
+        while block := list(islice(lines, _LINES)):
+            own.update(tokenizer.pieces(sorted(set(chain.from_iterable(tokenizer.encode_all(block))))))
+    special = {full.padding, full.unknown, full.end, *(f">>{tag}<<" for tag in tokenizers[languages[0]].tags)}
+    kept = [
+        [i for i, piece in enumerate(all_pieces) if piece in own | special or len(piece.removeprefix("\u2581")) <= 1]
+        for all_pieces, own in zip(full.pieces, used, strict=True)
+    ]
+    pieces = [[of_side[i] for i in rows] for of_side, rows in zip(full.pieces, kept, strict=True)]
+    models = {}
+    for side, language in enumerate(languages):
+        proto = ModelProto()
+        proto.ParseFromString(tokenizers[language].model)
+        gone = {*full.pieces[min(side, len(kept) - 1)]} - {*pieces[min(side, len(kept) - 1)]}
+        for piece in proto.pieces:
+            if piece.piece in gone:
+                piece.type = ModelProto.SentencePiece.UNUSED
+        models[language] = proto.SerializeToString()
+    return Tokenizers.of_import(full.model_copy(update={"pieces": pieces}), models), kept
 
 
 def _id(folder: Path, theirs: Mapping[str, Any], name: str, pieces: list[list[str]]) -> int:
@@ -312,6 +366,7 @@ def _pieces(folder: Path, name: str, n_rows: object) -> list[str]:
     return sorted(ids, key=ids.__getitem__)
 
 
+_LINES = 10_000  # encoded at a time
 _UNIGRAM, _BPE = 1, 2  # of TrainerSpec.ModelType in sentencepiece_model.proto
 
 
@@ -338,8 +393,24 @@ _IGNORED = re.compile(r"model\.(en|de)coder\.embed_positions\.weight")
 
 
 @torch.no_grad()
-def _load_weights(folder: Path, model: Transformer, vocabulary: ImportedVocabulary) -> None:
-    """Copy the weights into a model. Raises DataError if some are missing, left over or of another shape."""
+def _load_weights(
+    folder: Path,
+    model: Transformer,
+    theirs: Mapping[str, Any],
+    vocabulary: ImportedVocabulary,
+    kept: list[list[int]] | None,
+) -> None:
+    """Copy the weights into a model. Raises DataError if some are missing, left over or of another shape.
+
+    kept: for each vocabulary, the rows of its pieces in the tables of the public model; None: all rows.
+    """
+    sizes = theirs["vocab_size"], theirs.get("decoder_vocab_size") or theirs["vocab_size"]
+
+    def rows_of(side: Literal[0, 1]) -> list[int | None]:
+        rows = vocabulary.original_rows(side)
+        own = None if kept is None else kept[min(side, len(kept) - 1)]
+        return rows if own is None else [None if row is None else own[row] for row in rows]
+
     path = next((folder / name for name in _WEIGHTS if (folder / name).exists()), folder / _WEIGHTS[0])
     inverse = units_of(model).argsort()
     with _opened(path) as take:
@@ -350,9 +421,8 @@ def _load_weights(folder: Path, model: Transformer, vocabulary: ImportedVocabula
                 source = source.index_select(dim, inverse)
             target.copy_(source)
         for names, table, side in tables_of(model):
-            n_pieces, rows = len(vocabulary.original(side)), vocabulary.original_rows(side)
-            source = take(names)
-            _check_shape(path, names[0], source, torch.Size((n_pieces, table.size(1))))
+            source, rows = take(names), rows_of(side)
+            _check_shape(path, names[0], source, torch.Size((sizes[side], table.size(1))))
             table.zero_()
             for start in range(0, len(rows), _ROWS):
                 part = {i: row for i, row in enumerate(rows[start : start + _ROWS], start) if row is not None}
@@ -360,8 +430,8 @@ def _load_weights(folder: Path, model: Transformer, vocabulary: ImportedVocabula
         model.decoder.embedding.weight[BOS] = model.decoder.embedding.weight[PAD]
         assert model.output_bias is not None, "set by the configuration"
         source = take([OUTPUT_BIAS])
-        _check_shape(path, OUTPUT_BIAS, source, torch.Size((1, len(vocabulary.original(1)))))
-        rows = vocabulary.original_rows(1)
+        _check_shape(path, OUTPUT_BIAS, source, torch.Size((1, sizes[1])))
+        rows = rows_of(1)
         model.output_bias.fill_(ABSENT)
         known = [i for i, row in enumerate(rows) if row is not None]
         model.output_bias[known] = source[0, [row for row in rows if row is not None]].to(model.output_bias.dtype)

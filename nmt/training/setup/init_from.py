@@ -110,7 +110,10 @@ def _read_weights(config: Config, corpus: Corpus, model: Model) -> tuple[Tensors
     first = next(iter(opened.values())).weights
     public = next((saved.public for saved in opened.values() if saved.public), None)
     where = _listed({stack: saved.path.resolve() for stack, saved in opened.items()})
-    origin = InitialWeights(run=where, step=first.step, weights=first.kind, tensors=fingerprint(found), public=public)
+    origin = InitialWeights(
+        run=where, step=first.step, weights=first.kind, tensors=fingerprint(found),
+        **({} if public is None else {"public": public}),
+    )  # fmt: skip
     return {name: found.get(name, parameter.detach()) for name, parameter in parameters.items()}, origin
 
 
