@@ -162,6 +162,7 @@ def stray_words(command: str, argument: str | None, several: Collection[str], wo
 SETTING_OF = {
     "--beam": "search.beam",
     "--length-penalty": "search.length_penalty",
+    "--to": "search.to",
     "--init-from": "training.init_from",
     "--data": "data.dir",
     "--run": "training.run_dir",

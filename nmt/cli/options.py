@@ -93,6 +93,10 @@ PenaltyOption = Annotated[
     float | None,
     option("--length-penalty", "Exponent; higher favours longer output.  [default: the config's]", "A"),
 ]
+ToOption = Annotated[
+    str | None,
+    option("--to", "Target language of an imported model with several, as its tags name it.", "LANG"),
+]
 SearchOption = Annotated[
     list[str] | None,
     option("--set", "Change a search setting; may be repeated.", "search.KEY=VALUE", autocompletion=search_settings),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from nmt.cli.options import (
     RunOption,
     RunsOption,
     SearchOption,
+    ToOption,
     WeightsOption,
     option,
     runs,
@@ -36,6 +38,7 @@ def translate(
     target: Annotated[str, option("--output", "File to write, - for standard output.", "F|-")] = "-",
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
+    to: ToOption = None,
     lm: LmOption = None,
     lm_weight: LmWeightOption = None,
     n_best: Annotated[
@@ -141,6 +144,7 @@ def translate(
     if address is not None and engine != "ray":
         raise ConfigError([f"--address {address} needs --engine ray"])
     overrides = with_language_model(overrides or (), lm, lm_weight)
+    overrides = overrides if to is None else [*overrides, f"search.to={json.dumps(to)}"]
     files = Files(prefix, constraints, glossary, alignments, attention)
     paths = resolve_models(run, model)
     if workers is not None or engine == "ray":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import pickle
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from nmt.errors import DataError, error_text
 from nmt.files.read import DOCUMENT_BYTES, read_regular
 from nmt.files.write import alone_in, staged, write_file, writing
 from nmt.layout import RUN_FORMAT, RunDir
+from nmt.model.embedding import sinusoidal_table
 from nmt.model.stacks import make_model
 from nmt.model.transformer import Transformer
 from nmt.runs.checkpoint import save_checkpoint
@@ -40,7 +42,7 @@ from nmt.runs.info import PublicModel, RunInfo, Selected, write_info, write_sele
 from nmt.share.hub import hub_error, parse_address
 from nmt.share.transformers import MARIAN_ACTIVATIONS, OUTPUT_BIAS, tables_of, units_of, weights_of
 from nmt.text.lines import read_lines
-from nmt.text.tokenizer import BOS, N_SPECIAL, PAD, ImportedVocabulary, Tokenizers
+from nmt.text.tokenizer import BOS, PAD, ImportedVocabulary, Tokenizers
 
 ABSENT = -100.0
 """The bias of rows that the public model lacks. They then have no part in the probabilities of the others."""
@@ -251,7 +253,7 @@ def _config(folder: Path, theirs: Mapping[str, Any], vocabulary: ImportedVocabul
     is_tied = theirs.get("tie_word_embeddings", True)
     tree = {
         "data": {"direction": vocabulary.direction, "train": []},
-        "tokenizer": {"joint": is_joint, "vocab_size": N_SPECIAL + max(map(len, vocabulary.pieces))},
+        "tokenizer": {"joint": is_joint, "vocab_size": max(300, *map(len, vocabulary.pieces))},
         "model": {
             "d_model": theirs.get("d_model"),
             "n_heads": theirs.get("encoder_attention_heads"),
@@ -388,8 +390,8 @@ Take = Callable[[Sequence[str]], Tensor]
 """A function that returns a tensor of the public model by one of the names that it may have there."""
 
 _ROWS = 4096  # of an embedding table, copied at a time
-_IGNORED = re.compile(r"model\.(en|de)coder\.embed_positions\.weight")
-"""Tensors that are computed: the sinusoidal positions in repositories of 2020."""
+_POSITIONS = [f"model.{stack}.embed_positions.weight" for stack in ("encoder", "decoder")]
+"""The names of sinusoidal positions, which are computed; repositories of 2020 contain them."""
 
 
 @torch.no_grad()
@@ -460,7 +462,9 @@ def _opened(path: Path) -> Iterator[Take]:
             with safe_open(path, "pt") as opened:
                 left = set(opened.keys())
         else:
-            tensors = torch.load(path, map_location="cpu", weights_only=True)
+            with warnings.catch_warnings():  # of old protocols of pickle
+                warnings.simplefilter("ignore")
+                tensors = torch.load(path, map_location="cpu", weights_only=True)
             left = set(tensors)
     except pickle.UnpicklingError as error:
         raise DataError(f"{path}: contains more than weights, and was not executed") from error
@@ -484,5 +488,10 @@ def _opened(path: Path) -> Iterator[Take]:
         return tensor
 
     yield take
-    if left := {name for name in left if not _IGNORED.fullmatch(name)}:
+    for name in left.intersection(_POSITIONS):
+        table = take([name]).float()
+        units = torch.arange(table.size(1)).view(-1, 2).T.flatten()
+        if not torch.allclose(table, sinusoidal_table(*table.shape)[:, units], atol=1e-2):
+            raise DataError(f"{path}: {name} is not sinusoidal; only such positions are supported")
+    if left:
         raise DataError(f"{path}: has {len(left)} tensors that Marian models do not have, such as {min(left)}")

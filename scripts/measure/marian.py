@@ -58,7 +58,7 @@ class Marian:
         model: Any = MarianMTModel(self._config(ids))
         with torch.no_grad():
             for weight in model.parameters():
-                if weight.dim() > 1:
+                if weight.dim() > 1 and weight.requires_grad:  # not positions
                     torch.nn.init.xavier_uniform_(weight)
             for table in {model.get_encoder().embed_tokens, model.get_decoder().embed_tokens}:
                 table.weight.normal_(std=self.d_model**-0.5)
@@ -74,7 +74,10 @@ class Marian:
         else:
             model.config.save_pretrained(folder)
             model.generation_config.save_pretrained(folder)
-            torch.save(model.state_dict(), folder / self.file)
+            weights = model.state_dict()
+            if self.dtype != torch.float32:  # of rounded positions, transformers would make something else
+                weights = {name: weight for name, weight in weights.items() if "embed_positions" not in name}
+            torch.save(weights, folder / self.file)
 
     def _segmented(self, path: Path, lines: Sequence[str]) -> list[str]:
         """Train a normalising SentencePiece model, and return its pieces without the special ones."""

@@ -1,0 +1,427 @@
+"""Import of Marian models made by transformers and SentencePiece."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from command import Command
+from hub_client import use_hub
+from hub_server import Hub, serve
+from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.layout import RunDir
+from nmt.model.masks import Padded
+from nmt.prepare.prepare import prepare
+from nmt.runs.checkpoint import load_weights
+from nmt.runs.info import read_info
+from nmt.runs.model import Saved, open_saved
+from nmt.search.step import padded
+from nmt.share.export import Request as ExportRequest
+from nmt.share.export import export
+from nmt.share.marian import Request, import_model
+from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK, BlockEncoder
+from nmt.training.loop import fit
+from nmt.translate.translator import Translator
+from scripts.measure.marian import Marian
+from sentences import sentence_pairs
+from tiny_corpus import tiny_settings
+
+with warnings.catch_warnings():  # of the library's own, when it is imported
+    warnings.simplefilter("ignore")
+    from transformers import MarianMTModel, MarianTokenizer
+
+pytestmark = pytest.mark.usefixtures("no_coverage")
+
+PAIRS = sentence_pairs(300)
+SOURCES, TARGETS = [[pair[side] for pair in PAIRS] for side in (0, 1)]
+ODD = [
+    "", "  Der   Hund ", "\ufb01nden \xbd \uff21\uff50fel", "na\xefve e\u0301", "Hund\tKatze\x07", "\u200bHund\ufeff",
+    "\U0001f600 Hund\U0001f469\u200d\U0001f4bb", "\u0645\u0631\u062d", "\u4f60\u597d", "a" * 200, ">> Hund",
+    "Hund >>xx<<", "\u2581Hund", "\u00a0", "1.234,5 %",
+]  # fmt: skip
+
+KINDS = {
+    "joint": Marian(updates=60, tags=("deu", "swe")),
+    "separate": Marian(
+        "relu", is_joint=False, dtype=torch.bfloat16, file="pytorch_model.bin", updates=60, segmenter="bpe"
+    ),
+    "tuned": Marian(has_zero_start=False, has_bias=False, updates=60),
+}
+
+
+@dataclass(frozen=True)
+class Public:
+    """A public model, the run made of it, and what transformers makes of it."""
+
+    folder: Path
+    run: Path
+    saved: Saved
+    model: Any
+    tokenizer: Any
+
+    def original(self, rows: list[list[int]], side: int) -> list[list[int]]:
+        """Return ids with the numbers of the public model, the end of sentence last."""
+        imported = self.saved.tokenizers.imported
+        assert imported is not None
+        numbers = imported.original_rows(1 if side else 0)
+        return [[*(numbers[i] for i in row), self.tokenizer.eos_token_id] for row in rows]  # type: ignore[misc]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def public(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Public:
+    folder = tmp_path_factory.mktemp("public")
+    KINDS[request.param].write(folder / "model", SOURCES, TARGETS)
+    import_model(Request(str(folder / "model"), folder / "run"))
+    model = MarianMTModel.from_pretrained(folder / "model", dtype=torch.float32).eval()
+    tokenizer = MarianTokenizer.from_pretrained(folder / "model")
+    return Public(folder / "model", folder / "run", open_saved(folder / "run"), model, tokenizer)
+
+
+@pytest.fixture(scope="module")
+def joint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("joint") / "model"
+    KINDS["joint"].write(folder, SOURCES, TARGETS)
+    return folder
+
+
+def test_ids_are_equal(public: Public) -> None:
+    for side, lines in enumerate(([*SOURCES, *ODD], [*TARGETS, *ODD])):
+        tokenizer = public.saved.tokenizers["de" if side == 0 else "en"]
+        found = tokenizer.encode_all(lines)
+        wanted = public.tokenizer(**{"text_target" if side else "text": lines})["input_ids"]
+        assert public.original(found, side) == wanted
+        assert BlockEncoder(tokenizer).encode(lines).ids.tolist() == [i for row in found for i in row]
+        assert any(UNK in row for row in found)
+
+
+def test_logits_are_equal(public: Public) -> None:
+    src, tgt = (
+        public.saved.tokenizers[name].encode_all(lines[:60]) for name, lines in (("de", SOURCES), ("en", TARGETS))
+    )
+    ours, pad = public.saved.transformer(), public.tokenizer.pad_token_id
+    source, target = padded([[*row, EOS] for row in src]), padded([[BOS, *row] for row in tgt])
+    hidden = ours(source, Padded(source != PAD), target, Padded(target != PAD))
+    assert ours.output_bias is not None
+    logits = hidden @ ours.output_weight.T + ours.output_bias
+    encoded = {"input_ids": public.original(src, 0)}
+    batch = public.tokenizer.pad(encoded, return_tensors="pt")
+    inputs = torch.where(target == PAD, pad, padded([[pad, *row[:-1]] for row in public.original(tgt, 1)]))
+    with torch.no_grad():
+        theirs = public.model(**batch, decoder_input_ids=inputs).logits
+    imported = public.saved.tokenizers.imported
+    assert imported is not None
+    rows = imported.original_rows(1)
+    ids = [rows.index(row) for row in range(theirs.size(-1))]
+    is_token = target != PAD
+    torch.testing.assert_close(logits[..., ids][is_token], theirs[is_token], atol=1e-4, rtol=0)
+    assert logits.logsumexp(-1)[is_token].sub(theirs.logsumexp(-1)[is_token]).abs().max() < 1e-4
+
+
+def test_beam_search_is_equal(public: Public) -> None:
+    lines = SOURCES[:60]
+    with torch.no_grad():
+        found = public.model.generate(**public.tokenizer(lines, padding=True, return_tensors="pt"))
+    wanted = public.tokenizer.batch_decode(found, skip_special_tokens=True)
+    assert len({*wanted}) > 20
+    translations = Translator.load(public.run, precision="float32").translate(lines)
+    assert sum(map(str.__eq__, translations, wanted)) >= 59
+
+
+def test_export_and_import_give_equal_tensors(public: Public, tmp_path: Path) -> None:
+    export(ExportRequest(public.run), tmp_path / "out", "transformers")
+    import_model(Request(str(tmp_path / "out"), tmp_path / "again"))
+    first, second = (load_weights(RunDir(run).step(0)) for run in (public.run, tmp_path / "again"))
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    tokenizer = MarianTokenizer.from_pretrained(tmp_path / "out")
+    assert tokenizer(SOURCES)["input_ids"] == public.tokenizer(SOURCES)["input_ids"]
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert "license: cc-by-4.0" in card and "- based on: model" in card
+
+
+def test_ctranslate2_gives_equal_translations(public: Public, tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    exported = export(ExportRequest(public.run), tmp_path / "out", "ctranslate2")
+    assert exported.comparison is not None and exported.comparison.difference < 1e-4
+
+
+# --- adapting ---------------------------------------------------------------------------------------
+
+
+def adapting(folder: Path, start: Path, **training: object) -> Any:
+    """Return the configuration of a run that starts from an imported one, and its prepared data directory."""
+    text, data = folder / "text", folder / "data"
+    if not text.exists():
+        text.mkdir()
+        for name, rows in (("train", slice(0, 200)), ("dev", slice(200, 212)), ("test", slice(212, 220))):
+            for language, lines in (("de", SOURCES), ("en", TARGETS)):
+                (text / f"{name}.{language}").write_text("".join(f"{line}\n" for line in lines[rows]), encoding="utf-8")
+    names = {name: {"files": {"de": f"{name}.de", "en": f"{name}.en"}} for name in ("train", "dev", "test")}
+    model = open_saved(start).config.model.model_dump()
+    splits = {"train": [names["train"]], "valid": names["dev"], "test": {"test": names["test"]}}
+    training = {"init_from": str(start), **training}
+    config = tiny_settings(text, data={"direction": "de-en", **splits}, model=model, training=training)
+    if not data.exists():
+        prepare(config, data, tokenizer_from=start, echo=lambda _: None)
+    return config
+
+
+@pytest.fixture(scope="module")
+def place(joint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with an imported run, `start`, and text prepared with its tokenizer."""
+    folder = tmp_path_factory.mktemp("adapted")
+    import_model(Request(str(joint), folder / "start"))
+    adapting(folder, folder / "start")
+    return folder
+
+
+def test_adapted_run_keeps_zero_start_and_licence(place: Path) -> None:
+    config = adapting(place, place / "start", consistency="rdrop", label_smoothing=0.1, weight_decay=0.1, ema=0.5)
+    fit(config, place / "data", place / "run")
+    run = RunDir(place / "run")
+    before, after = load_weights(RunDir(place / "start").step(0)), load_weights(run.step(12))
+    table, bias = "encoder.embedding.weight", "output_bias"
+    assert not after[table][[PAD, BOS]].any()
+    assert (
+        torch.equal(after[bias][:UNK], before[bias][:UNK])
+        and after[bias][N_SPECIAL:].ne(before[bias][N_SPECIAL:]).all()
+    )
+    assert not torch.equal(after[table], before[table])
+    initial = read_info(run).initial
+    assert initial is not None and initial.public is not None and initial.public.license == "cc-by-4.0"
+
+
+def test_watched_set_and_share_of_start(place: Path) -> None:
+    config = adapting(place, place / "start", watch=["test"], start_share=0.25, max_steps=6, average_last=1)
+    fit(config, place / "data", place / "mixed")
+    run = RunDir(place / "mixed")
+    records = [json.loads(line) for line in run.log.read_text(encoding="utf-8").splitlines()]
+    watched = [record for record in records if record["kind"] == "watch/test"]
+    assert [record["step"] for record in watched] == [0, 6, 6] and watched[0]["change"] == 0
+    assert watched[1]["change"] == pytest.approx(watched[1]["bleu"] - watched[0]["bleu"])
+    start, end = load_weights(RunDir(place / "start").step(0)), load_weights(run.step(6))
+    mixed = open_saved(run.path).weights
+    assert mixed.kind == "average"
+    for name, tensor in mixed.tensors.items():
+        torch.testing.assert_close(tensor, 0.25 * start[name] + 0.75 * end[name])
+    assert "25%" in mixed.reason
+
+
+def test_resumed_adaptation_is_equal(place: Path) -> None:
+    whole, parts = (
+        adapting(place, place / "start", subword_nbest=8, max_steps=steps, average_last=1) for steps in (6, 3)
+    )
+    fit(whole, place / "data", place / "whole")
+    fit(parts, place / "data", place / "parts")
+    fit(whole, place / "data", place / "parts", resume=True)
+    one, two = (load_weights(RunDir(place / name).step(6)) for name in ("whole", "parts"))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_settings_of_model_are_taken_over(place: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    files = {"de": "train.de", "en": "train.en"}
+    tree = {"data": {"direction": "de-en", "root": "text", "train": [{"files": files}], "valid": 10},
+            "training": {"max_steps": 1, "device": "cpu"}, "search": {"beam": 1}}  # fmt: skip
+    Path("short.yaml").write_text(json.dumps(tree), encoding="utf-8")
+    made = nmt("prepare", "--config", "short.yaml", "--tokenizer-from", "start", "--data", "short")
+    assert made.status == 0, made.err
+    found = nmt("train", "--config", "short.yaml", "--init-from", "start", "--data", "short", "--run", "taken")
+    assert found.status == 0, found.err
+    assert open_saved(place / "taken").config.model == open_saved(place / "start").config.model
+
+
+def test_other_direction_is_refused(place: Path) -> None:
+    config = adapting(place, place / "start")
+    other = config.model_copy(update={"data": config.data.model_copy(update={"direction": "en-de"})})
+    with pytest.raises(DataError, match="de-en"):
+        fit(other, place / "data", place / "reverse")
+    with pytest.raises(DataError, match="de-en"):
+        prepare(other, place / "reversed", tokenizer_from=place / "start", echo=lambda _: None)
+
+
+@pytest.mark.parametrize("setting", ["bpe_dropout", "resume"])
+def test_what_needs_our_own_run_is_refused(place: Path, setting: str) -> None:
+    with pytest.raises((ConfigError, CheckpointError), match="imported"):
+        if setting == "resume":
+            fit(adapting(place, place / "start"), place / "data", place / "start", resume=True)
+        else:
+            fit(adapting(place, place / "start", bpe_dropout=0.1), place / "data", place / "other")
+
+
+def test_cut_vocabulary_gives_equal_segmentation_and_rows(joint: Path, place: Path, tmp_path: Path) -> None:
+    for language, lines in (("de", SOURCES), ("en", TARGETS)):
+        (tmp_path / f"few.{language}").write_text("".join(f"{line}\n" for line in lines[:2]), encoding="utf-8")
+    texts = [tmp_path / "few.de", tmp_path / "few.en"]
+    found = import_model(Request(str(joint), tmp_path / "cut", keep_pieces_of=texts))
+    full, cut = open_saved(place / "start"), open_saved(tmp_path / "cut")
+    for language, lines in (("de", SOURCES), ("en", TARGETS)):
+        one, two = full.tokenizers[language], cut.tokenizers[language]
+        assert [two.pieces(two.encode(line)) for line in lines[:2]] == [
+            one.pieces(one.encode(line)) for line in lines[:2]
+        ]
+        assert all((UNK in one.encode(line)) == (UNK in two.encode(line)) for line in lines)
+    assert found.n_removed == len(full.tokenizers["de"]) - len(cut.tokenizers["de"]) > 5
+    piece = cut.tokenizers["de"].pieces([len(cut.tokenizers["de"]) - 1])
+    row = full.tokenizers["de"].pieces(range(len(full.tokenizers["de"]))).index(piece[0])
+    table = "encoder.embedding.weight"
+    assert torch.equal(cut.weights.tensors[table][-1], full.weights.tensors[table][row])
+    assert Translator.load(tmp_path / "cut").translate(SOURCES[:2])
+
+
+# --- several target languages ---------------------------------------------------------------------
+
+
+def test_tag_of_line_or_option_precedes_source(place: Path, nmt: Command) -> None:
+    tokenizer = open_saved(place / "start").tokenizers["de"]
+    plain = tokenizer.encode("Der Hund")
+    assert tokenizer.tags.keys() == {"deu", "swe"}
+    assert tokenizer.encode(">>swe<< Der Hund") == [tokenizer.tags["swe"], *plain]
+    assert tokenizer.encode_all(["Der Hund", ">>swe<< Der"], "deu")[0] == [tokenizer.tags["deu"], *plain]
+    assert tokenizer.encode_all([">>swe<< Der Hund"], "deu")[0][1] != tokenizer.tags["swe"]
+    with pytest.raises(DataError, match="swe"):
+        tokenizer.encode(">>swd<< Der Hund")
+    refused = nmt("translate", "--run", place / "start", "--to", "swd", "--input", place / "text" / "test.de")
+    assert refused.status == 2 and "did you mean swe" in refused.err
+
+
+def test_chosen_target_language_is_kept_in_run(joint: Path, tmp_path: Path) -> None:
+    import_model(Request(str(joint), tmp_path / "run", direction="de-sv", to="swe"))
+    translator = Translator.load(tmp_path / "run", precision="float32")
+    [[best]] = translator.translate_lines(SOURCES[:1])
+    tags = translator.tokenizers["de"].tags
+    assert translator.config.data.direction == "de-sv" and best.parts[0].src_ids[0] == tags["swe"]
+    [[other]] = translator.translate_lines(SOURCES[:1], translator.search_settings({"to": "deu"}))
+    assert other.parts[0].src_ids[0] == tags["deu"]
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+def changed(name: str, **values: object) -> Callable[[Path], None]:
+    """Return a function that changes values in a JSON file of a model; None removes one."""
+
+    def change(folder: Path) -> None:
+        content = json.loads((folder / name).read_text(encoding="utf-8"))
+        content |= values
+        content = {key: value for key, value in content.items() if value is not None}
+        (folder / name).write_text(json.dumps(content), encoding="utf-8")
+
+    return change
+
+
+def removed(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).unlink()
+
+
+def written(name: str, content: bytes) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).write_bytes(content) and None
+
+
+def without(name: str) -> Callable[[Path], None]:
+    """Return a function that removes a tensor, or adds one whose name is new."""
+
+    def change(folder: Path) -> None:
+        tensors = load_file(folder / "model.safetensors")
+        if tensors.pop(name, None) is None:
+            tensors[name] = torch.zeros(3)
+        save_file(tensors, folder / "model.safetensors")
+
+    return change
+
+
+class Executed:
+    def __reduce__(self) -> Any:
+        return pytest.fail, ("was executed",)
+
+
+def with_pickle(content: bytes) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        (folder / "model.safetensors").unlink()
+        (folder / "pytorch_model.bin").write_bytes(content)
+
+    return change
+
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+BAD = {
+    "another kind": (changed("config.json", model_type="m2m_100"), "m2m_100"),
+    "pre-norm": (changed("config.json", normalize_before=True), "normalize_before"),
+    "unscaled": (changed("config.json", scale_embedding=False), "scale_embedding"),
+    "activation": (changed("config.json", activation_function="tanh"), "tanh"),
+    "other start": (changed("config.json", decoder_start_token_id=3), "decoder_start_token_id"),
+    "width": (changed("config.json", d_model=36), "has shape"),
+    "layers": (changed("config.json", encoder_layers=3), "lacks the weights"),
+    "fewer layers": (changed("config.json", encoder_layers=1), "do not have"),
+    "no heads": (changed("config.json", encoder_attention_heads=None, decoder_attention_heads=None), "n_heads"),
+    "no configuration": (removed("config.json"), "config.json"),
+    "no vocabulary": (removed("vocab.json"), "vocab.json"),
+    "no segmenter": (removed("target.spm"), "target.spm"),
+    "no weights": (removed("model.safetensors"), "model.safetensors"),
+    "broken configuration": (written("config.json", b"{"), "config.json"),
+    "list": (written("vocab.json", b"[]"), "vocab.json"),
+    "broken segmenter": (written("source.spm", b"\x0a\xff"), "source.spm"),
+    "broken weights": (written("model.safetensors", b"garbage"), "model.safetensors"),
+    "pointer": (written("model.safetensors", POINTER), "Git LFS"),
+    "pointer to segmenter": (written("source.spm", POINTER), "Git LFS"),
+    "larger vocabulary": (changed("vocab.json", new=1000), "ids"),
+    "size of vocabulary": (changed("config.json", vocab_size=7, decoder_vocab_size=7), "pieces"),
+    "id of padding": (changed("config.json", pad_token_id=10**6, decoder_start_token_id=10**6), "pad_token_id"),
+    "no unknown piece": (changed("tokenizer_config.json", unk_token="<none>"), "<none>"),
+    "no languages": (changed("tokenizer_config.json", source_lang=None), "--direction"),
+    "tensor left over": (without("model.extra"), "model.extra"),
+    "tensor missing": (without("final_logits_bias"), "final_logits_bias"),
+    "executing pickle": (with_pickle(pickle.dumps(Executed(), protocol=2)), "not executed"),
+    "broken pickle": (with_pickle(b"garbage"), "pytorch_model.bin"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_model_is_refused_in_one_line(name: str, joint: Path, tmp_path: Path, nmt: Command) -> None:
+    change, expected = BAD[name]
+    shutil.copytree(joint, tmp_path / "bad")
+    change(tmp_path / "bad")
+    result = nmt("import", tmp_path / "bad", "--run", tmp_path / "run")
+    assert (result.status, result.err.count("\n")) == (2, 1), result.err
+    assert expected in result.err and str(tmp_path) in result.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad"]
+
+
+def test_existing_run_is_kept(joint: Path, place: Path, nmt: Command) -> None:
+    assert nmt("import", joint, "--run", place / "start").status == 2
+
+
+# --- the hub --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hub(joint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    with serve(Hub()) as hub:
+        hub.add("some/model", "main", {path.name: path.read_bytes() for path in joint.iterdir()})
+        use_hub(hub, tmp_path / "home", monkeypatch)
+        yield hub
+
+
+@pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # of the hub's client itself
+def test_model_is_downloaded_once_and_then_found_offline(
+    hub: Hub, tmp_path: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = nmt("import", "some/model", "--run", tmp_path / "run")
+    assert first.status == 0, first.err
+    imported = read_info(RunDir(tmp_path / "run")).imported
+    assert imported is not None
+    assert (imported.name, imported.revision) == ("some/model", hub.commit("some/model", "main"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert nmt("import", "hf://some/model@main", "--run", tmp_path / "again").status == 0
+    refused = nmt("import", "some/other", "--run", tmp_path / "other")
+    assert refused.status == 2 and "HF_HUB_OFFLINE" in refused.err and not (tmp_path / "other").exists()
