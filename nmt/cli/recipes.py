@@ -25,6 +25,7 @@ from nmt.cli.options import (
     option,
     runs,
 )
+from nmt.console import show
 from nmt.errors import ConfigError
 
 FAILED = 1  # exit status if a run failed
@@ -209,6 +210,16 @@ def distil(
         option("--teacher", "Run that translates; repeat for an ensemble.", "RUN", autocompletion=runs),
     ],
     output: RecipeOutput,
+    student: Annotated[
+        Literal["tiny", "small"] | None,
+        option("--student", "Size of a student with a tokenizer of its own, as in configs/student-SIZE.yaml."),
+    ] = None,
+    mono: Annotated[
+        Path | None,
+        option("--mono", "Text in the source language to translate instead, one sentence per line.", "FILE"),
+    ] = None,
+    test_src: Annotated[Path | None, option("--test-src", "Source of a test set for a student of --mono.", "F")] = None,
+    test_ref: Annotated[Path | None, option("--test-ref", "Reference of that test set.", "F")] = None,
     data: Annotated[
         Path | None,
         option("--data", "Data directory to translate.  [default: the teacher's]", "DIR"),
@@ -238,32 +249,48 @@ def distil(
     overrides: SetOption = None,
     train: FollowOption = False,
 ) -> None:
-    """Translate the training text with a teacher model.
+    """Translate text with a teacher model, for a smaller and faster student.
 
     Sequence-level knowledge distillation (Kim and Rush, 2016): a teacher (a run or an ensemble) translates the training
-    text of its data directory, and a student is trained on the translations. Because its translations are more regular
+    text of its data directory, or any text in the source language (--mono), and a student is trained on the
+    translations. Because its translations are more regular
     than human ones, a smaller or faster student can learn them well. --n-best K uses, of the teacher's K best
     translations, the one that is most similar to the reference (sequence-level interpolation).
 
+    --student tiny or small chooses a small model with a joint tokenizer of its own, which suits a teacher that was
+    imported (`nmt import`), too. Without it, the student has the tokenizer and, unless --config or --set change it, the
+    model of the teacher.
+
     Writes to --output the translations (distilled.LANG), statistics (report.json) and the student's configuration
     (config.yaml), which is that of the teacher with the changes of --config and --set. The development and test sets
-    stay the same. Prints the commands that follow and, with --train, runs them: prepare (with the teacher's tokenizer),
-    train and evaluate.
+    stay the same; of --mono, up to 1,000 lines become the development set. Prints the commands that follow and, with
+    --train, runs them: prepare, train and evaluate. A table then compares student and teacher: scores, size, and
+    sentences per second, also in int8 if CTranslate2 is installed.
 
     If interrupted, the same command continues with the current chunk of 4,096 lines. If interrupted while training, the
     exit status is 75, and the same command resumes the training.
 
     \b
     Examples:
+      nmt distil --teacher runs/opus --student tiny --mono text.de --output data/tiny --train
       nmt distil --teacher runs/big-de-en --output data/distilled/small --set model.decoder_layers=2
       nmt distil --teacher runs/a --teacher runs/b --n-best 5 --with-originals --output data/distilled/ab --train
       nmt distil --teacher runs/big-de-en --beam 8 --config small.yaml --output data/distilled/small
     """
     from nmt.cli.defaults import search_settings
+    from nmt.config.load import load_config
+    from nmt.layout import DataDir
     from nmt.recipes.directory import run_config
     from nmt.recipes.distil import Distillation
     from nmt.recipes.distil import distil as run_recipe
 
+    if student is not None and config is not None:
+        raise ConfigError(["--student and --config both describe the student; give one of them"])
+    test = None if test_src is None or test_ref is None else (test_src, test_ref)
+    if (test_src is None) != (test_ref is None) or (test and mono is None):
+        raise ConfigError(
+            ["--test-src and --test-ref need each other and --mono; others use the data directory's test"]
+        )
     changes = [f"search.{setting}" for setting in search or ()]
     request = Distillation(
         teachers=teacher,
@@ -273,11 +300,22 @@ def distil(
         n_best=n_best,
         nearest=nearest,
         with_originals=with_originals,
-        student=config,
+        mono=mono,
+        test=test,
+        student=f"student-{student}.yaml" if student else config,
+        own_tokenizer=student is not None,
         overrides=overrides or (),
         run_commands=train,
     )
-    raise typer.Exit(run_recipe(request))
+    status = run_recipe(request)
+    if train and not status:
+        from nmt.recipes.students import compared
+
+        following = load_config(output / "config.yaml")
+        prepared = DataDir(following.data.directory)
+        for line in compared(teacher, following.run_directory, prepared, request.search):
+            show(line)
+    raise typer.Exit(status)
 
 
 @app.command("back-translate")
@@ -326,6 +364,10 @@ def back_translate(
 
     Authentic and synthetic pairs have the same weight. Start with as many lines as there are authentic pairs (head -n,
     shuf -n), or balance more lines with --upsample (data.train.N.repeat).
+
+    --student tiny or small chooses a small model with a joint tokenizer of its own, which suits a teacher that was
+    imported (`nmt import`), too. Without it, the student has the tokenizer and, unless --config or --set change it, the
+    model of the teacher.
 
     Writes to --output the translations (synthetic.LANG), statistics (report.json) and a configuration with all corpora
     (config.yaml). Prints the commands that follow and, with --train, runs them: prepare (with the reverse run's

@@ -346,8 +346,6 @@ class TrainingConfig(Section):
             problems.append(
                 f"select_by: {self.select_by} is not available with objective: {self.objective}; use {possible}"
             )
-        if self.start_share and not isinstance(self.init_from, str):
-            problems.append("start_share: only available with init_from, the run to start from")
         if self.cooldown and self.ends_at_max_steps:
             problems.append(f"cooldown: must be 0 with the {self.schedule} schedule, which already decays to 0")
         if self.max_tokens == "auto" and self.parallel == "fsdp":

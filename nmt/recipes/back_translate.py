@@ -14,7 +14,7 @@ from nmt.config.load import changed_config, load_config
 from nmt.config.source import TrainFiles
 from nmt.console import say
 from nmt.data.corpus import read_manifest
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError
 from nmt.files.read import checksum
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
@@ -23,6 +23,7 @@ from nmt.prepare.recipe import unlike
 from nmt.prepare.sources import open_source
 from nmt.recipes.directory import (
     RecipeDir,
+    count_lines,
     data_directory,
     follow,
     next_config,
@@ -73,7 +74,7 @@ def back_translate(request: BackTranslation) -> int:
     """
     config = _forward(request.reverse, run_config(request.reverse), request.config)
     rules = LineRules(config.data, *_held_out(config.data))
-    n_lines = _n_lines(request.mono)
+    n_lines = count_lines(request.mono)
     from nmt.translate.types import check_search  # imports torch
 
     check_search(request.search, 1)
@@ -131,17 +132,6 @@ class LineRules:
     def may_be_source(self, translation: str) -> bool:
         """Return whether a translation is in no development or test set."""
         return translation.strip() not in self._held_out_sources
-
-
-def _n_lines(mono: Path) -> int:
-    """Count the lines, and read all of them so that invalid text is detected before hours of translation.
-
-    Raises DataError.
-    """
-    n_lines = sum(1 for _ in read_lines(mono))
-    if n_lines == 0:
-        raise DataError(f"{mono}: is empty; there is nothing to translate")
-    return n_lines
 
 
 def _settings(request: BackTranslation, data: DataConfig, rules: LineRules) -> dict[str, object]:

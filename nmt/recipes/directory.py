@@ -38,6 +38,7 @@ from nmt.process import SIGNALS
 from nmt.runs.info import Selected, check_is_run, read_info, read_selected
 from nmt.tasks.perform import TEXT, Json, Task, join, run_all
 from nmt.tasks.processes import InProcess
+from nmt.text.lines import read_lines
 
 if TYPE_CHECKING:
     from nmt.translate.translator import Translator
@@ -46,7 +47,20 @@ if TYPE_CHECKING:
 AnyOf = TypeVar("AnyOf", bound=Source)
 
 
-def follow(directory: RecipeDir, counts: dict[str, int], config: Config, run_them: bool) -> int:
+def count_lines(mono: Path) -> int:
+    """Count the lines, and read all of them so that invalid text is detected before hours of translation.
+
+    Raises DataError.
+    """
+    n_lines = sum(1 for _ in read_lines(mono))
+    if n_lines == 0:
+        raise DataError(f"{mono}: is empty; there is nothing to translate")
+    return n_lines
+
+
+def follow(
+    directory: RecipeDir, counts: dict[str, int], config: Config, run_them: bool, reuses_tokenizer: bool = True
+) -> int:
     """Write config.yaml, print the counts and the commands to run next, and run these if `run_them` is true.
 
     Return the exit status of the first command that fails, else 0.
@@ -56,7 +70,7 @@ def follow(directory: RecipeDir, counts: dict[str, int], config: Config, run_the
         show(f"{n:>12,}  {name}")
     path, run = str(directory.config), str(config.run_directory)
     commands = [
-        ["prepare", "--config", path, "--tokenizer-from", str(directory.runs[0])],
+        ["prepare", "--config", path, *(["--tokenizer-from", str(directory.runs[0])] if reuses_tokenizer else [])],
         ["train", *resume_option(RunDir(config.run_directory)), "--config", path, "--run", run],
         *(["evaluate", "--run", run, "--split", split] for split in config.data.test),
     ]

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Literal
 
 from nmt.config import Config, DataConfig, SearchConfig, Source
 from nmt.config.load import load_config
-from nmt.config.source import TrainFiles, joint_license
+from nmt.config.source import FilesSource, TrainFiles, joint_license
 from nmt.console import say
 from nmt.data.corpus import Corpus
 from nmt.errors import ConfigError, DataError
+from nmt.files.read import checksum
 from nmt.layout import DataDir
 from nmt.recipes.directory import (
     RecipeDir,
+    count_lines,
     data_directory,
     follow,
     next_config,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from nmt.translate.translator import Translator
 
 Metric = Literal["chrf", "bleu"]
+EQUAL = "of these equal to the reference"
 UNFINISHED = "left blank: no finished translation outside the development set (nmt prepare drops them as empty)"
 
 
@@ -47,16 +50,44 @@ class Distillation:
     nearest: Metric = "chrf"
     """Sentence score by which one of `n_best` translations is chosen."""
     with_originals: bool = False
+    mono: Path | None = None
+    """Text in the source language to translate instead of a data directory."""
+    test: tuple[Path, Path] | None = None
+    """Test set of a student of monolingual text: a source and a reference file."""
     student: str | None = None
     """Config with the student's model, training and search settings; by default the teacher's."""
+    own_tokenizer: bool = False
+    """Whether the student trains a tokenizer by the settings of its config instead of using the teacher's."""
     overrides: Sequence[str] = ()
     """Changes to the student's config, `section.key=value`."""
     run_commands: bool = False
     """Whether to run the commands that follow."""
 
 
+@dataclass(frozen=True)
+class _Text:
+    """What is translated for the student, and the sets that it does not learn from."""
+
+    src: Path
+    tgt: Path | None
+    """The references; None for monolingual text."""
+    n: int
+    version: str
+    data: DataConfig
+    """The direction, development and test sets of the student."""
+    held_out: set[str]
+    """Translations that training pairs must not contain."""
+    license: str | None
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        """Yield the lines with their references, empty for monolingual text."""
+        if self.tgt is None:
+            return ((line, "") for line in read_lines(self.src))
+        return iter(read_aligned(self.src, self.tgt))
+
+
 def distil(request: Distillation) -> int:
-    """Translate the training text of the teacher's data directory, and write the config of the student.
+    """Translate text with the teacher, and write the config of the student.
 
     Return the exit status of the first following command that fails, else 0. Raises ConfigError, DataError or
     CheckpointError before anything is written.
@@ -64,6 +95,38 @@ def distil(request: Distillation) -> int:
     from nmt.translate.types import check_search  # imports torch
 
     teacher = run_config(request.teachers[0])
+    student = load_config(request.student) if request.student else teacher
+    text = _monolingual(request, teacher) if request.mono else _parallel(request, teacher, student)
+    check_search(request.search, request.n_best)
+    recipe = RecipeDir(request.output, _settings(request, text.version), request.teachers)
+    src, tgt = teacher.data.sides
+    name = f"distilled.{tgt}"
+    files = {src: str(text.src), tgt: str(recipe.path / name)}
+    corpora = [TrainFiles(files=files, name="distilled", license=text.license)]
+    if request.with_originals:
+        originals = {src: str(text.src), tgt: str(text.tgt)}
+        corpora.insert(0, TrainFiles(files=originals, name="originals", license=text.license))
+    changes: dict[str, object] = {"data": text.data}
+    if not request.own_tokenizer:
+        changes["tokenizer"] = teacher.tokenizer
+    run_dir = f"runs/distilled-{recipe.path.name}-{{direction}}"
+    config = next_config(student.model_copy(update=changes), recipe, corpora, run_dir, request.overrides)
+
+    def translate(translator: Translator, rows: Sequence[tuple[str, str]], first: int) -> Iterator[str]:
+        lines = [line for line, _ in rows]
+        n_best_lists = translator.translate_window(lines, request.search, request.n_best, first)
+        for (_, reference), n_best in zip(rows, n_best_lists, strict=True):
+            texts = [best.text for best in n_best if best.finished and best.text.strip() not in text.held_out]
+            yield nearest(texts, reference, request.nearest, tgt)
+
+    counts = recipe.write(name, text.rows(), text.n, translate, lambda path: _count(path, text))
+    if counts[UNFINISHED] > counts["translations"]:
+        say("warning: most lines have no finished translation; the teacher may need more training")
+    return follow(recipe, counts, config, request.run_commands, reuses_tokenizer=not request.own_tokenizer)
+
+
+def _parallel(request: Distillation, teacher: Config, student: Config) -> _Text:
+    """Return the training text of the teacher's data directory. Raises ConfigError or DataError."""
     if request.data is None and any(source.repeat > 1 for source in teacher.data.train):
         raise ConfigError([
             f"{request.teachers[0]}: trained with data.train.N.repeat above 1, but the student would learn each pair "
@@ -76,33 +139,30 @@ def distil(request: Distillation) -> int:
         raise DataError(
             f"{data.path}: contains {' and '.join(corpus.languages)}, but the teacher translates {src}-{tgt}"
         )
-    check_search(request.search, request.n_best)
-    n_lines = corpus.in_one_file("train").n
-    recipe = RecipeDir(request.output, _settings(request, corpus), request.teachers)
-    name = f"distilled.{tgt}"
-    texts = data.text("train", src), data.text("train", tgt)
-    joint = None if request.data is not None else joint_license(teacher.data.train)
-    originals = TrainFiles(files={src: str(texts[0]), tgt: str(texts[1])}, name="originals", license=joint)
-    distilled = TrainFiles(files={src: str(texts[0]), tgt: str(recipe.path / name)}, name="distilled", license=joint)
-    corpora = [originals, distilled] if request.with_originals else [distilled]
-    run_dir = f"runs/distilled-{recipe.path.name}-{{direction}}"
-    config = next_config(_student(request, teacher, data.path), recipe, corpora, run_dir, request.overrides)
-    held_out = _split_off_lines(teacher.data, data)
+    theirs = teacher.data
+    if request.data is not None:  # its licences are unknown
+        theirs = theirs.model_copy(update={"train": theirs.without_licenses().train})
+    own = rooted(student.model_copy(update={"data": theirs}), data.path).data
+    license = None if request.data is not None else joint_license(teacher.data.train)  # noqa: A001
+    n_lines, held_out = corpus.in_one_file("train").n, _split_off_lines(teacher.data, data)
+    return _Text(data.text("train", src), data.text("train", tgt), n_lines, corpus.fingerprint, own, held_out, license)
 
-    def translate(translator: Translator, rows: Sequence[tuple[str, str]], first: int) -> Iterator[str]:
-        lines = [line for line, _ in rows]
-        n_best_lists = translator.translate_window(lines, request.search, request.n_best, first)
-        for (_, reference), n_best in zip(rows, n_best_lists, strict=True):
-            texts = [best.text for best in n_best if best.finished and best.text.strip() not in held_out]
-            yield nearest(texts, reference, request.nearest, tgt)
 
-    def count(path: Path) -> dict[str, int]:
-        return _count(path, texts[1])
-
-    counts = recipe.write(name, read_aligned(*texts), n_lines, translate, count)
-    if counts[UNFINISHED] > counts["translations"]:
-        say("warning: most lines have no finished translation; the teacher may need more training")
-    return follow(recipe, counts, config, request.run_commands)
+def _monolingual(request: Distillation, teacher: Config) -> _Text:
+    """Return the text of --mono. Raises ConfigError for options that need references, and DataError."""
+    assert request.mono is not None
+    if request.data is not None or request.n_best > 1 or request.with_originals:
+        raise ConfigError(["--data, --n-best and --with-originals need references, which --mono does not have"])
+    n_lines = count_lines(request.mono)
+    src, tgt = teacher.data.sides
+    test = {}
+    if request.test is not None:
+        test["test"] = FilesSource(files=dict(zip((src, tgt), map(str, request.test), strict=True)))
+    placeholder = TrainFiles(files={src: str(request.mono), tgt: str(request.mono)})
+    own = DataConfig(
+        direction=teacher.data.direction, train=[placeholder], valid=min(1000, max(1, n_lines // 20)), test={**test}
+    )
+    return _Text(request.mono, None, n_lines, checksum(request.mono), own, set(), None)
 
 
 def nearest(texts: Sequence[str], reference: str, metric: Metric, language: str) -> str:
@@ -121,10 +181,10 @@ def nearest(texts: Sequence[str], reference: str, metric: Metric, language: str)
     return max(texts, key=lambda text: scorer.sentence_score(text, [reference]).score)
 
 
-def _settings(request: Distillation, corpus: Corpus) -> dict[str, object]:
+def _settings(request: Distillation, version: str) -> dict[str, object]:
     return {
         "recipe": "distil",
-        "text": corpus.fingerprint,
+        "text": version,
         "n_best": request.n_best,
         "nearest": request.nearest if request.n_best > 1 else None,
         **translation_settings(request.teachers, request.search),
@@ -138,20 +198,12 @@ def _split_off_lines(config: DataConfig, data: DataDir) -> set[str]:
     return {line.strip() for line in read_lines(data.text("valid", config.tgt))}
 
 
-def _count(translations: Path, references: Path) -> dict[str, int]:
-    counts = dict.fromkeys(("lines", "translations", "of these equal to the reference", UNFINISHED), 0)
-    for translation, reference in read_aligned(translations, references):
-        kind = "translations" if translation.strip() else UNFINISHED
+def _count(translations: Path, text: _Text) -> dict[str, int]:
+    kinds = ["lines", "translations", UNFINISHED]
+    counts = dict.fromkeys(kinds if text.tgt is None else [*kinds[:2], EQUAL, UNFINISHED], 0)
+    for translation, (_, reference) in zip(read_lines(translations), text.rows(), strict=True):
         counts["lines"] += 1
-        counts[kind] += 1
-        counts["of these equal to the reference"] += translation == reference
+        counts["translations" if translation.strip() else UNFINISHED] += 1
+        if text.tgt is not None:
+            counts[EQUAL] += translation == reference
     return counts
-
-
-def _student(request: Distillation, teacher: Config, prepared: Path) -> Config:
-    """Return the student's settings, with the teacher's data and tokenizer. Raises ConfigError or DataError."""
-    student = load_config(request.student) if request.student else teacher
-    data = teacher.data
-    if request.data is not None:  # its licences are unknown
-        data = data.model_copy(update={"train": data.without_licenses().train})
-    return rooted(student.model_copy(update={"data": data, "tokenizer": teacher.tokenizer}), prepared)

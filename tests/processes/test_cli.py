@@ -210,7 +210,8 @@ TOGETHER = (
             ["prepare", "--config", "no.yaml"],
             [
                 "no.yaml: no such config here or in configs/; "
-                "shipped configs: base-best.yaml, base.yaml, imdb.yaml, iwslt14.yaml, multi30k.yaml, sample.yaml"
+                "shipped configs: adapt.yaml, base-best.yaml, base.yaml, imdb.yaml, iwslt14.yaml, multi30k.yaml, "
+                "sample.yaml, student-small.yaml, student-tiny.yaml"
             ],
         ),
         (

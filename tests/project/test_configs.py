@@ -27,7 +27,10 @@ def test_shipped_configs_load_in_both_directions(name: str) -> None:
 
 
 def test_shipped_configs_have_expected_settings() -> None:
-    assert CONFIGS == ["base-best.yaml", "base.yaml", "imdb.yaml", "iwslt14.yaml", "multi30k.yaml", "sample.yaml"]
+    assert CONFIGS == [
+        "adapt.yaml", "base-best.yaml", "base.yaml", "imdb.yaml", "iwslt14.yaml", "multi30k.yaml", "sample.yaml",
+        "student-small.yaml", "student-tiny.yaml",
+    ]  # fmt: skip
     base = load_config(ROOT / "configs" / "base.yaml")
     assert (base.training.optimizer, base.training.schedule) == ("adam", "noam")
     assert (base.training.betas, base.training.eps) == ([0.9, 0.98], 1e-9)

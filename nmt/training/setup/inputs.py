@@ -51,6 +51,8 @@ def read_inputs(config: Config, data: DataDir, world: World) -> Inputs:
                 f"training.objective: classification, not {config.training.objective}"
             ]
         )
+    if config.training.start_share and not isinstance(config.training.init_from, str):
+        raise ConfigError(["training.start_share: needs the run to start from; give it with --init-from"])
     corpus = _read_corpus(config, data)
     device = pick_device(config.training.device)
     world.set_device(device)

@@ -124,3 +124,80 @@ def test_errors_are_reported_before_writing(words: list[str], message: str, fold
     done = nmt("distil", "--teacher", folder / "run", "--output", "new", *words)
     assert done.status == 2 and message in done.err and done.err.count("\n") == 1
     assert not Path("new").exists()
+
+
+# --- monolingual text, and a student with a tokenizer of its own -------------------------------------
+
+
+def few(folder: Path, teacher: Path) -> list[str]:
+    """Write text for a small student of a teacher without a data directory, and return the options of `nmt distil`."""
+    lines = lines_of(folder / "text" / "train.aa")[:60]
+    Path("mono.aa").write_text("".join(f"{line}\n" for line in [*lines, ""]), encoding="utf-8")
+    for language in ("aa", "bb"):
+        shutil.copy(folder / "text" / f"test.{language}", f"held.{language}")
+    changes = {
+        "tokenizer.vocab_size": 310, "model.d_model": 32, "model.d_ff": 32, "model.n_heads": 2,
+        "model.encoder_layers": 1, "training.max_steps": 2, "training.device": "cpu", "training.precision": "float32",
+        "training.run_dir": "student", "search.max_length_ratio": 0, "search.max_length_offset": 6, "data.valid": 2,
+    }  # fmt: skip
+    sets = [word for key, value in changes.items() for word in ("--set", f"{key}={value}")]
+    return ["distil", "--teacher", str(teacher), "--student", "tiny", "--mono", "mono.aa", "--output", "out", *sets]
+
+
+def test_student_of_monolingual_text_has_its_own_tokenizer(
+    folder: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    teacher = shutil.copytree(folder / "run", Path("teacher"))
+    options = few(folder, teacher)
+    monkeypatch.setattr(commands, "wait_for", lambda command: nmt(*command[3:]).status)
+    done = nmt(*options, "--test-src", "held.aa", "--test-ref", "held.bb", "--train")
+    assert done.status == 0, done.err
+    assert "nmt prepare --config out/config.yaml\n" in done.out, "with a tokenizer of its own"
+    expected = Translator.load(teacher).translate_lines(lines_of(Path("mono.aa")))
+    assert lines_of(Path("out/distilled.bb")) == [best.text if best.finished else "" for best, *_ in expected]
+    run = load_config("out/config.yaml").run_directory
+    student, config = Translator.load(run), load_config(run / "config.yaml")
+    assert config.tokenizer.vocab_size == 310 and config.model.decoder_layers == 1
+    assert student.tokenizers.fingerprint != Translator.load(teacher).tokenizers.fingerprint
+    rows = [line.split() for line in done.out.splitlines() if line.startswith(("teacher", "student"))]
+    assert {"teacher", "student"} <= {row[0] for row in rows} and all(float(row[-1]) > 0 for row in rows)
+    assert "on the test set, 10 lines" in done.out
+
+
+def test_interrupted_distillation_of_monolingual_text_continues(
+    folder: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "CHUNK", 20)
+    options = few(folder, folder / "run")
+    assert nmt(*options).status == 0
+    whole = Path("out/distilled.bb").read_bytes()
+    shutil.rmtree("out")
+    with monkeypatch.context() as patch:
+        interrupt_after(2, patch)
+        assert nmt(*options).status == 130
+    assert not Path("out/distilled.bb").exists()
+    assert nmt(*options).status == 0
+    assert Path("out/distilled.bb").read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--n-best", "2"], "--n-best"),
+        (["--with-originals"], "--with-originals"),
+        (["--mono", "absent.aa"], "absent.aa"),
+        (["--mono", "empty.aa"], "empty.aa"),
+        (["--config", "sample.yaml"], "--config"),
+        (["--test-src", "mono.aa"], "--test-ref"),
+        (["--student", "huge"], "huge"),
+    ],
+)
+def test_bad_options_of_distillation_are_refused(folder: Path, nmt: Command, options: list[str], expected: str) -> None:
+    Path("empty.aa").touch()
+    given = few(folder, folder / "run")
+    if options[0] in given:
+        at = given.index(options[0])
+        del given[at : at + 2]
+    result = nmt(*given, *options)
+    assert result.status == 2 and expected in result.err
+    assert not Path("out").exists()
