@@ -118,17 +118,18 @@ def link(path: Path, target: Path) -> None:
         shutil.copyfile(path, target)
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Write a file without syncing it; a failure may leave a partial file.
+def write_file(path: Path, *parts: bytes | memoryview) -> None:
+    """Write a file, given as one or several parts, without syncing it; a failure may leave a partial file.
 
     An existing file or link with this name is removed. Raises OSError, whose message names the file.
     """
     try:
         descriptor = _create(path)
         try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(descriptor, rest[:CHUNK]) :]
+            for part in parts:
+                rest = memoryview(part)
+                while rest:
+                    rest = rest[os.write(descriptor, rest[:CHUNK]) :]
         finally:
             os.close(descriptor)
     except OSError as error:

@@ -6,8 +6,8 @@ checksums of the other files and is written last; see `nmt.runs.state`.
 
 from __future__ import annotations
 
-import errno
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load, save_file
+from safetensors.torch import load
 from torch import Tensor
 
 from nmt.config import TrainingConfig
@@ -50,15 +50,30 @@ def save_checkpoint(
         write_file(part.state, state_text(checksums, state).encode())
 
 
+_NAMES = {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64"}
+
+
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> str:
-    """Write a safetensors file without a copy in memory, and return its SHA-256. Raises OSError."""
-    try:
-        save_file({name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}, path, metadata)
-    except SafetensorError as error:
-        number = re.search(r"os error (\d+)", str(error))
-        raise OSError(int(number[1]) if number else errno.EIO, str(error), str(path)) from error
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """Write a safetensors file, and return its SHA-256. Raises OSError.
+
+    Unlike the library, this needs no copy of the tensors in memory, and its writes can be interrupted and tested.
+    """
+    by_name = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
+    names = sorted(by_name, key=lambda name: (-by_name[name].itemsize, name))  # so that all are aligned
+    header, end = dict[str, object]() if metadata is None else dict[str, object](__metadata__=metadata), 0
+    for name in names:
+        start, end = end, end + by_name[name].nbytes
+        dtype, shape = _NAMES[by_name[name].dtype], list(by_name[name].shape)
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    parts: list[bytes | memoryview] = [len(text).to_bytes(8, "little") + text]
+    parts += [by_name[name].reshape(-1).numpy().view("u1").data for name in names]
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    write_file(path, *parts)
+    return digest.hexdigest()
 
 
 def load_weights(source: CheckpointDir) -> Tensors:

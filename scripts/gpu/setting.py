@@ -28,7 +28,7 @@ from nmt.model.stacks import make_model
 from nmt.model.transformer import Model
 from nmt.process import Stop
 from nmt.runs.state import TrainState
-from nmt.text.tokenizer import N_SPECIAL, Tokenizers
+from nmt.text.tokenizer import N_SPECIAL, LosslessTokenizer, Tokenizers
 from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.parallel import World
 from nmt.training.session import Session
@@ -207,6 +207,8 @@ class Check:
 
 class SyntheticPieces:
     """A tokenizer of which each piece is a word, as far as masks and wrong pairs need one."""
+
+    first_learned = LosslessTokenizer.first_learned
 
     def __init__(self, vocabulary: int) -> None:
         self._n = vocabulary

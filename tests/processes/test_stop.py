@@ -85,8 +85,8 @@ POINTS = [
     ("training.loop.train_step", 2, 2),
     ("training.loop.train_step", 5, 5),
     ("training.loop.train_step", 6, 6),
-    ("runs.checkpoint.write_file", 1, 2),
-    ("runs.checkpoint.write_file", 2, 2),
+    ("runs.checkpoint.save_tensors", 1, 2),
+    ("runs.checkpoint.save_tensors", 2, 2),
     ("runs.checkpoint.state_text", 1, 2),
     ("training.saving.rotate", 2, 3),
     ("training.validate.cross_entropy", 1, 3),
@@ -134,7 +134,7 @@ def test_interrupted_average_validation_is_repeated(data, whole, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["training.loop.train_step", "runs.checkpoint.write_file", "training.validate.cross_entropy"]
+    "name", ["training.loop.train_step", "runs.checkpoint.save_tensors", "training.validate.cross_entropy"]
 )
 @pytest.mark.parametrize("first", SIGNALS)
 @pytest.mark.usefixtures("quick")
