@@ -34,6 +34,8 @@ NOT_RUN = {
     "back-translate": "trains a model (tests/processes/test_recipes.py)",
     "sweep": "trains several models (tests/processes/test_sweep.py)",
     "push": "needs a hub (tests/runs/test_push.py)",
+    "import": "needs a hub (tests/runs/test_import.py)",
+    "opus-en-gmq": "needs a model with several target languages (tests/runs/test_import.py)",
     "data": "needs OPUS (tests/unit/cli/test_data.py)",
     "serve": "does not end (tests/unit/serve, tests/processes/test_serve.py)",
     "--comet": "needs COMET in an environment of its own (tests/processes/test_comet.py)",
@@ -134,7 +136,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, nmt: Command) -> Path:
         masked = ("--set", "model.kind=encoder", "--set", "training.objective=masked")
         ok(nmt(*train, "runs/masked", *masked))
         ok(nmt(*train, "runs/pairs", *masked, "--set", "training.masked.pair_task=[shuffled]"))
-        copies = "sample-de-en a b plain simcut general-de-en de-en clean-de-en"
+        copies = "opus sample-de-en a b plain simcut general-de-en de-en clean-de-en"
         for name in copies.split():
             shutil.copytree("runs/mine-de-en", f"runs/{name}")
         for name in ("en-de", "clean-en-de"):
