@@ -73,6 +73,8 @@ class TrainState:
     """The setting of `training` that determined these steps; None in runs of earlier versions."""
     cooldown_limits: list[float | None] = field(default_factory=list)
     """The limits of the run when these steps were fixed."""
+    start_score: float | None = None
+    """The score of the weights that the run started with, if they were validated."""
     watched_start: dict[str, float] = field(default_factory=dict)
     """The BLEU of the first validation of each test set of `training.watch`."""
     recent_loss: float | None = None

@@ -163,9 +163,11 @@ def check(session: Session, log: TrainingLog) -> None:
     for kind in kinds:
         score = validations[kind].score(settings.selected_by)
         if math.isfinite(score) and (state.best_score is None or score > state.best_score):
-            is_better = True
+            is_better = is_better or state.start_score is None or score > state.start_score
             if session.saver.saved_step == state.step > 0:
                 state.best_score, state.best_step, state.best_weights = score, state.step, kind
+    if state.step == 0:
+        state.start_score = validations["raw"].score(settings.selected_by)
     if is_better:
         state.checks_since_best = 0
     elif state.step % settings.validate_every_steps == 0:  # patience ignores an extra validation at the end of a run
@@ -230,13 +232,10 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
     update_state(run.step(state.step), state)
     write_selected(run, selected.model_copy(update={"finished_step": state.step, "finished_by": limit}))
     log.say(f"selected: {selected.reason} ({clock(state.seconds)} in all)")
-    start = next((each for each in read_log(run.log) if is_validation(each) and each["step"] == 0), {})
-    before = number(start, settings.selected_by)
-    best = abs(state.best_score or 0.0)
-    if before is not None and best != before and (best > before) == (settings.selected_by == "loss"):
+    if state.start_score is not None and state.best_score is not None and state.best_score <= state.start_score:
         log.say(
             f"warning: no checkpoint is better than the weights that the run started with, {settings.selected_by} "
-            f"{before:.4g} on the development set; {settings.init_from} remains the better model"
+            f"{abs(state.start_score):.4g} on the development set; {settings.init_from} remains the better model"
         )
     bleu = [number(each, "bleu") for each in read_log(run.log) if is_validation(each)]
     if note := no_match_note(max((each for each in bleu if each is not None), default=math.inf)):

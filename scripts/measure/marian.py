@@ -34,6 +34,8 @@ class Marian:
     n_layers: int = 2
     vocab_size: int = 120
     """The number of pieces of each segmenter."""
+    extra_pieces: int = 0
+    """The number of pieces of the vocabulary that the segmenters lack."""
     license: str | None = "cc-by-4.0"
 
     def write(self, folder: Path, sources: Sequence[str], targets: Sequence[str]) -> None:
@@ -94,9 +96,8 @@ class Marian:
         """Number pieces unlike the segmenter, without the rarest one, and with padding at the end."""
         shuffled = sorted(pieces[:-1])
         random.Random(1).shuffle(shuffled)
-        return {
-            piece: i for i, piece in enumerate([END, UNKNOWN, *(f">>{tag}<<" for tag in self.tags), *shuffled, PAD])
-        }
+        more = [*(f">>{tag}<<" for tag in self.tags), *(f"extra{i}" for i in range(self.extra_pieces))]
+        return {piece: i for i, piece in enumerate([END, UNKNOWN, *more, *shuffled, PAD])}
 
     def _config(self, ids: Sequence[dict[str, int]]) -> Any:
         from transformers import MarianConfig

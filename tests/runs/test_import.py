@@ -22,7 +22,7 @@ from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
 from nmt.model.masks import Padded
 from nmt.prepare.prepare import prepare
-from nmt.runs.checkpoint import load_weights
+from nmt.runs.checkpoint import load_weights, saved_steps
 from nmt.runs.info import read_info
 from nmt.runs.model import Saved, open_saved
 from nmt.search.step import padded
@@ -215,6 +215,17 @@ def test_watched_set_and_share_of_start(place: Path) -> None:
     for name, tensor in mixed.tensors.items():
         torch.testing.assert_close(tensor, 0.25 * start[name] + 0.75 * end[name])
     assert "25%" in mixed.reason
+
+
+def test_adaptation_that_makes_model_worse_warns_and_stops(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = adapting(
+        place, place / "start", schedule="constant", peak_lr=0.5, warmup_steps=1, validate_every_steps=1, patience=2,
+        select_by="loss", max_steps=9,
+    )  # fmt: skip
+    fit(config, place / "data", place / "worse")
+    said = capsys.readouterr().err
+    assert "patience" in said and f"{place / 'start'} remains the better model" in said
+    assert max(saved_steps(RunDir(place / "worse"))) == 2
 
 
 def test_resumed_adaptation_is_equal(place: Path) -> None:

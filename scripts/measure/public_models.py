@@ -1,0 +1,183 @@
+"""Compare Marian models made by transformers and SentencePiece with the runs that `nmt import` makes of them.
+
+    python -m scripts.measure.public_models [--lines 200] [--updates 200] [--size]
+
+For each kind of model ({swish, relu}, {one vocabulary, two}, {bias or none}, {float32, bf16}, {safetensors, pickle}) a
+model is made from the sample corpus and trained by transformers. Prints a table: the largest difference of logits,
+lines with equal ids, translations by beam 4 that equal those of transformers' `generate` (at most 64 pieces), whether
+import, export and import again give equal tensors, and translations that CTranslate2's own converter and our export
+have in common. Exits with status 1 if a bound is missed. On two cores about twenty minutes.
+
+--size imports a model of 75 million parameters instead, with random weights, and prints seconds and memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from nmt.layout import RunDir
+from nmt.model.masks import Padded
+from nmt.process import set_up
+from nmt.runs.checkpoint import load_weights
+from nmt.runs.model import open_saved
+from nmt.search.step import padded
+from nmt.share.export import Request, export
+from nmt.share.marian import Request as ImportRequest
+from nmt.share.marian import import_model
+from nmt.text.tokenizer import BOS, EOS, PAD
+from nmt.translate.translator import Translator
+from scripts.measure.marian import Marian
+from scripts.measure.transformers_export import odd_lines, same
+
+SAMPLE = Path(__file__).parents[2] / "data" / "sample"
+FILES: tuple[Literal["model.safetensors", "pytorch_model.bin"], ...] = ("model.safetensors", "pytorch_model.bin")
+BOUNDS = {"logits": 1e-4, "ids": 1.0, "beam": 0.99, "ctranslate2": 0.99}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Make all kinds, import them, and compare."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lines", type=int, default=200)
+    parser.add_argument("--updates", type=int, default=200)
+    parser.add_argument("--size", action="store_true")
+    options = parser.parse_args(arguments)
+    sides = [(SAMPLE / f"train.{language}").read_text(encoding="utf-8").splitlines() for language in ("de", "en")]
+    if options.size:
+        return large(sides)
+    status = 0
+    print(
+        "| model | logits | equal ids | beam 4 equal | tensors equal | CTranslate2 equal |\n|---|---|---|---|---|---|"
+    )
+    kinds = itertools.product(("swish", "relu"), (True, False), (True, False), (torch.float32, torch.bfloat16), FILES)
+    for activation, is_joint, has_bias, dtype, file in kinds:
+        kind = Marian(activation, is_joint, has_bias, dtype, file, updates=options.updates, d_model=64, vocab_size=400)
+        with tempfile.TemporaryDirectory() as scratch:
+            cells, is_good = compared(kind, Path(scratch), sides, options.lines)
+        words = [activation, "joint" if is_joint else "two", "bias" if has_bias else "", str(dtype)[6:], file]
+        print(f"| {' '.join(words)} | {' | '.join(cells)} |", flush=True)
+        status |= not is_good
+    return status
+
+
+def compared(kind: Marian, folder: Path, sides: Sequence[list[str]], n_lines: int) -> tuple[list[str], bool]:
+    """Return the cells of a kind of model, and whether all bounds are met."""
+    from transformers import MarianMTModel, MarianTokenizer
+
+    kind.write(folder / "model", sides[0][:3000], sides[1][:3000])
+    import_model(ImportRequest(str(folder / "model"), folder / "run"))
+    model: Any = MarianMTModel.from_pretrained(folder / "model", dtype=torch.float32)
+    tokenizer = MarianTokenizer.from_pretrained(folder / "model")
+    sources, targets = (side[3000 : 3000 + n_lines] for side in sides)
+    difference = logits_difference(folder / "run", model, tokenizer, sources, targets)
+    n_same, n_all = equal_ids(folder / "run", tokenizer, sources, targets)
+    with torch.no_grad():
+        found = model.generate(**tokenizer(sources, padding=True, return_tensors="pt"), num_beams=4, max_length=64)
+    theirs = tokenizer.batch_decode(found, skip_special_tokens=True)
+    settings: dict[str, Any] = {"beam": 4, "max_length_ratio": 0.0, "max_length_offset": 63}
+    ours = Translator.load(folder / "run", precision="float32").translate(sources, **settings)
+    export(Request(folder / "run"), folder / "out", "transformers")
+    import_model(ImportRequest(str(folder / "out"), folder / "again"))
+    first, second = (load_weights(RunDir(folder / run).step(0)) for run in ("run", "again"))
+    is_equal = all(torch.equal(first[name], second[name]) for name in first) and first.keys() == second.keys()
+    engine = both_engines(folder, tokenizer, sources, settings) if kind.is_joint else None
+    shares = [sum(map(str.__eq__, *pair)) / n_lines for pair in ((ours, theirs), engine) if pair]
+    cells = [f"{difference:.1e}", f"{n_same:,} of {n_all:,}", same(ours, theirs), "yes" if is_equal else "NO"]
+    cells.append(same(*engine) if engine else "one vocabulary only")
+    is_good = difference <= BOUNDS["logits"] and n_same == n_all and is_equal and min(shares) >= BOUNDS["beam"]
+    return cells, is_good
+
+
+def logits_difference(run: Path, model: Any, tokenizer: Any, sources: list[str], targets: list[str]) -> float:
+    """Return the largest difference of the logits of all pieces of the references."""
+    saved = open_saved(run)
+    ours, imported, pad = saved.transformer(), saved.tokenizers.imported, tokenizer.pad_token_id
+    assert imported is not None and ours.output_bias is not None
+    numbers = imported.original_rows(1)
+    largest = 0.0
+    for start in range(0, len(sources), 50):
+        part = slice(start, start + 50)
+        src, tgt = (
+            saved.tokenizers[name].encode_all(lines[part]) for name, lines in (("de", sources), ("en", targets))
+        )
+        source, target = padded([[*row, EOS] for row in src]), padded([[BOS, *row] for row in tgt])
+        with torch.no_grad():
+            hidden = ours(source, Padded(source != PAD), target, Padded(target != PAD))
+            logits = hidden @ ours.output_weight.T + ours.output_bias
+            inputs = padded([[pad, *(numbers[i] or 0 for i in row)] for row in tgt])
+            batch = tokenizer(sources[part], padding=True, return_tensors="pt")
+            theirs = model(**batch, decoder_input_ids=inputs).logits
+        ids = [numbers.index(row) for row in range(theirs.size(-1))]
+        largest = max(largest, float((logits[..., ids] - theirs)[target != PAD].abs().max()))
+    return largest
+
+
+def equal_ids(run: Path, tokenizer: Any, sources: list[str], targets: list[str]) -> tuple[int, int]:
+    """Return how many odd lines of both sides have the same ids, and how many there are."""
+    saved, n_same, n_all = open_saved(run), 0, 0
+    imported = saved.tokenizers.imported
+    assert imported is not None
+    for key, name, side, lines in (("text", "de", 0, sources), ("text_target", "en", 1, targets)):
+        special = ("</s>", "<s>", "<pad>", "<unk>")  # transformers reads these in text as what they stand for
+        odd = [line for line in odd_lines(lines, 1200) if not any(word in line for word in special)]
+        odd = [line for line in odd if not line.startswith(">>")][:1000]
+        numbers = imported.original_rows(1 if side else 0)
+        wanted = [
+            [*(numbers[i] for i in row), tokenizer.eos_token_id] for row in saved.tokenizers[name].encode_all(odd)
+        ]
+        n_same += sum(a == b for a, b in zip(tokenizer(**{key: odd})["input_ids"], wanted, strict=True))
+        n_all += len(odd)
+    return n_same, n_all
+
+
+def both_engines(
+    folder: Path, tokenizer: Any, sources: list[str], settings: dict[str, Any]
+) -> tuple[list[str], list[str]]:
+    """Return the translations by CTranslate2 of its own conversion of the model, and of our export of the run."""
+    import ctranslate2
+
+    from nmt.share.engine import load_ctranslate2
+
+    ctranslate2.converters.TransformersConverter(str(folder / "model")).convert(str(folder / "theirs"))
+    translator = ctranslate2.Translator(str(folder / "theirs"))
+    pieces = [tokenizer.convert_ids_to_tokens(row) for row in tokenizer(sources)["input_ids"]]
+    results = translator.translate_batch(pieces, beam_size=4, max_decoding_length=63, length_penalty=1)
+    rows = [tokenizer.convert_tokens_to_ids(result.hypotheses[0]) for result in results]
+    export(Request(folder / "run"), folder / "engine", "ctranslate2")
+    ours = load_ctranslate2(folder / "engine").translate(sources, **settings)
+    return tokenizer.batch_decode(rows, skip_special_tokens=True), ours
+
+
+def large(sides: Sequence[list[str]]) -> int:
+    """Import a model of the size of OPUS-MT's, and print seconds and peak memory."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "model"
+        Marian(d_model=512, n_layers=6, extra_pieces=58_101 - 700, vocab_size=400).write(folder, *sides)
+        base = "import resource, nmt.share.marian; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        idle = int(subprocess.run([sys.executable, "-c", base], capture_output=True, check=True, text=True).stdout)
+        start = time.perf_counter()
+        command = [sys.executable, "-m", "nmt", "import", str(folder), "--run", str(folder.parent / "run")]
+        subprocess.run(command, check=True)
+        seconds = time.perf_counter() - start
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        weights = open_saved(folder.parent / "run").weights.tensors
+        size = sum(tensor.nbytes for tensor in weights.values()) / 2**20
+    above = (peak - idle) / 1024
+    shares = f"{above:.0f} above the imports: {above / size:.2f} times the {size:.0f} MiB of the weights"
+    print(f"{seconds:.1f} s; peak {peak / 1024:.0f} MiB, {shares}")
+    return int(seconds > 20 or above > 1.5 * size)
+
+
+if __name__ == "__main__":
+    set_up()
+    sys.exit(main())
