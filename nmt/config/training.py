@@ -220,8 +220,8 @@ class TrainingConfig(Section):
     initialized at random. With {encoder: RUN, decoder: RUN}, each stack is initialized from its own run: from the stack
     of the same name, or from the only one of that run. Set by `--init-from`."""
     watch: list[str] = Field([])
-    """Test sets of data.test that are translated and scored at each validation as well, to see what fine-tuning on one
-    kind of text costs on others. Nothing depends on their scores."""
+    """Test sets of data.test whose first 500 lines are translated and scored at each validation as well, to see what
+    fine-tuning on one kind of text costs on others. Nothing depends on their scores."""
     start_share: float = Field(0.0, ge=0.0, lt=1.0)
     """Share of the starting weights (init_from) in the weights that are finally selected, against forgetting (Wortsman
     et al., 2022, arXiv:2109.01903): each weight is start_share * start + (1 - start_share) * fine-tuned. 0: none."""

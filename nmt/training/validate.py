@@ -27,6 +27,9 @@ from nmt.translate.types import MAX_PARTS, Sentence
 VALIDATION_SEED = 0
 """Seed of the masks and other changes to the development set, which do not depend on the seed of the run."""
 
+WATCHED_LINES = 500
+"""Maximum number of lines of a test set of training.watch that are translated."""
+
 
 @dataclass(frozen=True)
 class Validation:
@@ -120,7 +123,7 @@ class TextValidator(Validator):
         max_tokens: int,
         name: str = "valid",
     ) -> None:
-        """Load the development set, or the split `name`.
+        """Load the development set, or the first lines of the split `name`.
 
         Raises ConfigError or DataError if the search settings cannot be used.
         """
@@ -136,6 +139,8 @@ class TextValidator(Validator):
             self.src_lines = self.references
         else:
             self.src_lines, self.references = split.text(config.data.src), split.text(config.data.tgt)
+        if name != "valid":
+            self.src_lines, self.references = self.src_lines[:WATCHED_LINES], self.references[:WATCHED_LINES]
 
     def _validation(self, model: Model, poll: Callable[[], None]) -> Validation:
         validation = super()._validation(model, poll)

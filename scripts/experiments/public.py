@@ -44,10 +44,10 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _split(lines: list[str], output: Path, language: str) -> None:
-    """Hold out every thirteenth block of lines as development set, and the next one as test set."""
+    """Hold out of every 60 blocks of lines one as development set, and three as test set."""
     parts: dict[str, list[str]] = {"train": [], "valid": [], "test": []}
     for number, start in enumerate(range(0, len(lines), BLOCK)):
-        part = {0: "valid", 1: "test", 2: "test"}.get(number % 30, "train")
+        part = {0: "valid", 30: "test", 1: "test", 31: "test"}.get(number % 60, "train")
         parts[part] += lines[start : start + BLOCK]
     for part, text in parts.items():
         _write(output / f"domain-{part}.{language}", text)

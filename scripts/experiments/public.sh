@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# What is adapting a public model worth, and what does it forget? A Marian model with random weights is imported, learns all
-# text but the domain (libreoffice) for MINUTES (90), and is exported to transformers: that directory is the public model from
-# there on. It is imported again, adapted to the domain for ten minutes, with and without what keeps general text, with its
-# whole and with a cut vocabulary; a model of the same shape is trained from scratch in the same minutes; a student of the
-# adapted model learns from at most 100,000 lines in half an hour.
-#   scripts/experiments/public.sh DATA [STEP...]     DATA has the corpora of general.yaml; steps: public adapt student compare
-# Everything is written to data/public and runs/public. The same command continues what was stopped.
+# What is adapting a public model worth, and what does it forget? A Marian model with random weights is imported, learns
+# all text but the domain (libreoffice) for MINUTES (90), and is exported to transformers: that directory is the public
+# model from there on. It is imported again and adapted to the domain for ten minutes, with and without what keeps
+# general text, with its whole and with a cut vocabulary; a model of the same shape is trained from scratch in the same
+# minutes; a student of the adapted model learns from at most 100,000 lines in half an hour.
+#   scripts/experiments/public.sh DATA [STEP...]     DATA has the corpora of general.yaml
+# The steps are public, adapt, student and compare. Everything is written to data/public and runs/public. The same
+# command continues what was stopped.
 set -euo pipefail
 [ $# -ge 1 ] || { echo "$0: DATA is needed; the first lines of the script explain" >&2; exit 2; }
 data=$(realpath "$1")
@@ -16,7 +17,9 @@ here=$(dirname "$0") text=data/public/text runs=runs/public
 train() { # NAME CONFIG OPTIONS...
   local run=$runs/$1 config=$2
   shift 2
-  if [ -e "$run/run.json" ]; then nmt train --resume --run "$run"; else nmt train --config "$config" --run "$run" "$@"; fi
+  [ ! -e "$run/run.json" ] || set -- --resume
+  [ "${1-}" = --resume ] || set -- --config "$config" "$@"
+  nmt train --run "$run" "$@"
 }
 public() {
   [ -e $text ] || python -m scripts.experiments.public "$data" $text
