@@ -18,6 +18,7 @@ from safetensors.torch import load_file, save_file
 from command import Command
 from hub_client import use_hub
 from hub_server import Hub, serve
+from nmt.config.load import dump_config
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
 from nmt.model.masks import Padded
@@ -181,6 +182,7 @@ def place(joint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with an imported run, `start`, and text prepared with its tokenizer."""
     folder = tmp_path_factory.mktemp("adapted")
     import_model(Request(str(joint), folder / "start"))
+    import_model(Request(str(joint), folder / "reverse", direction="en-de"))
     adapting(folder, folder / "start")
     return folder
 
@@ -288,6 +290,38 @@ def test_cut_vocabulary_gives_equal_segmentation_and_rows(joint: Path, place: Pa
     table = "encoder.embedding.weight"
     assert torch.equal(cut.weights.tensors[table][-1], full.weights.tensors[table][row])
     assert Translator.load(tmp_path / "cut").translate(SOURCES[:2])
+
+
+COMMANDS = [
+    "score --run start --src text/test.de --ref text/test.en --output scores",
+    "evaluate --run start --data data --split test",
+    "evaluate --run start --src text/test.de --ref text/test.en",
+    "compare start folder --data data --split test",
+    "translate --run start --alignments aligned --input text/test.de --output out.en",
+    "translate --run start --engine ctranslate2 --input text/test.de --output engine.en",
+    "rerank --run start --reverse reverse --src text/test.de --output best.en",
+    "export --run start --output exported",
+    "back-translate --reverse reverse --mono text/test.en --config mine.yaml --output back",
+    "distil --teacher start --mono text/test.de --output student",
+    "runs .",
+]
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_commands_take_imported_run(
+    line: str, place: Path, tmp_path: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name in ("start", "reverse", "data", "text"):
+        shutil.copytree(place / name, folder / name)
+    monkeypatch.chdir(folder)
+    config = adapting(place, place / "start")
+    mine = config.model_copy(update={"data": config.data.model_copy(update={"dir": "data"})})
+    shutil.copytree("start", "folder")
+    Path("mine.yaml").write_text(dump_config(mine), encoding="utf-8")
+    result = nmt(*line.split())
+    assert result.status in (0, None), result.err
 
 
 # --- several target languages ---------------------------------------------------------------------
