@@ -416,12 +416,7 @@ def _load_weights(
     path = next((folder / name for name in _WEIGHTS if (folder / name).exists()), folder / _WEIGHTS[0])
     inverse = units_of(model).argsort()
     with _opened(path) as take:
-        for name, target, dims in weights_of(model):
-            source = take([name])
-            _check_shape(path, name, source, target.shape)
-            for dim in dims:
-                source = source.index_select(dim, inverse)
-            target.copy_(source)
+        # the largest tensors first, while the memory of the others is not in use
         for names, table, side in tables_of(model):
             source, rows = take(names), rows_of(side)
             _check_shape(path, names[0], source, torch.Size((sizes[side], table.size(1))))
@@ -429,6 +424,12 @@ def _load_weights(
             for start in range(0, len(rows), _ROWS):
                 part = {i: row for i, row in enumerate(rows[start : start + _ROWS], start) if row is not None}
                 table[[*part]] = source[[*part.values()]].index_select(1, inverse).to(table.dtype)
+        for name, target, dims in weights_of(model):
+            source = take([name])
+            _check_shape(path, name, source, target.shape)
+            for dim in dims:
+                source = source.index_select(dim, inverse)
+            target.copy_(source)
         model.decoder.embedding.weight[BOS] = model.decoder.embedding.weight[PAD]
         assert model.output_bias is not None, "set by the configuration"
         source = take([OUTPUT_BIAS])
