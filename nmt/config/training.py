@@ -329,6 +329,7 @@ class TrainingConfig(Section):
             "both_directions": self.both_directions,
             "bpe_dropout": self.bpe_dropout,
             "subword_nbest": self.subword_nbest > 1,
+            "watch": bool(self.watch),
             "consistency": self.has_consistency and self.objective == "classification",
         }
         if self.objective != "translation":
