@@ -258,7 +258,7 @@ def test_other_direction_is_refused(place: Path) -> None:
     config = adapting(place, place / "start")
     other = config.model_copy(update={"data": config.data.model_copy(update={"direction": "en-de"})})
     with pytest.raises(DataError, match="de-en"):
-        fit(other, place / "data", place / "reverse")
+        fit(other, place / "data", place / "turned")
     with pytest.raises(DataError, match="de-en"):
         prepare(other, place / "reversed", tokenizer_from=place / "start", echo=lambda _: None)
 
