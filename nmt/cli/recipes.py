@@ -253,12 +253,12 @@ def distil(
 
     Sequence-level knowledge distillation (Kim and Rush, 2016): a teacher (a run or an ensemble) translates the training
     text of its data directory, or any text in the source language (--mono), and a student is trained on the
-    translations. Because its translations are more regular
-    than human ones, a smaller or faster student can learn them well. --n-best K uses, of the teacher's K best
-    translations, the one that is most similar to the reference (sequence-level interpolation).
+    translations. Because its translations are more regular than human ones, a smaller or faster student can learn them
+    well. --n-best K uses, of the teacher's K best translations, the one that is most similar to the reference
+    (sequence-level interpolation).
 
-    --student tiny or small chooses a small model with a joint tokenizer of its own, which suits a teacher that was
-    imported (`nmt import`), too. Without it, the student has the tokenizer and, unless --config or --set change it, the
+    --student tiny or small chooses a small model with a joint tokenizer of its own, also for a teacher that was
+    imported (`nmt import`). Without it, the student has the tokenizer and, unless --config or --set change it, the
     model of the teacher.
 
     Writes to --output the translations (distilled.LANG), statistics (report.json) and the student's configuration
@@ -364,10 +364,6 @@ def back_translate(
 
     Authentic and synthetic pairs have the same weight. Start with as many lines as there are authentic pairs (head -n,
     shuf -n), or balance more lines with --upsample (data.train.N.repeat).
-
-    --student tiny or small chooses a small model with a joint tokenizer of its own, which suits a teacher that was
-    imported (`nmt import`), too. Without it, the student has the tokenizer and, unless --config or --set change it, the
-    model of the teacher.
 
     Writes to --output the translations (synthetic.LANG), statistics (report.json) and a configuration with all corpora
     (config.yaml). Prints the commands that follow and, with --train, runs them: prepare (with the reverse run's

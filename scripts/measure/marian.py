@@ -69,6 +69,10 @@ class Marian:
                 model.final_logits_bias.normal_()
         if self.updates:
             _train(model, MarianTokenizer.from_pretrained(folder), sources, targets, self.updates, self.has_zero_start)
+        self.save(model, folder)
+
+    def save(self, model: Any, folder: Path) -> None:
+        """Write the weights and settings of a float32 model, in the number format and file of this kind."""
         model.to(self.dtype)
         model.generation_config.update(num_beams=4, max_length=64, bad_words_ids=[[model.config.pad_token_id]])
         if self.file == "model.safetensors":
@@ -116,11 +120,12 @@ class Marian:
 def _train(
     model: Any, tokenizer: Any, sources: Sequence[str], targets: Sequence[str], updates: int, has_zero_start: bool
 ) -> None:
-    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3, betas=(0.9, 0.98))
+    rate = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min((step + 1) / 40, 1 - step / (updates + 1)))
     model.train()
     rng = random.Random(2)
     for _ in range(updates):
-        rows = rng.sample(range(len(sources)), min(32, len(sources)))
+        rows = rng.sample(range(len(sources)), min(64, len(sources)))
         batch = tokenizer(
             [sources[row] for row in rows], text_target=[targets[row] for row in rows], return_tensors="pt",
             padding=True, truncation=True, max_length=100,
@@ -128,6 +133,7 @@ def _train(
         batch["labels"][batch["labels"] == tokenizer.pad_token_id] = -100
         model(**batch).loss.backward()
         optimizer.step()
+        rate.step()
         optimizer.zero_grad()
         if has_zero_start:
             model.get_decoder().embed_tokens.weight.data[tokenizer.pad_token_id] = 0

@@ -2,31 +2,40 @@
 
     python -m scripts.measure.public_models [--lines 200] [--updates 200] [--size]
 
-For each kind of model ({swish, relu}, {one vocabulary, two}, {bias or none}, {float32, bf16}, {safetensors, pickle}) a
-model is made from the sample corpus and trained by transformers. Prints a table: the largest difference of logits,
-lines with equal ids, translations by beam 4 that equal those of transformers' `generate` (at most 64 pieces), whether
-import, export and import again give equal tensors, and translations that CTranslate2's own converter and our export
-have in common. Exits with status 1 if a bound is missed. On two cores about twenty minutes.
+Eight kinds of models ({swish, relu}, {one vocabulary, two}, {bias or none}) are made from the sample corpus and trained
+by transformers, and each is saved in four ways ({float32, bf16}, {safetensors, pickle}). Prints a table: the largest
+difference of logits, lines with equal ids, translations by beam 4 that equal those of transformers' `generate` (at most
+64 pieces, the same rule for stopping, no unknown pieces), whether import, export and import again give equal tensors,
+and translations that CTranslate2's own converter and our export have in common. Exits with status 1 if a bound is
+missed. On two cores about ten minutes.
 
---size imports a model of 75 million parameters instead, with random weights, and prints seconds and memory.
+--size imports a model of 75 million parameters instead, with random weights, and prints seconds and memory. It then
+trains and translates with it, in turn with an own model of that shape, and prints the ratio of the times. Leave the
+machine alone meanwhile: five minutes on two cores.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
+from nmt.data.batching import Pairs, epoch_updates
+from nmt.data.corpus import lines_of
 from nmt.layout import RunDir
 from nmt.model.masks import Padded
+from nmt.model.precision import pick_precision
 from nmt.process import set_up
 from nmt.runs.checkpoint import load_weights
 from nmt.runs.model import open_saved
@@ -35,8 +44,10 @@ from nmt.share.export import Request, export
 from nmt.share.marian import Request as ImportRequest
 from nmt.share.marian import import_model
 from nmt.text.tokenizer import BOS, EOS, PAD
+from nmt.translate.searcher import NativeSearcher
 from nmt.translate.translator import Translator
 from scripts.measure.marian import Marian
+from scripts.measure.step_cost import PAIRS, Lines, go_through, make_session
 from scripts.measure.transformers_export import odd_lines, same
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
@@ -54,26 +65,34 @@ def main(arguments: list[str] | None = None) -> int:
     sides = [(SAMPLE / f"train.{language}").read_text(encoding="utf-8").splitlines() for language in ("de", "en")]
     if options.size:
         return large(sides)
+    from transformers import MarianMTModel
+
     status = 0
     print(
         "| model | logits | equal ids | beam 4 equal | tensors equal | CTranslate2 equal |\n|---|---|---|---|---|---|"
     )
-    kinds = itertools.product(("swish", "relu"), (True, False), (True, False), (torch.float32, torch.bfloat16), FILES)
-    for activation, is_joint, has_bias, dtype, file in kinds:
-        kind = Marian(activation, is_joint, has_bias, dtype, file, updates=options.updates, d_model=64, vocab_size=400)
+    kinds = itertools.product(("swish", "relu"), (True, False), (True, False))
+    for activation, is_joint, has_bias in kinds:
+        kind = Marian(activation, is_joint, has_bias, updates=options.updates, d_model=128, vocab_size=1500)
         with tempfile.TemporaryDirectory() as scratch:
-            cells, is_good = compared(kind, Path(scratch), sides, options.lines)
-        words = [activation, "joint" if is_joint else "two", "bias" if has_bias else "", str(dtype)[6:], file]
-        print(f"| {' '.join(words)} | {' | '.join(cells)} |", flush=True)
-        status |= not is_good
+            trained = Path(scratch) / "trained"
+            kind.write(trained, sides[0][:3000], sides[1][:3000])
+            for dtype, file in itertools.product((torch.float32, torch.bfloat16), FILES):
+                folder = Path(scratch) / f"{dtype}-{file}"
+                shutil.copytree(trained, folder / "model", ignore=shutil.ignore_patterns(*FILES))
+                model = MarianMTModel.from_pretrained(trained, dtype=torch.float32)
+                replace(kind, dtype=dtype, file=file).save(model, folder / "model")
+                cells, is_good = compared(folder, sides, options.lines)
+                words = [activation, "joint" if is_joint else "two", "bias" if has_bias else "", str(dtype)[6:], file]
+                print(f"| {' '.join(words)} | {' | '.join(cells)} |", flush=True)
+                status |= not is_good
     return status
 
 
-def compared(kind: Marian, folder: Path, sides: Sequence[list[str]], n_lines: int) -> tuple[list[str], bool]:
-    """Return the cells of a kind of model, and whether all bounds are met."""
+def compared(folder: Path, sides: Sequence[list[str]], n_lines: int) -> tuple[list[str], bool]:
+    """Return the cells of the model in folder/model, and whether all bounds are met."""
     from transformers import MarianMTModel, MarianTokenizer
 
-    kind.write(folder / "model", sides[0][:3000], sides[1][:3000])
     import_model(ImportRequest(str(folder / "model"), folder / "run"))
     model: Any = MarianMTModel.from_pretrained(folder / "model", dtype=torch.float32)
     tokenizer = MarianTokenizer.from_pretrained(folder / "model")
@@ -81,15 +100,19 @@ def compared(kind: Marian, folder: Path, sides: Sequence[list[str]], n_lines: in
     difference = logits_difference(folder / "run", model, tokenizer, sources, targets)
     n_same, n_all = equal_ids(folder / "run", tokenizer, sources, targets)
     with torch.no_grad():
-        found = model.generate(**tokenizer(sources, padding=True, return_tensors="pt"), num_beams=4, max_length=64)
+        found = model.generate(
+            **tokenizer(sources, padding=True, return_tensors="pt"), num_beams=4, max_length=64,
+            early_stopping="never", bad_words_ids=[[tokenizer.pad_token_id], [tokenizer.unk_token_id]],
+        )  # fmt: skip
     theirs = tokenizer.batch_decode(found, skip_special_tokens=True)
-    settings: dict[str, Any] = {"beam": 4, "max_length_ratio": 0.0, "max_length_offset": 63}
+    settings: dict[str, Any] = {"beam": 4, "patience": 0.0, "max_length_ratio": 0.0, "max_length_offset": 63}
     ours = Translator.load(folder / "run", precision="float32").translate(sources, **settings)
     export(Request(folder / "run"), folder / "out", "transformers")
     import_model(ImportRequest(str(folder / "out"), folder / "again"))
     first, second = (load_weights(RunDir(folder / run).step(0)) for run in ("run", "again"))
     is_equal = all(torch.equal(first[name], second[name]) for name in first) and first.keys() == second.keys()
-    engine = both_engines(folder, tokenizer, sources, settings) if kind.is_joint else None
+    has_one = open_saved(folder / "run").tokenizers.joint
+    engine = both_engines(folder, tokenizer, sources, settings) if has_one else None
     shares = [sum(map(str.__eq__, *pair)) / n_lines for pair in ((ours, theirs), engine) if pair]
     cells = [f"{difference:.1e}", f"{n_same:,} of {n_all:,}", same(ours, theirs), "yes" if is_equal else "NO"]
     cells.append(same(*engine) if engine else "one vocabulary only")
@@ -150,10 +173,16 @@ def both_engines(
     ctranslate2.converters.TransformersConverter(str(folder / "model")).convert(str(folder / "theirs"))
     translator = ctranslate2.Translator(str(folder / "theirs"))
     pieces = [tokenizer.convert_ids_to_tokens(row) for row in tokenizer(sources)["input_ids"]]
-    results = translator.translate_batch(pieces, beam_size=4, max_decoding_length=63, length_penalty=1)
+    options = {"beam_size": 4, "num_hypotheses": 6, "patience": 1.5, "length_penalty": 1, "max_decoding_length": 63}
+    results = translator.translate_batch(pieces, **options)
+    for i, result in enumerate(results):
+        if tokenizer.unk_token in result.hypotheses[0]:  # as our search does
+            results[i] = translator.translate_batch([pieces[i]], **options, suppress_sequences=[[tokenizer.unk_token]])[
+                0
+            ]
     rows = [tokenizer.convert_tokens_to_ids(result.hypotheses[0]) for result in results]
     export(Request(folder / "run"), folder / "engine", "ctranslate2")
-    ours = load_ctranslate2(folder / "engine").translate(sources, **settings)
+    ours = load_ctranslate2(folder / "engine").translate(sources, **settings | {"patience": 1.5})
     return tokenizer.batch_decode(rows, skip_special_tokens=True), ours
 
 
@@ -170,10 +199,50 @@ def large(sides: Sequence[list[str]]) -> int:
         seconds = time.perf_counter() - start
         weights = open_saved(run).weights.tensors
         size = sum(tensor.nbytes for tensor in weights.values()) / 2**20
+        for line in rates(run, sides[0][:100]):
+            print(line, flush=True)
     above = (peak - idle) / 1024
     shares = f"{above:.0f} above the imports: {above / size:.2f} times the {size:.0f} MiB of the weights"
     print(f"{seconds:.1f} s; peak {peak / 1024:.0f} MiB, {shares}")
     return int(seconds > 20 or above > 1.5 * size)
+
+
+ROUNDS = 7
+
+
+def rates(run: Path, lines: list[str]) -> Iterator[str]:
+    """Yield the times of training and translating with an imported model and with an own model of its shape, which has
+    no output bias and no zero start. All translations have 24 pieces, since the weights are random."""
+    saved, device = open_saved(run), torch.device("cpu")
+    precision = pick_precision("auto", device)
+    model = saved.config.model.model_copy(update={"output_bias": False, "start_embedding": "learned"})
+    tensors = {name: tensor for name, tensor in saved.weights.tensors.items() if name != "output_bias"}
+    config = saved.config.model_copy(update={"model": model})
+    own = replace(saved, config=config, weights=replace(saved.weights, tensors=tensors))
+    pairs = Pairs(lines_of(Lines(), "de"), lines_of(Lines(), "en"))
+    updates = epoch_updates(pairs.lengths, 2048, seed=1, epoch=0, pool_pairs=PAIRS)[:2]
+    n_pieces, target = max(saved.tokenizers.sizes.values()), saved.tokenizers[saved.config.data.tgt]
+    sessions = [make_session(each.config, pairs, updates, precision, vocabulary=n_pieces) for each in (saved, own)]
+    yield ratio(f"an update, {precision}", [lambda each=each: go_through(each, updates) for each in sessions])
+    settings = {"beam": 4, "min_length": 24, "max_length_ratio": 0.0, "max_length_offset": 24}
+    translators = [
+        Translator(NativeSearcher([each.transformer()], target, device, precision), each.tokenizers, each.config, [])
+        for each in (saved, own)
+    ]
+    yield ratio("translating", [lambda each=each: each.translate(lines, **settings) for each in translators])
+
+
+def ratio(name: str, works: Sequence[Callable[[], object]]) -> str:
+    """Do two works in turn, and return the median of the ratios of their times with its quartiles."""
+    seconds: list[list[float]] = [[], []]
+    for _ in range(ROUNDS + 1):  # the first is not counted
+        for work, found in zip(works, seconds, strict=True):
+            start = time.perf_counter()
+            work()
+            found.append(time.perf_counter() - start)
+    shares = [a / b for a, b in zip(*(found[1:] for found in seconds), strict=True)]
+    low, middle, high = statistics.quantiles(shares, n=4)
+    return f"{name}: {middle:.3f} of the time of an own model of that shape ({low:.3f} to {high:.3f})"
 
 
 def peak_of(code: str) -> int:
