@@ -125,7 +125,7 @@ def _train(
     model.train()
     rng = random.Random(2)
     for _ in range(updates):
-        rows = rng.sample(range(len(sources)), min(64, len(sources)))
+        rows = rng.sample(range(len(sources)), min(128, len(sources)))
         batch = tokenizer(
             [sources[row] for row in rows], text_target=[targets[row] for row in rows], return_tensors="pt",
             padding=True, truncation=True, max_length=100,

@@ -26,6 +26,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -223,13 +224,13 @@ def rates(run: Path, lines: list[str]) -> Iterator[str]:
     updates = epoch_updates(pairs.lengths, 2048, seed=1, epoch=0, pool_pairs=PAIRS)[:2]
     n_pieces, target = max(saved.tokenizers.sizes.values()), saved.tokenizers[saved.config.data.tgt]
     sessions = [make_session(each.config, pairs, updates, precision, vocabulary=n_pieces) for each in (saved, own)]
-    yield ratio(f"an update, {precision}", [lambda each=each: go_through(each, updates) for each in sessions])
+    yield ratio(f"an update, {precision}", [partial(go_through, each, updates) for each in sessions])
     settings = {"beam": 4, "min_length": 24, "max_length_ratio": 0.0, "max_length_offset": 24}
     translators = [
         Translator(NativeSearcher([each.transformer()], target, device, precision), each.tokenizers, each.config, [])
         for each in (saved, own)
     ]
-    yield ratio("translating", [lambda each=each: each.translate(lines, **settings) for each in translators])
+    yield ratio("translating", [partial(each.translate, lines, **settings) for each in translators])
 
 
 def ratio(name: str, works: Sequence[Callable[[], object]]) -> str:
