@@ -12,7 +12,7 @@ from nmt.config.messages import nearest
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import ExportDir, RunDir, hub_note
-from nmt.runs.info import check_is_run, launch, read_info
+from nmt.runs.info import check_is_run, check_resumable, launch, read_info
 from nmt.runs.listing import newest_run
 from nmt.share.hub import local_model
 from nmt.training.setup.lock import check_vacant
@@ -80,11 +80,12 @@ def resolve_training(
         run = run_or_newest(run)
         if not RunDir(run).config.is_file():
             raise CheckpointError(f"{run}: no run to resume; leave out --resume to start a new one")
+        check_resumable(read_info(RunDir(run)), run)  # before its config, which has no training text
         settings = load_config(RunDir(run).config, overrides)
     else:
         settings = load_config(config or "base.yaml", overrides)
     if not resume and isinstance(settings.training.init_from, str):
-        settings = _adopting(settings, Path(settings.training.init_from))
+        settings = adopting(settings, Path(settings.training.init_from), "--init-from")
     run = run or settings.run_directory
     resume = resume or _is_restarted(RunDir(run))
     if data is None and resume and RunDir(run).info.is_file():
@@ -97,8 +98,12 @@ def resolve_training(
     return settings, data or settings.data.directory, run, resume
 
 
-def _adopting(settings: Config, start: Path) -> Config:
-    """Return a configuration whose settings of the model that are not given are those of the run to start from."""
+def adopting(settings: Config, start: Path, option: str) -> Config:
+    """Return a configuration whose settings of model, tokenizer and search that are not given are those of a run.
+
+    `option` names the run, for messages. A run with another kind of model, or a directory that is no run, changes
+    nothing. Raises ConfigError.
+    """
     config = RunDir(start).config
     theirs = load_saved_config(config) if config.is_file() else None
     if theirs is None or settings.model.kind != theirs.model.kind:
@@ -106,10 +111,12 @@ def _adopting(settings: Config, start: Path) -> Config:
     changes = {
         name: own.model_copy(update={key: value for key, value in given if key not in own.model_fields_set})
         for name, own, given in (
-            ("model", settings.model, theirs.model), ("tokenizer", settings.tokenizer, theirs.tokenizer)
+            ("model", settings.model, theirs.model),
+            ("tokenizer", settings.tokenizer, theirs.tokenizer),
+            ("search", settings.search, theirs.search),
         )
-    }  # fmt: skip
-    return check_config(settings.model_copy(update=changes).model_dump(), "--init-from")
+    }
+    return check_config(settings.model_copy(update=changes).model_dump(), option)
 
 
 def _is_restarted(run: RunDir) -> bool:

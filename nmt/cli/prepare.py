@@ -78,6 +78,10 @@ def prepare(
     from nmt.tasks.engines import open_engine
 
     settings = load_config(config, overrides or ())
+    if tokenizer_from is not None:
+        from nmt.cli.defaults import adopting
+
+        settings = adopting(settings, tokenizer_from, "--tokenizer-from")
     with open_engine(engine, workers, address) as tasks:
         if is_dry:
             run_dry(settings, sample, report, engine=tasks)

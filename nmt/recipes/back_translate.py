@@ -16,7 +16,7 @@ from nmt.console import say
 from nmt.data.corpus import read_manifest
 from nmt.errors import ConfigError
 from nmt.files.read import checksum
-from nmt.layout import DataDir
+from nmt.layout import DataDir, RunDir
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.counts import REASONS
 from nmt.prepare.recipe import unlike
@@ -26,6 +26,7 @@ from nmt.recipes.directory import (
     count_lines,
     data_directory,
     follow,
+    license_of,
     next_config,
     rooted,
     run_config,
@@ -97,11 +98,18 @@ def back_translate(request: BackTranslation) -> int:
     name = f"synthetic.{src}"
     files = {src: str(recipe.path / name), tgt: str(request.mono)}
     authentic = [source.model_copy(update={"repeat": source.repeat * request.upsample}) for source in config.data.train]
-    corpora = [*authentic, TrainFiles(files=files, name=f"{request.mono.name}, back-translated")]
+    corpora = [
+        *authentic,
+        TrainFiles(files=files, name=f"{request.mono.name}, back-translated", license=license_of([request.reverse])),
+    ]
     run_dir = f"runs/back-{recipe.path.name}-{{direction}}"
     following = next_config(config, recipe, corpora, run_dir, request.overrides)
     counts = recipe.write(name, read_lines(request.mono), n_lines, translate, count)
-    return follow(recipe, counts, following, request.run_commands)
+    tokenizer_from: Path | None = request.reverse
+    if RunDir(request.reverse).tokenizer.imported.exists():  # it serves only the other direction
+        start = following.training.init_from
+        tokenizer_from = Path(start) if isinstance(start, str) else None
+    return follow(recipe, counts, following, request.run_commands, tokenizer_from)
 
 
 class LineRules:
@@ -161,7 +169,7 @@ def _forward(run: Path, reverse: Config, name: str | None) -> Config:
             [f"{name or run}: data.train.N.repeat differs between the corpora, but the development set was split "
              "off the prepared text, a single corpus; use the same repeat for all, or set data.valid to files"]
         )  # fmt: skip
-    directory = DataDir(config.data.directory if name else data_directory(run))
+    directory = DataDir(config.data.directory if name else data_directory(run, "the text with --config"))
     result = rooted(config, directory.path)
     if not isinstance(config.data.valid, Source) and (line := unlike(directory, read_manifest(directory), config)):
         say(f"warning: {line}")

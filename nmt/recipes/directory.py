@@ -47,6 +47,12 @@ if TYPE_CHECKING:
 AnyOf = TypeVar("AnyOf", bound=Source)
 
 
+def license_of(runs: Sequence[Path]) -> str | None:
+    """Return the licences of the public models from which runs were imported or adapted; None if there are none."""
+    public = (read_info(RunDir(run)).public for run in runs)
+    return ", ".join(dict.fromkeys(each.license for each in public if each and each.license)) or None
+
+
 def count_lines(mono: Path) -> int:
     """Count the lines, and read all of them so that invalid text is detected before hours of translation.
 
@@ -59,9 +65,11 @@ def count_lines(mono: Path) -> int:
 
 
 def follow(
-    directory: RecipeDir, counts: dict[str, int], config: Config, run_them: bool, reuses_tokenizer: bool = True
+    directory: RecipeDir, counts: dict[str, int], config: Config, run_them: bool, tokenizer_from: Path | None
 ) -> int:
     """Write config.yaml, print the counts and the commands to run next, and run these if `run_them` is true.
+
+    tokenizer_from: the run whose tokenizer the next run has; None: it trains its own.
 
     Return the exit status of the first command that fails, else 0.
     """
@@ -70,7 +78,7 @@ def follow(
         show(f"{n:>12,}  {name}")
     path, run = str(directory.config), str(config.run_directory)
     commands = [
-        ["prepare", "--config", path, *(["--tokenizer-from", str(directory.runs[0])] if reuses_tokenizer else [])],
+        ["prepare", "--config", path, *(["--tokenizer-from", str(tokenizer_from)] if tokenizer_from else [])],
         ["train", *resume_option(RunDir(config.run_directory)), "--config", path, "--run", run],
         *(["evaluate", "--run", run, "--split", split] for split in config.data.test),
     ]
@@ -144,11 +152,15 @@ def run_config(run: Path) -> Config:
     return config.model_copy(update={"training": training})
 
 
-def data_directory(run: Path) -> Path:
-    """Return the data directory that a run was trained on, as a relative path if it is in the working directory."""
-    path = Path(read_info(RunDir(run)).data_dir or "-")
-    if path == Path("-"):
-        raise DataError(f"{run}: was imported and has no data directory; give one with --data")
+def data_directory(run: Path, otherwise: str) -> Path:
+    """Return the data directory that a run was trained on, as a relative path if it is in the working directory.
+
+    Raises DataError if the run was imported; `otherwise` names what to give instead.
+    """
+    recorded = read_info(RunDir(run)).data_dir
+    if not recorded:
+        raise DataError(f"{run}: was imported and has no data directory; give {otherwise}")
+    path = Path(recorded)
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 

@@ -20,19 +20,22 @@ from nmt.recipes.directory import (
     count_lines,
     data_directory,
     follow,
+    license_of,
     next_config,
     rooted,
     run_config,
     translation_settings,
 )
 from nmt.text.lines import read_aligned, read_lines
+from nmt.text.tokenizer import is_blank
 
 if TYPE_CHECKING:
     from nmt.translate.translator import Translator
 
 Metric = Literal["chrf", "bleu"]
 EQUAL = "of these equal to the reference"
-UNFINISHED = "left blank: no finished translation outside the development set (nmt prepare drops them as empty)"
+UNFINISHED = "left blank: no finished translation, or one of the development set (nmt prepare drops them as empty)"
+BLANK = "blank lines"
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,8 @@ def distil(request: Distillation) -> int:
     src, tgt = teacher.data.sides
     name = f"distilled.{tgt}"
     files = {src: str(text.src), tgt: str(recipe.path / name)}
-    corpora = [TrainFiles(files=files, name="distilled", license=text.license)]
+    licenses = dict.fromkeys(filter(None, (text.license, license_of(request.teachers))))
+    corpora = [TrainFiles(files=files, name="distilled", license=", ".join(licenses) or None)]
     if request.with_originals:
         originals = {src: str(text.src), tgt: str(text.tgt)}
         corpora.insert(0, TrainFiles(files=originals, name="originals", license=text.license))
@@ -122,7 +126,8 @@ def distil(request: Distillation) -> int:
     counts = recipe.write(name, text.rows(), text.n, translate, lambda path: _count(path, text))
     if counts[UNFINISHED] > counts["translations"]:
         say("warning: most lines have no finished translation; the teacher may need more training")
-    return follow(recipe, counts, config, request.run_commands, reuses_tokenizer=not request.own_tokenizer)
+    tokenizer_from = None if request.own_tokenizer else request.teachers[0]
+    return follow(recipe, counts, config, request.run_commands, tokenizer_from)
 
 
 def _parallel(request: Distillation, teacher: Config, student: Config) -> _Text:
@@ -132,7 +137,7 @@ def _parallel(request: Distillation, teacher: Config, student: Config) -> _Text:
             f"{request.teachers[0]}: trained with data.train.N.repeat above 1, but the student would learn each pair "
             "once; prepare the text without repeat, and give its data directory with --data"
         ])  # fmt: skip
-    data = DataDir(request.data or data_directory(request.teachers[0]))
+    data = DataDir(request.data or data_directory(request.teachers[0], "one with --data, or text with --mono"))
     corpus = Corpus.open(data)
     src, tgt = teacher.data.sides
     if set(corpus.languages) != {src, tgt}:
@@ -143,9 +148,11 @@ def _parallel(request: Distillation, teacher: Config, student: Config) -> _Text:
     if request.data is not None:  # its licences are unknown
         theirs = theirs.model_copy(update={"train": theirs.without_licenses().train})
     own = rooted(student.model_copy(update={"data": theirs}), data.path).data
-    license = None if request.data is not None else joint_license(teacher.data.train)  # noqa: A001
+    text_license = None if request.data is not None else joint_license(teacher.data.train)
     n_lines, held_out = corpus.in_one_file("train").n, _split_off_lines(teacher.data, data)
-    return _Text(data.text("train", src), data.text("train", tgt), n_lines, corpus.fingerprint, own, held_out, license)
+    return _Text(
+        data.text("train", src), data.text("train", tgt), n_lines, corpus.fingerprint, own, held_out, text_license
+    )
 
 
 def _monolingual(request: Distillation, teacher: Config) -> _Text:
@@ -157,6 +164,7 @@ def _monolingual(request: Distillation, teacher: Config) -> _Text:
     src, tgt = teacher.data.sides
     test = {}
     if request.test is not None:
+        list(read_aligned(*request.test))  # errors before hours of translation
         test["test"] = FilesSource(files=dict(zip((src, tgt), map(str, request.test), strict=True)))
     placeholder = TrainFiles(files={src: str(request.mono), tgt: str(request.mono)})
     own = DataConfig(
@@ -199,11 +207,12 @@ def _split_off_lines(config: DataConfig, data: DataDir) -> set[str]:
 
 
 def _count(translations: Path, text: _Text) -> dict[str, int]:
-    kinds = ["lines", "translations", UNFINISHED]
+    kinds = ["lines", "translations", BLANK, UNFINISHED]
     counts = dict.fromkeys(kinds if text.tgt is None else [*kinds[:2], EQUAL, UNFINISHED], 0)
-    for translation, (_, reference) in zip(read_lines(translations), text.rows(), strict=True):
+    for translation, (line, reference) in zip(read_lines(translations), text.rows(), strict=True):
         counts["lines"] += 1
-        counts["translations" if translation.strip() else UNFINISHED] += 1
+        kind = BLANK if text.tgt is None and is_blank(line) else UNFINISHED
+        counts["translations" if translation.strip() else kind] += 1
         if text.tgt is not None:
             counts[EQUAL] += translation == reference
     return counts

@@ -76,7 +76,7 @@ class TrainState:
     start_score: float | None = None
     """The score of the weights that the run started with, if they were validated."""
     watched_start: dict[str, float] = field(default_factory=dict)
-    """The BLEU of the first validation of each test set of `training.watch`."""
+    """The BLEU of each test set of `training.watch` at step 0."""
     recent_loss: float | None = None
     lowest_loss: float | None = None
     loss_is_high: bool = False

@@ -162,14 +162,17 @@ def _facts(
     yield ""
     joint = f"{n_pieces[0]:,} pieces for both languages"
     separate = " and ".join(f"{n:,} for {name}" for n, name in zip(n_pieces, data.sides, strict=True))
-    public = info.public and f"{info.public.name}{f' at {info.public.revision}' if info.public.revision else ''}"
+    public = ""
+    if info.public is not None:
+        at = f" at {info.public.revision}" if info.public.revision else ""
+        public = printable(f"{info.public.name}{at}, licence: {info.public.license or NOT_STATED}")
     number_format = "float32" if info.quantization is None else f"{info.quantization}, as a model of CTranslate2"
     for name, value in {
         "parameters": f"{n_parameters / 1e6:.2f} million ({number_format})",
         "layers": f"{model.encoder_layers} in the encoder, {model.decoder_layers} in the decoder",
         "width": f"{model.d_model}, feed-forward {model.d_ff}, {model.n_heads} heads",
         "vocabulary": f"SentencePiece{'' if public else ' BPE'}, {joint if config.tokenizer.joint else separate}",
-        **({"based on": printable(public)} if public else {}),
+        **({"based on": public} if public else {}),
         "weights": f"{_WEIGHTS[info.weights]} {info.step:,} ({info.reason})",
         "licence of the model": license or NOT_STATED,
     }.items():

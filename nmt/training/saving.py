@@ -16,6 +16,7 @@ from nmt.layout import CheckpointDir, RunDir
 from nmt.model.transformer import Model
 from nmt.process import Interrupted
 from nmt.runs.checkpoint import (
+    Tensors,
     assign,
     average,
     load_ema,
@@ -184,11 +185,14 @@ def _watched(session: Session, model: Model) -> dict[str, Validation]:
 
 
 def _record_watched(session: Session, log: TrainingLog, watched: Mapping[str, Validation], kind: Weights) -> None:
-    """Log the scores of the test sets of training.watch, and how BLEU has changed since the first validation."""
+    """Log the scores of the test sets of training.watch, and how BLEU has changed since step 0."""
     state = session.state
     for name, validation in watched.items():
-        start = state.watched_start.setdefault(name, validation.scores["bleu"])
-        scores = {"perplexity": validation.perplexity, **validation.scores, "change": validation.scores["bleu"] - start}
+        bleu, scores = validation.scores["bleu"], {"perplexity": validation.perplexity, **validation.scores}
+        if state.step == 0:
+            state.watched_start[name] = bleu
+        if name in state.watched_start:  # not if it is watched only since the run was resumed
+            scores["change"] = bleu - state.watched_start[name]
         where = {"step": state.step, "epoch": state.epoch, "minutes": state.seconds / 60, "weights": kind}
         log.log({"kind": f"{WATCH}{name}", **where, **scores})
 
@@ -207,64 +211,65 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
     except CheckpointError as error:
         log.say(f"checkpoints are not averaged: {error}")
         steps = []
+    final = state.best_score
     if len(steps) > 1:
-        model = session.to_validate("raw")
-        assign(model, tensors, str(run.average.path))
-        validation = session.validator.validate(model, session.stop.poll)
-        score = validation.score(settings.selected_by)
-        watched = _watched(session, model)
-        save_checkpoint(run.average, tensors, None, {"steps": steps, settings.selected_by: abs(score)})
-        meter.resume()
-        _record(session, log, validation, "average")
-        _record_watched(session, log, watched, "average")
+        score = _final_score(session, meter, tensors, {"steps": steps})
         selected = selected.model_copy(update={"average_steps": steps})
         if math.isfinite(score) and (state.best_score is None or score > state.best_score):
             reason = (
                 f"average of the checkpoints at steps {', '.join(map(str, steps))}, {settings.selected_by} "
                 f"{abs(score):.4g} on the development set; not averaged: {_reason(session)}"
             )
-            selected = selected.model_copy(update={"weights": "average", "reason": reason})
+            selected, final = selected.model_copy(update={"weights": "average", "reason": reason}), score
     if settings.start_share:
-        selected = _with_start(session, meter, selected)
+        selected, final = _with_start(session, meter, selected)
     log.sync()  # before the next lines, after which a resumed run has nothing left to do
     meter.resume()
     # saves the elapsed time; log_bytes is unchanged, so that a resumed run with a higher limit overwrites these records
     update_state(run.step(state.step), state)
     write_selected(run, selected.model_copy(update={"finished_step": state.step, "finished_by": limit}))
     log.say(f"selected: {selected.reason} ({clock(state.seconds)} in all)")
-    if state.start_score is not None and state.best_score is not None and state.best_score <= state.start_score:
+    if state.start_score is not None and final is not None and final <= state.start_score:
         log.say(
-            f"warning: no checkpoint is better than the weights that the run started with, {settings.selected_by} "
-            f"{abs(state.start_score):.4g} on the development set; {settings.init_from} remains the better model"
+            f"warning: the selected weights are not better than those that the run started with, "
+            f"{settings.selected_by} {abs(state.start_score):.4g} on the development set; {settings.init_from} remains "
+            "the better model"
         )
     bleu = [number(each, "bleu") for each in read_log(run.log) if is_validation(each)]
     if note := no_match_note(max((each for each in bleu if each is not None), default=math.inf)):
         log.say(f"warning: {note}")
 
 
-def _with_start(session: Session, meter: Meter, selected: Selected) -> Selected:
-    """Interpolate the selected weights with those that the run started with, and select the result."""
-    state, run, share = session.state, session.run, session.config.training.start_share
+def _with_start(session: Session, meter: Meter, selected: Selected) -> tuple[Selected, float]:
+    """Interpolate the selected weights with those that the run started with; select the result, and return its score
+    too."""
+    state, run, settings = session.state, session.run, session.config.training
     if selected.weights == "average":
         tensors = load_weights(run.average)
     else:
         tensors = (load_ema if selected.weights == "ema" else load_weights)(run.step(state.best_step or state.step))
-    start = load_weights(run.start)
+    start, share = load_weights(run.start), settings.start_share
     tensors = {name: tensor.lerp(start[name], share) for name, tensor in tensors.items()}
-    model = session.to_validate("raw")
+    score = _final_score(session, meter, tensors, {"start_share": share})
+    reason = (
+        f"{share:.0%} of the weights that the run started with and {1 - share:.0%} of the {selected.reason}; together "
+        f"{settings.selected_by} {abs(score):.4g} on the development set"
+    )
+    steps = selected.average_steps or [state.best_step or state.step]
+    return selected.model_copy(update={"weights": "average", "reason": reason, "average_steps": steps}), score
+
+
+def _final_score(session: Session, meter: Meter, tensors: Tensors, origin: Mapping[str, object]) -> float:
+    """Validate weights made of others, save them as checkpoints/average, and return their score."""
+    model, run, selected_by = session.to_validate("raw"), session.run, session.config.training.selected_by
     assign(model, tensors, str(run.average.path))
     validation = session.validator.validate(model, session.stop.poll)
-    score, watched = abs(validation.score(session.config.training.selected_by)), _watched(session, model)
-    save_checkpoint(run.average, tensors, None, {"start_share": share})
+    score, watched = validation.score(selected_by), _watched(session, model)
+    save_checkpoint(run.average, tensors, None, {**origin, selected_by: abs(score)})
     meter.resume()
     _record(session, meter.log, validation, "average")
     _record_watched(session, meter.log, watched, "average")
-    reason = (
-        f"{share:.0%} of the weights that the run started with and {1 - share:.0%} of the {selected.reason}; together "
-        f"{session.config.training.selected_by} {score:.4g} on the development set"
-    )
-    steps = selected.average_steps or [state.best_step or state.step]
-    return selected.model_copy(update={"weights": "average", "reason": reason, "average_steps": steps})
+    return score
 
 
 def _best(session: Session) -> Selected:

@@ -30,6 +30,7 @@ class Marian:
     has_zero_start: bool = True
     """Whether the embedding of padding is zero, as after training with Marian; transformers trains it."""
     updates: int = 0
+    batch: int = 32
     d_model: int = 32
     n_layers: int = 2
     vocab_size: int = 120
@@ -68,7 +69,7 @@ class Marian:
             if self.has_bias:
                 model.final_logits_bias.normal_()
         if self.updates:
-            _train(model, MarianTokenizer.from_pretrained(folder), sources, targets, self.updates, self.has_zero_start)
+            _train(model, MarianTokenizer.from_pretrained(folder), sources, targets, self)
         self.save(model, folder)
 
     def save(self, model: Any, folder: Path) -> None:
@@ -117,15 +118,15 @@ class Marian:
         )  # fmt: skip
 
 
-def _train(
-    model: Any, tokenizer: Any, sources: Sequence[str], targets: Sequence[str], updates: int, has_zero_start: bool
-) -> None:
+def _train(model: Any, tokenizer: Any, sources: Sequence[str], targets: Sequence[str], kind: Marian) -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3, betas=(0.9, 0.98))
-    rate = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min((step + 1) / 40, 1 - step / (updates + 1)))
+    rate = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min((step + 1) / 40, 1 - step / (kind.updates + 1))
+    )
     model.train()
     rng = random.Random(2)
-    for _ in range(updates):
-        rows = rng.sample(range(len(sources)), min(128, len(sources)))
+    for _ in range(kind.updates):
+        rows = rng.sample(range(len(sources)), min(kind.batch, len(sources)))
         batch = tokenizer(
             [sources[row] for row in rows], text_target=[targets[row] for row in rows], return_tensors="pt",
             padding=True, truncation=True, max_length=100,
@@ -135,6 +136,6 @@ def _train(
         optimizer.step()
         rate.step()
         optimizer.zero_grad()
-        if has_zero_start:
+        if kind.has_zero_start:
             model.get_decoder().embed_tokens.weight.data[tokenizer.pad_token_id] = 0
     model.eval()

@@ -74,7 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     kinds = itertools.product(("swish", "relu"), (True, False), (True, False))
     for activation, is_joint, has_bias in kinds:
-        kind = Marian(activation, is_joint, has_bias, updates=options.updates, d_model=128, vocab_size=1500)
+        kind = Marian(activation, is_joint, has_bias, updates=options.updates, batch=128, d_model=128, vocab_size=1500)
         with tempfile.TemporaryDirectory() as scratch:
             trained = Path(scratch) / "trained"
             kind.write(trained, sides[0][:3000], sides[1][:3000])

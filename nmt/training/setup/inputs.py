@@ -52,7 +52,7 @@ def read_inputs(config: Config, data: DataDir, world: World) -> Inputs:
             ]
         )
     if config.training.start_share and not isinstance(config.training.init_from, str):
-        raise ConfigError(["training.start_share: needs the run to start from; give it with --init-from"])
+        raise ConfigError(["training.start_share: needs one run that the whole model starts from; see --init-from"])
     corpus = _read_corpus(config, data)
     device = pick_device(config.training.device)
     world.set_device(device)

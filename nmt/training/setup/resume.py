@@ -23,7 +23,7 @@ from nmt.runs.checkpoint import (
     restore_optimizer,
     saved_steps,
 )
-from nmt.runs.info import RunInfo, read_info
+from nmt.runs.info import RunInfo, check_resumable, read_info
 from nmt.runs.state import TrainState, load_state
 from nmt.training.limits import LIMITS
 from nmt.training.parallel import shard_like
@@ -44,10 +44,7 @@ def check_resume(config: Config, run: RunDir, inputs: Inputs) -> RunInfo:
     Raises ConfigError, DataError or CheckpointError.
     """
     info = read_info(run)
-    if info.imported is not None:
-        raise CheckpointError(
-            f"{run.path}: was imported and has no optimizer state; start another run with --init-from {run.path}"
-        )
+    check_resumable(info, run.path)
     if info.nmt is None:  # its updates and gradients were computed in another way
         raise CheckpointError(
             f"{run.path}: was started by an earlier version of nmt and cannot be resumed; start another run with "

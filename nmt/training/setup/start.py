@@ -15,7 +15,7 @@ from nmt.layout import RUN_FORMAT, DataDir, RunDir
 from nmt.model.precision import Halves, use_float32_library
 from nmt.prepare.recipe import unlike
 from nmt.process import Stop
-from nmt.runs.checkpoint import Tensors, save_checkpoint
+from nmt.runs.checkpoint import Tensors, load_weights, save_checkpoint
 from nmt.runs.info import InitialWeights, RunInfo, launch, write_info
 from nmt.runs.state import TrainState
 from nmt.text.tokenizer import Tokenizers
@@ -140,9 +140,14 @@ def start(
 
 
 def _keep_start(session: Session) -> None:
-    """Save the weights that the run starts with, which it needs at its end."""
+    """Save the weights that the run starts with, which it needs at its end.
+
+    Raises CheckpointError if those of a resumed run are missing or damaged.
+    """
     if session.state.step == 0:
         save_checkpoint(session.run.start, session.full("raw"), None, {})
+    else:
+        load_weights(session.run.start)
 
 
 def _watched(config: Config, inputs: Inputs, choices: Choices) -> dict[str, Validator]:

@@ -189,6 +189,7 @@ def test_interrupted_distillation_of_monolingual_text_continues(
         (["--mono", "empty.aa"], "empty.aa"),
         (["--config", "sample.yaml"], "--config"),
         (["--test-src", "mono.aa"], "--test-ref"),
+        (["--test-src", "held.aa", "--test-ref", "absent.bb"], "absent.bb"),
         (["--student", "huge"], "huge"),
     ],
 )
