@@ -107,7 +107,9 @@ class FixedAttention(ForcedDecoder):
 def copied(tokenizer: Tokenizer, parts: Sequence[str]) -> tuple[FixedAttention, Translation]:
     """Return a decoder and a translation in which each piece of the parts is translated into itself."""
     ids = [tokenizer.encode(part) for part in parts]
-    made = Translation("".join(parts), 0.0, 0.0, parts=tuple(Part(part, each, each) for part, each in zip(parts, ids, strict=True)))
+    made = Translation(
+        "".join(parts), 0.0, 0.0, parts=tuple(Part(part, each, each) for part, each in zip(parts, ids, strict=True))
+    )
     return FixedAttention([torch.eye(len(each) + 1) for each in ids]), made
 
 
