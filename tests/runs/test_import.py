@@ -346,6 +346,29 @@ def test_state_of_imported_run_is_imported(place: Path) -> None:
     assert (found.state, found.step, found.max_steps, found.problem) == ("imported", 0, None, None)
 
 
+def test_public_model_in_place_of_run_names_import(joint: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"nmt import$"):
+        open_saved(joint)
+
+
+def test_comparison_does_not_know_text_of_imported_run(place: Path, nmt: Command, tmp_path: Path) -> None:
+    shutil.copytree(place / "start", tmp_path / "opus")
+    result = nmt("compare", place / "start", tmp_path / "opus", "--data", place / "data", "--split", "test")
+    said = result.out + result.err
+    assert "imported: the training text is unknown" in said and "nmt prepare" not in said
+
+
+def test_target_language_that_run_lacks_is_refused_before_training(place: Path) -> None:
+    config = adapting(place, place / "start")
+    with pytest.raises(DataError, match="swd"):
+        fit(
+            config.model_copy(update={"search": config.search.model_copy(update={"to": "swd"})}),
+            place / "data",
+            place / "swd",
+        )
+    assert not (place / "swd").exists()
+
+
 # --- text that the tokenizer changes ---------------------------------------------------------------
 
 
