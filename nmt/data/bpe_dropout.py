@@ -150,7 +150,10 @@ def sampled(tokenizer: ImportedTokenizer, n: int, word: Sequence[int], numbers: 
     """Draw one of the `n` most probable segmentations of a word; a tag or a word with unknown text stays as it is."""
     if UNK in word or not tokenizer.pieces(word[:1])[0].startswith("\u2581"):
         return list(word)
-    found = tokenizer.segmentations(tokenizer.decode(word), n)
+    drawn = tokenizer.segmentations(tokenizer.decode(word), n)
+    found = [each for each in drawn if min(each[0], default=0) > UNK]  # the segmenter may lack text of the vocabulary
+    if not found:
+        return list(word)
     best = found[0][1]
     ends = list(accumulate(math.exp(ALPHA * (score - best)) for _, score in found))
     return found[bisect_right(ends, next(numbers) / 2**32 * ends[-1])][0]

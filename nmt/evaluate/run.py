@@ -50,7 +50,9 @@ def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) 
     """
     info = read_info(run)
     if data_dir is None and not info.data_dir:
-        raise DataError(f"{run.path}: was imported and has no data directory; give one with --data")
+        raise DataError(
+            f"{run.path}: was imported and has no data directory; give one with --data, or a text with --src and --ref"
+        )
     path = data_dir or Path(info.data_dir)
     if data_dir is None and not path.is_dir():
         raise DataError(f"{path}: the data directory of {run.path} does not exist; give its new path with --data")

@@ -112,8 +112,8 @@ class Selected(Document):
 def check_is_run(path: Path) -> None:
     """Raise CheckpointError unless `path` is a run directory."""
     if not RunDir(path).config.is_file():
-        note = hub_note(path)
-        raise CheckpointError(f"{path}: not a run directory: it has no config.yaml; make one with nmt train{note}")
+        note = hub_note(path) or "; make one with nmt train"
+        raise CheckpointError(f"{path}: not a run directory: it has no config.yaml{note}")
 
 
 def check_resumable(info: RunInfo, path: Path) -> None:

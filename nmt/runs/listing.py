@@ -25,7 +25,7 @@ from nmt.runs.info import ScoreRecord, Selected, read_info, read_scores, read_se
 from nmt.runs.log import Metric, Record, best_scores, last_record, metric_of, number, rank
 from nmt.runs.state import load_state
 
-State = Literal["running", "finished", "stopped", "broken"]
+State = Literal["running", "imported", "finished", "stopped", "broken"]
 
 
 @dataclass(frozen=True)
@@ -95,12 +95,13 @@ def summarise(run: RunDir) -> Summary:
     max_steps: int | None = None
     selected = Selected()
     steps, tests = list[int](), list[ScoreRecord]()
+    is_imported = False
     last, metric, best = Record(), metric_of("translation"), dict[Metric, float | None]()
     with _collecting(problems, run):
         training = load_saved_config(run.config).training
         max_steps, metric = training.max_steps, metric_of(training.objective)
     with _collecting(problems, run):
-        read_info(run)
+        is_imported = not read_info(run).data_dir
     with _collecting(problems, run):
         selected = read_selected(run)
     with _collecting(problems, run):
@@ -119,6 +120,8 @@ def summarise(run: RunDir) -> Summary:
         state = "running"
     elif problems:
         state = "broken"
+    elif is_imported:
+        state = "imported"
     elif steps and selected.finished_step == steps[-1]:
         state = "finished"
     return Summary(
@@ -126,7 +129,7 @@ def summarise(run: RunDir) -> Summary:
         path=run.path,
         state=state,
         step=max(int(number(last, "step") or 0), *steps[-1:], 0),
-        max_steps=max_steps,
+        max_steps=None if is_imported else max_steps,
         checkpoint=steps[-1] if steps else None,
         best_bleu=best.get("bleu"),
         best_perplexity=best.get("perplexity"),

@@ -84,6 +84,8 @@ class Wish:
     search: Mapping[str, object] = field(default_factory=dict)
     most_terms: int = TERMS_OF_REQUEST
     """Maximum number of occurrences of terms in the request."""
+    to: str | None = None
+    """The tag of the target language, for a model with several; None for the model's default."""
 
 
 def lines_of(texts: Sequence[str], wish: Wish) -> list[Line]:
@@ -304,7 +306,8 @@ class Service:
             if most is not None and not (isinstance(value, (int, float)) and value <= most):
                 raise Refusal(400, f"search.{name}: must be at most {most:g} on this server")
         try:
-            search = last.search_settings(wish.search) if wish.search else last.search
+            changes = {**wish.search, **({} if wish.to is None else {"to": wish.to})}
+            search = last.search_settings(changes) if changes else last.search
         except ConfigError as error:
             raise invalid(error) from error
         if wish.n_best > search.beam:

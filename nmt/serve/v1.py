@@ -31,6 +31,9 @@ class TranslateRequest(BaseModel):
     alignment: bool = Field(False, description="Whether to align the words of the text and of its translation.")
     terms: dict[str, str] = Field({}, description="Terms that may occur in the text, with their required translations.")
     prefix: str = Field("", description="Text at the beginning of each translation.")
+    to: str | None = Field(
+        None, description="The tag of the target language, for models with several: deu for >>deu<<."
+    )
     search: dict[str, Any] = Field({}, description="Search settings to change, if the server allows it.")
 
 
@@ -53,7 +56,7 @@ class Api:
         if "\n" in wanted.prefix:
             raise Refusal(400, "prefix: must be one line")
         source, target, detected = service.languages(wanted.source, wanted.target, texts)
-        wish = Wish(wanted.n_best, wanted.alignment, wanted.prefix, wanted.terms, wanted.search)
+        wish = Wish(wanted.n_best, wanted.alignment, wanted.prefix, wanted.terms, wanted.search, to=wanted.to)
         seconds = service.limits.seconds
         work = service.translate(texts, source, target, wish, seconds)
         by_text = await before_leaving(service, request, seconds, work)

@@ -207,7 +207,8 @@ class LosslessTokenizer(Tokenizer):
         return int(self._processor.get_piece_size())
 
     def encode_all(self, lines: Sequence[str], to: str | None = None, threads: int = _THREADS) -> list[list[int]]:
-        assert not to, "no tags"
+        if to:
+            self.tag(to)  # raises that there is none
         # with a space before it, the first word has the same pieces as within a line; decode removes the space
         return self.encode_parts([f" {CONTROL.sub(' ', line)}" if line else "" for line in lines], threads)
 
@@ -305,6 +306,17 @@ class ImportedTokenizer(Tokenizer):
                 line = [self._id_of.get(piece, UNK) for piece in self._processor.encode(text, out_type=str)]
             result.append(line)
         return result
+
+    def spans(self, text: str, ids: Sequence[int]) -> list[tuple[int, int]]:
+        """Return the start and end in code points of the text of each id, of a text without a tag.
+
+        `ids` are those of the text, perhaps truncated, perhaps after a tag, whose span is before the text.
+        """
+        _, offsets = self._processor.normalize(text, with_offsets=True)
+        ends = itertools.accumulate(map(len, self._processor.encode(text, out_type=str)), initial=0)
+        bounds = itertools.pairwise(offsets[end] for end in ends)
+        spans = [(start, max(end, start + 1)) for start, end in bounds]  # a character may become several pieces
+        return [*[(-1, 0)] * (ids[0] in self.tags.values()), *spans][: len(ids)]
 
     @property
     def is_unigram(self) -> bool:

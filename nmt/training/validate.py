@@ -130,7 +130,7 @@ class TextValidator(Validator):
         super().__init__(config, corpus, device, precision, max_tokens, name)
         tokenizer = corpus.tokenizers[config.data.tgt]
         searcher = NativeSearcher([], tokenizer, device, precision)
-        searcher.check(config.search, has_terms=False, language=config.data.tgt)  # before hours of training
+        Translator(searcher, corpus.tokenizers, config).check(config.search, 1)  # before hours of training
         # another one, which reads search.lm when it first validates: one process does, and keeps it
         self._searcher = NativeSearcher([], tokenizer, device, precision)
         split = corpus.split(name)

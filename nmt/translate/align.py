@@ -17,7 +17,7 @@ import numpy.typing as npt
 from nmt.search.forced import ForcedDecoder
 from nmt.search.rules import ShouldStop
 from nmt.text.inline import marked, without_translations
-from nmt.text.tokenizer import CONTROL, N_SPECIAL, Tokenizer
+from nmt.text.tokenizer import CONTROL, N_SPECIAL, ImportedTokenizer, Tokenizer
 from nmt.translate.types import Translation
 
 Floats = npt.NDArray[np.float32]
@@ -40,16 +40,17 @@ def alignments(
     `</s>` and white space outside words receive more. The parts of a line that was split are aligned separately.
     `should_stop` is passed to `ForcedDecoder.attention`.
     """
-    by_line = [[(part.src_ids, part.tgt_ids) for part in translation.parts] for translation in translations]
-    weights = iter(decoder.attention([pair for pairs in by_line for pair in pairs], should_stop))
+    pairs = [(part.src_ids, part.tgt_ids) for translation in translations for part in translation.parts]
+    weights = iter(decoder.attention(pairs, should_stop))
     aligned = []
-    for line, translation, pairs in zip(lines, translations, by_line, strict=True):
-        first_i = _first_words(line, [src.decode(without_translations(ids)) for ids, _ in pairs])
-        first_j = _first_words(translation.text, [tgt.decode(ids) for _, ids in pairs])
+    for line, translation in zip(lines, translations, strict=True):
+        parts = translation.parts
+        first_i = _first_words(line, [part.text for part in parts])
+        first_j = _first_words(translation.text, [tgt.decode(part.tgt_ids) for part in parts])
         found: dict[int, int] = {}  # a word cut by a boundary is aligned in the first part
-        for (src_ids, tgt_ids), i, j in zip(pairs, first_i, first_j, strict=True):
-            by_piece = word_shares(tgt, tgt_ids) @ next(weights).numpy()[:-1]  # (J, S)
-            by_word = by_piece[:, :-1] @ src_word_shares(src, src_ids).T  # (J, I)
+        for part, i, j in zip(parts, first_i, first_j, strict=True):
+            by_piece = word_shares(tgt, part.tgt_ids) @ next(weights).numpy()[:-1]  # (J, S)
+            by_word = by_piece[:, :-1] @ src_word_shares(src, part.src_ids, part.text).T  # (J, I)
             for row, (to_words, total) in enumerate(zip(by_word, by_piece.sum(1), strict=True)):
                 if len(to_words) and to_words.max() > total - to_words.sum():
                     found.setdefault(j + row, i + int(to_words.argmax()))
@@ -68,7 +69,7 @@ def _first_words(line: str, parts: Sequence[str]) -> list[int]:
     words = [match.span() for match in re.finditer(r"\S+", line)]
     firsts, end = [], 0
     for part in parts:
-        start = max(line.find(part, end), end)  # not found if the line is cut inside a character
+        start = max(line.find(CONTROL.sub(" ", part), end), end)  # not found if the line is cut inside a character
         firsts.append(bisect_right(words, start, key=lambda word: word[1]))
         end = start + len(part)
     return firsts
@@ -91,15 +92,21 @@ def word_shares(tokenizer: Tokenizer, ids: Sequence[int]) -> Floats:
     for row, word in zip(shares, words, strict=True):
         start, end = byte_of_character[[word.start(), word.end()]]
         row[piece_of_byte[start:end]] = 1.0
-    normalised: Floats = shares / np.maximum(shares.sum(0), 1.0)
-    return normalised
+    return _divided(shares)
 
 
-def src_word_shares(tokenizer: Tokenizer, ids: Sequence[int]) -> Floats:
+def src_word_shares(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> Floats:
     """Return the share of each source piece that belongs to each word, of shape (words, pieces); see `word_shares`.
 
-    An inline translation belongs to the words of its term.
+    An inline translation belongs to the words of its term. The words are those of `text`, from which the ids come: an
+    imported tokenizer may normalise one word to several or to none.
     """
+    if isinstance(tokenizer, ImportedTokenizer):
+        words = [match.span() for match in _WORD.finditer(CONTROL.sub(" ", text))]
+        starts, ends = np.array(words, np.int64).reshape(-1, 1, 2).T  # (1, words) each
+        spans = np.array(tokenizer.spans(text, ids), np.int64).reshape(-1, 2)
+        touched = np.minimum(ends.T, spans[:, 1]) > np.maximum(starts.T, spans[:, 0])
+        return _divided(touched.astype(np.float32))
     terms = marked(ids)
     is_given = np.zeros(len(ids), np.bool_)
     for _, translation in terms:
@@ -111,6 +118,12 @@ def src_word_shares(tokenizer: Tokenizer, ids: Sequence[int]) -> Floats:
         by_word = shares[:, term].sum(1, keepdims=True)
         shares[:, translation] = by_word / np.maximum(by_word.sum(), 1.0)
     return shares
+
+
+def _divided(shares: Floats) -> Floats:
+    """Divide each piece equally among its words."""
+    divided: Floats = shares / np.maximum(shares.sum(0), 1.0)
+    return divided
 
 
 def _spelling(i: int, piece: str, first_learned: int) -> bytes:

@@ -60,6 +60,8 @@ class Segmenter:
             for i, ((text, separator), ids) in enumerate(zip(parts, ids_of_parts, strict=True)):
                 phrases, n_ordered = phrases_of(line, text, search, self._tgt)
                 prefix = self._tgt.encode(line.prefix.rstrip()) if line.prefix and i == 0 else ()
+                if UNK in prefix:  # only of imported models
+                    raise _unspellable("prefix", line.prefix)
                 src_ids, n_required = ids[: self.max_length], len(prefix) + total_length(phrases)
                 if src_ids and n_required > self.max_length:
                     limit = f"{MAX_PIECES_FACTOR} * data.max_pieces = {self.max_length}"
@@ -88,8 +90,7 @@ class Segmenter:
     def _with_terms(self, text: str, ids: list[int], search: SearchConfig, glossary: Glossary) -> list[int]:
         """Return the token ids of a text with inline translations of its terms; `ids` if it has no terms."""
         terms = [span for span in constraint_spans(text, search, glossary) if span.kind == "term"]
-        tag = [i for i in ids[:1] if i in self._src.tags.values()]
-        return tag + encode_marked(self._src, mark_terms(text, terms)) if terms else ids
+        return encode_marked(self._src, mark_terms(text, terms)) if terms else ids
 
     def _n_pieces(self, texts: list[str]) -> list[int]:
         return [len(ids) for ids in self._src.encode_all(texts, "")]
@@ -136,7 +137,7 @@ class Segmenter:
             finished=all(hypothesis.finished for _, hypothesis in pairs),
             cut=any(sentence.cut for sentence in sentences),
             whole=any(sentence.whole for sentence in sentences),
-            parts=tuple(Part(sentence.src_ids, hypothesis.ids) for sentence, hypothesis in pairs),
+            parts=tuple(Part(sentence.text, sentence.src_ids, hypothesis.ids) for sentence, hypothesis in pairs),
         )
 
     def _least_risk(self, candidates: Sequence[Hypothesis]) -> Hypothesis:
@@ -162,6 +163,10 @@ def n_candidates(search: SearchConfig, n_best: int) -> int:
     return n_best if search.mbr == "none" else search.beam
 
 
+def _unspellable(what: str, text: str) -> DataError:
+    return DataError(f"the vocabulary of the model has no pieces for the {what} {printable(text)!r}")
+
+
 def phrases_of(
     line: Line, text: str, search: SearchConfig, tokenizer: Tokenizer
 ) -> tuple[tuple[tuple[int, ...], ...], int]:
@@ -181,7 +186,7 @@ def phrases_of(
     if unknown := {term for term, of_term in ids.items() if UNK in of_term}:  # only of imported models
         asked = unknown & {*line.terms, *(span.wanted for span in spans if span.kind == "term")}
         if asked:
-            raise DataError(f"the vocabulary of the model has no pieces for the term {printable(min(asked))!r}")
+            raise _unspellable("term", min(asked))
         wanted = Counter({term: n for term, n in wanted.items() if term not in unknown})
     tags = [
         span.wanted for span in spans if span.kind == "tag" and span.wanted.startswith("<") and span.wanted in wanted

@@ -59,8 +59,10 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Part:
-    """A source sentence and its translation, as token ids without special tokens."""
+    """A source sentence, and the sentence and its translation as token ids without special tokens."""
 
+    text: str
+    """The sentence as in the line, without a tag."""
     src_ids: Sequence[int]
     tgt_ids: Sequence[int]
 

@@ -37,7 +37,8 @@ SMALL = {"d_model": 32, "n_heads": 2, "d_ff": 64, "encoder_layers": 1, "decoder_
 
 
 def settings(folder: Path, **training: object) -> Config:
-    return tiny_settings(folder / "text", model={**NO_DROPOUT, "decoder_layers": 2}, training=training)
+    model = {**NO_DROPOUT, "decoder_layers": 2, "output_bias": True, "start_embedding": "zero"}
+    return tiny_settings(folder / "text", model=model, training=training)
 
 
 def first_update(session: Session) -> Update:

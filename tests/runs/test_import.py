@@ -19,20 +19,25 @@ from command import Command
 from hub_client import use_hub
 from hub_server import Hub, serve
 from nmt.config.load import dump_config, load_config
+from nmt.config.training import MaskedConfig
+from nmt.data.bpe_dropout import sampled
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
 from nmt.model.masks import Padded
 from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_weights, saved_steps
 from nmt.runs.info import read_info
+from nmt.runs.listing import summarise
 from nmt.runs.model import Saved, open_saved
 from nmt.search.step import padded
 from nmt.share.export import Request as ExportRequest
 from nmt.share.export import export
 from nmt.share.marian import Request, import_model
-from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK, BlockEncoder
+from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK, BlockEncoder, ImportedTokenizer
 from nmt.training.loop import fit
+from nmt.translate.align import src_word_shares
 from nmt.translate.translator import Translator
+from nmt.translate.types import Line
 from scripts.measure.marian import Marian
 from sentences import sentence_pairs
 from tiny_corpus import tiny_settings
@@ -306,13 +311,20 @@ def test_imported_run_is_not_resumed(place: Path, nmt: Command) -> None:
     assert refused.status == 2 and "--init-from" in refused.err
 
 
-@pytest.mark.parametrize("setting", ["bpe_dropout", "resume"])
-def test_what_needs_our_own_run_is_refused(place: Path, setting: str) -> None:
-    with pytest.raises((ConfigError, CheckpointError), match="imported"):
-        if setting == "resume":
-            fit(adapting(place, place / "start"), place / "data", place / "start", resume=True)
-        else:
-            fit(adapting(place, place / "start", bpe_dropout=0.1), place / "data", place / "other")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("bpe_dropout", 0.1),
+        ("modifiers", {"typos": 0.1}),
+        ("both_directions", True),
+        ("masked", MaskedConfig(pair_task=["cut"])),
+    ],
+)
+def test_what_needs_our_own_tokenizer_is_refused(place: Path, name: str, value: object) -> None:
+    config = adapting(place, place / "start")
+    changed = config.model_copy(update={"training": config.training.model_copy(update={name: value})})
+    with pytest.raises(ConfigError, match=f"training.{name}.* imported"):
+        fit(changed, place / "data", place / "other")
 
 
 def test_cut_vocabulary_gives_equal_segmentation_and_rows(joint: Path, place: Path, tmp_path: Path) -> None:
@@ -342,7 +354,7 @@ COMMANDS = [
     "compare start folder --data data --split test",
     "translate --run start --alignments aligned --input text/test.de --output out.en",
     "translate --run start --engine ctranslate2 --input text/test.de --output engine.en",
-    "rerank --run start --reverse reverse --src text/test.de --output best.en",
+    "rerank --run start --reverse reverse --src text/test.de --output best.en --set search.to=swe",
     "export --run start --output exported",
     "back-translate --reverse reverse --mono text/test.en --config mine.yaml --output back",
     "distil --teacher start --mono text/test.de --output student",
@@ -365,6 +377,81 @@ def test_commands_take_imported_run(
     Path("mine.yaml").write_text(dump_config(mine), encoding="utf-8")
     result = nmt(*line.split())
     assert result.status in (0, None), result.err
+
+
+def test_state_of_imported_run_is_imported(place: Path) -> None:
+    found = summarise(RunDir(place / "start"))
+    assert (found.state, found.step, found.max_steps, found.problem) == ("imported", 0, None, None)
+
+
+def test_public_model_in_place_of_run_names_import(joint: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"nmt import$"):
+        open_saved(joint)
+
+
+def test_comparison_does_not_know_text_of_imported_run(place: Path, nmt: Command, tmp_path: Path) -> None:
+    shutil.copytree(place / "start", tmp_path / "opus")
+    result = nmt("compare", place / "start", tmp_path / "opus", "--data", place / "data", "--split", "test")
+    said = result.out + result.err
+    assert "imported: the training text is unknown" in said and "nmt prepare" not in said
+
+
+def test_target_language_that_run_lacks_is_refused_before_training(place: Path) -> None:
+    config = adapting(place, place / "start")
+    with pytest.raises(DataError, match="swd"):
+        fit(
+            config.model_copy(update={"search": config.search.model_copy(update={"to": "swd"})}),
+            place / "data",
+            place / "swd",
+        )
+    assert not (place / "swd").exists()
+
+
+# --- text that the tokenizer changes ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("to", ["", "swe"])
+@pytest.mark.parametrize("line", [*ODD, "der\u00b4er Hund", "Hund \u00ad\u200b Hund"])
+def test_source_pieces_belong_to_words_of_line(place: Path, line: str, to: str) -> None:
+    tokenizer = open_saved(place / "start").tokenizers["de"]
+    [ids] = tokenizer.encode_all([line], to)
+    if ids:
+        shares = src_word_shares(tokenizer, ids, line)
+        assert shares.shape == (len(line.replace("\x07", " ").split()), len(ids))
+        assert shares.sum(0).tolist() == [*[0.0] * bool(to), *[1.0] * (len(ids) - bool(to))]
+
+
+def test_pieces_of_character_that_becomes_several_stay_in_word(place: Path) -> None:
+    tokenizer = open_saved(place / "start").tokenizers["de"]
+    line = "der\u00b4er Hund"
+    ids = tokenizer.encode(line)
+    first, second = src_word_shares(tokenizer, ids, line)
+    n_second = len(tokenizer.encode("Hund"))
+    assert len(tokenizer.decode(ids).split()) == 3
+    assert first[:-n_second].all() and second[-n_second:].all()
+
+
+def test_sampled_segmentations_have_no_unknown_pieces(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = open_saved(place / "start").tokenizers["de"]
+    assert isinstance(tokenizer, ImportedTokenizer)
+    word = tokenizer.encode("Hund")
+    found = dict.fromkeys(map(tuple, (ids for ids, _ in tokenizer.segmentations(" Hund", 64))))
+    assert len(found) > 1
+    lacked = next(ids for ids in found if list(ids) != word)[-1]
+    ids = [UNK if i == lacked else i for i in tokenizer._ids]
+    monkeypatch.setattr(tokenizer, "_ids", ids)
+    kept = [segmentation for segmentation in found if lacked not in segmentation]
+    for number in range(0, 2**32, 2**27):
+        drawn = sampled(tokenizer, 64, word, iter([number]))
+        assert tuple(drawn) in kept or (not kept and drawn == word)
+    monkeypatch.setattr(tokenizer, "_ids", [-1] * len(ids))  # as for a character that only the vocabulary has
+    assert sampled(tokenizer, 64, word, iter([0])) == word
+
+
+def test_prefix_without_pieces_is_refused(place: Path) -> None:
+    translator = Translator.load(place / "start", precision="float32")
+    with pytest.raises(DataError, match="\u4e2d"):
+        list(translator.translate_lines([Line(SOURCES[0], prefix="the \u4e2d")]))
 
 
 # --- several target languages ---------------------------------------------------------------------

@@ -140,7 +140,7 @@ def _notes_on_text(runs: Sequence[_Run]) -> Iterator[str]:
     if split == "train":
         yield "train is the training text: scores on it say nothing about other text"
         return
-    others = [run.name for run in runs if read_info(RunDir(run.path)).corpus != run.corpus.fingerprint]
+    others = [run.name for run in runs if read_info(RunDir(run.path)).corpus not in ("", run.corpus.fingerprint)]
     if others:
         verb = "was" if len(others) == 1 else "were"
         yield (
@@ -171,16 +171,21 @@ def _notes_on_group(name: str, runs: Sequence[_Run]) -> Iterator[str]:
 
 def _find_in_training_texts(runs: Sequence[_Run], notes: list[str]) -> frozenset[int]:
     """Return the test lines whose source or reference is in the training text of a run, and append notes on them."""
-    first, names_of, seen = runs[0], defaultdict[Path, list[str]](list), frozenset[int]()
+    first, names_of, seen = runs[0], defaultdict[str, list[str]](list), frozenset[int]()
     for run in runs:
-        names_of[Path(read_info(RunDir(run.path)).data_dir)].append(run.name)
+        names_of[read_info(RunDir(run.path)).data_dir].append(run.name)
     if first.split == "train":
         return seen
+    if imported := names_of.pop("", None):
+        verb = "was" if len(imported) == 1 else "were"
+        notes.append(
+            f"{listed(imported)} {verb} imported: the training text is unknown and may contain lines of {first.split}"
+        )
     for directory, names in names_of.items():
         text = "the training text" if len(names_of) == 1 else f"the training text of {listed(names)}"
         sides = dict(zip(first.config.data.sides, (first.sources, first.references), strict=True))
         try:
-            found = find_in_training_text(DataDir(directory), sides)
+            found = find_in_training_text(DataDir(Path(directory)), sides)
         except NmtError as error:
             notes.append(f"cannot check whether {text} contains lines of {first.split}: {error}")
             continue

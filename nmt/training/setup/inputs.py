@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -88,10 +89,8 @@ def _read_corpus(config: Config, data: DataDir) -> Corpus:
     unigram = all(
         isinstance(each, ImportedTokenizer) and each.is_unigram for each in corpus.tokenizers.by_language.values()
     )
-    if imported is not None and config.training.bpe_dropout:
-        raise ConfigError(
-            ["training.bpe_dropout: not available with an imported tokenizer; see training.subword_nbest"]
-        )
+    if imported is not None and (problems := list(_unavailable(config.training))):
+        raise ConfigError(problems)
     if config.training.subword_nbest > 1 and not unigram:
         raise ConfigError(["training.subword_nbest: needs an imported unigram tokenizer; see training.bpe_dropout"])
     if imported is not None and imported.direction != config.data.direction:
@@ -105,6 +104,18 @@ def _read_corpus(config: Config, data: DataDir) -> Corpus:
             "prepare the data again"
         )
     return corpus
+
+
+def _unavailable(training: TrainingConfig) -> Iterator[str]:
+    """Yield a problem for each setting that an imported tokenizer does not support."""
+    for name, is_set, reason in (
+        ("bpe_dropout", training.bpe_dropout, "see training.subword_nbest"),
+        ("modifiers", training.modifiers, "which does not restore the text to modify"),
+        ("both_directions", training.both_directions, "which serves one direction"),
+        ("masked.pair_task", training.masked.pair_task, "which segments only its own language"),
+    ):
+        if is_set:
+            yield f"training.{name}: not available with an imported tokenizer; {reason}"
 
 
 def check_sentences(config: Config, max_tokens: int, sets: dict[str, int]) -> None:

@@ -333,4 +333,4 @@ def test_encode_marked_inserts_translations_between_marks(tokenizer: Tokenizer, 
         assert tokenizer.decode(ids[term]).strip() + "=" + tokenizer.decode(ids[translation]).strip() in (
             "Hund=dog", "rote Katze=red cat", "我=I",
         )  # fmt: skip
-    assert len(src_word_shares(tokenizer, ids)) == len(plain.split())
+    assert len(src_word_shares(tokenizer, ids, plain)) == len(plain.split())

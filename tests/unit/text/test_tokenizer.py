@@ -294,3 +294,8 @@ def test_take_selects_encoded_lines(encoder: BlockEncoder, tokenizer: Tokenizer)
 def test_ids_of_large_vocabulary_have_four_bytes() -> None:
     assert id_dtype(65_536) is np.uint16
     assert id_dtype(65_537) is np.uint32
+
+
+def test_target_language_of_tokenizer_without_tags_is_refused(tokenizer: Tokenizer) -> None:
+    with pytest.raises(DataError, match="swe"):
+        tokenizer.encode_all(["Hund"], "swe")

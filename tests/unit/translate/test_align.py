@@ -107,7 +107,9 @@ class FixedAttention(ForcedDecoder):
 def copied(tokenizer: Tokenizer, parts: Sequence[str]) -> tuple[FixedAttention, Translation]:
     """Return a decoder and a translation in which each piece of the parts is translated into itself."""
     ids = [tokenizer.encode(part) for part in parts]
-    made = Translation("".join(parts), 0.0, 0.0, parts=tuple(Part(each, each) for each in ids))
+    made = Translation(
+        "".join(parts), 0.0, 0.0, parts=tuple(Part(part, each, each) for part, each in zip(parts, ids, strict=True))
+    )
     return FixedAttention([torch.eye(len(each) + 1) for each in ids]), made
 
 
@@ -132,7 +134,7 @@ def test_word_alignment_sums_attention_of_pieces(tokenizer: Tokenizer) -> None:
     weights[n_first:, -1] = 1.0
     weights[n_first, :] = torch.eye(len(src) + 1)[-2]
     decoder = FixedAttention([weights])
-    translation = Translation("a \U0001f600", 0.0, 0.0, parts=(Part(src, tgt),))
+    translation = Translation("a \U0001f600", 0.0, 0.0, parts=(Part("\U0001f600 b", src, tgt),))
     [found] = alignments(decoder, tokenizer, tokenizer, ["\U0001f600 b"], [translation])
     assert found == [(0, 0)], "one piece of the second word attends to b, all others to the end of sentence"
 
@@ -147,13 +149,13 @@ def test_attention_outside_words_gives_no_alignment(tokenizer: Tokenizer) -> Non
             weights = torch.zeros(len(tgt) + 1, len(src) + 1)
             weights[:, nowhere] = most
             weights[:, len(src) - 1] = 1 - most
-            translation = Translation("Hund", 0.0, 0.0, parts=(Part(src, tgt),))
+            translation = Translation("Hund", 0.0, 0.0, parts=(Part("Hund   Katze", src, tgt),))
             found = alignments(FixedAttention([weights]), tokenizer, tokenizer, ["Hund   Katze"], [translation])
             assert found == [expected]
 
 
 def test_blank_line_has_no_alignment(tokenizer: Tokenizer) -> None:
-    empty = Translation("", 0.0, 0.0, parts=(Part(tokenizer.encode("Hund"), []),))
+    empty = Translation("", 0.0, 0.0, parts=(Part("Hund", tokenizer.encode("Hund"), []),))
     n = len(tokenizer.encode("Hund")) + 1
     decoder = FixedAttention([torch.full((1, n), 1 / n)])
     assert alignments(decoder, tokenizer, tokenizer, ["", "Hund"], [BLANK, empty]) == [[], []]
@@ -163,7 +165,7 @@ def test_blank_line_has_no_alignment(tokenizer: Tokenizer) -> None:
 def test_inline_term_aligns_to_its_source(tokenizer: Tokenizer) -> None:
     text = "das\x01 rote Haus\x02 red house indeed\x03 da"
     ids = encode_marked(tokenizer, text)
-    shares = src_word_shares(tokenizer, ids)
+    shares = src_word_shares(tokenizer, ids, "das rote Haus da")
     [(_, translation)] = marked(ids)
     assert shares.shape == (4, len(ids))
     assert shares[:, translation].sum(0) == pytest.approx(1.0)
@@ -171,4 +173,4 @@ def test_inline_term_aligns_to_its_source(tokenizer: Tokenizer) -> None:
     without = np.delete(shares, np.arange(translation.start, translation.stop), axis=1)
     assert (without == word_shares(tokenizer, without_translations(ids))).all()
     plain = tokenizer.encode("das rote Haus")
-    assert (src_word_shares(tokenizer, plain) == word_shares(tokenizer, plain)).all()
+    assert (src_word_shares(tokenizer, plain, "das rote Haus") == word_shares(tokenizer, plain)).all()
