@@ -236,7 +236,8 @@ def tables_of(model: Transformer) -> Iterator[tuple[list[str], Tensor, Literal[0
     if tables[0] is tables[1]:
         yield [shared, encoder, decoder, *outputs], tables[1], 1
     else:
-        yield [encoder], tables[0], 0
+        unused = [] if model.output is None else [shared]  # transformers 5 stores it with untied weights
+        yield [encoder, *unused], tables[0], 0
         yield [decoder, *outputs], tables[1], 1
     if model.output is not None:
         yield [output], model.output, 1
