@@ -131,7 +131,7 @@ def test_logits_are_equal(public: Public) -> None:
 
 
 def test_beam_search_is_equal(public: Public) -> None:
-    lines, pad = SOURCES[:60], [public.tokenizer.pad_token_id]
+    lines, pad = SOURCES[:200], [public.tokenizer.pad_token_id]
     never = [pad, [public.tokenizer.unk_token_id]]
     batch = public.tokenizer(lines, padding=True, return_tensors="pt")
     with torch.no_grad():
@@ -140,7 +140,9 @@ def test_beam_search_is_equal(public: Public) -> None:
     assert len({*wanted}) > 10
     settings: Any = {"patience": 0.0, "max_length_ratio": 0.0, "max_length_offset": 63}  # the same rule for stopping
     translations = Translator.load(public.run, precision="float32").translate(lines, **settings)
-    assert sum(map(str.__eq__, translations, wanted)) >= 54
+    # translations of which the search ended before the limit
+    pairs = [pair for *pair, row in zip(translations, wanted, found, strict=True) if (row != pad[0]).sum() < 60]
+    assert sum(a == b for a, b in pairs) >= 0.95 * len(pairs) > 5
 
 
 def test_export_and_import_give_equal_tensors(public: Public, tmp_path: Path) -> None:
@@ -547,7 +549,7 @@ def test_damaged_vocabulary_of_run_is_refused(change: dict[str, object], place: 
     shutil.copytree(place / "start", tmp_path / "run")
     path = RunDir(tmp_path / "run").tokenizer.imported
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | change), encoding="utf-8")
-    with pytest.raises(DataError, match="imported.json"):
+    with pytest.raises(DataError, match=r"imported\.json"):
         open_saved(tmp_path / "run")
 
 
