@@ -77,7 +77,8 @@ class Embedding(nn.Module):
         self.zero_row = BOS if config.start_embedding == "zero" else None
         """The row that is zero and learns nothing."""
         if self.zero_row is not None:
-            nn.init.zeros_(self.weight[[PAD, BOS]])
+            with torch.no_grad():
+                self.weight[[PAD, BOS]] = 0.0
         self.positions: SinusoidalPositions | LearnedPositions = (
             SinusoidalPositions(config.d_model)
             if config.positions == "sinusoidal"

@@ -42,7 +42,7 @@ from nmt.search.beam import n_to_finish
 from nmt.search.forced import ForcedDecoder
 from nmt.search.rules import ShouldStop, stop_if
 from nmt.search.step import Hypothesis, Pair, length_penalty
-from nmt.text.tokenizer import EOS, N_SPECIAL, Tokenizer
+from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, UNK, Tokenizer
 from nmt.translate.searcher import Hypotheses, search_batches
 from nmt.translate.translator import Translator
 from nmt.translate.types import Sentence, Translation
@@ -106,6 +106,9 @@ def save_ctranslate2(
     spec.register_source_vocabulary(list(source))
     spec.register_target_vocabulary(list(target))
     spec.config.add_source_eos = True
+    # an imported vocabulary may have a piece of its own that is spelled <s>
+    spec.config.bos_token = spec.config.decoder_start_token = target[BOS]
+    spec.config.unk_token, spec.config.eos_token = target[UNK], target[EOS]
     spec.config.layer_norm_epsilon = encoder.layers[0].attention_residual.norm.eps
     spec.validate()
     spec.optimize(quantization)

@@ -7,6 +7,7 @@ safetensors, or a pickle that PyTorch reads with `weights_only`.
 from __future__ import annotations
 
 import json
+import math
 import pickle
 import re
 import warnings
@@ -21,15 +22,15 @@ import torch
 import yaml
 from safetensors import SafetensorError, safe_open
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
-from torch import Tensor
+from torch import Tensor, nn
 
 from nmt import __version__
 from nmt.config import Config
-from nmt.config.data import DIRECTION
+from nmt.config.data import DIRECTION, LABEL
 from nmt.config.foreign import listed
 from nmt.config.load import check_config, dump_config
 from nmt.console import printable
-from nmt.errors import DataError, error_text
+from nmt.errors import ConfigError, DataError, error_text
 from nmt.files.read import DOCUMENT_BYTES, read_regular
 from nmt.files.write import alone_in, staged, write_file, writing
 from nmt.layout import RUN_FORMAT, RunDir
@@ -42,7 +43,7 @@ from nmt.runs.info import PublicModel, RunInfo, Selected, write_info, write_sele
 from nmt.share.hub import hub_error, parse_address
 from nmt.share.transformers import MARIAN_ACTIVATIONS, OUTPUT_BIAS, tables_of, units_of, weights_of
 from nmt.text.lines import read_lines
-from nmt.text.tokenizer import BOS, PAD, ImportedVocabulary, Tokenizers
+from nmt.text.tokenizer import BOS, PAD, ImportedVocabulary, Tokenizers, processor_of
 
 ABSENT = -100.0
 """The bias of rows that the public model lacks. They then have no part in the probabilities of the others."""
@@ -83,8 +84,16 @@ class Imported:
     config: Config
     tokenizers: Tokenizers
     model: PublicModel
-    n_removed: int = 0
-    """The number of pieces removed from the vocabularies."""
+    full: Tokenizers
+    """The tokenizers of the public model, before pieces were removed."""
+    n_parameters: int
+    """The number of parameters of the public model."""
+
+    @property
+    def n_removed(self) -> int:
+        """The number of pieces removed from the vocabularies."""
+        sizes = [sum(map(len, each.imported.pieces)) for each in (self.full, self.tokenizers) if each.imported]
+        return sizes[0] - sizes[1]
 
     def lines(self) -> Iterator[str]:
         """Yield lines that say what was imported."""
@@ -95,9 +104,15 @@ class Imported:
         separate = " and ".join(f"{sizes[language]:,} pieces for {language}" for language in data.sides)
         yield f"{public.name}{f' at {public.revision}' if public.revision else ''}: a Marian model for {data.direction}"
         yield f"{public.parameters / 1e6:.1f} million parameters, {shared if self.tokenizers.joint else separate}"
-        if self.n_removed:
-            gone = self.n_removed * self.config.model.d_model / 1e6
-            yield f"{self.n_removed:,} pieces removed, with {gone:.1f} million parameters; others spell their text"
+        if self.n_removed and self.full.imported is not None:
+            n_all, millions = sum(map(len, self.full.imported.pieces)), f"{self.n_parameters / 1e6:.1f} million"
+            removed = f"{self.n_removed:,} of {n_all:,} pieces removed"
+            yield f"{removed}: {millions} parameters become {public.parameters / 1e6:.1f} million"
+            for language in data.sides:
+                share = _removed_share(self.full[language].model, self.tokenizers[language].model)
+                if share is not None:
+                    learned = f"they were {share:.1%} of text like that from which the tokenizer learned"
+                    yield f"{language}: {learned}; their text is now spelled in smaller pieces"
         if tags:
             to = self.tokenizers[data.src].to
             yield f"target languages: {', '.join(sorted(tags))}; {f'--to {to}' if to else 'choose one with --to'}"
@@ -111,20 +126,19 @@ def import_model(request: Request) -> Imported:
     Raises DataError if files of the model are missing, damaged or unsupported, or the run exists already; HubError if
     the repository cannot be downloaded, and ConfigError if its name is invalid.
     """
-    folder, revision = _located(request.name)
+    folder, name, revision = _located(request.name)
     theirs = _settings(folder)
-    name = request.name if revision else folder.resolve().name
-    tokenizers = _tokenizers(folder, theirs, request)
-    rows, sizes = None, sum(map(len, tokenizers.imported.pieces if tokenizers.imported else ()))
+    full = tokenizers = _tokenizers(folder, theirs, request)
+    rows = None
     if request.keep_pieces_of:
-        tokenizers, rows = _cut(tokenizers, request.keep_pieces_of)
+        tokenizers, rows = _cut(full, request.keep_pieces_of)
     vocabulary = tokenizers.imported
     assert vocabulary is not None, "these tokenizers are imported"
     config = _config(folder, theirs, vocabulary)
-    output = request.run or Path("runs") / name.removeprefix("hf://").replace("/", "-").replace("@", "-")
+    output = request.run or Path("runs") / name.replace("/", "-")
     require_empty(output)
     with torch.device("meta"):  # memory is allocated where weights are copied
-        model = make_model(config, tokenizers.sizes)
+        model, whole = make_model(config, tokenizers.sizes), make_model(config, full.sizes)
     assert isinstance(model, Transformer), "Marian models have an encoder and a decoder"
     model = model.to_empty(device="cpu")
     _load_weights(folder, model, theirs, vocabulary, rows)
@@ -135,12 +149,15 @@ def import_model(request: Request) -> Imported:
         name=name,
         revision=revision,
         license=_license(folder),
-        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        parameters=_size(model),
     )
     with alone_in(output.absolute().parent, "imports"), writing(output), staged(output, is_directory=True) as part:
         _write(RunDir(part), config, tokenizers, model, info)
-    n_removed = 0 if rows is None else sizes - sum(map(len, rows))
-    return Imported(output, config, tokenizers, info, n_removed)
+    return Imported(output, config, tokenizers, info, full, _size(whole))
+
+
+def _size(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def _write(run: RunDir, config: Config, tokenizers: Tokenizers, model: Transformer, public: PublicModel) -> None:
@@ -159,10 +176,12 @@ def _write(run: RunDir, config: Config, tokenizers: Tokenizers, model: Transform
 # --- files ----------------------------------------------------------------------------------------
 
 
-def _located(name: str) -> tuple[Path, str | None]:
-    """Return the directory of a model, and its commit if it was downloaded."""
+def _located(name: str) -> tuple[Path, str, str | None]:
+    """Return the directory of a model, its name, and its commit if it was downloaded."""
     if Path(name).is_dir():
-        return Path(name), None
+        if RunDir(Path(name)).config.exists():
+            raise DataError(f"{name}: is a run already; use it with --run, or adapt it with --init-from")
+        return Path(name), Path(name).resolve().name, None
     address = name if name.startswith("hf:/") else f"hf://{name}"
     if not name.startswith("hf:/") and name.count("/") != 1:
         raise DataError(f"{name}: no such directory, and not a repository on the Hub, which is called owner/name")
@@ -175,7 +194,7 @@ def _located(name: str) -> tuple[Path, str | None]:
             snapshot_download(repository, revision=folder.name, allow_patterns=[_WEIGHTS[1]])
     except Exception as error:  # from the HTTP library that the client uses
         raise hub_error(address, error) from error
-    return folder, folder.name
+    return folder, repository, folder.name
 
 
 def _read(folder: Path, name: str) -> bytes:
@@ -213,16 +232,18 @@ def _optional(folder: Path, name: str) -> dict[str, Any]:
 
 
 def _license(folder: Path) -> str | None:
-    """Return the licence that the model card states."""
+    """Return the licence that the model card states, or several, separated by commas."""
     if not (folder / "README.md").exists():
         return None
-    matter = re.match(r"---\n(.*?)\n---", _read(folder, "README.md").decode(errors="replace"), re.DOTALL)
+    card = "\n".join(_read(folder, "README.md").decode("utf-8-sig", errors="replace").splitlines())
+    matter = re.match(r"---\n(.*?)\n---", card, re.DOTALL)
     try:
         found = yaml.safe_load(matter[1]) if matter else None
     except yaml.YAMLError:
         return None
     value = found.get("license") if isinstance(found, dict) else None
-    return printable(value) if isinstance(value, str) else None
+    names = value if isinstance(value, list) else [value]
+    return printable(", ".join(map(str, names))) if any(names) else None
 
 
 # --- settings -------------------------------------------------------------------------------------
@@ -240,7 +261,7 @@ def _settings(folder: Path) -> dict[str, Any]:
         if config.get(first) != config.get(second):
             found = f"{first} is {config.get(first)!r} and {second} is {config.get(second)!r}"
             raise DataError(f"{where}: {found}; only models in which both are equal are supported")
-    if config.get("activation_function") not in MARIAN_ACTIVATIONS:
+    if config.get("activation_function") not in [*MARIAN_ACTIVATIONS]:  # it may be unhashable
         known = listed([*MARIAN_ACTIVATIONS])
         raise DataError(f"{where}: activation_function is {config.get('activation_function')!r}; supported are {known}")
     return config
@@ -251,6 +272,7 @@ def _config(folder: Path, theirs: Mapping[str, Any], vocabulary: ImportedVocabul
     generation = _optional(folder, "generation_config.json") or theirs
     is_joint = len(vocabulary.pieces) == 1
     is_tied = theirs.get("tie_word_embeddings", True)
+    penalty = generation.get("length_penalty")
     tree = {
         "data": {"direction": vocabulary.direction, "train": []},
         "tokenizer": {"joint": is_joint, "vocab_size": max(300, *map(len, vocabulary.pieces))},
@@ -272,27 +294,31 @@ def _config(folder: Path, theirs: Mapping[str, Any], vocabulary: ImportedVocabul
         },
         "search": {
             "beam": generation.get("num_beams") or 4,
-            "length_penalty": generation.get("length_penalty") or 1.0,
+            "length_penalty": 1.0 if penalty is None else penalty,
         },
     }
-    return check_config(tree, str(folder / "config.json"))
+    try:
+        return check_config(tree, f"{folder / 'config.json'} or generation_config.json")
+    except ConfigError as error:
+        raise DataError(error.problems[0]) from error
 
 
 def _tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -> Tokenizers:
     """Return the tokenizers. Raises DataError if the vocabularies do not fit."""
     about = _optional(folder, "tokenizer_config.json")
-    direction = request.direction or f"{about.get('source_lang')}-{about.get('target_lang')}".lower()
-    direction = re.sub(r"(?<=[a-z])-(?=[a-z]*-)", "_", direction)
-    if not DIRECTION.fullmatch(direction) or "none" in direction.split("-"):
+    languages = [str(about.get(name)).lower().replace("-", "_") for name in ("source_lang", "target_lang")]
+    direction = request.direction or "-".join(languages)
+    if not DIRECTION.fullmatch(direction) or {"none", LABEL}.intersection(direction.split("-")):
         raise DataError(f"{folder}: tokenizer_config.json does not name the languages; give --direction, such as de-en")
     is_joint = theirs.get("share_encoder_decoder_embeddings", True)
     names = ["vocab.json"] if is_joint else ["vocab.json", "target_vocab.json"]
     sizes = [theirs.get("vocab_size"), theirs.get("decoder_vocab_size") or theirs.get("vocab_size")]
     pieces = [_pieces(folder, name, size) for name, size in zip(names, sizes, strict=False)]
+    unknown = about.get("unk_token", "<unk>")
     special = {
         "padding": pieces[0][_id(folder, theirs, "pad_token_id", pieces)],
         "end": pieces[0][_id(folder, theirs, "eos_token_id", pieces)],
-        "unknown": str(about.get("unk_token", "<unk>")),
+        "unknown": str(unknown.get("content") if isinstance(unknown, dict) else unknown),
     }
     for name, of_side in zip(names, pieces, strict=True):
         wanted = {"padding": theirs["pad_token_id"], "end": theirs["eos_token_id"]}
@@ -315,12 +341,14 @@ def _cut(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Tokenizers, lis
 
     Returns the smaller tokenizers, and for each vocabulary the rows of its pieces in the tables of the public model. In
     the segmenters the other pieces are marked as unused, so that their text is spelled in kept pieces.
-    Raises DataError if a text cannot be read, or its name does not end in a language of the model.
+    Raises DataError if a text cannot be read, its name does not end in a language of the model, or a language has none.
     """
     full = tokenizers.imported
     assert full is not None, "these tokenizers are imported"
     languages = full.direction.split("-")
-    used: list[set[str]] = [set() for _ in full.pieces]
+    tags = {f">>{tag}<<" for tag in tokenizers[languages[0]].tags}
+    used = [{*tags} for _ in full.pieces]
+    missing = {*languages}
     for path in texts:
         language = path.suffix[1:]
         if language not in languages:
@@ -330,10 +358,20 @@ def _cut(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Tokenizers, lis
         tokenizer, own = tokenizers[language], used[min(languages.index(language), len(used) - 1)]
         lines = read_lines(path)
         while block := list(islice(lines, _LINES)):
-            own.update(tokenizer.pieces(sorted(set(chain.from_iterable(tokenizer.encode_all(block))))))
-    special = {full.padding, full.unknown, full.end, *(f">>{tag}<<" for tag in tokenizers[languages[0]].tags)}
+            found = tokenizer.pieces(sorted(set(chain.from_iterable(tokenizer.encode_all(block)))))
+            own.update(found)
+            missing -= {language} if found else set()
+    if missing:
+        without = " and ".join(sorted(missing))
+        raise DataError(f"--keep-pieces-of: no text in {without}; give text of both languages, named FILE.LANGUAGE")
+    first = [full.end, full.unknown, full.padding]  # transformers needs equal ids in both vocabularies
     kept = [
-        [i for i, piece in enumerate(all_pieces) if piece in own | special or len(piece.removeprefix("\u2581")) <= 1]
+        [*map(all_pieces.index, first)]
+        + [
+            i
+            for i, piece in enumerate(all_pieces)
+            if piece not in first and (piece in own or len(piece.removeprefix("\u2581")) <= 1)
+        ]
         for all_pieces, own in zip(full.pieces, used, strict=True)
     ]
     pieces = [[of_side[i] for i in rows] for of_side, rows in zip(full.pieces, kept, strict=True)]
@@ -347,6 +385,19 @@ def _cut(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Tokenizers, lis
                 piece.type = ModelProto.SentencePiece.UNUSED
         models[language] = proto.SerializeToString()
     return Tokenizers.of_import(full.model_copy(update={"pieces": pieces}), models), kept
+
+
+def _removed_share(full: bytes, cut: bytes) -> float | None:
+    """Return the probability that a unigram model gives to the pieces that are unused in its cut version; None for
+    other models."""
+    both = ModelProto(), ModelProto()
+    for proto, data in zip(both, (full, cut), strict=True):
+        proto.ParseFromString(data)
+    if both[0].trainer_spec.model_type != _UNIGRAM:
+        return None
+    normal = [(a, b) for a, b in zip(both[0].pieces, both[1].pieces, strict=True) if a.type == _NORMAL]
+    gone = math.fsum(math.exp(a.score) for a, b in normal if b.type != _NORMAL)
+    return gone / math.fsum(math.exp(a.score) for a, _ in normal)
 
 
 def _id(folder: Path, theirs: Mapping[str, Any], name: str, pieces: list[list[str]]) -> int:
@@ -365,10 +416,16 @@ def _pieces(folder: Path, name: str, n_rows: object) -> list[str]:
         )
     if len(ids) != n_rows:
         raise DataError(f"{folder / name}: has {len(ids):,} pieces, but config.json has embeddings of {n_rows}")
-    return sorted(ids, key=ids.__getitem__)
+    pieces = sorted(ids, key=ids.__getitem__)
+    try:
+        "".join(pieces).encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"{folder / name}: damaged: a piece has half of a surrogate pair") from error
+    return pieces
 
 
 _LINES = 10_000  # encoded at a time
+_NORMAL = ModelProto.SentencePiece.NORMAL
 _UNIGRAM, _BPE = 1, 2  # of TrainerSpec.ModelType in sentencepiece_model.proto
 
 
@@ -377,6 +434,7 @@ def _segmenter(folder: Path, name: str) -> bytes:
     data, proto = _read(folder, name), ModelProto()
     try:
         proto.ParseFromString(data)
+        processor_of(data)
     except Exception as error:  # of a private module of protobuf
         raise DataError(f"{folder / name}: not a SentencePiece model") from error
     if proto.trainer_spec.model_type not in (_UNIGRAM, _BPE) or proto.trainer_spec.byte_fallback:
@@ -419,31 +477,35 @@ def _load_weights(
         # the largest tensors first, while the memory of the others is not in use
         for names, table, side in tables_of(model):
             source, rows = take(names), rows_of(side)
-            _check_shape(path, names[0], source, torch.Size((sizes[side], table.size(1))))
+            _check_tensor(path, names[0], source, torch.Size((sizes[side], table.size(1))))
             table.zero_()
             for start in range(0, len(rows), _ROWS):
                 part = {i: row for i, row in enumerate(rows[start : start + _ROWS], start) if row is not None}
                 table[[*part]] = source[[*part.values()]].index_select(1, inverse).to(table.dtype)
         for name, target, dims in weights_of(model):
             source = take([name])
-            _check_shape(path, name, source, target.shape)
+            _check_tensor(path, name, source, target.shape)
             for dim in dims:
                 source = source.index_select(dim, inverse)
             target.copy_(source)
-        model.decoder.embedding.weight[BOS] = model.decoder.embedding.weight[PAD]
+        model.decoder.embedding.weight[BOS] = model.decoder.embedding.weight[PAD]  # the decoder starts with padding
         assert model.output_bias is not None, "set by the configuration"
         source = take([OUTPUT_BIAS])
-        _check_shape(path, OUTPUT_BIAS, source, torch.Size((1, sizes[1])))
+        _check_tensor(path, OUTPUT_BIAS, source, torch.Size((1, sizes[1])))
         rows = rows_of(1)
         model.output_bias.fill_(ABSENT)
         known = [i for i, row in enumerate(rows) if row is not None]
         model.output_bias[known] = source[0, [row for row in rows if row is not None]].to(model.output_bias.dtype)
 
 
-def _check_shape(path: Path, name: str, tensor: Tensor, expected: torch.Size) -> None:
+def _check_tensor(path: Path, name: str, tensor: Tensor, expected: torch.Size) -> None:
     if tensor.shape != expected:
         shapes = f"has shape {tuple(tensor.shape)}, the model of config.json needs {tuple(expected)}"
         raise DataError(f"{path}: {name} {shapes}")
+    if tensor.layout != torch.strided or not tensor.is_floating_point():
+        raise DataError(f"{path}: {name} has {tensor.dtype} in layout {tensor.layout}; only dense floats are supported")
+    if not torch.stack(torch.aminmax(tensor)).isfinite().all():  # which allocates nothing of the size of the tensor
+        raise DataError(f"{path}: {name} has values that are not finite")
 
 
 @contextmanager
@@ -466,12 +528,14 @@ def _opened(path: Path) -> Iterator[Take]:
             with warnings.catch_warnings():  # of old protocols of pickle
                 warnings.simplefilter("ignore")
                 tensors = torch.load(path, map_location="cpu", weights_only=True)
+            if not isinstance(tensors, dict):
+                raise DataError(f"{path}: contains a {type(tensors).__name__} instead of weights by name")
             left = set(tensors)
     except pickle.UnpicklingError as error:
         raise DataError(f"{path}: contains more than weights, and was not executed") from error
-    except (SafetensorError, RuntimeError, EOFError, ValueError, TypeError, AttributeError) as error:
+    except (SafetensorError, RuntimeError, OSError, EOFError, ValueError, TypeError, AttributeError) as error:
         raise DataError(f"{path}: damaged: {error_text(error)}") from error
-    if not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
+    if not all(isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in tensors.items()):
         raise DataError(f"{path}: contains more than weights")
 
     def take(names: Sequence[str]) -> Tensor:

@@ -236,7 +236,8 @@ def tables_of(model: Transformer) -> Iterator[tuple[list[str], Tensor, Literal[0
     if tables[0] is tables[1]:
         yield [shared, encoder, decoder, *outputs], tables[1], 1
     else:
-        yield [encoder], tables[0], 0
+        unused = [] if model.output is None else [shared]  # transformers 5 stores it with untied weights
+        yield [encoder, *unused], tables[0], 0
         yield [decoder, *outputs], tables[1], 1
     if model.output is not None:
         yield [output], model.output, 1
@@ -283,12 +284,14 @@ def _tensors(model: Transformer, n_positions: int, imported: ImportedVocabulary 
     """Yield all tensors with their names in transformers; tied tensors appear once."""
     units = units_of(model)
     for names, table, side in tables_of(model):
-        rows = slice(None) if imported is None else _ids_by_row(imported, side)
+        # the decoder starts with padding
+        pad = BOS if table is model.decoder.embedding.weight else PAD
+        rows = slice(None) if imported is None else _ids_by_row(imported, side, pad)
         yield names[0], table[rows][:, units]
     if model.output_bias is not None:
         bias: Tensor = model.output_bias
         if imported is not None:
-            bias = bias.index_copy(0, torch.tensor([BOS]), bias[[PAD]])[_ids_by_row(imported, 1)]
+            bias = bias[_ids_by_row(imported, 1, PAD)]
         yield OUTPUT_BIAS, bias[None]
     for name, tensor, dims in weights_of(model):
         for dim in dims:
@@ -300,10 +303,10 @@ def _tensors(model: Transformer, n_positions: int, imported: ImportedVocabulary 
             yield f"model.{name}.embed_positions.weight", positions
 
 
-def _ids_by_row(imported: ImportedVocabulary, side: Literal[0, 1]) -> list[int]:
-    """Return the id of each piece of the public model, by its original id."""
+def _ids_by_row(imported: ImportedVocabulary, side: Literal[0, 1], pad: int) -> list[int]:
+    """Return the id of each piece of the public model, by its original id. pad: the id of padding."""
     ids = {row: i for i, row in enumerate(imported.original_rows(side)) if row is not None}
-    ids[imported.original(side).index(imported.padding)] = BOS  # the decoder starts with padding
+    ids[imported.original(side).index(imported.padding)] = pad
     return [ids[row] for row in range(len(ids))]
 
 

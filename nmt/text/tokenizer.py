@@ -24,6 +24,7 @@ import difflib
 import hashlib
 import io
 import itertools
+import json
 import re
 from abc import ABC, abstractmethod
 from array import array
@@ -36,8 +37,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import sentencepiece
+from pydantic import Field, ValidationInfo, field_validator
 
-from nmt.config.data import LABEL
+from nmt.config.data import DIRECTION, LABEL
 from nmt.config.foreign import did_you_mean
 from nmt.console import printable
 from nmt.errors import DataError, UnsafeFileError
@@ -76,7 +78,7 @@ _OWN_SIGNS = {_SPACE, "\u2585"}  # U+2585 is how it marks an unknown character i
 _NO_PIECE = re.compile(rf"{CONTROL.pattern}|[{''.join(sorted(_OWN_SIGNS))}]")
 _SPACE_IDS = [N_SPECIAL + byte for byte in _SPACE.encode()]
 _SPECIAL_NAMES = ["<pad>", "<unk>", "<s>", "</s>", *(f"<reserved_{i}>" for i in range(N_RESERVED))]
-_TAG = re.compile(">>(.*?)<<", re.DOTALL)  # at the start of a source
+_TAG = re.compile(">>(.+?)<<", re.DOTALL)  # at the start of a source
 _PROBE = " a\t é  \u2581\U0001f600 "
 _THREADS = 4
 
@@ -156,8 +158,10 @@ class Tokenizer(ABC):
     def tag(self, language: str) -> int:
         """Return the id of the tag of a target language. Raises DataError if there is none."""
         if language not in self.tags:
+            if not self.tags:
+                raise DataError("the model has one target language only; --to is for models with several")
             near = did_you_mean(difflib.get_close_matches(language, self.tags, cutoff=0.5))
-            known = near or f"; choose {', '.join(sorted(self.tags))}" if self.tags else ", only one"
+            known = near or f"; choose {', '.join(sorted(self.tags))}"
             raise DataError(f"the model has no target language {printable(language)!r}{known}")
         return self.tags[language]
 
@@ -238,15 +242,22 @@ class LosslessTokenizer(Tokenizer):
 class ImportedVocabulary(Document):
     """The content of imported.json: the vocabulary of an imported model."""
 
-    direction: str
+    direction: str = Field(pattern=DIRECTION.pattern)
     """The only direction that the tokenizers serve."""
-    pieces: list[list[str]]
+    pieces: list[list[str]] = Field(min_length=1, max_length=2)
     """The pieces by their original ids: of both languages, or of the source and of the target."""
     padding: str
     unknown: str
     end: str
     to: str | None = None
     """The language whose tag precedes every source, if the model has several target languages and one was chosen."""
+
+    @field_validator("padding", "unknown", "end")
+    @classmethod
+    def _check_special(cls, piece: str, info: ValidationInfo) -> str:
+        if not all(piece in pieces for pieces in info.data.get("pieces", [])):
+            raise ValueError(f"{piece!r} is missing")
+        return piece
 
     def original(self, side: Literal[0, 1]) -> list[str]:
         """Return the pieces of the source (side 0) or the target (side 1) by their original ids."""
@@ -286,7 +297,9 @@ class ImportedTokenizer(Tokenizer):
         self.tags = {}
         if side == 0:
             self.tags = {piece[2:-2]: i for piece, i in self._id_of.items() if _TAG.fullmatch(piece)}
-        parts = [model, vocabulary.model_dump_json().encode(), bytes([side])]
+        # named one by one, so that a later field does not change the fingerprints of existing runs
+        names = (vocabulary.direction, vocabulary.padding, vocabulary.unknown, vocabulary.end, vocabulary.to)
+        parts = [model, json.dumps([*names, vocabulary.pieces]).encode(), bytes([side])]
         self.fingerprint = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:16]
 
     def __len__(self) -> int:

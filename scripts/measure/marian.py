@@ -37,6 +37,9 @@ class Marian:
     """The number of pieces of each segmenter."""
     extra_pieces: int = 0
     """The number of pieces of the vocabulary that the segmenters lack."""
+    more_pieces: tuple[str, ...] = ()
+    """Pieces of the vocabulary that the segmenters lack, by name."""
+    is_tied: bool = True
     license: str | None = "cc-by-4.0"
 
     def write(self, folder: Path, sources: Sequence[str], targets: Sequence[str]) -> None:
@@ -101,7 +104,11 @@ class Marian:
         """Number pieces unlike the segmenter, without the rarest one, and with padding at the end."""
         shuffled = sorted(pieces[:-1])
         random.Random(1).shuffle(shuffled)
-        more = [*(f">>{tag}<<" for tag in self.tags), *(f"extra{i}" for i in range(self.extra_pieces))]
+        more = [
+            *(f">>{tag}<<" for tag in self.tags),
+            *(f"extra{i}" for i in range(self.extra_pieces)),
+            *self.more_pieces,
+        ]
         return {piece: i for i, piece in enumerate([END, UNKNOWN, *more, *shuffled, PAD])}
 
     def _config(self, ids: Sequence[dict[str, int]]) -> Any:
@@ -114,7 +121,7 @@ class Marian:
             vocab_size=len(ids[0]), decoder_vocab_size=len(ids[-1]), d_model=self.d_model, **sides,
             activation_function=self.activation, scale_embedding=True, pad_token_id=pad, eos_token_id=0,
             decoder_start_token_id=pad, forced_eos_token_id=0, share_encoder_decoder_embeddings=self.is_joint,
-            max_position_embeddings=512, dropout=0.1,
+            max_position_embeddings=512, dropout=0.1, tie_word_embeddings=self.is_tied,
         )  # fmt: skip
 
 

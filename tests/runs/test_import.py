@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 import shutil
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -340,11 +342,54 @@ def test_cut_vocabulary_gives_equal_segmentation_and_rows(joint: Path, place: Pa
         ]
         assert all((UNK in one.encode(line)) == (UNK in two.encode(line)) for line in lines)
     assert found.n_removed == len(full.tokenizers["de"]) - len(cut.tokenizers["de"]) > 5
+    shares = [line for line in found.lines() if "%" in line]
+    assert [line[:2] for line in shares] == ["de", "en"] and f"{found.n_parameters / 1e6:.1f}" in " ".join(
+        found.lines()
+    )
+    assert found.n_parameters == sum(map(torch.numel, full.transformer().parameters()))
     piece = cut.tokenizers["de"].pieces([len(cut.tokenizers["de"]) - 1])
     row = full.tokenizers["de"].pieces(range(len(full.tokenizers["de"]))).index(piece[0])
     table = "encoder.embedding.weight"
     assert torch.equal(cut.weights.tensors[table][-1], full.weights.tensors[table][row])
     assert Translator.load(tmp_path / "cut").translate(SOURCES[:2])
+
+
+def test_cut_vocabularies_are_exported_with_one_id_of_each_special_piece(tmp_path: Path) -> None:
+    Marian(is_joint=False).write(tmp_path / "model", SOURCES, TARGETS)
+    texts = [tmp_path / "few.de", tmp_path / "few.en"]
+    for path, lines in zip(texts, (SOURCES[:1], TARGETS[:40]), strict=True):
+        path.write_text("\n".join(lines), encoding="utf-8")
+    import_model(Request(str(tmp_path / "model"), tmp_path / "cut", keep_pieces_of=texts))
+    export(ExportRequest(tmp_path / "cut"), tmp_path / "out", "transformers")
+    import_model(Request(str(tmp_path / "out"), tmp_path / "again"))
+    first, second = (load_weights(RunDir(tmp_path / name).step(0)) for name in ("cut", "again"))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert len({*map(len, open_saved(tmp_path / "cut").tokenizers.by_language.values())}) == 2
+
+
+@pytest.mark.parametrize("texts", [["few.de"], ["few.de", "empty.en"]])
+def test_cut_without_text_of_a_language_is_refused(texts: list[str], joint: Path, tmp_path: Path) -> None:
+    (tmp_path / "few.de").write_text("Hund\n", encoding="utf-8")
+    (tmp_path / "empty.en").touch()
+    with pytest.raises(DataError, match=r"\ben\b"):
+        import_model(Request(str(joint), tmp_path / "run", keep_pieces_of=[tmp_path / name for name in texts]))
+
+
+def test_untied_weights_are_exported_as_they_were(tmp_path: Path) -> None:
+    Marian(is_tied=False).write(tmp_path / "model", SOURCES, TARGETS)
+    import_model(Request(str(tmp_path / "model"), tmp_path / "run"))
+    export(ExportRequest(tmp_path / "run"), tmp_path / "out", "transformers")
+    first, second = (load_file(tmp_path / name / "model.safetensors") for name in ("model", "out"))
+    assert "model.shared.weight" in first and "lm_head.weight" in second
+    assert all(torch.equal(first[name], second[name]) for name in second)
+
+
+def test_piece_spelled_like_start_is_exported_to_ctranslate2(tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    Marian(more_pieces=("<s>",)).write(tmp_path / "model", SOURCES, TARGETS)
+    import_model(Request(str(tmp_path / "model"), tmp_path / "run"))
+    exported = export(ExportRequest(tmp_path / "run"), tmp_path / "out", "ctranslate2")
+    assert exported.comparison is not None and exported.comparison.difference < 1e-4
 
 
 COMMANDS = [
@@ -461,6 +506,7 @@ def test_tag_of_line_or_option_precedes_source(place: Path, nmt: Command) -> Non
     tokenizer = open_saved(place / "start").tokenizers["de"]
     plain = tokenizer.encode("Der Hund")
     assert tokenizer.tags.keys() == {"deu", "swe"}
+    assert tokenizer.encode(">><< Hund") == tokenizer.encode_all([">><< Hund"], "")[0]
     assert tokenizer.encode(">>swe<< Der Hund") == [tokenizer.tags["swe"], *plain]
     assert tokenizer.encode_all(["Der Hund", ">>swe<< Der"], "deu")[0] == [tokenizer.tags["deu"], *plain]
     assert tokenizer.encode_all([">>swe<< Der Hund"], "deu")[0][1] != tokenizer.tags["swe"]
@@ -528,6 +574,19 @@ def with_pickle(content: bytes) -> Callable[[Path], None]:
     return change
 
 
+def with_torch(content: object, n_lost: int = 0) -> Callable[[Path], None]:
+    """Return a function that writes content with torch.save, without the last bytes."""
+    data = io.BytesIO()
+    torch.save(content, data)
+    return with_pickle(data.getvalue()[: len(data.getvalue()) - n_lost])
+
+
+def with_nan(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    tensors["model.encoder.layers.0.fc1.bias"][0] = torch.nan
+    save_file(tensors, folder / "model.safetensors")
+
+
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
 BAD = {
     "another kind": (changed("config.json", model_type="m2m_100"), "m2m_100"),
@@ -558,6 +617,15 @@ BAD = {
     "tensor missing": (without("final_logits_bias"), "final_logits_bias"),
     "executing pickle": (with_pickle(pickle.dumps(Executed(), protocol=2)), "not executed"),
     "broken pickle": (with_pickle(b"garbage"), "pytorch_model.bin"),
+    "pickled list": (with_torch([1]), "pytorch_model.bin"),
+    "pickled tensor": (with_torch(torch.zeros(2)), "pytorch_model.bin"),
+    "truncated pickle": (with_torch({"a": torch.zeros(999)}, n_lost=2000), "pytorch_model.bin"),
+    "weights that are not numbers": (with_nan, "fc1.bias"),
+    "half a character": (written("vocab.json", b'{"\\ud800": 0}'), "vocab.json"),
+    "list of activations": (changed("config.json", activation_function=["relu"]), "activation_function"),
+    "dropout": (changed("config.json", dropout=1.0), "dropout"),
+    "empty segmenter": (written("source.spm", b""), "source.spm"),
+    "labels": (changed("tokenizer_config.json", target_lang="label"), "--direction"),
 }  # fmt: skip
 
 
@@ -570,6 +638,44 @@ def test_bad_model_is_refused_in_one_line(name: str, joint: Path, tmp_path: Path
     assert (result.status, result.err.count("\n")) == (2, 1), result.err
     assert expected in result.err and str(tmp_path) in result.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad"]
+
+
+@pytest.mark.parametrize("content", ["\ufeff---\nlicense: mit\n---\n", "---\r\nlicense: [mit]\r\n---\r\n"])
+def test_settings_and_card_are_read_as_others_write_them(content: str, joint: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(joint, folder)
+    changed("tokenizer_config.json", target_lang="es-MX", unk_token={"content": "<unk>"})(folder)
+    changed("generation_config.json", length_penalty=0.0)(folder)
+    (folder / "README.md").write_bytes(content.encode())
+    found = import_model(Request(str(folder), tmp_path / "run"))
+    assert (found.model.license, found.config.data.direction) == ("mit", "de-es_mx")
+    assert found.config.search.length_penalty == 0.0
+
+
+def test_interrupted_import_leaves_nothing(joint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = Request(str(joint), tmp_path / "runs" / "run")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("nmt.share.marian.save_checkpoint", Mock(side_effect=KeyboardInterrupt))
+        import_model(request)
+    assert not [path for path in tmp_path.rglob("*") if path.name == "config.yaml"]
+    import_model(request)
+    assert open_saved(tmp_path / "runs" / "run").tokenizers.imported
+
+
+def test_run_is_not_imported_again(place: Path, nmt: Command) -> None:
+    result = nmt("import", place / "start", "--run", place / "twice")
+    assert result.status == 2 and "--init-from" in result.err and not (place / "twice").exists()
+
+
+@pytest.mark.parametrize(
+    "change", [{"pieces": []}, {"pieces": [[]]}, {"padding": "<none>"}, {"direction": "de"}], ids=str
+)
+def test_damaged_vocabulary_of_run_is_refused(change: dict[str, object], place: Path, tmp_path: Path) -> None:
+    shutil.copytree(place / "start", tmp_path / "run")
+    path = RunDir(tmp_path / "run").tokenizer.imported
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | change), encoding="utf-8")
+    with pytest.raises(DataError, match=r"imported\.json"):
+        open_saved(tmp_path / "run")
 
 
 def test_existing_run_is_kept(joint: Path, place: Path, nmt: Command) -> None:

@@ -12,6 +12,7 @@ from nmt.model.embedding import Embedding, LearnedPositions, SinusoidalPositions
 from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded
 from nmt.model.transformer import ACTIVATIONS, Activation, Decoder, Encoder, Transformer
+from nmt.text.tokenizer import BOS, EOS, PAD
 
 VARIANTS = [
     {"norm": norm, "positions": positions, "tie_embeddings": tie, "activation": activation}
@@ -34,6 +35,11 @@ def forward(
     wide = [torch.nn.functional.pad(pad(rows), (0, room)) for rows in (src, tgt)]
     hidden = model(wide[0], Padded(src_mask, row_step), wide[1], Padded(tgt_mask, row_step))
     return [row[: len(ids)] for row, ids in zip(hidden, tgt, strict=True)]
+
+
+def test_zero_start_embedding_is_zero_from_the_beginning():
+    embedding = Embedding(model_config(start_embedding="zero"), VOCAB)
+    assert not embedding.weight[[PAD, BOS]].any() and embedding.weight[EOS].any()
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -18,6 +18,7 @@ from nmt.data.corpus import Lines
 from nmt.model.stacks import DecoderModel, EncoderModel
 from nmt.training import loss as loss_module
 from nmt.training.loss import (
+    ConsistencyWeights,
     class_logits,
     classes_loss,
     fused_loss,
@@ -58,6 +59,26 @@ def test_fused_cross_entropy_equals_plain(smoothing):
     at_target = torch.nn.functional.one_hot(targets, len(weight))
     by_logits = logits.softmax(-1) - (1 - smoothing) * at_target - smoothing / len(weight)
     torch.testing.assert_close(wanted[0], by_logits @ weight)
+
+
+def test_output_bias_is_part_of_the_loss_and_fixed_rows_learn_nothing():
+    hidden, weight, targets = example()
+    bias = torch.linspace(-1, 1, len(weight), dtype=torch.float64, requires_grad=True)
+    other = (hidden.detach() + 0.1).requires_grad_()
+    plain = plain_cross_entropy(hidden, weight, targets, 0.1, bias)
+    second = plain_cross_entropy(other, weight, targets, 0.1, bias)
+    p, q = (F.linear(states, weight, bias).log_softmax(-1) for states in (hidden, other))
+    divergence = 0.5 * ((p.exp() * (p - q)).sum() + (q.exp() * (q - p)).sum())
+    both = ConsistencyWeights(p_to_q=0.5, q_to_p=0.5, second=1.0)
+    cases = [(plain, (hidden,), None), (plain + second + divergence, (hidden, other), both)]
+    for expected, passes, weights in cases:
+        found = fused_loss(passes, weight, targets, 0.1, weights, bias, fixed_rows=(2,)).loss
+        torch.testing.assert_close(found, expected)
+        learners = (weight, bias, *passes)
+        wanted = torch.autograd.grad(expected, learners, retain_graph=True)
+        for table in wanted[:2]:
+            table[2] = 0
+        torch.testing.assert_close(torch.autograd.grad(found, learners), wanted)
 
 
 def test_frozen_output_weight_gets_no_gradient():
