@@ -3,12 +3,14 @@
     python -m scripts.experiments.public DATA OUTPUT
 
 DATA has the corpora of scripts/experiments/general.yaml. OUTPUT gets a Marian directory with random weights, made by
-transformers and SentencePiece (`marian`), the general text without the domain, and the domain, libreoffice, with blocks
-of lines held out as development and test set. scripts/experiments/public.sh does the rest.
+transformers and SentencePiece (`marian`), the general text without the domain, a sample of it (`general-some`) to learn
+beside the domain, and the domain, libreoffice, with blocks of lines held out as development and test set.
+scripts/experiments/public.sh does the rest.
 """
 
 from __future__ import annotations
 
+import random
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +20,7 @@ from scripts.measure.marian import Marian
 GENERAL = ["tatoeba", "multi30k", "wesnoth", "ding", "europarl", "opennmt10k", "news_commentary", "ted"]
 HELD_OUT = {
     "valid": "newstest/newstest2013", "newstest2014": "newstest/newstest2014", "tatoeba-test": "tatoeba/test",
+    "tatoeba-valid": "tatoeba/valid",
 }  # fmt: skip
 BLOCK = 50
 """Number of consecutive lines that are held out together: neighbours in software help resemble each other."""
@@ -39,6 +42,8 @@ def main(arguments: Sequence[str]) -> None:
         for name, path in HELD_OUT.items():
             _write(output / f"{name}.{language}", _lines(data / f"{path}.{language}"))
         _write(output / f"general.{language}", text)
+        rows = sorted(random.Random(1).sample(range(len(text)), 30_000))
+        _write(output / f"general-some.{language}", [text[row] for row in rows])
         _split(_lines(data / "libreoffice" / f"train.{language}"), output, language)
     Marian(vocab_size=8000, d_model=256, n_layers=4, has_bias=False).write(output / "marian", sides["de"], sides["en"])
 
@@ -51,6 +56,7 @@ def _split(lines: list[str], output: Path, language: str) -> None:
         parts[part] += lines[start : start + BLOCK]
     for part, text in parts.items():
         _write(output / f"domain-{part}.{language}", text)
+    _write(output / f"domain-some.{language}", parts["train"][:20_000])
 
 
 def _lines(path: Path) -> list[str]:

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # What is adapting a public model worth, and what does it forget? A Marian model with random weights is imported, learns
-# all text but the domain (libreoffice) for MINUTES (90), and is exported to transformers: that directory is the public
-# model from there on. It is imported again and adapted to the domain for ten minutes, with and without what keeps
-# general text, with its whole and with a cut vocabulary; a model of the same shape is trained from scratch in the same
-# minutes; a student of the adapted model learns from at most 100,000 lines in half an hour.
+# all text but the domain (libreoffice) for MINUTES (70), and is exported to transformers: that directory is the public
+# model from there on. It is imported again and adapted to the domain for ten minutes: to the domain and general text
+# (adapted), to the domain only (alone), and with a cut vocabulary (adapted-cut); a model of the same shape is trained
+# from scratch in the same minutes; a student of the adapted model learns from 71,000 lines in STUDENT_MINUTES (15).
 #   scripts/experiments/public.sh DATA [STEP...]     DATA has the corpora of general.yaml
 # The steps are public, adapt, student and compare. Everything is written to data/public and runs/public. The same
 # command continues what was stopped.
@@ -14,6 +14,7 @@ shift
 steps=("$@")
 [ $# -gt 0 ] || steps=(public adapt student compare)
 here=$(dirname "$0") text=data/public/text runs=runs/public
+only=(--set 'data.train=[{files: {de: domain-train.de, en: domain-train.en}}]' --data data/public/alone)
 train() { # NAME CONFIG OPTIONS...
   local run=$runs/$1 config=$2
   shift 2
@@ -25,29 +26,33 @@ public() {
   [ -e $text ] || python -m scripts.experiments.public "$data" $text
   [ -e $runs/random ] || nmt import $text/marian --run $runs/random
   nmt prepare --config "$here/public.yaml" --tokenizer-from $runs/random
-  train general "$here/public.yaml" --set training.max_minutes="${MINUTES:-90}"
+  train general "$here/public.yaml" --set training.max_minutes="${MINUTES:-70}"
   [ -e $runs/model ] || nmt export --run $runs/general --format transformers --output $runs/model
   [ -e $runs/public ] || nmt import $runs/model --run $runs/public
-  [ -e $runs/cut ] || nmt import $runs/model --keep-pieces-of $text/domain-train.de \
-    --keep-pieces-of $text/domain-train.en --run $runs/cut
+  [ -e $runs/cut ] || nmt import $runs/model --keep-pieces-of $text/domain-some.de \
+    --keep-pieces-of $text/domain-some.en --run $runs/cut
 }
 adapt() {
   nmt prepare --config "$here/public-adapt.yaml" --tokenizer-from $runs/public
+  nmt prepare --config "$here/public-adapt.yaml" --tokenizer-from $runs/public "${only[@]}"
   nmt prepare --config "$here/public-adapt.yaml" --tokenizer-from $runs/cut --data data/public/cut
   train adapted "$here/public-adapt.yaml" --init-from $runs/public
-  train forgetful "$here/public-adapt.yaml" --init-from $runs/public --set training.start_share=0
+  train alone "$here/public-adapt.yaml" --init-from $runs/public "${only[@]}"
   train adapted-cut "$here/public-adapt.yaml" --init-from $runs/cut --data data/public/cut
-  train scratch "$here/public.yaml" --data data/public/domain --set training.init_from=null \
-    --set training.max_minutes=10 --set training.warmup_steps=200
+  train scratch "$here/public-scratch.yaml"
+  for run in adapted alone; do
+    python -m scripts.experiments.shares $runs/$run $text/domain-valid.{de,en} $text/tatoeba-valid.{de,en}
+  done
 }
 student() {
-  cat $text/domain-train.de <(shuf -n 70000 --random-source=$text/general.de $text/general.de) > data/public/mono.de
+  cat $text/domain-train.de <(shuf -n 40000 --random-source=$text/general.de $text/general.de) > data/public/mono.de
   nmt distil --teacher $runs/adapted --student tiny --mono data/public/mono.de --test-src $text/domain-test.de \
-    --test-ref $text/domain-test.en --output data/public/student --train
+    --test-ref $text/domain-test.en --output data/public/student --beam 2 --train \
+    --set training.max_minutes="${STUDENT_MINUTES:-15}" --set data.valid=500
 }
 compare() {
   for split in domain tatoeba europarl newstest2014; do
-    nmt compare $runs/public $runs/adapted $runs/forgetful $runs/scratch --data data/public/domain --split $split
+    nmt compare $runs/public $runs/adapted $runs/alone $runs/scratch --data data/public/domain --split $split
   done
   nmt evaluate --run $runs/adapted-cut --data data/public/cut --split domain
 }

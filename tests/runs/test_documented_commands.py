@@ -35,7 +35,7 @@ NOT_RUN = {
     "sweep": "trains several models (tests/processes/test_sweep.py)",
     "push": "needs a hub (tests/runs/test_push.py)",
     "import": "needs a hub (tests/runs/test_import.py)",
-    "opus-en-gmq": "needs a model with several target languages (tests/runs/test_import.py)",
+    "en-gmq": "needs a model with several target languages (tests/runs/test_import.py)",
     "data": "needs OPUS (tests/unit/cli/test_data.py)",
     "serve": "does not end (tests/unit/serve, tests/processes/test_serve.py)",
     "--comet": "needs COMET in an environment of its own (tests/processes/test_comet.py)",
