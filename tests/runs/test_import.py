@@ -581,6 +581,12 @@ def with_torch(content: object, n_lost: int = 0) -> Callable[[Path], None]:
     return with_pickle(data.getvalue()[: len(data.getvalue()) - n_lost])
 
 
+def with_half_a_character(folder: Path) -> None:
+    ids = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+    ids["\ud800"] = ids.pop(max(ids))
+    (folder / "vocab.json").write_text(json.dumps(ids), encoding="utf-8")
+
+
 def with_nan(folder: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
     tensors["model.encoder.layers.0.fc1.bias"][0] = torch.nan
@@ -619,9 +625,9 @@ BAD = {
     "broken pickle": (with_pickle(b"garbage"), "pytorch_model.bin"),
     "pickled list": (with_torch([1]), "pytorch_model.bin"),
     "pickled tensor": (with_torch(torch.zeros(2)), "pytorch_model.bin"),
-    "truncated pickle": (with_torch({"a": torch.zeros(999)}, n_lost=2000), "pytorch_model.bin"),
+    "truncated pickle": (with_torch({"a": torch.zeros(999)}, n_lost=100), "pytorch_model.bin"),
     "weights that are not numbers": (with_nan, "fc1.bias"),
-    "half a character": (written("vocab.json", b'{"\\ud800": 0}'), "vocab.json"),
+    "half a character": (with_half_a_character, "vocab.json"),
     "list of activations": (changed("config.json", activation_function=["relu"]), "activation_function"),
     "dropout": (changed("config.json", dropout=1.0), "dropout"),
     "empty segmenter": (written("source.spm", b""), "source.spm"),
