@@ -297,5 +297,5 @@ def test_ids_of_large_vocabulary_have_four_bytes() -> None:
 
 
 def test_target_language_of_tokenizer_without_tags_is_refused(tokenizer: Tokenizer) -> None:
-    with pytest.raises(DataError, match="swe"):
+    with pytest.raises(DataError):
         tokenizer.encode_all(["Hund"], "swe")
