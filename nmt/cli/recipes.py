@@ -367,7 +367,7 @@ def back_translate(
 
     Writes to --output the translations (synthetic.LANG), statistics (report.json) and a configuration with all corpora
     (config.yaml). Prints the commands that follow and, with --train, runs them: prepare (with the reverse run's
-    tokenizer), train and evaluate.
+    tokenizer, unless that was imported), train and evaluate.
 
     If interrupted, the same command continues with the current chunk of 4,096 lines. If interrupted while training, the
     exit status is 75, and the same command resumes the training.

@@ -69,7 +69,7 @@ class Distillation:
 
 @dataclass(frozen=True)
 class _Text:
-    """What is translated for the student, and the sets that it does not learn from."""
+    """The text that the teacher translates, and the development and test sets of the student."""
 
     src: Path
     tgt: Path | None
