@@ -235,6 +235,7 @@ def test_watched_set_and_share_of_start(place: Path) -> None:
     longer = adapting(place, place / "start", start_share=0.25, max_steps=8)
     with pytest.raises(CheckpointError, match="start"):
         fit(longer, place / "data", place / "mixed", resume=True)
+    assert max(saved_steps(run)) == 6, "before training"
 
 
 def test_adaptation_that_makes_model_worse_warns_and_stops(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
