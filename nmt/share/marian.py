@@ -11,6 +11,7 @@ import math
 import pickle
 import re
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -448,6 +449,7 @@ Take = Callable[[Sequence[str]], Tensor]
 """A function that returns a tensor of the public model by one of the names that it may have there."""
 
 _ROWS = 4096  # of an embedding table, copied at a time
+_MAPPED_BYTES = 2**25  # read before a pickle is mapped anew
 _POSITIONS = [f"model.{stack}.embed_positions.weight" for stack in ("encoder", "decoder")]
 """The names of sinusoidal positions, which are computed; repositories of 2020 contain them."""
 
@@ -512,7 +514,8 @@ def _check_tensor(path: Path, name: str, tensor: Tensor, expected: torch.Size) -
 def _opened(path: Path) -> Iterator[Take]:
     """Yield a function that reads the tensors of a file, and check in the end that none was left over.
 
-    One tensor is in memory at a time: the file of safetensors is mapped anew for each, and those of a pickle are freed.
+    What was read is not kept in memory: a file of safetensors is mapped anew for each tensor, a zipped pickle from time to
+    time, and tensors of a pickle in the old format are freed.
     """
     try:
         with path.open("rb") as file:
@@ -520,6 +523,12 @@ def _opened(path: Path) -> Iterator[Take]:
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}{_NOT_MARIAN}") from error
     tensors: dict[str, Tensor] = {}
+    n_read = 0
+
+    def load() -> dict[str, Tensor]:  # the old format of PyTorch cannot be mapped
+        loaded: dict[str, Tensor] = torch.load(path, "cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+        return loaded
+
     try:
         if path.name == _WEIGHTS[0]:
             with safe_open(path, "pt") as opened:
@@ -527,7 +536,7 @@ def _opened(path: Path) -> Iterator[Take]:
         else:
             with warnings.catch_warnings():  # of old protocols of pickle
                 warnings.simplefilter("ignore")
-                tensors = torch.load(path, map_location="cpu", weights_only=True)
+                tensors = load()
             if not isinstance(tensors, dict):
                 raise DataError(f"{path}: contains a {type(tensors).__name__} instead of weights by name")
             left = set(tensors)
@@ -539,6 +548,7 @@ def _opened(path: Path) -> Iterator[Take]:
         raise DataError(f"{path}: contains more than weights")
 
     def take(names: Sequence[str]) -> Tensor:
+        nonlocal tensors, n_read
         found = [name for name in names if name in left]
         if not found:
             raise DataError(f"{path}: lacks the weights {names[0]}")
@@ -550,6 +560,9 @@ def _opened(path: Path) -> Iterator[Take]:
         left.difference_update(names)
         for name in found:
             tensors.pop(name, None)
+        n_read += tensor.nbytes
+        if tensors and n_read > _MAPPED_BYTES and zipfile.is_zipfile(path):
+            tensors, n_read = load(), 0
         return tensor
 
     yield take

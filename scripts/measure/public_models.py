@@ -206,8 +206,7 @@ def large(sides: Sequence[list[str]]) -> int:
             above = (peak - idle) / 1024
             shares = f"{above:.0f} above the imports: {above / size:.2f} times the {size:.0f} MiB of the weights"
             print(f"{file}: {seconds:.1f} s; peak {peak / 1024:.0f} MiB, {shares}", flush=True)
-            # PyTorch holds all tensors of a pickle at once, so that the bound of memory is for safetensors
-            status |= int(seconds > 20 or (file == FILES[0] and above > 1.5 * size))
+            status |= int(seconds > 20 or above > 1.5 * size)
         for line in rates(run, sides[0][:100]):
             print(line, flush=True)
     return status
