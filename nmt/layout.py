@@ -79,8 +79,8 @@ MONO = "mono"
 class TokenizerDir:
     """A directory with SentencePiece models: `joint.model` for both languages, or `LANG.model` for each language.
 
-    It also contains `profiles.json`, a profile of each language, `labels.json` if the target is a label, and
-    `imported.json`, the vocabulary, if the models are those of an imported translator.
+    It also contains `profiles.json`, a profile of each language, `labels.json` if the target is a label, `tags.json` if
+    sources have tags, and `imported.json`, the vocabulary, if the models are those of an imported translator.
     """
 
     path: Path
@@ -91,6 +91,7 @@ class TokenizerDir:
         return self.path / f"{language}.model"
 
     labels = File("labels.json")
+    tags = File("tags.json")
     profiles = File("profiles.json")
     imported = File("imported.json")
 

@@ -163,6 +163,7 @@ SETTING_OF = {
     "--beam": "search.beam",
     "--length-penalty": "search.length_penalty",
     "--to": "search.to",
+    "--tag": "search.tags",
     "--init-from": "training.init_from",
     "--data": "data.dir",
     "--run": "training.run_dir",

@@ -97,6 +97,10 @@ ToOption = Annotated[
     str | None,
     option("--to", "Target language of an imported model with several, as its tags name it.", "LANG"),
 ]
+TagOption = Annotated[
+    list[str] | None,
+    option("--tag", "Tag of the text, such as domain=help; may be repeated.", "NAME=VALUE"),
+]
 SearchOption = Annotated[
     list[str] | None,
     option("--set", "Change a search setting; may be repeated.", "search.KEY=VALUE", autocompletion=search_settings),

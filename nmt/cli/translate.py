@@ -21,6 +21,7 @@ from nmt.cli.options import (
     RunOption,
     RunsOption,
     SearchOption,
+    TagOption,
     ToOption,
     WeightsOption,
     option,
@@ -39,6 +40,7 @@ def translate(
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
     to: ToOption = None,
+    tags: TagOption = None,
     lm: LmOption = None,
     lm_weight: LmWeightOption = None,
     n_best: Annotated[
@@ -145,6 +147,7 @@ def translate(
         raise ConfigError([f"--address {address} needs --engine ray"])
     overrides = with_language_model(overrides or (), lm, lm_weight)
     overrides = overrides if to is None else [*overrides, f"search.to={json.dumps(to)}"]
+    overrides = [*overrides, f"search.tags={json.dumps(tags)}"] if tags else overrides
     files = Files(prefix, constraints, glossary, alignments, attention)
     paths = resolve_models(run, model)
     if workers is not None or engine == "ray":

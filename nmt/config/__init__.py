@@ -100,6 +100,8 @@ class Config(Section):
         ):
             needs = "dropout" if training.consistency == "rdrop" else "cut_rate above 0"
             problems.append(f"training.consistency: {training.consistency} needs {needs}; all model.*_dropout are 0")
+        if self.data.tag_names and objective != "translation":
+            problems.append(f"data.train: tags need training.objective: translation, found {objective}")
         problems += mixing_problems(self.data, training.stages)
         problems += label_problems(self.data, training)
         raise_together(problems)
@@ -160,8 +162,13 @@ class Config(Section):
     @property
     def longest(self) -> int:
         """Maximum length of a training sequence in tokens, including the end-of-sentence token."""
-        n = self.data.max_pieces + 1
+        n = self.data.max_pieces + 1 + self.n_tags
         return 2 * n if self.training.masked.pair_task or self.joins_sides else n
+
+    @property
+    def n_tags(self) -> int:
+        """Maximum number of tags before a source in training."""
+        return max((len(source.tag_names) for source in self.data.train), default=0)
 
     @property
     def n_per_pair(self) -> int:

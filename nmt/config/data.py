@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from nmt.config.clean import CleanConfig, CorpusClean
+from nmt.config.foreign import did_you_mean
 from nmt.config.section import Section, raise_together
 from nmt.config.source import AnySource, AnyTrainSource, HubSource, MonoSource, Source
 
@@ -120,6 +122,7 @@ class DataConfig(Section):
                 )
         if match is not None:
             problems += _mono_problems(self)
+        problems += _tag_problems(self)
         raise_together(problems)
         return self
 
@@ -150,6 +153,16 @@ class DataConfig(Section):
             "mono": {language: [bare(source) for source in own] for language, own in self.mono.items()},
         }
         return self.model_copy(update=changes)
+
+    @property
+    def tag_names(self) -> tuple[str, ...]:
+        """The tags of all training corpora, in alphabetical order."""
+        return tuple(sorted({tag for source in self.train for tag in source.tag_names}))
+
+    def tags_of(self, split: str) -> list[str]:
+        """Return the tags of the development set (`valid`) or of a test set; none for any other name."""
+        source = self.valid if split == "valid" else self.test.get(split)
+        return list(source.tag_names) if isinstance(source, Source) else []
 
     def clean_of(self, key: str) -> CorpusClean:
         """Return all cleaning settings of the training corpus `key`, such as `train.0`."""
@@ -197,6 +210,16 @@ class DataConfig(Section):
     def directory(self) -> Path:
         """The path of the data directory: `dir` with `{direction}` replaced."""
         return Path(self.dir.replace("{direction}", "-".join(self.languages)))
+
+
+def _tag_problems(data: DataConfig) -> Iterator[str]:
+    """Yield problems of tags where they cannot be learned."""
+    for key, source in data.sources():
+        for tag in source.tag_names:
+            if tag not in data.tag_names:
+                near = did_you_mean(get_close_matches(tag, data.tag_names, cutoff=0.5))
+                yield f"{key}.tags: no training corpus has the tag {tag}{near}"
+    yield from (f"{key}.tags: only for pairs" for key, _, source in data.mono_sources() if source.tags is not None)
 
 
 def _mono_problems(data: DataConfig) -> Iterator[str]:

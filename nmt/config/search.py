@@ -84,6 +84,9 @@ class SearchConfig(Section):
     to: str | None = None
     """Target language of an imported model that has several, as its tags name it: deu for >>deu<<. null: the one chosen
     by nmt import --to, or else that of the tag at the start of each line. Set by `--to`."""
+    tags: list[str] | None = None
+    """Tags of the text, such as [domain=help], of those that the training corpora have (`data.train.0.tags`). null: a
+    test set is translated with its own, other text without any. Set by `--tag`."""
     protect: Literal["placeholders"] | bool | list[str] = False
     """Copy these from the source to the translation unchanged, as constraints of the search: URLs (https://example.org,
     www.example.org), e-mail addresses, XML and HTML tags (<b>, </b>, <br/>, in the order of the source) and entities
@@ -112,6 +115,10 @@ class SearchConfig(Section):
         auto = AUTO[device]
         sentences = min(auto.sentences, max(1, CPU_HYPOTHESES // self.beam)) if device == "cpu" else auto.sentences
         return BatchSize(sentences, auto.tokens if self.batch_tokens == "auto" else self.batch_tokens)
+
+    def with_tags(self, tags: list[str]) -> SearchConfig:
+        """Return these settings with the tags of a text, unless they have tags already."""
+        return self.model_copy(update={"tags": tags}) if self.tags is None and tags else self
 
     @property
     def protected(self) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
@@ -29,6 +30,13 @@ def _check_opus(name: str) -> str:
     if not re.fullmatch(r"[^/\s]+(/[^/\s]+)?", name):
         raise ValueError(f"must be a corpus, optionally with its version, such as Europarl/v8; found {name!r}")
     return name
+
+
+def _check_tags(tags: dict[str, str]) -> dict[str, str]:
+    for word in chain(tags, tags.values()):
+        if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_.-]*", word):
+            raise ValueError(f"{word!r} is not a valid name or value of a tag; use letters of ASCII, digits, '_.-'")
+    return tags
 
 
 def _check_url(name: str) -> str:
@@ -128,6 +136,9 @@ class Source(Section):
     """Name of the corpus in reports; by default the name of the file or repository."""
     license: Annotated[str, AfterValidator(_check_license)] | None = None
     """Licence of the text as its publisher states it, such as `CC BY 4.0`. It appears in model cards."""
+    tags: Annotated[dict[str, str], AfterValidator(_check_tags)] | None = None
+    """Kind of the text: name -> value, such as `domain: help` or `style: formal`. The model reads the tags before the
+    source, and `nmt translate --tag domain=help` chooses among them."""
 
     @property
     def label(self) -> str:
@@ -144,6 +155,11 @@ class Source(Section):
             case FilesSource():
                 return Path(without_query(next(iter(self.files.values()), "?"))).name
         raise TypeError(type(self))
+
+    @property
+    def tag_names(self) -> tuple[str, ...]:
+        """The tags as `--tag` takes them: `domain=help`."""
+        return tuple(f"{name}={value}" for name, value in sorted((self.tags or {}).items()))
 
 
 class FilesSource(Source, Files):

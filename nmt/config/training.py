@@ -192,6 +192,9 @@ class TrainingConfig(Section):
     subword_nbest: int = Field(1, ge=1)
     """Subword regularization of an imported unigram tokenizer (Kudo, 2018): the segmentation of each word is drawn anew
     in every epoch from its subword_nbest most probable ones, the probable ones more often; typically 16. 1: none."""
+    tag_dropout: float = Field(0.1, ge=0.0, lt=1.0)
+    """Probability that a pair of a corpus with `tags` is learned without them, so that the model also translates text
+    without tags. Chosen anew in every epoch."""
     modifiers: Annotated[dict[Modifier, Rate], AfterValidator(_ordered)] = Field({})
     """Data augmentation: modifier -> share of the training pairs to which it is applied. Pairs are drawn anew in every
     epoch, and at most one modifier is applied to a pair. upper_case: both sides in upper case, if the script of the

@@ -91,7 +91,7 @@ class Merges:
     """The merges of a tokenizer. Smaller ids have higher priority, as in SentencePiece."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        pieces, first = tokenizer.pieces(range(len(tokenizer))), tokenizer.first_learned
+        pieces, first = tokenizer.pieces(range(tokenizer.n_pieces)), tokenizer.first_learned
         id_of = {piece: i for i, piece in enumerate(pieces) if i >= first}
         self._letters = [[i] for i in range(first)]
         self._letters += [[id_of[letter] for letter in piece] for piece in pieces[first:]]

@@ -56,6 +56,21 @@ def change_of(config: Config, tokenizers: Tokenizers, seed: int) -> Change | Non
     return one_sequence if config.joins_sides else None
 
 
+def in_turn(*changes: Change | None) -> Change | None:
+    """Return the function that makes several changes, one after the other; None if there are none."""
+    made = [change for change in changes if change is not None]
+    if len(made) < 2:
+        return made[0] if made else None
+
+    def changed(pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
+        for change in made:
+            pairs = change(pairs, rows, epoch)
+            rows = np.arange(len(pairs))
+        return pairs
+
+    return changed
+
+
 def one_sequence(pairs: Pairs, rows: Indices, epoch: int) -> Pairs:  # noqa: ARG001 (the signature of every change)
     """Return the pairs `rows` (N,) with targets `source SEPARATOR target`; row i of the result is row `rows[i]`.
 

@@ -39,7 +39,7 @@ class Masking:
         """`tokenizer`: the tokenizer of both languages; `max_pieces`: the maximum number of pieces of each side of a
         wrong pair."""
         self._share, self._seed = settings.mask_share, seed
-        self._first_learned, self._n_learned = tokenizer.first_learned, len(tokenizer) - tokenizer.first_learned
+        self._first_learned, self._n_learned = tokenizer.first_learned, tokenizer.n_pieces - tokenizer.first_learned
         self._examples = PairExamples(settings.pair_task, tokenizer, max_pieces) if settings.pair_task else None
 
     def masked(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:

@@ -68,7 +68,7 @@ class PairExamples:
         """`kinds`: the kinds of wrong lines; `max_pieces`: the maximum number of pieces of a side."""
         self._kinds, self._tokenizer, self._max_pieces = kinds, tokenizer, max_pieces
         self._begins_word = np.array(tokenizer.begins_word())
-        pieces = tokenizer.pieces(range(len(tokenizer)))
+        pieces = tokenizer.pieces(range(tokenizer.n_pieces))
         self._has_digit = np.array([any(map(str.isdecimal, piece)) for piece in pieces])
         self._has_digit[: tokenizer.first_learned] = False  # the names of special pieces and bytes
 

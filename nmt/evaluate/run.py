@@ -124,6 +124,7 @@ def evaluate_run(
     check_tokenizer(tokenize)
     split = corpus.in_one_file(split_name)
     corpus.verify(split.name, ("text",))
+    search = search.with_tags(config.tags_of(split.name))
     subject = subject_of(translator, search, split=split.name)
     texts = split.text(config.src), split.text(config.tgt)
     return _evaluated(translator, split.name, *texts, subject, search, lowercase, tokenize)

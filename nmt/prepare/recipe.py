@@ -27,7 +27,7 @@ from nmt.text.tokenizer import Tokenizers
 Recipe: TypeAlias = dict[str, object]
 """Settings as plain values, as the manifest stores them."""
 
-_CHECKS = {"sha256", "pairs", "license", "weight"}
+_CHECKS = {"sha256", "pairs", "license", "weight", "tags"}
 """Settings of a source that do not determine what is prepared."""
 _EXCLUDED: Any = {
     # one directory serves both directions, may be moved, and is mixed by the training
@@ -52,6 +52,8 @@ def recipe(config: Config, reused: Tokenizers | None = None) -> Recipe:
     }
     if reused is not None:
         made_from["tokenizer"] = {"joint": reused.joint, "reused": reused.fingerprint}
+    if config.data.tag_names:
+        made_from["tags"] = list(config.data.tag_names)
     if lists := block_lists(config.data):
         made_from["block_lists"] = lists
     return made_from
@@ -113,7 +115,8 @@ def _completed(made_from: Recipe) -> Recipe:
                 break
     except (KeyError, TypeError):
         return made_from
-    kept = {name: tree[name] for name in ("block_lists", *(["tokenizer"] if is_reused(tree) else [])) if name in tree}
+    kept_names = "block_lists", "tags", *(["tokenizer"] if is_reused(tree) else [])
+    kept = {name: tree[name] for name in kept_names if name in tree}
     completed.pop("block_lists", None)
     return completed | kept
 

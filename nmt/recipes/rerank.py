@@ -420,7 +420,7 @@ class Runs:
         fluent = [fluency(name, model, search) for name, model in self.language_models.items()]
         return [
             direct(),
-            rescored("channel", self.reverse, search.model_copy(update={"to": None}), is_reverse=True),
+            rescored("channel", self.reverse, search.model_copy(update={"to": None, "tags": None}), is_reverse=True),
             *others,
             *fluent,
             length(self.direct, search),

@@ -86,6 +86,8 @@ class Wish:
     """Maximum number of occurrences of terms in the request."""
     to: str | None = None
     """The tag of the target language, for a model with several; None for the model's default."""
+    tags: Sequence[str] | None = None
+    """Tags of the text; None for the model's default."""
 
 
 def lines_of(texts: Sequence[str], wish: Wish) -> list[Line]:
@@ -306,7 +308,8 @@ class Service:
             if most is not None and not (isinstance(value, (int, float)) and value <= most):
                 raise Refusal(400, f"search.{name}: must be at most {most:g} on this server")
         try:
-            changes = {**wish.search, **({} if wish.to is None else {"to": wish.to})}
+            asked = {"to": wish.to, "tags": wish.tags}
+            changes = {**wish.search, **{name: value for name, value in asked.items() if value is not None}}
             search = last.search_settings(changes) if changes else last.search
         except ConfigError as error:
             raise invalid(error) from error

@@ -34,6 +34,7 @@ class TranslateRequest(BaseModel):
     to: str | None = Field(
         None, description="The tag of the target language, for models with several: deu for >>deu<<."
     )
+    tags: list[str] | None = Field(None, description="Tags of the text, such as domain=help, if the model has tags.")
     search: dict[str, Any] = Field({}, description="Search settings to change, if the server allows it.")
 
 
@@ -56,7 +57,8 @@ class Api:
         if "\n" in wanted.prefix:
             raise Refusal(400, "prefix: must be one line")
         source, target, detected = service.languages(wanted.source, wanted.target, texts)
-        wish = Wish(wanted.n_best, wanted.alignment, wanted.prefix, wanted.terms, wanted.search, to=wanted.to)
+        how = wanted.n_best, wanted.alignment, wanted.prefix, wanted.terms, wanted.search
+        wish = Wish(*how, to=wanted.to, tags=wanted.tags)
         seconds = service.limits.seconds
         work = service.translate(texts, source, target, wish, seconds)
         by_text = await before_leaving(service, request, seconds, work)

@@ -42,7 +42,7 @@ from nmt.search.beam import n_to_finish
 from nmt.search.forced import ForcedDecoder
 from nmt.search.rules import ShouldStop, stop_if
 from nmt.search.step import Hypothesis, Pair, length_penalty
-from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, UNK, Tokenizer
+from nmt.text.tokenizer import BOS, EOS, UNK, Tokenizer
 from nmt.translate.searcher import Hypotheses, search_batches
 from nmt.translate.translator import Translator
 from nmt.translate.types import Sentence, Translation
@@ -229,6 +229,7 @@ class Engine:
         self.max_positions = model.max_positions if model.positions == "learned" else None
         src, tgt = (folder.tokenizers[language] for language in folder.config.data.sides)
         self._src, self._tgt = src.pieces(range(len(src))), tgt.pieces(range(len(tgt)))
+        self._never_written = tgt.never_written
         self._tgt_ids = {piece: i for i, piece in enumerate(self._tgt)}
         n_batches, n_threads = _threads()
         self._model = self._load(n_batches + 1, n_threads)  # one more, so that a short search does not wait for others
@@ -306,8 +307,8 @@ class Engine:
     ) -> list[list[Hypothesis]]:
         translate = partial(self._translate, model, config, should_stop)
         options = _options(config, n_best)
-        candidates = translate(lines, options, suppress=config.sample)
-        special = [line for line in lines if any(i < N_SPECIAL for ids, _ in candidates[line.row] for i in ids)]
+        candidates, banned = translate(lines, options, suppress=config.sample), {*self._never_written, EOS}
+        special = [line for line in lines if not banned.isdisjoint(i for ids, _ in candidates[line.row] for i in ids)]
         candidates |= translate(special, options, suppress=True)
         long = [line for line in lines if any(len(ids) >= line.limit for ids, _ in candidates[line.row])]
         # Long lines are searched again up to one token before the limit, where all live hypotheses are returned with
@@ -370,7 +371,7 @@ class Engine:
             longest: maximum length; by default the largest limit of a batch.
         """
         if suppress:
-            options = options | {"suppress_sequences": [[self._tgt[i]] for i in range(N_SPECIAL) if i != EOS]}
+            options = options | {"suppress_sequences": [[self._tgt[i]] for i in self._never_written]}
         waiting: list[tuple[_Line, ctranslate2.AsyncTranslationResult]] = []
         for batch in _batches(lines, config):
             stop_if(should_stop)

@@ -42,7 +42,10 @@ def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [_special(i, piece) for i, piece in enumerate(pieces[:N_SPECIAL])],
+        "added_tokens": [
+            *(_added(i, piece, is_special=True) for i, piece in enumerate(pieces[:N_SPECIAL])),
+            *(_added(i, pieces[i], is_special=False) for i in range(tokenizer.n_pieces, len(pieces))),
+        ],
         "normalizer": _sequence(
             "normalizers",
             {"type": "Replace", "pattern": _CONTROL, "content": " "},
@@ -72,7 +75,7 @@ def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
             "byte_fallback": True,
             "ignore_merges": False,
             "vocab": {piece: i for i, piece in enumerate(pieces)},
-            "merges": list(_merges(pieces[tokenizer.first_learned :])),
+            "merges": list(_merges(pieces[tokenizer.first_learned : tokenizer.n_pieces])),
         },
     }
 
@@ -94,9 +97,10 @@ def tokenizer_config(tokenizer: Tokenizer, max_length: int) -> dict[str, Any]:
     }
 
 
-def _special(i: int, piece: str) -> dict[str, Any]:
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-    return {"id": i, "content": piece, **flags}
+def _added(i: int, piece: str, is_special: bool) -> dict[str, Any]:
+    """Return the entry of a special piece, or of a tag, which a user writes before the text."""
+    flags = {"single_word": False, "lstrip": False, "normalized": False}
+    return {"id": i, "content": piece, **flags, "rstrip": not is_special, "special": is_special}
 
 
 def _sequence(kind: str, *steps: dict[str, Any]) -> dict[str, Any]:
@@ -180,7 +184,7 @@ def save_transformers(
     }
     src, tgt = (tokenizers[language] for language in config.data.sides)
     if imported is None:
-        files["generation_config.json"]["suppress_tokens"] = [i for i in range(N_SPECIAL) if i != EOS]
+        files["generation_config.json"]["suppress_tokens"] = tgt.never_written
         files |= {"tokenizer.json": tokenizer_json(src), "tokenizer_config.json": tokenizer_config(src, max_source)}
     else:
         vocabularies = [{piece: i for i, piece in enumerate(pieces)} for pieces in imported.pieces]

@@ -1,7 +1,8 @@
 """SentencePiece tokenizers: those that `nmt prepare` trains, and those of imported models.
 
 Ids 0-3 are padding, unknown, `<s>` and `</s>`; 4-6 mark terms in a source (`nmt.text.inline`); 7 stands for masked
-pieces (`nmt.data.masking`); 8 separates two lines of one sequence; 9-19 are reserved for later uses (language tags).
+pieces (`nmt.data.masking`); 8 separates two lines of one sequence; 9-19 are reserved for later uses. Tags, which
+precede a source, have the ids after the last piece. SentencePiece does not know them, so text never becomes a tag.
 
 A `LosslessTokenizer` is BPE without normalisation, which preserves white space. Ids 20-275 are the 256 bytes, which
 spell every character without a piece; then come the learned pieces. Two additions to SentencePiece:
@@ -44,7 +45,7 @@ from nmt.config.foreign import did_you_mean
 from nmt.console import printable
 from nmt.errors import DataError, UnsafeFileError
 from nmt.files.document import Document, document_text, read_document
-from nmt.files.read import DOCUMENT_BYTES, read_regular
+from nmt.files.read import DOCUMENT_BYTES, read_regular, read_text
 from nmt.files.write import refuse_links, write_file
 from nmt.layout import TokenizerDir
 from nmt.text.labels import Labels
@@ -110,12 +111,15 @@ class Tokenizer(ABC):
     is_lossless: bool
     """Whether every line is restored from its ids, up to control characters."""
     tags: Mapping[str, int]
-    """The ids of the tags of target languages, which precede a source, by language; empty for most tokenizers."""
+    """The ids of the tags that may precede a source, by name: `domain=help`, or the target language of an imported
+    model; empty for most tokenizers."""
     to: str | None = None
     """The language whose tag precedes every line that does not ask for another one."""
 
     model: bytes
     """The serialised SentencePiece model."""
+    n_pieces: int
+    """The number of special pieces, bytes and learned pieces; larger ids are tags."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -149,21 +153,33 @@ class Tokenizer(ABC):
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Convert ids to pieces as SentencePiece writes them: U+2581 for a space, `<0x41>` for a byte."""
 
+    def is_special(self, ids: Any) -> Any:
+        """Return whether an id, or each of an array of ids, is special or a tag, so that it stands for no text."""
+        return (ids < N_SPECIAL) | (ids >= self.n_pieces)
+
+    @property
+    def never_written(self) -> list[int]:
+        """The ids that no translation has: those that stand for no text, except the end of sentence."""
+        return [i for i in [*range(N_SPECIAL), *range(self.n_pieces, len(self))] if i != EOS]
+
+    def tag_ids(self, names: Sequence[str] | None) -> list[int]:
+        """Return the ids of tags. Raises DataError for a tag that the vocabulary lacks."""
+        return [self._named(name, "tag") for name in names or ()]
+
     def tagged(self, line: str, to: str | None = None) -> tuple[str, str]:
         """Return the target language of a line, empty if it has no tag, and its text; for `to` see `encode_all`."""
-        to = self.to if to is None else to
-        match = _TAG.match(line) if to is None else None
-        return (to or "", line) if match is None or not self.tags else (match[1], line[match.end() :])
+        return to or "", line
 
-    def tag(self, language: str) -> int:
+    def tag(self, language: str) -> int:  # noqa: ARG002 (of those that have several)
         """Return the id of the tag of a target language. Raises DataError if there is none."""
-        if language not in self.tags:
-            if not self.tags:
-                raise DataError("the model has one target language only; --to is for models with several")
-            near = did_you_mean(difflib.get_close_matches(language, self.tags, cutoff=0.5))
-            known = near or f"; choose {', '.join(sorted(self.tags))}"
-            raise DataError(f"the model has no target language {printable(language)!r}{known}")
-        return self.tags[language]
+        raise DataError("the model has one target language only; --to is for models with several")
+
+    def _named(self, name: str, kind: str) -> int:
+        if name not in self.tags:
+            near = did_you_mean(difflib.get_close_matches(name, self.tags, cutoff=0.5))
+            known = near or (f"; choose {', '.join(sorted(self.tags))}" if self.tags else "")
+            raise DataError(f"the model has no {kind} {printable(name)!r}{known}")
+        return self.tags[name]
 
 
 class LosslessTokenizer(Tokenizer):
@@ -171,28 +187,30 @@ class LosslessTokenizer(Tokenizer):
 
     first_learned = N_SPECIAL + 256
     is_lossless = True
-    tags: Mapping[str, int] = {}
 
-    def __init__(self, model: bytes, path: Path | None = None) -> None:
+    def __init__(self, model: bytes, path: Path | None = None, tags: Sequence[str] = ()) -> None:
         """`model`: a serialised SentencePiece model. Raises DataError unless `train_tokenizer` could have made it.
 
-        path: the file of the model, for messages.
+        path: the file of the model, for messages. tags: names in the order of their ids.
         """
         where = "" if path is None else f"{path}: "
         self.model = model
         try:
             self._processor = processor_of(model)
+            self.n_pieces = int(self._processor.get_piece_size())
+            self.tags = {name: self.n_pieces + i for i, name in enumerate(tags)}
             is_ours = self._has_expected_pieces() and self.decode(self.encode(_PROBE)) == _PROBE
         except (RuntimeError, ValueError, UnicodeDecodeError) as error:
             raise DataError(f"{where}not a SentencePiece model") from error
         if not is_ours:
             raise DataError(f"{where}a SentencePiece model that nmt did not train")
-        self.fingerprint = hashlib.sha256(model).hexdigest()[:16]
+        named = json.dumps([*tags]).encode() if tags else b""
+        self.fingerprint = hashlib.sha256(model + named).hexdigest()[:16]
 
     @classmethod
-    def load(cls, path: Path) -> LosslessTokenizer:
+    def load(cls, path: Path, tags: Sequence[str] = ()) -> LosslessTokenizer:
         """Load a model file. Raises DataError if it is missing or was not written by nmt."""
-        return cls(read_model(path), path)
+        return cls(read_model(path), path, tags)
 
     def _has_expected_pieces(self) -> bool:
         """Return whether special pieces and bytes have the ids that `train_tokenizer` gives them, no other piece is
@@ -200,7 +218,7 @@ class LosslessTokenizer(Tokenizer):
 
         Raises UnicodeDecodeError for a piece that is not UTF-8, which would otherwise fail only in use.
         """
-        model, ids = self._processor, list(range(len(self)))
+        model, ids = self._processor, list(range(self.n_pieces))
         pieces, end = model.id_to_piece(ids), N_SPECIAL + 256
         kinds = list(zip(model.is_unknown(ids), model.is_control(ids), model.is_byte(ids), strict=True))
         wanted = [(i == UNK, i != UNK and i < N_SPECIAL, N_SPECIAL <= i < end) for i in ids]
@@ -208,7 +226,7 @@ class LosslessTokenizer(Tokenizer):
         return kinds == wanted and has_bytes and not any(_SPACE in piece[1:] for piece in pieces)
 
     def __len__(self) -> int:
-        return int(self._processor.get_piece_size())
+        return self.n_pieces + len(self.tags)
 
     def encode_all(self, lines: Sequence[str], to: str | None = None, threads: int = _THREADS) -> list[list[int]]:
         if to:
@@ -232,11 +250,13 @@ class LosslessTokenizer(Tokenizer):
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decode ids to a line. Special ids are skipped, bytes that are not UTF-8 become U+FFFD."""
-        text = str(self._processor.decode([int(i) for i in ids if i >= N_SPECIAL]))
+        text = str(self._processor.decode([int(i) for i in ids if not self.is_special(i)]))
         return CONTROL.sub(" ", text.removeprefix(" "))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        return [str(self._processor.id_to_piece(int(i))) for i in ids]
+        tags = [f">>{name}<<" for name in self.tags]
+        model, n = self._processor, self.n_pieces
+        return [str(model.id_to_piece(int(i))) if i < n else tags[i - n] for i in ids]
 
 
 class ImportedVocabulary(Document):
@@ -286,6 +306,7 @@ class ImportedTokenizer(Tokenizer):
         original = vocabulary.original(side)
         learned = [original[i] for i in vocabulary.original_rows(side)[N_SPECIAL:] if i is not None]
         self._id_of = {piece: N_SPECIAL + i for i, piece in enumerate(learned)}
+        self.n_pieces = N_SPECIAL + len(learned)
         self._pieces = [name if name not in self._id_of else f"{name} (nmt)" for name in _SPECIAL_NAMES] + learned
         try:
             self._processor = processor_of(model)
@@ -304,6 +325,14 @@ class ImportedTokenizer(Tokenizer):
 
     def __len__(self) -> int:
         return len(self._pieces)
+
+    def tagged(self, line: str, to: str | None = None) -> tuple[str, str]:
+        to = self.to if to is None else to
+        match = _TAG.match(line) if to is None else None
+        return (to or "", line) if match is None or not self.tags else (match[1], line[match.end() :])
+
+    def tag(self, language: str) -> int:
+        return self._named(language, "target language") if self.tags else super().tag(language)
 
     def encode_all(self, lines: Sequence[str], to: str | None = None, threads: int = _THREADS) -> list[list[int]]:
         divided = [self.tagged(line, to) for line in lines]
@@ -566,14 +595,14 @@ class Tokenizers:
     def load(cls, directory: TokenizerDir, languages: Sequence[str]) -> Tokenizers:
         """Load the tokenizers of `languages`. Raises DataError if they are missing or of other languages."""
         labels = Labels.load(directory.labels) if LABEL in languages else None
-        profiles = Profiles.load(directory.profiles)
+        profiles, tags = Profiles.load(directory.profiles), _read_tags(directory.tags)
         languages = sorted(language for language in languages if language != LABEL)
         if directory.imported.exists():
             vocabulary = read_document(directory.imported, ImportedVocabulary, DataError)
             models = {name: read_model(directory.language(name)) for name in vocabulary.direction.split("-")}
             return replace(cls.of_import(vocabulary, models), labels=labels, profiles=profiles)
         if directory.joint.exists():
-            joint = LosslessTokenizer.load(directory.joint)
+            joint = LosslessTokenizer.load(directory.joint, tags)
             return cls(dict.fromkeys(languages, joint), True, labels, profiles)
         if not directory.path.is_dir() or not any(directory.path.glob("*.model")):
             raise DataError(f"{directory.path}: there is no tokenizer in this directory")
@@ -581,7 +610,7 @@ class Tokenizers:
         if names != languages:
             wanted = " and ".join(languages)
             raise DataError(f"{directory.path}: found vocabularies for {' and '.join(names)}, expected {wanted}")
-        by_language = {name: LosslessTokenizer.load(directory.language(name)) for name in names}
+        by_language = {name: LosslessTokenizer.load(directory.language(name), tags) for name in names}
         return cls(by_language, False, labels, profiles)
 
     @classmethod
@@ -594,6 +623,20 @@ class Tokenizers:
         }
         return cls(by_language, len(vocabulary.pieces) == 1, imported=vocabulary)
 
+    def with_tags(self, names: Sequence[str]) -> Tokenizers:
+        """Return tokenizers that also have the given tags, after those that they have.
+
+        Raises DataError if they are imported.
+        """
+        known = {**next(iter(self.by_language.values())).tags}
+        if not [name for name in names if name not in known]:
+            return self
+        if self.imported is not None:
+            raise DataError(f"the tag {names[0]} cannot be added to an imported tokenizer; remove tags from data.train")
+        tags = [*dict.fromkeys([*known, *names])]
+        made = {id(own): LosslessTokenizer(own.model, tags=tags) for own in self.by_language.values()}
+        return replace(self, by_language={name: made[id(own)] for name, own in self.by_language.items()})
+
     def save(self, directory: TokenizerDir) -> None:
         """Write the model files and create their directory. Raises UnsafeFileError if it is a link, or OSError."""
         refuse_links([directory.path])
@@ -604,9 +647,24 @@ class Tokenizers:
             self.profiles.save(directory.profiles)
         if self.imported is not None:
             write_file(directory.imported, document_text(self.imported).encode())
+        elif tags := [*next(iter(self.by_language.values())).tags]:
+            write_file(directory.tags, f"{json.dumps(tags)}\n".encode())
         for language, tokenizer in self.by_language.items():
             is_shared = self.joint and self.imported is None
             write_file(directory.joint if is_shared else directory.language(language), tokenizer.model)
+
+
+def _read_tags(path: Path) -> list[str]:
+    """Read the names of tags. Raises DataError if the file is damaged."""
+    if not path.exists():
+        return []
+    try:
+        tags = json.loads(read_text(path))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: damaged: {error}") from error
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags) or len({*tags}) < len(tags):
+        raise DataError(f"{path}: damaged: must be a list of different names")
+    return tags
 
 
 def train_tokenizer(

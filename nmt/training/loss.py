@@ -91,14 +91,17 @@ class Objective(nn.Module):
     """A model and its loss in one module, so that all passes of a micro-batch are one call of
     DistributedDataParallel."""
 
-    def __init__(self, model: Model, settings: TrainingConfig, forward: Forward | None = None) -> None:
-        """Combine a model and its loss. `forward` replaces the model's forward pass if given."""
+    def __init__(
+        self, model: Model, settings: TrainingConfig, forward: Forward | None = None, n_pieces: int | None = None
+    ) -> None:
+        """Combine a model and its loss. `forward` replaces the model's forward pass if given; for `n_pieces` see
+        `objective`."""
         super().__init__()
-        self.model, self._settings, self._run = model, settings, forward
+        self.model, self._settings, self._run, self._n_pieces = model, settings, forward, n_pieces
 
     def forward(self, batch: Batch | PackedBatch) -> LossSums:
         """Return the loss of a batch; see `objective`."""
-        return objective(self.model, batch, self._settings, self._run)
+        return objective(self.model, batch, self._settings, self._run, self._n_pieces)
 
 
 def objective(
@@ -106,8 +109,12 @@ def objective(
     batch: Batch | PackedBatch,
     settings: TrainingConfig,
     forward: Forward | None = None,
+    n_pieces: int | None = None,
 ) -> LossSums:
-    """Return the training loss of a batch, summed over target tokens or, for a classifier, over texts."""
+    """Return the training loss of a batch, summed over target tokens or, for a classifier, over texts.
+
+    n_pieces: the id of the first tag, if there may be tags.
+    """
     weight, smoothing = settings.consistency_weight, settings.label_smoothing
     if settings.objective == "classification":
         return classes_loss(model, batch, smoothing, forward)
@@ -120,7 +127,7 @@ def objective(
         second, _ = _scored(batch, _states(batch, forward))
         weights = ConsistencyWeights(p_to_q=weight / 2, q_to_p=weight / 2, second=1.0)
     else:
-        second, _ = _scored(batch, _states(batch, forward, *_kept(batch, settings.cut_rate)))
+        second, _ = _scored(batch, _states(batch, forward, *_kept(batch, settings.cut_rate, n_pieces)))
         weights = ConsistencyWeights(p_to_q=weight, q_to_p=0.0, second=0.0)
     bias, fixed = model.output_bias, model.fixed_rows
     sums = fused_loss((first, second), model.output_weight, targets, smoothing, weights, bias, fixed)
@@ -199,11 +206,12 @@ def _with_classes(sums: LossSums, model: Model, batch: Batch | PackedBatch, stat
     return replace(sums, loss=loss, class_nll=nll.detach(), n_class_correct=n_correct, n_classified=len(batch.labels))
 
 
-def _kept(batch: Batch | PackedBatch, cut_rate: float) -> tuple[Tensor, Tensor]:
-    """Draw which tokens of `src` and `tgt_in` keep their embeddings; the end of the source always keeps its
-    embedding."""
+def _kept(batch: Batch | PackedBatch, cut_rate: float, n_pieces: int | None) -> tuple[Tensor, Tensor]:
+    """Draw which tokens of `src` and `tgt_in` keep their embeddings; tags and the end of the source always keep
+    theirs."""
     src, tgt = (torch.rand(ids.shape, device=ids.device) >= cut_rate for ids in (batch.src, batch.tgt_in))
-    return src | (batch.src == EOS), tgt
+    src |= batch.src == EOS
+    return src if n_pieces is None else src | (batch.src >= n_pieces), tgt
 
 
 def plain_cross_entropy(

@@ -14,6 +14,7 @@ from nmt.console import Progress
 from nmt.data.batching import even_batches, unpadded
 from nmt.data.corpus import Corpus, lines_of
 from nmt.data.examples import change_of, learned_pairs
+from nmt.data.tagging import all_tagged
 from nmt.evaluate.metrics import class_scores, corpus_score
 from nmt.model.precision import autocast
 from nmt.model.stacks import DecodingModel
@@ -76,6 +77,8 @@ class Validator:
         one_direction = config.training.model_copy(update={"both_directions": False})
         learned = config.model_copy(update={"training": one_direction})
         self.pairs = learned_pairs(learned, lambda language: lines_of(split, language))
+        if tags := config.data.tags_of(name):
+            self.pairs = all_tagged(self.pairs, corpus.tokenizers[config.data.src].tag_ids(tags))
         if change := change_of(config, corpus.tokenizers, VALIDATION_SEED):
             self.pairs = change(self.pairs, np.arange(len(self.pairs)), 0)
 
@@ -130,7 +133,8 @@ class TextValidator(Validator):
         super().__init__(config, corpus, device, precision, max_tokens, name)
         tokenizer = corpus.tokenizers[config.data.tgt]
         searcher = NativeSearcher([], tokenizer, device, precision)
-        Translator(searcher, corpus.tokenizers, config).check(config.search, 1)  # before hours of training
+        self._search = config.search.with_tags(config.data.tags_of(name))
+        Translator(searcher, corpus.tokenizers, config).check(self._search, 1)  # before hours of training
         # another one, which reads search.lm when it first validates: one process does, and keeps it
         self._searcher = NativeSearcher([], tokenizer, device, precision)
         split = corpus.split(name)
@@ -157,7 +161,7 @@ class TextValidator(Validator):
     def _translated(self, searcher: NativeSearcher, progress: Progress, poll: Callable[[], None]) -> list[str]:
         """Translate the development set."""
         translator, translations = Translator(searcher, self.tokenizers, self.config), []
-        for best in translator.translate_lines(self.src_lines, self.config.search, progress=progress):
+        for best in translator.translate_lines(self.src_lines, self._search, progress=progress):
             poll()
             translations.append(best[0].text)
         return translations

@@ -81,8 +81,7 @@ def word_shares(tokenizer: Tokenizer, ids: Sequence[int]) -> Floats:
     A piece that spans several words is divided equally among them. A piece of white space belongs to no
     word, unless it is the space directly before one.
     """
-    first = tokenizer.first_learned
-    spelled = [_spelling(i, piece, first) for i, piece in zip(ids, tokenizer.pieces(ids), strict=True)]
+    spelled = [_spelling(tokenizer, i, piece) for i, piece in zip(ids, tokenizer.pieces(ids), strict=True)]
     piece_of_byte = np.repeat(np.arange(len(ids)), [len(piece) for piece in spelled])
     text = b"".join(spelled).decode(errors="surrogateescape")  # an invalid byte counts as a character
     n_bytes = [len(character.encode(errors="surrogateescape")) for character in text]
@@ -126,8 +125,8 @@ def _divided(shares: Floats) -> Floats:
     return divided
 
 
-def _spelling(i: int, piece: str, first_learned: int) -> bytes:
-    """Return the bytes of a piece; empty for special tokens."""
-    if i < N_SPECIAL:
+def _spelling(tokenizer: Tokenizer, i: int, piece: str) -> bytes:
+    """Return the bytes of a piece; empty for special tokens and tags."""
+    if tokenizer.is_special(i):
         return b""
-    return bytes([i - N_SPECIAL]) if i < first_learned else piece.replace("\u2581", " ").encode()
+    return bytes([i - N_SPECIAL]) if i < tokenizer.first_learned else piece.replace("\u2581", " ").encode()

@@ -73,7 +73,9 @@ class PairScorer:
             rows = [row for row, pair in enumerate(chunk) if not self._is_blank(*pair)]
             src_ids: list[list[int]] = [[] for _ in rows]
             if self.src is not None:
-                src_ids = self.src.encode_all([chunk[row][0] for row in rows], self.search.to)
+                tags = self.src.tag_ids(self.search.tags)
+                encoded = self.src.encode_all([chunk[row][0] for row in rows], self.search.to)
+                src_ids = [[*tags, *ids] for ids in encoded]
             tgt_ids = self.tgt.encode_all([chunk[row][1] for row in rows])
             ids = [(s[: self.max_length], t[: self.max_length]) for s, t in zip(src_ids, tgt_ids, strict=True)]
             if progress is not None:

@@ -25,7 +25,7 @@ from nmt.search.forced import ForcedDecoder
 from nmt.search.rules import Rules, ShouldStop, stop_if
 from nmt.search.search import search as search_best
 from nmt.search.step import Ensemble, Fusion, Hypothesis, StepModel, TransformerStep, padded
-from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer
+from nmt.text.tokenizer import EOS, PAD, Tokenizer
 from nmt.translate.language_model import LanguageModel
 from nmt.translate.types import NO_TERMS, Sentence, takes_terms
 
@@ -126,7 +126,7 @@ class NativeSearcher:
         self._tgt_tokenizer = tgt_tokenizer
         self._fused: dict[str, tuple[InferenceModel, tuple[str, ...]]] = {}
         """The language model of each run that `search.lm` has named, and the languages of the model."""
-        self._banned = torch.tensor([i for i in range(N_SPECIAL) if i != EOS], device=device)
+        self._banned = torch.tensor(tgt_tokenizer.never_written, device=device)
 
     def with_models(self, models: Sequence[DecodingModel]) -> NativeSearcher:
         """Return a searcher with different models, which shares the language models that are loaded."""

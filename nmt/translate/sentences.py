@@ -42,7 +42,8 @@ class Segmenter:
         first: the number of the first line, from 0. Raises ConfigError for terms that this kind of search does not
         support, DataError if prefix and terms of a line are too long for the model.
         """
-        encoded = self._src.encode_all(["" if is_blank(line.text) else line.text for line in lines], search.to)
+        texts, tags = ["" if is_blank(line.text) else line.text for line in lines], self._src.tag_ids(search.tags)
+        encoded = self._src.encode_all(texts, search.to)
         by_line = []
         for number, (line, line_ids) in enumerate(zip(lines, encoded, strict=True), start=first):
             needs_split = len(line_ids) > self._max_pieces or (search.split == "always" and n_sentences(line.text) > 1)
@@ -54,10 +55,11 @@ class Segmenter:
             else:
                 parts, ids_of_parts = [(text, "")], [line_ids]
             if search.inline_terms and line.glossary is not None:
-                texts = zip([text for text, _ in parts], ids_of_parts, strict=True)
-                ids_of_parts = [self._with_terms(text, ids, search, line.glossary) for text, ids in texts]
+                both = zip([text for text, _ in parts], ids_of_parts, strict=True)
+                ids_of_parts = [self._with_terms(text, ids, search, line.glossary) for text, ids in both]
             sentences = []
             for i, ((text, separator), ids) in enumerate(zip(parts, ids_of_parts, strict=True)):
+                ids = [*tags, *ids] if ids else ids
                 phrases, n_ordered = phrases_of(line, text, search, self._tgt)
                 prefix = self._tgt.encode(line.prefix.rstrip()) if line.prefix and i == 0 else ()
                 if UNK in prefix:  # only of imported models

@@ -144,12 +144,13 @@ class Translator:
 
     def check(self, search: SearchConfig, n_best: int, has_terms: bool = False) -> None:
         """Raise ConfigError if the settings are incompatible, or not supported by the searcher, and DataError if the
-        model has no such target language."""
+        model has no such target language or tag."""
         check_search(search, n_best)
         if search.inline_terms and "terms" not in self.config.training.modifiers:
             raise ConfigError([NOT_INLINE])
         if search.to is not None:
             self.tokenizers[self.config.data.src].tag(search.to)
+        self.tokenizers[self.config.data.src].tag_ids(search.tags)
         self.searcher.check(search, has_terms, self.config.data.tgt)
 
     def forced_decoder(self, search: SearchConfig | None = None) -> ForcedDecoder:

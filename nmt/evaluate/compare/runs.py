@@ -93,6 +93,7 @@ def _open(name: str, path: Path, how: Translating) -> _Run:
     split = corpus.in_one_file(chosen)
     corpus.verify(chosen, ("text",))
     sources, references = split.text(config.data.src), split.text(config.data.tgt)
+    search = search.with_tags(config.data.tags_of(chosen))
     return _Run(name, path, config, search, corpus, chosen, sources, references)
 
 

@@ -62,8 +62,8 @@ def make_tokenizers(
     """
     languages = config.data.languages
     if reused is not None:
-        tokenizers = replace(reused, labels=text.labels)
-        work.versions["tokenizer"] = reused.fingerprint
+        tokenizers = replace(reused, labels=text.labels).with_tags(config.data.tag_names)
+        work.versions["tokenizer"] = tokenizers.fingerprint
         tokenizers.save(_tokenizer_dir(work))
     else:
         learning = _Learning(
@@ -76,7 +76,7 @@ def make_tokenizers(
             names = " and ".join(language for language in languages if language != LABEL)
             progress.say(f"learning a vocabulary for {names} …")  # SentencePiece reports no progress
             [done] = work.stage("tokenizer", "", learn, [learning], version)
-        tokenizers = Tokenizers.load(TokenizerDir(done.folder), languages)
+        tokenizers = Tokenizers.load(TokenizerDir(done.folder), languages).with_tags(config.data.tag_names)
     if text.labels is None:
         pairs = [pair for sample in text.samples().values() for pair in sample.pairs]
         tokenizers = replace(tokenizers, profiles=Profiles.of(languages, pairs))

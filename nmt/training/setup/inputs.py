@@ -11,8 +11,9 @@ import torch
 from nmt.config import Config, TrainingConfig
 from nmt.console import say
 from nmt.data.corpus import Corpus
-from nmt.data.examples import Change, change_of
+from nmt.data.examples import Change, change_of, in_turn
 from nmt.data.modifiers import Modifiers
+from nmt.data.tagging import Tagging
 from nmt.data.windows import Windows
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import DataDir, RunDir
@@ -70,7 +71,11 @@ def read_inputs(config: Config, data: DataDir, world: World) -> Inputs:
     elif world.is_rank0:  # sharding moves the model to the device layer by layer, since as a whole it may not fit there
         copy = make_model(config, sizes).to(device)
     modifiers = Modifiers(corpus, config) if settings.modifiers else None
-    change = modifiers.modified if modifiers else change_of(config, corpus.tokenizers, settings.seed)
+    change = in_turn(
+        modifiers.modified if modifiers else None,
+        Tagging(corpus, config).tagged if config.data.tag_names else None,
+        change_of(config, corpus.tokenizers, settings.seed),
+    )
     return Inputs(corpus, windows, modifiers, change, device, model, copy, to_shard)
 
 

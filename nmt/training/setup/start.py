@@ -174,6 +174,7 @@ def _make_validator(config: Config, inputs: Inputs, choices: Choices, fingerprin
         kind = ClassValidator
     validator = kind(config, inputs.corpus, inputs.device, choices.precision, choices.max_tokens)
     n_sides = 2 if config.joins_sides else 1
-    longest = {"training": n_sides * inputs.windows.longest(), "development": validator.pairs.lengths.max()}
+    in_training = n_sides * inputs.windows.longest() + config.n_tags
+    longest = {"training": in_training, "development": validator.pairs.lengths.max()}
     check_sentences(config, choices.max_tokens, longest)
     return validator
