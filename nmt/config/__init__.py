@@ -57,7 +57,7 @@ class Config(Section):
         problems = [
             f"{setting} needs tokenizer.joint: true" for setting in self.joint_settings if not self.tokenizer.joint
         ]
-        sides = "both sides of a pair, each of " if self.longest > self.data.max_pieces + 1 else ""
+        sides = "both sides of a pair, each of " if self.training.masked.pair_task or self.joins_sides else ""
         limits = {"training.max_tokens": training.max_tokens}
         if self.model.positions == "learned":
             limits["model.max_positions"] = self.model.max_positions

@@ -32,6 +32,8 @@ from nmt.runs.info import read_info
 from nmt.runs.listing import summarise
 from nmt.runs.model import Saved, open_saved
 from nmt.search.step import padded
+from nmt.serve.models import load_models
+from nmt.serve.service import Service
 from nmt.share.export import Request as ExportRequest
 from nmt.share.export import export
 from nmt.share.marian import Request, import_model
@@ -42,6 +44,7 @@ from nmt.translate.translator import Translator
 from nmt.translate.types import Line
 from scripts.measure.marian import Marian
 from sentences import sentence_pairs
+from served import serving
 from tiny_corpus import tiny_settings
 
 with warnings.catch_warnings():  # of the library's own, when it is imported
@@ -454,6 +457,16 @@ def test_target_language_that_run_lacks_is_refused_before_training(place: Path) 
 
 
 # --- text that the tokenizer changes ---------------------------------------------------------------
+
+
+def test_server_takes_target_language(place: Path) -> None:
+    with serving(Service(load_models([place / "start"], "native", False, ()))) as client:
+        asked = {"text": "Der Hund", "source": "de", "target": "en"}
+        found = client.ask("/v1/translate", {**asked, "to": "swe"})
+        [best, *_] = found.json["translations"]
+        assert best["text"] == Translator.load(place / "start").translate(["Der Hund"], to="swe")[0]
+        for to in ("swd", "", 1):
+            assert client.ask("/v1/translate", {**asked, "to": to}).status == 400
 
 
 @pytest.mark.parametrize("to", ["", "swe"])

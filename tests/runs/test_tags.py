@@ -1,0 +1,333 @@
+"""Tags of training corpora: in prepared text, training, translation, exports and the server."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from kept_run import Died, die_before, differences, kept, quicken
+from nmt.config import Config, SearchConfig
+from nmt.data.batching import Indices, Packing
+from nmt.data.corpus import Corpus
+from nmt.errors import ConfigError, DataError
+from nmt.evaluate.run import corpus_of, evaluate_run
+from nmt.layout import DataDir, RunDir, TokenizerDir
+from nmt.prepare.prepare import prepare
+from nmt.runs.checkpoint import load_weights, save_checkpoint
+from nmt.runs.model import open_saved
+from nmt.serve.models import load_models
+from nmt.serve.service import Service
+from nmt.share.argos import export_argos
+from nmt.share.export import Request, engine_for, export
+from nmt.text.tokenizer import N_SPECIAL, Tokenizer, Tokenizers
+from nmt.training.loop import fit
+from nmt.training.loss import _kept
+from nmt.training.setup.start import Session, start
+from nmt.translate.align import src_word_shares
+from nmt.translate.translator import Translator
+from served import serving
+from tiny_corpus import tiny_settings, tiny_text
+
+PLAIN, LOUD = {"case": "plain"}, {"case": "loud", "form": "short"}
+N_PAIRS = 200
+
+
+def settings(folder: Path, is_tagged: bool = True, data: dict[str, object] | None = None, **changes: object) -> Config:
+    """Return the configuration of two corpora, of which the second has capital letters in its targets."""
+    files = [{"aa": "train.aa", "bb": "train.bb"}, {"aa": "loud.aa", "bb": "loud.bb"}]
+    tags = [PLAIN, LOUD] if is_tagged else [None, None]
+    sources = [{"files": of_corpus, "tags": own} for of_corpus, own in zip(files, tags, strict=True)]
+    held_out = {"files": {"aa": "dev.aa", "bb": "dev.bb"}, "tags": tags[0]}
+    test = {"files": {"aa": "test.aa", "bb": "test.bb"}}
+    tests = {"loud": {**test, "tags": tags[1]}, "other": test}
+    changed = {"train": sources, "valid": held_out, "test": tests, **(data or {})}
+    return tiny_settings(folder, data=changed, **changes)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tags")
+    tiny_text(folder, N_PAIRS)
+    lines = (folder / "train.aa").read_text(encoding="utf-8").splitlines()
+    for language, changed in (("aa", [f"{line} ." for line in lines]), ("bb", [line.upper() for line in lines])):
+        (folder / f"loud.{language}").write_text("".join(f"{line}\n" for line in changed), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(text: Path) -> Path:
+    prepare(settings(text), text / "data", echo=lambda _: None)
+    return text / "data"
+
+
+@pytest.fixture(scope="module")
+def run(text: Path, data: Path) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        quicken(patch)
+        fit(settings(text, search={"max_length_offset": 20}), data, text / "run")
+    return text / "run"
+
+
+@pytest.fixture(scope="module")
+def tokenizer(data: Path) -> Tokenizer:
+    return Corpus.open(DataDir(data)).tokenizers["aa"]
+
+
+def test_tags_are_last_ids_and_not_in_prepared_text(text: Path, data: Path, tokenizer: Tokenizer) -> None:
+    prepare(settings(text, is_tagged=False), text / "untagged", echo=lambda _: None)
+    assert [*tokenizer.tags] == ["case=loud", "case=plain", "form=short"]
+    assert [*tokenizer.tags.values()] == [*range(len(tokenizer) - 3, len(tokenizer))]
+
+    def files(folder: Path) -> dict[str, str]:
+        paths = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".html"]
+        return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+
+    tagged, untagged = files(data), files(text / "untagged")
+    different = {name for name in tagged.keys() | untagged.keys() if tagged.get(name) != untagged.get(name)}
+    assert different == {"manifest.json", "report.json", "tokenizer/tags.json"}
+
+
+def test_text_like_a_tag_is_text(tokenizer: Tokenizer) -> None:
+    line = ">>case=loud<< mali"
+    ids = tokenizer.encode(line)
+    assert max(ids) < min(tokenizer.tags.values()) and tokenizer.decode(ids) == line
+    assert tokenizer.decode([tokenizer.tags["case=loud"], *ids]) == line
+
+
+def drawn(session: Session, rows: Indices, epoch: int) -> list[list[int]]:
+    """Return the tags of the pairs `rows` in an epoch, and check that nothing else has changed."""
+    assert session.change is not None and session.window is not None
+    pairs = session.window.pairs
+    changed, first = session.change(pairs, rows, epoch), min(session.validator.tokenizers["aa"].tags.values())
+    old, new = pairs.batch(rows), changed.batch(np.arange(len(rows)))
+    assert torch.equal(old.tgt_out, new.tgt_out) and (changed.corpus_rows(np.arange(len(rows))) == rows).all()
+    tags = []
+    for before, after in zip(old.src.tolist(), new.src.tolist(), strict=True):
+        tags.append([i for i in after if i >= first])
+        assert [i for i in after if i] == [*tags[-1], *(i for i in before if i)]
+    return tags
+
+
+def test_tags_precede_sources_of_their_corpus(text: Path, data: Path, tokenizer: Tokenizer) -> None:
+    config = settings(text, training={"tag_dropout": 0.25})
+    session = start(config, data, text / "unused", resume=False)
+    rows = np.arange(len(session.pairs))
+    n_first = Corpus.open(DataDir(data)).manifest.sources["train.0"].kept  # type: ignore[index]
+    epochs = [drawn(session, rows, epoch) for epoch in range(20)]
+    plain, loud = tokenizer.tag_ids(["case=plain"]), tokenizer.tag_ids(["case=loud", "form=short"])
+    for tags in epochs:
+        assert all(found in ([], plain if row < n_first else loud) for row, found in enumerate(tags))
+    assert drawn(session, rows, 7) == epochs[7] != epochs[8]
+    assert drawn(session, rows[::-1].copy(), 7) == epochs[7][::-1]
+    without = np.array([[not found for found in tags] for tags in epochs])
+    assert without.mean() == pytest.approx(0.25, abs=0.02)
+    assert without.mean(0).max() < 0.8  # of every pair
+
+
+@pytest.mark.parametrize(
+    ("data_settings", "training", "kind"),
+    [
+        ({}, {"both_directions": True}, "translation"),
+        ({"weights": True}, {"bpe_dropout": 0.1, "modifiers": {"upper_case": 0.5}}, "translation"),
+        ({}, {}, "decoder"),
+    ],
+    ids=["both directions", "weights and changes", "decoder"],
+)
+def test_tags_go_with_other_settings(
+    data_settings: dict[str, object], training: dict[str, object], kind: str, text: Path, data: Path, tmp_path: Path
+) -> None:
+    config = settings(text, training={"tag_dropout": 0.0, "max_tokens": 400, **training}, model={"kind": kind})
+    if data_settings:
+        train = [source.model_copy(update={"weight": 1.0}) for source in config.data.train]
+        config = config.model_copy(update={"data": config.data.model_copy(update={"train": train})})
+    session = start(config, data, tmp_path / "run", resume=False)
+    tokenizer, corpus = session.validator.tokenizers["aa"], Corpus.open(DataDir(data))
+    tags, n_first = tokenizer.tags, corpus.manifest.sources["train.0"].kept  # type: ignore[index]
+    first = {True: tags["case=plain"], False: tags["case=loud"]}
+    for update in session.updates()[:5]:
+        n_pairs, rows = len(update.rows), session.changed_update(update).rows
+        batch = session.pairs.batch(rows)
+        ids = batch.src if kind == "translation" else batch.tgt_out
+        assert len(rows) == n_pairs
+        corpus_rows = session.pairs.corpus_rows(rows) % corpus.split("train").n
+        assert ids[:, 0].tolist() == [first[row < n_first] for row in corpus_rows.tolist()]
+        packed = Packing(session.pairs, max_len=config.longest).batch(rows)
+        assert int((packed.tgt_out if kind == "decoder" else packed.src).max()) < min(tags.values()) + len(tags)
+
+
+def test_simcut_keeps_tags(text: Path, data: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    session = start(settings(text, training={"tag_dropout": 0.0}), data, tmp_path / "run", resume=False)
+    rows = session.changed_update(session.updates()[0]).rows
+    batch = session.pairs.batch(rows)
+    src, _ = _kept(batch, 0.9, tokenizer.n_pieces)
+    is_tag = batch.src >= tokenizer.n_pieces
+    assert is_tag.any() and src[is_tag].all() and not src.all()
+
+
+def test_resumed_run_with_tags_is_equal(
+    text: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quicken(monkeypatch)
+    config = settings(text, training={"consistency": "simcut", "tag_dropout": 0.5})
+    fit(config, data, tmp_path / "whole")
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        die_before(8, patch)
+        fit(config, data, tmp_path / "run")
+    fit(config, data, tmp_path / "run", resume=True)
+    assert not differences(kept(tmp_path / "run", ("resume",)), kept(tmp_path / "whole"))
+
+
+def test_development_set_has_its_tags(text: Path, data: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    config = settings(text, training={"watch": ["loud", "other"]})
+    session = start(config, data, tmp_path / "run", resume=False)
+
+    def tags_of(validator: object) -> set[tuple[int, ...]]:
+        pairs = validator.pairs  # type: ignore[attr-defined]
+        src = pairs.batch(np.arange(len(pairs))).src.tolist()
+        return {tuple(i for i in line if i >= tokenizer.n_pieces) for line in src}
+
+    assert tags_of(session.validator) == {tuple(tokenizer.tag_ids(["case=plain"]))}
+    assert tags_of(session.watched["loud"]) == {tuple(tokenizer.tag_ids(["case=loud", "form=short"]))}
+    assert tags_of(session.watched["other"]) == {()}
+
+
+def test_translation_reads_tags(run: Path) -> None:
+    translator = Translator.load(run)
+    lines = ["mali bore", "", "mali " * 300]
+    found = [
+        [[part.src_ids for part in best.parts] for best, *_ in translator.translate_lines(lines, search)]
+        for search in (SearchConfig(beam=1), SearchConfig(beam=1, tags=["form=short", "case=loud"]))
+    ]
+    tags = translator.tokenizers["aa"].tag_ids(["form=short", "case=loud"])
+    assert found[1] == [[[*tags, *ids] for ids in of_line] for of_line in found[0]]
+    assert len(found[0][2]) > 1, "a long line is split"
+    with pytest.raises(DataError, match=r"lood.*did you mean case=loud"):
+        translator.translate(["mali"], tags=["case=lood"])
+
+
+def test_alignment_has_no_column_of_words_for_tags(tokenizer: Tokenizer) -> None:
+    line = "mali bore"
+    ids = tokenizer.encode(line)
+    shares = src_word_shares(tokenizer, [*tokenizer.tag_ids(["case=loud"]), *ids], line)
+    assert shares.shape == (2, len(ids) + 1) and not shares[:, 0].any()
+    assert (shares[:, 1:] == src_word_shares(tokenizer, ids, line)).all()
+
+
+@pytest.mark.parametrize("engine", ["native", "ctranslate2"])
+def test_translations_have_no_tags(engine: str, run: Path, tmp_path: Path) -> None:
+    """The weights are such that tags are more probable than any piece."""
+    shutil.copytree(run, tmp_path / "run")
+    saved = open_saved(tmp_path / "run")
+    n_pieces, step = saved.tokenizers["bb"].n_pieces, RunDir(tmp_path / "run").step(saved.weights.step)
+    weights = load_weights(step)
+    table = weights["encoder.embedding.weight"]  # tied
+    table[n_pieces:] = 30 * table.abs().mean(0) * table[n_pieces - 40 : n_pieces].mean(0).sign()
+    save_checkpoint(step, weights, None, {})
+    lines = ["mali bore", "ta", "go ri su"]
+    search = SearchConfig(beam=2, max_length_ratio=0.0, max_length_offset=6)
+    path = tmp_path / "run"
+    translator = Translator.load(path) if engine == "native" else engine_for([path], weights="raw")
+    found = [best for best, *_ in translator.translate_lines(lines, search)]
+    ids = [i for best in found for part in best.parts for i in part.tgt_ids]
+    assert ids and not any(i >= n_pieces or i < N_SPECIAL for i in ids)
+
+
+def test_test_set_is_translated_with_its_tags(run: Path) -> None:
+    translator = Translator.load(run)
+    corpus = corpus_of(translator, None)
+
+    def described(split: str, **search: object) -> str:
+        return str(evaluate_run(translator, corpus, split, translator.search_settings(search)).report.subject.search)
+
+    assert "case=loud" in described("loud")
+    assert "case=loud" not in described("loud", tags=[]) and "tags" not in described("other")
+    assert "case=plain" in described("loud", tags=["case=plain"])
+
+
+def test_transformers_export_reads_tags_before_text(run: Path, tmp_path: Path) -> None:
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    export(Request(run), tmp_path / "hf", "transformers")
+    theirs, model = (
+        AutoTokenizer.from_pretrained(tmp_path / "hf"),
+        AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "hf"),
+    )
+    translator = Translator.load(run)
+    ours, lines = translator.tokenizers["aa"], ["mali bore", "", "</s> ta"]
+    for line in lines:
+        ids = [*ours.tag_ids(["case=loud", "form=short"]), *ours.encode(line), 3]
+        assert theirs(f">>case=loud<<>>form=short<< {line}")["input_ids"] == ids
+    ids = theirs(">>case=loud<< mali bore", return_tensors="pt")
+    [found] = theirs.batch_decode(model.generate(**ids, num_beams=1, max_length=21), skip_special_tokens=True)
+    assert [found] == translator.translate(["mali bore"], tags=["case=loud"], beam=1)
+    assert translator.tokenizers["bb"].never_written == model.generation_config.suppress_tokens
+
+
+def test_argos_export_refuses_tags(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="tags"):
+        export_argos(Request(run), tmp_path / "x.argosmodel")
+
+
+def test_server_takes_tags(run: Path) -> None:
+    with serving(Service(load_models([run], "native", False, ()))) as client:
+        asked = {"text": "mali bore", "source": "aa", "target": "bb"}
+        tagged = client.ask("/v1/translate", {**asked, "tags": ["case=loud"]})
+        assert tagged.status == 200
+        expected = Translator.load(run).translate(["mali bore"], tags=["case=loud"])
+        assert [each["text"] for each in tagged.json["translations"]] == expected
+        for tags in (["case=lood"], "case=loud", [1]):
+            assert client.ask("/v1/translate", {**asked, "tags": tags}).status == 400
+
+
+@pytest.mark.parametrize(
+    ("data_changes", "changes", "named"),
+    [
+        ({"valid": {"files": {"aa": "dev.aa", "bb": "dev.bb"}, "tags": {"case": "lood"}}}, {}, "case=lood"),
+        ({"valid": {"files": {"aa": "dev.aa", "bb": "dev.bb"}, "tags": {"größe": "x"}}}, {}, "größe"),
+        ({"valid": {"files": {"aa": "dev.aa", "bb": "dev.bb"}, "tags": {"case": "a b"}}}, {}, "a b"),
+        ({"valid": {"files": {"aa": "dev.aa", "bb": "dev.bb"}, "tags": {"case": 1}}}, {}, "case"),
+        ({"mono": {"aa": [{"files": {"aa": "dev.aa"}, "tags": PLAIN}]}}, {}, "mono.aa.0"),
+        ({}, {"training": {"objective": "denoising"}}, "denoising"),
+    ],
+)
+def test_tags_that_cannot_be_learned_are_refused(
+    data_changes: dict[str, object], changes: dict[str, dict[str, object]], named: str, text: Path
+) -> None:
+    with pytest.raises(ConfigError, match=named):
+        settings(text, data=data_changes, **changes)
+
+
+def test_data_directory_without_tag_is_refused(text: Path, data: Path, tmp_path: Path) -> None:
+    config = settings(text)
+    first = config.data.train[0].model_copy(update={"tags": {"case": "new"}})
+    other = config.data.model_copy(update={"train": [first, config.data.train[1]]})
+    with pytest.raises(ConfigError, match=r"case=new.*run nmt prepare again"):
+        start(config.model_copy(update={"data": other}), data, tmp_path / "run", resume=False)
+
+
+def test_tags_are_added_to_reused_tokenizer(text: Path, data: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    config = settings(text)
+    first = config.data.train[0].model_copy(update={"tags": {"a": "b"}})
+    other = config.data.model_copy(update={"train": [first, config.data.train[1]], "valid": 20})
+    prepare(config.model_copy(update={"data": other}), tmp_path / "data", data, echo=lambda _: None)
+    found = Tokenizers.load(TokenizerDir(tmp_path / "data" / "tokenizer"), ["aa", "bb"])["aa"]
+    assert [*found.tags] == [*tokenizer.tags, "a=b"] and found.fingerprint != tokenizer.fingerprint
+
+
+@pytest.mark.parametrize("content", ["{}", "[1]", '["a=b", "a=b"]', "[", "\xff"])
+def test_damaged_tags_are_refused(content: str, data: Path, tmp_path: Path) -> None:
+    shutil.copytree(data / "tokenizer", tmp_path / "tokenizer")
+    (tmp_path / "tokenizer" / "tags.json").write_bytes(content.encode("latin-1"))
+    with pytest.raises(DataError, match=r"tags\.json"):
+        Tokenizers.load(TokenizerDir(tmp_path / "tokenizer"), ["aa", "bb"])
+
+
+def test_manifest_records_tags(data: Path) -> None:
+    recorded = json.loads((data / "manifest.json").read_text(encoding="utf-8"))["config"]
+    assert recorded["tags"] == ["case=loud", "case=plain", "form=short"]
