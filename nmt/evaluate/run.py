@@ -18,6 +18,7 @@ from nmt.evaluate.report import Member, Report, Subject, evaluate, read_texts
 from nmt.layout import DataDir, RunDir
 from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord, add_scores, read_info
 from nmt.runs.model import Origin
+from nmt.text.tokenizer import Tokenizers
 from nmt.translate.files import Warnings
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line
@@ -60,7 +61,8 @@ def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) 
     if corpus.languages != languages:
         held, needed = " and ".join(corpus.languages), " and ".join(languages)
         raise DataError(f"{path}: contains {held}, but {run.path} was trained on {needed}")
-    if corpus.tokenizers.fingerprint != info.tokenizer:
+    own = Tokenizers.load(run.tokenizer, languages)  # the data may have more tags
+    if own.with_tags(corpus.tokenizers.tags).fingerprint != corpus.tokenizers.fingerprint:
         raise DataError(
             f"{path}: its tokenizer differs from that of {run.path}; nmt prepare --tokenizer-from {run.path} reuses it"
         )

@@ -290,6 +290,15 @@ class ImportedVocabulary(Document):
         first = [original.index(special[i]) if i in special else None for i in range(N_SPECIAL)]
         return [*first, *(i for i, piece in enumerate(original) if piece not in special.values())]
 
+    def with_tags(self, names: Sequence[str]) -> ImportedVocabulary:
+        """Return a vocabulary with tags after the last piece of the source, but before padding if that is last: the
+        converter of CTranslate2 removes the last piece of a joint vocabulary."""
+        source, *target = self.pieces
+        is_before = source[-1] == self.padding and not target
+        end = len(source) - is_before
+        pieces = [*source[:end], *(f">>{name}<<" for name in names), *source[end:]]
+        return self.model_copy(update={"pieces": [pieces, *target]})
+
 
 class ImportedTokenizer(Tokenizer):
     """The tokenizer of one side of an imported model: its segmenter, and the ids of its vocabulary.
@@ -318,6 +327,7 @@ class ImportedTokenizer(Tokenizer):
         self.tags = {}
         if side == 0:
             self.tags = {piece[2:-2]: i for piece, i in self._id_of.items() if _TAG.fullmatch(piece)}
+        self._has_languages = any("=" not in name for name in self.tags)
         # named one by one, so that a later field does not change the fingerprints of existing runs
         names = (vocabulary.direction, vocabulary.padding, vocabulary.unknown, vocabulary.end, vocabulary.to)
         parts = [model, json.dumps([*names, vocabulary.pieces]).encode(), bytes([side])]
@@ -328,11 +338,14 @@ class ImportedTokenizer(Tokenizer):
 
     def tagged(self, line: str, to: str | None = None) -> tuple[str, str]:
         to = self.to if to is None else to
-        match = _TAG.match(line) if to is None else None
-        return (to or "", line) if match is None or not self.tags else (match[1], line[match.end() :])
+        match = _TAG.match(line) if to is None and self.tags else None
+        if match is None or not (self._has_languages or match[1] in self.tags):
+            return to or "", line
+        return match[1], line[match.end() :]
 
     def tag(self, language: str) -> int:
-        return self._named(language, "target language") if self.tags else super().tag(language)
+        is_possible = self._has_languages or language in self.tags
+        return self._named(language, "target language") if is_possible else super().tag(language)
 
     def encode_all(self, lines: Sequence[str], to: str | None = None, threads: int = _THREADS) -> list[list[int]]:
         divided = [self.tagged(line, to) for line in lines]
@@ -623,17 +636,20 @@ class Tokenizers:
         }
         return cls(by_language, len(vocabulary.pieces) == 1, imported=vocabulary)
 
-    def with_tags(self, names: Sequence[str]) -> Tokenizers:
-        """Return tokenizers that also have the given tags, after those that they have.
+    @property
+    def tags(self) -> list[str]:
+        """The names of all tags, in the order of their ids."""
+        return next(([*own.tags] for own in self.by_language.values() if own.tags), [])
 
-        Raises DataError if they are imported.
-        """
-        known = {**next(iter(self.by_language.values())).tags}
-        if not [name for name in names if name not in known]:
+    def with_tags(self, names: Sequence[str]) -> Tokenizers:
+        """Return tokenizers that also have the given tags, with the ids after all others."""
+        tags = [*dict.fromkeys([*self.tags, *names])]
+        if tags == self.tags:
             return self
         if self.imported is not None:
-            raise DataError(f"the tag {names[0]} cannot be added to an imported tokenizer; remove tags from data.train")
-        tags = [*dict.fromkeys([*known, *names])]
+            vocabulary = self.imported.with_tags(tags[len(self.tags) :])
+            models = {name: own.model for name, own in self.by_language.items()}
+            return replace(self.of_import(vocabulary, models), labels=self.labels, profiles=self.profiles)
         made = {id(own): LosslessTokenizer(own.model, tags=tags) for own in self.by_language.values()}
         return replace(self, by_language={name: made[id(own)] for name, own in self.by_language.items()})
 
@@ -647,8 +663,8 @@ class Tokenizers:
             self.profiles.save(directory.profiles)
         if self.imported is not None:
             write_file(directory.imported, document_text(self.imported).encode())
-        elif tags := [*next(iter(self.by_language.values())).tags]:
-            write_file(directory.tags, f"{json.dumps(tags)}\n".encode())
+        elif self.tags:
+            write_file(directory.tags, f"{json.dumps(self.tags)}\n".encode())
         for language, tokenizer in self.by_language.items():
             is_shared = self.joint and self.imported is None
             write_file(directory.joint if is_shared else directory.language(language), tokenizer.model)

@@ -287,6 +287,49 @@ def test_settings_of_model_are_taken_over(
     assert taken.search.length_penalty == 0.5
 
 
+@pytest.mark.parametrize("kind", ["joint", "separate"])
+def test_imported_run_learns_tags(kind: str, place: Path, tmp_path: Path) -> None:
+    replace(KINDS[kind], updates=0).write(tmp_path / "model", SOURCES, TARGETS)
+    import_model(Request(str(tmp_path / "model"), tmp_path / "start"))
+    config = adapting(place, tmp_path / "start", tag_dropout=0.0, warmup_steps=1, peak_lr=1e-2, max_steps=4)
+    theirs = open_saved(tmp_path / "start").config
+    config = config.model_copy(update={"model": theirs.model, "tokenizer": theirs.tokenizer})
+    [source] = config.data.train
+    tagged = {"train": [source.model_copy(update={"tags": {"domain": "mine"}})]}
+    config = config.model_copy(update={"data": config.data.model_copy(update=tagged)})
+    prepare(config, tmp_path / "data", tokenizer_from=tmp_path / "start", echo=lambda _: None)
+    fit(config, tmp_path / "data", tmp_path / "run")
+    before, after = (open_saved(tmp_path / name) for name in ("start", "run"))
+    old, new = before.tokenizers["de"], after.tokenizers["de"]
+    assert len(new) == len(old) + 1 and new.tags == {**old.tags, "domain=mine": len(old)}
+    assert len(after.tokenizers["en"]) == len(before.tokenizers["en"]) + (kind == "joint")
+    assert all(new.encode(line) == old.encode(line) for line in [*SOURCES, *ODD])
+    assert new.encode(">>domain=mine<< Der Hund") == [new.tags["domain=mine"], *old.encode(" Der Hund")]
+    if kind == "separate":  # has no target languages
+        assert new.encode(">>domain=other<< Hund") == old.encode(">>domain=other<< Hund")
+    bias = after.weights.tensors["output_bias"]
+    assert (bias[len(old) :] < -50).all() and bias.min() > -150
+    learned = after.weights.tensors["encoder.embedding.weight"]
+    assert learned[len(old)].abs().sum() > 0
+
+    export(ExportRequest(tmp_path / "run"), tmp_path / "out", "transformers")
+    theirs = MarianTokenizer.from_pretrained(tmp_path / "out")
+    import_model(Request(str(tmp_path / "out"), tmp_path / "again"))
+    again = open_saved(tmp_path / "again")
+    assert all(torch.equal(tensor, again.weights.tensors[name]) for name, tensor in after.weights.tensors.items())
+    imported = after.tokenizers.imported
+    assert imported is not None
+    rows = imported.original_rows(0)
+    ids = [rows[i] for i in [*new.tag_ids(["domain=mine"]), *new.encode(SOURCES[0]), EOS]]
+    assert theirs(f">>domain=mine<< {SOURCES[0]}")["input_ids"] == ids
+    if kind == "joint":
+        assert imported.pieces[0][-1] == imported.padding, "which CTranslate2's converter removes"
+    lines = SOURCES[:5]
+    search: dict[str, Any] = {"tags": ["domain=mine"], "beam": 1, "max_length_ratio": 0.0, "max_length_offset": 8}
+    found = Translator.load(tmp_path / "run").translate(lines, **search)
+    assert Translator.load(tmp_path / "again").translate(lines, **search) == found
+
+
 def test_back_translation_by_imported_run_does_not_reuse_its_tokenizer(
     place: Path, tmp_path: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

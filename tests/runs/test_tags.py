@@ -320,6 +320,23 @@ def test_tags_are_added_to_reused_tokenizer(text: Path, data: Path, tokenizer: T
     assert [*found.tags] == [*tokenizer.tags, "a=b"] and found.fingerprint != tokenizer.fingerprint
 
 
+def test_model_grows_by_new_tags(run: Path, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = settings(text, training={"init_from": str(run), "max_steps": 1, "tag_dropout": 0.0})
+    first = config.data.train[0].model_copy(update={"tags": {"a": "b"}})
+    other = config.data.model_copy(update={"train": [first, config.data.train[1]], "valid": 20})
+    config = config.model_copy(update={"data": other})
+    prepare(config, tmp_path / "data", run, echo=lambda _: None)
+    session = start(config, tmp_path / "data", tmp_path / "run", resume=False)
+    assert "new tags: a=b" in capsys.readouterr().err
+    before, after = open_saved(run).weights.tensors, dict(session.model.named_parameters())
+    for name, tensor in before.items():
+        torch.testing.assert_close(after[name][: len(tensor)], tensor, rtol=0, atol=0)
+        assert len(after[name]) - len(tensor) == (name == "encoder.embedding.weight")
+    translator = Translator.load(run)
+    found = evaluate_run(translator, corpus_of(translator, tmp_path / "data"), "other", SearchConfig(beam=1))
+    assert len(found.translations) == 10, "its text may be evaluated by the model that lacks the tag"
+
+
 @pytest.mark.parametrize("content", ["{}", "[1]", '["a=b", "a=b"]', "[", "\xff"])
 def test_damaged_tags_are_refused(content: str, data: Path, tmp_path: Path) -> None:
     shutil.copytree(data / "tokenizer", tmp_path / "tokenizer")

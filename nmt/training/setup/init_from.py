@@ -29,6 +29,8 @@ PARTS = {
     "head": r"head\.",
 }
 """The parts of a model, as patterns of parameter names. Cross-attention is also a part of the decoder."""
+_OF_VOCABULARY = r"(encoder|decoder)\.embedding\.weight$|output(_bias)?$"
+"""A pattern of the parameters that have a row for each piece."""
 STACKS = {"translation": ("encoder", "decoder"), "encoder": ("encoder",), "decoder": ("decoder",)}
 """The stacks of each kind of model."""
 
@@ -106,6 +108,9 @@ def _read_weights(config: Config, corpus: Corpus, model: Model) -> tuple[Tensors
     reasons = "; ".join(saved.weights.reason for saved in opened.values())
     parameters = dict(model.named_parameters())
     parts = "" if found.keys() == parameters.keys() else f"; loaded: {_described(found, model)}"
+    known = {tag for saved in opened.values() for tag in saved.tokenizers.tags}
+    if new := [tag for tag in corpus.tokenizers.tags if tag not in known]:
+        parts += f"; new tags: {', '.join(new)}"
     say(f"the run starts with the weights of {paths}: {reasons}{parts}")
     first = next(iter(opened.values())).weights
     public = next((saved.public for saved in opened.values() if saved.public), None)
@@ -161,6 +166,9 @@ def _taken(saved: Saved, model: nn.Module, stacks: Mapping[str, str], takes_all:
         is_wanted = first in stacks or takes_all or (alias in ("output", "output_bias") and takes_output)
         if is_wanted and name in theirs:
             tensor = theirs[name]
+            if re.match(_OF_VOCABULARY, alias) and len(tensor) < len(parameter):
+                new = parameter.detach()[len(tensor) :]  # tags
+                tensor = torch.cat((tensor, new if new.dim() > 1 else tensor.min().expand(len(new))))
             if tensor.shape != parameter.shape:
                 shapes = f"has shape {tuple(tensor.shape)}, this model needs {tuple(parameter.shape)} for {alias}"
                 raise CheckpointError(f"{saved.path}: {name} {shapes}")
@@ -180,13 +188,14 @@ def _described(found: Tensors, model: nn.Module) -> str:
 
 def _mismatches(saved: Saved, config: Config, corpus: Corpus, stacks: Mapping[str, str]) -> Iterator[str]:
     """Yield a message for each reason why a model cannot start with saved weights; for `stacks` see `_taken`."""
-    wanted, theirs = config.data.text_languages, saved.tokenizers.by_language
+    ours = corpus.tokenizers
+    wanted, theirs = config.data.text_languages, saved.tokenizers.with_tags(ours.tags).by_language
     if not theirs.keys() >= {*wanted}:
         yield (
             f"{saved.path}: found the languages {' and '.join(theirs)}, wanted {' and '.join(wanted)}; start from a "
             "run with these languages"
         )
-    elif any(theirs[language].fingerprint != corpus.tokenizers[language].fingerprint for language in wanted):
+    elif any(theirs[language].fingerprint != ours[language].fingerprint for language in wanted):
         yield (
             f"{corpus.directory.path}: its tokenizer is not the one of {saved.path}; reuse that one with nmt prepare "
             f"--tokenizer-from {saved.path}"
@@ -195,10 +204,10 @@ def _mismatches(saved: Saved, config: Config, corpus: Corpus, stacks: Mapping[st
         languages = (
             (own, _language(config, own), other, _language(saved.config, other)) for own, other in stacks.items()
         )
-        for own, ours, other, found in languages:
-            if found != ours:
+        for own, reads, other, found in languages:
+            if found != reads:
                 yield (
-                    f"{saved.path}: its {other} reads {found}, the {own} of this run reads {ours}, and each language "
+                    f"{saved.path}: its {other} reads {found}, the {own} of this run reads {reads}, and each language "
                     "has its own vocabulary; start from a run of this direction, or with a joint vocabulary"
                 )
                 break
