@@ -1,6 +1,6 @@
 """Make the text and the random weights of an experiment: a public model, and a domain to which it is adapted.
 
-    python -m scripts.experiments.public DATA OUTPUT
+    python -m scripts.experiments.public DATA OUTPUT [WIDTH LAYERS]
 
 DATA has the corpora of scripts/experiments/general.yaml. OUTPUT gets a Marian directory with random weights, made by
 transformers and SentencePiece (`marian`), the general text without the domain, a sample of it (`general-some`) to learn
@@ -28,7 +28,8 @@ BLOCK = 50
 
 def main(arguments: Sequence[str]) -> None:
     """Write everything."""
-    data, output = map(Path, arguments)
+    data, output = map(Path, arguments[:2])
+    width, n_layers = map(int, arguments[2:] or (256, 4))
     output.mkdir(parents=True)
     sides: dict[str, list[str]] = {}
     for language in ("de", "en"):
@@ -45,7 +46,8 @@ def main(arguments: Sequence[str]) -> None:
         rows = sorted(random.Random(1).sample(range(len(text)), 30_000))
         _write(output / f"general-some.{language}", [text[row] for row in rows])
         _split(_lines(data / "libreoffice" / f"train.{language}"), output, language)
-    Marian(vocab_size=8000, d_model=256, n_layers=4, has_bias=False).write(output / "marian", sides["de"], sides["en"])
+    kind = Marian(vocab_size=8000, d_model=width, n_layers=n_layers, has_bias=False)
+    kind.write(output / "marian", sides["de"], sides["en"])
 
 
 def _split(lines: list[str], output: Path, language: str) -> None:

@@ -14,7 +14,12 @@ shift
 steps=("$@")
 [ $# -gt 0 ] || steps=(public adapt student compare)
 here=$(dirname "$0") text=data/public/text runs=runs/public
-only=(--set 'data.train=[{files: {de: domain-train.de, en: domain-train.en}}]' --data data/public/alone)
+domain='files: {de: domain-train.de, en: domain-train.en}'
+untagged=(--set 'data.valid={files: {de: domain-valid.de, en: domain-valid.en}}'
+  --set 'data.test.domain={files: {de: domain-test.de, en: domain-test.en}}')
+plain=(--set "data.train=[{$domain, weight: 1}, {files: {de: general-some.de, en: general-some.en}, weight: 1}]"
+  "${untagged[@]}" --data data/public/plain)
+alone=(--set "data.train=[{$domain}]" "${untagged[@]}" --data data/public/alone)
 train() { # NAME CONFIG OPTIONS...
   local run=$runs/$1 config=$2
   shift 2
@@ -23,7 +28,7 @@ train() { # NAME CONFIG OPTIONS...
   nmt train --run "$run" "$@"
 }
 public() {
-  [ -e $text ] || python -m scripts.experiments.public "$data" $text
+  [ -e $text ] || python -m scripts.experiments.public "$data" $text "${WIDTH:-256}" "${LAYERS:-4}"
   [ -e $runs/random ] || nmt import $text/marian --run $runs/random
   nmt prepare --config "$here/public.yaml" --tokenizer-from $runs/random
   train general "$here/public.yaml" --set training.max_minutes="${MINUTES:-70}"
@@ -34,14 +39,17 @@ public() {
 }
 adapt() {
   nmt prepare --config "$here/public-adapt.yaml" --tokenizer-from $runs/public
-  nmt prepare --config "$here/public-adapt.yaml" --tokenizer-from $runs/public "${only[@]}"
+  nmt prepare --config "$here/public-adapt.yaml" --tokenizer-from $runs/public "${plain[@]}"
+  nmt prepare --config "$here/public-adapt.yaml" --tokenizer-from $runs/public "${alone[@]}"
   nmt prepare --config "$here/public-adapt.yaml" --tokenizer-from $runs/cut --data data/public/cut
   train adapted "$here/public-adapt.yaml" --init-from $runs/public
-  train alone "$here/public-adapt.yaml" --init-from $runs/public "${only[@]}"
+  train plain "$here/public-adapt.yaml" --init-from $runs/public "${plain[@]}"
+  train alone "$here/public-adapt.yaml" --init-from $runs/public "${alone[@]}"
   train adapted-cut "$here/public-adapt.yaml" --init-from $runs/cut --data data/public/cut
-  train scratch "$here/public-scratch.yaml"
-  for run in adapted alone; do
-    python -m scripts.experiments.shares $runs/$run $text/domain-valid.{de,en} $text/tatoeba-valid.{de,en}
+  nmt prepare --config "$here/public-scratch.yaml"
+  train scratch "$here/public-scratch.yaml" --set model.d_model="${WIDTH:-256}" --set model.d_ff=$((4 * ${WIDTH:-256}))
+  for run in adapted plain alone; do
+    python -m scripts.experiments.shares $runs/$run valid tatoeba-valid
   done
 }
 student() {
@@ -52,7 +60,7 @@ student() {
 }
 compare() {
   for split in domain tatoeba europarl newstest2014; do
-    nmt compare $runs/public $runs/adapted $runs/alone $runs/scratch --data data/public/domain --split $split
+    nmt compare $runs/public $runs/adapted $runs/plain $runs/alone $runs/scratch --data data/public/domain --split $split
   done
   nmt evaluate --run $runs/adapted-cut --data data/public/cut --split domain
 }
