@@ -49,7 +49,7 @@ class Config(Section):
 
     def without_licenses(self) -> Config:
         """Return a copy without the licences of the corpora, which have no effect on the results."""
-        return self.model_copy(update={"data": self.data.without_licenses()})
+        return self.model_copy(update={"data": self.data.without("license")})
 
     @model_validator(mode="after")
     def _check(self) -> Config:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
@@ -140,11 +140,11 @@ class DataConfig(Section):
             for i, source in enumerate(self.mono[language]):
                 yield f"mono.{language}.{i}", language, source
 
-    def without_licenses(self) -> DataConfig:
-        """Return a copy without the licences of the corpora, on which neither preparation nor training depends."""
+    def without(self, setting: Literal["license", "tags"]) -> DataConfig:
+        """Return a copy without one of the settings of all sources."""
 
         def bare(source: Source) -> Source:
-            return source.model_copy(update={"license": None})
+            return source.model_copy(update={setting: None})
 
         changes = {
             "train": [bare(source) for source in self.train],

@@ -146,7 +146,8 @@ def _parallel(request: Distillation, teacher: Config, student: Config) -> _Text:
         )
     theirs = teacher.data
     if request.data is not None:  # its licences are unknown
-        theirs = theirs.model_copy(update={"train": theirs.without_licenses().train})
+        theirs = theirs.model_copy(update={"train": theirs.without("license").train})
+    theirs = theirs.without("tags")  # the student's text has none
     own = rooted(student.model_copy(update={"data": theirs}), data.path).data
     text_license = None if request.data is not None else joint_license(teacher.data.train)
     n_lines, held_out = corpus.in_one_file("train").n, _split_off_lines(teacher.data, data)

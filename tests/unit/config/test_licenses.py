@@ -16,7 +16,7 @@ def test_licences_do_not_affect_preparation() -> None:
     assert [source.license for _, source in stated.data.sources()] == ["MIT"] * 3
     assert [source.license for _, source in not_stated.data.sources()] == [None] * 3
     mono = {"de": [TrainPath(path="de.txt", license="CC0")]}
-    data = stated.data.model_copy(update={"valid": 9, "mono": mono}).without_licenses()
+    data = stated.data.model_copy(update={"valid": 9, "mono": mono}).without("license")
     assert (data.valid, data.mono["de"][0].license) == (9, None)
     assert recipe(stated) == recipe(not_stated)
     assert cleaning_settings(stated.data) == cleaning_settings(not_stated.data)
