@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from nmt.config.clean import CleanConfig, CorpusClean
-from nmt.config.foreign import did_you_mean
 from nmt.config.section import Section, raise_together
 from nmt.config.source import AnySource, AnyTrainSource, HubSource, MonoSource, Source
 
@@ -122,7 +120,6 @@ class DataConfig(Section):
                 )
         if match is not None:
             problems += _mono_problems(self)
-        problems += _tag_problems(self)
         raise_together(problems)
         return self
 
@@ -212,16 +209,6 @@ class DataConfig(Section):
         return Path(self.dir.replace("{direction}", "-".join(self.languages)))
 
 
-def _tag_problems(data: DataConfig) -> Iterator[str]:
-    """Yield problems of tags where they cannot be learned."""
-    for key, source in data.sources():
-        for tag in source.tag_names:
-            if tag not in data.tag_names:
-                near = did_you_mean(get_close_matches(tag, data.tag_names, cutoff=0.5))
-                yield f"{key}.tags: no training corpus has the tag {tag}{near}"
-    yield from (f"{key}.tags: only for pairs" for key, _, source in data.mono_sources() if source.tags is not None)
-
-
 def _mono_problems(data: DataConfig) -> Iterator[str]:
     """Yield problems of the sources of monolingual text."""
     if others := data.mono.keys() - {data.src, data.tgt}:
@@ -231,6 +218,8 @@ def _mono_problems(data: DataConfig) -> Iterator[str]:
     for key, language, source in data.mono_sources():
         if isinstance(source, HubSource) and any(not path.endswith((".parquet", ".jsonl")) for path in source.paths):
             yield f"{key}.paths: monolingual text from the Hub must be in .parquet or .jsonl files"
+        if source.tags is not None:
+            yield f"{key}.tags: monolingual text has no tags"
         yield from _language_problems(key, source, {language})
 
 

@@ -7,7 +7,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from nmt.config.section import Section, raise_together
 
@@ -23,6 +23,17 @@ class BatchSize:
 AUTO = {"cpu": BatchSize(128, 4096), "cuda": BatchSize(512, 16_384)}
 CPU_HYPOTHESES = 320
 """Number of hypotheses in a batch beyond which translation on a CPU does not become faster."""
+
+
+def _check_tags(tags: list[str]) -> list[str]:
+    """Return tags in the order in which training has them."""
+    names = [tag.partition("=")[0] for tag in tags]
+    for tag in tags:
+        if "=" not in tag:
+            raise ValueError(f"must have the form NAME=VALUE, such as domain=help; found {tag!r}")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"must have one value of {twice[0]}, found {', '.join(tags)}")
+    return sorted(tags)
 
 
 class SearchConfig(Section):
@@ -84,7 +95,7 @@ class SearchConfig(Section):
     to: str | None = None
     """Target language of an imported model that has several, as its tags name it: deu for >>deu<<. null: the one chosen
     by nmt import --to, or else that of the tag at the start of each line. Set by `--to`."""
-    tags: list[str] | None = None
+    tags: Annotated[list[str], AfterValidator(_check_tags)] | None = None
     """Tags of the text, such as [domain=help], of those that the training corpora have (`data.train.0.tags`). null: a
     test set is translated with its own, other text without any. Set by `--tag`."""
     protect: Literal["placeholders"] | bool | list[str] = False

@@ -35,7 +35,10 @@ def _check_opus(name: str) -> str:
 def _check_tags(tags: dict[str, str]) -> dict[str, str]:
     for word in chain(tags, tags.values()):
         if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_.-]*", word):
-            raise ValueError(f"{word!r} is not a valid name or value of a tag; use letters of ASCII, digits, '_.-'")
+            raise ValueError(
+                f"{word!r} cannot be a name or value of a tag; use ASCII letters, digits, '_', '.' and '-', and begin "
+                "with a letter or digit"
+            )
     return tags
 
 

@@ -26,20 +26,21 @@ class Tagging:
     def __init__(self, corpus: Corpus, config: Config) -> None:
         """Raises ConfigError if the data directory has other corpora than the config, or lacks a tag."""
         self._seed, self._rate = config.training.seed, config.training.tag_dropout
-        tokenizer, found = corpus.tokenizers[config.data.src], train_corpora(corpus.manifest)
-        runs = []
-        try:
-            for i, source in enumerate(config.data.train):
+        tokenizer, manifest = corpus.tokenizers[config.data.src], corpus.manifest
+        found, again = train_corpora(manifest), f"{corpus.directory.path}: run nmt prepare again"
+        runs: list[tuple[int, int, Indices]] = []
+        for i, source in enumerate(config.data.train):
+            key, sources = f"train.{i}", manifest.sources or {}
+            if key not in found and not (key in sources and sources[key].kept == 0):
+                raise ConfigError([f"{again}, which records no pairs of data.{key} and so cannot give it tags"])
+            try:
                 ids = np.array(tokenizer.tag_ids(source.tag_names), np.int64)
-                runs += [(first, first + n, ids) for first, n in found[f"train.{i}"].runs]
-        except KeyError as error:
-            where = f"{corpus.directory.path}: has no pairs of data.{error.args[0]}"
-            raise ConfigError([f"{where}, so corpora cannot have tags; run nmt prepare again"]) from error
-        except DataError as error:
-            raise ConfigError([f"{corpus.directory.path}: {error}; run nmt prepare again"]) from error
-        self._n_pairs = max(stop for _, stop, _ in runs)
-        self._starts = np.array([first for first, _, _ in sorted(runs, key=lambda run: run[0])])
-        self._ids = [ids for _, _, ids in sorted(runs, key=lambda run: run[0])]
+            except DataError as error:
+                raise ConfigError([f"{again}: data.{key}.tags: {error}"]) from error
+            runs += [(first, first + n, ids) for first, n in (found[key].runs if key in found else ())]
+        runs.sort(key=lambda run: run[0])
+        self._n_pairs = runs[-1][1]
+        self._starts, self._ids = np.array([first for first, _, _ in runs]), [ids for _, _, ids in runs]
 
     def tagged(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
         """Return the pairs `rows` (N,) with tags before their sources; row i of the result is row `rows[i]`."""

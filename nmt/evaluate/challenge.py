@@ -338,9 +338,12 @@ def challenge_run(translator: Translator, challenge: Challenge) -> Report:
     Raises DataError if no contrast can be scored, ConfigError for an engine that is not PyTorch.
     """
 
+    config = translator.config
+    search = config.search.with_tags(config.data.tags_of(challenge.split or ""))
+
     def score(pairs: Sequence[tuple[str, str]]) -> list[Scored]:
         with Progress("scoring", len(pairs), "lines") as progress:
-            return list(translator.score(pairs, progress=progress))
+            return list(translator.score(pairs, search, progress))
 
     outcomes, left_out = score_contrasts(challenge.contrasts, score)
     notes = [f"pairs skipped because a line {reason}: {n:,}" for reason, n in sorted(left_out.items(), reverse=True)]

@@ -463,6 +463,7 @@ def read_text(
 
 def measure_run(translator: Translator, search: SearchConfig, text: Text, plan: Plan) -> Measured:
     """Translate a text and its changed variants, and score them. Raises DataError if no change has an effect."""
+    search = search.with_tags(translator.config.data.tags_of(text.name))
 
     def translate(lines: Sequence[str], numbers: Sequence[int]) -> list[str]:
         n_original = len({*text.sources})

@@ -61,8 +61,9 @@ def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) 
     if corpus.languages != languages:
         held, needed = " and ".join(corpus.languages), " and ".join(languages)
         raise DataError(f"{path}: contains {held}, but {run.path} was trained on {needed}")
-    own = Tokenizers.load(run.tokenizer, languages)  # the data may have more tags
-    if own.with_tags(corpus.tokenizers.tags).fingerprint != corpus.tokenizers.fingerprint:
+    own, theirs = Tokenizers.load(run.tokenizer, languages), corpus.tokenizers
+    # one of them may have more tags
+    if own.with_tags(theirs.tags).fingerprint != theirs.with_tags(own.tags).fingerprint:
         raise DataError(
             f"{path}: its tokenizer differs from that of {run.path}; nmt prepare --tokenizer-from {run.path} reuses it"
         )
@@ -219,6 +220,8 @@ def describe_search(search: SearchConfig) -> str:
     """Describe a search by its beam, its length penalty, and settings that differ from the defaults."""
     exclude = {"beam", "length_penalty", "length_penalty_kind", "batch_tokens"}
     changed = search.model_dump(exclude_defaults=True, exclude=exclude)
+    if search.tags:
+        changed["tags"] = " ".join(search.tags)
     penalty = f"length penalty {search.length_penalty_kind} {search.length_penalty:g}"
     return ", ".join([f"beam {search.beam}", penalty, *(f"{name} {value}" for name, value in changed.items())])
 

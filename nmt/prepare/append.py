@@ -89,7 +89,7 @@ def _new_corpora(config: Config, corpus: Corpus) -> list[str]:
         raise DataError(
             f"{directory.path}: only new corpora may be added, but other settings have changed: {'; '.join(described)}"
         )
-    if new := {*config.data.tag_names} - {*before.tag_names}:
+    if new := {*config.data.tag_names} - {*corpus.tokenizers.tags}:
         raise DataError(f"{directory.path}: its vocabulary lacks the tag {min(new)}; run nmt prepare instead")
     if n_before == len(config.data.train):
         raise DataError(f"{directory.path}: no new corpora; append them to the end of data.train")

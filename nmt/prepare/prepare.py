@@ -14,6 +14,7 @@ from pathlib import Path
 from nmt.config import Config, Source
 from nmt.console import show
 from nmt.data.corpus import FORMAT, SHARDED_FORMAT, Corpus, Manifest, SourceRecord
+from nmt.errors import ConfigError, DataError
 from nmt.layout import DataDir
 from nmt.prepare.held_out import read_held_out, with_classes, write_held_out
 from nmt.prepare.pairs import OpenSource
@@ -130,6 +131,11 @@ class _Build:
         mono = clean_mono(self.work, data, self.mono_sources, list(chain.from_iterable(held_out.values())))
         folders = {language: (own.done.folder, own.lines) for language, own in mono.items()}
         tokenizers = make_tokenizers(self.work, self.config, text, self.reused, folders)
+        for key, source in data.sources():
+            try:
+                tokenizers.check_tags(source.tag_names)
+            except DataError as error:
+                raise ConfigError([f"data.{key}.tags: {error}"]) from error
         tokenizers.save(directory.tokenizer)
         encoded = encode_text(self.work, data, text)
         link_files(encoded.files, directory.path)

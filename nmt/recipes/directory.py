@@ -207,6 +207,10 @@ def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[AnyTrainSourc
     origins = {"train": data.train}
     if shards is not None:
         origins = {shard.name: [data.train[int(shard.source.removeprefix("train."))]] for shard in shards}
+    if shards is None and len({source.tag_names for source in data.train}) > 1:
+        raise DataError(
+            f"{directory.path}: does not say which pairs have which tags; set data.valid to files, or remove the tags"
+        )
     texts: dict[str, dict[str, str]] = {
         split: {language: str(directory.text(split, language)) for language in data.languages}
         for split in (*origins, "valid")
@@ -218,6 +222,7 @@ def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[AnyTrainSourc
             files=texts[split],
             name="authentic" if shards is None else split,
             repeat=sources[0].repeat,
+            tags=sources[0].tags,
             license=joint_license(sources),
         )
         for split, sources in origins.items()

@@ -110,7 +110,7 @@ def distil(request: Distillation) -> int:
     if request.with_originals:
         originals = {src: str(text.src), tgt: str(text.tgt)}
         corpora.insert(0, TrainFiles(files=originals, name="originals", license=text.license))
-    changes: dict[str, object] = {"data": text.data}
+    changes: dict[str, object] = {"data": text.data, "search": student.search.model_copy(update={"tags": None})}
     if not request.own_tokenizer:
         changes["tokenizer"] = teacher.tokenizer
     run_dir = f"runs/distilled-{recipe.path.name}-{{direction}}"

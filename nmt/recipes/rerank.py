@@ -323,8 +323,11 @@ def direct() -> Feature:
 def rescored(name: str, translator: Translator, search: SearchConfig, is_reverse: bool = False) -> Feature:
     """Return a feature: the log-probability of the candidate given the line or, if `is_reverse`, vice versa.
 
-    A reverse translator has the opposite direction.
+    A reverse translator has the opposite direction. Tags that the translator does not know are left out.
     """
+
+    known = [tag for tag in search.tags or () if tag in translator.tokenizers.tags]
+    search = search.model_copy(update={"tags": known} | ({"to": None} if is_reverse else {}))
 
     def values(pairs: Pairs) -> list[float]:
         sides = [(candidate.text, line) if is_reverse else (line, candidate.text) for line, candidate in pairs]
@@ -420,7 +423,7 @@ class Runs:
         fluent = [fluency(name, model, search) for name, model in self.language_models.items()]
         return [
             direct(),
-            rescored("channel", self.reverse, search.model_copy(update={"to": None, "tags": None}), is_reverse=True),
+            rescored("channel", self.reverse, search, is_reverse=True),
             *others,
             *fluent,
             length(self.direct, search),

@@ -99,7 +99,7 @@ class Imported:
     def lines(self) -> Iterator[str]:
         """Yield lines that say what was imported."""
         public, data = self.model, self.config.data
-        tags = self.tokenizers[data.src].tags
+        languages, tags = self.tokenizers[data.src].target_languages, self.tokenizers.tags
         sizes = self.tokenizers.sizes
         shared = f"{sizes[data.src]:,} pieces for both languages"
         separate = " and ".join(f"{sizes[language]:,} pieces for {language}" for language in data.sides)
@@ -115,8 +115,10 @@ class Imported:
                     learned = f"they were {share:.1%} of text like that from which the tokenizer learned"
                     yield f"{language}: {learned}; their text is now spelled in smaller pieces"
         if tags:
+            yield f"tags: {', '.join(tags)}; choose with --tag"
+        if languages:
             to = self.tokenizers[data.src].to
-            yield f"target languages: {', '.join(sorted(tags))}; {f'--to {to}' if to else 'choose one with --to'}"
+            yield f"target languages: {', '.join(sorted(languages))}; {f'--to {to}' if to else 'choose one with --to'}"
         yield f"licence: {public.license or 'not stated in the model card'}"
         yield f"{self.run}: written; translate with nmt translate --run {self.run}"
 
@@ -347,7 +349,8 @@ def _cut(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Tokenizers, lis
     full = tokenizers.imported
     assert full is not None, "these tokenizers are imported"
     languages = full.direction.split("-")
-    tags = {f">>{tag}<<" for tag in tokenizers[languages[0]].tags}
+    source = tokenizers[languages[0]]
+    tags = {f">>{name}<<" for name in (*source.target_languages, *source.tags)}
     used = [{*tags} for _ in full.pieces]
     missing = {*languages}
     for path in texts:

@@ -111,8 +111,9 @@ class Tokenizer(ABC):
     is_lossless: bool
     """Whether every line is restored from its ids, up to control characters."""
     tags: Mapping[str, int]
-    """The ids of the tags that may precede a source, by name: `domain=help`, or the target language of an imported
-    model; empty for most tokenizers."""
+    """The ids of the tags that may precede a source, by name, such as `domain=help`; they are the last ids."""
+    target_languages: Mapping[str, int] = {}
+    """The ids of the tags of target languages, by language; only imported models have such tags."""
     to: str | None = None
     """The language whose tag precedes every line that does not ask for another one."""
 
@@ -164,7 +165,7 @@ class Tokenizer(ABC):
 
     def tag_ids(self, names: Sequence[str] | None) -> list[int]:
         """Return the ids of tags. Raises DataError for a tag that the vocabulary lacks."""
-        return [self._named(name, "tag") for name in names or ()]
+        return [_known(name, self.tags, "tag") for name in names or ()]
 
     def tagged(self, line: str, to: str | None = None) -> tuple[str, str]:
         """Return the target language of a line, empty if it has no tag, and its text; for `to` see `encode_all`."""
@@ -174,12 +175,14 @@ class Tokenizer(ABC):
         """Return the id of the tag of a target language. Raises DataError if there is none."""
         raise DataError("the model has one target language only; --to is for models with several")
 
-    def _named(self, name: str, kind: str) -> int:
-        if name not in self.tags:
-            near = did_you_mean(difflib.get_close_matches(name, self.tags, cutoff=0.5))
-            known = near or (f"; choose {', '.join(sorted(self.tags))}" if self.tags else "")
-            raise DataError(f"the model has no {kind} {printable(name)!r}{known}")
-        return self.tags[name]
+
+def _known(name: str, ids: Mapping[str, int], kind: str) -> int:
+    """Return the id of a name. Raises DataError if there is none."""
+    if name not in ids:
+        near = did_you_mean(difflib.get_close_matches(name, ids, cutoff=0.5))
+        known = near or (f"; choose {', '.join(sorted(ids))}" if ids else "")
+        raise DataError(f"the vocabulary has no {kind} {printable(name)!r}{known}")
+    return ids[name]
 
 
 class LosslessTokenizer(Tokenizer):
@@ -324,10 +327,10 @@ class ImportedTokenizer(Tokenizer):
             raise DataError("not a SentencePiece model") from error
         self._ids = [self._id_of.get(piece, UNK) for piece in segments]
         self._ids[self._processor.unk_id()] = -1  # its text is not in the segmenter, but may be in the vocabulary
-        self.tags = {}
-        if side == 0:
-            self.tags = {piece[2:-2]: i for piece, i in self._id_of.items() if _TAG.fullmatch(piece)}
-        self._has_languages = any("=" not in name for name in self.tags)
+        own = {piece[2:-2]: i for piece, i in self._id_of.items() if side == 0 and _TAG.fullmatch(piece)}
+        self.tags = {name: i for name, i in own.items() if "=" in name}
+        self.target_languages = {name: i for name, i in own.items() if name not in self.tags}
+        self.n_pieces -= len(self.tags)
         # named one by one, so that a later field does not change the fingerprints of existing runs
         names = (vocabulary.direction, vocabulary.padding, vocabulary.unknown, vocabulary.end, vocabulary.to)
         parts = [model, json.dumps([*names, vocabulary.pieces]).encode(), bytes([side])]
@@ -338,14 +341,12 @@ class ImportedTokenizer(Tokenizer):
 
     def tagged(self, line: str, to: str | None = None) -> tuple[str, str]:
         to = self.to if to is None else to
-        match = _TAG.match(line) if to is None and self.tags else None
-        if match is None or not (self._has_languages or match[1] in self.tags):
-            return to or "", line
-        return match[1], line[match.end() :]
+        match = _TAG.match(line) if to is None and self.target_languages else None
+        return (to or "", line) if match is None or "=" in match[1] else (match[1], line[match.end() :])
 
     def tag(self, language: str) -> int:
-        is_possible = self._has_languages or language in self.tags
-        return self._named(language, "target language") if is_possible else super().tag(language)
+        known = self.target_languages
+        return _known(language, known, "target language") if known else super().tag(language)
 
     def encode_all(self, lines: Sequence[str], to: str | None = None, threads: int = _THREADS) -> list[list[int]]:
         divided = [self.tagged(line, to) for line in lines]
@@ -365,13 +366,15 @@ class ImportedTokenizer(Tokenizer):
     def spans(self, text: str, ids: Sequence[int]) -> list[tuple[int, int]]:
         """Return the start and end in code points of the text of each id, of a text without a tag.
 
-        `ids` are those of the text, perhaps truncated, perhaps after a tag, whose span is before the text.
+        `ids` are those of the text, perhaps truncated, perhaps after tags, whose spans are before the text.
         """
         _, offsets = self._processor.normalize(text, with_offsets=True)
         ends = itertools.accumulate(map(len, self._processor.encode(text, out_type=str)), initial=0)
         bounds = itertools.pairwise(offsets[end] for end in ends)
         spans = [(start, max(end, start + 1)) for start, end in bounds]  # a character may become several pieces
-        return [*[(-1, 0)] * (ids[0] in self.tags.values()), *spans][: len(ids)]
+        tags = {*self.tags.values(), *self.target_languages.values()}
+        n_tags = next((i for i, token in enumerate(ids) if token not in tags), len(ids))
+        return [*[(-1, 0)] * n_tags, *spans][: len(ids)]
 
     @property
     def is_unigram(self) -> bool:
@@ -640,6 +643,11 @@ class Tokenizers:
     def tags(self) -> list[str]:
         """The names of all tags, in the order of their ids."""
         return next(([*own.tags] for own in self.by_language.values() if own.tags), [])
+
+    def check_tags(self, names: Sequence[str]) -> None:
+        """Raise DataError for a tag that the vocabulary lacks."""
+        for name in names:
+            _known(name, dict.fromkeys(self.tags, 0), "tag")
 
     def with_tags(self, names: Sequence[str]) -> Tokenizers:
         """Return tokenizers that also have the given tags, with the ids after all others."""

@@ -185,8 +185,10 @@ class Session:
             self.copy = deepcopy(self.model)
         settings = self.config.training
         twin = None if self.halves is None else self.halves.twin
-        n_pieces = self.validator.tokenizers[self.config.data.src].n_pieces
-        self.learner = Objective(self.model, settings, self.forward or twin, n_pieces)
+        tokenizer = self.validator.tokenizers[self.config.data.src]
+        self.learner = Objective(
+            self.model, settings, self.forward or twin, tokenizer.n_pieces if tokenizer.tags else None
+        )
         if self.world.size > 1 and not self.is_sharded:
             self.learner = replicate(self.learner, EXCHANGE_DTYPES[settings.exchange_precision])
 

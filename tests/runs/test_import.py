@@ -301,12 +301,20 @@ def test_imported_run_learns_tags(kind: str, place: Path, tmp_path: Path) -> Non
     fit(config, tmp_path / "data", tmp_path / "run")
     before, after = (open_saved(tmp_path / name) for name in ("start", "run"))
     old, new = before.tokenizers["de"], after.tokenizers["de"]
-    assert len(new) == len(old) + 1 and new.tags == {**old.tags, "domain=mine": len(old)}
+    assert len(new) == len(old) + 1 and new.tags == {"domain=mine": len(old)} and not old.tags
     assert len(after.tokenizers["en"]) == len(before.tokenizers["en"]) + (kind == "joint")
     assert all(new.encode(line) == old.encode(line) for line in [*SOURCES, *ODD])
-    assert new.encode(">>domain=mine<< Der Hund") == [new.tags["domain=mine"], *old.encode(" Der Hund")]
-    if kind == "separate":  # has no target languages
-        assert new.encode(">>domain=other<< Hund") == old.encode(">>domain=other<< Hund")
+    line = ">>domain=mine<< Der Hund"
+    assert new.encode(line) == old.encode_all([line], "")[0], "text that looks like a tag is text"
+    assert (
+        new.target_languages == old.target_languages and new.is_special(len(old)) and not new.is_special(len(old) - 1)
+    )
+    assert len(old) in after.tokenizers["de"].never_written
+    ids = [*new.tag_ids(["domain=mine"]), *new.target_languages.values(), *new.encode("Der Hund")]
+    shares = src_word_shares(new, ids, "Der Hund")
+    n_tags = 1 + len(new.target_languages)
+    assert not shares[:, :n_tags].any()
+    assert (shares[:, n_tags:] == src_word_shares(new, new.encode("Der Hund"), "Der Hund")).all()
     bias = after.weights.tensors["output_bias"]
     assert (bias[len(old) :] < -50).all() and bias.min() > -150
     learned = after.weights.tensors["encoder.embedding.weight"]
@@ -562,11 +570,11 @@ def test_prefix_without_pieces_is_refused(place: Path) -> None:
 def test_tag_of_line_or_option_precedes_source(place: Path, nmt: Command) -> None:
     tokenizer = open_saved(place / "start").tokenizers["de"]
     plain = tokenizer.encode("Der Hund")
-    assert tokenizer.tags.keys() == {"deu", "swe"}
+    assert tokenizer.target_languages.keys() == {"deu", "swe"}
     assert tokenizer.encode(">><< Hund") == tokenizer.encode_all([">><< Hund"], "")[0]
-    assert tokenizer.encode(">>swe<< Der Hund") == [tokenizer.tags["swe"], *plain]
-    assert tokenizer.encode_all(["Der Hund", ">>swe<< Der"], "deu")[0] == [tokenizer.tags["deu"], *plain]
-    assert tokenizer.encode_all([">>swe<< Der Hund"], "deu")[0][1] != tokenizer.tags["swe"]
+    assert tokenizer.encode(">>swe<< Der Hund") == [tokenizer.target_languages["swe"], *plain]
+    assert tokenizer.encode_all(["Der Hund", ">>swe<< Der"], "deu")[0] == [tokenizer.target_languages["deu"], *plain]
+    assert tokenizer.encode_all([">>swe<< Der Hund"], "deu")[0][1] != tokenizer.target_languages["swe"]
     with pytest.raises(DataError, match="swe"):
         tokenizer.encode(">>swd<< Der Hund")
     refused = nmt("translate", "--run", place / "start", "--to", "swd", "--input", place / "text" / "test.de")
@@ -577,7 +585,7 @@ def test_chosen_target_language_is_kept_in_run(joint: Path, tmp_path: Path) -> N
     import_model(Request(str(joint), tmp_path / "run", direction="de-sv", to="swe"))
     translator = Translator.load(tmp_path / "run", precision="float32")
     [[best]] = translator.translate_lines(SOURCES[:1])
-    tags = translator.tokenizers["de"].tags
+    tags = translator.tokenizers["de"].target_languages
     assert translator.config.data.direction == "de-sv" and best.parts[0].src_ids[0] == tags["swe"]
     [[other]] = translator.translate_lines(SOURCES[:1], translator.search_settings({"to": "deu"}))
     assert other.parts[0].src_ids[0] == tags["deu"]

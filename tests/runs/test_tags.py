@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,13 @@ import torch
 
 from kept_run import Died, die_before, differences, kept, quicken
 from nmt.config import Config, SearchConfig
+from nmt.console import Progress
 from nmt.data.batching import Indices, Packing
 from nmt.data.corpus import Corpus
 from nmt.errors import ConfigError, DataError
-from nmt.evaluate.run import corpus_of, evaluate_run
+from nmt.evaluate.challenge import challenge_run, of_lines
+from nmt.evaluate.robustness import Plan, measure_run, read_text
+from nmt.evaluate.run import corpus_of, evaluate_run, open_corpus
 from nmt.layout import DataDir, RunDir, TokenizerDir
 from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_weights, save_checkpoint
@@ -30,6 +34,7 @@ from nmt.training.loop import fit
 from nmt.training.loss import _kept
 from nmt.training.setup.start import Session, start
 from nmt.translate.align import src_word_shares
+from nmt.translate.score import Scored
 from nmt.translate.translator import Translator
 from served import serving
 from tiny_corpus import tiny_settings, tiny_text
@@ -204,11 +209,14 @@ def test_translation_reads_tags(run: Path) -> None:
         [[part.src_ids for part in best.parts] for best, *_ in translator.translate_lines(lines, search)]
         for search in (SearchConfig(beam=1), SearchConfig(beam=1, tags=["form=short", "case=loud"]))
     ]
-    tags = translator.tokenizers["aa"].tag_ids(["form=short", "case=loud"])
+    tags = translator.tokenizers["aa"].tag_ids(["case=loud", "form=short"])  # as in training
     assert found[1] == [[[*tags, *ids] for ids in of_line] for of_line in found[0]]
     assert len(found[0][2]) > 1, "a long line is split"
     with pytest.raises(DataError, match=r"lood.*did you mean case=loud"):
         translator.translate(["mali"], tags=["case=lood"])
+    for wrong in (["case"], ["case=loud", "case=plain"], ["case=loud"] * 2):
+        with pytest.raises(ConfigError, match="case"):
+            translator.translate(["mali"], tags=wrong)
 
 
 def test_alignment_has_no_column_of_words_for_tags(tokenizer: Tokenizer) -> None:
@@ -288,7 +296,6 @@ def test_server_takes_tags(run: Path) -> None:
 @pytest.mark.parametrize(
     ("data_changes", "changes", "named"),
     [
-        ({"valid": {"files": {"aa": "dev.aa", "bb": "dev.bb"}, "tags": {"case": "lood"}}}, {}, "case=lood"),
         ({"valid": {"files": {"aa": "dev.aa", "bb": "dev.bb"}, "tags": {"größe": "x"}}}, {}, "größe"),
         ({"valid": {"files": {"aa": "dev.aa", "bb": "dev.bb"}, "tags": {"case": "a b"}}}, {}, "a b"),
         ({"valid": {"files": {"aa": "dev.aa", "bb": "dev.bb"}, "tags": {"case": 1}}}, {}, "case"),
@@ -303,11 +310,34 @@ def test_tags_that_cannot_be_learned_are_refused(
         settings(text, data=data_changes, **changes)
 
 
+def test_tag_that_no_corpus_has_is_refused(text: Path, tmp_path: Path) -> None:
+    wrong = {"valid": {"files": {"aa": "dev.aa", "bb": "dev.bb"}, "tags": {"case": "lood"}}}
+    with pytest.raises(ConfigError, match=r"data\.valid\.tags: .*case=lood"):
+        prepare(settings(text, data=wrong), tmp_path / "data", echo=lambda _: None)
+    assert not (tmp_path / "data").exists()
+
+
+def test_corpus_of_which_nothing_is_kept_needs_no_tags(text: Path, tmp_path: Path) -> None:
+    config = settings(text)
+    (text / "empty.aa").write_text("x\n" * 2, encoding="utf-8")
+    (text / "empty.bb").write_text("\n" * 2, encoding="utf-8")
+    empty = config.data.train[0].model_copy(
+        update={"files": {"aa": "empty.aa", "bb": "empty.bb"}, "tags": {"case": "none"}}
+    )
+    data = config.data.model_copy(update={"train": [config.data.train[0], empty, config.data.train[1]]})
+    config = config.model_copy(update={"data": data})
+    prepare(config, tmp_path / "data", echo=lambda _: None)
+    session = start(config, tmp_path / "data", tmp_path / "run", resume=False)
+    found = {tuple(tags) for tags in drawn(session, np.arange(len(session.pairs)), 0)}
+    tokenizer = session.validator.tokenizers["aa"]
+    assert found == {(), (tokenizer.tags["case=plain"],), tuple(tokenizer.tag_ids(["case=loud", "form=short"]))}
+
+
 def test_data_directory_without_tag_is_refused(text: Path, data: Path, tmp_path: Path) -> None:
     config = settings(text)
     first = config.data.train[0].model_copy(update={"tags": {"case": "new"}})
     other = config.data.model_copy(update={"train": [first, config.data.train[1]]})
-    with pytest.raises(ConfigError, match=r"case=new.*run nmt prepare again"):
+    with pytest.raises(ConfigError, match=r"run nmt prepare again.*case=new"):
         start(config.model_copy(update={"data": other}), data, tmp_path / "run", resume=False)
 
 
@@ -335,6 +365,35 @@ def test_model_grows_by_new_tags(run: Path, text: Path, tmp_path: Path, capsys: 
     translator = Translator.load(run)
     found = evaluate_run(translator, corpus_of(translator, tmp_path / "data"), "other", SearchConfig(beam=1))
     assert len(found.translations) == 10, "its text may be evaluated by the model that lacks the tag"
+    grown = open_corpus(RunDir(run), ("aa", "bb"), tmp_path / "data")
+    assert grown.tokenizers.tags == [*translator.tokenizers.tags, "a=b"]
+    frozen = config.model_copy(update={"training": config.training.model_copy(update={"freeze": ["embeddings"]})})
+    with pytest.raises(ConfigError, match="a=b"):
+        start(frozen, tmp_path / "data", tmp_path / "frozen", resume=False)
+
+
+def test_challenge_and_robustness_use_tags_of_split(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = Translator.load(run)
+    seen: list[SearchConfig | None] = []
+
+    real = translator.score
+
+    def score(pairs: list[tuple[str, str]], search: SearchConfig, progress: Progress) -> Iterator[Scored]:
+        seen.append(search)
+        return real(pairs, search, progress)
+
+    def translate(_: object, lines: list[str], __: str, search: SearchConfig, ___: object) -> list[str]:
+        seen.append(search)
+        return lines
+
+    with monkeypatch.context() as patch:
+        patch.setattr(translator, "score", score)
+        challenge_run(translator, of_lines([("mali 7 bore", "erob 7 ilam")] * 2, "x", "bb", 1, split="loud"))
+    monkeypatch.setattr("nmt.evaluate.robustness.translate_text", translate)
+    measure_run(
+        translator, SearchConfig(), read_text(translator, None, None, "loud"), Plan(("upper_case",), (100.0,), 1)
+    )
+    assert len(seen) >= 2 and all(search is not None and search.tags == ["case=loud", "form=short"] for search in seen)
 
 
 @pytest.mark.parametrize("content", ["{}", "[1]", '["a=b", "a=b"]', "[", "\xff"])

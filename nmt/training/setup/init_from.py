@@ -110,6 +110,8 @@ def _read_weights(config: Config, corpus: Corpus, model: Model) -> tuple[Tensors
     parts = "" if found.keys() == parameters.keys() else f"; loaded: {_described(found, model)}"
     known = {tag for saved in opened.values() for tag in saved.tokenizers.tags}
     if new := [tag for tag in corpus.tokenizers.tags if tag not in known]:
+        if "embeddings" in config.training.freeze:
+            raise ConfigError([f"training.freeze: with frozen embeddings, the new tag {new[0]} could not be learned"])
         parts += f"; new tags: {', '.join(new)}"
     say(f"the run starts with the weights of {paths}: {reasons}{parts}")
     first = next(iter(opened.values())).weights
