@@ -166,12 +166,14 @@ def _facts(
     if info.public is not None:
         at = f" at {info.public.revision}" if info.public.revision else ""
         public = printable(f"{info.public.name}{at}, licence: {info.public.license or NOT_STATED}")
+    before = "written before the text, as `>>NAME=VALUE<<`" if info.kind == "transformers" else "chosen with `--tag`"
     number_format = "float32" if info.quantization is None else f"{info.quantization}, as a model of CTranslate2"
     for name, value in {
         "parameters": f"{n_parameters / 1e6:.2f} million ({number_format})",
         "layers": f"{model.encoder_layers} in the encoder, {model.decoder_layers} in the decoder",
         "width": f"{model.d_model}, feed-forward {model.d_ff}, {model.n_heads} heads",
         "vocabulary": f"SentencePiece{'' if public else ' BPE'}, {joint if config.tokenizer.joint else separate}",
+        **({"tags": f"{', '.join(data.tag_names)}; {before}"} if data.tag_names else {}),
         **({"based on": public} if public else {}),
         "weights": f"{_WEIGHTS[info.weights]} {info.step:,} ({info.reason})",
         "licence of the model": license or NOT_STATED,

@@ -268,6 +268,7 @@ def test_transformers_export_reads_tags_before_text(run: Path, tmp_path: Path) -
     )
     translator = Translator.load(run)
     ours, lines = translator.tokenizers["aa"], ["mali bore", "", "</s> ta"]
+    assert "case=loud, case=plain, form=short" in (tmp_path / "hf" / "README.md").read_text(encoding="utf-8")
     for line in lines:
         ids = [*ours.tag_ids(["case=loud", "form=short"]), *ours.encode(line), 3]
         assert theirs(f">>case=loud<<>>form=short<< {line}")["input_ids"] == ids
