@@ -8,7 +8,7 @@ set -euo pipefail
 here=$(dirname "$0") text=data/tags/text run=runs/tags
 [ -e $text ] || python -m scripts.experiments.public "$1" $text
 for language in de en; do
-  head -n -1000 "$1/europarl/train.$language" | tail -n 40000 > $text/europarl-train.$language
+  head -n -1000 "$1/europarl/train.$language" > $text/europarl-train.$language
 done
 nmt prepare --config "$here/tags.yaml"
 if [ -e $run/run.json ]; then nmt train --resume --run $run; else nmt train --config "$here/tags.yaml"; fi
