@@ -68,14 +68,31 @@ class Direction:
     settings that CTranslate2 does not support.
     """
 
-    def __init__(self, name: str, engine: Translator | None, native: Translator | None) -> None:
-        """Create a direction. name: the name of the run in messages; one of the two translators may be None."""
+    def __init__(self, name: str, engine: Translator | None, native: Translator | None, to: str | None = None) -> None:
+        """Create a direction.
+
+        name: the name of the run in messages; one of the two translators may be None. to: one of the target languages
+        of an imported model that has several.
+        """
         main = engine or native
         assert main is not None, f"{name} has no engine"
         self._main, self._native = main, native
         self.name, self.config, self.search = name, main.config, main.config.search
         self.source, self.target = main.config.data.sides
+        if to is not None:
+            self.target, self.search = to, self.search.model_copy(update={"to": to})
         self.engine = main.precision
+
+    @property
+    def others(self) -> list[str]:
+        """The target languages among which the source of an imported model chooses by a tag."""
+        tokenizer = self._main.tokenizers[self.source]
+        is_chosen = self.search.to is not None or tokenizer.to is not None
+        return [] if is_chosen else [name for name in tokenizer.target_languages if name != self.target]
+
+    def towards(self, language: str) -> Direction:
+        """Return a direction of the same translators into another of their target languages."""
+        return Direction(self.name, None if self._main is self._native else self._main, self._native, language)
 
     @property
     def has_native(self) -> bool:
@@ -90,7 +107,7 @@ class Direction:
     def search_settings(self, changes: Mapping[str, object]) -> SearchConfig:
         """Return the search settings with `changes` applied. Raises ConfigError if the result is invalid."""
         tree = self.config.model_dump()
-        return check_config(tree | {"search": tree["search"] | dict(changes)}, "request").search
+        return check_config(tree | {"search": self.search.model_dump() | dict(changes)}, "request").search
 
     @property
     def native(self) -> Translator:
@@ -165,7 +182,7 @@ class Direction:
     def _alignments(
         self, line: Line, translations: Sequence[Translation], should_stop: ShouldStop | None
     ) -> list[Alignment]:
-        src, tgt = self.native.tokenizers[self.source], self.native.tokenizers[self.target]
+        src, tgt = (self.native.tokenizers[language] for language in self.config.data.sides)
         words = alignments(self._decoder, src, tgt, [line.text] * len(translations), translations, should_stop)
         from_spans = word_spans(line.text)
         aligned: list[Alignment] = []
@@ -245,11 +262,21 @@ def load_models(paths: Sequence[Path], engine: EngineName, int8: bool, overrides
     for path in paths:
         if (first := resolved.setdefault(path.resolve(), path)) is not path:
             raise ConfigError([f"{first} and {path} are the same; specify only one"])
-    return Models([load_direction(path, engine, int8, overrides) for path in paths])
+    return Models([each for path in paths for each in load_directions(path, engine, int8, overrides)])
+
+
+def load_directions(path: Path, engine: EngineName, int8: bool, overrides: Sequence[str]) -> list[Direction]:
+    """Load a run or an exported folder; see `load_models`.
+
+    An imported model with several target languages has its own direction, in which a line may begin with the tag of
+    its target language, and one for each language, unless one was chosen for all.
+    """
+    own = load_direction(path, engine, int8, overrides)
+    return [own, *(own.towards(language) for language in own.others)]
 
 
 def load_direction(path: Path, engine: EngineName, int8: bool, overrides: Sequence[str]) -> Direction:
-    """Load a run or an exported folder; see `load_models`."""
+    """Load the own direction of a run or an exported folder; see `load_directions`."""
     if engine == "native":
         if int8:
             raise ConfigError(["--int8 needs CTranslate2; remove --engine native"])

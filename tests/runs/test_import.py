@@ -510,12 +510,21 @@ def test_target_language_that_run_lacks_is_refused_before_training(place: Path) 
 # --- text that the tokenizer changes ---------------------------------------------------------------
 
 
-def test_server_takes_target_language(place: Path) -> None:
+def test_server_offers_all_target_languages(place: Path) -> None:
     with serving(Service(load_models([place / "start"], "native", False, ()))) as client:
         asked = {"text": "Der Hund", "source": "de", "target": "en"}
         found = client.ask("/v1/translate", {**asked, "to": "swe"})
         [best, *_] = found.json["translations"]
         assert best["text"] == Translator.load(place / "start").translate(["Der Hund"], to="swe")[0]
+        found = client.ask("/v1/translate", {**asked, "target": "swe", "alignment": True})
+        [best, *_] = found.json["translations"]
+        assert best["text"] == Translator.load(place / "start").translate(["Der Hund"], to="swe")[0]
+        assert best["alignment"] is not None
+        found = client.ask("/translate", {"q": "Der Hund", "source": "de", "target": "swe"})
+        assert found.json["translatedText"] == best["text"]
+        [of_source] = [each for each in client.ask("/languages").json if each["code"] == "de"]
+        assert of_source["targets"] == ["deu", "en", "swe"]
+        assert client.ask("/translate", {"q": "Der Hund", "source": "de", "target": "swd"}).status == 400
         for to in ("swd", "", 1):
             assert client.ask("/v1/translate", {**asked, "to": to}).status == 400
 
