@@ -80,6 +80,7 @@ _NO_PIECE = re.compile(rf"{CONTROL.pattern}|[{''.join(sorted(_OWN_SIGNS))}]")
 _SPACE_IDS = [N_SPECIAL + byte for byte in _SPACE.encode()]
 _SPECIAL_NAMES = ["<pad>", "<unk>", "<s>", "</s>", *(f"<reserved_{i}>" for i in range(N_RESERVED))]
 _TAG = re.compile(">>(.+?)<<", re.DOTALL)  # at the start of a source
+_CUSTOM_TAG = re.compile(">>[^=]+=[^=]+<<")
 _PROBE = " a\t é  \u2581\U0001f600 "
 _THREADS = 4
 
@@ -253,7 +254,7 @@ class LosslessTokenizer(Tokenizer):
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decode ids to a line. Special ids are skipped, bytes that are not UTF-8 become U+FFFD."""
-        text = str(self._processor.decode([int(i) for i in ids if not self.is_special(i)]))
+        text = str(self._processor.decode([int(i) for i in ids if N_SPECIAL <= i < self.n_pieces]))
         return CONTROL.sub(" ", text.removeprefix(" "))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
@@ -327,10 +328,12 @@ class ImportedTokenizer(Tokenizer):
             raise DataError("not a SentencePiece model") from error
         self._ids = [self._id_of.get(piece, UNK) for piece in segments]
         self._ids[self._processor.unk_id()] = -1  # its text is not in the segmenter, but may be in the vocabulary
-        own = {piece[2:-2]: i for piece, i in self._id_of.items() if side == 0 and _TAG.fullmatch(piece)}
-        self.tags = {name: i for name, i in own.items() if "=" in name}
-        self.target_languages = {name: i for name, i in own.items() if name not in self.tags}
-        self.n_pieces -= len(self.tags)
+        found = [*itertools.takewhile(_CUSTOM_TAG.fullmatch, reversed(learned))] if side == 0 else []
+        self.tags = {piece[2:-2]: self._id_of[piece] for piece in reversed(found)}
+        self.n_pieces -= len(found)
+        if side == 0:
+            others = {piece: i for piece, i in self._id_of.items() if i < self.n_pieces and _TAG.fullmatch(piece)}
+            self.target_languages = {piece[2:-2]: i for piece, i in others.items()}
         # named one by one, so that a later field does not change the fingerprints of existing runs
         names = (vocabulary.direction, vocabulary.padding, vocabulary.unknown, vocabulary.end, vocabulary.to)
         parts = [model, json.dumps([*names, vocabulary.pieces]).encode(), bytes([side])]
