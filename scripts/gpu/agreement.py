@@ -68,7 +68,7 @@ def drawn_alike(consistency: str) -> AbstractContextManager[object]:
     """A context in which what is cut is drawn alike on all devices, and the second pass of R-Drop, for want of dropout
     that is, is that of SimCut."""
 
-    def kept(batch: Any, _: float) -> list[Tensor]:
+    def kept(batch: Any, *_: object) -> list[Tensor]:
         rng = np.random.default_rng(1)
         sides = (batch.src, batch.tgt_in)
         return [torch.from_numpy(rng.random(ids.shape) > 0.1).to(ids.device) for ids in sides]

@@ -28,7 +28,7 @@ from nmt.model.stacks import make_model
 from nmt.model.transformer import Model
 from nmt.process import Stop
 from nmt.runs.state import TrainState
-from nmt.text.tokenizer import N_SPECIAL, LosslessTokenizer, Tokenizers
+from nmt.text.tokenizer import EOS, N_SPECIAL, LosslessTokenizer, Tokenizers
 from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.parallel import World
 from nmt.training.session import Session
@@ -211,7 +211,8 @@ class SyntheticPieces:
     first_learned = LosslessTokenizer.first_learned
 
     def __init__(self, vocabulary: int) -> None:
-        self._n = vocabulary
+        self._n = self.n_pieces = vocabulary
+        self.never_written = [i for i in range(N_SPECIAL) if i != EOS]
 
     def __len__(self) -> int:
         return self._n

@@ -104,6 +104,7 @@ def start(
     if inputs.device.type == "cuda" and choices.precision != "float32" and world.size == 1:
         halves = Halves(model, choices.precision)
     runs = model if halves is None else halves.twin
+    tokenizer = corpus.tokenizers[config.data.src]
     session = Session(
         config=config,
         run=run,
@@ -126,6 +127,7 @@ def start(
         copy=inputs.copy,
         modifiers=inputs.modifiers,
         change=inputs.change,
+        n_pieces=tokenizer.n_pieces if tokenizer.tags else None,
     )
     if resume:
         restore(session)
