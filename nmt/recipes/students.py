@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from nmt.config import SearchConfig
-from nmt.console import aligned
+from nmt.console import aligned, say
 from nmt.data.corpus import Corpus
-from nmt.errors import ConfigError
+from nmt.errors import CheckpointError, ConfigError
 from nmt.evaluate.metrics import corpus_score
 from nmt.layout import DataDir
 from nmt.runs.model import open_saved
@@ -40,6 +40,8 @@ def compared(teachers: Sequence[Path], student: Path, data: DataDir, search: Sea
             systems[f"{name}, int8"] = engine, (engine.origin.run / "model.bin").stat().st_size
         except ConfigError:  # not installed, or an ensemble
             pass
+        except CheckpointError as error:  # too different from the run, as on some old CPUs
+            say(f"{name}: without int8: {error}")
         for label, (translator, n_bytes) in systems.items():
             settings = search if name == "teacher" else translator.config.search
             data_config = translator.config.data
