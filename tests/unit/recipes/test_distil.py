@@ -12,7 +12,10 @@ from sacrebleu.metrics.chrf import CHRF
 from command import Command
 from nmt import Translator
 from nmt.config.load import dump_config, load_config
+from nmt.errors import CheckpointError
+from nmt.layout import DataDir
 from nmt.recipes import directory as commands
+from nmt.recipes import students
 from nmt.recipes.distil import UNFINISHED, nearest
 from places import GOLDEN
 from recipe_folder import dropped, interrupt_after, lines_of
@@ -145,7 +148,7 @@ def few(folder: Path, teacher: Path) -> list[str]:
 
 
 def test_student_of_monolingual_text_has_its_own_tokenizer(
-    folder: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch
+    folder: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     teacher = shutil.copytree(folder / "run", Path("teacher"))
     options = few(folder, teacher)
@@ -162,6 +165,16 @@ def test_student_of_monolingual_text_has_its_own_tokenizer(
     rows = [line.split() for line in done.out.splitlines() if line.startswith(("teacher", "student"))]
     assert {"teacher", "student"} <= {row[0] for row in rows} and all(float(row[-1]) > 0 for row in rows)
     assert "on the test set, 10 lines" in done.out
+
+    def inexact(*_: object, **__: object) -> None:
+        raise CheckpointError("inexact")
+
+    monkeypatch.setattr(students, "engine_for", inexact)
+    table = [*students.compared([teacher], run, DataDir(config.data.directory), config.search)]
+    assert [line.split()[0] for line in table[-2:]] == ["teacher", "student"] and not any(
+        "int8" in row for row in table
+    )
+    assert "inexact" in capsys.readouterr().err
 
 
 def test_interrupted_distillation_of_monolingual_text_continues(
