@@ -58,11 +58,12 @@ class Config(Section):
             f"{setting} needs tokenizer.joint: true" for setting in self.joint_settings if not self.tokenizer.joint
         ]
         sides = "both sides of a pair, each of " if self.training.masked.pair_task or self.joins_sides else ""
+        longest = f"data.max_pieces = {self.data.max_pieces}{f', {self.n_tags} tags' * (self.n_tags > 0)}"
         limits = {"training.max_tokens": training.max_tokens}
         if self.model.positions == "learned":
             limits["model.max_positions"] = self.model.max_positions
         problems += [
-            f"{key}: {limit} is too small for {sides}data.max_pieces = {self.data.max_pieces} and an end of sentence"
+            f"{key}: {limit} is too small for {sides}{longest} and an end of sentence"
             for key, limit in limits.items()
             if limit != "auto" and limit < self.longest
         ]

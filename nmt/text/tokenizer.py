@@ -160,6 +160,11 @@ class Tokenizer(ABC):
         return (ids < N_SPECIAL) | (ids >= self.n_pieces)
 
     @property
+    def first_tag(self) -> int | None:
+        """The smallest id of a tag; None if there are no tags."""
+        return self.n_pieces if self.tags else None
+
+    @property
     def never_written(self) -> list[int]:
         """The ids that no translation has: those that stand for no text, except the end of sentence."""
         return [i for i in [*range(N_SPECIAL), *range(self.n_pieces, len(self))] if i != EOS]

@@ -92,16 +92,16 @@ class Objective(nn.Module):
     DistributedDataParallel."""
 
     def __init__(
-        self, model: Model, settings: TrainingConfig, forward: Forward | None = None, n_pieces: int | None = None
+        self, model: Model, settings: TrainingConfig, forward: Forward | None = None, first_tag: int | None = None
     ) -> None:
-        """Combine a model and its loss. `forward` replaces the model's forward pass if given; for `n_pieces` see
+        """Combine a model and its loss. `forward` replaces the model's forward pass if given; for `first_tag` see
         `objective`."""
         super().__init__()
-        self.model, self._settings, self._run, self._n_pieces = model, settings, forward, n_pieces
+        self.model, self._settings, self._run, self._first_tag = model, settings, forward, first_tag
 
     def forward(self, batch: Batch | PackedBatch) -> LossSums:
         """Return the loss of a batch; see `objective`."""
-        return objective(self.model, batch, self._settings, self._run, self._n_pieces)
+        return objective(self.model, batch, self._settings, self._run, self._first_tag)
 
 
 def objective(
@@ -109,11 +109,11 @@ def objective(
     batch: Batch | PackedBatch,
     settings: TrainingConfig,
     forward: Forward | None = None,
-    n_pieces: int | None = None,
+    first_tag: int | None = None,
 ) -> LossSums:
     """Return the training loss of a batch, summed over target tokens or, for a classifier, over texts.
 
-    n_pieces: the id of the first tag, if there may be tags.
+    first_tag: the id from which on pieces of the source are tags, which SimCut keeps; None: there are none.
     """
     weight, smoothing = settings.consistency_weight, settings.label_smoothing
     if settings.objective == "classification":
@@ -127,7 +127,7 @@ def objective(
         second, _ = _scored(batch, _states(batch, forward))
         weights = ConsistencyWeights(p_to_q=weight / 2, q_to_p=weight / 2, second=1.0)
     else:
-        second, _ = _scored(batch, _states(batch, forward, *_kept(batch, settings.cut_rate, n_pieces)))
+        second, _ = _scored(batch, _states(batch, forward, *_kept(batch, settings.cut_rate, first_tag)))
         weights = ConsistencyWeights(p_to_q=weight, q_to_p=0.0, second=0.0)
     bias, fixed = model.output_bias, model.fixed_rows
     sums = fused_loss((first, second), model.output_weight, targets, smoothing, weights, bias, fixed)
@@ -206,12 +206,12 @@ def _with_classes(sums: LossSums, model: Model, batch: Batch | PackedBatch, stat
     return replace(sums, loss=loss, class_nll=nll.detach(), n_class_correct=n_correct, n_classified=len(batch.labels))
 
 
-def _kept(batch: Batch | PackedBatch, cut_rate: float, n_pieces: int | None) -> tuple[Tensor, Tensor]:
+def _kept(batch: Batch | PackedBatch, cut_rate: float, first_tag: int | None) -> tuple[Tensor, Tensor]:
     """Draw which tokens of `src` and `tgt_in` keep their embeddings; tags and the end of the source always keep
     theirs."""
     src, tgt = (torch.rand(ids.shape, device=ids.device) >= cut_rate for ids in (batch.src, batch.tgt_in))
     src |= batch.src == EOS
-    return src if n_pieces is None else src | (batch.src >= n_pieces), tgt
+    return src if first_tag is None else src | (batch.src >= first_tag), tgt
 
 
 def plain_cross_entropy(

@@ -73,8 +73,8 @@ class Session:
     """The validators of the test sets of training.watch."""
     change: Change | None = None
     """The function that changes the pairs of each update, by `modifiers` or as the objective requires."""
-    n_pieces: int | None = None
-    """The id of the first tag, if there are tags."""
+    first_tag: int | None = None
+    """See `Tokenizer.first_tag`."""
     changed: Pairs | None = None
     """The changed pairs of the current update."""
     window: Window | None = None
@@ -187,7 +187,7 @@ class Session:
             self.copy = deepcopy(self.model)
         settings = self.config.training
         twin = None if self.halves is None else self.halves.twin
-        self.learner = Objective(self.model, settings, self.forward or twin, self.n_pieces)
+        self.learner = Objective(self.model, settings, self.forward or twin, self.first_tag)
         if self.world.size > 1 and not self.is_sharded:
             self.learner = replicate(self.learner, EXCHANGE_DTYPES[settings.exchange_precision])
 

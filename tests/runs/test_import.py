@@ -430,6 +430,24 @@ def test_cut_without_text_of_a_language_is_refused(texts: list[str], joint: Path
         import_model(Request(str(joint), tmp_path / "run", keep_pieces_of=[tmp_path / name for name in texts]))
 
 
+@pytest.mark.parametrize("is_zip", [True, False])
+def test_weights_of_pickle_are_equal(is_zip: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A zip file is mapped again and again; the format before PyTorch 1.6 cannot be mapped."""
+    Marian().write(tmp_path / "model", SOURCES, TARGETS)
+    import_model(Request(str(tmp_path / "model"), tmp_path / "run"))
+    weights = load_file(tmp_path / "model" / "model.safetensors")
+    pickled = tmp_path / "model" / "pytorch_model.bin"
+    torch.save(weights, pickled, _use_new_zipfile_serialization=is_zip)
+    (tmp_path / "model" / "model.safetensors").unlink()
+    monkeypatch.setattr("nmt.share.marian._MAPPED_BYTES", 0)
+    load, calls = torch.load, []
+    monkeypatch.setattr(torch, "load", lambda *a, **k: calls.append(k["mmap"]) or load(*a, **k))
+    import_model(Request(str(tmp_path / "model"), tmp_path / "again"))
+    assert len(calls) > 9 if is_zip else calls == [False]
+    first, second = (load_weights(RunDir(tmp_path / name).step(0)) for name in ("run", "again"))
+    assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
 def test_untied_weights_are_exported_as_they_were(tmp_path: Path) -> None:
     Marian(is_tied=False).write(tmp_path / "model", SOURCES, TARGETS)
     import_model(Request(str(tmp_path / "model"), tmp_path / "run"))

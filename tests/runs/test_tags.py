@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 
+from command import Command
 from kept_run import Died, die_before, differences, kept, quicken
 from nmt.config import Config, SearchConfig
+from nmt.config.load import load_config
 from nmt.console import Progress
 from nmt.data.batching import Indices, Packing
 from nmt.data.corpus import Corpus
@@ -23,6 +27,8 @@ from nmt.evaluate.robustness import Plan, measure_run, read_text
 from nmt.evaluate.run import corpus_of, evaluate_run, open_corpus
 from nmt.layout import DataDir, RunDir, TokenizerDir
 from nmt.prepare.prepare import prepare
+from nmt.recipes.directory import rooted
+from nmt.recipes.rerank import rescored
 from nmt.runs.checkpoint import load_weights, save_checkpoint
 from nmt.runs.model import open_saved
 from nmt.serve.models import load_models
@@ -31,7 +37,7 @@ from nmt.share.argos import export_argos
 from nmt.share.export import Request, engine_for, export
 from nmt.text.tokenizer import N_SPECIAL, Tokenizer, Tokenizers
 from nmt.training.loop import fit
-from nmt.training.loss import _kept
+from nmt.training.loss import Objective, _kept
 from nmt.training.setup.start import Session, start
 from nmt.translate.align import src_word_shares
 from nmt.translate.score import Scored
@@ -170,7 +176,8 @@ def test_simcut_keeps_tags(text: Path, data: Path, tokenizer: Tokenizer, tmp_pat
     session = start(settings(text, training={"tag_dropout": 0.0}), data, tmp_path / "run", resume=False)
     rows = session.changed_update(session.updates()[0]).rows
     batch = session.pairs.batch(rows)
-    src, _ = _kept(batch, 0.9, tokenizer.n_pieces)
+    assert isinstance(session.learner, Objective) and session.learner._first_tag == tokenizer.first_tag
+    src, _ = _kept(batch, 0.9, tokenizer.first_tag)
     is_tag = batch.src >= tokenizer.n_pieces
     assert is_tag.any() and src[is_tag].all() and not src.all()
 
@@ -395,6 +402,37 @@ def test_challenge_and_robustness_use_tags_of_split(run: Path, monkeypatch: pyte
         translator, SearchConfig(), read_text(translator, None, None, "loud"), Plan(("upper_case",), (100.0,), 1)
     )
     assert len(seen) >= 2 and all(search is not None and search.tags == ["case=loud", "form=short"] for search in seen)
+
+
+def test_student_has_no_tags(run: Path, nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = nmt("distil", "--teacher", run, "--output", "out", "--beam", "1", "--search", "tags=[case=loud]")
+    assert made.status == 0, made.err
+    config = load_config("out/config.yaml")
+    assert not config.data.tag_names and config.search.tags is None
+    assert not any(source.tags for _, source in config.data.sources())
+
+
+def test_rescoring_leaves_out_tags_that_a_run_lacks() -> None:
+    translator = Mock(tokenizers=Mock(tags=["case=loud"]))
+    translator.score.return_value = [Mock(total=0.0)]
+    search = SearchConfig(tags=["case=loud", "form=short"], to="bb")
+    for is_reverse in (False, True):
+        with contextlib.suppress(TypeError):  # of the made-up score
+            rescored("other", translator, search, is_reverse).values([(Mock(text="a"), Mock(text="b"))])
+        asked = translator.score.call_args.args[1]
+        assert asked.tags == ["case=loud"] and asked.to == (None if is_reverse else "bb")
+
+
+def test_next_config_keeps_tags_of_split_off_text_if_all_are_equal(text: Path, tmp_path: Path) -> None:
+    config = settings(text, data={"valid": 20})
+    prepare(config, tmp_path / "data", echo=lambda _: None)
+    with pytest.raises(DataError, match="tags"):
+        rooted(config, tmp_path / "data")
+    train = [source.model_copy(update={"tags": PLAIN}) for source in config.data.train]
+    same = config.data.model_copy(update={"train": train})
+    [source] = rooted(config.model_copy(update={"data": same}), tmp_path / "data").data.train
+    assert source.tags == PLAIN
 
 
 @pytest.mark.parametrize("content", ["{}", "[1]", '["a=b", "a=b"]', "[", "\xff"])

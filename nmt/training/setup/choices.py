@@ -121,7 +121,7 @@ def _pick_threads(
 def _sample(config: Config, inputs: Inputs) -> Pairs:
     """Return a sample of pairs that includes the longest ones, with the lengths that they have in training."""
     pairs = inputs.windows.sample()
-    if (config.joins_sides or config.data.tag_names) and inputs.change is not None:
+    if config.joins_sides and inputs.change is not None:
         return inputs.change(pairs, pairs.lengths.longest(max(PROBE_TOKENS)), 0)
     return pairs
 

@@ -104,7 +104,6 @@ def start(
     if inputs.device.type == "cuda" and choices.precision != "float32" and world.size == 1:
         halves = Halves(model, choices.precision)
     runs = model if halves is None else halves.twin
-    tokenizer = corpus.tokenizers[config.data.src]
     session = Session(
         config=config,
         run=run,
@@ -127,7 +126,7 @@ def start(
         copy=inputs.copy,
         modifiers=inputs.modifiers,
         change=inputs.change,
-        n_pieces=tokenizer.n_pieces if tokenizer.tags else None,
+        first_tag=corpus.tokenizers[config.data.src].first_tag,
     )
     if resume:
         restore(session)

@@ -109,6 +109,7 @@ def test_append_keeps_split_off_development_set(tmp_path: Path) -> None:
     [
         ({"data__train": [files("train")]}, "no new corpora; append them to the end of data.train"),
         ({"data__train": [files("more"), files("train")]}, "other settings have changed: data.train.0.files.de was"),
+        ({"data__train": [files("train"), {**files("more"), "tags": {"a": "b"}}]}, "lacks the tag a=b"),
         ({"data__max_chars": 50}, "other settings have changed: data.max_chars was 1000, is 50"),
         ({"tokenizer__vocab_size": 300}, "other settings have changed: tokenizer.vocab_size was 400, is 300"),
     ],
