@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Does a tag keep a model from forgetting? A small model learns everyday sentences for MINUTES (18). It is adapted to
+# Does a tag keep a model from forgetting? A small model learns everyday sentences for MINUTES (13). It is adapted to
 # software texts in ADAPT (8) minutes, with everyday sentences beside them: the software texts with a tag (tagged), or
 # without (plain). The scores of all three on both kinds of text are compared.
 #   scripts/experiments/forgetting.sh DATA     DATA has the corpora of general.yaml
@@ -24,7 +24,7 @@ adapt() { # RUN TAGS: tags of the software texts, as an entry of a mapping, or n
     --set training.watch=[everyday] --set training.start_share=0
 }
 nmt prepare "${start[@]}"
-nmt train "${start[@]}" --run $runs/start --set training.max_minutes="${MINUTES:-18}"
+nmt train "${start[@]}" --run $runs/start --set training.max_minutes="${MINUTES:-13}"
 adapt tagged ', tags: {domain: software}'
 adapt plain ''
 for split in software everyday; do
