@@ -3,14 +3,12 @@
     python -m scripts.experiments.public DATA OUTPUT [WIDTH LAYERS]
 
 DATA has the corpora of scripts/experiments/general.yaml. OUTPUT gets a Marian directory with random weights, made by
-transformers and SentencePiece (`marian`), the general text without the domain, a sample of it (`general-some`) to learn
-beside the domain, and the domain, libreoffice, with blocks of lines held out as development and test set.
-scripts/experiments/public.sh does the rest.
+transformers and SentencePiece (`marian`), the general text without the domain, and the domain, libreoffice, with
+blocks of lines held out as development and test set. scripts/experiments/public.sh does the rest.
 """
 
 from __future__ import annotations
 
-import random
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,8 +41,6 @@ def main(arguments: Sequence[str]) -> None:
         for name, path in HELD_OUT.items():
             _write(output / f"{name}.{language}", _lines(data / f"{path}.{language}"))
         _write(output / f"general.{language}", text)
-        rows = sorted(random.Random(1).sample(range(len(text)), 30_000))
-        _write(output / f"general-some.{language}", [text[row] for row in rows])
         _split(_lines(data / "libreoffice" / f"train.{language}"), output, language)
     kind = Marian(vocab_size=8000, d_model=width, n_layers=n_layers, has_bias=False)
     kind.write(output / "marian", sides["de"], sides["en"])

@@ -1,25 +1,20 @@
 #!/usr/bin/env bash
 # What is adapting a public model worth, and what does it forget? A Marian model with random weights is imported, learns
-# all text but the domain (libreoffice) for MINUTES (70), and is exported to transformers: that directory is the public
-# model from there on. It is imported again and adapted to the domain for ten minutes: to the domain and general text
-# (adapted), to the domain only (alone), and with a cut vocabulary (adapted-cut); a model of the same shape is trained
-# from scratch in the same minutes; a student of the adapted model learns from 71,000 lines in STUDENT_MINUTES (15).
+# all text but the domain (libreoffice) for MINUTES (60), and is exported to transformers: that directory is the public
+# model from there on. It is imported again and adapted for ten minutes with the settings of configs/adapt.yaml: to the
+# domain and general text (adapted), to the domain only (alone), and with a cut vocabulary (adapted-cut). A model is
+# trained from random weights in the same minutes (scratch). A student of the adapted model learns from 71,000 lines for
+# STUDENT_MINUTES (20).
 #   scripts/experiments/public.sh DATA [STEP...]     DATA has the corpora of general.yaml
-# The steps are public, adapt, student and compare. Everything is written to data/public and runs/public. The same
-# command continues what was stopped.
+# The steps are public, adapt, scratch, cut, student, alone and compare. Everything is written to data/public and
+# runs/public. The same command continues what was stopped.
 set -euo pipefail
 [ $# -ge 1 ] || { echo "$0: DATA is needed; the first lines of the script explain" >&2; exit 2; }
 data=$(realpath "$1")
 shift
 steps=("$@")
-[ $# -gt 0 ] || steps=(public adapt student compare)
+[ $# -gt 0 ] || steps=(public adapt scratch cut student alone compare)
 here=$(dirname "$0") text=data/public/text runs=runs/public
-domain='files: {de: domain-train.de, en: domain-train.en}'
-untagged=(--set 'data.valid={files: {de: domain-valid.de, en: domain-valid.en}}'
-  --set 'data.test.domain={files: {de: domain-test.de, en: domain-test.en}}')
-plain=(--set "data.train=[{$domain, weight: 1}, {files: {de: general-some.de, en: general-some.en}, weight: 1}]"
-  "${untagged[@]}" --data data/public/plain)
-alone=(--set "data.train=[{$domain}]" "${untagged[@]}" --data data/public/alone)
 train() { # NAME CONFIG OPTIONS...
   local run=$runs/$1 config=$2
   shift 2
@@ -31,7 +26,7 @@ public() {
   [ -e $text ] || python -m scripts.experiments.public "$data" $text "${WIDTH:-256}" "${LAYERS:-4}"
   [ -e $runs/random ] || nmt import $text/marian --run $runs/random
   nmt prepare --config "$here/public.yaml" --tokenizer-from $runs/random
-  train general "$here/public.yaml" --set training.max_minutes="${MINUTES:-70}"
+  train general "$here/public.yaml" --set training.max_minutes="${MINUTES:-60}"
   [ -e $runs/model ] || nmt export --run $runs/general --format transformers --output $runs/model
   [ -e $runs/public ] || nmt import $runs/model --run $runs/public
   [ -e $runs/cut ] || nmt import $runs/model --keep-pieces-of $text/domain-some.de \
@@ -39,29 +34,33 @@ public() {
 }
 adapt() {
   nmt prepare --config "$here/public-adapt.yaml" --tokenizer-from $runs/public
-  nmt prepare --config "$here/public-adapt.yaml" --tokenizer-from $runs/public "${plain[@]}"
-  nmt prepare --config "$here/public-adapt.yaml" --tokenizer-from $runs/public "${alone[@]}"
-  nmt prepare --config "$here/public-adapt.yaml" --tokenizer-from $runs/cut --data data/public/cut
   train adapted "$here/public-adapt.yaml" --init-from $runs/public
-  train plain "$here/public-adapt.yaml" --init-from $runs/public "${plain[@]}"
-  train alone "$here/public-adapt.yaml" --init-from $runs/public "${alone[@]}"
-  train adapted-cut "$here/public-adapt.yaml" --init-from $runs/cut --data data/public/cut
+  python -m scripts.experiments.shares $runs/adapted valid tatoeba-valid
+}
+scratch() {
   nmt prepare --config "$here/public-scratch.yaml"
   train scratch "$here/public-scratch.yaml" --set model.d_model="${WIDTH:-256}" --set model.d_ff=$((4 * ${WIDTH:-256}))
-  for run in adapted plain alone; do
-    python -m scripts.experiments.shares $runs/$run valid tatoeba-valid
-  done
+}
+cut() {
+  nmt prepare --config "$here/public-adapt.yaml" --tokenizer-from $runs/cut --data data/public/cut
+  train adapted-cut "$here/public-adapt.yaml" --init-from $runs/cut --data data/public/cut
 }
 student() {
   cat $text/domain-train.de <(shuf -n 40000 --random-source=$text/general.de $text/general.de) > data/public/mono.de
   nmt distil --teacher $runs/adapted --student tiny --mono data/public/mono.de --test-src $text/domain-test.de \
     --test-ref $text/domain-test.en --output data/public/student --beam 2 --train \
-    --set training.max_minutes="${STUDENT_MINUTES:-15}" --set data.valid=500
+    --set training.max_minutes="${STUDENT_MINUTES:-20}" --set data.valid=500
+}
+alone() {
+  local data=(--set 'data.train=[{files: {de: domain-train.de, en: domain-train.en}}]' --data data/public/alone)
+  nmt prepare --config "$here/public-adapt.yaml" --tokenizer-from $runs/public "${data[@]}"
+  train alone "$here/public-adapt.yaml" --init-from $runs/public "${data[@]}"
 }
 compare() {
+  local split
   for split in domain tatoeba europarl newstest2014; do
-    nmt compare $runs/public $runs/adapted $runs/plain $runs/alone $runs/scratch --data data/public/domain --split $split
+    nmt compare $runs/public $runs/adapted $runs/scratch $runs/alone --data data/public/domain --split $split
+    nmt evaluate --run $runs/adapted-cut --data data/public/cut --split $split
   done
-  nmt evaluate --run $runs/adapted-cut --data data/public/cut --split domain
 }
 for step in "${steps[@]}"; do $step; done

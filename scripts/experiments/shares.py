@@ -26,7 +26,7 @@ from nmt.runs.state import load_state
 from nmt.translate.searcher import NativeSearcher
 from nmt.translate.translator import Translator
 
-SHARES = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 1.0)
+SHARES = (0.0, 0.1, 0.2, 0.3, 0.5, 1.0)
 
 
 def main(arguments: Sequence[str]) -> None:
