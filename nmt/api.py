@@ -25,7 +25,7 @@ from nmt.data.corpus import Corpus
 from nmt.evaluate.compare.compare import compare as run_compare
 from nmt.evaluate.compare.runs import Translating, translate_runs
 from nmt.evaluate.compare.systems import Comparison, check_alike, check_groups, find_baseline, grouped, single_members
-from nmt.evaluate.run import Evaluation, choose_split, choose_splits, corpus_of, evaluate_run, record_scores
+from nmt.evaluate.run import Evaluation, choose_split, corpus_of, evaluate_run, record_scores, texts_of
 from nmt.prepare.prepare import prepare as run_prepare
 from nmt.process import keep_freed_memory
 from nmt.share.hub import download
@@ -85,14 +85,17 @@ def evaluate(
     checkpoint: str = "best",
     weights: str = "auto",
     search: Mapping[str, object] | None = None,
+    to: str | None = None,
+    source: str | None = None,
 ) -> Evaluation:
     """Translate a split with a run and score it, as `nmt evaluate` does.
 
     split: a test set, valid or train; by default the only test set (see `evaluate_all` for several). data: data
     directory, by default that of the run. checkpoint, weights: as for `Translator.load`. search: search settings to
-    change, such as {"beam": 1}. The scores are recorded in the run. Raises ConfigError, CheckpointError or DataError.
+    change, such as {"beam": 1}. to, source: the languages, of a run with several directions. The scores are recorded in
+    the run. Raises ConfigError, CheckpointError or DataError.
     """
-    translator = Translator.load(run, checkpoint, weights)
+    translator = Translator.load(run, checkpoint, weights, to=to, source=source)
     corpus = corpus_of(translator, Path(data) if data is not None else None)
     return _evaluated(translator, corpus, choose_split(corpus, split), search)
 
@@ -107,11 +110,11 @@ def evaluate_all(
 ) -> dict[str, Evaluation]:
     """Translate several splits with a run and score them, by default all test sets; see `evaluate`.
 
-    Return the evaluations by the names of the splits.
+    Return the evaluations by the names of the splits; of a run with several directions, by names such as `test de-en`.
     """
-    translator = Translator.load(run, checkpoint, weights)
-    corpus = corpus_of(translator, Path(data) if data is not None else None)
-    return {split: _evaluated(translator, corpus, split, search) for split in choose_splits(corpus, splits)}
+    directory = Path(data) if data is not None else None
+    texts = texts_of(Translator.load(run, checkpoint, weights), lambda one: corpus_of(one, directory), splits)
+    return {label: _evaluated(text.translator, text.corpus, text.split, search) for label, text in texts.items()}
 
 
 def _evaluated(translator: Translator, corpus: Corpus, split: str, search: Mapping[str, object] | None) -> Evaluation:
@@ -127,12 +130,15 @@ def compare(
     data: Path | str | None = None,
     baseline: str | None = None,
     search: Mapping[str, object] | None = None,
+    to: str | None = None,
+    source: str | None = None,
 ) -> Comparison:
     """Translate a split with each run and compare the runs, as `nmt compare` does.
 
     runs: two or more runs, or a mapping from names to groups of runs that differ only in their seed. split, data: as
     for `evaluate`. baseline: the run (name or path) or group (name) with which the others are compared, by default the
-    first. search: search settings to change, such as {"beam": 1}.
+    first. search: search settings to change, such as {"beam": 1}. to, source: the languages, of runs with several
+    directions.
     Raises ConfigError, CheckpointError or DataError.
     """
     if isinstance(runs, Mapping):
@@ -142,7 +148,13 @@ def compare(
         members = single_members([*map(Path, runs)])
     position = find_baseline(baseline, members)
     settings = {f"search.{name}": value for name, value in (search or {}).items()}
-    how = Translating(lambda config: _config(config, settings).search, split, Path(data) if data is not None else None)
+    how = Translating(
+        lambda config: _config(config, settings).search,
+        split,
+        Path(data) if data is not None else None,
+        to=to,
+        source=source,
+    )
     text, systems = translate_runs(members, how)
     text = check_alike(text, systems)
     return run_compare(text, grouped(systems, members), position)

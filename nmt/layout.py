@@ -46,13 +46,22 @@ class DataDir:
 
     A large training set is divided into shards, named train.0-00007 for shard 7 of source 0. End offsets are uint32 in
     shards and int64 otherwise.
+
+    The directory of several pairs of languages has only pairs.json, which lists them, and a data directory for each,
+    such as de-en, all with the same tokenizer.
     """
 
     path: Path
 
     manifest = File("manifest.json")
+    pairs = File("pairs.json")
     report = File("report.json")
     report_page = File("report.html")
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the directory has a manifest, which is written last."""
+        return self.manifest.is_file() or self.pairs.is_file()
 
     @property
     def tokenizer(self) -> TokenizerDir:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from nmt.cli.options import (
     CheckpointOption,
     CometCommandOption,
     CometOption,
+    FromOption,
     JsonOption,
     LowercaseOption,
     LowerIsBetterOption,
@@ -25,6 +27,8 @@ from nmt.cli.options import (
     SearchOption,
     SplitOption,
     TokenizeOption,
+    ToOption,
+    ViaOption,
     WeightsOption,
     option,
 )
@@ -33,6 +37,7 @@ from nmt.config.foreign import did_you_mean, misspelt
 from nmt.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
+    from nmt.config import DataConfig
     from nmt.evaluate.run import Evaluation
 
 HISTORY_ALONE = "--history can be combined only with one --run, --split and --json"
@@ -61,6 +66,9 @@ def evaluate(
         option("--ref", "… against this file of references; may be repeated.", "F"),
     ] = None,
     data: RunDataOption = None,
+    to: ToOption = None,
+    from_: FromOption = None,
+    via: ViaOption = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
     overrides: SearchOption = None,
@@ -117,9 +125,17 @@ def evaluate(
       nmt evaluate --hyp news.en --ref news.ref.en --src news.de --comet Unbabel/wmt22-comet-da
     """
     from nmt.evaluate.comet import find_metrics
-    from nmt.evaluate.report import SYSTEM, History, evaluate_files, render_json, render_text, with_neural_metrics
+    from nmt.evaluate.report import (
+        SYSTEM,
+        History,
+        evaluate_files,
+        macro_averages,
+        render_json,
+        render_text,
+        with_neural_metrics,
+    )
 
-    of_a_run = (data, output, samples, beam, length_penalty, overrides, checkpoint, weights, precision)
+    of_a_run = (data, output, samples, to, from_, via, beam, length_penalty, overrides, checkpoint, weights, precision)
     of_neural = (comet, comet_command, segment_scores, lower_is_better)
     if history:
         if _is_any_given(hyp, ref, src, lowercase, tokenize, *of_a_run, *of_neural) or len(run or ()) > 1:
@@ -143,7 +159,13 @@ def evaluate(
         raise ConfigError(["--samples cannot be combined with --json; --output F writes all translations"])
 
     from nmt.cli.defaults import resolve_models, search_settings
-    from nmt.evaluate.run import choose_splits, corpus_of, evaluate_run, evaluate_run_on_files, record_scores
+    from nmt.evaluate.run import (
+        corpus_of,
+        evaluate_run,
+        evaluate_run_on_files,
+        record_scores,
+        texts_of,
+    )
     from nmt.translate.translator import Translator
 
     paths = resolve_models(run, None)
@@ -153,26 +175,31 @@ def evaluate(
         _evaluate_classifier(paths[0], data, split or (), checkpoint, weights, precision, json)
         return
     translator = Translator.load(paths, checkpoint, weights, precision=precision)
-    search = search_settings(translator.config, beam, length_penalty, overrides or ())
-    corpus = None if src else corpus_of(translator, data)
-    splits = [str(src)] if corpus is None else choose_splits(corpus, split or ())
-    if segment_scores and len(splits) > 1:
-        raise ConfigError([f"--segment-scores needs a single split, found {', '.join(splits)}; choose it with --split"])
+    if src or (to, from_, via) != (None, None, None):
+        translator = translator.towards(to, from_, via)
+    search = search_settings(translator.by_direction()[0].config, beam, length_penalty, overrides or ())
+    texts = {} if src else texts_of(translator, lambda one: corpus_of(one, data), split or ())
+    names = {label: f"{each.split}.{_ending(each.translator.config.data)}" for label, each in texts.items()}
+    names = names or {str(src): str(src)}
+    if segment_scores and len(names) > 1:
+        choice = "--split, --to and --from"
+        raise ConfigError([f"--segment-scores needs a single split, found {', '.join(names)}; choose it with {choice}"])
 
-    def evaluation_of(split: str) -> Evaluation:
-        if corpus is None:
-            return evaluate_run_on_files(translator, Path(split), ref or (), search, lowercase, tokenize)
-        return evaluate_run(translator, corpus, split, search, lowercase, tokenize)
+    def evaluation_of(label: str) -> Evaluation:
+        if src:
+            return evaluate_run_on_files(translator, src, ref or (), search, lowercase, tokenize)
+        return evaluate_run(*texts[label], search, lowercase, tokenize)
 
-    outputs = _outputs(output, splits, translator.config.data.tgt)
     reports, records = [], []
-    for evaluation in _evaluated(outputs, evaluation_of, samples):
-        texts = evaluation.sources, evaluation.references, evaluation.translations
-        reports.append(with_neural_metrics(evaluation.report, neural, *texts))
-        if corpus is not None and translator.origin is not None:
-            records.append(record_scores(reports[-1], translator.origin, corpus))
-    as_text = render_text(*reports) if len(reports) == 1 else History(records).text()
-    print(render_json(*reports) if json else as_text)
+    for label, evaluation in _evaluated(_outputs(output, names), evaluation_of, samples):
+        lines = evaluation.sources, evaluation.references, evaluation.translations
+        reports.append(with_neural_metrics(evaluation.report, neural, *lines))
+        if label in texts and translator.origin is not None:
+            records.append(record_scores(reports[-1], translator.origin, texts[label].corpus))
+    if len(reports) == 1:
+        print(render_json(*reports) if json else render_text(*reports))
+        return
+    print(render_json(*reports) if json else "\n".join([History(records).text(), *macro_averages(records)]))
 
 
 def _is_any_given(*values: object) -> bool:
@@ -182,7 +209,7 @@ def _is_any_given(*values: object) -> bool:
 
 def _evaluated(
     outputs: Mapping[str, Path | None], evaluation_of: Callable[[str], Evaluation], samples: int
-) -> Iterator[Evaluation]:
+) -> Iterator[tuple[str, Evaluation]]:
     """Evaluate each split, write its translations to a file, yield the evaluation, and print samples."""
     from nmt.files.write import open_output
 
@@ -191,7 +218,7 @@ def _evaluated(
             evaluation = evaluation_of(name)
             if file is not None:
                 file.writelines(f"{line}\n".encode() for line in evaluation.translations)
-        yield evaluation
+        yield name, evaluation
         heading = [f"split {name}"] if samples and len(outputs) > 1 else []
         for line in (*heading, *evaluation.samples(samples)):
             print(line)
@@ -216,7 +243,7 @@ def _evaluate_classifier(
     from nmt.translate.classification import Classifier
 
     classifier = Classifier.load(path, checkpoint, weights, precision=precision)
-    corpus = open_corpus(RunDir(path), classifier.config.data.languages, data)
+    corpus = open_corpus(RunDir(path), classifier.config.data.pair, data)
     reports = [evaluate_classifier(classifier, corpus, name) for name in choose_splits(corpus, splits)]
     if json:
         print(dump_json([report.json() for report in reports]))
@@ -226,20 +253,27 @@ def _evaluate_classifier(
             print(line)
 
 
-def _outputs(output: Path | None, splits: Sequence[str], language: str) -> dict[str, Path | None]:
-    """Return the output file of each split, which is `output` or, for several splits, a file in that directory.
+def _ending(data: DataConfig) -> str:
+    """Return the end of the name of a file of translations."""
+    return data.direction if data.directions else data.tgt
 
-    Raises ConfigError for several splits on standard output, DataError if the directory cannot be created.
+
+def _outputs(output: Path | None, names: Mapping[str, str]) -> dict[str, Path | None]:
+    """Return the output file of each text: `output`, or for several texts a file of the given name in that directory.
+
+    Raises ConfigError for several texts on standard output, DataError if the directory cannot be created.
     """
     from nmt.files.write import writing
 
-    if output is None or len(splits) == 1:
-        return dict.fromkeys(splits, output)
+    if output is None or len(names) == 1:
+        return dict.fromkeys(names, output)
     if str(output) == "-":
-        raise ConfigError([f"--output - needs one split, found {', '.join(splits)}; choose it with --split"])
+        raise ConfigError(
+            [f"--output - needs one split, found {', '.join(names)}; choose it with --split, --to and --from"]
+        )
     with writing(output, "; a directory is needed for several files"):
         output.mkdir(exist_ok=True)
-    return {split: output / f"{split}.{language}" for split in splits}
+    return {label: output / name for label, name in names.items()}
 
 
 def _show_history(run: Path | None, splits: Sequence[str], json: bool) -> None:
@@ -288,6 +322,8 @@ def compare(
     ] = None,
     split: SplitOption = None,
     data: RunDataOption = None,
+    to: ToOption = None,
+    from_: FromOption = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
     overrides: SearchOption = None,
@@ -332,7 +368,7 @@ def compare(
     """
     from nmt.evaluate.comet import find_metrics
     from nmt.evaluate.compare.compare import compare as run_stage
-    from nmt.evaluate.compare.screen import render_json, render_text
+    from nmt.evaluate.compare.screen import macro_averages, render_json, render_text
     from nmt.evaluate.compare.systems import (
         check_alike,
         distinct_names,
@@ -357,29 +393,44 @@ def compare(
         raise ConfigError(["--comet needs the source text of these files; give it with --src F"])
     names = distinct_names([path for paths in members.values() for path in paths])
     neural = find_metrics(names, comet or (), comet_command, segment_scores or (), lower_is_better or ())
+    directions: Sequence[tuple[str | None, str | None]] = [(to, from_)]
+    if ref:
+        of_runs = (split, data, output, to, from_, beam, length_penalty, overrides, checkpoint, weights, precision)
+        if runs or _is_any_given(*of_runs):
+            raise ConfigError([OF_RUNS])
+    else:
+        from nmt.cli.defaults import search_settings
+        from nmt.evaluate.compare.runs import Translating, common_directions, translate_runs
+
+        how = Translating(
+            lambda config: search_settings(config, beam, length_penalty, overrides or ()),
+            split, data, checkpoint, weights, precision, output, to, from_,
+        )  # fmt: skip
+        directions = common_directions(members, how)
+    if html is not None and len(directions) > 1:
+        raise ConfigError(["--html: needs one direction; choose it with --to and --from"])
+    comparisons = []
     with nullcontext() if html is None else open_output(html) as page_file:
-        if ref:
-            of_runs = (split, data, output, beam, length_penalty, overrides, checkpoint, weights, precision)
-            if runs or _is_any_given(*of_runs):
-                raise ConfigError([OF_RUNS])
-            text, systems = read_systems(members, ref, src)
-        else:
-            from nmt.cli.defaults import search_settings
-            from nmt.evaluate.compare.runs import Translating, translate_runs
+        for tgt, source in directions:
+            if ref:
+                text, systems = read_systems(members, ref, src)
+            else:
+                text, systems = translate_runs(members, replace(how, to=tgt, source=source))
+            text = check_alike(text, systems, lowercase)
+            systems = with_segment_scores(text, systems, neural)
+            comparison = run_stage(text, grouped(systems, members), position, lowercase=lowercase, tokenize=tokenize)
+            if page_file is not None:
+                from nmt.evaluate.compare.page import page
 
-            how = Translating(
-                lambda config: search_settings(config, beam, length_penalty, overrides or ()),
-                split, data, checkpoint, weights, precision, output,
-            )  # fmt: skip
-            text, systems = translate_runs(members, how)
-        text = check_alike(text, systems, lowercase)
-        systems = with_segment_scores(text, systems, neural)
-        comparison = run_stage(text, grouped(systems, members), position, lowercase=lowercase, tokenize=tokenize)
-        if page_file is not None:
-            from nmt.evaluate.compare.page import page
-
-            page_file.write(page(comparison).encode())
-    print(render_json(comparison) if json else render_text(comparison))
+                page_file.write(page(comparison).encode())
+            comparisons.append(comparison)
+    if json:
+        texts = [render_json(comparison) for comparison in comparisons]
+        print(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+        return
+    print("\n\n".join(render_text(comparison) for comparison in comparisons))
+    if len(comparisons) > 1:
+        print("", *macro_averages(comparisons), sep="\n")
 
 
 @app.command()
@@ -391,6 +442,8 @@ def challenge(
     reference: Annotated[Path | None, option("--ref", "… its correct translations …", "F")] = None,
     contrastive: Annotated[Path | None, option("--contrastive", "… and, optionally, wrong translations.", "F")] = None,
     pairs: Annotated[Path | None, option("--pairs", "Or use a JSON file of LingEval97 or ContraPro.", "F")] = None,
+    to: ToOption = None,
+    from_: FromOption = None,
     seed: Annotated[int, option("--seed", "Random seed of the changes.", "N")] = 1,
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
@@ -448,7 +501,9 @@ def challenge(
     refuse_overwriting([output], [source, reference, contrastive, pairs])
     with nullcontext() if output is None else open_output(output) as file:
         given = of_published(pairs) if pairs is not None else None
-        translator = Translator.load(resolve_models(run, None), checkpoint, weights, precision=precision)
+        translator = Translator.load(
+            resolve_models(run, None), checkpoint, weights, precision=precision, to=to, source=from_
+        )
         if source is not None and reference is not None:
             given = of_files(source, reference, contrastive, translator.config.data.tgt, seed)
         report = challenge_run(translator, given or of_split(translator, data, split, seed))
@@ -464,6 +519,8 @@ def robustness(
     data: RunDataOption = None,
     source: SourceOption = None,
     reference: Annotated[Path | None, option("--ref", "… and its references.", "F")] = None,
+    to: ToOption = None,
+    from_: FromOption = None,
     changes: Annotated[
         str | None,
         option("--changes", "Kinds of changes.  [default: all that apply to the source language]", "A,B"),
@@ -531,7 +588,9 @@ def robustness(
     if output is not None:
         with writing(output, "; a directory is needed for several files"):
             output.mkdir(parents=True, exist_ok=True)
-    translator = Translator.load(resolve_models(run, None), checkpoint, weights, precision=precision)
+    translator = Translator.load(
+        resolve_models(run, None), checkpoint, weights, precision=precision, to=to, source=from_
+    )
     search = search_settings(translator.config, beam, length_penalty, overrides or ())
     files = (source, reference) if source is not None and reference is not None else None
     whole = read_text(translator, files, data, split)

@@ -146,7 +146,7 @@ def export(
         show(exported.note)
     for record in exported.scores:
         scores = ", ".join(f"{score.value:.2f} {score.signature}" for score in record.scores)
-        show(f"{record.split}: {scores}")
+        show(f"{record.name}: {scores}")
     show(f"{output}: written")
 
 

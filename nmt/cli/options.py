@@ -95,7 +95,15 @@ PenaltyOption = Annotated[
 ]
 ToOption = Annotated[
     str | None,
-    option("--to", "Target language of an imported model with several, as its tags name it.", "LANG"),
+    option("--to", "Target language, for models with several.", "LANG"),
+]
+ViaOption = Annotated[
+    str | None,
+    option("--via", "Translate into this language first, then into the target language (pivot).", "LANG"),
+]
+FromOption = Annotated[
+    str | None,
+    option("--from", "Source language, for models with several.", "LANG"),
 ]
 TagOption = Annotated[
     list[str] | None,

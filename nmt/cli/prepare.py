@@ -82,12 +82,21 @@ def prepare(
         from nmt.cli.defaults import adopting
 
         settings = adopting(settings, tokenizer_from, "--tokenizer-from")
+    pairs = settings.data.pairs
+    if len(pairs) > 1 and (append or report is not None):
+        raise ConfigError(
+            [f"--{'append' if append else 'report'}: not available with several pairs in data.directions"]
+        )
     with open_engine(engine, workers, address) as tasks:
         if is_dry:
-            run_dry(settings, sample, report, engine=tasks)
+            for pair, direction in pairs.items():
+                if len(pairs) > 1:
+                    show(pair)
+                run_dry(settings.towards(direction), sample, report, engine=tasks)
             return
         if append:
-            run_append(settings, data or settings.data.directory, engine=tasks)
+            view = settings.towards(settings.data.direction)
+            run_append(view, data or settings.data.directory, engine=tasks)
             return
         run_stage(settings, data or settings.data.directory, tokenizer_from, engine=tasks, force=force)
 

@@ -13,6 +13,7 @@ from nmt.cli.options import (
     BeamOption,
     ConfigOption,
     FollowOption,
+    FromOption,
     PenaltyOption,
     PrecisionOption,
     RecipeOutput,
@@ -20,6 +21,7 @@ from nmt.cli.options import (
     RunsOption,
     SearchOption,
     SetOption,
+    ToOption,
     TranslatingOption,
     configs,
     option,
@@ -136,6 +138,8 @@ def rerank(
         Path | None,
         option("--n-best-file", "Candidates written by nmt translate --n-best.", "F"),
     ] = None,
+    to: ToOption = None,
+    from_: FromOption = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
     overrides: SearchOption = None,
@@ -184,7 +188,7 @@ def rerank(
 
     inputs = [source, reference, n_best_file]
     refuse_overwriting(*(([weights_file], inputs) if tune else ([output], [*inputs, weights_file])))
-    loaded = Runs.load(resolve_models(run, None), reverse, rescore or (), lm or (), precision)
+    loaded = Runs.load(resolve_models(run, None), reverse, rescore or (), lm or (), precision, to, from_)
     config = loaded.direct.config
     search = search_settings(config, beam, length_penalty, overrides or ())
     n_candidates = None if n_best_file is not None else n_best or N_BEST
@@ -210,6 +214,8 @@ def distil(
         option("--teacher", "Run that translates; repeat for an ensemble.", "RUN", autocompletion=runs),
     ],
     output: RecipeOutput,
+    to: ToOption = None,
+    from_: FromOption = None,
     student: Annotated[
         Literal["tiny", "small"] | None,
         option("--student", "Size of a student with a tokenizer of its own, as in configs/student-SIZE.yaml."),
@@ -295,7 +301,9 @@ def distil(
     request = Distillation(
         teachers=teacher,
         output=output,
-        search=search_settings(run_config(teacher[0]), beam, None, changes),
+        search=search_settings(run_config(teacher[0], to, from_), beam, None, changes),
+        to=to,
+        source=from_,
         data=data,
         n_best=n_best,
         nearest=nearest,
@@ -313,7 +321,7 @@ def distil(
 
         following = load_config(output / "config.yaml")
         prepared = DataDir(following.data.directory)
-        for line in compared(teacher, following.run_directory, prepared, request.search):
+        for line in compared(teacher, following.run_directory, prepared, request.search, to, from_):
             show(line)
     raise typer.Exit(status)
 
@@ -330,6 +338,8 @@ def back_translate(
         ),
     ],
     output: RecipeOutput,
+    to: ToOption = None,
+    from_: FromOption = None,
     how: Annotated[Literal["sample", "beam", "greedy"], option("--how", "How to search for translations.")] = "sample",
     search: TranslatingOption = None,
     config: Annotated[
@@ -388,7 +398,9 @@ def back_translate(
         reverse=reverse,
         mono=mono,
         output=output,
-        search=search_settings(run_config(reverse), None, None, changes),
+        search=search_settings(run_config(reverse, to, from_), None, None, changes),
+        to=to,
+        source=from_,
         config=config,
         overrides=overrides or (),
         upsample=upsample,

@@ -33,6 +33,10 @@ def serve(
         option("--engine", "auto: CTranslate2 (an extra) where it supports the request, else PyTorch."),
     ] = "auto",
     int8: Annotated[bool, option("--int8", "With CTranslate2: 8-bit weights.")] = False,
+    zero_shot: Annotated[
+        bool,
+        option("--zero-shot", "With several directions: also translate directly between others."),
+    ] = False,
     overrides: SearchOption = None,
     threads: Annotated[
         int | None, option("--threads", "Translation threads.  [default: one per core]", "N", min=1)
@@ -75,7 +79,8 @@ def serve(
     The API of LibreTranslate is supported, so that its clients work, and an API under /v1 that adds terms, alignments,
     alternatives and scores. GET /docs documents both; GET / is a web page for translating.
 
-    Each --run or --model adds a direction. Missing directions are translated in two steps, via a third language.
+    Each --run or --model adds its direction or directions. Missing directions are translated in two steps, via a third
+    language.
     CTranslate2 is used if it is installed, and PyTorch for requests that CTranslate2 does not support.
 
     The server accepts only local connections unless --host names another address, such as 0.0.0.0. It does not support
@@ -107,5 +112,5 @@ def serve(
     start(
         paths, say, host=host, port=port, engine=engine, int8=int8, overrides=overrides or (), threads=threads,
         keys=keys, rate=rate, origins=origin or (), allow=allow or (), limits=limits, queue=queue, grace=grace,
-        cache=cache,
+        cache=cache, zero_shot=zero_shot,
     )  # fmt: skip

@@ -13,6 +13,7 @@ from nmt.cli.options import (
     AddressOption,
     BeamOption,
     CheckpointOption,
+    FromOption,
     LmOption,
     LmWeightOption,
     ModelOption,
@@ -23,6 +24,7 @@ from nmt.cli.options import (
     SearchOption,
     TagOption,
     ToOption,
+    ViaOption,
     WeightsOption,
     option,
     runs,
@@ -40,6 +42,8 @@ def translate(
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
     to: ToOption = None,
+    from_: FromOption = None,
+    via: ViaOption = None,
     tags: TagOption = None,
     lm: LmOption = None,
     lm_weight: LmWeightOption = None,
@@ -146,7 +150,6 @@ def translate(
     if address is not None and engine != "ray":
         raise ConfigError([f"--address {address} needs --engine ray"])
     overrides = with_language_model(overrides or (), lm, lm_weight)
-    overrides = overrides if to is None else [*overrides, f"search.to={json.dumps(to)}"]
     overrides = [*overrides, f"search.tags={json.dumps(tags)}"] if tags else overrides
     files = Files(prefix, constraints, glossary, alignments, attention)
     paths = resolve_models(run, model)
@@ -155,14 +158,14 @@ def translate(
             raise ConfigError(["--workers needs --engine native or ray; CTranslate2 uses all cores in one process"])
         if "-" in (source, target):
             raise ConfigError(["--workers and --engine ray need files: give --input and --output"])
-        if files != Files():
-            others = "--prefix, --constraints, --glossary, --alignments and --attention"
+        if files != Files() or via is not None:
+            others = "--prefix, --constraints, --glossary, --alignments, --attention and --via"
             raise ConfigError([f"{others}: not available with --workers and --engine ray"])
-        saved = open_ensemble(paths, checkpoint, weights)
+        saved = open_ensemble(paths, checkpoint, weights, to, from_)
         search = search_settings(saved[0].config, beam, length_penalty, overrides)
         for note in filter(None, (each.note for each in saved)):
             say(note)
-        models = Models.of(saved, checkpoint, weights, precision)
+        models = Models.of(saved, checkpoint, weights, precision, to, from_)
         del saved  # to free memory; workers load the models again
         with open_engine("ray" if engine == "ray" else "local", workers, address, visible_gpus()) as processes:
             translate_in_parts(processes, models, Path(source), Path(target), search, n_best, scores)
@@ -171,6 +174,7 @@ def translate(
         translator: Translator = engine_for(paths, checkpoint, weights, int8)
     else:
         translator = Translator.load(paths, checkpoint, weights, precision=precision)
+    translator = translator.towards(to, from_, via)
     search = search_settings(translator.config, beam, length_penalty, overrides)
     translate_file(translator, source, target, search, n_best, files, scores, as_text)
 
@@ -211,6 +215,8 @@ def score(
     source: Annotated[Path | None, option("--src", "… and their source text; not for language models.", "F")] = None,
     run: RunsOption = None,
     model: ModelOption = None,
+    to: ToOption = None,
+    from_: FromOption = None,
     output: Annotated[str, option("--output", "File to write, - for standard output.", "F|-")] = "-",
     tokens: Annotated[
         bool, option("--tokens", "Print a JSON object per pair, with the log-probability of each piece.")
@@ -264,7 +270,7 @@ def score(
         config, score_all, noun = language_model.config, partial(language_model.score, text), "line"
     else:
         pairs = read_aligned(source, reference)
-        translator = Translator.load(paths, checkpoint, weights, precision=precision)
+        translator = Translator.load(paths, checkpoint, weights, precision=precision, to=to, source=from_)
         config, score_all, noun = translator.config, partial(translator.score, pairs), "pair"
     search = search_settings(config, None, length_penalty, overrides or ())
     with Progress("scoring", n_lines(reference), f"{noun}s", shown=output != "-") as progress:
@@ -349,6 +355,8 @@ def filter_pairs(
         Path | None,
         option("--classifier", "Run trained with masked.pair_task.", "RUN", autocompletion=runs),
     ] = None,
+    to: ToOption = None,
+    from_: FromOption = None,
     output: Annotated[str | None, option("--output", "Write the scores to F, - for standard output.", "F|-")] = None,
     keep: Annotated[float | None, option("--keep", "Keep this share of the pairs, such as 0.75 …", "SHARE")] = None,
     min_score: Annotated[float | None, option("--min-score", "… or all pairs with at least this score.", "X")] = None,
@@ -410,14 +418,14 @@ def filter_pairs(
     n_pairs = count_pairs(source, target)
     if reverse is not None:
         run = run_or_newest(run)
-        if run.resolve() == reverse.resolve():
+        if run.resolve() == reverse.resolve() and to is None:
             raise ConfigError(
                 [f"--run {run} and --reverse {reverse} are the same run; give two runs of opposite directions"]
             )
     with ExitStack() as opened:
         scores_file = opened.enter_context(open_output(output)) if output is not None else None
         kept_files = [opened.enter_context(open_output(path)) for path in kept or ()]
-        scorers = load_scorers(run, reverse, classifier, checkpoint, weights, precision)
+        scorers = load_scorers(run, reverse, classifier, checkpoint, weights, precision, to, from_)
         n_models = 2 * (reverse is not None) + (classifier is not None)
         with Progress("scoring", n_models * n_pairs, "scores", shown=output != "-") as progress:
             found = [score(read_aligned(source, target), progress) for score in scorers]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from pydantic import model_validator
@@ -15,6 +16,7 @@ from nmt.config.search import BatchSize, SearchConfig
 from nmt.config.section import Section, raise_together
 from nmt.config.source import Source
 from nmt.config.training import Stage, TrainingConfig, label_problems, mixing_problems
+from nmt.errors import ConfigError
 
 __all__ = [
     "BatchSize",
@@ -70,6 +72,7 @@ class Config(Section):
         not_of_decoders = {
             "training.modifiers": bool(training.modifiers) and self.joins_sides,
             "search.coverage_penalty": self.search.coverage_penalty and self.joins_sides,
+            "training.consistency: crossconst": training.consistency == "crossconst",
         }
         if kind == "decoder":
             problems += [
@@ -83,7 +86,7 @@ class Config(Section):
                 f"training.objective: {objective} needs model.kind: {kinds}; model.kind: {kind} supports "
                 f"{' or '.join(OBJECTIVES[kind])}"
             )
-        if objective == "classification" and LABEL not in self.data.languages:
+        if objective == "classification" and LABEL not in self.data.pair:
             problems.append(
                 f"training.objective: classification needs data.direction: {self.data.src}-{LABEL}, found "
                 f"{self.data.direction}"
@@ -93,7 +96,11 @@ class Config(Section):
                 f"training.{objective}.languages: must name {' or '.join(self.data.text_languages)}, found "
                 f"{', '.join(sorted(others))}"
             )
-        is_disturbed = training.consistency == "simcut" and training.cut_rate > 0
+        if training.consistency == "crossconst" and not self.data.directions:
+            problems.append("training.consistency: crossconst needs data.directions")
+        is_disturbed = training.consistency == "crossconst" or (
+            training.consistency == "simcut" and training.cut_rate > 0
+        )
         if (
             training.has_consistency
             and not is_disturbed
@@ -101,8 +108,9 @@ class Config(Section):
         ):
             needs = "dropout" if training.consistency == "rdrop" else "cut_rate above 0"
             problems.append(f"training.consistency: {training.consistency} needs {needs}; all model.*_dropout are 0")
-        if self.data.tag_names and objective != "translation":
-            problems.append(f"data.train: tags need training.objective: translation, found {objective}")
+        for key, is_given in (("data.directions", self.data.directions), ("data.train", self.data.tag_names)):
+            if is_given and objective != "translation":
+                problems.append(f"{key}: tags need training.objective: translation, found {objective}")
         problems += mixing_problems(self.data, training.stages)
         problems += label_problems(self.data, training)
         raise_together(problems)
@@ -112,7 +120,7 @@ class Config(Section):
     def joint_settings(self) -> list[str]:
         """The settings that need one vocabulary for both languages."""
         needs = {
-            "training.both_directions: true": self.training.both_directions,
+            "data.directions": bool(self.data.directions),
             f"training.objective: {self.training.objective} in both languages": self.learns_several_languages,
             "training.objective: translation with model.kind: decoder": self.joins_sides,
             "model.tie_embeddings: all": self.model.tie_embeddings == "all",
@@ -169,16 +177,36 @@ class Config(Section):
     @property
     def n_tags(self) -> int:
         """Maximum number of tags before a source in training."""
-        return max((len(source.tag_names) for source in self.data.train), default=0)
+        return max((len(source.tag_names) for source in self.data.train), default=0) + bool(self.data.directions)
 
     @property
     def n_per_pair(self) -> int:
         """Number of training examples made from each pair of the corpus."""
-        if self.learns_lines:
-            return len(self.learned_languages)
-        return 2 if self.training.both_directions else 1
+        return len(self.learned_languages) if self.learns_lines else 1
+
+    def towards(self, direction: str) -> Config:
+        """Return the configuration of one of several directions; see `DataConfig.towards`."""
+        return self.model_copy(update={"data": self.data.towards(direction)})
+
+    def choose(self, to: str | None, source: str | None = None, imported: Collection[str] = ()) -> Config:
+        """Return the configuration with which a model translates in one of its directions.
+
+        to, source: the languages; None stands for any if there is no choice. imported: the target languages of an
+        imported model that has several. Raises ConfigError.
+        """
+        if self.data.directions:
+            chosen = self.towards(self.data.choose(to, source))
+            # stages may name corpora of other pairs
+            return chosen.model_copy(update={"training": self.training.model_copy(update={"stages": []})})
+        if source not in (None, self.data.src):
+            raise ConfigError([f"--from {source}: the model translates from {self.data.src}"])
+        if to is None or (to == self.data.tgt and to not in imported):
+            return self
+        return self.model_copy(update={"search": self.search.model_copy(update={"to": to})})
 
     @property
     def run_directory(self) -> Path:
         """The path of the run directory: `training.run_dir` with `{direction}` replaced."""
-        return Path(self.training.run_dir.replace("{direction}", self.data.direction))
+        has_several = len(self.data.directions) > 1
+        direction = "-".join(self.data.all_languages) if has_several else self.data.direction
+        return Path(self.training.run_dir.replace("{direction}", direction))

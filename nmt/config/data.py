@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from nmt.config.clean import CleanConfig, CorpusClean
+from nmt.config.foreign import did_you_mean
 from nmt.config.section import Section, raise_together
 from nmt.config.source import AnySource, AnyTrainSource, HubSource, MonoSource, Source
+from nmt.errors import ConfigError
 
 DIRECTION = re.compile(r"^([A-Za-z][A-Za-z0-9_]*)-([A-Za-z][A-Za-z0-9_]*)$")
+
+TO = "to="
+"""Begins the name of the tag of a target language: `to=de`."""
 
 LABEL = "label"
 """The target "language" of texts with class labels."""
@@ -45,11 +52,21 @@ Valid = Annotated[
 class DataConfig(Section):
     """The translation direction and the corpora."""
 
-    direction: str
+    direction: str = ""
     """Source and target language: `de-en`. Regions are written with an underscore: `pt_BR-en`. One data directory
-    serves both directions. The target `label` stands for class labels: `en-label` trains a text classifier."""
+    serves both directions. The target `label` stands for class labels: `en-label` trains a text classifier. With
+    `directions`, the one that is used if none is asked for."""
+    languages: list[str] = Field([])
+    """The languages of a model with several directions, if `directions` is not a list."""
+    directions: list[str] = Field([])
+    """The directions of one model, in place of `direction`: a list, such as [de-en, en-de, fr-en]; `all`; `to: en` or
+    `from: en`, with all other languages. The model reads the target language as a tag before the source."""
+    direction_temperature: float = Field(1.0, ge=1.0)
+    """Mix the directions in proportion to pairs ** (1 / direction_temperature): 1 by size, 5 with larger shares for
+    small directions. Within a direction, corpora are mixed as usual. It can be changed without preparing the data
+    again."""
     dir: str = "data/prepared/{direction}"
-    """Data directory written by `nmt prepare`. `{direction}` is replaced by both languages in alphabetical order."""
+    """Data directory written by `nmt prepare`. `{direction}` is replaced by all languages in alphabetical order."""
     root: str = "."
     """Folder that relative file names of sources refer to, itself relative to the working directory. If `data/sample`
     does not exist, that name refers to the sample corpus installed with nmt."""
@@ -91,37 +108,58 @@ class DataConfig(Section):
             raise ValueError(f"must be a number without quotes: write {valid}, not {valid!r}")
         return valid
 
+    @model_validator(mode="before")
+    @classmethod
+    def _resolve(cls, settings: object) -> object:
+        """Write the directions as a list, and choose the first one."""
+        if not isinstance(settings, dict) or settings.get("directions") in (None, []):
+            return settings
+        directions = _listed(settings["directions"], settings.get("languages"))
+        if isinstance(directions, list) and directions and not settings.get("direction"):
+            settings = {**settings, "direction": directions[0]}
+        return {**settings, "directions": directions}
+
     @model_validator(mode="after")
     def _check(self) -> DataConfig:
-        problems = []
-        match = DIRECTION.match(self.direction)
-        if match is None:
-            note = (
-                ": a model has one source and one target language; train one run per pair"
-                if re.search(r"[,;+&\s]", self.direction)
-                else "; a region is written with an underscore, as in pt_BR-en" * (self.direction.count("-") > 1)
-            )
-            problems.append(f"direction: {self.direction!r} is not of the form de-en{note}")
-        elif match[1] == match[2]:
-            problems.append(f"direction: {self.direction!r} names the same language twice")
-        else:
+        if not self.direction and not self.directions:
+            raise ValueError("direction: must be given, such as de-en")
+        problems: list[str] = []
+        for key, direction in [("direction", self.direction), *(("directions", each) for each in self.directions)]:
+            problems += _direction_problems(key, direction)
+        if not problems:
+            problems += _directions_problems(self) if self.directions else _without_directions(self)
             for where, each in self.sources():
-                problems += _language_problems(where, each, {match[1], match[2]})
+                problems += _language_problems(where, each, {*self.all_languages}, self.languages, not self.directions)
+            problems += self._mono_problems()
         cleaned = [(f"train.{i}.", source.clean) for i, source in enumerate(self.train)]
         for where, clean in [("", self.clean), *cleaned]:
             for language in (clean and clean.block_lists) or ():
-                if match and language not in match.groups():
-                    problems.append(f"{where}clean.block_lists: must name {match[1]} or {match[2]}, found {language}")
+                if not problems and language not in self.all_languages:
+                    known = " or ".join(self.all_languages if self.directions else self.sides)
+                    problems.append(f"{where}clean.block_lists: must name {known}, found {language}")
         for name in self.test:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name) or name in ("train", "valid"):
                 problems.append(
                     f"test: {name!r} is not a valid name of a test set; use letters, digits, '_', '.' and '-', and not "
                     "train or valid"
                 )
-        if match is not None:
-            problems += _mono_problems(self)
         raise_together(problems)
         return self
+
+    def _mono_problems(self) -> Iterator[str]:
+        """Yield problems of the sources of monolingual text."""
+        if others := self.mono.keys() - {*self.sides}:
+            yield f"mono: must name {self.src} or {self.tgt}, found {', '.join(sorted(others))}"
+        if self.mono and "mono" in self.test:
+            yield "test: 'mono' is reserved for the files of data.mono; choose another name for the test set"
+        for key, language, source in self.mono_sources():
+            if isinstance(source, HubSource) and any(
+                not path.endswith((".parquet", ".jsonl")) for path in source.paths
+            ):
+                yield f"{key}.paths: monolingual text from the Hub must be in .parquet or .jsonl files"
+            if source.tags is not None:
+                yield f"{key}.tags: monolingual text has no tags"
+            yield from _language_problems(key, source, {language})
 
     def sources(self) -> Iterator[tuple[str, Source]]:
         """Yield the key and source of every corpus. A development set that is held out has no source."""
@@ -153,7 +191,7 @@ class DataConfig(Section):
 
     @property
     def tag_names(self) -> tuple[str, ...]:
-        """The tags of all training corpora, in alphabetical order."""
+        """The tags of all training corpora, in alphabetical order; not those of languages."""
         return tuple(sorted({tag for source in self.train for tag in source.tag_names}))
 
     def tags_of(self, split: str) -> list[str]:
@@ -183,10 +221,90 @@ class DataConfig(Section):
         return self.src, self.tgt
 
     @property
-    def languages(self) -> tuple[str, str]:
+    def pair(self) -> tuple[str, str]:
         """Both languages in alphabetical order, independent of the direction."""
         first, second = sorted(self.direction.split("-"))
         return first, second
+
+    @property
+    def all_languages(self) -> tuple[str, ...]:
+        """The languages of all directions, in alphabetical order."""
+        return tuple(sorted({name for each in self.directions or [self.direction] for name in each.split("-")}))
+
+    @property
+    def pairs(self) -> dict[str, str]:
+        """The pairs of languages of all directions, such as de-en, each with the first of its directions."""
+        found: dict[str, str] = {}
+        for direction in self.directions or [self.direction]:
+            found.setdefault("-".join(sorted(direction.split("-"))), direction)
+        return found
+
+    @property
+    def language_tags(self) -> list[str]:
+        """The tags of the target languages that a model with several directions reads."""
+        return [f"{TO}{name}" for name in sorted({direction.split("-")[1] for direction in self.directions})]
+
+    @property
+    def language_tag(self) -> list[str]:
+        """The tag of the target language, which is before every source; none without `directions`."""
+        return [f"{TO}{self.tgt}"] if self.directions else []
+
+    def choose(self, tgt: str | None, src: str | None = None) -> str:
+        """Return the first direction of several to `tgt`, and from `src`; None stands for any language if there is no
+        choice. A direction between two of the languages that was not trained (zero-shot) may be asked for.
+
+        Raises ConfigError.
+        """
+        pairs = [direction.split("-") for direction in self.directions]
+        targets = [*dict.fromkeys(pair[1] for pair in pairs)]
+        for option, name, known in (("--to", tgt, targets), ("--from", src, self.all_languages)):
+            if name is not None and name not in known:
+                near = did_you_mean(difflib.get_close_matches(name, known, cutoff=0.5))
+                raise ConfigError(
+                    [f"{option} {name}: not a language of this model{near or '; choose ' + ', '.join(known)}"]
+                )
+        found = [pair for pair in pairs if tgt in (None, pair[1]) and src in (None, pair[0])]
+        if not found and src is not None and tgt not in (None, src):
+            return f"{src}-{tgt}"
+        if not found:
+            raise ConfigError([f"the model does not translate from {src} to {tgt or 'another language'}"])
+        if len({pair[1] for pair in found}) > 1:
+            asked = ", ".join(dict.fromkeys(pair[1] for pair in found))
+            raise ConfigError([f"the model has several target languages; choose one with --to: {asked}"])
+        return "-".join(found[0])
+
+    def towards(self, direction: str) -> DataConfig:
+        """Return a copy for one of the directions, with the sources that have both of its languages, and only these.
+
+        Sources keep their names. If there are several pairs of languages, `clean.overlap` is `either` by default, since
+        a test set of one pair has lines of others.
+        """
+        if not self.directions:
+            return self
+        languages, has_several = {*direction.split("-")}, len(self.pairs) > 1
+
+        def chosen(sources: Iterable[_Source]) -> list[_Source]:
+            found = []
+            for each in sources:
+                if each.languages is None or languages <= {*each.languages}:
+                    own = _restricted(each, languages, "files", "columns", "sha256")
+                    found.append(own if own.label == each.label else own.model_copy(update={"name": each.label}))
+            return found
+
+        clean = _restricted(self.clean, languages, "block_lists")
+        changes = {
+            "direction": direction,
+            "directions": [direction],
+            "languages": [],
+            "train": [
+                each.model_copy(update={"clean": each.clean and _restricted(each.clean, languages, "block_lists")})
+                for each in chosen(self.train)
+            ],
+            "valid": next(iter(chosen([self.valid])), 1000) if isinstance(self.valid, Source) else self.valid,
+            "test": {name: each for name, source in self.test.items() for each in chosen([source])},
+            "clean": clean.model_copy(update={"overlap": clean.overlap or "either"}) if has_several else clean,
+        }
+        return self.model_copy(update=changes)
 
     @property
     def has_labels(self) -> bool:
@@ -195,40 +313,121 @@ class DataConfig(Section):
 
     @property
     def label_side(self) -> int | None:
-        """Index in `languages` of the side that contains labels; None if both sides are text."""
-        return self.languages.index(LABEL) if self.has_labels else None
+        """Index in `pair` of the side that contains labels; None if both sides are text."""
+        return self.pair.index(LABEL) if self.has_labels else None
 
     @property
     def text_languages(self) -> tuple[str, ...]:
         """The languages that are text, without `label`."""
-        return tuple(language for language in self.languages if language != LABEL)
+        return tuple(language for language in self.pair if language != LABEL)
 
     @property
     def directory(self) -> Path:
         """The path of the data directory: `dir` with `{direction}` replaced."""
-        return Path(self.dir.replace("{direction}", "-".join(self.languages)))
+        return Path(self.dir.replace("{direction}", "-".join(self.all_languages)))
 
 
-def _mono_problems(data: DataConfig) -> Iterator[str]:
-    """Yield problems of the sources of monolingual text."""
-    if others := data.mono.keys() - {data.src, data.tgt}:
-        yield f"mono: must name {data.src} or {data.tgt}, found {', '.join(sorted(others))}"
-    if data.mono and "mono" in data.test:
-        yield "test: 'mono' is reserved for the files of data.mono; choose another name for the test set"
-    for key, language, source in data.mono_sources():
-        if isinstance(source, HubSource) and any(not path.endswith((".parquet", ".jsonl")) for path in source.paths):
-            yield f"{key}.paths: monolingual text from the Hub must be in .parquet or .jsonl files"
-        if source.tags is not None:
-            yield f"{key}.tags: monolingual text has no tags"
-        yield from _language_problems(key, source, {language})
+_Section = TypeVar("_Section", bound=Section)
+_Source = TypeVar("_Source", bound=Source)
 
 
-def _language_problems(key: str, source: Source, languages: set[str]) -> Iterator[str]:
-    """Yield problems of the mappings of a source whose keys are not exactly `languages`."""
+def _restricted(section: _Section, languages: set[str], *fields: str) -> _Section:
+    """Return a section whose mappings from languages have only these languages."""
+    given = {field: getattr(section, field, None) for field in fields}
+    changes = {
+        field: {name: item for name, item in value.items() if name in languages}
+        for field, value in given.items()
+        if isinstance(value, dict)
+    }
+    return section.model_copy(update=changes) if changes else section
+
+
+def _listed(directions: object, languages: object) -> object:
+    """Return `data.directions` as a list, if it is a word or mapping that stands for one."""
+    if directions != "all" and not isinstance(directions, dict):
+        return directions
+    names = languages if isinstance(languages, list) and all(isinstance(name, str) for name in languages) else []
+    if len(names) < 2:
+        raise ValueError("languages: must list the languages, at least two, if directions is not a list")
+    match directions:
+        case "all":
+            return [f"{src}-{tgt}" for src in names for tgt in names if src != tgt]
+        case {"to": str(tgt)} if len(directions) == 1 and tgt in names:
+            return [f"{src}-{tgt}" for src in names if src != tgt]
+        case {"from": str(src)} if len(directions) == 1 and src in names:
+            return [f"{src}-{tgt}" for tgt in names if src != tgt]
+    raise ValueError(
+        f"directions: must be a list such as [de-en, en-de], all, or to or from one of {', '.join(names)}; found "
+        f"{directions}"
+    )
+
+
+def _direction_problems(key: str, direction: str) -> Iterator[str]:
+    match = DIRECTION.match(direction)
+    if match is None:
+        note = (
+            "; a model has several directions with data.directions"
+            if re.search(r"[,;+&\s]", direction)
+            else "; a region is written with an underscore, as in pt_BR-en" * (direction.count("-") > 1)
+        )
+        yield f"{key}: {direction!r} is not of the form de-en{note}"
+    elif match[1] == match[2]:
+        yield f"{key}: {direction!r} names the same language twice"
+
+
+def _directions_problems(data: DataConfig) -> Iterator[str]:
+    """Yield problems of several directions."""
+    for key, names in (("languages", data.languages), ("directions", data.directions)):
+        if twice := [name for name, n in Counter(names).items() if n > 1]:
+            yield f"{key}: names {twice[0]} twice"
+    if data.direction not in data.directions:
+        yield f"direction: {data.direction} is not one of data.directions: {', '.join(data.directions)}"
+    if data.languages and (others := {*data.all_languages} - {*data.languages}):
+        yield f"directions: {min(others)} is not one of data.languages: {', '.join(data.languages)}"
+    if LABEL in data.all_languages:
+        yield "directions: labels have no directions; write data.direction"
+    if data.mono:
+        yield "mono: not available with data.directions"
+    pairs = [{*pair.split("-")} for pair in data.pairs]
+    for key, source in () if data.languages else data.sources():
+        if source.languages is not None and not any(pair <= {*source.languages} for pair in pairs):
+            of = " and ".join(source.languages)
+            yield f"{key}: no direction in data.directions needs {of}; list all languages in data.languages"
+    for direction in data.pairs.values():
+        pair = {*direction.split("-")}
+        if data.train and not any(each.languages is None or pair <= {*each.languages} for each in data.train):
+            yield f"train: no corpus has {' and '.join(sorted(pair))}, which {direction} in data.directions needs"
+        valid = data.valid
+        if isinstance(valid, Source) and valid.languages is not None and not pair <= {*valid.languages}:
+            yield (
+                f"valid: has {' and '.join(valid.languages)}, but {direction} needs {' and '.join(sorted(pair))}; give "
+                "a file for every language, or a number of lines to hold out"
+            )
+
+
+def _without_directions(data: DataConfig) -> Iterator[str]:
+    """Yield problems of settings that need several directions."""
+    for key, is_given in (("languages", data.languages), ("direction_temperature", data.direction_temperature > 1)):
+        if is_given:
+            yield f"{key}: needs data.directions"
+
+
+def _language_problems(
+    key: str, source: Source, languages: set[str], known: Sequence[str] = (), is_pair: bool = True
+) -> Iterator[str]:
+    """Yield problems of the mappings of a source whose keys are not exactly `languages`.
+
+    If it is no pair, there must be two or more keys, and all must be `known`, if that is given.
+    """
     for field in ("files", "columns", "sha256"):
         given = getattr(source, field, None)
-        if isinstance(given, dict) and set(given) != languages:
+        if not isinstance(given, dict):
+            continue
+        if is_pair and {*given} != languages:
             yield f"{key}.{field}: must name {' and '.join(sorted(languages))}, found {', '.join(given) or 'none'}"
+        elif not is_pair and (len(given) < 2 or not {*given} <= {*(known or given)}):
+            of = ", ".join(known or sorted(languages))
+            yield f"{key}.{field}: must name two or more of {of}, found {', '.join(given) or 'none'}"
 
 
 class TokenizerConfig(Section):

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 
 OTHER_NAMES = {
     "data.direction": "src tgt source target src_lang tgt_lang source_lang target_lang source_language target_language "
-    "lang_pair lang_pairs languages language_pair pair",
+    "lang_pair language_pair pair",
+    "data.directions": "lang_pairs language_pairs",
     "data.dir": "data_dir data_path destdir prepared dataset_dir output_dir",
     "data.train": "train_data train_path train_file train_files train_set train_sets train_src train_tgt path_src "
     "path_tgt trainpref corpora corpus train_datasets",

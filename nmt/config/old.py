@@ -34,6 +34,7 @@ GONE: dict[str, tuple[object, str]] = {
     },
     "data.clean.max_sources": (None, _BEST),
     "data.clean.max_targets": (None, _BEST),
+    "training.both_directions": (False, "list both directions in data.directions, such as [de-en, en-de]"),
     "training.layout": ("auto", "sentences are packed on GPUs that support it"),
     "training.pool_pairs": (30_000, "30,000 pairs are always sorted by length together"),
     "training.src_bpe_dropout": (0.0, _BPE_DROPOUT),

@@ -31,6 +31,8 @@ def _check_tags(tags: list[str]) -> list[str]:
     for tag in tags:
         if "=" not in tag:
             raise ValueError(f"must have the form NAME=VALUE, such as domain=help; found {tag!r}")
+    if "to" in names:
+        raise ValueError(f"the target language is chosen by --to; found {', '.join(tags)}")
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"must have one value of {twice[0]}, found {', '.join(tags)}")
     return sorted(tags)

@@ -39,6 +39,8 @@ def _check_tags(tags: dict[str, str]) -> dict[str, str]:
                 f"{word!r} cannot be a name or value of a tag; use ASCII letters, digits, '_', '.' and '-', and begin "
                 "with a letter or digit"
             )
+    if "to" in tags:
+        raise ValueError("to is the name of the tags of target languages; choose another name")
     return tags
 
 
@@ -142,6 +144,14 @@ class Source(Section):
     tags: Annotated[dict[str, str], AfterValidator(_check_tags)] | None = None
     """Kind of the text: name -> value, such as `domain: help` or `style: formal`. The model reads the tags before the
     source, and `nmt translate --tag domain=help` chooses among them."""
+
+    @property
+    def languages(self) -> list[str] | None:
+        """The languages that the settings name; None if they name none."""
+        for field in ("files", "columns"):
+            if isinstance(names := getattr(self, field, None), dict):
+                return [*names]
+        return None
 
     @property
     def label(self) -> str:

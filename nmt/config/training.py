@@ -174,14 +174,16 @@ class TrainingConfig(Section):
     """Settings of the objective causal."""
     label_smoothing: float = Field(0.1, ge=0.0, lt=1.0)
     """Probability mass spread uniformly over the vocabulary or the labels (Szegedy et al., 2016)."""
-    consistency: Literal["none", "rdrop", "simcut"] = "none"
-    """Consistency training: predictions of a second, perturbed forward pass must agree with the first. rdrop (Wu et
-    al., 2021): another dropout mask; the loss is the sum of both cross-entropies plus consistency_weight * (KL(p||q) +
-    KL(q||p)) / 2. simcut (Gao et al., 2022): some tokens cut on both sides; the loss is the cross-entropy of the first
-    pass plus consistency_weight * KL(p||q), with gradients through both passes. Both losses are averaged over the
-    target tokens of one pass. An update takes about twice as long."""
+    consistency: Literal["none", "rdrop", "simcut", "crossconst"] = "none"
+    """Consistency training: predictions of a second forward pass must agree with the first. rdrop (Wu et al., 2021):
+    another dropout mask; the loss is the sum of both cross-entropies plus consistency_weight * (KL(p||q) + KL(q||p)) /
+    2. simcut (Gao et al., 2022): some tokens cut on both sides; the loss is the cross-entropy of the first pass plus
+    consistency_weight * KL(p||q), with gradients through both passes. crossconst (Gao et al., 2023, arXiv:2305.07310):
+    as simcut, but the second pass translates the target into itself, so that a model with several directions also
+    learns to translate between languages of which it has no pairs. Losses are averaged over the target tokens of one
+    pass. An update takes about twice as long."""
     consistency_weight: float = Field(3.0, ge=0.0)
-    """Weight of the divergence; 0 disables consistency training. Typically 3 for simcut. rdrop sums the two
+    """Weight of the divergence; 0 disables consistency training. The default for crossconst is 0.25. rdrop sums the two
     cross-entropies: a weight of 2.5 in implementations that average them corresponds to 5 here."""
     cut_rate: float = Field(0.05, ge=0.0, lt=1.0)
     """simcut: probability that the embedding of a token is replaced by zeros. Its position embedding stays, and the end
@@ -211,9 +213,6 @@ class TrainingConfig(Section):
     glossary: str | None = None
     """The glossary for the modifier terms, in data.direction, with a source term, a tab and its translation per line,
     as for nmt translate --glossary. It should cover as many words of the training text as possible."""
-    both_directions: bool = False
-    """Learn every pair in both directions with one model and no language tag, as pre-training for fine-tuning in one
-    direction (init_from). Requires a joint vocabulary. Validation is in data.direction."""
     stages: list[Stage] = Field([])
     """Curriculum: consecutive stages that mix the training corpora differently. They can be changed without preparing
     the data again."""
@@ -283,6 +282,13 @@ class TrainingConfig(Section):
     """Early stopping: number of consecutive validations without improvement after which training ends; null: no early
     stopping."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, settings: object) -> object:
+        if isinstance(settings, dict) and settings.get("consistency") == "crossconst":
+            return {"consistency_weight": 0.25, **settings}
+        return settings
+
     @property
     def ends_at_max_steps(self) -> bool:
         """Whether the learning rate of the schedule reaches 0 at `max_steps`."""
@@ -329,7 +335,6 @@ class TrainingConfig(Section):
             problems.append("glossary: must be given with the modifier terms, and only with it")
         not_of_others = {
             "modifiers": self.modifiers,
-            "both_directions": self.both_directions,
             "bpe_dropout": self.bpe_dropout,
             "subword_nbest": self.subword_nbest > 1,
             "watch": bool(self.watch),
@@ -386,7 +391,6 @@ def label_problems(data: DataConfig, training: TrainingConfig) -> Iterator[str]:
         if LABEL in ((clean and clean.block_lists) or ()):
             yield f"data.{where}clean.block_lists: {LABEL} is not text and has no block list"
     given = {
-        "both_directions": training.both_directions,
         "masked.pair_task": training.masked.pair_task,
         "objective: denoising": training.objective == "denoising",
         "modifiers": bool(training.modifiers),

@@ -17,7 +17,7 @@ import heapq
 import math
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from hashlib import blake2b
 from itertools import accumulate, count, pairwise
@@ -25,12 +25,12 @@ from itertools import accumulate, count, pairwise
 import numpy as np
 import numpy.typing as npt
 
-from nmt.config import DataConfig, TrainingConfig
+from nmt.config import TrainingConfig
 from nmt.data.batching import Pairs
-from nmt.data.corpus import Integers, Joined, Lines, Side
+from nmt.data.corpus import Integers, Lines
 from nmt.data.mixing import Segments
 from nmt.data.random_numbers import Hashes, hashed, key_of
-from nmt.text.tokenizer import UNK, ImportedTokenizer, Tokenizer, Tokenizers
+from nmt.text.tokenizer import UNK, ImportedTokenizer, Tokenizer
 
 N_CUTS = 64
 """Number of segmentations of a word, of which one is drawn."""
@@ -49,42 +49,29 @@ class BpeDropout:
 
     def __init__(
         self,
-        sides: Mapping[str, Lines],
-        tokenizers: Tokenizers,
-        data: DataConfig,
+        sides: tuple[tuple[Lines, Tokenizer], tuple[Lines, Tokenizer]],
+        max_pieces: int,
         training: TrainingConfig,
         segments: Segments | None = None,
     ) -> None:
-        """`sides`: the lines of each language, equally many; `segments`: the rows of a window.
+        """`sides`: sources and targets, equally many, with their tokenizers; `segments`: the rows of a window.
 
-        A line that would have more than `data.max_pieces` pieces is segmented without dropout.
+        A line that would have more than `max_pieces` pieces is segmented without dropout.
         """
-        self._segments, self._seed, self._max_pieces = segments, training.seed, data.max_pieces
-        src, tgt = data.sides
-        self._languages = [(src, tgt), (tgt, src)] if training.both_directions else [(src,), (tgt,)]
-        cutters = {name: _cutter(tokenizers[name], training) for name in sorted((src, tgt))}
-        self._cuts = {name: _Cuts(sides[name], tokenizers[name], cut, self._seed) for name, cut in cutters.items()}
+        self._segments, self._seed, self._max_pieces = segments, training.seed, max_pieces
+        self._cuts = [_Cuts(lines, own, _cutter(own, training), self._seed) for lines, own in sides]
 
     def pairs(self, epoch: int) -> Pairs:
-        """Return the pairs of `epoch`.
-
-        With `both_directions`, row P + i is row i with source and target swapped, segmented independently.
-        """
+        """Return the pairs of `epoch`."""
         src, tgt = (self._side(epoch, number) for number in (0, 1))
         return Pairs(src, tgt, self._segments)
 
-    def _side(self, epoch: int, number: int) -> Side:
+    def _side(self, epoch: int, number: int) -> Lines:
         """Return the segmented sources (number 0) or targets (1) of an epoch."""
-        key, parts = key_of(self._seed, epoch, number), []
-        for direction, name in enumerate(self._languages[number]):
-            cuts = self._cuts[name]
-            rows = np.arange(cuts.n_lines)
-            if self._segments is None:
-                rows += direction * cuts.n_lines
-            else:
-                rows = self._segments.rows(rows) + direction * self._segments.total
-            parts.append(cuts.lines(hashed(key, rows), self._max_pieces))
-        return Joined(*parts) if len(parts) == 2 else parts[0]
+        cuts = self._cuts[number]
+        rows = np.arange(cuts.n_lines)
+        rows = rows if self._segments is None else self._segments.rows(rows)
+        return cuts.lines(hashed(key_of(self._seed, epoch, number), rows), self._max_pieces)
 
 
 class Merges:

@@ -1,5 +1,7 @@
 """A prepared corpus on disk: text and memory-mapped ids by language, with a manifest. It serves both directions.
 
+`Corpora` is the corpus of each direction of a run.
+
 `nmt prepare` also writes documentation into it (see `nmt.prepare.records`), which is neither read nor checked.
 
 A `Side` is the token ids of one language; two sides are concatenated to train both directions. P lines of a side, B
@@ -9,7 +11,7 @@ lines of a batch.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, TypeVar
 
@@ -17,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
+from nmt.config import DataConfig
 from nmt.errors import DataError
 from nmt.files.document import Document, read_document
 from nmt.files.read import check_regular, checksum, read_regular
@@ -27,6 +30,8 @@ FORMAT = 1
 """Format number of a data directory whose training set is one file; incremented by incompatible changes."""
 SHARDED_FORMAT = 2
 """Format number of a data directory whose training set is divided into shards."""
+PAIRS_FORMAT = 1
+"""Format number of a data directory with several pairs of languages."""
 SHARD_PAIRS = 1 << 20
 """Approximate number of pairs of a shard; a training set of at most this many pairs is one file."""
 
@@ -138,6 +143,21 @@ class Manifest(Document):
     """By their paths within the data directory."""
 
 
+class PairsManifest(Document):
+    """The manifest of a data directory with several pairs of languages."""
+
+    format: int
+    languages: list[str]
+    pairs: Annotated[dict[str, str], Field(min_length=1)]
+    """The fingerprint of the data directory of each pair, such as de-en."""
+    fingerprint: str
+    """Sixteen hexadecimal digits that identify them all."""
+    config: _Lenient[dict[str, object]] = None
+    """The preparation settings, see `nmt.prepare.recipe`."""
+    files: dict[str, FileRecord]
+    """By their paths within the directory."""
+
+
 Rows = npt.NDArray[np.int64]
 Integers = npt.NDArray[np.integer[Any]]
 """Integers of any type; large arrays have the smallest one."""
@@ -205,6 +225,13 @@ class Lines:
         last_begins, last_lengths = self.spans(stops - 1)
         begins, ends, ids = self.spans(firsts)[0], last_begins + last_lengths, np.asarray(self.ids)
         return np.concatenate([ids[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)])
+
+
+def concatenated(lines: Sequence[Lines]) -> Lines:
+    """Concatenate lines in memory."""
+    shifts = np.cumsum([0, *(len(own.ids) for own in lines[:-1])])
+    ends = [own.ends + shift for own, shift in zip(lines, shifts.tolist(), strict=True)]
+    return Lines(np.concatenate([own.ids for own in lines]), np.concatenate(ends))
 
 
 def lines_of(split: Split, language: str) -> Lines:
@@ -298,6 +325,16 @@ class Corpus:
         return self.manifest.fingerprint
 
     @property
+    def whole(self) -> str:
+        """The fingerprint of the directory of several pairs of languages that this one is in, else its own."""
+        parent = DataDir(self.directory.path.resolve().parent)
+        if parent.pairs.is_file():
+            manifest = read_pairs_manifest(parent)
+            if manifest.pairs.get("-".join(self.languages)) == self.fingerprint:
+                return manifest.fingerprint
+        return self.fingerprint
+
+    @property
     def languages(self) -> tuple[str, str]:
         """Both languages in alphabetical order."""
         return self.manifest.languages
@@ -326,6 +363,17 @@ class Corpus:
         if language not in self.manifest.mono:
             raise DataError(f"{self.directory.path}: no monolingual text in {language}; add it to data.mono")
         return Split(self.directory, MONO, self.manifest.mono[language].lines)
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether the training set is divided into shards."""
+        return self.manifest.splits["train"].shards is not None
+
+    @property
+    def train_splits(self) -> list[Split]:
+        """The training set: one split, or its shards."""
+        shards = self.manifest.splits["train"].shards
+        return [self.split("train")] if shards is None else [self.split(shard.name) for shard in shards]
 
     def in_one_file(self, name: str) -> Split:
         """Return a split that consists of one file for each language. Raises DataError for a training set in shards."""
@@ -373,5 +421,78 @@ def read_manifest(directory: DataDir) -> Manifest:
     """Read the manifest of a data directory. Raises DataError if it is missing or has an unknown format."""
     if not directory.path.is_dir():
         raise DataError(f"{directory.path}: no such data directory; nmt prepare with the same --config creates it")
+    if directory.pairs.is_file():
+        folders = ", ".join(str(directory.path / pair) for pair in read_pairs_manifest(directory).pairs)
+        raise DataError(f"{directory.path}: contains several pairs of languages; choose one of {folders}")
     missing = f"{directory.path}: no data directory: manifest.json is missing; run nmt prepare"
     return read_document(directory.manifest, Manifest, DataError, ADVICE, (FORMAT, SHARDED_FORMAT), missing)
+
+
+def read_pairs_manifest(directory: DataDir) -> PairsManifest:
+    """Read the manifest of a data directory with several pairs of languages. Raises DataError."""
+    return read_document(directory.pairs, PairsManifest, DataError, ADVICE, (PAIRS_FORMAT,))
+
+
+@dataclass(frozen=True)
+class Corpora:
+    """The data directory of a run, opened for reading: the corpus of each of its directions."""
+
+    directory: DataDir
+    fingerprint: str
+    """Sixteen hexadecimal digits that identify the texts, the ids and the tokenizer."""
+    tokenizers: Tokenizers
+    """The tokenizers of all languages, with the tags of the target languages."""
+    by_direction: dict[str, Corpus]
+    """The directions of one pair of languages have the same corpus."""
+
+    @classmethod
+    def open(cls, directory: DataDir, data: DataConfig, tags: Sequence[str] = ()) -> Corpora:
+        """Open the data directory of a config.
+
+        tags: with `data.directions`, the tags that the tokenizers have before those of the target languages.
+        Raises DataError as `Corpus.open` does, or if a pair of languages is missing.
+        """
+        needed = f"data.directions needs {', '.join(data.pairs)}"
+        if len(data.pairs) == 1:
+            needed = f"data.direction = {data.direction} needs {' and '.join(data.pair)}"
+        if directory.pairs.is_file():
+            manifest = read_pairs_manifest(directory)
+            if not data.pairs.keys() <= manifest.pairs.keys():
+                raise DataError(f"{directory.path}: contains {', '.join(manifest.pairs)}, but {needed}")
+            by_pair = {pair: Corpus.open(DataDir(directory.path / pair)) for pair in data.pairs}
+            for pair, corpus in by_pair.items():
+                if corpus.fingerprint != manifest.pairs[pair]:
+                    raise DataError(
+                        f"{corpus.directory.path}: not the data of {directory.pairs}; run nmt prepare again"
+                    )
+            fingerprint = manifest.fingerprint
+        else:
+            corpus = Corpus.open(directory)
+            pair = "-".join(corpus.languages)
+            if data.pairs.keys() != {pair}:
+                raise DataError(f"{directory.path}: contains {' and '.join(corpus.languages)}, but {needed}")
+            by_pair, fingerprint = {pair: corpus}, corpus.fingerprint
+        tokenizers = next(iter(by_pair.values())).tokenizers
+        if data.directions:
+            tokenizers.check_directions(directory.path)
+            tokenizers = tokenizers.of_languages(data.all_languages).with_tags([*tags, *data.language_tags])
+            by_pair = {pair: replace(corpus, tokenizers=tokenizers) for pair, corpus in by_pair.items()}
+        directions = data.directions or [data.direction]
+        by_direction = {each: by_pair["-".join(sorted(each.split("-")))] for each in directions}
+        return cls(directory, fingerprint, tokenizers, by_direction)
+
+    @property
+    def first(self) -> Corpus:
+        """The corpus of the first direction."""
+        return next(iter(self.by_direction.values()))
+
+    @property
+    def distinct(self) -> list[Corpus]:
+        """The corpora, each once."""
+        return [*{corpus.directory.path: corpus for corpus in self.by_direction.values()}.values()]
+
+    @property
+    def starts(self) -> Rows:
+        """The first row of each direction: training pairs are numbered across directions, then one row at the end."""
+        sizes = [sum(split.n for split in corpus.train_splits) for corpus in self.by_direction.values()]
+        return np.cumsum([0, *sizes])

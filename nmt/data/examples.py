@@ -38,8 +38,6 @@ def learned_pairs(
     if config.training.masked.pair_task:
         sequences = PairSequences(src, tgt)
         return Pairs(sequences, sequences, segments)
-    if config.training.both_directions:
-        return Pairs(Joined(src, tgt), Joined(tgt, src), segments)
     return Pairs(src, tgt, segments)
 
 

@@ -9,7 +9,7 @@ corpus with share q have been drawn, computed exactly: no share drifts, and the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -195,42 +195,88 @@ class Mix:
 
 def is_mixed(config: Config) -> bool:
     """Return whether the config mixes corpora by anything other than size."""
-    return (
-        config.data.temperature is not None or bool(config.training.stages) or config.data.train[0].weight is not None
-    )
+    return _is_weighted(config) or config.data.direction_temperature > 1
 
 
-def make_mix(config: Config, manifest: Manifest) -> Mix:
-    """Return the mixture of a run. Raises ConfigError if the data directory has other corpora than the config."""
-    found = train_corpora(manifest)
-    corpora = list(found.values())
-    if is_mixed(config):
-        names = {f"train.{i}": source.label for i, source in enumerate(config.data.train)}
-        if different := sorted(names.keys() ^ found.keys()):
-            problem = f"data.{different[0]}: the data directory has no pairs of this corpus"
-            if different[0] not in names:
-                problem = f"data.train: lacks a corpus of the data directory, {found[different[0]].name}"
-            raise ConfigError([f"{problem}, so corpora cannot be weighted; run nmt prepare again"])
-        corpora = [replace(corpus, name=names[key]) for key, corpus in found.items()]
-    stages = [_plan(config, stage, corpora) for stage in config.training.stages or [Stage()]]
-    is_whole = manifest.splits["train"].shards is None and not is_mixed(config)
+def _is_weighted(config: Config) -> bool:
+    """Return whether the corpora within a direction are mixed by anything other than size."""
+    data = config.data
+    return data.temperature is not None or bool(config.training.stages) or data.train[0].weight is not None
+
+
+def make_mix(config: Config, manifests: Mapping[str, Manifest]) -> Mix:
+    """Return the mixture of a run, given the manifest of each direction; corpora are in the order of the directions.
+
+    Raises ConfigError if the data directory has other corpora than the config.
+    """
+    corpora: list[TrainCorpus] = []
+    by_direction, first, has_several = [], 0, len(manifests) > 1
+    for direction, manifest in manifests.items():
+        view = config.towards(direction)
+        own = _corpora(view, manifest)
+        by_direction.append((view, own))
+        corpora += [
+            replace(
+                corpus,
+                name=f"{direction} {corpus.name}" if has_several else corpus.name,
+                runs=tuple(run._replace(first=first + run.first) for run in corpus.runs),
+            )
+            for corpus in own.values()
+        ]
+        first += sum(corpus.n for corpus in own.values())
+    stages = [_plan(config, stage, by_direction) for stage in config.training.stages or [Stage()]]
+    has_shards = any(manifest.splits["train"].shards is not None for manifest in manifests.values())
     n_pairs = sum(corpus.n * corpus.repeat for corpus in corpora)
-    return Mix(corpora, stages, 1 if is_whole else -(-n_pairs // WINDOW_PAIRS))
+    return Mix(corpora, stages, -(-n_pairs // WINDOW_PAIRS) if has_shards or is_mixed(config) else 1)
 
 
-def _plan(config: Config, stage: Stage, corpora: Sequence[TrainCorpus]) -> StagePlan:
-    weights = [source.weight for source in config.data.train]
+def _corpora(config: Config, manifest: Manifest) -> dict[str, TrainCorpus]:
+    """Return the training corpora of a direction by their keys. Raises ConfigError as `make_mix`."""
+    found, recorded = train_corpora(manifest), manifest.sources or {}
+    if not _is_weighted(config):
+        return found
+    names = {f"train.{i}": source.label for i, source in enumerate(config.data.train)}
+    # of several directions, a corpus may have no pairs in one
+    empty = {key for key in names if config.data.directions and key in recorded and recorded[key].kept == 0}
+    if different := sorted((names.keys() ^ found.keys()) - empty):
+        problem = f"data.{different[0]}: the data directory has no pairs of this corpus"
+        if different[0] not in names:
+            problem = f"data.train: lacks a corpus of the data directory, {found[different[0]].name}"
+        raise ConfigError([f"{problem}, so corpora cannot be weighted; run nmt prepare again"])
+    return {key: replace(corpus, name=names[key]) for key, corpus in found.items()}
+
+
+def _plan(config: Config, stage: Stage, by_direction: Sequence[tuple[Config, Mapping[str, TrainCorpus]]]) -> StagePlan:
+    """Return the shares of all corpora: those of the directions, times those of the corpora within each."""
+    sizes = [_sizes(view, stage, corpora) for view, corpora in by_direction]
+    n_pairs = [Fraction(sum(corpus.n * corpus.repeat for corpus in own.values())) for _, own in by_direction]
+    weights = _powers(n_pairs, config.data.direction_temperature)
+    weights = [weight if any(own) else Fraction(0) for weight, own in zip(weights, sizes, strict=True)]
+    if not any(weights):
+        raise ConfigError([f"training.stages: no direction has pairs of {', '.join(stage.weights or ())}"])
+    shares = [
+        weight / sum(weights) * size / (sum(own) or 1)
+        for weight, own in zip(weights, sizes, strict=True)
+        for size in own
+    ]
+    return StagePlan(tuple(shares), stage.steps)
+
+
+def _powers(sizes: Sequence[Fraction], temperature: float) -> list[Fraction]:
+    """Return sizes ** (1 / temperature), with nine digits, since the last ones of a power differ between machines."""
+    if temperature == 1:
+        return [*sizes]
+    return [_exact(float(f"{float(size) ** (1 / temperature):.9g}")) for size in sizes]
+
+
+def _sizes(config: Config, stage: Stage, corpora: Mapping[str, TrainCorpus]) -> list[Fraction]:
+    """Return numbers in proportion to the shares of the corpora of a direction."""
     if stage.weights is not None:
-        sizes = [_exact(stage.weights.get(corpus.name, 0.0)) for corpus in corpora]
-    elif stage.temperature is None and all(weights):
-        sizes = [_exact(weight or 0.0) for weight in weights]
-    else:
-        sizes = [Fraction(corpus.n * corpus.repeat) for corpus in corpora]
-        if temperature := stage.temperature or config.data.temperature:
-            # nine digits, since the last ones of a power differ between machines
-            sizes = [_exact(float(f"{float(size) ** (1 / temperature):.9g}")) for size in sizes]
-    shares = tuple(size / sum(sizes) for size in sizes)
-    return StagePlan(shares, stage.steps)
+        return [_exact(stage.weights.get(corpus.name, 0.0)) for corpus in corpora.values()]
+    if stage.temperature is None and config.data.train[0].weight is not None:
+        return [_exact(config.data.train[_number(key)].weight or 0.0) for key in corpora]
+    sizes = [Fraction(corpus.n * corpus.repeat) for corpus in corpora.values()]
+    return _powers(sizes, stage.temperature or config.data.temperature or 1)
 
 
 def _exact(number: float) -> Fraction:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from nmt.config import Config
 from nmt.data.batching import Indices, Pairs, unpadded
-from nmt.data.corpus import Corpus
+from nmt.data.corpus import Corpora
 from nmt.data.random_numbers import fractions, hashed, key_of
 from nmt.text.constraints import Glossary
 from nmt.text.inline import TERM, encode_marked, shown
@@ -47,20 +47,21 @@ _Ids = npt.NDArray[np.int64]
 class Modifiers:
     """The modifiers of a run, applied to the pairs of an update."""
 
-    def __init__(self, corpus: Corpus, config: Config) -> None:
+    def __init__(self, corpora: Corpora, config: Config) -> None:
         """Load the modifiers of a run. Raises DataError if the glossary of terms is invalid."""
-        settings, data, train = config.training, config.data, corpus.manifest.splits["train"]
+        settings, data = config.training, config.data
         self._seed, self._max_pieces = config.training.seed, data.max_pieces
-        self._src, self._tgt = (corpus.tokenizers[language] for language in data.sides)
-        # with both_directions, later rows are swapped
-        self._n_pairs = train.pairs if train.shards is None else sum(shard.pairs for shard in train.shards)
+        self._src, self._tgt = (corpora.tokenizers[language] for language in data.sides)
+        self._starts = corpora.starts
         glossary = Glossary.of(settings.glossary, data.tgt) if settings.glossary is not None else None
         self.glossary = None if glossary is None else glossary.fingerprint
         """The fingerprint of the glossary, if any."""
         self.rates = settings.modifiers
         self._ends = np.cumsum(list(self.rates.values()))
-        here, swapped = _modifiers(data.sides, glossary), _modifiers((data.tgt, data.src), None)
-        self._modifiers, self._swapped = ([by_name[name] for name in self.rates] for by_name in (here, swapped))
+        self._modifiers = []
+        for direction in corpora.by_direction:
+            by_name = _modifiers(direction, glossary if direction == data.direction else None)
+            self._modifiers.append([by_name[name] for name in self.rates])
 
     def modified(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
         """Return the pairs `rows` (N,) as modified in `epoch`; row i of the result is row `rows[i]`."""
@@ -87,18 +88,19 @@ class Modifiers:
         chosen = np.searchsorted(self._ends, fractions(numbers), side="right")
         places = np.flatnonzero(chosen < len(self._ends))
         seeds = hashed(numbers[places], np.ones(len(places), np.int64))
-        for place, seed in zip(places.tolist(), seeds.tolist(), strict=True):
-            modifiers = self._modifiers if corpus_rows[place] < self._n_pairs else self._swapped
-            yield place, modifiers[chosen[place]], Random(seed)
+        directions = np.searchsorted(self._starts, corpus_rows[places], side="right") - 1
+        for place, direction, seed in zip(places.tolist(), directions.tolist(), seeds.tolist(), strict=True):
+            yield place, self._modifiers[direction][chosen[place]], Random(seed)
 
     def examples(self, pairs: Pairs) -> dict[str, tuple[str, str] | None]:
         """Return for each modifier an example of a modified pair; None if the modifier changes none of a few sampled
-        pairs."""
-        rows = np.linspace(0, min(len(pairs), self._n_pairs) - 1, min(len(pairs), N_TRIED)).astype(np.int64)
+        pairs, all of the first direction."""
+        rows = np.flatnonzero(pairs.corpus_rows(np.arange(len(pairs))) < self._starts[1])
+        rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), N_TRIED)).astype(np.int64)]
         batch = pairs.batch(rows)
         texts = [self._texts(*ids) for ids in zip(unpadded(batch.src), unpadded(batch.tgt_out), strict=True)]
         found: dict[str, tuple[str, str] | None] = {}
-        for name, modify in zip(self.rates, self._modifiers, strict=True):
+        for name, modify in zip(self.rates, self._modifiers[0], strict=True):
             tried = ((old, modify(*old, Random(i))) for i, old in enumerate(texts))
             found[name] = next(((shown(new[0]), new[1]) for old, new in tried if new != old), None)
         return found
@@ -107,8 +109,10 @@ class Modifiers:
         return self._src.decode(src.tolist()), self._tgt.decode(tgt.tolist())
 
 
-def _modifiers(languages: tuple[str, str], glossary: Glossary | None) -> Mapping[str, Modifier]:
-    """Return all modifiers by name for pairs in these languages; `terms` has no effect without a glossary."""
+def _modifiers(direction: str, glossary: Glossary | None) -> Mapping[str, Modifier]:
+    """Return all modifiers by name for pairs of a direction; `terms` has no effect without a glossary."""
+    src, tgt = direction.split("-")
+    languages = src, tgt
     return {
         "upper_case": partial(upper_case, languages=languages),
         "title_case": partial(title_case, languages=languages),

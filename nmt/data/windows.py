@@ -10,7 +10,7 @@ While one is learned, a thread plans the next, and the ids of a window are in me
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,21 +22,21 @@ import numpy.typing as npt
 from nmt.config import Config
 from nmt.data.batching import Pairs, Update, epoch_updates
 from nmt.data.bpe_dropout import BpeDropout
-from nmt.data.corpus import Corpus, Lines, Rows, Split, lines_of
+from nmt.data.corpus import Corpora, Joined, Lines, Rows, Side, Split, concatenated, lines_of
 from nmt.data.examples import learned_pairs
-from nmt.data.mixing import BLOCK, Position, Segments, Stream, is_mixed, make_mix
+from nmt.data.mixing import BLOCK, Position, Segments, Stream, is_mixed, make_mix, train_corpora
 from nmt.errors import DataError
 
 _CHUNK = 1 << 16  # lines that are read together
 
 
 class WindowLines:
-    """One language of the pairs of a window, whose ids are read into memory when they are first gathered."""
+    """One side of the pairs of a window, whose ids are read into memory when they are first gathered."""
 
-    def __init__(self, splits: Sequence[Split], language: str, segments: Segments) -> None:
-        """`splits`: the files of all training pairs, whose rows are numbered across them."""
-        self._splits, self._language, self._segments = splits, language, segments
-        self._ends = np.cumsum([split.n for split in splits])
+    def __init__(self, files: Sequence[tuple[Split, str]], segments: Segments) -> None:
+        """`files`: the splits and languages of all training pairs, whose rows are numbered across them."""
+        self._files, self._segments = files, segments
+        self._ends = np.cumsum([split.n for split, _ in files])
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -68,8 +68,8 @@ class WindowLines:
         for runs in np.split(np.arange(len(firsts)), np.flatnonzero(is_first) + 1):
             if len(runs):
                 number = int(numbers[runs[0]])
-                split = self._splits[number]
-                yield lines_of(split, self._language), firsts[runs] - (int(self._ends[number]) - split.n), sizes[runs]
+                split, language = self._files[number]
+                yield lines_of(split, language), firsts[runs] - (int(self._ends[number]) - split.n), sizes[runs]
 
 
 @dataclass(frozen=True)
@@ -84,21 +84,35 @@ class Window:
 class Windows:
     """The windows of a run, which a thread can plan ahead."""
 
-    def __init__(self, corpus: Corpus, config: Config) -> None:
+    def __init__(self, corpora: Corpora, config: Config) -> None:
         """Raises ConfigError if the config mixes corpora that the data directory does not have, or DataError if pairs
         that are in shards or mixed would be learned together with monolingual text."""
-        self.mix = make_mix(config, corpus.manifest)
-        self._corpus, self._config, settings = corpus, config, config.training
+        by_direction = corpora.by_direction
+        self.mix = make_mix(config, {direction: corpus.manifest for direction, corpus in by_direction.items()})
+        self._corpora, self._config, settings = corpora, config, config.training
         self._has_dropout = settings.bpe_dropout > 0 or settings.subword_nbest > 1
-        shards = corpus.manifest.splits["train"].shards
-        self._splits = [corpus.split(shard.name) for shard in shards] if shards else [corpus.split("train")]
-        self._ends = np.cumsum([split.n for split in self._splits])
-        self._is_sharded = bool(shards)
-        self._unverified = {shard.name for shard in shards or []}
-        block = BLOCK if shards else 1  # in one file the pairs are in the order of their texts
-        self._streams = [Stream(part.runs, (settings.seed, i), block) for i, part in enumerate(self.mix.corpora)]
+        parts = [
+            (corpus, split, direction.split("-"))
+            for direction, corpus in by_direction.items()
+            for split in corpus.train_splits
+        ]
+        self._files = {side: [(split, sides[side]) for _, split, sides in parts] for side in (0, 1)}
+        self._ends = np.cumsum([split.n for _, split, _ in parts])
+        self._unverified = {(split.directory, split.name): corpus for corpus, split, _ in parts if corpus.is_sharded}
+        self._is_sharded = shards = any(corpus.is_sharded for corpus in by_direction.values())
+        # in one file the pairs are in the order of their texts
+        blocks = [
+            BLOCK if corpus.is_sharded else 1
+            for corpus in by_direction.values()
+            for _ in train_corpora(corpus.manifest)
+        ]
+        self._streams = [
+            Stream(part.runs, (settings.seed, i), block)
+            for i, (part, block) in enumerate(zip(self.mix.corpora, blocks, strict=True))
+        ]
         self._mono: list[Lines] = []
         if config.learns_lines:
+            corpus = corpora.first
             learned = [language for language in corpus.mono_languages if language in config.learned_languages]
             self._mono = [lines_of(corpus.mono(language), language) for language in learned]
             if self._mono and (shards or is_mixed(config)):
@@ -107,11 +121,12 @@ class Windows:
         self._whole: Pairs | None = None
         self._dropout: BpeDropout | None = None
         if not shards and not is_mixed(config):
-            split = self._splits[0]
-            self._whole = learned_pairs(config, lambda language: lines_of(split, language), self._mono)
+            lines = {side: [lines_of(*file) for file in files] for side, files in self._files.items()}
+            sides = {side: own[0] if len(own) == 1 else Joined(*own) for side, own in lines.items()}
+            self._whole = self._learned(sides)
             if self._has_dropout:
-                sides = {language: lines_of(split, language) for language in corpus.languages}
-                self._dropout = BpeDropout(sides, corpus.tokenizers, config.data, settings)
+                src, tgt = (own[0] if len(own) == 1 else concatenated(own) for own in lines.values())
+                self._dropout = self._make_dropout(src, tgt)
         self._planner: ThreadPoolExecutor | None = None
         self._planned: tuple[Position, Future[Window]] | None = None
 
@@ -152,9 +167,9 @@ class Windows:
             return self._whole.lengths.max()
         n_lines = 2 if self._config.training.masked.pair_task else 1  # of a sequence
         if not self._is_sharded:
-            longest = max(int(lines_of(self._splits[0], name).n_ids().max()) for name in self._corpus.languages)
+            longest = max(int(lines_of(*file).n_ids().max()) for files in self._files.values() for file in files)
             return n_lines * (1 + longest)
-        recorded = (self._corpus.manifest.config or {}).get("data")
+        recorded = (self._corpora.first.manifest.config or {}).get("data")
         limit = recorded.get("max_pieces") if isinstance(recorded, dict) else None
         return n_lines * (1 + limit) if isinstance(limit, int) else self.sample().lengths.max()
 
@@ -187,17 +202,28 @@ class Windows:
         takes = zip(self._streams, self.mix.takes(at), strict=True)
         segments = Segments([run for stream, part in takes for run in stream.take(*part)], int(self._ends[-1]))
         if self._unverified:
-            numbers = np.searchsorted(self._ends, segments.firsts, side="right")
-            for name in sorted({self._splits[number].name for number in np.unique(numbers)} & self._unverified):
-                self._corpus.verify(name, ("ids", "ends"))
-                self._unverified.discard(name)
+            numbers = np.unique(np.searchsorted(self._ends, segments.firsts, side="right"))
+            for split, _ in (self._files[0][number] for number in numbers.tolist()):
+                if (corpus := self._unverified.get((split.directory, split.name))) is not None:
+                    corpus.verify(split.name, ("ids", "ends"))
+                    del self._unverified[split.directory, split.name]
         return segments
 
     def _pairs(self, segments: Segments, epoch: int | None) -> Pairs:
         """Return the pairs of a window, with BPE-dropout of `epoch` if one is given."""
-        data, training = self._config.data, self._config.training
-        sides = {language: WindowLines(self._splits, language, segments) for language in self._corpus.languages}
+        sides = {side: WindowLines(files, segments) for side, files in self._files.items()}
         if self._has_dropout and epoch is not None and len(segments):
-            lines = {language: side.lines for language, side in sides.items()}
-            return BpeDropout(lines, self._corpus.tokenizers, data, training, segments).pairs(epoch)
-        return learned_pairs(self._config, sides.__getitem__, segments=segments)
+            return self._make_dropout(sides[0].lines, sides[1].lines, segments).pairs(epoch)
+        return self._learned(sides, segments)
+
+    def _learned(self, sides: Mapping[int, Side], segments: Segments | None = None) -> Pairs:
+        """Return the examples of a text, given its sources and targets."""
+        if self._config.data.directions:  # in which each row is of one language, or another
+            return Pairs(sides[0], sides[1], segments)
+        by_language = dict(zip(self._config.data.sides, sides.values(), strict=True))
+        return learned_pairs(self._config, by_language.__getitem__, self._mono, segments)
+
+    def _make_dropout(self, src: Lines, tgt: Lines, segments: Segments | None = None) -> BpeDropout:
+        data, tokenizers = self._config.data, self._corpora.tokenizers
+        pairs = ((src, tokenizers[data.src]), (tgt, tokenizers[data.tgt]))
+        return BpeDropout(pairs, data.max_pieces, self._config.training, segments)

@@ -51,6 +51,8 @@ class Subject:
 
     run: str | None = None
     split: str | None = None
+    direction: str | None = None
+    """The direction, of a run with several."""
     step: int | None = None
     """The step of the checkpoint."""
     weights: str | None = None
@@ -218,6 +220,18 @@ def signature(score: RecordedScore) -> str:
     return f"{metric_name(score.metric)}: {score.signature}{direction}"
 
 
+def macro_averages(records: Sequence[ScoreRecord]) -> list[str]:
+    """Return for each split with several directions a line with the means of the scores over directions."""
+    lines = []
+    for split in dict.fromkeys(record.split for record in records if record.direction is not None):
+        own = [record for record in records if record.split == split]
+        found = {metric: [score.value for each in own if (score := each.score(metric))] for metric in metrics_of(own)}
+        if len(own) > 1:
+            means = (f"{metric_name(name)} {metric_value(name, sum(each) / len(each))}" for name, each in found.items())
+            lines.append(printable(f"macro-average of {split} over {len(own)} directions: {', '.join(means)}"))
+    return lines
+
+
 class History:
     """The recorded scores of a run, oldest first, and which of them are comparable.
 
@@ -228,14 +242,14 @@ class History:
     def __init__(self, records: Sequence[ScoreRecord]) -> None:
         self.records = records
         self._standard = {
-            (record.split, score.metric): (score.signature, record.text)
+            (record.name, score.metric): (score.signature, record.text)
             for record in sorted(records, key=lambda record: not record.notes)  # the last one wins
             for score in record.scores
         }
 
     def is_comparable(self, record: ScoreRecord, score: RecordedScore) -> bool:
         """Return whether a score has the same signature and text as the comparable scores of its split and metric."""
-        return self._standard[record.split, score.metric] == (score.signature, record.text)
+        return self._standard[record.name, score.metric] == (score.signature, record.text)
 
     def text(self) -> str:
         """Format the history as a table; scores that are not comparable are marked with an asterisk."""
@@ -249,18 +263,18 @@ class History:
             for score in record.scores:
                 is_comparable = self.is_comparable(record, score)
                 if is_comparable:
-                    splits_of[signature(score)][record.split] = None
+                    splits_of[signature(score)][record.name] = None
                 else:
                     others[f"* {signature(score)}"] = None
                 cells[score.metric] = f"{metric_value(score.metric, score.value)}{' ' if is_comparable else '*'}"
             for note in record.notes:
-                splits_of[f"note: {note}"][record.split] = None
+                splits_of[f"note: {note}"][record.name] = None
             step = "-" if record.step is None else f"{record.step:,}"
             weights = record.weights or f"ensemble of {len(record.ensemble)}"
-            date, split = record.date[:16].replace("T", " "), printable(record.split)
+            date, split = record.date[:16].replace("T", " "), printable(record.name)
             how = printable(record.precision), printable(record.search)
             rows.append([date, split, f"{record.lines:,}", step, weights, *cells.values(), *how])
-        n_splits = len({record.split for record in self.records})
+        n_splits = len({record.name for record in self.records})
         below = [
             line if len(splits) == n_splits else f"{line} ({', '.join(splits)})" for line, splits in splits_of.items()
         ]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 from nmt import __version__
 from nmt.config import SearchConfig
 from nmt.console import Progress, printable, printable_sentence, say
-from nmt.data.corpus import Corpus
+from nmt.data.corpus import Corpus, read_pairs_manifest
 from nmt.errors import DataError
-from nmt.evaluate.metrics import Reference, as_tuple, check_tokenizer
+from nmt.evaluate.metrics import Reference, Score, as_tuple, check_tokenizer
 from nmt.evaluate.report import Member, Report, Subject, evaluate, read_texts
 from nmt.layout import DataDir, RunDir
 from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord, add_scores, read_info
@@ -57,7 +59,12 @@ def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) 
     path = data_dir or Path(info.data_dir)
     if data_dir is None and not path.is_dir():
         raise DataError(f"{path}: the data directory of {run.path} does not exist; give its new path with --data")
-    corpus = Corpus.open(DataDir(path))
+    directory, pair = DataDir(path), "-".join(languages)
+    if directory.pairs.is_file():
+        if pair not in (pairs := read_pairs_manifest(directory).pairs):
+            raise DataError(f"{path}: contains {', '.join(pairs)}, not {pair}")
+        directory = DataDir(path / pair)
+    corpus = Corpus.open(directory)
     if corpus.languages != languages:
         held, needed = " and ".join(corpus.languages), " and ".join(languages)
         raise DataError(f"{path}: contains {held}, but {run.path} was trained on {needed}")
@@ -67,7 +74,7 @@ def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) 
         raise DataError(
             f"{path}: its tokenizer differs from that of {run.path}; nmt prepare --tokenizer-from {run.path} reuses it"
         )
-    if corpus.fingerprint != info.corpus:
+    if info.corpus not in (corpus.fingerprint, corpus.whole):
         # nmt prepare removes test pairs only from training text of the same directory
         say(f"{path} is not the data that {run.path} was trained on: its test sets may overlap with the training text")
     return corpus
@@ -98,12 +105,44 @@ def choose_splits(corpus: Corpus, names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(chosen))
 
 
+class TextOfRun(NamedTuple):
+    """A split that a translator of one direction translates."""
+
+    translator: Translator
+    corpus: Corpus
+    split: str
+
+
+def texts_of(
+    translator: Translator, corpus_for: Callable[[Translator], Corpus], names: Sequence[str]
+) -> dict[str, TextOfRun]:
+    """Return the chosen splits of each direction, by the name of the split, with the direction if there are several.
+
+    corpus_for: opens the corpus of a translator of one direction. Directions without such a split are left out, unless
+    none has one. Raises DataError as `choose_splits`.
+    """
+    translators, texts = translator.by_direction(), dict[str, TextOfRun]()
+    problem: DataError | None = None
+    for one in translators:
+        try:
+            corpus = corpus_for(one)
+            splits = choose_splits(corpus, names)
+        except DataError as error:
+            problem = problem or error
+            continue
+        suffix = f" {one.config.data.direction}" * (len(translators) > 1)
+        texts |= {f"{split}{suffix}": TextOfRun(one, corpus, split) for split in splits}
+    if not texts and problem is not None:
+        raise problem
+    return texts
+
+
 def corpus_of(translator: Translator, data_dir: Path | None) -> Corpus:
     """Open the corpus at `data_dir`, by default the training data of the runs of a translator.
 
     Raises DataError as `open_corpus` does.
     """
-    origin, languages = translator.origin, translator.config.data.languages
+    origin, languages = translator.origin, translator.config.data.pair
     assert origin is not None, "the translator was loaded from a run"
     corpus = open_corpus(RunDir(origin.run), languages, data_dir)
     for other in translator.others:
@@ -162,10 +201,32 @@ def _evaluated(
     lowercase: bool,
     tokenize: str | None,
 ) -> Evaluation:
+    data = translator.config.data
     translations = translate_text(translator, sources, name, search)
-    tgt = translator.config.data.tgt
-    report = evaluate(translations, references, subject, tgt, lowercase, tokenize)
+    report = evaluate(translations, references, subject, data.tgt, lowercase, tokenize)
+    if data.directions:
+        report = replace(report, scores=(*report.scores, *_off_target(translator, translations, references)))
     return Evaluation(report, sources, references, translations)
+
+
+def _off_target(
+    translator: Translator, translations: Sequence[str], references: Sequence[Reference]
+) -> Iterator[Score]:
+    """Yield the share of translations that are not in the target language, and that of references, which is not 0,
+    since short lines are hard to identify; nothing, with a message, if the language cannot be identified."""
+    from nmt.text.identify import Detector
+
+    languages, tgt = translator.tokenizers.languages, translator.config.data.tgt
+    of_references = [line for each in references for line in as_tuple(each)]
+    try:
+        share = Detector(languages).share_of_others
+        shares = {"off-target": share(translations, tgt), "off-target references": share(of_references, tgt)}
+    except (ImportError, DataError) as error:
+        why = error if isinstance(error, DataError) else "it needs py3langid (pip install py3langid)"
+        say(f"the share of translations in other languages is not measured: {why}")
+        return
+    about = f"languages:{','.join(languages)}|py3langid:{version('py3langid')}"
+    yield from (Score(name, value, about, higher_is_better=False) for name, value in shares.items())
 
 
 def read_split(
@@ -189,7 +250,10 @@ def subject_of(
     members = tuple(Member(str(origin.run), origin.step, origin.weights) for origin in origins)
     model = {"ensemble": members} if len(members) > 1 else vars(members[0])
     described = None if search is None else describe_search(search)
-    return Subject(**model, split=split, ref=ref, search=described, precision=translator.precision)
+    if described is not None and translator.first is not None:
+        described += f", via {translator.first.config.data.tgt}"
+    direction = translator.config.data.direction if translator.config.data.directions else None
+    return Subject(**model, split=split, direction=direction, ref=ref, search=described, precision=translator.precision)
 
 
 def translate_text(
@@ -239,6 +303,7 @@ def record_scores(report: Report, origin: Origin, corpus: Corpus) -> ScoreRecord
         date=datetime.now(UTC).isoformat("T", "seconds"),
         nmt=__version__,
         split=subject.split,
+        direction=subject.direction,
         lines=report.n_lines,
         step=None if subject.ensemble else origin.step,
         weights=None if subject.ensemble else origin.weights,

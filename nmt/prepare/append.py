@@ -56,7 +56,7 @@ def append(
     corpus = Corpus.open(DataDir(data_dir))
     keys = _new_corpora(config, corpus)
     root = text_folder(config.data.root)
-    sources = {key: open_source(config.data.train[int(key[6:])], config.data.languages, root) for key in keys}
+    sources = {key: open_source(config.data.train[int(key[6:])], config.data.pair, root) for key in keys}
     with building(data_dir) as (folder, staged):
         addition = _Addition(config, corpus, sources, staged)
         addition.write(Work(folder, engine or InProcess(), sizes))
@@ -126,7 +126,7 @@ class _Addition:
         }
         names = {key: record.corpus for key, record in records.items()}
         samples = text.samples()
-        self.warnings = text.warnings + corpus_warnings(self.reports, samples, data.languages, names)
+        self.warnings = text.warnings + corpus_warnings(self.reports, samples, data.pair, names)
         made_from = recipe(self.config)
         files = file_facts(self.staged.path)
         before = PreparedManifest.model_validate_json(read_text(self.corpus.directory.manifest), strict=False)
@@ -143,8 +143,8 @@ class _Addition:
         report = Report(
             kind="prepared",
             sample=None,
-            languages=data.languages,
-            corpora=corpus_reports(self.reports, records, samples, data.languages),
+            languages=data.pair,
+            corpora=corpus_reports(self.reports, records, samples, data.pair),
             held_out={name: len(own) for name, own in held_out.items()},
             warnings=self.warnings,
             settings=made_from,

@@ -45,7 +45,7 @@ def dry_run(
     Raises DataError, also if no pairs are left, or HubError for the Hub.
     """
     root, data = text_folder(config.data.root), config.data
-    sources = {key: open_source(each, data.languages, root) for key, each in data.sources()}
+    sources = {key: open_source(each, data.pair, root) for key, each in data.sources()}
     train = {key: source for key, source in sources.items() if key.startswith("train.")}
     held_out, warnings = read_held_out(sources)
     pairs = list(chain.from_iterable(held_out.values()))
@@ -64,14 +64,14 @@ def dry_run(
         records[key] = records[key].model_copy(update={"skipped": skipped})
     names = {key: record.corpus for key, record in records.items()}
     reports = dict(zip(train, text.reports, strict=True))
-    warnings += text.warnings + corpus_warnings(reports, samples | samples_of(held_out), data.languages, names)
+    warnings += text.warnings + corpus_warnings(reports, samples | samples_of(held_out), data.pair, names)
     if text.split_off is not None:
         held_out = {"valid": text.split_off, **held_out}
     outcome = Report(
         kind="dry run",
         sample=sample,
-        languages=data.languages,
-        corpora=corpus_reports(reports, records, samples, data.languages),
+        languages=data.pair,
+        corpora=corpus_reports(reports, records, samples, data.pair),
         held_out={key.removeprefix("test."): len(own) for key, own in held_out.items()},
         warnings=warnings,
         settings=recipe(config),

@@ -6,21 +6,36 @@ that was stopped continues where it was when it is repeated. The directory appea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
-from nmt.config import Config, Source
+from nmt.config import Config, DataConfig, Source
 from nmt.console import show
-from nmt.data.corpus import FORMAT, SHARDED_FORMAT, Corpus, Manifest, SourceRecord
+from nmt.data.corpus import (
+    FORMAT,
+    PAIRS_FORMAT,
+    SHARDED_FORMAT,
+    Corpora,
+    Manifest,
+    PairsManifest,
+    SourceRecord,
+    read_manifest,
+)
 from nmt.errors import ConfigError, DataError
+from nmt.files.document import document_text
+from nmt.files.write import write_file
 from nmt.layout import DataDir
 from nmt.prepare.held_out import read_held_out, with_classes, write_held_out
-from nmt.prepare.pairs import OpenSource
-from nmt.prepare.pipeline.encode import encode_text, link_files, make_tokenizers
+from nmt.prepare.pairs import SentencePair
+from nmt.prepare.pipeline.clean import NO_OTHERS, Others
+from nmt.prepare.pipeline.encode import encode_text, link_files, make_joint, make_tokenizers, use_tokenizers
 from nmt.prepare.pipeline.mono import MonoText, clean_mono, encode_mono
-from nmt.prepare.pipeline.settle import settle_text
+from nmt.prepare.pipeline.read import training_parts
+from nmt.prepare.pipeline.settle import ChosenText, TrainingText, choose_text, settle_chosen
 from nmt.prepare.pipeline.work import SIZES, Sizes, Work, building
 from nmt.prepare.recipe import Recipe, changes_since, check_replaceable, check_unneeded, recipe, reused_tokenizers
 from nmt.prepare.records import (
@@ -42,6 +57,7 @@ from nmt.prepare.sources import open_source, text_folder
 from nmt.prepare.suspicions import samples_of
 from nmt.tasks.perform import Engine
 from nmt.tasks.processes import InProcess
+from nmt.text.profile import Profiles
 from nmt.text.tokenizer import Tokenizers
 
 
@@ -71,7 +87,7 @@ def prepare(
     check_replaceable(directory)
     reasons = changes_since(directory, wanted, config)
     if reasons == []:
-        _echo_up_to_date(directory, echo)
+        _echo_up_to_date(directory, config.data, echo)
         return
     if reasons:
         if not force:
@@ -80,57 +96,163 @@ def prepare(
     root = text_folder(config.data.root)
     if root != Path(config.data.root):
         echo(f"no {config.data.root} here: using the sample corpus shipped with nmt, {root}")
-    sources = {key: open_source(source, config.data.languages, root) for key, source in config.data.sources()}
-    mono = {key: open_source(source, (name, name), root) for key, name, source in config.data.mono_sources()}
+    engine = engine or InProcess()
+    views = [config.towards(direction) for direction in config.data.pairs.values()]
     with building(data_dir) as (folder, staged):
-        work = Work(folder, engine or InProcess(), sizes)
-        build = _Build(config, work, sources, mono, reused)
-        report = build.write(staged, wanted)
-    for line in table(report, build.splits, None if reused else config.tokenizer.vocab_size):
-        echo(line)
-    echo_end(report.warnings, directory, echo)
+        if len(views) == 1:
+            [view] = views
+            build = _Build(view, Work(folder, engine, sizes), root, reused)
+            build.choose(build.read_held_out(), None)
+            build.settle()
+            tokenizers = make_tokenizers(build.work, view, build.text, reused, build.mono_folders)
+            reports = [build.write(staged, tokenizers, wanted)]
+            splits = [build.splits]
+        else:
+            reports, splits = _build_pairs(config, views, Work(folder, engine, sizes), staged, root, reused, wanted)
+    for report, own in zip(reports, splits, strict=True):
+        if len(reports) > 1:
+            echo("-".join(report.languages))
+        for line in table(report, own, None if reused else config.tokenizer.vocab_size):
+            echo(line)
+        echo_end(report.warnings, directory if len(reports) == 1 else _of_pair(directory, report.languages), echo)
 
 
-def _echo_up_to_date(directory: DataDir, echo: Callable[[str], None]) -> None:
-    corpus = Corpus.open(directory)
-    n = corpus.split("train").n
+def _of_pair(directory: DataDir, pair: Sequence[str]) -> DataDir:
+    return DataDir(directory.path / "-".join(pair))
+
+
+def _build_pairs(
+    config: Config,
+    views: Sequence[Config],
+    work: Work,
+    staged: DataDir,
+    root: Path,
+    reused: Tokenizers | None,
+    wanted: Recipe,
+) -> tuple[list[Report], list[dict[str, PreparedSplit]]]:
+    """Write the data directories of several pairs of languages, with one tokenizer.
+
+    No line that is held out for one pair is in the training text of another.
+    """
+    builds = {
+        view.data.pair: _Build(
+            view, Work(work.folder / "-".join(view.data.pair), work.engine, work.sizes), root, reused
+        )
+        for view in views
+    }
+    held_out = {pair: build.read_held_out() for pair, build in builds.items()}
+    for pair, build in builds.items():
+        build.choose(held_out[pair], _others(pair, held_out))
+    split_off = {pair: build.chosen.split_off or [] for pair, build in builds.items()}
+    for pair, build in builds.items():
+        build.settle(_others(pair, split_off))
+    texts = {pair: build.text for pair, build in builds.items()}
+    work.versions["texts"] = " ".join(build.work.version("settle") for build in builds.values())
+    joint = reused.of_languages(config.data.all_languages) if reused else make_joint(work, config, texts)
+    samples = {pair: [own for each in text.samples().values() for own in each.pairs] for pair, text in texts.items()}
+    profiles: dict[str, dict[str, float]] = {}
+    for pair, sample in samples.items():
+        profiles |= {name: own for name, own in Profiles.of(pair, sample).profiles.items() if name not in profiles}
+    joint = replace(joint.with_tags(config.data.tag_names), profiles=Profiles(profiles=profiles))
+    reports = []
+    for pair, build in builds.items():
+        use_tokenizers(build.work, joint)
+        directory = _of_pair(staged, pair)
+        directory.path.mkdir()
+        reports.append(build.write(directory, joint.of_languages(pair), recipe(build.config, reused)))
+    pairs = {"-".join(pair): read_manifest(_of_pair(staged, pair)).fingerprint for pair in builds}
+    manifest = PairsManifest(
+        format=PAIRS_FORMAT,
+        languages=[*config.data.all_languages],
+        pairs=pairs,
+        fingerprint=hashlib.sha256(json.dumps(pairs, sort_keys=True).encode()).hexdigest()[:16],
+        config=wanted,
+        files=file_facts(staged.path),
+    )
+    write_file(staged.pairs, f"{document_text(manifest)}\n".encode())
+    return reports, [build.splits for build in builds.values()]
+
+
+def _others(pair: tuple[str, str], held_out: Mapping[tuple[str, str], Sequence[SentencePair]]) -> Others:
+    """Return the lines in the languages of a pair that are held out for other pairs."""
+    first, second = (
+        [
+            each[other.index(language)]
+            for other, pairs in held_out.items()
+            if other != pair and language in other
+            for each in pairs
+        ]
+        for language in pair
+    )
+    return [str(line) for line in first], [str(line) for line in second]
+
+
+def _echo_up_to_date(directory: DataDir, data: DataConfig, echo: Callable[[str], None]) -> None:
+    corpora = Corpora.open(directory, data).distinct
+    n = sum(corpus.split("train").n for corpus in corpora)
     echo(f"{directory.path} is up to date with {n:,} training pairs: nothing to do")
-    for warning in corpus.manifest.warnings:
-        echo(f"warning: {warning}")
+    for corpus in corpora:
+        for warning in corpus.manifest.warnings:
+            echo(f"warning: {warning}")
 
 
 @dataclass
 class _Build:
-    """A data directory that is being written, and the records for its manifest."""
+    """A data directory of two languages that is being written, and the records for its manifest."""
 
     config: Config
     work: Work
-    sources: dict[str, OpenSource]
-    mono_sources: dict[str, OpenSource]
+    root: Path
     reused: Tokenizers | None
     splits: dict[str, PreparedSplit] = field(default_factory=dict)
     mono: dict[str, PreparedMono] = field(default_factory=dict)
     mono_reports: list[MonoReport] = field(default_factory=list)
+    chosen: ChosenText = field(init=False)
+    text: TrainingText = field(init=False)
+    """The training text, once it is settled."""
+    mono_text: dict[str, MonoText] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.records: dict[str, SourceRecord] = {key: source.record for key, source in self.sources.items()}
-
-    def write(self, directory: DataDir, wanted: Recipe) -> Report:
-        """Write all files of the data directory, and return the report."""
         data = self.config.data
-        train = {key: source for key, source in self.sources.items() if key.startswith("train.")}
-        held_out, warnings = read_held_out(self.sources)
-        for key, pairs in held_out.items():
+        self.sources = {key: open_source(source, data.pair, self.root) for key, source in data.sources()}
+        self.mono_sources = {key: open_source(each, (name, name), self.root) for key, name, each in data.mono_sources()}
+        self.train = {key: source for key, source in self.sources.items() if key.startswith("train.")}
+        self.records: dict[str, SourceRecord] = {key: source.record for key, source in self.sources.items()}
+        self.held_out: dict[str, list[SentencePair]] = {}
+        self.warnings: list[str] = []
+
+    def read_held_out(self) -> list[SentencePair]:
+        """Read the development and test sets, and return their pairs."""
+        self.held_out, self.warnings = read_held_out(self.sources)
+        for key, pairs in self.held_out.items():
             skipped = dict(self.sources[key].units.skipped)
             counts = {"read": len(pairs), **({"skipped": skipped} if skipped else {})}
             self.records[key] = self.records[key].model_copy(update=counts)
-        text = settle_text(self.work, data, train, list(chain.from_iterable(held_out.values())))
-        others = samples_of(held_out)
-        if text.split_off is not None:
-            held_out = {"valid": text.split_off, **held_out}
-        mono = clean_mono(self.work, data, self.mono_sources, list(chain.from_iterable(held_out.values())))
-        folders = {language: (own.done.folder, own.lines) for language, own in mono.items()}
-        tokenizers = make_tokenizers(self.work, self.config, text, self.reused, folders)
+        return list(chain.from_iterable(self.held_out.values()))
+
+    def choose(self, held_out: Sequence[SentencePair], others: Others | None) -> None:
+        """Clean the training text, and choose the development set; for `others` see `choose_text`."""
+        data = self.config.data
+        parts, skipped = training_parts(self.work, data, self.train)
+        self.chosen = choose_text(self.work, data, parts, skipped, held_out, others=others)
+
+    def settle(self, others: Others = NO_OTHERS) -> None:
+        """Settle the training text, and clean monolingual text; `others`: lines that other pairs have split off."""
+        self.text = settle_chosen(self.work, self.config.data, self.chosen, others)
+        self.samples_of_held_out = samples_of(self.held_out)
+        if self.text.split_off is not None:
+            self.held_out = {"valid": self.text.split_off, **self.held_out}
+        held_out = list(chain.from_iterable(self.held_out.values()))
+        self.mono_text = clean_mono(self.work, self.config.data, self.mono_sources, held_out)
+
+    @property
+    def mono_folders(self) -> dict[str, tuple[Path, int]]:
+        """By language, the folder and the number of lines of its cleaned monolingual text."""
+        return {language: (own.done.folder, own.lines) for language, own in self.mono_text.items()}
+
+    def write(self, directory: DataDir, tokenizers: Tokenizers, wanted: Recipe) -> Report:
+        """Write all files of the data directory, and return the report."""
+        data, text, train, held_out = self.config.data, self.text, self.train, self.held_out
         for key, source in data.sources():
             try:
                 tokenizers.check_tags(source.tag_names)
@@ -144,7 +266,7 @@ class _Build:
         split = PreparedSplit(pairs=encoded.pairs, clean=CleanRecord.of(encoded.reports), text=encoded.text)
         split = with_classes(split, encoded.classes, tokenizers.labels)
         self.splits["train"] = split if encoded.shards is None else split.model_copy(update={"shards": encoded.shards})
-        for language, own in encode_mono(self.work, data, mono).items():
+        for language, own in encode_mono(self.work, data, self.mono_text).items():
             link_files([own.done], directory.path)
             self._record_mono(language, own)
         for key, pairs in held_out.items():
@@ -157,13 +279,14 @@ class _Build:
         samples = text.samples()
         reports = dict(zip(train, text.reports, strict=True))
         names = {key: record.corpus for key, record in self.records.items()}
-        warnings += text.warnings + corpus_warnings(reports, samples | others, data.languages, names)
+        samples_of_all = samples | self.samples_of_held_out
+        warnings = self.warnings + text.warnings + corpus_warnings(reports, samples_of_all, data.pair, names)
         reports = dict(zip(train, encoded.reports, strict=True))
         report = Report(
             kind="prepared",
             sample=None,
-            languages=data.languages,
-            corpora=corpus_reports(reports, self.records, samples, data.languages),
+            languages=data.pair,
+            corpora=corpus_reports(reports, self.records, samples, data.pair),
             held_out={name: split.pairs for name, split in self.splits.items() if name != "train"},
             warnings=warnings,
             settings=wanted,

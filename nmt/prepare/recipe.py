@@ -15,7 +15,7 @@ from nmt.config.load import load_saved_config
 from nmt.config.messages import differences
 from nmt.config.old import without_old
 from nmt.config.source import FilesSource, PathSource, Source, is_url, score_of
-from nmt.data.corpus import ADVICE, Corpus, Manifest, read_manifest
+from nmt.data.corpus import ADVICE, Corpora, Corpus, Manifest, read_manifest, read_pairs_manifest
 from nmt.errors import CheckpointError, DataError
 from nmt.files.read import checksum, read_text
 from nmt.layout import DataDir, RunDir, hub_note
@@ -31,7 +31,9 @@ _CHECKS = {"sha256", "pairs", "license", "weight", "tags"}
 """Settings of a source that do not determine what is prepared."""
 _EXCLUDED: Any = {
     # one directory serves both directions, may be moved, and is mixed by the training
-    **dict.fromkeys(("direction", "dir", "root", "temperature"), True),
+    **dict.fromkeys(
+        ("direction", "directions", "languages", "direction_temperature", "dir", "root", "temperature"), True
+    ),
     "train": {"__all__": _CHECKS},
     "valid": _CHECKS,
     "test": {"__all__": _CHECKS},
@@ -45,11 +47,14 @@ def recipe(config: Config, reused: Tokenizers | None = None) -> Recipe:
 
     `reused` are the tokenizers if they are taken from another directory instead of being trained.
     """
+    data = config.data if len(config.data.pairs) > 1 else config.data.towards(config.data.direction)
     made_from: Recipe = {
-        "languages": list(config.data.languages),
-        "data": config.data.model_dump(mode="json", exclude=_EXCLUDED, exclude_none=True),
+        "languages": [*data.all_languages],
+        "data": data.model_dump(mode="json", exclude=_EXCLUDED, exclude_none=True),
         "tokenizer": config.tokenizer.model_dump(mode="json"),
     }
+    if len(data.pairs) > 1:
+        made_from["pairs"] = sorted(data.pairs)
     if reused is not None:
         made_from["tokenizer"] = {"joint": reused.joint, "reused": reused.fingerprint}
     if config.data.tag_names:
@@ -98,7 +103,8 @@ def _completed(made_from: Recipe) -> Recipe:
     tokenizer = {} if is_reused(tree) else tree.get("tokenizer")
     try:
         direction = "-".join(sorted(tree["languages"], key=lambda language: language == LABEL))
-        settings = {"data": {**tree["data"], "direction": direction}, "tokenizer": tokenizer}
+        directions = {"directions": tree["pairs"]} if "pairs" in tree else {"direction": direction}
+        settings = {"data": {**tree["data"], **directions}, "tokenizer": tokenizer}
         for is_last in (False, True):
             try:
                 completed = recipe(Config.model_validate(settings))
@@ -123,29 +129,41 @@ def _completed(made_from: Recipe) -> Recipe:
 
 def changes_since(directory: DataDir, wanted: Recipe, config: Config) -> list[str] | None:
     """Describe what has changed since the directory was prepared; return None if there is no directory yet."""
-    if not directory.manifest.is_file():
+    if not directory.is_prepared:
         return None
     try:
-        manifest = Corpus.open(directory).manifest
+        made_from = _read_recipe(directory)
+        if made_from is not None and (described := list(changes(made_from, wanted))):
+            return described
+        corpora = Corpora.open(directory, config.data)
     except DataError as error:
         return [str(error).removesuffix(ADVICE).removesuffix("; run nmt prepare again")]
-    if manifest.config is None or manifest.sources is None:
-        return [f"{directory.manifest} does not record the settings and sources"]
-    if described := list(changes(manifest.config, wanted)):
-        return described
-    root = text_folder(config.data.root)
-    sources = [*config.data.sources(), *((key, source) for key, _, source in config.data.mono_sources())]
-    return [change for key, source in sources for change in _changed_files(manifest, key, source, root)]
+    if made_from is None or any(corpus.manifest.sources is None for corpus in corpora.by_direction.values()):
+        return [f"{directory.path} does not record the settings and sources"]
+    root, found = text_folder(config.data.root), dict[str, None]()
+    for direction, corpus in corpora.by_direction.items():
+        data = config.data.towards(direction)
+        sources = [*data.sources(), *((key, source) for key, _, source in data.mono_sources())]
+        for key, source in sources:
+            found |= dict.fromkeys(_changed_files(corpus.manifest, key, source, root))
+    return [*found]
 
 
-def unlike(directory: DataDir, manifest: Manifest, config: Config) -> str | None:
+def _read_recipe(directory: DataDir) -> Recipe | None:
+    """Return the recipe of a data directory, if it is recorded. Raises DataError if its manifest cannot be read."""
+    read = read_pairs_manifest if directory.pairs.is_file() else read_manifest
+    return read(directory).config
+
+
+def unlike(directory: DataDir, config: Config) -> str | None:
     """Return a warning if the config differs from the settings that `directory` was prepared with, else None."""
-    if not manifest.config:
+    made_from = _read_recipe(directory)
+    if not made_from:
         return None
     wanted = recipe(config)
-    if is_reused(manifest.config):
-        wanted["tokenizer"] = manifest.config["tokenizer"]
-    described = list(changes(manifest.config, wanted))
+    if is_reused(made_from):
+        wanted["tokenizer"] = made_from["tokenizer"]
+    described = list(changes(made_from, wanted))
     if not described:
         return None
     more = f", and {len(described) - 1} more" if len(described) > 1 else ""
@@ -200,13 +218,14 @@ def check_replaceable(directory: DataDir) -> None:
     if not present:
         return
     ours = set()
-    if directory.manifest.is_file():
+    manifest = directory.pairs if directory.pairs.is_file() else directory.manifest
+    if manifest.is_file():
         try:
-            ours = {*_Owned.model_validate_json(read_text(directory.manifest)).files, directory.manifest.name}
+            ours = {*_Owned.model_validate_json(read_text(manifest)).files, manifest.name}
             ours |= {directory.report.name, directory.report_page.name}
         except (OSError, UnicodeDecodeError, ValidationError) as error:
             raise DataError(
-                f"{directory.manifest}: damaged or not written by nmt, so nothing here is replaced; "
+                f"{manifest}: damaged or not written by nmt, so nothing here is replaced; "
                 "remove the directory or choose another with --data"
             ) from error
     if others := present - ours:
@@ -223,13 +242,22 @@ def check_unneeded(directory: DataDir, config: Config, reasons: Sequence[str]) -
     config are considered.
     """
     try:
-        manifest = Corpus.open(directory).manifest
+        if directory.pairs.is_file():
+            several = read_pairs_manifest(directory)
+            fingerprint, languages, content = (
+                several.fingerprint,
+                several.languages,
+                f"the pairs {', '.join(several.pairs)}",
+            )
+        else:
+            manifest = Corpus.open(directory).manifest
+            fingerprint, languages = manifest.fingerprint, [*manifest.languages]
+            content = f"{manifest.splits['train'].pairs:,} training pairs of {' and '.join(languages)}"
     except DataError:  # damaged or of another version, so that no run can read it
         return
-    run = next((path for path in config.run_directory.parent.glob("*") if _is_trained_on(path, manifest)), None)
-    if manifest.languages == config.data.languages and run is None:
+    run = next((path for path in config.run_directory.parent.glob("*") if _is_trained_on(path, fingerprint)), None)
+    if languages == [*config.data.all_languages] and run is None:
         return
-    content = f"{manifest.splits['train'].pairs:,} training pairs of {' and '.join(manifest.languages)}"
     needed = "" if run is None else f", which {run} was trained on"
     raise DataError(
         f"{directory.path}: would be prepared again ({'; '.join(reasons)}), but contains {content}{needed}; "
@@ -237,9 +265,9 @@ def check_unneeded(directory: DataDir, config: Config, reasons: Sequence[str]) -
     )
 
 
-def _is_trained_on(run: Path, manifest: Manifest) -> bool:
+def _is_trained_on(run: Path, fingerprint: str) -> bool:
     try:
-        return read_info(RunDir(run)).corpus == manifest.fingerprint
+        return read_info(RunDir(run)).corpus == fingerprint
     except (CheckpointError, OSError):
         return False
 
@@ -249,14 +277,17 @@ def reused_tokenizers(path: Path, config: Config) -> Tokenizers:
 
     Raises DataError if there are none or they do not match the config.
     """
+    if DataDir(path).pairs.is_file():
+        path = path / next(iter(read_pairs_manifest(DataDir(path)).pairs))
     run, data = RunDir(path), DataDir(path)
     if not run.tokenizer.path.is_dir():
         raise DataError(f"{path}: neither a run nor a data directory, since it has no tokenizer/{hub_note(path)}")
-    wanted = config.data.languages
+    wanted = config.data.all_languages
+    languages: tuple[str, ...]
     if data.manifest.is_file():
         languages = read_manifest(data).languages
     elif run.config.is_file():
-        languages = load_saved_config(run.config).data.languages
+        languages = load_saved_config(run.config).data.all_languages
     else:
         raise DataError(f"{path}: has neither manifest.json nor config.yaml, which list the languages of its tokenizer")
     if config.data.has_labels:  # only the text has a tokenizer, which any run with its language can provide
@@ -268,11 +299,16 @@ def reused_tokenizers(path: Path, config: Config) -> Tokenizers:
         if not tokenizer.is_lossless:
             raise DataError(f"{path}: its tokenizer was imported for translation and is not available for labels")
         return Tokenizers({config.data.src: tokenizer}, config.tokenizer.joint)
-    if languages != wanted:
+    tokenizers = Tokenizers.load(run.tokenizer, languages)
+    if config.data.directions:
+        tokenizers.check_directions(path)
+        return tokenizers.of_languages(wanted)  # a language may be new
+    if not {*languages} >= {*wanted} or (languages != wanted and not tokenizers.joint):
         raise DataError(
             f"{path}: its tokenizer is for {' and '.join(languages)}, but the config is for {' and '.join(wanted)}"
         )
-    tokenizers = Tokenizers.load(run.tokenizer, wanted)
+    if languages != wanted:
+        tokenizers = tokenizers.of_languages(wanted)
     if tokenizers.imported is not None and tokenizers.imported.direction != config.data.direction:
         raise DataError(
             f"{path}: was imported for {tokenizers.imported.direction}, and its tokenizer serves no other direction; "

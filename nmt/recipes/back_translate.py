@@ -13,7 +13,6 @@ from nmt.config.clean import CleanConfig
 from nmt.config.load import changed_config, load_config
 from nmt.config.source import TrainFiles
 from nmt.console import say
-from nmt.data.corpus import read_manifest
 from nmt.errors import ConfigError
 from nmt.files.read import checksum
 from nmt.layout import DataDir, RunDir
@@ -57,6 +56,9 @@ class BackTranslation:
     output: Path
     search: SearchConfig
     """Search settings of the reverse run."""
+    to: str | None = None
+    source: str | None = None
+    """The languages to translate, of a run with several directions."""
     config: str | None = None
     """Config of the authentic corpora; by default that of the reverse run, in the opposite direction."""
     overrides: Sequence[str] = ()
@@ -73,13 +75,16 @@ def back_translate(request: BackTranslation) -> int:
     Return the exit status of the first following command that fails, else 0. Raises ConfigError, DataError, HubError or
     CheckpointError before anything is written.
     """
-    config = _forward(request.reverse, run_config(request.reverse), request.config)
+    reverse = run_config(request.reverse, request.to, request.source)
+    config = _forward(request.reverse, reverse, request.config)
     rules = LineRules(config.data, *_held_out(config.data))
     n_lines = count_lines(request.mono)
     from nmt.translate.types import check_search  # imports torch
 
     check_search(request.search, 1)
-    recipe = RecipeDir(request.output, _settings(request, config.data, rules), [request.reverse])
+    recipe = RecipeDir(
+        request.output, _settings(request, config.data, rules), [request.reverse], request.to, request.source
+    )
 
     def translate(translator: Translator, lines: Sequence[str], first: int) -> Iterator[str]:
         wanted = ["" if rules.skip_reason(line) else line for line in lines]
@@ -148,7 +153,7 @@ def _settings(request: BackTranslation, data: DataConfig, rules: LineRules) -> d
         "text": checksum(request.mono),
         "max_chars": data.max_chars,
         "dev_and_test_lines": rules.held_out,
-        **translation_settings([request.reverse], request.search),
+        **translation_settings([request.reverse], request.search, request.to, request.source),
     }
 
 
@@ -169,18 +174,18 @@ def _forward(run: Path, reverse: Config, name: str | None) -> Config:
             [f"{name or run}: data.train.N.repeat differs between the corpora, but the development set was split "
              "off the prepared text, a single corpus; use the same repeat for all, or set data.valid to files"]
         )  # fmt: skip
-    directory = DataDir(config.data.directory if name else data_directory(run, "the text with --config"))
+    directory = DataDir(config.data.directory if name else data_directory(run, reverse.data, "the text with --config"))
     result = rooted(config, directory.path)
-    if not isinstance(config.data.valid, Source) and (line := unlike(directory, read_manifest(directory), config)):
+    if not isinstance(config.data.valid, Source) and (line := unlike(directory, config)):
         say(f"warning: {line}")
     return result
 
 
 def _held_out(data: DataConfig) -> tuple[list[str], list[str]]:
     """Read the target and the source lines of the development and test sets. Raises DataError or HubError."""
-    lines: dict[str, list[str]] = {language: [] for language in data.languages}
+    lines: dict[str, list[str]] = {language: [] for language in data.pair}
     for source in (source for key, source in data.sources() if not key.startswith("train.")):
-        for pair in open_source(source, data.languages, Path(data.root)).pairs():
-            for language, line in zip(data.languages, (pair.src, pair.tgt), strict=True):
+        for pair in open_source(source, data.pair, Path(data.root)).pairs():
+            for language, line in zip(data.pair, (pair.src, pair.tgt), strict=True):
                 lines[language].append(line)
     return lines[data.tgt], lines[data.src]

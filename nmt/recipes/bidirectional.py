@@ -1,4 +1,7 @@
-"""Bidirectional pre-training (Bi-SimCut; Gao et al., 2022): train a model in both directions, then in one."""
+"""Bidirectional pre-training (Bi-SimCut; Gao et al., 2022): train a model in both directions, then in one.
+
+The model reads the target language as a tag before the source, which it keeps in the second run.
+"""
 
 from __future__ import annotations
 
@@ -87,11 +90,12 @@ def plan(request: Bidirectional) -> tuple[PlannedRun, PlannedRun]:
     both, one = RunDir(Path("runs", f"{name}-both")), RunDir(Path("runs", f"{name}-both-{direction}"))
     # an existing run keeps the direction that it was started with, since it has learned both
     first_direction = load_saved_config(both.config).data.direction if both.info.is_file() else direction
-    settings = ["training.both_directions=true", f"data.direction={first_direction}"]
+    directions = [direction, "-".join(reversed(direction.split("-")))]
+    settings = [f"data.directions=[{', '.join(sorted(directions))}]", f"data.direction={first_direction}"]
     first = PlannedRun(both, request.config, [*request.overrides, *limit("--both", request.both), *settings])
     # the user's initial weights are for the first run
     overrides = [override for override in request.overrides if not override.startswith("training.init_from=")]
-    settings = [*limit("--one", request.one), "training.both_directions=false"]
+    settings = [*limit("--one", request.one), f"data.directions=[{direction}]"]
     return first, PlannedRun(one, request.config, [*overrides, *settings], init_from=both.path)
 
 

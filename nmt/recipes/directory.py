@@ -135,11 +135,11 @@ def wait_for(command: Sequence[str]) -> int:
     return status if status >= 0 else 128 - status
 
 
-def run_config(run: Path) -> Config:
-    """Load the configuration of a translation run, without the settings that say how the run was initialized.
+def run_config(run: Path, to: str | None = None, source: str | None = None) -> Config:
+    """Load the configuration with which a run translates, without the settings that say how it was initialized.
 
-    The next training does not inherit training.init_from, freeze and both_directions. Raises CheckpointError if there
-    is no run, ConfigError if it has learned something else.
+    The next training does not inherit training.init_from, training.freeze and the tag of a target language. to, source:
+    see `Config.choose`. Raises CheckpointError if there is no run, ConfigError if it has learned something else.
     """
     check_is_run(run)
     config = load_saved_config(RunDir(run).config)
@@ -147,20 +147,24 @@ def run_config(run: Path) -> Config:
         raise ConfigError(
             [f"{run}: trained with training.objective: {config.training.objective}, so it cannot translate"]
         )
-    start: dict[str, object] = {"init_from": None, "freeze": [], "both_directions": False}
-    training = config.training.model_copy(update=start)
-    return config.model_copy(update={"training": training})
+    if config.data.directions or to is not None or source is not None:
+        config = config.choose(to, source)
+    training = config.training.model_copy(update={"init_from": None, "freeze": []})
+    return config.model_copy(update={"training": training, "data": config.data.model_copy(update={"directions": []})})
 
 
-def data_directory(run: Path, otherwise: str) -> Path:
+def data_directory(run: Path, data: DataConfig, otherwise: str) -> Path:
     """Return the data directory that a run was trained on, as a relative path if it is in the working directory.
 
-    Raises DataError if the run was imported; `otherwise` names what to give instead.
+    data: the settings with the direction, if there are several. Raises DataError if the run was imported; `otherwise`
+    names what to give instead.
     """
     recorded = read_info(RunDir(run)).data_dir
     if not recorded:
         raise DataError(f"{run}: was imported and has no data directory; give {otherwise}")
     path = Path(recorded)
+    if DataDir(path).pairs.is_file():
+        path /= "-".join(data.pair)
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
@@ -212,7 +216,7 @@ def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[AnyTrainSourc
             f"{directory.path}: does not say which pairs have which tags; set data.valid to files, or remove the tags"
         )
     texts: dict[str, dict[str, str]] = {
-        split: {language: str(directory.text(split, language)) for language in data.languages}
+        split: {language: str(directory.text(split, language)) for language in data.pair}
         for split in (*origins, "valid")
     }
     if not all(Path(name).is_file() for files in texts.values() for name in files.values()):
@@ -266,6 +270,9 @@ class RecipeDir:
     """JSON values that determine the result; see `translation_settings`."""
     runs: Sequence[Path]
     """The runs that translate; several runs form an ensemble."""
+    to: str | None = None
+    source: str | None = None
+    """See `Translator.towards`."""
 
     config = File("config.yaml")
     prepared = File("prepared")
@@ -323,7 +330,7 @@ class RecipeDir:
         translate: Callable[[Translator, Sequence[Row], int], Iterable[str]],
     ) -> None:
         """Translate the missing chunks, and join all chunks."""
-        translator = load_translator(self.runs)
+        translator = load_translator(self.runs, self.to, self.source)
         replace_file(self._settings, json.dumps(self.settings, indent=1) + "\n")
         remaining, n_read = iter(rows), 0
 
@@ -340,8 +347,10 @@ class RecipeDir:
             join(run_all(InProcess(), self.path, tasks, lambda _: progress.add(CHUNK)), self.path / name)
 
 
-def translation_settings(runs: Sequence[Path], search: SearchConfig) -> dict[str, object]:
-    """Return the runs, their selected weights and the search settings as JSON values.
+def translation_settings(
+    runs: Sequence[Path], search: SearchConfig, to: str | None = None, source: str | None = None
+) -> dict[str, object]:
+    """Return the runs, their selected weights, the languages asked for and the search settings as JSON values.
 
     The selected weights change if a run is trained further.
     """
@@ -349,6 +358,7 @@ def translation_settings(runs: Sequence[Path], search: SearchConfig) -> dict[str
     return {
         "runs": [str(run) for run in runs],
         "weights": [_identity(choice) for choice in selected],
+        **{name: language for name, language in (("to", to), ("from", source)) if language is not None},
         **{f"search.{key}": value for key, value in search.model_dump(mode="json").items()},
     }
 
@@ -360,8 +370,8 @@ def _identity(selected: Selected) -> list[object]:
     return [selected.average_steps if selected.weights == "average" else selected.best_step, selected.weights]
 
 
-def load_translator(runs: Sequence[Path]) -> Translator:
-    """Load the translator of a run, or of an ensemble of runs."""
+def load_translator(runs: Sequence[Path], to: str | None = None, source: str | None = None) -> Translator:
+    """Load the translator of a run, or of an ensemble of runs; to, source: see `Translator.towards`."""
     from nmt.translate.translator import Translator
 
-    return Translator.load(runs)
+    return Translator.load(runs, to=to, source=source)

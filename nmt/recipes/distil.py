@@ -47,6 +47,9 @@ class Distillation:
     output: Path
     search: SearchConfig
     """Search settings of the teacher."""
+    to: str | None = None
+    source: str | None = None
+    """The languages to translate, of a run with several directions."""
     data: Path | None = None
     """Data directory to translate; by default the teacher's."""
     n_best: int = 1
@@ -97,11 +100,11 @@ def distil(request: Distillation) -> int:
     """
     from nmt.translate.types import check_search  # imports torch
 
-    teacher = run_config(request.teachers[0])
+    teacher = run_config(request.teachers[0], request.to, request.source)
     student = load_config(request.student) if request.student else teacher
     text = _monolingual(request, teacher) if request.mono else _parallel(request, teacher, student)
     check_search(request.search, request.n_best)
-    recipe = RecipeDir(request.output, _settings(request, text.version), request.teachers)
+    recipe = RecipeDir(request.output, _settings(request, text.version), request.teachers, request.to, request.source)
     src, tgt = teacher.data.sides
     name = f"distilled.{tgt}"
     files = {src: str(text.src), tgt: str(recipe.path / name)}
@@ -137,7 +140,9 @@ def _parallel(request: Distillation, teacher: Config, student: Config) -> _Text:
             f"{request.teachers[0]}: trained with data.train.N.repeat above 1, but the student would learn each pair "
             "once; prepare the text without repeat, and give its data directory with --data"
         ])  # fmt: skip
-    data = DataDir(request.data or data_directory(request.teachers[0], "one with --data, or text with --mono"))
+    data = DataDir(
+        request.data or data_directory(request.teachers[0], teacher.data, "one with --data, or text with --mono")
+    )
     corpus = Corpus.open(data)
     src, tgt = teacher.data.sides
     if set(corpus.languages) != {src, tgt}:
@@ -196,7 +201,7 @@ def _settings(request: Distillation, version: str) -> dict[str, object]:
         "text": version,
         "n_best": request.n_best,
         "nearest": request.nearest if request.n_best > 1 else None,
-        **translation_settings(request.teachers, request.search),
+        **translation_settings(request.teachers, request.search, request.to, request.source),
     }
 
 

@@ -393,8 +393,10 @@ class Runs:
         others: Sequence[Path],
         language_models: Sequence[Path],
         precision: str,
+        to: str | None = None,
+        source: str | None = None,
     ) -> Runs:
-        """Load the runs; several for `run` or `reverse` form an ensemble.
+        """Load the runs; several for `run` or `reverse` form an ensemble. to, source: see `Translator.towards`.
 
         Raises ConfigError for a run of the wrong direction or language or for equal names, and what `Translator.load`
         raises.
@@ -405,7 +407,7 @@ class Runs:
             if name in OWN_NAMES or names.count(name) > 1:
                 of = "a feature" if name in OWN_NAMES else "another --rescore or --lm"
                 raise ConfigError([f"{option} {path}: {of} has the same name, {name}; rename the run"])
-        translator = Translator.load(run, precision=precision)
+        translator = Translator.load(run, precision=precision, to=to, source=source)
         data = translator.config.data
         opposite = _load("--reverse", reverse, f"{data.tgt}-{data.src}", precision)
         scorers = [_load("--rescore", [path], data.direction, precision) for path in others]
@@ -431,7 +433,7 @@ class Runs:
 
 
 def _load(option: str, paths: Sequence[Path], direction: str, precision: str) -> Translator:
-    translator = Translator.load(paths, precision=precision)
+    translator = Translator.load(paths, precision=precision).opposite_of("-".join(reversed(direction.split("-"))))
     found = translator.config.data.direction
     if found != direction:
         raise ConfigError([f"{option} {paths[0]}: translates {found}; with this --run it must translate {direction}"])

@@ -21,11 +21,19 @@ TIMED = 300
 """Number of lines whose translation is timed, three times after a first time."""
 
 
-def compared(teachers: Sequence[Path], student: Path, data: DataDir, search: SearchConfig) -> Iterator[str]:
+def compared(
+    teachers: Sequence[Path],
+    student: Path,
+    data: DataDir,
+    search: SearchConfig,
+    to: str | None = None,
+    source: str | None = None,
+) -> Iterator[str]:
     """Yield the lines of a table that compares a student with its teacher on a test set of the student's data.
 
     Without a test set, it is the development set, whose references are translations by the teacher. Both are also
-    measured as CTranslate2 models in int8, if that package is installed. search: the settings of the teacher.
+    measured as CTranslate2 models in int8, if that package is installed. search: the settings of the teacher; to,
+    source: its languages, if it has several directions.
     """
     corpus = Corpus.open(data)
     tests = [name for name in corpus.splits if name not in ("train", "valid")]
@@ -33,9 +41,10 @@ def compared(teachers: Sequence[Path], student: Path, data: DataDir, search: Sea
     rows = [["", "BLEU", "chrF", "million parameters", "MB", "sentences/s"]]
     for name, paths in (("teacher", teachers), ("student", [student])):
         n_parameters = sum(tensor.numel() for path in paths for tensor in open_saved(path).weights.tensors.values())
-        systems = {name: (Translator.load(paths), 4 * n_parameters)}
+        asked = (to, source) if name == "teacher" else (None, None)
+        systems = {name: (Translator.load(paths).towards(*asked), 4 * n_parameters)}
         try:
-            engine = engine_for(paths, int8=True)
+            engine = engine_for(paths, int8=True).towards(*asked)
             assert engine.origin is not None, "loaded from a directory"
             systems[f"{name}, int8"] = engine, (engine.origin.run / "model.bin").stat().st_size
         except ConfigError:  # not installed, or an ensemble

@@ -25,7 +25,7 @@ import yaml
 from nmt.config import Config
 from nmt.config.load import dump_config, load_config
 from nmt.console import aligned, printable, say, show
-from nmt.data.corpus import read_manifest
+from nmt.data.corpus import Corpora, read_manifest, read_pairs_manifest
 from nmt.errors import CheckpointError, ConfigError, DataError, NmtError, StoppedError, error_text
 from nmt.evaluate.significance import CONFIDENCE, MIN_RUNS, error_and_freedom, quantile
 from nmt.files.write import Lock, open_own, refuse_links, replace_file
@@ -39,6 +39,8 @@ from nmt.runs.log import Metric, metric_of, rank
 
 LONGEST_VALUE, LONGEST_NAME = 40, 160  # characters; file systems allow names of 255 bytes
 SEED = "training.seed"
+SAME_TEXT = ("data.dir", "data.direction", "data.directions", "data.direction_temperature")
+"""Settings of data that, by themselves, do not change the text."""
 
 # --- the grid -----------------------------------------------------------------------------------
 
@@ -251,10 +253,10 @@ def _data_directories(
     texts = {values: json.dumps([recipe(config), str(config.data.root)]) for values, config in configs.items()}
     indices = [i for i, axis in enumerate(axes) if axis.key.startswith(("data.", "tokenizer."))]
     # a grid with a single value must not use data prepared with another value
-    if len(set(texts.values())) == 1 and all(axes[i].key in ("data.dir", "data.direction") for i in indices):
+    if len(set(texts.values())) == 1 and all(axes[i].key in SAME_TEXT for i in indices):
         if request.data is not None and any(axis.key == "data.dir" for axis in axes):
             raise ConfigError(["--data and data.dir in the grid cannot be combined"])
-        if request.data is not None and not DataDir(request.data).manifest.is_file():
+        if request.data is not None and not DataDir(request.data).is_prepared:
             raise ConfigError([f"--data {request.data}: no data directory; create it with nmt prepare"])
         return {values: request.data or config.data.directory for values, config in configs.items()}
     if request.data is not None:
@@ -304,9 +306,9 @@ def check_texts(plan: Plan) -> None:
     problems = []
     for one in plan.runs:
         data = DataDir(one.data)
-        if not data.manifest.is_file() or not one.is_finished:
+        if not data.is_prepared or not one.is_finished:
             continue
-        if read_info(one.run).corpus != read_manifest(data).fingerprint:
+        if read_info(one.run).corpus != Corpora.open(data, one.config.data).fingerprint:
             change = f"trained on text different from that of {data.path}"
             problems.append(f"{one.run.path}: {change}; choose another directory with --dir")
     if problems:
@@ -432,6 +434,9 @@ def _development_sets(plan: Plan, rows: Sequence[Row]) -> str:
 def _checksums(data: DataDir, file_of: Callable[[DataDir, str, str], Path]) -> tuple[str, ...]:
     """Return the checksums of the development set for each language; empty if the manifest lacks them."""
     with suppress(DataError, KeyError):
+        if data.pairs.is_file():
+            pairs = read_pairs_manifest(data).pairs
+            return tuple(each for pair in pairs for each in _checksums(DataDir(data.path / pair), file_of))
         manifest = read_manifest(data)
         return tuple(manifest.files[file_of(data, "valid", language).name].sha256 for language in manifest.languages)
     return ()
@@ -650,9 +655,9 @@ def _prepare(plan: Plan, to_do: Sequence[GridRun], stop: Stop) -> dict[Path, str
     differing = set[str]()
     for one in to_do:
         data = DataDir(one.data)
-        if data.manifest.is_file() and not plan.has_own_data(one):
+        if data.is_prepared and not plan.has_own_data(one):
             with suppress(DataError):  # damage fails the runs that need it
-                differing |= {line for line in (unlike(data, read_manifest(data), one.config),) if line is not None}
+                differing |= {line for line in (unlike(data, one.config),) if line is not None}
         elif one.data not in jobs:
             arguments = ("prepare", "--config", str(plan.config_of(one)), "--data", str(one.data))
             jobs[one.data] = Job(

@@ -44,7 +44,9 @@ class ExportInfo(Document):
     nmt: str
     """The version of nmt that wrote the export."""
     direction: str | None = None
-    """Source and target language, such as `de-en`; None in exports of earlier versions."""
+    """Source and target language, such as `de-en`; the first of several. None in exports of earlier versions."""
+    has_tag: bool = False
+    """Whether the target language is chosen, by a tag."""
     step: int
     weights: Weights
     reason: str
@@ -117,7 +119,7 @@ def load_folder(path: Path) -> Folder:
             read_verified(path, name, checksums)
     config = load_saved_config(directory.config)
     try:
-        tokenizers = Tokenizers.load(directory.tokenizer, config.data.languages)
+        tokenizers = Tokenizers.load(directory.tokenizer, config.data.all_languages)
     except DataError as error:
         raise CheckpointError(str(error)) from error
     if tokenizers.fingerprint != info.tokenizer:

@@ -183,6 +183,8 @@ class ScoreRecord(Document):
     """The version of nmt."""
     split: str
     """The name of the test set, or train or valid."""
+    direction: str | None = None
+    """The direction, of a run with several."""
     lines: Annotated[int, Field(ge=1)]
     step: int | None = None
     """The step of the checkpoint. The step and the kind of weights are None for an ensemble."""
@@ -204,6 +206,11 @@ class ScoreRecord(Document):
     """The fingerprint of the data directory."""
     text: str
     """The fingerprint of the text of this split, in both languages."""
+
+    @property
+    def name(self) -> str:
+        """The name of the split, with the direction if there are several."""
+        return self.split if self.direction is None else f"{self.split} {self.direction}"
 
     @property
     def is_test(self) -> bool:

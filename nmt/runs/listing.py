@@ -219,7 +219,7 @@ def _dev_score(run: Summary) -> str:
 
 def _test_score(record: ScoreRecord) -> str:
     """Format a shortened name of a test set and its BLEU or accuracy, with an asterisk if there are notes."""
-    bleu, accuracy, name = record.score("bleu"), record.score("accuracy"), printable(record.split)
+    bleu, accuracy, name = record.score("bleu"), record.score("accuracy"), printable(record.name)
     value = "-" if bleu is None else f"{bleu.value:.1f}{'*' if record.notes else ''}"
     if accuracy is not None:
         value = f"{accuracy.value:.1%}"

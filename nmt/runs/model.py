@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -62,6 +62,13 @@ class Saved:
         """The origin of the weights."""
         chosen = self.weights
         return Origin(self.path, chosen.step, chosen.kind, chosen.reason, chosen.averaged)
+
+    def choose(self, to: str | None, source: str | None = None) -> Saved:
+        """Return the model with the settings of one of its directions; see `Config.choose`. Raises ConfigError."""
+        if to is None and source is None:
+            return self
+        imported = self.tokenizers[self.config.data.src].target_languages
+        return replace(self, config=self.config.choose(to, source, imported))
 
     def model(self) -> Model:
         """Build the model on the CPU, in evaluation mode. Raises CheckpointError if the weights do not fit it."""
@@ -146,7 +153,7 @@ def open_saved(path: Path, checkpoint: str = "best", weights: str = "auto") -> S
     if checkpoint == "best" and read_selected(run).best_step is None:
         last = f"using the last one, step {chosen.step} of {config.training.max_steps}"
         note = f"{path}: no validation has selected a checkpoint yet; {last}"
-    tokenizers = Tokenizers.load(run.tokenizer, config.data.languages)
+    tokenizers = Tokenizers.load(run.tokenizer, config.data.all_languages)
     if tokenizers.fingerprint != info.tokenizer:
         raise CheckpointError(f"{run.tokenizer.path}: not the tokenizer that this run was trained with")
     return Saved(

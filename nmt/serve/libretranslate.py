@@ -13,7 +13,8 @@ from nmt.serve.bodies import Fields, Upload, parse_json, read_fields
 from nmt.serve.documents import Downloads, file_answer
 from nmt.serve.edge import before_leaving
 from nmt.serve.limits import Refusal, missing
-from nmt.serve.service import AUTO, TERMS_OF_FILE, Detected, Service, Wish
+from nmt.serve.service import AUTO, TERMS_OF_FILE, Service, Wish
+from nmt.text.identify import Detected
 from nmt.text.language_names import language_name
 
 SUGGESTIONS = "Suggestions are disabled on this server."

@@ -94,6 +94,11 @@ class Direction:
         """Return a direction of the same translators into another of their target languages."""
         return Direction(self.name, None if self._main is self._native else self._main, self._native, language)
 
+    def between(self, source: str, target: str) -> Direction:
+        """Return one of several directions of the same translators."""
+        engine, native = (each and each.towards(target, source) for each in (self._main, self._native))
+        return Direction(self.name, None if self._main is self._native else engine, native)
+
     @property
     def has_native(self) -> bool:
         """Whether a PyTorch translator is available, which terms require."""
@@ -253,25 +258,37 @@ class Models:
 # --- loading --------------------------------------------------------------------------------------
 
 
-def load_models(paths: Sequence[Path], engine: EngineName, int8: bool, overrides: Sequence[str]) -> Models:
-    """Load the runs and exported folders of a server; `overrides` have the form `search.key=value`.
+def load_models(
+    paths: Sequence[Path], engine: EngineName, int8: bool, overrides: Sequence[str], zero_shot: bool = False
+) -> Models:
+    """Load the runs and exported folders of a server.
 
+    overrides: search settings, `search.key=value`. zero_shot: whether a model with several directions also translates
+    directly between languages for which it was not trained, in place of two steps.
     Raises ConfigError, CheckpointError or DataError if one cannot be loaded.
     """
     resolved: dict[Path, Path] = {}
     for path in paths:
         if (first := resolved.setdefault(path.resolve(), path)) is not path:
             raise ConfigError([f"{first} and {path} are the same; specify only one"])
-    return Models([each for path in paths for each in load_directions(path, engine, int8, overrides)])
+    return Models([each for path in paths for each in load_directions(path, engine, int8, overrides, zero_shot)])
 
 
-def load_directions(path: Path, engine: EngineName, int8: bool, overrides: Sequence[str]) -> list[Direction]:
-    """Load a run or an exported folder; see `load_models`.
+def load_directions(
+    path: Path, engine: EngineName, int8: bool, overrides: Sequence[str], zero_shot: bool = False
+) -> list[Direction]:
+    """Load a run or an exported folder, with all its directions; see `load_models`.
 
     An imported model with several target languages has its own direction, in which a line may begin with the tag of
     its target language, and one for each language, unless one was chosen for all.
     """
     own = load_direction(path, engine, int8, overrides)
+    pairs = [tuple(direction.split("-")) for direction in own.config.data.directions]
+    if zero_shot and pairs:
+        sources, targets = (dict.fromkeys(languages) for languages in zip(*pairs, strict=True))
+        pairs = list(dict.fromkeys([*pairs, *((src, tgt) for src in sources for tgt in targets if src != tgt)]))
+    if len(pairs) > 1:
+        return [own.between(src, tgt) for src, tgt in pairs]
     return [own, *(own.towards(language) for language in own.others)]
 
 
@@ -301,7 +318,7 @@ def load_direction(path: Path, engine: EngineName, int8: bool, overrides: Sequen
 def _checked(translator: Translator, overrides: Sequence[str]) -> Translator:
     """Change and check the search settings of a translator; the check also loads the model of `search.lm`."""
     translator = _searching(translator, overrides)
-    translator.check(_unprotected(translator.config.search), 1)
+    translator.by_direction()[0].check(_unprotected(translator.config.search), 1)
     return translator
 
 

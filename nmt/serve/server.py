@@ -46,6 +46,7 @@ def start(
     queue: int = 256,
     grace: int = 30,
     cache: int = 16 << 20,
+    zero_shot: bool = False,
 ) -> None:
     """Load the models, serve until SIGTERM or SIGINT, then answer the waiting requests and return.
 
@@ -64,7 +65,7 @@ def start(
             import torch
 
             torch.set_num_threads(threads)
-        models = load_models(paths, engine, int8, overrides)
+        models = load_models(paths, engine, int8, overrides, zero_shot)
         service = Service(models, limits, digests, Rate(rate), allowed, cache, queue, threads)
         hosts = hosts_of(host, listening)
         if keys is None and hosts is None:

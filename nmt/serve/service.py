@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import math
 import sys
 import threading
@@ -11,7 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
+from typing import Generic, ParamSpec, TypeVar
 
 from nmt.errors import ConfigError, DataError
 from nmt.serve.limits import Limits, Rate, Refusal, Room
@@ -19,7 +18,8 @@ from nmt.serve.metrics import Metrics
 from nmt.serve.models import Candidate, Direction, How, Models
 from nmt.serve.worker import Job, Worker, invalid
 from nmt.text.constraints import Glossary
-from nmt.text.language_names import language_name, normalized
+from nmt.text.identify import Detected, Detector, identifier
+from nmt.text.language_names import language_name
 from nmt.text.tokenizer import is_blank
 from nmt.translate.types import Line
 
@@ -139,50 +139,6 @@ def _joined(lines: Sequence[tuple[str, Candidate]]) -> Candidate:
         log_prob=math.fsum(candidate.log_prob for candidate in candidates if candidate.text),
         alignment=None if any(candidate.alignment is None for candidate in candidates) else tuple(pairs),
     )
-
-
-CHARACTERS = 1000
-"""Number of characters at the beginning of a text that are used for language detection: up to 2 ms."""
-
-
-class Detected(NamedTuple):
-    """A detected language with a confidence from 0 to 100, as in LibreTranslate."""
-
-    language: str
-    confidence: float
-
-
-@functools.cache
-def identifier() -> Any:
-    """Return py3langid's model, which is loaded only once."""
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-
-
-class Detector:
-    """A detector of the language of a text among the languages of the models.
-
-    The confidence is the probability among all languages of py3langid, so that it is low for a text in a language that
-    no model translates.
-    """
-
-    def __init__(self, languages: Sequence[str]) -> None:
-        """Create a detector. languages: the codes of the languages to choose from."""
-        self._languages = languages
-        self._by_code: dict[str, list[str]] = {}
-        for code in languages:
-            self._by_code.setdefault(normalized(code).partition("_")[0], []).append(code)
-
-    def detect(self, text: str) -> list[Detected]:
-        """Return all languages, most probable first; languages unknown to py3langid come last."""
-        found = [
-            Detected(language, round(100 * float(probability), 2))
-            for code, probability in identifier().rank(text[:CHARACTERS])
-            for language in self._by_code.get(code, ())
-        ]
-        known = {detected.language for detected in found}
-        return [*found, *(Detected(language, 0.0) for language in self._languages if language not in known)]
 
 
 BLANK = [Candidate("", 0.0, 0.0, ())]

@@ -74,7 +74,7 @@ def _check(request: Request) -> None:
         raise ConfigError(
             [f"{request.run}: has an imported tokenizer, which Argos Translate cannot use; use --format ctranslate2"]
         )
-    if saved.tokenizers[data.src].tags:
+    if data.directions or saved.tokenizers[data.src].tags:
         raise ConfigError([f"{request.run}: has tags, which Argos Translate cannot use; use --format ctranslate2"])
     if model.positions == "learned" and model.max_positions < OTHERS_READ:
         raise ConfigError(

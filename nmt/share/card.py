@@ -12,6 +12,7 @@ import yaml
 
 from nmt import __version__
 from nmt.config import Config
+from nmt.config.data import TO
 from nmt.config.source import NOT_STATED, HubSource
 from nmt.console import printable
 from nmt.data.corpus import Manifest, read_manifest
@@ -22,26 +23,27 @@ from nmt.layout import DataDir, RunDir
 from nmt.runs.checkpoint import saved_steps
 from nmt.runs.folder import ExportInfo, Kind
 from nmt.runs.info import ScoreRecord, read_info
-from nmt.runs.log import is_validation, number, read_log
+from nmt.runs.log import number, read_log
 from nmt.runs.state import load_state
 
 USE = "## Use\n"
 """The heading of the section on usage, which is the last one."""
 
 
-def use(kind: Kind, direction: str, repository: str | None = None) -> str:
+def use(kind: Kind, direction: str, has_tag: bool = False, repository: str | None = None) -> str:
     """Return the section of the model card on usage.
 
     Args:
         direction: source and target language, such as `de-en`.
+        has_tag: whether the target language is chosen, by a tag.
         repository: the model's repository on the Hub, `owner/name`; None for a directory, which is called DIR.
     """
     where = [] if repository else ["With this directory as `DIR`:", ""]
     lines = _transformers if kind == "transformers" else _nmt
-    return "\n".join([*USE.split("\n"), *where, *lines(kind, direction, repository), ""])
+    return "\n".join([*USE.split("\n"), *where, *lines(kind, direction, has_tag, repository), ""])
 
 
-def _nmt(kind: Kind, direction: str, repository: str | None) -> Iterator[str]:
+def _nmt(kind: Kind, direction: str, has_tag: bool, repository: str | None) -> Iterator[str]:
     src, tgt = direction.split("-")
     options, module, load = "", "nmt", "Translator.load"
     if kind == "ctranslate2":
@@ -50,18 +52,20 @@ def _nmt(kind: Kind, direction: str, repository: str | None) -> Iterator[str]:
     if repository is not None:
         address = f"hf://{repository}"
         download, model = ["from nmt.api import download"], f'download("{address}")'
+    options, to = (f"{options} --to {tgt}", f', to="{tgt}"') if has_tag else (options, "")
     yield from ("```", f"nmt translate --model {address}{options} --input text.{src} --output text.{tgt}", "```", "")
     yield from ("```python", f"from {module} import {load.split('.')[0]}", *download, "")
     yield f"translator = {load}({model})"
-    yield f'translations = translator.translate(["A sentence in {src}."])'
+    yield f'translations = translator.translate(["A sentence in {src}."]{to})'
     yield "```"
 
 
-def _transformers(_: Kind, direction: str, repository: str | None) -> Iterator[str]:
-    name, src = repository or "DIR", direction.split("-")[0]
+def _transformers(_: Kind, direction: str, has_tag: bool, repository: str | None) -> Iterator[str]:
+    name, (src, tgt) = repository or "DIR", direction.split("-")
+    text = f">>{TO}{tgt}<< " * has_tag + f"A sentence in {src}."
     yield from ("```python", "from transformers import AutoModelForSeq2SeqLM, AutoTokenizer", "")
     yield f'model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained("{name}"), AutoTokenizer.from_pretrained("{name}")'
-    yield f'lines = tokenizer(["A sentence in {src}."], padding=True, truncation=True, return_tensors="pt")'
+    yield f'lines = tokenizer(["{text}"], padding=True, truncation=True, return_tensors="pt")'
     yield "translations = tokenizer.batch_decode(model.generate(**lines), skip_special_tokens=True)"
     yield "```"
 
@@ -98,7 +102,7 @@ def card(
             *_data(run, config),
             *_training(run),
             *_recipe(config),
-            use(info.kind, config.data.direction),
+            use(info.kind, config.data.direction, bool(config.data.directions)),
         ]
     )
 
@@ -110,7 +114,8 @@ def _front_matter(
     license: str | None,  # noqa: A002
 ) -> Iterator[str]:
     """Yield the lines of the metadata for the Hub, without unknown values."""
-    languages = list(dict.fromkeys(language.split("_")[0] for language in (config.data.src, config.data.tgt)))
+    every = config.data.all_languages if config.data.directions else config.data.sides
+    languages = list(dict.fromkeys(language.split("_")[0] for language in every))
     results = _results(config, scores)
     datasets = list(dict.fromkeys(source.hub for _, source in config.data.sources() if isinstance(source, HubSource)))
     matter: dict[str, object] = {
@@ -129,15 +134,23 @@ def _front_matter(
 
 def _results(config: Config, scores: Sequence[ScoreRecord]) -> list[dict[str, object]]:
     """Return the newest scores of each test set and signature in the Hub's format (model-index)."""
-    newest = {(record.split, score.metric, score.signature): score for record in scores for score in record.scores}
-    by_split: dict[str, list[dict[str, object]]] = {}
-    for (split, metric, about), score in newest.items():
+    own = config.data.direction
+    newest = {
+        (record.split, record.direction or own, score.metric, score.signature): score
+        for record in scores
+        for score in record.scores
+    }
+    by_text: dict[tuple[str, str], list[dict[str, object]]] = {}
+    for (split, direction, metric, about), score in newest.items():
         result = {"type": metric, "value": round(score.value, 2), "name": metric_name(metric)}
-        by_split.setdefault(split, []).append(result | {"args": {"signature": about}})
-    task = {"type": "translation", "name": f"Translation {config.data.src}-{config.data.tgt}"}
+        by_text.setdefault((split, direction), []).append(result | {"args": {"signature": about}})
     return [
-        {"task": task, "dataset": {"type": _dataset(config, split), "name": split}, "metrics": metrics}
-        for split, metrics in by_split.items()
+        {
+            "task": {"type": "translation", "name": f"Translation {direction}"},
+            "dataset": {"type": _dataset(config, split), "name": split},
+            "metrics": metrics,
+        }
+        for (split, direction), metrics in by_text.items()
     ]
 
 
@@ -156,11 +169,14 @@ def _facts(
     license: str | None,  # noqa: A002
 ) -> Iterator[str]:
     data, model = config.data, config.model
-    yield f"# Translation from {data.src} to {data.tgt}"
-    yield ""
-    yield f"A Transformer that translates from `{data.src}` to `{data.tgt}`, exported by nmt {__version__}."
-    yield ""
-    joint = f"{n_pieces[0]:,} pieces for both languages"
+    if data.directions:
+        yield f"# Translation between {', '.join(data.all_languages)}"
+        what = f"that translates {', '.join(f'`{direction}`' for direction in data.directions)}"
+    else:
+        yield f"# Translation from {data.src} to {data.tgt}"
+        what = f"that translates from `{data.src}` to `{data.tgt}`"
+    yield from ("", f"A Transformer {what}, exported by nmt {__version__}.", "")
+    joint = f"{n_pieces[0]:,} pieces for {'all' if data.directions else 'both'} languages"
     separate = " and ".join(f"{n:,} for {name}" for n, name in zip(n_pieces, data.sides, strict=True))
     public = ""
     if info.public is not None:
@@ -189,7 +205,7 @@ def _quality(run: RunDir, config: Config, info: ExportInfo, scores: Sequence[Sco
     newest: dict[tuple[str, ...], dict[tuple[str, ...], ScoreRecord]] = {}
     for record in scores:
         signatures = tuple(map(signature, record.scores))
-        newest.setdefault(signatures, {})[record.split, record.search, record.precision] = record
+        newest.setdefault(signatures, {})[record.name, record.search, record.precision] = record
     for signatures, records in newest.items():
         shown = [f"- {printable(line)}" for line in signatures]
         lines += [*([""] if lines else []), *_test_scores([*records.values()]), "", *shown]
@@ -206,22 +222,25 @@ def _test_scores(records: Sequence[ScoreRecord]) -> Iterator[str]:
     yield "|---" * (len(metrics) + 5) + "|"
     for record in records:
         facts = printable(record.search), printable(record.precision), record.date[:10]
-        cells = printable(record.split), f"{record.lines:,}", *values(record.scores, metrics), *facts
+        cells = printable(record.name), f"{record.lines:,}", *values(record.scores, metrics), *facts
         yield f"| {' | '.join(cells)} |"
 
 
 def _development(run: RunDir, config: Config, info: ExportInfo) -> Iterator[str]:
     """Yield a line with the scores of these weights on the development set, read from the log."""
-    kind = "valid" if info.weights == "raw" else info.weights
-    for record in read_log(run.log, having=b'"bleu"'):
-        if is_validation(record) and (record["kind"], record.get("step")) == (kind, info.step):
+    has_several = len(config.data.directions) > 1
+    wanted = {"kind": "valid" if info.weights == "raw" else info.weights, "step": info.step}
+    for record in reversed([*read_log(run.log, having=b'"bleu"')]):
+        # of several directions, other records are of a part of the lines
+        if record["kind"] == "final" if has_several else wanted.items() <= record.items():
             keys: dict[str, MetricName] = {"BLEU": "bleu", "chrF": "chrf"}
             scores = ", ".join(
                 f"{name} {value:.2f} ({_signature(key, config.data.tgt)})"
                 for name, key in keys.items()
                 if (value := number(record, key)) is not None
             )
-            yield f"- development set, on which the weights were chosen: {scores}"
+            mean = ", mean over directions" * has_several
+            yield f"- development set, on which the weights were chosen{mean}: {scores}"
             return
 
 

@@ -509,7 +509,7 @@ def compare(native: Translator, engine: Engine, lines: Sequence[str], search: Se
     with Progress("comparing the engines", 2 * len(lines)) as progress:
         expected, actual = (
             [best for best, *_ in translator.translate_lines(lines, search, progress=progress)]
-            for translator in (native, engine_translator(engine))
+            for translator in (native, engine_translator(engine).by_direction()[0])
         )
     return compare_translations(native, engine, expected, actual, search)
 

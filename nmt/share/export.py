@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from nmt.config.source import without_query
 from nmt.console import say
 from nmt.data.corpus import Corpus
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.evaluate.run import choose_splits, evaluate_run, open_corpus, record_scores
+from nmt.evaluate.run import evaluate_run, open_corpus, record_scores, texts_of
 from nmt.files.write import alone_in, refuse_links, remove, write_file
 from nmt.layout import RunDir
 from nmt.runs.folder import (
@@ -128,12 +129,12 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
     if kind == "transformers":
         check_held(request.run, config, tokenizers.imported is not None)
     searcher = NativeSearcher([model], tokenizers[config.data.tgt], torch.device("cpu"), "float32")
-    native = Translator(searcher, tokenizers, config, [saved.origin])
+    native = Translator(searcher, tokenizers, config, [saved.origin]).by_direction()[0]
     lines = _check_lines(request, native) if kind == "ctranslate2" else []
     info = _info(saved, kind, quantization)
     recorded = _recorded(saved)
     vocabularies = [native.tokenizers[name] for name in config.data.sides]
-    translator: Translator = native
+    translator = Translator(searcher, tokenizers, config, [saved.origin])
     comparison = None
     with new_directory(output) as directory:
         if kind != "transformers":
@@ -202,6 +203,7 @@ def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
             "kind": kind,
             "nmt": __version__,
             "direction": config.data.direction,
+            **({"has_tag": True} if config.data.directions else {}),
             "step": weights.step,
             "weights": weights.kind,
             "reason": weights.reason,
@@ -236,7 +238,7 @@ def _check_lines(request: Request, translator: Translator) -> list[str]:
 
 
 def _corpus(request: Request, translator: Translator) -> Corpus:
-    return open_corpus(RunDir(request.run), translator.config.data.languages, request.data)
+    return open_corpus(RunDir(request.run), translator.config.data.pair, request.data)
 
 
 def _recorded(saved: Saved) -> list[ScoreRecord]:
@@ -252,11 +254,11 @@ def _recorded(saved: Saved) -> list[ScoreRecord]:
 
 def _evaluated(request: Request, translator: Translator) -> list[ScoreRecord]:
     """Return the scores of every test set of the data directory. Raises DataError if it has none."""
-    corpus, search, origin = _corpus(request, translator), translator.config.search, translator.origin
+    origin = translator.origin
     assert origin is not None, "the translator was loaded from a run"
     return [
-        record_scores(evaluate_run(translator, corpus, name, search).report, origin, corpus)
-        for name in choose_splits(corpus, ())
+        record_scores(evaluate_run(*text, text.translator.config.search).report, origin, text.corpus)
+        for text in texts_of(translator, partial(_corpus, request), ()).values()
     ]
 
 

@@ -36,7 +36,7 @@ def trigrams(lines: Iterable[str]) -> Counter[str]:
 
 
 class Profiles(Document):
-    """The profiles of both languages of a model."""
+    """The profiles of the languages of a model."""
 
     profiles: dict[str, dict[str, float]]
     """The most frequent trigrams of each language, with their shares of all trigrams."""
@@ -65,10 +65,10 @@ class Profiles(Document):
             for code, own in self.profiles.items()
             if sum(own.values()) > 0
         }
-        if language not in like or len(like) != 2 or not counts:
+        if language not in like or len(like) < 2 or not counts:
             return None
         own = like.pop(language)
-        [(code, others)] = like.items()
+        code, others = max(like.items(), key=lambda each: each[1])
         if others - own > _LIKE_OTHER:
             return f"looks like {language_name(code)}, not {language_name(language)}"
         return f"does not look like {language_name(language)}" if 2 * own - others < _UNLIKE else None

@@ -619,7 +619,7 @@ class Tokenizers:
     def load(cls, directory: TokenizerDir, languages: Sequence[str]) -> Tokenizers:
         """Load the tokenizers of `languages`. Raises DataError if they are missing or of other languages."""
         labels = Labels.load(directory.labels) if LABEL in languages else None
-        profiles, tags = Profiles.load(directory.profiles), _read_tags(directory.tags)
+        profiles, tags = Profiles.load(directory.profiles), read_tags(directory.tags)
         languages = sorted(language for language in languages if language != LABEL)
         if directory.imported.exists():
             vocabulary = read_document(directory.imported, ImportedVocabulary, DataError)
@@ -669,6 +669,16 @@ class Tokenizers:
         made = {id(own): LosslessTokenizer(own.model, tags=tags) for own in self.by_language.values()}
         return replace(self, by_language={name: made[id(own)] for name, own in self.by_language.items()})
 
+    def check_directions(self, path: Path) -> None:
+        """Raise DataError unless these tokenizers, of `path`, can serve several directions."""
+        if self.imported is not None or not self.joint:
+            kind = "an imported tokenizer" if self.imported is not None else "a vocabulary for each language"
+            raise DataError(f"{path}: has {kind}, but data.directions needs a joint one that nmt has trained")
+
+    def of_languages(self, languages: Sequence[str]) -> Tokenizers:
+        """Return the joint tokenizer as that of other languages."""
+        return replace(self, by_language=dict.fromkeys(sorted(languages), next(iter(self.by_language.values()))))
+
     def save(self, directory: TokenizerDir) -> None:
         """Write the model files and create their directory. Raises UnsafeFileError if it is a link, or OSError."""
         refuse_links([directory.path])
@@ -686,7 +696,7 @@ class Tokenizers:
             write_file(directory.joint if is_shared else directory.language(language), tokenizer.model)
 
 
-def _read_tags(path: Path) -> list[str]:
+def read_tags(path: Path) -> list[str]:
     """Read the names of tags. Raises DataError if the file is damaged."""
     if not path.exists():
         return []

@@ -2,7 +2,8 @@
 
 Plain training makes one pass, and its cross-entropy is the loss. Consistency training makes a second pass, which should
 predict the same: R-Drop (Wu et al., 2021, arXiv:2106.14448) with other dropout, SimCut (Gao et al., 2022,
-arXiv:2206.02368) with the embeddings of some tokens cut. Dropout and cuts are drawn from PyTorch's generator, which the
+arXiv:2206.02368) with the embeddings of some tokens cut, CrossConST (Gao et al., 2023, arXiv:2305.07310) from the
+target sentence as the source. Dropout and cuts are drawn from PyTorch's generator, which the
 loop seeds for every update. Losses are sums, which the loop divides once by the update's target tokens.
 
 Legend: N target tokens, D width, V vocabulary; p and q are the next-token probabilities of two passes.
@@ -25,7 +26,7 @@ from nmt.model.masks import Layout, Packed, Padded, pad_rows
 from nmt.model.precision import row_step
 from nmt.model.stacks import DecoderModel, EncoderModel
 from nmt.model.transformer import Model
-from nmt.text.tokenizer import EOS
+from nmt.text.tokenizer import EOS, PAD
 from nmt.training.parallel import is_sharded
 
 # elements of a block of logits: small enough for a CPU's cache, large enough for fast matrix products
@@ -126,6 +127,10 @@ def objective(
     if settings.consistency == "rdrop":
         second, _ = _scored(batch, _states(batch, forward))
         weights = ConsistencyWeights(p_to_q=weight / 2, q_to_p=weight / 2, second=1.0)
+    elif settings.consistency == "crossconst":
+        assert isinstance(batch, Batch), "the second sources have no packed layout"
+        second, _ = _scored(batch, _states(from_target(batch), forward))
+        weights = ConsistencyWeights(p_to_q=weight, q_to_p=0.0, second=0.0)
     else:
         second, _ = _scored(batch, _states(batch, forward, *_kept(batch, settings.cut_rate, first_tag)))
         weights = ConsistencyWeights(p_to_q=weight, q_to_p=0.0, second=0.0)
@@ -204,6 +209,12 @@ def _with_classes(sums: LossSums, model: Model, batch: Batch | PackedBatch, stat
     n_correct = (logits.argmax(1) == batch.labels).sum()
     loss = sums.loss + batch.label_weight * nll
     return replace(sums, loss=loss, class_nll=nll.detach(), n_class_correct=n_correct, n_classified=len(batch.labels))
+
+
+def from_target(batch: Batch) -> Batch:
+    """Return the batch with the tag of the target language, then the target sentence, as sources."""
+    src = torch.cat((batch.src[:, :1], batch.tgt_out), dim=1)
+    return replace(batch, src=src, src_mask=src != PAD)
 
 
 def _kept(batch: Batch | PackedBatch, cut_rate: float, first_tag: int | None) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 from nmt.errors import CheckpointError, DivergedError, StoppedError, UnsafeFileError
 from nmt.evaluate.metrics import no_match_note
@@ -30,7 +30,7 @@ from nmt.runs.info import Selected, Weights, write_selected
 from nmt.runs.log import is_validation, number, read_log
 from nmt.runs.state import load_state, update_state
 from nmt.training.limits import End, cut_short, ended_by, resume_command
-from nmt.training.report.log import WATCH, TrainingLog, clock
+from nmt.training.report.log import TrainingLog, clock
 from nmt.training.report.meter import Meter, collapse_alarm
 from nmt.training.session import Session
 from nmt.training.validate import Validation
@@ -194,7 +194,7 @@ def _record_watched(session: Session, log: TrainingLog, watched: Mapping[str, Va
         if name in state.watched_start:  # not if it is watched only since the run was resumed
             scores["change"] = bleu - state.watched_start[name]
         where = {"step": state.step, "epoch": state.epoch, "minutes": state.seconds / 60, "weights": kind}
-        log.log({"kind": f"{WATCH}{name}", **where, **scores})
+        log.log({"kind": f"watch/{name}", **where, **scores})
 
 
 def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
@@ -223,6 +223,9 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
             selected, final = selected.model_copy(update={"weights": "average", "reason": reason}), score
     if settings.start_share:
         selected, final = _with_start(session, meter, selected)
+    if (at_end := session.validator.at_end()) is not session.validator:
+        assign(model := session.to_validate("raw"), _tensors_of(session, selected), str(run.path))
+        _record(session, log, at_end.validate(model, session.stop.poll), "final")
     log.sync()  # before the next lines, after which a resumed run has nothing left to do
     meter.resume()
     # saves the elapsed time; log_bytes is unchanged, so that a resumed run with a higher limit overwrites these records
@@ -244,12 +247,8 @@ def _with_start(session: Session, meter: Meter, selected: Selected) -> tuple[Sel
     """Interpolate the selected weights with those that the run started with; select the result, and return its score
     too."""
     state, run, settings = session.state, session.run, session.config.training
-    if selected.weights == "average":
-        tensors = load_weights(run.average)
-    else:
-        tensors = (load_ema if selected.weights == "ema" else load_weights)(run.step(state.best_step or state.step))
     start, share = load_weights(run.start), settings.start_share
-    tensors = {name: tensor.lerp(start[name], share) for name, tensor in tensors.items()}
+    tensors = {name: tensor.lerp(start[name], share) for name, tensor in _tensors_of(session, selected).items()}
     score = _final_score(session, meter, tensors, {"start_share": share})
     reason = (
         f"{share:.0%} of the weights that the run started with and {1 - share:.0%} of the {selected.reason}; together "
@@ -257,6 +256,14 @@ def _with_start(session: Session, meter: Meter, selected: Selected) -> tuple[Sel
     )
     steps = selected.average_steps or [state.best_step or state.step]
     return selected.model_copy(update={"weights": "average", "reason": reason, "average_steps": steps}), score
+
+
+def _tensors_of(session: Session, selected: Selected) -> Tensors:
+    """Read the selected weights."""
+    state, run = session.state, session.run
+    if selected.weights == "average":
+        return load_weights(run.average)
+    return (load_ema if selected.weights == "ema" else load_weights)(run.step(state.best_step or state.step))
 
 
 def _final_score(session: Session, meter: Meter, tensors: Tensors, origin: Mapping[str, object]) -> float:
@@ -287,25 +294,36 @@ def _reason(session: Session) -> str:
     return f"best checkpoint, step {state.best_step}{kind}, {score}"
 
 
-def _record(session: Session, log: TrainingLog, validation: Validation, kind: Weights) -> None:
-    """Log a validation, and write its translations to a file if there are any."""
-    state, language = session.state, session.config.data.tgt
-    where = {"step": state.step, "epoch": state.epoch, "minutes": state.seconds / 60}
-    losses = {"loss": validation.loss, "nll": validation.nll}  # without label smoothing
-    scores = {"perplexity": validation.perplexity, "accuracy": validation.accuracy, **validation.scores}
-    log.log({"kind": "valid" if kind == "raw" else kind, **where, **losses, **scores})
+def _record(session: Session, log: TrainingLog, validation: Validation, kind: Weights | Literal["final"]) -> None:
+    """Log a validation, and write its translations to files if there are any."""
+    state, data = session.state, session.config.data
+    name = "valid" if kind == "raw" else kind
+    for direction, own in validation.by_direction.items():
+        _log(session, log, own, f"{name}/{direction}")
+    _log(session, log, validation, name)
     if not validation.translations:
         return
-    alarm = collapse_alarm(session.validator.src_lines, validation.translations)
+    alarm = collapse_alarm(session.validator.src_lines, validation.translations) if kind != "final" else None
     if alarm is not None:
         log.warn(state, alarm)
     step = f"step-{state.step:08d}"
-    name = {"raw": step, "ema": f"{step}-ema", "average": "average"}[kind]
-    path = session.run.dev / f"{name}.{language}"
-    try:
-        replace_file(path, "".join(f"{line}\n" for line in validation.translations), may_follow=False)
-    except (OSError, UnsafeFileError) as error:
-        log.say(f"warning: {path}: cannot be written: {getattr(error, 'strerror', error)}; training continues")
+    stem = {"raw": step, "ema": f"{step}-ema"}.get(kind, kind)
+    for ending, own in (validation.by_direction or {data.tgt: validation}).items():
+        path = session.run.dev / f"{stem}.{ending}"
+        try:
+            replace_file(path, "".join(f"{line}\n" for line in own.translations), may_follow=False)
+        except (OSError, UnsafeFileError) as error:
+            reason = getattr(error, "strerror", error)
+            log.say(f"warning: {path}: cannot be written: {reason}; training continues")
+
+
+def _log(session: Session, log: TrainingLog, validation: Validation, kind: str) -> None:
+    """Write the record of a validation."""
+    state = session.state
+    where = {"step": state.step, "epoch": state.epoch, "minutes": state.seconds / 60}
+    losses = {"loss": validation.loss, "nll": validation.nll}  # without label smoothing
+    scores = {"perplexity": validation.perplexity, "accuracy": validation.accuracy, **validation.scores}
+    log.log({"kind": kind, **where, **losses, **scores})
 
 
 def finish(session: Session, meter: Meter, end: End) -> None:

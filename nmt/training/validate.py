@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -47,6 +49,8 @@ class Validation:
     """Further scores by name: bleu and chrf of translations, pair_loss and pair_accuracy of the pair task, macro_f1 of
     classes."""
     translations: Sequence[str] = ()
+    by_direction: Mapping[str, Validation] = field(default_factory=dict)
+    """The scores of each of several directions."""
 
     def score(self, selected_by: str) -> float:
         """Return the score by which checkpoints are selected; higher is better."""
@@ -54,12 +58,73 @@ class Validation:
         return known[selected_by] if selected_by in known else self.scores[selected_by]
 
 
-class Validator:
-    """A validator that measures the loss of a model on the development set."""
+class Validator(ABC):
+    """A validator that measures the scores of a model on the development set, or another split."""
 
     src_lines: Sequence[str] = ()
     references: Sequence[str] = ()
-    """The lines of the development set, if they are translated or restored."""
+    """The lines that are translated or restored, if any."""
+    longest: int
+    """The length of the longest sentence, including the end of sentence."""
+
+    def validate(self, model: Model, poll: Callable[[], None] = lambda: None) -> Validation:
+        """Return the scores of `model`, and put the model back in training mode.
+
+        `poll` is called between batches and may raise an exception to interrupt the validation.
+        """
+        model.eval()
+        try:
+            return self.scored(model, poll)
+        finally:
+            model.train()
+
+    @abstractmethod
+    def scored(self, model: Model, poll: Callable[[], None]) -> Validation:
+        """Return the scores of a model in evaluation mode."""
+
+    def at_end(self) -> Validator:
+        """Return the validator of the finally selected weights, which may translate more lines."""
+        return self
+
+
+DIRECTION_LINES = 200
+"""Maximum number of lines of each of several directions that a validation translates, by greedy search."""
+
+
+class DirectionsValidator(Validator):
+    """A validator of several directions. Its scores are the means of theirs (macro-average)."""
+
+    def __init__(self, by_direction: Mapping[str, Validator]) -> None:
+        self._by_direction = by_direction
+        self.src_lines = [line for each in by_direction.values() for line in each.src_lines]
+        self.references = [line for each in by_direction.values() for line in each.references]
+        self.longest = max(each.longest for each in by_direction.values())
+
+    def at_end(self) -> Validator:
+        """Return a validator of all lines, with the configured search."""
+        return DirectionsValidator({direction: each.at_end() for direction, each in self._by_direction.items()})
+
+    def scored(self, model: Model, poll: Callable[[], None]) -> Validation:
+        by_direction = {direction: each.scored(model, poll) for direction, each in self._by_direction.items()}
+        every = list(by_direction.values())
+
+        def mean(value: Callable[[Validation], float]) -> float:
+            return sum(map(value, every)) / len(every)
+
+        nll = mean(lambda each: each.nll)
+        return Validation(
+            mean(lambda each: each.loss),
+            nll,
+            math.exp(min(nll, 700.0)),
+            mean(lambda each: each.accuracy),
+            {name: mean(lambda each, name=name: each.scores[name]) for name in every[0].scores},  # type: ignore[misc]
+            [line for each in every for line in each.translations],
+            by_direction,
+        )
+
+
+class SplitValidator(Validator):
+    """A validator that measures the loss of a model on a split."""
 
     def __init__(
         self,
@@ -69,31 +134,20 @@ class Validator:
         precision: str,
         max_tokens: int,
         name: str = "valid",
+        most_lines: int | None = None,  # noqa: ARG002 (of those that translate)
     ) -> None:
         """Load the development set, or the split `name`."""
         self.config, self.tokenizers = config, corpus.tokenizers
         self.device, self.precision, self.max_tokens = device, precision, max_tokens
         split = corpus.split(name)
-        one_direction = config.training.model_copy(update={"both_directions": False})
-        learned = config.model_copy(update={"training": one_direction})
-        self.pairs = learned_pairs(learned, lambda language: lines_of(split, language))
-        if tags := config.data.tags_of(name):
+        self.pairs = learned_pairs(config, lambda language: lines_of(split, language))
+        if tags := config.data.language_tag + config.data.tags_of(name):
             self.pairs = all_tagged(self.pairs, corpus.tokenizers[config.data.src].tag_ids(tags))
         if change := change_of(config, corpus.tokenizers, VALIDATION_SEED):
             self.pairs = change(self.pairs, np.arange(len(self.pairs)), 0)
+        self.longest = self.pairs.lengths.max()
 
-    def validate(self, model: Model, poll: Callable[[], None] = lambda: None) -> Validation:
-        """Return the scores of `model`, and put the model back in training mode.
-
-        `poll` is called between batches and may raise an exception to interrupt the validation.
-        """
-        model.eval()
-        try:
-            return self._validation(model, poll)
-        finally:
-            model.train()
-
-    def _validation(self, model: Model, poll: Callable[[], None]) -> Validation:
+    def scored(self, model: Model, poll: Callable[[], None]) -> Validation:
         sums, scores = self._loss(model, poll), {}
         if n := sums.n_classified:
             scores = {"pair_loss": float(sums.class_nll) / n, "pair_accuracy": float(sums.n_class_correct) / n}
@@ -114,7 +168,7 @@ class Validator:
         return sums
 
 
-class TextValidator(Validator):
+class TextValidator(SplitValidator):
     """A validator that also translates the development set, or restores its masked lines, and scores the text."""
 
     def __init__(
@@ -125,16 +179,20 @@ class TextValidator(Validator):
         precision: str,
         max_tokens: int,
         name: str = "valid",
+        most_lines: int | None = None,
     ) -> None:
         """Load the development set, or the first lines of the split `name`.
 
+        most_lines: the number of lines to translate at most, by greedy search. None: all of the development set, and
+        `WATCHED_LINES` of others, with the configured search.
         Raises ConfigError or DataError if the search settings cannot be used.
         """
         super().__init__(config, corpus, device, precision, max_tokens, name)
         tokenizer = corpus.tokenizers[config.data.tgt]
         searcher = NativeSearcher([], tokenizer, device, precision)
         self._search = config.search.with_tags(config.data.tags_of(name))
-        Translator(searcher, corpus.tokenizers, config).check(self._search, 1)  # before hours of training
+        translator = Translator(searcher, corpus.tokenizers, config)
+        translator.check(self._search, 1)  # before hours of training
         # another one, which reads search.lm when it first validates: one process does, and keeps it
         self._searcher = NativeSearcher([], tokenizer, device, precision)
         split = corpus.split(name)
@@ -143,11 +201,22 @@ class TextValidator(Validator):
             self.src_lines = self.references
         else:
             self.src_lines, self.references = split.text(config.data.src), split.text(config.data.tgt)
-        if name != "valid":
-            self.src_lines, self.references = self.src_lines[:WATCHED_LINES], self.references[:WATCHED_LINES]
+        self._whole: TextValidator | None = None
+        whole = None if name == "valid" else WATCHED_LINES
+        if most_lines is not None:
+            self._whole = copy(self)
+            greedy = {"beam": 1, "diversity_groups": 1, "mbr": "none", "sample": False}
+            self._search = self._search.model_copy(update=greedy)
+            translator.check(self._search, 1)
+        most = most_lines or whole
+        self.src_lines, self.references = self.src_lines[:most], self.references[:most]
 
-    def _validation(self, model: Model, poll: Callable[[], None]) -> Validation:
-        validation = super()._validation(model, poll)
+    def at_end(self) -> Validator:
+        """Return a validator of all lines, with the configured search."""
+        return self._whole or self
+
+    def scored(self, model: Model, poll: Callable[[], None]) -> Validation:
+        validation = super().scored(model, poll)
         assert isinstance(model, DecodingModel), "only decoders write text"
         searcher = self._searcher.with_models([model])
         with Progress("validating", len(self.src_lines)) as progress:
@@ -183,11 +252,11 @@ class TextValidator(Validator):
         return restored
 
 
-class ClassValidator(Validator):
+class ClassValidator(SplitValidator):
     """A validator that predicts the labels of the development set."""
 
     @torch.inference_mode()
-    def _validation(self, model: Model, poll: Callable[[], None]) -> Validation:
+    def scored(self, model: Model, poll: Callable[[], None]) -> Validation:
         batch_log_probs, batch_labels = [], []
         for rows in even_batches(self.pairs.lengths, self.max_tokens):
             poll()

@@ -14,7 +14,7 @@ from nmt.config import SearchConfig
 from nmt.console import Progress, amount, say
 from nmt.console import n_lines as count_lines
 from nmt.documents import refuse_document
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 from nmt.figures.attention import check_picture, draw_attention, save_picture
 from nmt.files.write import open_output, refuse_overwriting
 from nmt.search.forced import ForcedDecoder, with_cross_attention
@@ -77,6 +77,8 @@ def translate_file(
     if files.attention is not None:
         check_picture(files.attention)
     data, tokenizers = translator.config.data, translator.tokenizers
+    if translator.first is not None and (files.alignments or files.attention):
+        raise ConfigError(["--via: not available with --alignments and --attention"])
     decoder = translator.forced_decoder(search) if files.alignments or files.attention else None
     if decoder is not None:
         with_cross_attention(decoder.models)

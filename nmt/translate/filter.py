@@ -111,16 +111,27 @@ Scorer = Callable[[Iterable[tuple[str, str]], Progress], Iterator[PairScore]]
 
 
 def load_scorers(
-    run: Path | None, reverse: Path | None, classifier: Path | None, checkpoint: str, weights: str, precision: str
+    run: Path | None,
+    reverse: Path | None,
+    classifier: Path | None,
+    checkpoint: str,
+    weights: str,
+    precision: str,
+    to: str | None = None,
+    source: str | None = None,
 ) -> list[Scorer]:
     """Load two runs of opposite directions, a classifier of pairs, or both, and return functions that score pairs.
 
+    to, source: the languages of the pairs, if runs have several directions; both may then be the same run.
     Raises ConfigError if their directions do not match, and what `Translator.load` and `PairClassifier.load` raise.
     """
     scorers: list[Scorer] = []
     if run is not None and reverse is not None:
         forward, backward = (Translator.load(path, checkpoint, weights, precision=precision) for path in (run, reverse))
-        one, other = forward.config.data, backward.config.data
+        forward = forward.towards(to, source)
+        one = forward.config.data
+        backward = backward.opposite_of(one.direction)
+        other = backward.config.data
         if (one.src, one.tgt) != (other.tgt, other.src):
             opposite = f"specify a run of {one.tgt}-{one.src}, opposite to --run"
             raise ConfigError([f"--reverse {reverse}: translates {other.direction}; {opposite}"])

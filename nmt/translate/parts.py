@@ -51,9 +51,20 @@ class Models(BaseModel, frozen=True):
     fingerprints: tuple[str, ...]
     language: str
     """Language of the text to translate."""
+    to: str | None = None
+    source: str | None = None
+    """The languages that were asked for, of a model with several."""
 
     @classmethod
-    def of(cls, saved: Sequence[Saved], checkpoint: str, weights: str, precision: str) -> Models:
+    def of(
+        cls,
+        saved: Sequence[Saved],
+        checkpoint: str,
+        weights: str,
+        precision: str,
+        to: str | None = None,
+        source: str | None = None,
+    ) -> Models:
         """Return the description of models that `open_ensemble` has read."""
         return cls(
             paths=tuple(str(each.path.resolve()) for each in saved),
@@ -62,11 +73,13 @@ class Models(BaseModel, frozen=True):
             precision=precision,
             fingerprints=tuple(fingerprint(each.weights.tensors) for each in saved),
             language=saved[0].config.data.src,
+            to=to,
+            source=source,
         )
 
     def open(self) -> list[Saved]:
         """Read the models. Raises DataError if their weights have changed, and what `open_ensemble` raises."""
-        saved = open_ensemble(self.paths, self.checkpoint, self.weights)
+        saved = open_ensemble(self.paths, self.checkpoint, self.weights, self.to, self.source)
         if tuple(fingerprint(each.weights.tensors) for each in saved) != self.fingerprints:
             raise DataError(f"{', '.join(self.paths)}: the weights have changed since the start; run the command again")
         return saved

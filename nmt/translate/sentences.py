@@ -30,6 +30,7 @@ class Segmenter:
     def __init__(self, tokenizers: Tokenizers, data: DataConfig, max_positions: int | None) -> None:
         """Create a segmenter. max_positions: the maximum length of a sequence, including `</s>`; None for no limit."""
         self._src, self._tgt = (tokenizers[language] for language in data.sides)
+        self._language_tag = data.language_tag
         self._max_positions = max_positions
         # one position is reserved for the end of sentence
         self.max_length = MAX_PIECES_FACTOR * data.max_pieces if max_positions is None else max_positions - 1
@@ -42,7 +43,8 @@ class Segmenter:
         first: the number of the first line, from 0. Raises ConfigError for terms that this kind of search does not
         support, DataError if prefix and terms of a line are too long for the model.
         """
-        texts, tags = ["" if is_blank(line.text) else line.text for line in lines], self._src.tag_ids(search.tags)
+        texts = ["" if is_blank(line.text) else line.text for line in lines]
+        tags = self._src.tag_ids([*self._language_tag, *(search.tags or ())])
         encoded = self._src.encode_all(texts, search.to)
         by_line = []
         for number, (line, line_ids) in enumerate(zip(lines, encoded, strict=True), start=first):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import overload
@@ -31,11 +32,15 @@ from nmt.translate.types import NOT_INLINE, WINDOW, Line, Translation, check_sea
 
 
 def open_ensemble(
-    path: Path | str | Sequence[Path | str], checkpoint: str = "best", weights: str = "auto"
+    path: Path | str | Sequence[Path | str],
+    checkpoint: str = "best",
+    weights: str = "auto",
+    to: str | None = None,
+    source: str | None = None,
 ) -> list[Saved]:
-    """Read the models of one or several runs or exported folders. Raises what `Translator.load` raises."""
+    """Read the models of one or several runs or exported folders. Arguments and errors as for `Translator.load`."""
     paths = [path] if isinstance(path, (Path, str)) else path
-    first, *others = saved = [open_saved(Path(run), checkpoint, weights) for run in paths]
+    first, *others = saved = [open_saved(Path(run), checkpoint, weights).choose(to, source) for run in paths]
     first.check_translates()
     for other in others:
         other.check_translates()
@@ -55,6 +60,8 @@ class Translator:
         self.config = config
         self.origin: Origin | None = origins[0] if origins else None
         self.others: Sequence[Origin] = origins[1:]
+        self.first: Translator | None = None
+        """The translator into another language, from which this one translates, if there are two steps (pivot)."""
         self._segmenter = Segmenter(tokenizers, config.data, searcher.max_positions)
 
     @classmethod
@@ -65,16 +72,18 @@ class Translator:
         weights: str = "auto",
         device: str = "auto",
         precision: str = "auto",
+        to: str | None = None,
+        source: str | None = None,
     ) -> Translator:
         """Load a translator from a run or an exported folder, or an ensemble from several.
 
-        The first run or folder of an ensemble provides the settings.
+        The first run or folder of an ensemble provides the settings. to, source: see `towards`.
 
         checkpoint: best, last or a step; weights: auto, raw, ema or average; device: auto, cpu or cuda; precision:
         auto, float32, bf16 or fp16. Raises CheckpointError if the run or checkpoint is missing or damaged, DataError
         if its tokenizer is, ConfigError if the runs cannot form an ensemble.
         """
-        saved = open_ensemble(path, checkpoint, weights)
+        saved = open_ensemble(path, checkpoint, weights, to, source)
         torch_device = pick_device(device)
         translator = cls.of(saved, torch_device, choose_precision(saved[0], precision, torch_device))
         for note in filter(None, (each.note for each in saved)):
@@ -89,6 +98,34 @@ class Translator:
         searcher = NativeSearcher(models, first.tokenizers[first.config.data.tgt], device, precision)
         return cls(searcher, first.tokenizers, first.config, [each.origin for each in saved])
 
+    def towards(self, to: str | None, source: str | None = None, via: str | None = None) -> Translator:
+        """Return a translator with the same models into one of several target languages.
+
+        source: the source language, if it matters and there are several. via: a language into which lines are
+        translated first (pivot); `source` must be given, too. Raises ConfigError.
+        """
+        origins = [origin for origin in (self.origin, *self.others) if origin is not None]
+        imported = self.tokenizers[self.config.data.src].target_languages
+        chosen = Translator(self.searcher, self.tokenizers, self.config.choose(to, source, imported), origins)
+        if via is not None:
+            if source is None or to is None:
+                raise ConfigError(["--via: needs --from and --to"])
+            self.config.choose(to, via)
+            chosen.first = self.towards(via, source)
+        return chosen
+
+    def opposite_of(self, direction: str) -> Translator:
+        """Return a translator of the opposite of `direction`, if there are several directions to choose from."""
+        src, tgt = direction.split("-")
+        return self.towards(src, tgt) if len(self.config.data.directions) > 1 else self
+
+    def by_direction(self) -> list[Translator]:
+        """Return a translator for each of several directions, or this translator if it has one."""
+        directions = self.config.data.directions
+        if len(directions) < 2:
+            return [self]
+        return [self.towards(tgt, src) for src, tgt in (direction.split("-") for direction in directions)]
+
     @property
     def precision(self) -> str:
         """The precision of matrix products."""
@@ -100,6 +137,9 @@ class Translator:
         texts: Sequence[str],
         *,
         n_best: int,
+        to: str | None = None,
+        source: str | None = None,
+        via: str | None = None,
         glossary: AnyGlossary | None = None,
         **settings: object,
     ) -> list[list[str]]: ...
@@ -109,6 +149,9 @@ class Translator:
         texts: Sequence[str],
         *,
         n_best: None = None,
+        to: str | None = None,
+        source: str | None = None,
+        via: str | None = None,
         glossary: AnyGlossary | None = None,
         **settings: object,
     ) -> list[str]: ...
@@ -117,17 +160,23 @@ class Translator:
         texts: Sequence[str],
         *,
         n_best: int | None = None,
+        to: str | None = None,
+        source: str | None = None,
+        via: str | None = None,
         glossary: AnyGlossary | None = None,
         **settings: object,
     ) -> list[str] | list[list[str]]:
         """Return the translation of each text; with `n_best`, a list of up to that many translations, best first.
 
-        The translations are the same as from `nmt translate`. glossary: terms with their translations, or the path of
-        a glossary file. `settings` are search settings by name, such as beam=1. Raises ConfigError if settings do not
-        exist or are incompatible, DataError if the glossary is invalid.
+        The translations are the same as from `nmt translate`. to, source, via: see `towards`. glossary: terms with
+        their translations, or the path of a glossary file. `settings` are search settings by name, such as beam=1.
+        Raises ConfigError if settings do not exist or are incompatible, DataError if the glossary is invalid.
         """
         if isinstance(texts, str):
             raise TypeError("translate takes a list of texts, found a single text; write [text]")
+        if (to, source, via) != (None, None, None):
+            one = self.towards(to, source, via)
+            return one.translate(texts, n_best=n_best, glossary=glossary, **settings)  # type: ignore[call-overload,no-any-return]
         search = self.search_settings(settings)
         terms = Glossary.of(glossary, self.config.data.tgt) if glossary is not None else None
         n_wanted = 1 if n_best is None else n_best
@@ -146,6 +195,9 @@ class Translator:
         """Raise ConfigError if the settings are incompatible, or not supported by the searcher, and DataError if the
         model has no such target language or tag."""
         check_search(search, n_best)
+        self.config.choose(None)
+        if self.first is not None and (has_terms or search.inline_terms or search.lm is not None):
+            raise ConfigError(["--via: not available with terms and with a language model (search.lm)"])
         if search.inline_terms and "terms" not in self.config.training.modifiers:
             raise ConfigError([NOT_INLINE])
         if search.to is not None:
@@ -156,8 +208,9 @@ class Translator:
     def forced_decoder(self, search: SearchConfig | None = None) -> ForcedDecoder:
         """Return a forced decoder, which scores given translations and computes attention weights.
 
-        Raises ConfigError if the engine is not the native one.
+        Raises ConfigError if the engine is not the native one, or if the target language is not chosen.
         """
+        self.config.choose(None)
         return self.searcher.forced_decoder(search or self.config.search)
 
     def score(
@@ -172,7 +225,8 @@ class Translator:
         """
         search = search or self.config.search
         src, tgt = (self.tokenizers[language] for language in self.config.data.sides)
-        scorer = PairScorer(self.forced_decoder(search), src, tgt, search, self._segmenter.max_length)
+        tagged = search.model_copy(update={"tags": [*self.config.data.language_tag, *(search.tags or ())]})
+        scorer = PairScorer(self.forced_decoder(search), src, tgt, tagged, self._segmenter.max_length)
         return scorer.score(pairs, progress=progress)
 
     def translate_lines(
@@ -226,6 +280,11 @@ class Translator:
         step in PyTorch, after the current batch in CTranslate2.
         """
         lines = [Line(line) if isinstance(line, str) else line for line in window]
+        pivots: list[Translation] = []
+        if self.first is not None:
+            texts = [line.text for line in lines]
+            pivots = [best for best, *_ in self.first.translate_window(texts, search, 1, first, None, should_stop)]
+            lines = [replace(line, text=pivot.text) for line, pivot in zip(lines, pivots, strict=True)]
         by_line = self._segmenter.split_lines(lines, search, first)
         sentences = [sentence for of_line in by_line for sentence in of_line]
         n_sentences = sum(bool(sentence.src_ids) for sentence in sentences)
@@ -235,6 +294,13 @@ class Translator:
             None if progress is None else lambda n: progress.add(n * len(lines) / n_sentences),
         )
         with closing(found):
-            for of_line in by_line:
+            for row, of_line in enumerate(by_line):
                 of_sentences = [next(found) for _ in of_line]
-                yield self._segmenter.join_hypotheses(of_line, of_sentences, search, n_best)
+                translations = self._segmenter.join_hypotheses(of_line, of_sentences, search, n_best)
+                if pivots:
+                    is_finished, is_cut = pivots[row].finished, pivots[row].cut
+                    translations = [
+                        replace(each, finished=each.finished and is_finished, cut=each.cut or is_cut)
+                        for each in translations
+                    ]
+                yield translations

@@ -223,7 +223,7 @@ TUNING = (
     Case("tuning: an unknown part", "", f"{TRAIN_NEW} --set training.freeze=[head]"),
     Case("tuning: an optimizer that is gone", "", f"{TRAIN_NEW} --set training.optimizer=schedule_free"),
     Case("tuning: both directions with two vocabularies", "", f"{TRAIN_NEW} --set tokenizer.joint=false "
-         "--set model.tie_embeddings=target --set training.both_directions=true"),
+         "--set model.tie_embeddings=target --set data.directions=[aa-bb,bb-aa]"),
     Case("tuning: BPE-dropout of 1", "", f"{TRAIN_NEW} --set training.bpe_dropout=1"),
     Case("translate: a moving average that is not there", "", f"{TRANSLATE} --weights ema"),
 )

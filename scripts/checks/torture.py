@@ -53,7 +53,7 @@ search: {{beam: 4, max_length_ratio: 1.0}}
 SETTINGS = {
     "plain": (),
     "all": (
-        "training.init_from=before", "training.both_directions=true", "training.freeze=[cross_attention]",
+        "training.init_from=before", "data.directions=[aa-bb, bb-aa]", "training.freeze=[cross_attention]",
         "training.consistency=simcut", "training.bpe_dropout=0.1",
         "training.ema=0.95", "training.optimizer=adamw", "training.weight_decay=0.01",
     ),

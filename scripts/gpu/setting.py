@@ -175,11 +175,11 @@ class Check:
         """A session that learns from the synthetic pairs with dropout, and neither saves nor validates."""
         config, precision = self.config(*mode.settings), mode.precision or self.precision
         torch.manual_seed(1)
-        sizes = {**dict.fromkeys(config.data.languages, self.sizes.vocabulary), LABEL: N_LABELS}
+        sizes = {**dict.fromkeys(config.data.pair, self.sizes.vocabulary), LABEL: N_LABELS}
         model = make_model(config, sizes).to(self.device)
         freeze(model, mode.freeze)
         pairs, pieces = self.learned(config), SyntheticPieces(self.sizes.vocabulary)
-        tokenizers = cast(Tokenizers, dict.fromkeys(config.data.languages, pieces))
+        tokenizers = cast(Tokenizers, dict.fromkeys(config.data.pair, pieces))
         packing = Packing(pairs, 8 * STEP if mode.graphs else STEP)  # graphs are recorded for every size
         halves = None if precision == "float32" else Halves(model, precision)
         runs = model if halves is None else halves.twin
@@ -259,5 +259,5 @@ def flop_per_token(model: Model, config: Config) -> float:
     output = model.output_weight  # which may be that of the embeddings, too
     n_weights = sum(p.numel() for name, p in model.named_parameters() if "embedding" not in name and p is not output)
     settings = config.training
-    n_passes = 2 if settings.consistency != "none" and settings.consistency_weight else 1
+    n_passes = 2 if settings.has_consistency else 1
     return 6.0 * n_passes * (n_weights + output.numel())

@@ -71,7 +71,7 @@ def tiny_model(config: Config, tokenizer: Tokenizer, seed: int = 3) -> Transform
 def write_run(path: Path, config: Config, tokenizer: Tokenizer, model: Model, step: int = 7) -> Path:
     """Write those files of `train` that translation needs."""
     run = RunDir(path)
-    tokenizers = Tokenizers(dict.fromkeys(config.data.languages, tokenizer), joint=True)
+    tokenizers = Tokenizers(dict.fromkeys(config.data.pair, tokenizer), joint=True)
     tokenizers.save(run.tokenizer)
     run.config.write_text(dump_config(config), encoding="utf-8")
     fingerprint = tokenizers.fingerprint
@@ -94,7 +94,7 @@ def write_classifier(path: Path, tokenizer: Tokenizer, direction: str = "de-en",
 
 
 def make(tokenizer: Tokenizer, config: Config) -> Translator:
-    tokenizers = Tokenizers(dict.fromkeys(config.data.languages, tokenizer), joint=True)
+    tokenizers = Tokenizers(dict.fromkeys(config.data.pair, tokenizer), joint=True)
     searcher = NativeSearcher([tiny_model(config, tokenizer)], tokenizer, torch.device("cpu"), "float32")
     return Translator(searcher, tokenizers, config)
 

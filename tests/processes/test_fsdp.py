@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 from labelled import TEST, TRAIN, VALID, labelled_config, write_reviews
 from nmt.config import Config
-from nmt.config.load import load_config
+from nmt.config.load import changed_config, load_config
 from nmt.data.batching import Update, epoch_updates
 from nmt.layout import RunDir
 from nmt.prepare.prepare import prepare
@@ -141,11 +141,13 @@ def test_sharded_run_stops_and_resumes(several, pair):
 
 
 def learn_with_all(world: World, folder: Path, parallel: str, run: Path, first: int, n: int) -> None:
-    """A run with a second pass, a moving average and other pieces in every epoch, from update `first` to `n`."""
+    """A run of two directions, with a second pass, a moving average and other pieces in every epoch, from update
+    `first` to `n`."""
     config = settings(
         folder, parallel=parallel, max_steps=n, ema=0.9, consistency="simcut", cut_rate=0.2, bpe_dropout=0.2,
-        both_directions=True, eps=1e-4, warmup_steps=40, save_every_steps=3, average_last=1,
+        eps=1e-4, warmup_steps=40, save_every_steps=3, average_last=1,
     )  # fmt: skip
+    config = changed_config(config, ["data.directions=[aa-bb, bb-aa]"])
     fit(config, folder / "data", run, resume=first > 0, world=world)
 
 

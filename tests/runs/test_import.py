@@ -373,7 +373,6 @@ def test_imported_run_is_not_resumed(place: Path, nmt: Command) -> None:
     [
         ("bpe_dropout", 0.1),
         ("modifiers", {"typos": 0.1}),
-        ("both_directions", True),
         ("masked", MaskedConfig(pair_task=["cut"])),
     ],
 )

@@ -217,7 +217,7 @@ def test_restart_with_other_weights_raises(tiny_data, base, tmp_path, change):
 
 def test_resume_with_other_init_from_or_freeze_raises(tiny_data, base, tuned, tmp_path):
     shutil.copytree(tuned, tmp_path / "run")
-    for training in ({"freeze": []}, {"init_from": None}, {"init_from": "other"}, {"both_directions": True}):
+    for training in ({"freeze": []}, {"init_from": None}, {"init_from": "other"}, {"bpe_dropout": 0.1}):
         (key,) = training
         config = tuning(tiny_data, base, max_steps=9)
         config = config.model_copy(update={"training": config.training.model_copy(update=training)})

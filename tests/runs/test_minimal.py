@@ -39,7 +39,7 @@ def test_minimal_losses_equal_nmt_train(tiny_data, tmp_path, capsys, quick):  # 
 def test_minimal_search_output_equals_translator(tokenizer):
     config = tiny_config()
     config = config.model_copy(update={"search": GREEDY})
-    tokenizers = Tokenizers(dict.fromkeys(config.data.languages, tokenizer), joint=True)
+    tokenizers = Tokenizers(dict.fromkeys(config.data.pair, tokenizer), joint=True)
     found = MINIMAL["translate"](tiny_model(config, tokenizer), PLAIN, tokenizers, config)
     assert found == texts(make(tokenizer, config), PLAIN)
     assert len({*found}) == len(PLAIN)

@@ -16,6 +16,7 @@ from nmt.recipes import bidirectional
 from nmt.recipes import directory as commands
 from nmt.runs.checkpoint import saved_steps
 from nmt.runs.info import read_info
+from nmt.text.tokenizer import Tokenizers
 from recipe_folder import make_folder, small_chunks
 from tiny_corpus import tiny_settings
 
@@ -71,8 +72,9 @@ def test_run_in_one_direction_starts_from_both(folder: Path, nmt: Command, calle
     both, one = (RunDir(Path(f"runs/small-both{end}")) for end in ("", "-aa-bb"))
     assert saved_steps(both)[-1] == 3 and saved_steps(one)[-1] == 2
     assert read_info(one).initial.step == 3
-    configs = [load_config(run.config).training for run in (both, one)]
-    assert [config.both_directions for config in configs] == [True, False]
+    configs = [load_config(run.config).data for run in (both, one)]
+    assert [config.directions for config in configs] == [["aa-bb", "bb-aa"], ["aa-bb"]]
+    assert Tokenizers.load(one.tokenizer, ["aa", "bb"]).tags == Tokenizers.load(both.tokenizer, ["aa", "bb"]).tags
 
     done = nmt(*again, "3")
     assert done.status == 0 and len(called) == 2, "nothing is left to do"

@@ -47,7 +47,6 @@ pytestmark = pytest.mark.usefixtures("no_coverage", "quick")
             {
                 "consistency": "simcut",
                 "bpe_dropout": 0.2,
-                "both_directions": True,
                 "ema": 0.9,
                 "freeze": ["cross_attention"],
                 "update_tokens": 2400,
@@ -74,8 +73,7 @@ pytestmark = pytest.mark.usefixtures("no_coverage", "quick")
             {
                 "modifiers": {"upper_case": 0.4, "typos": 0.3, "noise": 0.1, "tags": 0.1},
                 "bpe_dropout": 0.2,
-                "both_directions": True,
-                "update_tokens": 2400,
+                "update_tokens": 1200,
                 "max_epochs": 3,
                 "max_steps": 50,
                 "cooldown": 0.5,

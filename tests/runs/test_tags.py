@@ -144,11 +144,10 @@ def test_tags_precede_sources_of_their_corpus(text: Path, data: Path, tokenizer:
 @pytest.mark.parametrize(
     ("data_settings", "training", "kind"),
     [
-        ({}, {"both_directions": True}, "translation"),
         ({"weights": True}, {"bpe_dropout": 0.1, "modifiers": {"upper_case": 0.5}}, "translation"),
         ({}, {}, "decoder"),
     ],
-    ids=["both directions", "weights and changes", "decoder"],
+    ids=["weights and changes", "decoder"],
 )
 def test_tags_go_with_other_settings(
     data_settings: dict[str, object], training: dict[str, object], kind: str, text: Path, data: Path, tmp_path: Path

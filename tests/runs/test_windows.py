@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from nmt.config import Config
 from nmt.data import mixing
 from nmt.data import mixing as streams
 from nmt.data.batching import Update
-from nmt.data.corpus import Corpus
+from nmt.data.corpus import Corpora, Corpus
 from nmt.data.mixing import Position
 from nmt.data.windows import Windows
 from nmt.errors import DataError
@@ -58,12 +59,16 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def config_of(
     folder: Path, weights: tuple[float | None, float | None] = (None, None), temperature: float | None = None,
-    **training: object,
+    directions: Sequence[str] = (), direction_temperature: float = 1.0, **training: object,
 ) -> Config:  # fmt: skip
     train = [{"files": FILES, "weight": weights[0]}, {"files": MORE, "name": "more", "weight": weights[1]}]
-    return tiny_settings(
-        folder / "text", data={"train": train, "temperature": temperature}, search={"beam": 1}, training=training
-    )
+    data = {"train": train, "temperature": temperature, "direction_temperature": direction_temperature}
+    data |= {"directions": [*directions]} if directions else {}
+    return tiny_settings(folder / "text", data=data, search={"beam": 1}, training=training)
+
+
+def windows_of(data: Path, config: Config) -> Windows:
+    return Windows(Corpora.open(DataDir(data), config.data), config)
 
 
 def trained_rows(patch: pytest.MonkeyPatch) -> list[tuple[int, list[int]]]:
@@ -82,10 +87,19 @@ STAGES = [
     {"weights": {"more": 3, "train.aa": 1}, "steps": 5}, {"weights": {"train.aa": 1}, "steps": 3},
     {"temperature": 5.0},
 ]  # fmt: skip
+BOTH = ["aa-bb", "bb-aa"]
 SETTINGS: dict[str, dict[str, object]] = {
     "plain": {},
     "dropout": {"bpe_dropout": 0.2},
-    "both directions": {"both_directions": True, "bpe_dropout": 0.2},
+    "both directions": {"directions": BOTH, "bpe_dropout": 0.2},
+    "all of both": {
+        "directions": BOTH,
+        "direction_temperature": 5.0,
+        "weights": (1.0, 3.0),
+        "consistency": "simcut",
+        "modifiers": {"upper_case": 0.3, "typos": 0.3},
+        "bpe_dropout": 0.1,
+    },
     "modifiers": {"modifiers": {"upper_case": 0.3, "typos": 0.3, "tags": 0.1}, "bpe_dropout": 0.1},
     "weights": {"weights": (1.0, 3.0)},
     "stages": {"stages": STAGES},
@@ -117,7 +131,7 @@ def test_window_rows_are_corpus_pairs(folder):
     ]
     pairs = list(zip(*texts, strict=True)) + list(zip(*texts[::-1], strict=True))
     for name in ("plain", "both directions", "dropout"):
-        windows = Windows(corpus, config_of(folder, **SETTINGS[name]))
+        windows = windows_of(folder / "shards", config_of(folder, **SETTINGS[name]))
         for number in (0, 2):
             window = windows.load(Position(epoch=1, window=number))
             rows = np.arange(len(window.pairs))[::-3].copy()
@@ -132,11 +146,11 @@ def test_window_rows_are_corpus_pairs(folder):
 
 def test_bpe_dropout_is_independent_of_window_size(folder, monkeypatch):
     """Segmentation is also independent of the window in which a pair occurs."""
-    corpus, config = Corpus.open(DataDir(folder / "shards")), config_of(folder, **SETTINGS["dropout"])
+    config = config_of(folder, **SETTINGS["dropout"])
     found = []
     for size in (100, 1000):
         monkeypatch.setattr(mixing, "WINDOW_PAIRS", size)
-        windows, cuts = Windows(corpus, config), {}
+        windows, cuts = windows_of(folder / "shards", config), {}
         for number in range(windows.mix.n_windows):
             pairs = windows.load(Position(window=number)).pairs
             rows = np.arange(len(pairs))
@@ -215,7 +229,7 @@ def test_stages_end_after_their_steps(folder, tmp_path, monkeypatch, capsys):
 def test_damaged_shard_raises_when_read(folder, tmp_path):
     data = shutil.copytree(folder / "shards", tmp_path / "data")
     config, corpus = config_of(folder, max_epochs=1, max_steps=100, update_tokens=500), Corpus.open(DataDir(data))
-    windows = Windows(corpus, config)
+    windows = windows_of(data, config)
     shards = corpus.manifest.splits["train"].shards
     ends = np.cumsum([shard.pairs for shard in shards])
     first, third = (

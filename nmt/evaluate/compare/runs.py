@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.config import Config, SearchConfig
+from nmt.config.load import load_saved_config
 from nmt.config.messages import differences
 from nmt.console import say
-from nmt.data.corpus import Corpus, read_manifest
-from nmt.errors import DataError, NmtError
+from nmt.data.corpus import Corpus, read_manifest, read_pairs_manifest
+from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluate.compare.screen import listed
 from nmt.evaluate.compare.systems import Members, System, TextToTranslate, distinct_names
 from nmt.evaluate.run import choose_split, describe_search, open_corpus, translate_text
@@ -40,6 +41,9 @@ class Translating:
     precision: str = "auto"
     output: Path | None = None
     """A directory for the translations, one file NAME.LANGUAGE for each run."""
+    to: str | None = None
+    source: str | None = None
+    """The languages to translate, of runs with several directions."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,29 @@ class _Run:
     split: str
     sources: list[str]
     references: list[str]
+
+
+def common_directions(members: Members, how: Translating) -> list[tuple[str | None, str | None]]:
+    """Return the target and source language of each direction to compare: those that all runs have and that have the
+    split, if no language is given.
+
+    Raises ConfigError if the runs have no direction in common, and DataError if there is no data directory.
+    """
+    paths = [path for run_paths in members.values() for path in run_paths if RunDir(path).config.is_file()]
+    configs = [load_saved_config(RunDir(path).config).data for path in paths]
+    if how.to is not None or how.source is not None or not any(len(config.directions) > 1 for config in configs):
+        return [(how.to, how.source)]
+    first, *others = (config.directions or [config.direction] for config in configs)
+    common = [direction for direction in first if all(direction in other for other in others)]
+    if not common:
+        raise ConfigError(["the runs have no direction in common"])
+
+    def has_split(direction: str) -> bool:
+        corpus = open_corpus(RunDir(paths[0]), configs[0].towards(direction).pair, how.data)
+        return how.split in (None, *corpus.splits)
+
+    having = [direction for direction in common if has_split(direction)] or common
+    return [(tgt, src) for src, tgt in (direction.split("-") for direction in having)]
 
 
 def translate_runs(members: Members, how: Translating) -> tuple[TextToTranslate, list[System]]:
@@ -81,11 +108,11 @@ def translate_runs(members: Members, how: Translating) -> tuple[TextToTranslate,
 def _open(name: str, path: Path, how: Translating) -> _Run:
     if path.is_file():
         raise DataError(f"{path}: is a file, not a run directory; compare files of translations with --hyp A B --ref F")
-    saved = open_saved(path, how.checkpoint, how.weights)
+    saved = open_saved(path, how.checkpoint, how.weights).choose(how.to, how.source)
     saved.check_translates()
     config = saved.config
     search = how.search(config)
-    corpus = open_corpus(RunDir(path), config.data.languages, how.data)
+    corpus = open_corpus(RunDir(path), config.data.pair, how.data)
     chosen = choose_split(corpus, how.split)
     if chosen not in corpus.splits:
         where = corpus.directory.path
@@ -120,13 +147,17 @@ def _check_same_test(first: _Run, other: _Run) -> None:
 
 def _translate(run: _Run, how: Translating) -> System:
     """Translate the test set with a run, and write the translations to a file if there is an output directory."""
-    translator = Translator.load(run.path, how.checkpoint, how.weights, precision=how.precision)
+    translator = Translator.load(
+        run.path, how.checkpoint, how.weights, precision=how.precision, to=how.to, source=how.source
+    )
     origin = translator.origin
     assert origin is not None, "the translator was loaded from a run"
     say(f"{run.name}: translating {run.split}")
     translations = tuple(translate_text(translator, run.sources, run.split, run.search))
     if how.output is not None:
-        with open_output(how.output / f"{run.name.replace('/', '-')}.{run.config.data.tgt}") as file:
+        data = run.config.data
+        ending = data.direction if data.directions else data.tgt
+        with open_output(how.output / f"{run.name.replace('/', '-')}.{ending}") as file:
             file.writelines(f"{line}\n".encode() for line in translations)
     return System(
         run.name, translations, run.path, origin.step, origin.weights, describe_search(run.search), translator.precision
@@ -141,7 +172,11 @@ def _notes_on_text(runs: Sequence[_Run]) -> Iterator[str]:
     if split == "train":
         yield "train is the training text: scores on it say nothing about other text"
         return
-    others = [run.name for run in runs if read_info(RunDir(run.path)).corpus not in ("", run.corpus.fingerprint)]
+    others = [
+        run.name
+        for run in runs
+        if read_info(RunDir(run.path)).corpus not in ("", run.corpus.fingerprint, run.corpus.whole)
+    ]
     if others:
         verb = "was" if len(others) == 1 else "were"
         yield (
@@ -205,6 +240,12 @@ def find_in_training_text(directory: DataDir, sides: Mapping[str, Sequence[str]]
 
     Raises DataError if the text is missing or damaged.
     """
+    if directory.pairs.is_file():
+        found = frozenset[int]()
+        for pair in read_pairs_manifest(directory).pairs:
+            own = {language: lines for language, lines in sides.items() if language in pair.split("-")}
+            found |= find_in_training_text(DataDir(directory.path / pair), own)
+        return found
     manifest, seen = read_manifest(directory), set[int]()
     if "train" not in manifest.splits:
         raise DataError(f"{directory.path}: has no training text")

@@ -172,6 +172,17 @@ def listed(names: Sequence[str]) -> str:
 SYSTEM_FACTS = ("run", "step", "weights", "search", "precision")
 
 
+def macro_averages(comparisons: Sequence[Comparison]) -> list[str]:
+    """Return for each metric a line with the mean scores of each group over comparisons of several directions."""
+    lines = []
+    for own in zip(*(comparison.results for comparison in comparisons), strict=True):
+        metric, n = own[0].metric, len(own)
+        means = [sum(result.scores[i].value for result in own) / n for i in range(len(comparisons[0].groups))]
+        named = (f"{group.name} {mean:.2f}" for group, mean in zip(comparisons[0].groups, means, strict=True))
+        lines += _wrapped(printable(f"macro-average over {n} directions, {title(metric)}: {', '.join(named)}"))
+    return lines
+
+
 def render_json(comparison: Comparison) -> str:
     """Format the comparison as one JSON object, without the lines of text; missing values are null."""
     text = comparison.text

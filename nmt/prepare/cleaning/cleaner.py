@@ -97,7 +97,7 @@ class Cleaner:
         self._lengths: tuple[list[int], list[int]] = [], []
         self.report = CleanReport()
         """The counts so far, without the lengths of the pairs."""
-        self._filters = list(filters(self._clean, config.languages, text_folder(config.root), self.report.mix))
+        self._filters = list(filters(self._clean, config.pair, text_folder(config.root), self.report.mix))
 
     def clean(self, pair: SentencePair) -> SentencePair | None:
         """Return the pair with both sides stripped and repaired, or None if it is dropped; count it in either case."""

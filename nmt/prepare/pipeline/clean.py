@@ -21,7 +21,7 @@ from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.grouping import groupings, pair_hash
 from nmt.prepare.cleaning.misaligned import MIN_PAIRS, SAMPLE_PAIRS, is_misaligned, learn_filter
 from nmt.prepare.pairs import SentencePair
-from nmt.prepare.pipeline.read import Part, read_pairs, write_side
+from nmt.prepare.pipeline.read import Part, read_pairs, read_side, write_side
 from nmt.prepare.pipeline.work import SIDES, Drops, Rows, Work, part_folder, write_drops
 from nmt.prepare.sources import text_folder
 from nmt.tasks.perform import Done, Json
@@ -48,22 +48,32 @@ def clean_parts(work: Work, config: DataConfig, parts: Sequence[Part], held_out:
     return work.stage("clean", "cleaning", clean_part, arguments, work.versions["block lists"], total, count="read")
 
 
+_NOT_OF_CLEANING = {
+    "directions", "languages", "direction_temperature", "dir", "temperature", "valid", "test", "mono", "max_pieces",
+}  # fmt: skip
+
+
 def cleaning_settings(config: DataConfig) -> DataConfig:
     """Return a config with only the settings that affect cleaning: changing others does not repeat the stage."""
-    settings = config.model_dump(mode="json", exclude={"dir", "temperature", "valid", "test", "mono", "max_pieces"})
+    settings = config.model_dump(mode="json", exclude=_NOT_OF_CLEANING)
     for source in settings["train"]:
         del source["repeat"], source["weight"], source["license"]
-    direction = config.direction if config.has_labels else "-".join(config.languages)
+    direction = config.direction if config.has_labels else "-".join(config.pair)
     root = str(text_folder(config.root).absolute())
     return DataConfig.model_validate(settings | {"direction": direction, "root": root})
 
 
-def write_pairs(work: Work, name: str, pairs: Sequence[SentencePair]) -> Path:
-    """Write the text of pairs for the tasks of later stages. Return its folder."""
+Others: TypeAlias = tuple[Sequence[str], Sequence[str]]
+"""Held-out lines of other pairs of languages, by side."""
+NO_OTHERS: Others = ((), ())
+
+
+def write_pairs(work: Work, name: str, pairs: Sequence[SentencePair], others: Others = NO_OTHERS) -> Path:
+    """Write the text of pairs, then that of `others`, for the tasks of later stages. Return its folder."""
     folder = part_folder(work.folder, name, 0)
     folder.mkdir(parents=True, exist_ok=True)
     for side in SIDES:
-        write_side(folder, side, [pair[side] for pair in pairs])
+        write_side(folder, side, [*(pair[side] for pair in pairs), *others[side]])
     text = b"".join((folder / f"text.{side}").read_bytes() for side in SIDES)
     work.versions[name] = hashlib.sha256(text).hexdigest()[:16]
     return folder
@@ -112,7 +122,8 @@ def _keys(key: Callable[[str, str], bytes], sides: Sequence[Sequence[str]]) -> n
 def _held_out(folder: Path, version: str) -> HeldOut:
     """Read the development and test sets; `version` identifies the content of the folder."""
     del version
-    return HeldOut.of(read_pairs(folder))
+    src, tgt = (frozenset(line.strip() for line in read_side(folder, side)) for side in SIDES)
+    return HeldOut(src, tgt)
 
 
 _Keys: TypeAlias = npt.NDArray[np.uint64]

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import chain, compress, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from nmt.console import Progress
 from nmt.data.corpus import ShardRecord
 from nmt.files.write import link
 from nmt.layout import MONO, DataDir, TokenizerDir
+from nmt.prepare.cleaning.cleaner import SeenLines
 from nmt.prepare.cleaning.counts import CleanReport, Lengths, refuse_empty, total
 from nmt.prepare.pipeline.read import Part, read_side
 from nmt.prepare.pipeline.settle import TrainingText, by_source
@@ -60,11 +61,10 @@ def make_tokenizers(
     `mono`: by language, the folder and the number of lines of its cleaned monolingual text. Labels, and the profiles of
     the languages, are always those of the training text.
     """
-    languages = config.data.languages
+    languages = config.data.pair
     if reused is not None:
         tokenizers = replace(reused, labels=text.labels).with_tags(config.data.tag_names)
-        work.versions["tokenizer"] = tokenizers.fingerprint
-        tokenizers.save(_tokenizer_dir(work))
+        use_tokenizers(work, tokenizers)
     else:
         learning = _Learning(
             config=config.tokenizer, languages=languages, mono=dict(mono),
@@ -81,6 +81,71 @@ def make_tokenizers(
         pairs = [pair for sample in text.samples().values() for pair in sample.pairs]
         tokenizers = replace(tokenizers, profiles=Profiles.of(languages, pairs))
     return tokenizers
+
+
+def use_tokenizers(work: Work, tokenizers: Tokenizers) -> None:
+    """Write tokenizers that are not learned in this work folder, for the next stage."""
+    work.versions["tokenizer"] = tokenizers.fingerprint
+    tokenizers.save(_tokenizer_dir(work))
+
+
+TEMPERATURE = 5
+"""Several languages have shares of the text of a vocabulary in proportion to lines ** (1 / TEMPERATURE), as in NLLB
+(NLLB Team, 2022, arXiv:2207.04672)."""
+
+
+class _JointLearning(BaseModel):
+    vocab_size: int
+    settled: list[tuple[Path, tuple[str, str]]]
+    """The folder of each part, and its languages."""
+
+
+def make_joint(work: Work, config: Config, texts: Mapping[tuple[str, str], TrainingText]) -> Tokenizers:
+    """Learn one vocabulary from the training text of several pairs of languages, each distinct line once.
+
+    work: the work folder of the data directory; its version must identify the texts.
+    """
+    languages = config.data.all_languages
+    task = _JointLearning(
+        vocab_size=config.tokenizer.vocab_size,
+        settled=[(done.folder, pair) for pair, text in texts.items() for done in text.settled],
+    )
+    with Progress("learning a vocabulary") as progress:
+        progress.say(f"learning a vocabulary for {', '.join(languages)} …")  # SentencePiece reports no progress
+        [done] = work.stage("tokenizer", "", learn_joint, [task], work.version(*work.versions))
+    return Tokenizers.load(TokenizerDir(done.folder), languages)
+
+
+def learn_joint(folder: Path, task: _JointLearning) -> Json:
+    """Learn and write the vocabulary of several languages."""
+    languages = sorted({language for _, pair in task.settled for language in pair})
+
+    def lines_of(language: str) -> Iterator[str]:
+        seen = SeenLines()
+        for settled, pair in task.settled:
+            if language in pair:
+                lines = read_side(settled, pair.index(language))
+                yield from compress(lines, seen.add(lines).tolist())
+
+    n_lines = {language: sum(1 for _ in lines_of(language)) for language in languages}
+    total_lines = min(sum(n_lines.values()), _MOST_LINES)
+    weights = {language: n ** (1 / TEMPERATURE) for language, n in n_lines.items()}
+    lines = (
+        line
+        for language, weight in weights.items()
+        for line in evenly(lambda own=language: lines_of(own), n_lines[language],  # type: ignore[misc]
+                           round(total_lines * weight / sum(weights.values())))
+    )  # fmt: skip
+    tokenizer = train_tokenizer(lines, task.vocab_size)
+    Tokenizers(dict.fromkeys(languages, tokenizer), True).save(TokenizerDir(folder))
+    return {"pairs": 0}
+
+
+def evenly(lines: Callable[[], Iterable[str]], n: int, wanted: int) -> Iterator[str]:
+    """Yield `wanted` of `n` lines, evenly spread, and each as often as any other, or once more."""
+    for start in range(0, wanted, n):
+        k = min(n, wanted - start)
+        yield from (line for i, line in enumerate(lines()) if (i + 1) * k // n > i * k // n)
 
 
 def _tokenizer_dir(work: Work) -> TokenizerDir:
@@ -164,9 +229,9 @@ def encode_text(work: Work, config: DataConfig, text: TrainingText, is_added: bo
     refuse_empty(total(reports))
     shards = None
     if is_large:
-        files, shards = _join_shards(work, config.languages, text.parts, encoded)
+        files, shards = _join_shards(work, config.pair, text.parts, encoded)
     else:
-        files = _join_in_order(work, config.languages, encoded)
+        files = _join_in_order(work, config.pair, encoded)
     counts = {
         language: added(TextRecord.model_validate(each["text"][language]) for each in summaries)
         for language in config.text_languages
@@ -194,7 +259,7 @@ def encode_parts(work: Work, config: DataConfig, text: TrainingText, is_shuffled
     repeats = {f"train.{i}": 1 if is_shuffled else source.repeat for i, source in enumerate(config.train)}
     arguments = [
         _Encoding(
-            languages=config.languages, settled=done.folder, tokenizer=_tokenizer_dir(work).path,
+            languages=config.pair, settled=done.folder, tokenizer=_tokenizer_dir(work).path,
             tokenizer_version=work.versions["tokenizer"], max_pieces=config.max_pieces, repeat=repeats[part.key],
             is_shuffled=is_shuffled,
         )

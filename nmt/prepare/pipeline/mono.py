@@ -118,7 +118,7 @@ def encode_mono(work: Work, config: DataConfig, cleaned: Mapping[str, MonoText])
         return {}
     arguments = [
         _Encoding(
-            languages=config.languages, language=language, cleaned=text.done.folder, n_sources=len(text.reports),
+            languages=config.pair, language=language, cleaned=text.done.folder, n_sources=len(text.reports),
             tokenizer=part_folder(work.folder, "tokenizer", 0), max_pieces=config.max_pieces,
         )
         for language, text in cleaned.items()
@@ -154,7 +154,7 @@ def clean_language(folder: Path, task: _Cleaning) -> Json:
 
     Write the kept lines, their characters, and for each line its number in its source and the number of its document.
     """
-    held_out = read_side(task.held_out, task.config.languages.index(task.language))
+    held_out = read_side(task.held_out, task.config.pair.index(task.language))
     seen, alphabet, rows = SeenLines(), Counter[str](), [np.zeros((0, 2), np.int64)]
     reports: list[CleanReport] = []
     with (folder / "text").open("wb") as file:

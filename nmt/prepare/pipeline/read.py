@@ -212,7 +212,7 @@ def training_parts(
     batches = [(key, batch) for key, source in sources.items() for batch in _batches(source)]
     arguments = [
         _Reading(
-            sources=batch, languages=data.languages, root=str(root), part_pairs=work.sizes.part_pairs,
+            sources=batch, languages=data.pair, root=str(root), part_pairs=work.sizes.part_pairs,
             version=sources[key].record.model_dump_json(),
         )
         for key, batch in batches
@@ -224,7 +224,7 @@ def training_parts(
     for key, batch in batches:
         lines: Sequence[Range | str]
         if _is_plain(one := batch[0]):
-            paths = [root / one.files[language] for language in data.languages]
+            paths = [root / one.files[language] for language in data.pair]
             lines = ranges = cut_aligned([*paths, *([root / one.score] if one.score else [])], work.sizes.part_pairs)
             sizes = [each.n_lines for each in ranges]
         else:

@@ -19,11 +19,14 @@ from pydantic import BaseModel
 from nmt.config import DataConfig, Source
 from nmt.console import Progress, printable
 from nmt.data.corpus import Corpus
+from nmt.data.random_numbers import hashed, key_of
 from nmt.errors import DataError
 from nmt.prepare.cleaning.counts import CleanReport, refuse_empty, total
 from nmt.prepare.pairs import OpenSource, SentencePair
 from nmt.prepare.pipeline.clean import (
     HELD_OUT,
+    NO_OTHERS,
+    Others,
     clean_parts,
     cleaning_settings,
     group_parts,
@@ -96,33 +99,72 @@ def settle_parts(
     earlier: Corpus | None = None,
 ) -> TrainingText:
     """Clean training corpora that have been read into parts; `skipped`: see `TrainingText`. Raises DataError."""
-    folder = write_pairs(work, HELD_OUT, held_out)
+    return settle_chosen(work, config, choose_text(work, config, parts, skipped, held_out, earlier))
+
+
+@dataclass(frozen=True)
+class ChosenText:
+    """The cleaned training corpora, and what will be dropped from them or split off."""
+
+    parts: list[Part]
+    skipped: list[dict[str, int]]
+    cleaned: list[Done]
+    drops: Drops
+    split_off: list[SentencePair] | None
+    n_offered: int
+    warnings: list[str]
+
+
+def choose_text(
+    work: Work,
+    config: DataConfig,
+    parts: list[Part],
+    skipped: list[dict[str, int]],
+    held_out: Sequence[SentencePair],
+    earlier: Corpus | None = None,
+    others: Others | None = None,
+) -> ChosenText:
+    """Clean training corpora that have been read into parts, find duplicates, and choose the development set.
+
+    others: held-out lines of other pairs of languages; the development set is then chosen by the numbers of lines, so
+    that it is the same for all pairs of a corpus in several languages.
+    """
+    folder = write_pairs(work, HELD_OUT, held_out, others or NO_OTHERS)
     work.versions["block lists"] = json.dumps(block_lists(config))
     cleaned = clean_parts(work, config, parts, folder)
     recalled = _recall_parts(work, config, earlier, len(parts)) if earlier is not None else []
     drops, warnings = judge_parts(work, config, parts, cleaned, group_parts(work, config, [*cleaned, *recalled]))
-    chosen, n_offered, split_folder = None, 0, None
+    chosen, n_offered = None, 0
     if not isinstance(config.valid, Source):
         if earlier is None:
-            chosen, n_offered = _choose(cleaned, drops, config.valid)
+            chosen, n_offered = _choose(cleaned, drops, config.valid, None if others is None else parts)
         else:
             valid = earlier.split("valid")
             texts = (valid.text(language) for language in earlier.languages)
             chosen = [SentencePair(src, tgt, "") for src, tgt in zip(*texts, strict=True)]
-        split_folder = write_pairs(work, SPLIT_OFF, chosen)
+    return ChosenText(parts, skipped, cleaned, drops, chosen, n_offered, warnings)
+
+
+def settle_chosen(work: Work, config: DataConfig, text: ChosenText, others: Others = NO_OTHERS) -> TrainingText:
+    """Write the remaining text of each part, without what has been split off, also from `others`. Raises DataError."""
+    folders = None
+    if text.split_off is not None:
+        folders = write_pairs(work, SPLIT_OFF, text.split_off), write_pairs(work, f"{SPLIT_OFF}-others", [], others)
     version = work.version(*work.versions)
     arguments = [
         _Settling(
-            part=number, report=done.summary, drops=drops, split_off=split_folder, version=version,
+            part=number, report=done.summary, drops=text.drops, split_off=folders, version=version,
             label_side=config.label_side,
         )
-        for number, done in enumerate(cleaned)
+        for number, done in enumerate(text.cleaned)
     ]  # fmt: skip
     settled = work.stage("settle", "settling", settle_part, arguments, version, count="kept")
-    reports = by_source(config, parts, [CleanReport.from_json(done.summary) for done in settled])
+    reports = by_source(config, text.parts, [CleanReport.from_json(done.summary) for done in settled])
     refuse_empty(total(reports))
     labels, conflicts = _read_labels(config, settled) or (None, [])
-    return TrainingText(parts, settled, reports, skipped, chosen, n_offered, warnings + conflicts, labels)
+    return TrainingText(
+        text.parts, settled, reports, text.skipped, text.split_off, text.n_offered, text.warnings + conflicts, labels
+    )
 
 
 def by_source(config: DataConfig, parts: Sequence[Part], reports: Sequence[CleanReport]) -> list[CleanReport]:
@@ -142,7 +184,7 @@ class _Recalling(BaseModel):
 def _recall_parts(work: Work, config: DataConfig, earlier: Corpus, first: int) -> list[Done]:
     """Hash the pairs of an earlier data directory, in tasks of the stage `clean` numbered from `first`."""
     settings = cleaning_settings(config)
-    one, other = config.languages
+    one, other = config.pair
     arguments = [
         _Recalling(
             config=settings,
@@ -223,13 +265,19 @@ class Draw:
         return rows
 
 
-def _choose(cleaned: Sequence[Done], drops: Drops, amount: int | float) -> tuple[list[SentencePair], int]:
-    """Choose the development set from the remaining pairs. Return it, and the number of those pairs."""
+def _choose(
+    cleaned: Sequence[Done], drops: Drops, amount: int | float, parts: Sequence[Part] | None
+) -> tuple[list[SentencePair], int]:
+    """Choose the development set from the remaining pairs. Return it, and the number of those pairs.
+
+    parts: see `_line_hashes`; None: the choice is made by the text of the pairs.
+    """
     draw = Draw(amount)
     with Progress("splitting off", sum(done.summary["kept"] for done in cleaned), "pairs") as progress:
         for part, done in enumerate(cleaned):
             left = drops.left(part, done.summary["kept"])
-            draw.offer(part, left, np.load(done.folder / "hashes.npy")[left])
+            hashes = np.load(done.folder / "hashes.npy") if parts is None else _line_hashes(parts[part], done)
+            draw.offer(part, left, hashes[left])
             progress.add(done.summary["kept"])
     chosen = []
     for part, rows in draw.chosen().items():
@@ -238,13 +286,18 @@ def _choose(cleaned: Sequence[Done], drops: Drops, amount: int | float) -> tuple
     return chosen, draw.n_offered
 
 
+def _line_hashes(part: Part, cleaned: Done) -> npt.NDArray[np.uint64]:
+    """Return hashes (N,) of the corpus and the line number of each pair, which are the same in all its languages."""
+    return hashed(key_of(_hash(part.corpus)), np.load(cleaned.folder / "lines.npy"))
+
+
 class _Settling(BaseModel):
     part: int
     report: Json
     """The report of cleaning."""
     drops: Drops
-    split_off: Path | None
-    """The folder with the development set that was split off."""
+    split_off: tuple[Path, Path] | None
+    """The folders with the development set that was split off, and with those of other pairs of languages."""
     version: str
     label_side: int | None
     """The side that has labels, if any."""
@@ -262,7 +315,7 @@ def settle_part(folder: Path, task: _Settling) -> Json:
     for reason, rows in task.drops.by_reason(task.part).items():
         reason_of |= dict.fromkeys(rows.tolist(), reason)
     if task.split_off is not None:
-        chosen, *own = _chosen(task.split_off, task.version)
+        chosen, *own = _chosen(*task.split_off, task.version)
         if task.label_side is not None:
             own[task.label_side] = set()  # an equal label is no overlap
         for row, pair in enumerate(zip(*sides, strict=True)):
@@ -294,11 +347,13 @@ def settle_part(folder: Path, task: _Settling) -> Json:
 
 
 @lru_cache(maxsize=1)
-def _chosen(folder: Path, version: str) -> tuple[set[tuple[str, str]], set[str], set[str]]:
-    """Return the pairs of the development set, and its two sides; `version` identifies the content of the folder."""
+def _chosen(folder: Path, others: Path, version: str) -> tuple[set[tuple[str, str]], set[str], set[str]]:
+    """Return the pairs of the development set, and its two sides with those of other pairs of languages; `version`
+    identifies the content of the folders."""
     del version
     pairs = set(read_pairs(folder))
-    return pairs, {src for src, _ in pairs}, {tgt for _, tgt in pairs}
+    src, tgt = ({pair[side] for pair in pairs} | {*read_side(others, side)} for side in SIDES)
+    return pairs, src, tgt
 
 
 def _read_labels(config: DataConfig, settled: Sequence[Done]) -> tuple[Labels, list[str]] | None:

@@ -21,17 +21,18 @@ from nmt.layout import RunDir
 from nmt.runs.state import TrainState
 
 Record = Mapping[str, Any]
-CURVES = ("train", "valid", "ema", "average")
-WATCH = "watch/"
-"""The start of the kind of records of a test set of training.watch, before its name."""
+CURVES = ("train", "valid", "ema", "average", "final", "watch")
+"""The kinds of records that are points of curves; after a slash, records have the name of a direction or test set."""
 
 
 class TrainingLog:
     """A log that writes every record to the screen, log.jsonl and TensorBoard.
 
-    A record is flat; `kind` is train, valid, ema, average, watch/NAME, skipped, warning or modifier, and `step` is the
-    update it belongs to. To compare training and development set, use `nll` (nats per token): `loss` is the training
-    objective, which includes label smoothing and divergence, and equals `nll` on the development set.
+    A record is flat. `kind` is train, valid, ema, average, final, skipped, warning, modifier or mixture (which has a
+    mapping, `shares`); `step` is the update it belongs to. A model with several directions has records valid/DIRECTION
+    and so on, besides those of their means; test sets of training.watch have watch/NAME. To compare training and
+    development set, use `nll` (nats per token): `loss` is the training objective, which includes label smoothing and
+    divergence, and equals `nll` on the development set.
     """
 
     def __init__(self, run: RunDir, step: int, n_bytes: int, total_steps: int, waiting: Sequence[str] = ()) -> None:
@@ -65,7 +66,7 @@ class TrainingLog:
         """Write a record to log.jsonl and, if it is a point of a curve, to TensorBoard and the screen."""
         self._waiting.append(json.dumps(record).encode() + b"\n")
         self._write()
-        if record["kind"] in CURVES or record["kind"].startswith(WATCH):
+        if record["kind"].partition("/")[0] in CURVES:
             self._board.scalars(record)
             if record["kind"] != "train" or self._bar is None:
                 self.say(_line(record))

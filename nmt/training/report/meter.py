@@ -131,8 +131,13 @@ class Meter:
         self.log.total(state.cooldown_end or min(settings.max_steps, by_epochs))
         if self._stage != state.stage:
             self._stage = state.stage
-            for line in mixture(self._session):
+            lines, mix = [*mixture(self._session)], self._session.windows.mix
+            for line in lines:
                 self.log.say(line)
+            if lines and state.step == state.stage_step:  # not again by a resumed run
+                named = zip(mix.corpora, mix.stages[state.stage].shares, strict=True)
+                shares = {corpus.name: float(share) for corpus, share in named}
+                self.log.log({"kind": "mixture", "step": state.step, "minutes": state.seconds / 60, "shares": shares})
 
     def pause(self) -> None:
         """Stop counting time as training time."""
@@ -264,9 +269,9 @@ def _is_repetitive(line: str) -> bool:
 
 
 def mixture(session: Session) -> Iterator[str]:
-    """Yield lines that describe the mixture of the current stage, unless corpora are mixed by size."""
+    """Yield lines that describe the mixture of the current stage, unless corpora of one direction are mixed by size."""
     config, mix, state = session.config, session.windows.mix, session.state
-    if not is_mixed(config):
+    if not is_mixed(config) and len(config.data.directions) < 2:
         return
     stage = mix.stages[state.stage]
     n_updates = stage.n_updates or config.training.max_steps - state.stage_step
@@ -306,8 +311,9 @@ def announce(session: Session, log: TrainingLog) -> None:
     pairs = "lines" if session.config.learns_lines else "pairs"
     n_pairs = session.windows.n_examples
     learned = "" if n_learned == n_parameters else f" ({n_learned:,} of them learned)"
+    data = session.config.data
     log.say(
-        f"{session.config.data.direction}: {n_pairs:,} {pairs}, {n_parameters:,} parameters{learned}, "
+        f"{', '.join(data.directions or [data.direction])}: {n_pairs:,} {pairs}, {n_parameters:,} parameters{learned}, "
         f"{session.precision} on {session.device.type}{' packed' if session.packing else ''}, into {session.run.path}"
     )
     if session.modifiers is not None:

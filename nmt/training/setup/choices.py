@@ -234,8 +234,9 @@ def pick_layout(config: Config, device: torch.device, precision: str) -> str:
     padded."""
     model = config.model
     obstacle = packing_obstacle(device, precision, model.d_model // model.n_heads, model.attention_dropout)
-    # the kernel has no mask for decoders that see all of the source
-    return "padded" if device.type == "cpu" or config.joins_sides or obstacle else "packed"
+    # the kernel has no mask for decoders that see all of the source; second sources are made of padded batches
+    is_padded = device.type == "cpu" or config.joins_sides or config.training.consistency == "crossconst"
+    return "padded" if is_padded or obstacle else "packed"
 
 
 def pick_compile(config: Config, device: torch.device, is_sharded: bool) -> bool:

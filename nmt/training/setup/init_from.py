@@ -11,7 +11,7 @@ from torch import nn
 
 from nmt.config import Config
 from nmt.console import say
-from nmt.data.corpus import Corpus
+from nmt.data.corpus import Corpora
 from nmt.errors import CheckpointError, ConfigError
 from nmt.layout import RunDir, hub_note
 from nmt.model.transformer import Model
@@ -56,7 +56,7 @@ def freeze(model: nn.Module, parts: Sequence[str]) -> None:
 
 
 def read_initial(
-    config: Config, run: RunDir, corpus: Corpus, model: Model, before: RunInfo | None
+    config: Config, run: RunDir, corpora: Corpora, model: Model, before: RunInfo | None
 ) -> tuple[Tensors, InitialWeights | None]:
     """Read and check the weights of `training.init_from`, on rank 0, and return them with their entry in run.json.
 
@@ -67,7 +67,7 @@ def read_initial(
     origin = None if before is None else before.initial
     if config.training.init_from is None or (before and (saved_steps(run) or not run.checkpoints.is_dir())):
         return {}, origin
-    tensors, found = _read_weights(config, corpus, model)
+    tensors, found = _read_weights(config, corpora, model)
     if origin is not None and found.tensors != origin.tensors:
         raise CheckpointError(
             f"{run.path}: no checkpoint yet, and {found.run} no longer has the weights of step {origin.step} with "
@@ -88,18 +88,18 @@ def load_initial(model: Model, tensors: Tensors, world: World) -> None:
             parameter.copy_(shard_like(tensor, parameter))
 
 
-def _read_weights(config: Config, corpus: Corpus, model: Model) -> tuple[Tensors, InitialWeights]:
+def _read_weights(config: Config, corpora: Corpora, model: Model) -> tuple[Tensors, InitialWeights]:
     """Read the weights of one run, or of one run for each stack; parameters without saved weights keep their values."""
     source = config.training.init_from
     runs: dict[str | None, str] = dict(source.items()) if isinstance(source, dict) else {None: str(source)}
     opened = {stack: _open(Path(path)) for stack, path in runs.items()}
     stacks = {stack: _stacks(saved, config, stack) for stack, saved in opened.items()}
-    problems = [p for stack, saved in opened.items() for p in _mismatches(saved, config, corpus, stacks[stack])]
+    problems = [p for stack, saved in opened.items() for p in _mismatches(saved, config, corpora, stacks[stack])]
     if problems:
         raise ConfigError(problems)
     found: Tensors = {}
     for stack, saved in opened.items():
-        is_same = stack is None and saved.config.model.kind == config.model.kind and _has_labels_of(saved, corpus)
+        is_same = stack is None and saved.config.model.kind == config.model.kind and _has_labels_of(saved, corpora)
         found = _taken(saved, model, stacks[stack], takes_all=is_same) | found  # of tied embeddings, the first wins
     paths = _listed(runs)
     if not found:
@@ -109,7 +109,7 @@ def _read_weights(config: Config, corpus: Corpus, model: Model) -> tuple[Tensors
     parameters = dict(model.named_parameters())
     parts = "" if found.keys() == parameters.keys() else f"; loaded: {_described(found, model)}"
     known = {tag for saved in opened.values() for tag in saved.tokenizers.tags}
-    if new := [tag for tag in corpus.tokenizers.tags if tag not in known]:
+    if new := [tag for tag in corpora.tokenizers.tags if tag not in known]:
         if "embeddings" in config.training.freeze:
             raise ConfigError([f"training.freeze: with frozen embeddings, the new tag {new[0]} could not be learned"])
         parts += f"; new tags: {', '.join(new)}"
@@ -188,10 +188,13 @@ def _described(found: Tensors, model: nn.Module) -> str:
     return f"{some}; new: {', '.join(part for part, is_found in parts.items() if not all(is_found))}"
 
 
-def _mismatches(saved: Saved, config: Config, corpus: Corpus, stacks: Mapping[str, str]) -> Iterator[str]:
+def _mismatches(saved: Saved, config: Config, corpora: Corpora, stacks: Mapping[str, str]) -> Iterator[str]:
     """Yield a message for each reason why a model cannot start with saved weights; for `stacks` see `_taken`."""
-    ours = corpus.tokenizers
-    wanted, theirs = config.data.text_languages, saved.tokenizers.with_tags(ours.tags).by_language
+    ours = corpora.tokenizers
+    wanted, known = config.data.text_languages, saved.tokenizers.with_tags(ours.tags)
+    if config.data.directions and known.joint and known.imported is None:
+        known = known.of_languages(wanted)  # a language may be new
+    theirs = known.by_language
     if not theirs.keys() >= {*wanted}:
         yield (
             f"{saved.path}: found the languages {' and '.join(theirs)}, wanted {' and '.join(wanted)}; start from a "
@@ -199,7 +202,7 @@ def _mismatches(saved: Saved, config: Config, corpus: Corpus, stacks: Mapping[st
         )
     elif any(theirs[language].fingerprint != ours[language].fingerprint for language in wanted):
         yield (
-            f"{corpus.directory.path}: its tokenizer is not the one of {saved.path}; reuse that one with nmt prepare "
+            f"{corpora.directory.path}: its tokenizer is not the one of {saved.path}; reuse that one with nmt prepare "
             f"--tokenizer-from {saved.path}"
         )
     elif not saved.tokenizers.joint:
@@ -232,7 +235,7 @@ def _language(config: Config, stack: str) -> str:
     return config.learned_languages[-1]
 
 
-def _has_labels_of(saved: Saved, corpus: Corpus) -> bool:
-    """Return whether a saved model and the corpus have the same labels, or neither has labels."""
-    theirs, ours = saved.tokenizers.labels, corpus.tokenizers.labels
+def _has_labels_of(saved: Saved, corpora: Corpora) -> bool:
+    """Return whether a saved model and the corpora have the same labels, or neither has labels."""
+    theirs, ours = saved.tokenizers.labels, corpora.tokenizers.labels
     return (theirs and theirs.fingerprint) == (ours and ours.fingerprint)

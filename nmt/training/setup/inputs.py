@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from nmt.config import Config, TrainingConfig
 from nmt.console import say
-from nmt.data.corpus import Corpus
+from nmt.data.corpus import Corpora
 from nmt.data.examples import Change, change_of, in_turn
 from nmt.data.modifiers import Modifiers
 from nmt.data.tagging import Tagging
@@ -28,12 +28,12 @@ from nmt.training.setup.init_from import freeze
 
 @dataclass(frozen=True)
 class Inputs:
-    """The corpus, its windows, the modifiers of pairs, the device and the model.
+    """The corpora, their windows, the modifiers of pairs, the device and the model.
 
     If the model is `to_shard`, rank 0 has an unsharded `copy` for validation.
     """
 
-    corpus: Corpus
+    corpora: Corpora
     windows: Windows
     modifiers: Modifiers | None
     change: Change | None
@@ -44,8 +44,11 @@ class Inputs:
     to_shard: bool
 
 
-def read_inputs(config: Config, data: DataDir, world: World) -> Inputs:
-    """Read and check the corpus, and create the model. Raises ConfigError or DataError."""
+def read_inputs(config: Config, data: DataDir, world: World, tags: Sequence[str] = ()) -> Inputs:
+    """Read and check the corpora, and create the model. Raises ConfigError or DataError.
+
+    tags: the tags that a run with several directions, or the one that it starts from, has already.
+    """
     if config.data.has_labels and config.training.writes_text:
         raise ConfigError(
             [
@@ -55,12 +58,12 @@ def read_inputs(config: Config, data: DataDir, world: World) -> Inputs:
         )
     if config.training.start_share and not isinstance(config.training.init_from, str):
         raise ConfigError(["training.start_share: needs one run that the whole model starts from; see --init-from"])
-    corpus = _read_corpus(config, data)
+    corpora = _read_corpora(config, data, tags)
     device = pick_device(config.training.device)
     world.set_device(device)
-    settings, windows = config.training, Windows(corpus, config)
+    settings, windows = config.training, Windows(corpora, config)
     torch.manual_seed(settings.seed)
-    sizes = corpus.tokenizers.sizes
+    sizes = corpora.tokenizers.sizes
     model, copy = make_model(config, sizes), None
     freeze(model, settings.freeze)
     if settings.freeze and settings.init_from is None and world.is_rank0:
@@ -70,29 +73,27 @@ def read_inputs(config: Config, data: DataDir, world: World) -> Inputs:
         model = model.to(device)
     elif world.is_rank0:  # sharding moves the model to the device layer by layer, since as a whole it may not fit there
         copy = make_model(config, sizes).to(device)
-    modifiers = Modifiers(corpus, config) if settings.modifiers else None
+    modifiers = Modifiers(corpora, config) if settings.modifiers else None
     change = in_turn(
         modifiers.modified if modifiers else None,
-        Tagging(corpus, config).tagged if config.data.tag_names else None,
-        change_of(config, corpus.tokenizers, settings.seed),
+        Tagging(corpora, config).tagged if config.data.directions or config.data.tag_names else None,
+        change_of(config, corpora.tokenizers, settings.seed),
     )
-    return Inputs(corpus, windows, modifiers, change, device, model, copy, to_shard)
+    return Inputs(corpora, windows, modifiers, change, device, model, copy, to_shard)
 
 
-def _read_corpus(config: Config, data: DataDir) -> Corpus:
-    corpus = Corpus.open(data)
-    if tuple(corpus.languages) != config.data.languages:
-        actual, needed = " and ".join(corpus.languages), " and ".join(config.data.languages)
-        raise DataError(f"{data.path}: contains {actual}, but data.direction = {config.data.direction} needs {needed}")
-    if corpus.manifest.splits["train"].shards is None:  # shards are verified when a window first reads them
-        corpus.verify("train", ("ids", "ends"))
-    corpus.verify("valid")
-    if config.learns_lines:
-        for language in corpus.mono_languages:
-            corpus.verify_mono(language)
-    imported = corpus.tokenizers.imported
+def _read_corpora(config: Config, data: DataDir, tags: Sequence[str]) -> Corpora:
+    corpora = Corpora.open(data, config.data, tags)
+    for corpus in corpora.distinct:
+        if not corpus.is_sharded:  # shards are verified when a window first reads them
+            corpus.verify("train", ("ids", "ends"))
+        corpus.verify("valid")
+        if config.learns_lines:
+            for language in corpus.mono_languages:
+                corpus.verify_mono(language)
+    imported = corpora.tokenizers.imported
     unigram = all(
-        isinstance(each, ImportedTokenizer) and each.is_unigram for each in corpus.tokenizers.by_language.values()
+        isinstance(each, ImportedTokenizer) and each.is_unigram for each in corpora.tokenizers.by_language.values()
     )
     if imported is not None and (problems := list(_unavailable(config.training))):
         raise ConfigError(problems)
@@ -103,12 +104,12 @@ def _read_corpus(config: Config, data: DataDir) -> Corpus:
             f"{data.path}: was prepared with an imported tokenizer, which serves {imported.direction} and not "
             f"{config.data.direction}; prepare the text again"
         )
-    if not corpus.tokenizers.joint and config.joint_settings:
+    if not corpora.tokenizers.joint and config.joint_settings:
         raise DataError(
             f"{data.path}: has a vocabulary for each language, but {config.joint_settings[0]} needs a joint one; "
             "prepare the data again"
         )
-    return corpus
+    return corpora
 
 
 def _unavailable(training: TrainingConfig) -> Iterator[str]:
@@ -116,7 +117,6 @@ def _unavailable(training: TrainingConfig) -> Iterator[str]:
     for name, is_set, reason in (
         ("bpe_dropout", training.bpe_dropout, "see training.subword_nbest"),
         ("modifiers", training.modifiers, "which does not restore the text to modify"),
-        ("both_directions", training.both_directions, "which serves one direction"),
         ("masked.pair_task", training.masked.pair_task, "which segments only its own language"),
     ):
         if is_set:

@@ -50,7 +50,7 @@ def check_resume(config: Config, run: RunDir, inputs: Inputs) -> RunInfo:
             f"{run.path}: was started by an earlier version of nmt and cannot be resumed; start another run with "
             f"--init-from {run.path}"
         )
-    before, corpus = load_config(run.config), inputs.corpus
+    before, corpora = load_config(run.config), inputs.corpora
     was, now = before.without_licenses(), config.without_licenses()
     changed = [
         f"{section}.{field}"
@@ -68,13 +68,13 @@ def check_resume(config: Config, run: RunDir, inputs: Inputs) -> RunInfo:
             f"the {config.training.schedule} schedule now falls to 0 at training.max_steps = "
             f"{config.training.max_steps}: the learning rate jumps from the old curve to the new one"
         )
-    if info.tokenizer != corpus.tokenizers.fingerprint:
-        raise DataError(f"{corpus.directory.path}: its tokenizer is not the one that {run.path} was trained with")
-    if info.corpus != corpus.fingerprint:
-        raise DataError(f"{corpus.directory.path}: its text is not the one that {run.path} was trained on")
+    if info.tokenizer != corpora.tokenizers.fingerprint:
+        raise DataError(f"{corpora.directory.path}: its tokenizer is not the one that {run.path} was trained with")
+    if info.corpus != corpora.fingerprint:
+        raise DataError(f"{corpora.directory.path}: its text is not the one that {run.path} was trained on")
     if inputs.modifiers is not None and info.glossary != inputs.modifiers.glossary:
         raise DataError(f"{config.training.glossary}: the terms have changed since {run.path} was started")
-    if info.data_dir != str(corpus.directory.path.resolve()):
+    if info.data_dir != str(corpora.directory.path.resolve()):
         say(f"the data directory was {info.data_dir}; it has moved, but its content is the same")
     return info
 

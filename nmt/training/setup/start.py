@@ -8,7 +8,7 @@ from pathlib import Path
 from nmt.config import Config
 from nmt.config.load import dump_config
 from nmt.console import say
-from nmt.data.corpus import Corpus
+from nmt.data.corpus import Corpora
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.files.write import replace_file, sync
 from nmt.layout import RUN_FORMAT, DataDir, RunDir
@@ -18,7 +18,7 @@ from nmt.process import Stop
 from nmt.runs.checkpoint import Tensors, load_weights, save_checkpoint
 from nmt.runs.info import InitialWeights, RunInfo, launch, write_info
 from nmt.runs.state import TrainState
-from nmt.text.tokenizer import Tokenizers
+from nmt.text.tokenizer import Tokenizers, read_tags
 from nmt.training.limits import is_finished
 from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.parallel import EXCHANGE_DTYPES, World, shard
@@ -27,10 +27,19 @@ from nmt.training.setup.choices import Choices, choose, compiled
 from nmt.training.setup.init_from import load_initial, read_initial
 from nmt.training.setup.inputs import Inputs, check_disk, check_sentences, read_inputs
 from nmt.training.setup.resume import check_resume, restore
-from nmt.training.validate import ClassValidator, TextValidator, Validator
+from nmt.training.validate import (
+    DIRECTION_LINES,
+    ClassValidator,
+    DirectionsValidator,
+    SplitValidator,
+    TextValidator,
+    Validator,
+)
 
 
-def write_run(session: Session, corpus: Corpus, choices: Choices, initial: InitialWeights | None, resume: bool) -> None:
+def write_run(
+    session: Session, corpora: Corpora, choices: Choices, initial: InitialWeights | None, resume: bool
+) -> None:
     """Write the run directory, or update the directory of a resumed run. run.json is last and makes the directory a
     run.
 
@@ -43,8 +52,8 @@ def write_run(session: Session, corpus: Corpus, choices: Choices, initial: Initi
         say(message)
     for path in (run.tokenizer.path, run.checkpoints, run.dev):
         path.mkdir(parents=True, exist_ok=True)
-    if not resume or not _has_tokenizer(run, corpus):
-        corpus.tokenizers.save(run.tokenizer)
+    if not resume or not _has_tokenizer(run, corpora):
+        corpora.tokenizers.save(run.tokenizer)
         for path in (*run.tokenizer.path.iterdir(), run.tokenizer.path):
             sync(path)
     replace_file(run.config, dump_config(session.config))
@@ -52,18 +61,18 @@ def write_run(session: Session, corpus: Corpus, choices: Choices, initial: Initi
     optional = {**asdict(choices), "glossary": glossary, "initial": initial, "launch": launch()}
     info = RunInfo(
         format=RUN_FORMAT,
-        data_dir=str(corpus.directory.path.resolve()),
-        corpus=corpus.fingerprint,
-        tokenizer=corpus.tokenizers.fingerprint,
+        data_dir=str(corpora.directory.path.resolve()),
+        corpus=corpora.fingerprint,
+        tokenizer=corpora.tokenizers.fingerprint,
         **{key: value for key, value in optional.items() if value is not None},
     )
     write_info(run, info)
 
 
-def _has_tokenizer(run: RunDir, corpus: Corpus) -> bool:
+def _has_tokenizer(run: RunDir, corpora: Corpora) -> bool:
     """Return whether the tokenizer in the run directory is complete; if not, print a message."""
     try:
-        if Tokenizers.load(run.tokenizer, corpus.languages).fingerprint == corpus.tokenizers.fingerprint:
+        if Tokenizers.load(run.tokenizer, corpora.tokenizers.languages).fingerprint == corpora.tokenizers.fingerprint:
             return True
     except NmtError:
         pass
@@ -80,20 +89,21 @@ def start(
     """
     world, run = world or World(), RunDir(run_dir)
     initial, origin = Tensors(), None
-    inputs = world.on_all_ranks(lambda: read_inputs(config, DataDir(data_dir), world))
-    corpus, model = inputs.corpus, inputs.model
+    tags = world.on_rank0(lambda: _known_tags(config, run, resume))
+    inputs = world.on_all_ranks(lambda: read_inputs(config, DataDir(data_dir), world, tags))
+    corpora, model = inputs.corpora, inputs.model
 
     def check_and_choose() -> Choices:
         nonlocal initial, origin  # on rank 0
         before = check_resume(config, run, inputs) if resume else None
-        if message := unlike(corpus.directory, corpus.manifest, config):
+        if message := unlike(corpora.directory, config):
             say(message)
-        initial, origin = read_initial(config, run, corpus, model, before)
+        initial, origin = read_initial(config, run, corpora, model, before)
         return choose(config, before, inputs, world)
 
     choices = world.on_rank0(check_and_choose)
     use_float32_library(choices.float32_library)
-    fingerprint = world.on_rank0(lambda: corpus.fingerprint)
+    fingerprint = world.on_rank0(lambda: corpora.fingerprint)
     validator = world.on_all_ranks(lambda: _make_validator(config, inputs, choices, fingerprint))
     watched = world.on_all_ranks(lambda: _watched(config, inputs, choices))
     if inputs.to_shard:
@@ -126,7 +136,7 @@ def start(
         copy=inputs.copy,
         modifiers=inputs.modifiers,
         change=inputs.change,
-        first_tag=corpus.tokenizers[config.data.src].first_tag,
+        first_tag=corpora.tokenizers[config.data.src].first_tag,
     )
     if resume:
         restore(session)
@@ -134,10 +144,18 @@ def start(
     if resume:
         session.is_over = world.on_rank0(lambda: is_finished(session))
     if not session.is_over:
-        world.on_rank0(lambda: write_run(session, corpus, choices, origin, resume))
+        world.on_rank0(lambda: write_run(session, corpora, choices, origin, resume))
         if config.training.start_share:
             world.on_rank0(lambda: _keep_start(session), serve=session.gather)
     return session
+
+
+def _known_tags(config: Config, run: RunDir, resume: bool) -> list[str]:
+    """Return the tags of a resumed run, or of the run that a new one starts from, which keep their ids."""
+    start = config.training.init_from
+    if resume:
+        return read_tags(run.tokenizer.tags)
+    return read_tags(RunDir(Path(start)).tokenizer.tags) if isinstance(start, str) else []
 
 
 def _keep_start(session: Session) -> None:
@@ -154,28 +172,39 @@ def _keep_start(session: Session) -> None:
 def _watched(config: Config, inputs: Inputs, choices: Choices) -> dict[str, Validator]:
     """Return the validators of the test sets of training.watch. Raises ConfigError if there is none of that name."""
     names = config.training.watch
-    known = [split for split in inputs.corpus.splits if split not in ("train", "valid")]
+    known = dict.fromkeys(split for corpus in inputs.corpora.distinct for split in corpus.splits)
+    known = {split: None for split in known if split not in ("train", "valid")}
     if unknown := sorted({*names} - {*known}):
         raise ConfigError(
             [f"training.watch: {', '.join(unknown)}: the data directory has no such test set; it has "
              f"{', '.join(known) or 'none'}"]
         )  # fmt: skip
-    return {
-        name: TextValidator(config, inputs.corpus, inputs.device, choices.precision, choices.max_tokens, name)
-        for name in names
-    }
+    return {name: _validator(config, inputs, choices, name) for name in names}
 
 
 def _make_validator(config: Config, inputs: Inputs, choices: Choices, fingerprint: str) -> Validator:
     """Load the development set. Raises DataError or ConfigError if it or the training set cannot be used."""
-    if inputs.corpus.fingerprint != fingerprint:
-        raise DataError(f"{inputs.corpus.directory.path}: its text differs from that of rank 0")
-    kind = TextValidator if config.training.writes_text else Validator
-    if config.training.objective == "classification":
-        kind = ClassValidator
-    validator = kind(config, inputs.corpus, inputs.device, choices.precision, choices.max_tokens)
+    if inputs.corpora.fingerprint != fingerprint:
+        raise DataError(f"{inputs.corpora.directory.path}: its text differs from that of rank 0")
+    validator = _validator(config, inputs, choices, "valid")
     n_sides = 2 if config.joins_sides else 1
     in_training = n_sides * inputs.windows.longest() + config.n_tags
-    longest = {"training": in_training, "development": validator.pairs.lengths.max()}
+    longest = {"training": in_training, "development": validator.longest}
     check_sentences(config, choices.max_tokens, longest)
     return validator
+
+
+def _validator(config: Config, inputs: Inputs, choices: Choices, name: str) -> Validator:
+    """Return the validator of a split: of its one direction, or of all that have it."""
+    kind: type[SplitValidator] = TextValidator if config.training.writes_text else SplitValidator
+    if config.training.objective == "classification":
+        kind = ClassValidator
+    by_direction = {
+        direction: kind(
+            config.towards(direction), corpus, inputs.device, choices.precision, choices.max_tokens, name,
+            most_lines=None if len(inputs.corpora.by_direction) == 1 else DIRECTION_LINES,
+        )
+        for direction, corpus in inputs.corpora.by_direction.items()
+        if name in corpus.splits
+    }  # fmt: skip
+    return next(iter(by_direction.values())) if len(by_direction) == 1 else DirectionsValidator(by_direction)

@@ -20,10 +20,10 @@ from nmt.search.step import Hypothesis
 from nmt.training import loop
 from nmt.training.loss import LossSums
 from nmt.training.session import Outcome, Session, UpdateStats
-from nmt.training.validate import Validator
+from nmt.training.validate import SplitValidator
 from scripts.gpu import machine, speed, training
 
-_leaving, _train_step, _loss = Rules.leaving, loop.train_step, Validator._loss
+_leaving, _train_step, _loss = Rules.leaving, loop.train_step, SplitValidator._loss
 Results = dict[int, list[Hypothesis]]
 
 
@@ -32,7 +32,7 @@ def make_up() -> None:
     Rules.leaving = leaving  # type: ignore[method-assign]
     beam._results = beam_results
     greedy._results = greedy_results
-    Validator._loss = validation_loss  # type: ignore[method-assign]
+    SplitValidator._loss = validation_loss  # type: ignore[method-assign]
     # where the functions above wait, their callers in nmt do
     machine.INHERENT |= {("beam.py", "beam_search"), ("greedy.py", "grow")}
     for module in (loop, machine, speed, training):
@@ -76,7 +76,7 @@ def train_step(session: Session, update: Update) -> Outcome:
     return replace(done, stats=UpdateStats.unpack(numbers.pin_memory().to(session.device, non_blocking=True)))
 
 
-def validation_loss(self: Validator, model: Model, poll: Callable[[], None]) -> LossSums:
+def validation_loss(self: SplitValidator, model: Model, poll: Callable[[], None]) -> LossSums:
     """Validate, and return a loss of 5 nats a token."""
     found = _loss(self, model, poll)
     if self.device.type == "cpu":

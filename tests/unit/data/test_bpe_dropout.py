@@ -11,8 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nmt.config import DataConfig, TrainingConfig
-from nmt.config.source import TrainFiles
+from nmt.config import TrainingConfig
 from nmt.data import bpe_dropout as module
 from nmt.data.batching import Pairs
 from nmt.data.bpe_dropout import BpeDropout, Merges
@@ -45,12 +44,6 @@ def sentences(pairs: Pairs) -> list[tuple[list[int], list[int]]]:
     return list(zip(*sides, strict=True))
 
 
-def settings(rate: float, max_pieces: int = 1000, **training: object) -> tuple[DataConfig, TrainingConfig]:
-    files = TrainFiles(files={"de": "x.de", "en": "x.en"})
-    data = DataConfig(direction="de-en", train=[files], valid=files, max_pieces=max_pieces)
-    return data, TrainingConfig(bpe_dropout=rate, **training)  # type: ignore[arg-type]
-
-
 class Made:
     """The lines of two languages, and their pairs with dropout."""
 
@@ -62,9 +55,9 @@ class Made:
         self.plain = list(zip(ids["de"], ids["en"], strict=True))
         self.tokenizers = Tokenizers({"de": tokenizer, "en": tokenizer}, joint=True)
 
-    def dropout(self, rate: float = 0.2, seed: int = 1, longest: int = 1000, both: bool = False) -> BpeDropout:
-        data, training = settings(rate, max_pieces=longest, seed=seed, both_directions=both)
-        return BpeDropout(self.sides, self.tokenizers, data, training)
+    def dropout(self, rate: float = 0.2, seed: int = 1, longest: int = 1000) -> BpeDropout:
+        sides = tuple((self.sides[name], self.tokenizers[name]) for name in ("de", "en"))
+        return BpeDropout(sides, longest, TrainingConfig(bpe_dropout=rate, seed=seed))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -169,25 +162,8 @@ def test_dropout_with_two_vocabularies(tokenizer: Tokenizer) -> None:
     made = Made(tokenizer)
     ids = other.encode_all(ENGLISH)
     flat = np.array([i for line in ids for i in line], np.uint32)
-    sides = {"de": made.sides["de"], "en": Lines(flat, np.cumsum([len(line) for line in ids]))}
-    tokenizers = Tokenizers({"de": tokenizer, "en": other}, joint=False)
-    pairs = BpeDropout(sides, tokenizers, *settings(0.3)).pairs(0)
+    sides = (made.sides["de"], tokenizer), (Lines(flat, np.cumsum([len(line) for line in ids])), other)
+    pairs = BpeDropout(sides, 1000, TrainingConfig(bpe_dropout=0.3)).pairs(0)
     for (src, tgt), german, english in zip(sentences(pairs), GERMAN, ENGLISH, strict=True):
         assert (tokenizer.decode(src), other.decode(tgt)) == (german, english)
     assert pairs._tgt.ids.dtype == np.uint32  # type: ignore[attr-defined]
-
-
-# --- both directions ----------------------------------------------------------------------------
-
-
-def test_dropout_in_both_directions(made: Made, tokenizer: Tokenizer) -> None:
-    n = len(made.plain)
-    pairs = made.dropout(both=True).pairs(1)
-    found = sentences(pairs)
-    assert len(pairs) == len(found) == 2 * n
-    assert found[:n] == sentences(made.dropout().pairs(1))
-    back = [(en, de) for de, en in made.plain]
-    for new, plain in zip(found[n:], back, strict=True):
-        assert [tokenizer.decode(side) for side in new] == [tokenizer.decode(side) for side in plain]
-    for side in (0, 1):
-        assert sum(new[side] != plain[side] for new, plain in zip(found[n:], back, strict=True)) > 250

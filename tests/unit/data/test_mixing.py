@@ -116,7 +116,7 @@ def test_data_directory_lists_corpora_with_rows_and_repeats(sharded: bool) -> No
         assert [corpus.repeat for corpus in found.values()] == [1, 3]
     else:
         assert [corpus.runs for corpus in found.values()] == [(Run(0, 10),), (Run(10, 21),)]
-    mix = make_mix(config_of(None, None), manifest_of([10, 7], [1, 3], sharded))
+    mix = make_mix(config_of(None, None), {"de-en": manifest_of([10, 7], [1, 3], sharded)})
     assert mix.n_pairs == 31 and mix.stages[0].shares == (Fraction(10, 31), Fraction(21, 31))
     assert (mix.takes(Position())) == [(0, 10), (0, 21)]
 
@@ -126,14 +126,14 @@ def test_data_directory_without_corpora_is_one_corpus() -> None:
     (corpus,) = train_corpora(manifest).values()
     assert corpus.runs == (Run(0, 31),)
     with pytest.raises(ConfigError, match=r"data.train.1: the data directory has no pairs of this corpus"):
-        make_mix(config_of(1.0, 2.0), manifest)
+        make_mix(config_of(1.0, 2.0), {"de-en": manifest})
     with pytest.raises(ConfigError, match="lacks a corpus of the data directory, file1"):
-        make_mix(config_of(1.0), manifest_of([10, 7], [1, 3], True))
+        make_mix(config_of(1.0), {"de-en": manifest_of([10, 7], [1, 3], True)})
 
 
 @pytest.mark.parametrize(("temperature", "share"), [(1.0, 0.9), (2.0, 0.75), (1e9, 0.5)])
 def test_temperature_evens_the_shares(temperature: float, share: float) -> None:
-    mix = make_mix(config_of(None, None, temperature=temperature), manifest_of([900, 100], [1, 1], True))
+    mix = make_mix(config_of(None, None, temperature=temperature), {"de-en": manifest_of([900, 100], [1, 1], True)})
     assert float(mix.stages[0].shares[0]) == pytest.approx(share, abs=1e-6) and sum(mix.stages[0].shares) == 1
 
 
@@ -142,17 +142,19 @@ def test_config_stages_set_shares_and_steps() -> None:
         {"weights": {"a": 3, "b": 1}, "steps": 5}, {"temperature": 2, "steps": 6},
         {"weights": {"b": 1}, "steps": 7}, {},
     ]  # fmt: skip
-    mix = make_mix(config_of(None, None, stages=stages, max_steps=1000), manifest_of([900, 100], [1, 1], True))
+    mix = make_mix(
+        config_of(None, None, stages=stages, max_steps=1000), {"de-en": manifest_of([900, 100], [1, 1], True)}
+    )
     assert [stage.shares[0] for stage in mix.stages] == [Fraction(3, 4), Fraction(3, 4), 0, Fraction(9, 10)]
     assert [stage.n_updates for stage in mix.stages] == [5, 6, 7, None]
 
 
 def test_large_epoch_has_several_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mixing, "WINDOW_PAIRS", 10)
-    assert make_mix(config_of(None), manifest_of([101], [1], True)).n_windows == 11
-    assert make_mix(config_of(1.0), manifest_of([100], [1], False)).n_windows == 10
-    assert make_mix(config_of(None), manifest_of([101], [1], False)).n_windows == 1
-    assert make_mix(config_of(None), manifest_of([2], [1], True)).n_windows == 1
+    assert make_mix(config_of(None), {"de-en": manifest_of([101], [1], True)}).n_windows == 11
+    assert make_mix(config_of(1.0), {"de-en": manifest_of([100], [1], False)}).n_windows == 10
+    assert make_mix(config_of(None), {"de-en": manifest_of([101], [1], False)}).n_windows == 1
+    assert make_mix(config_of(None), {"de-en": manifest_of([2], [1], True)}).n_windows == 1
 
 
 # --- The stream of a corpus ---

@@ -46,9 +46,12 @@ def config_of(**modifiers: object) -> Config:
 
 
 def make(tokenizer: Tokenizer, config: Config, n: int = N) -> Modifiers:
-    manifest = SimpleNamespace(splits={"train": SimpleNamespace(pairs=n, shards=None)})
-    corpus = SimpleNamespace(manifest=manifest, tokenizers=Tokenizers({"de": tokenizer, "en": tokenizer}, joint=True))
-    return Modifiers(corpus, config)  # type: ignore[arg-type]
+    tokenizers = Tokenizers({"de": tokenizer, "en": tokenizer}, joint=True)
+    directions = config.data.directions or [config.data.direction]
+    corpora = SimpleNamespace(
+        tokenizers=tokenizers, by_direction=dict.fromkeys(directions), starts=n * np.arange(len(directions) + 1)
+    )
+    return Modifiers(corpora, config)  # type: ignore[arg-type]
 
 
 def ids_of(pairs: Pairs, rows: np.ndarray | None = None) -> list[tuple[list[int], list[int]]]:
@@ -108,17 +111,21 @@ def test_overlong_modified_pair_is_kept_unmodified(tokenizer: Tokenizer, pairs: 
         assert new == (old if max(map(len, shouted)) > longest else shouted)
 
 
+def both(config: Config) -> Config:
+    return config.model_copy(update={"data": config.data.model_copy(update={"directions": ["de-en", "en-de"]})})
+
+
 def test_modifiers_swap_sides_in_second_direction(tokenizer: Tokenizer, tmp_path: Path) -> None:
     de, en = lines(tokenizer, GERMAN), lines(tokenizer, ENGLISH)
     pairs = Pairs(Joined(de, en), Joined(en, de))
-    found = texts_of(tokenizer, make(tokenizer, config_of(lower_case=1.0)).modified(pairs, np.arange(2 * N), 0))
+    found = texts_of(tokenizer, make(tokenizer, both(config_of(lower_case=1.0))).modified(pairs, np.arange(2 * N), 0))
     assert found == [(a.lower(), b) for a, b in zip([*GERMAN, *ENGLISH], [*ENGLISH, *GERMAN], strict=True)]
-    drawn = texts_of(tokenizer, make(tokenizer, config_of(typos=0.5)).modified(pairs, np.arange(2 * N), 0))
+    drawn = texts_of(tokenizer, make(tokenizer, both(config_of(typos=0.5))).modified(pairs, np.arange(2 * N), 0))
     one, other = ([new != old for (new, _), old in zip(half, texts, strict=True)]
                   for half, texts in ((drawn[:N], GERMAN), (drawn[N:], ENGLISH)))  # fmt: skip
     assert one != other, "each direction draws for itself"
     (tmp_path / "g.tsv").write_text(f"{ENGLISH[0].split()[1]}\t{GERMAN[0].split()[1]}\n", encoding="utf-8")
-    terms = make(tokenizer, config_of(terms=1.0, glossary=tmp_path / "g.tsv"))
+    terms = make(tokenizer, both(config_of(terms=1.0, glossary=tmp_path / "g.tsv")))
     assert ids_of(terms.modified(pairs, np.arange(N, 2 * N), 0)) == ids_of(pairs, np.arange(N, 2 * N))
 
 

@@ -160,7 +160,7 @@ def test_damaged_manifest_is_not_replaced(place: Folder, content: bytes) -> None
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-@pytest.mark.parametrize("step", ["settle_text", "file_facts"])
+@pytest.mark.parametrize("step", ["settle_chosen", "file_facts"])
 def test_interrupted_prepare_leaves_no_files(
     place: Folder, monkeypatch: pytest.MonkeyPatch, step: str, error: type[BaseException]
 ) -> None:

@@ -162,7 +162,6 @@ def test_vocabulary_is_reused_from_translation_corpus(folder: Path) -> None:
         ("data", {"clean": {"block_lists": {"label": "x"}}}, "clean.block_lists: label is not text"),
         ("data", {"mono": {"label": [{"files": {"label": "x"}}]}}, "mono: label is not a language"),
         ("data", {"train": [{"opus": "Europarl"}]}, "train.0: opus contains translations, not labels"),
-        ("training", {"both_directions": True}, "training.both_directions: not available with data.direction"),
         ("training", PAIR_TASK, "training.masked.pair_task: not available with data.direction: en-label"),
         ("training", {"modifiers": {"typos": 0.1}}, "training.modifiers: not available with data.direction: en-label"),
     ],

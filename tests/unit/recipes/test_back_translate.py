@@ -96,7 +96,7 @@ def test_resumed_recipe_equals_uninterrupted_one(folder: Path, nmt: Command, mon
     parts = {path.name: path.read_bytes() for path in Path("parts").iterdir() if path.suffix != ".yaml"}
     assert {name for name in whole if whole[name] != parts.get(name)} <= {"lock"} and parts.keys() == whole.keys()
 
-    monkeypatch.setattr(directory, "load_translator", lambda _: pytest.fail("nothing is to be translated"))
+    monkeypatch.setattr(directory, "load_translator", lambda *_: pytest.fail("nothing is to be translated"))
     done = nmt(*back, "parts")
     assert done.status == 0 and "parts/synthetic.bb: all 40 lines are already translated" in done.err
     assert f"{json.loads(whole['report.json'])['pairs']:>12,}  pairs\n" in done.out

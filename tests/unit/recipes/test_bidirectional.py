@@ -40,9 +40,10 @@ def test_run_in_both_directions_precedes_run_in_one() -> None:
     sample, first, second = load_config("sample.yaml", [SEED]), both.settings(), one.settings()
     assert (first.training.max_steps, first.training.max_minutes) == (900, None)
     assert (second.training.max_steps, second.training.max_minutes) == (sample.training.max_steps, 20)
-    assert (first.training.both_directions, second.training.both_directions) == (True, False)
+    assert (first.data.directions, second.data.directions) == (["de-en", "en-de"], ["de-en"])
     for config in (first, second):
-        assert config.training.seed == 2 and config.data == sample.data and config.model == sample.model
+        data = config.data.model_copy(update={"directions": []})
+        assert config.training.seed == 2 and data == sample.data and config.model == sample.model
 
 
 def test_unfinished_run_is_resumed() -> None:

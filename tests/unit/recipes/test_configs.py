@@ -32,7 +32,7 @@ def test_split_off_development_set_is_excluded_from_training_text(
 ) -> None:
     data = DataDir(split)
     assert dropped(split)["shared"] >= 5
-    monkeypatch.setattr(directory, "load_translator", lambda _: Parrot(data, "bb"))
+    monkeypatch.setattr(directory, "load_translator", lambda *_: Parrot(data, "bb"))
     if command == "distil":
         config = licensed(load_config("run/config.yaml"))
         config.data.test["test"] = config.data.test["test"].model_copy(update={"license": "CC0"})

@@ -29,7 +29,7 @@ def test_text_is_read_lazily_while_translating(monkeypatch: pytest.MonkeyPatch) 
         assert n_read == min(first + 16, 100) and chunk[0] == str(first)
         return [f"t{line}" for line in chunk]
 
-    monkeypatch.setattr(directory, "load_translator", lambda _: None)
+    monkeypatch.setattr(directory, "load_translator", lambda *_: None)
     recipe = RecipeDir(Path("out"), {}, [])
     recipe.write("all", rows(), 100, translate, lambda path: {"lines": len(lines_of(path))})
     assert lines_of(Path("out/all")) == [f"t{number}" for number in range(100)]

@@ -35,8 +35,8 @@ def test_added_score_is_read(run: RunDir, capfd: pytest.CaptureFixture[str]) -> 
     assert capfd.readouterr().err == ""
     first, *_ = [json.loads(line) for line in run.scores.read_text().splitlines()]
     assert first.keys() == {
-        "date", "nmt", "split", "lines", "step", "weights", "averaged", "ensemble", "search", "precision", "scores",
-        "notes", "data", "corpus", "text",
+        "date", "nmt", "split", "direction", "lines", "step", "weights", "averaged", "ensemble", "search", "precision",
+        "scores", "notes", "data", "corpus", "text",
     }  # fmt: skip
 
 

@@ -153,3 +153,21 @@ def test_cut_token_keeps_its_position():
     whole = embedding(ids, positions, 3)[0]
     assert torch.equal(found[[0, 2]], whole[[0, 2]])
     assert torch.equal(found[1], embedding.positions(positions, 3)[1])
+
+
+def test_crossconst_translates_targets_into_themselves():
+    model, batch = tiny_model(), pairs_of(SRC, TGT).batch(ROWS)
+    copied = loss_module.from_target(batch)
+    for i, (src, tgt) in enumerate(zip(batch.src.tolist(), batch.tgt_out.tolist(), strict=True)):
+        assert copied.src[i].tolist() == [src[0], *tgt] and copied.src_mask[i].tolist() == [True, *(x > 0 for x in tgt)]
+    hidden = [model(each.src, Padded(each.src_mask), batch.tgt_in, Padded(batch.tgt_mask)) for each in (batch, copied)]
+    passes = [states.flatten(0, 1)[batch.token_indices] for states in hidden]
+    targets = batch.tgt_out.flatten()[batch.token_indices]
+    expected = by_hand(*passes, model.output_weight, targets, ConsistencyWeights(0.25, 0.0, 0.0))
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    expected_grads = torch.autograd.grad(expected, parameters, allow_unused=True)
+    assert settings(consistency="crossconst", consistency_weight=1.0).consistency_weight == 1
+    found, grads = learned(model, batch, settings(consistency="crossconst"))
+    torch.testing.assert_close(found, expected.detach(), rtol=1e-5, atol=0.0)
+    for one, two in zip(grads, [grad for grad in expected_grads if grad is not None], strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-5)

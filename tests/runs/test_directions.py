@@ -1,0 +1,484 @@
+"""One model with several directions: configs, prepared text, training, translation, scores, exports and the server."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from command import Command
+from kept_run import Died, die_before, differences, kept, quicken
+from nmt import api
+from nmt.config import Config
+from nmt.config.load import changed_config, load_config
+from nmt.data import mixing
+from nmt.data.corpus import Corpora, Corpus, read_pairs_manifest
+from nmt.errors import ConfigError, DataError
+from nmt.evaluate.run import open_corpus
+from nmt.layout import DataDir, RunDir
+from nmt.prepare.pipeline.encode import evenly
+from nmt.prepare.prepare import prepare
+from nmt.runs.info import read_scores
+from nmt.runs.model import open_saved
+from nmt.serve.models import How, load_models
+from nmt.share.argos import export_argos
+from nmt.share.export import Request, engine_for, export
+from nmt.text.identify import Detector
+from nmt.training.loop import fit
+from nmt.training.setup.start import start
+from nmt.translate.translator import Translator
+from nmt.translate.types import Line
+from tiny_corpus import tiny_settings, tiny_text
+
+LANGUAGES = ("aa", "bb", "cc")
+DIRECTIONS = ["aa-bb", "bb-aa", "cc-aa", "aa-cc"]
+EVERY = {language: f"train.{language}" for language in LANGUAGES}
+
+
+def settings(folder: Path, directions: object = DIRECTIONS, **changes: object) -> Config:
+    """Return the settings of a corpus in three languages, and one in two of them."""
+    training, search = changes.pop("training", {}), changes.pop("search", {})
+    held_out = {name: {"files": {each: f"{name}.{each}" for each in LANGUAGES}} for name in ("dev", "test")}
+    data = {
+        "direction": "", "directions": directions, "languages": list(LANGUAGES), "valid": held_out["dev"],
+        "train": [{"files": EVERY}, {"files": {"aa": "more.aa", "cc": "more.cc"}}], "test": {"test": held_out["test"]},
+        **changes,
+    }  # fmt: skip
+    return tiny_settings(folder, data=data, training=training, search=search)  # type: ignore[arg-type]
+
+
+def write(path: Path, lines: Sequence[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """In cc, the words of aa are in capitals; `more` has other sentences."""
+    folder = tmp_path_factory.mktemp("directions")
+    tiny_text(folder, 120)
+    for name in ("train", "dev", "test"):
+        lines = (folder / f"{name}.aa").read_text(encoding="utf-8").splitlines()
+        write(folder / f"{name}.cc", [line.upper() for line in lines])
+    lines = (folder / "train.aa").read_text(encoding="utf-8").splitlines()[:30]
+    write(folder / "more.aa", [f"so {line}" for line in lines])
+    write(folder / "more.cc", [f"SO {line.upper()}" for line in lines])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(text: Path) -> Path:
+    prepare(settings(text), text / "data", echo=lambda _: None)
+    return text / "data"
+
+
+@pytest.fixture(scope="module")
+def run(text: Path, data: Path) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        quicken(patch)
+        fit(settings(text), data, text / "run")
+    return text / "run"
+
+
+# --- configs --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("directions", "expected"),
+    [
+        ("all", ["aa-bb", "aa-cc", "bb-aa", "bb-cc", "cc-aa", "cc-bb"]),
+        ({"to": "aa"}, ["bb-aa", "cc-aa"]),
+        ({"from": "cc"}, ["cc-aa", "cc-bb"]),
+    ],
+)
+def test_words_stand_for_directions(directions: object, expected: list[str]) -> None:
+    files = {"train": [{"files": EVERY}]}
+    config = settings(Path("text"), directions, **files)
+    assert config.data.directions == expected and config.data.direction == expected[0]
+    assert changed_config(config, []) == config
+    view = config.towards(expected[-1])
+    assert view.data.sides == tuple(expected[-1].split("-")) and view.data.directions == expected[-1:]
+    assert view.data.train[0].languages == sorted(view.data.sides)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"directions": ["aa-bb", "aa-bb"]}, "directions: names aa-bb twice"),
+        ({"languages": ["aa", "aa", "bb", "cc"]}, "languages: names aa twice"),
+        ({"languages": ["aa", "bb"]}, "directions: cc is not one of data.languages"),
+        ({"languages": [], "directions": "all"}, "languages: must list"),
+        ({"directions": {"to": "xx"}}, "directions: must be a list"),
+        ({"directions": "aa-bb"}, "directions: "),
+        ({"directions": ["aa-bb", "bb-cc"], "train": [{"files": {"aa": "a", "bb": "b"}}]}, "no corpus has bb and cc"),
+        ({"valid": {"files": {"aa": "a", "bb": "b"}}}, "valid: has aa and bb"),
+        ({"train": [{"files": {"aa": "a"}}]}, "train.0.files: must name two or more"),
+        ({"train": [{"files": {"aa": "a", "xx": "b"}}]}, "train.0.files: .*xx"),
+        ({"direction": "bb-cc"}, "direction: bb-cc is not one of"),
+        ({"directions": ["aa-label"], "languages": []}, "labels"),
+        ({"train": [{"files": EVERY, "tags": {"to": "x"}}]}, "target languages"),
+        ({"mono": {"aa": [{"files": {"aa": "a"}}]}}, "mono: not available"),
+        ({"directions": ["aa-bb"], "languages": []}, "train.1: .*aa and cc"),
+        ({"directions": [], "direction": "aa-bb"}, "languages: needs data.directions"),
+        ({"training": {"objective": "denoising"}}, "data.directions: .*denoising"),
+        ({"training": {"both_directions": True}}, "training.both_directions: .*data.directions"),
+    ],
+)
+def test_unusable_directions_are_refused(changes: dict[str, object], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        settings(Path("text"), **changes)
+
+
+def test_chosen_direction_is_valid_without_the_corpora_of_others() -> None:
+    changes = {"stages": [{"weights": {"more.aa": 1}}]}
+    config = settings(Path("text"), training=changes)
+    for to, source in (("bb", "aa"), ("cc", "bb")):
+        assert changed_config(config.choose(to, source), ["search.beam=1"]).data.direction == f"{source}-{to}"
+    imported = tiny_settings(Path("text"))
+    assert imported.choose("bb") == imported and imported.choose("bb", None, ["bb"]).search.to == "bb"
+
+
+# --- prepared text --------------------------------------------------------------------------------
+
+
+def test_pairs_share_a_tokenizer_and_no_held_out_line(text: Path, data: Path, tmp_path: Path) -> None:
+    write(text / "leak.aa", ["mali bore", *(text / "dev.aa").read_text(encoding="utf-8").splitlines()[:2]])
+    write(text / "leak.cc", ["MALI BORE", "LAMI ROBE", "ROBE"])
+    sources = [{"files": EVERY}, {"files": {"aa": "leak.aa", "cc": "leak.cc"}}]
+    prepare(settings(text, train=sources, valid=5), tmp_path / "data", echo=lambda _: None)
+    corpora = Corpora.open(DataDir(tmp_path / "data"), settings(text).data)
+    assert len({corpus.tokenizers.fingerprint for corpus in corpora.distinct}) == 1
+    first, second = corpora.distinct
+    assert [first.languages, second.languages] == [("aa", "bb"), ("aa", "cc")]
+    # the same lines of the corpus in three languages
+    assert first.split("valid").text("aa") == second.split("valid").text("aa")
+    splits = [corpus.split(name) for corpus in corpora.distinct for name in ("valid", "test")]
+    held_out = {line for split in splits for line in split.text("aa")}
+    for corpus in corpora.distinct:
+        assert not held_out & {*corpus.split("train").text("aa")}
+        assert corpus.tokenizers["aa"].tags == corpora.tokenizers["aa"].tags != {}
+    with pytest.raises(DataError, match="aa-bb"):
+        Corpus.open(DataDir(data))
+    with pytest.raises(DataError, match="bb-cc"):
+        Corpora.open(DataDir(data), settings(text, ["bb-cc", "aa-bb"]).data)
+
+
+def test_prepared_pairs_are_kept_until_a_file_changes(text: Path, tmp_path: Path) -> None:
+    for path in text.glob("*.??"):
+        shutil.copy(path, tmp_path)
+    said: list[str] = []
+    config = settings(tmp_path)
+    prepare(config, tmp_path / "data", echo=said.append)
+    before = read_pairs_manifest(DataDir(tmp_path / "data"))
+    said.clear()
+    prepare(settings(tmp_path, ["aa-cc", "bb-aa"], direction_temperature=5.0), tmp_path / "data", echo=said.append)
+    assert len(said) == 1 and "up to date" in said[0]
+    write(tmp_path / "more.cc", [*(tmp_path / "more.cc").read_text(encoding="utf-8").splitlines()[:-1], "NEW"])
+    prepare(config, tmp_path / "data", echo=said.append)
+    assert "cc has changed" in said[1]
+    after = read_pairs_manifest(DataDir(tmp_path / "data"))
+    assert after.fingerprint != before.fingerprint
+    prepare(config, tmp_path / "again", tokenizer_from=tmp_path / "data", echo=lambda _: None)
+    with pytest.raises(DataError, match="would be prepared again"):
+        prepare(settings(tmp_path, ["aa-bb"]), tmp_path / "data", echo=said.append)
+
+
+def test_one_pair_is_prepared_as_without_directions(text: Path, tmp_path: Path) -> None:
+    two = {"aa": "train.aa", "bb": "train.bb"}
+    for name, data in {
+        "several": {"directions": ["aa-bb", "bb-aa"], "direction": "", "train": [{"files": EVERY}]},
+        "one": {"train": [{"files": two}]},
+    }.items():
+        prepare(tiny_settings(text, data=data), tmp_path / name, echo=lambda _: None)
+
+    def files(folder: Path) -> dict[str, str]:
+        return {
+            path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in folder.rglob("*")
+            if path.is_file() and not path.name.startswith("report")
+        }
+
+    assert files(tmp_path / "several") == files(tmp_path / "one")
+
+
+@pytest.mark.parametrize("problem", ["missing", "shorter"])
+def test_damaged_file_of_several_is_refused(problem: str, text: Path, tmp_path: Path) -> None:
+    for path in text.glob("*.??"):
+        shutil.copy(path, tmp_path)
+    if problem == "missing":
+        (tmp_path / "train.cc").unlink()
+    else:
+        write(tmp_path / "train.cc", ["MALI"])
+    with pytest.raises(DataError, match=r"train\.cc"):
+        prepare(settings(tmp_path), tmp_path / "data", echo=lambda _: None)
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(("n", "wanted"), [(7, 3), (7, 7), (7, 16), (1, 4)])
+def test_lines_are_sampled_evenly(n: int, wanted: int) -> None:
+    counts = Counter(evenly(lambda: map(str, range(n)), n, wanted))
+    assert counts.total() == wanted and max(counts.values()) - min([*counts.values(), wanted // n]) <= 1
+
+
+# --- training -------------------------------------------------------------------------------------
+
+
+def test_target_language_precedes_every_source(text: Path, tmp_path: Path) -> None:
+    train = [{"files": EVERY, "tags": {"kind": "x"}}, {"files": {"aa": "more.aa", "cc": "more.cc"}}]
+    config = settings(text, train=train, training={"tag_dropout": 0.5})
+    prepare(config, tmp_path / "data", echo=lambda _: None)
+    session = start(config, tmp_path / "data", tmp_path / "run", resume=False)
+    corpora = Corpora.open(DataDir(tmp_path / "data"), config.data)
+    tags, starts = corpora.tokenizers["aa"].tags, corpora.starts
+    assert [*tags] == ["kind=x", "to=aa", "to=bb", "to=cc"] and session.first_tag == min(tags.values())
+    n_kinds = Counter[bool]()
+    for update in session.updates():
+        rows = session.changed_update(update).rows
+        batch, corpus_rows = session.pairs.batch(rows), session.pairs.corpus_rows(rows)
+        for src, row in zip(batch.src.tolist(), corpus_rows.tolist(), strict=True):
+            direction = [*corpora.by_direction][int(np.searchsorted(starts, row, side="right")) - 1]
+            assert src[0] == tags[f"to={direction[3:]}"] and src[1:].count(tags["kind=x"]) == (src[1] == tags["kind=x"])
+            n_kinds[src[1] == tags["kind=x"]] += 1
+    assert 0.3 < n_kinds[True] / n_kinds.total() < 0.6  # `more` has no kind
+
+
+def test_temperature_determines_shares_of_directions(text: Path, data: Path) -> None:
+    config = settings(text, direction_temperature=2.0)
+    manifests = {name: each.manifest for name, each in Corpora.open(DataDir(data), config.data).by_direction.items()}
+    mix = mixing.make_mix(config, manifests)
+    sizes = [manifest.splits["train"].pairs for manifest in manifests.values()]
+    assert mix.n_pairs == sum(sizes) and sizes[0] == sizes[1] < sizes[2] == sizes[3]
+    roots = [Fraction(repr(float(f"{n**0.5:.9g}"))) for n in sizes]
+    by_direction = {name: Fraction(0) for name in manifests}
+    for corpus, share in zip(mix.corpora, mix.stages[0].shares, strict=True):
+        by_direction[corpus.name.partition(" ")[0]] += share
+    assert [*by_direction.values()] == [root / sum(roots) for root in roots]
+    assert sum(by_direction.values()) == 1
+    taken = mix.takes(mixing.Position())
+    assert all(stop > start for start, stop in taken)
+    plain = mixing.make_mix(settings(text), manifests).stages[0].shares
+    assert plain[0] < mix.stages[0].shares[0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"direction_temperature": 5.0, "training": {"consistency": "crossconst", "bpe_dropout": 0.2, "ema": 0.9}}],
+    ids=["by size", "windows"],
+)
+def test_resumed_run_with_directions_is_equal(
+    changes: dict[str, object], text: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quicken(monkeypatch)
+    monkeypatch.setattr(mixing, "WINDOW_PAIRS", 150)
+    config = settings(text, **changes)
+    fit(config, data, tmp_path / "whole")
+    for step in (4, 9):
+        with monkeypatch.context() as patch, pytest.raises(Died):
+            die_before(step, patch)
+            fit(config, data, tmp_path / "run", resume=step > 4)
+    fit(config, data, tmp_path / "run", resume=True)
+    assert not differences(kept(tmp_path / "run", ("resume",)), kept(tmp_path / "whole"))
+
+
+def test_validation_is_the_mean_over_directions(run: Path) -> None:
+    records = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    kinds = {record["kind"] for record in records}
+    assert {f"{kind}/{direction}" for kind in ("valid", "final") for direction in DIRECTIONS} <= kinds
+    for kind in ("valid", "final"):
+        *of_directions, mean = [record for record in records if record["kind"].startswith(kind)][-5:]
+        for score in ("nll", "bleu", "chrf"):
+            assert mean[score] == pytest.approx(np.mean([record[score] for record in of_directions]))
+    [mixture] = [record["shares"] for record in records if record["kind"] == "mixture"]
+    assert sum(mixture.values()) == pytest.approx(1) and len(mixture) == 6
+    assert {path.suffix for path in (run / "dev").iterdir()} == {f".{direction}" for direction in DIRECTIONS}
+
+
+def test_validation_is_greedy_with_any_search(text: Path, data: Path, tmp_path: Path) -> None:
+    config = settings(text, search={"mbr": "chrf", "beam": 3})
+    session = start(config, data, tmp_path / "run", resume=False)
+    validation = session.validator.validate(session.model)
+    assert [*validation.by_direction] == DIRECTIONS
+    assert len(session.validator.at_end().validate(session.model).translations) == len(validation.translations)
+
+
+def test_language_is_added_to_a_trained_model(
+    text: Path, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quicken(monkeypatch)
+    for name in ("train", "dev", "test"):
+        lines = (text / f"{name}.aa").read_text(encoding="utf-8").splitlines()
+        write(text / f"{name}.dd", [line.title() for line in lines])
+    four = (*LANGUAGES, "dd")
+    held_out = {name: {"files": {each: f"{name}.{each}" for each in four}} for name in ("dev", "test")}
+    config = settings(
+        text, ["aa-dd", "dd-aa", *DIRECTIONS], languages=list(four), valid=held_out["dev"],
+        train=[{"files": {each: f"train.{each}" for each in four}}], training={"init_from": str(run), "max_steps": 2},
+    )  # fmt: skip
+    prepare(config, tmp_path / "data", tokenizer_from=run, echo=lambda _: None)
+    capsys.readouterr()
+    fit(config, tmp_path / "data", tmp_path / "run")
+    assert "new tags: to=dd" in capsys.readouterr().err
+    old, new = (open_saved(path).tokenizers["aa"].tags for path in (run, tmp_path / "run"))
+    assert [*new.items()] == [*old.items(), ("to=dd", len(open_saved(run).tokenizers["aa"]))]
+    assert Translator.load(tmp_path / "run").translate(["mali"], to="dd", beam=1)
+
+
+# --- translation and scores -----------------------------------------------------------------------
+
+
+def test_target_language_is_chosen(run: Path, nmt: Command, tmp_path: Path) -> None:
+    translator = Translator.load(run)
+    found = {to: translator.translate(["mali bore"], to=to, source="aa") for to in ("bb", "cc")}
+    assert found["bb"] == Translator.load(run, to="bb", source="aa").translate(["mali bore"])
+    segmenter = translator.towards("cc", "aa")._segmenter
+    [[sentence]] = segmenter.split_lines([Line("mali bore")], translator.config.search)
+    assert sentence.src_ids[0] == translator.tokenizers["aa"].tags["to=cc"]
+    (tmp_path / "in").write_text("mali bore\n", encoding="utf-8")
+    for extra in ((), ("--workers", "1")):
+        done = nmt("translate", "--run", run, "--to", "cc", "--from", "aa", "--input", tmp_path / "in",
+                   "--output", tmp_path / "out", *extra)  # fmt: skip
+        assert done.status == 0, done.err
+        assert (tmp_path / "out").read_text(encoding="utf-8").splitlines() == found["cc"]
+    zero_shot = nmt("translate", "--run", run, "--to", "bb", "--from", "cc", "--input", tmp_path / "in")
+    assert zero_shot.status == 0
+    pivot = nmt("translate", "--run", run, "--to", "bb", "--from", "cc", "--via", "aa", "--input", tmp_path / "in")
+    steps = translator.translate(translator.translate(["mali bore"], to="aa", source="cc"), to="bb", source="aa")
+    assert pivot.out.splitlines() == steps == translator.translate(["mali bore"], to="bb", source="cc", via="aa")
+    for options, said in (
+        (("--to", "bb", "--via", "aa"), "--from"), (("--to", "cc", "--from", "aa", "--via", "xx"), "xx"),
+        ((), "--to: bb, aa, cc"), (("--to", "b"), "bb"), (("--to", "aa", "--from", "aa"), "from aa to aa"),
+        (("--to", "bb", "--tag", "to=bb"), "--to"),
+    ):  # fmt: skip
+        refused = nmt("translate", "--run", run, *options, "--input", tmp_path / "in")
+        assert (refused.status, said in refused.err, refused.err.count("\n")) == (2, True, 1), refused.err
+
+
+def test_scores_of_given_translations_need_a_target_language(run: Path, text: Path, nmt: Command) -> None:
+    files = ("--src", text / "test.aa", "--ref", text / "test.bb")
+    refused = nmt("score", "--run", run, *files)
+    assert refused.status == 2 and "--to" in refused.err and refused.err.count("\n") == 1
+    assert nmt("score", "--run", run, *files, "--to", "bb").status == 0
+
+
+def test_scores_are_by_direction(run: Path, data: Path, text: Path, nmt: Command, tmp_path: Path) -> None:
+    done = nmt("evaluate", "--run", run, "--output", tmp_path / "out")
+    assert done.status == 0, done.err
+    records = read_scores(RunDir(run))
+    assert [(record.split, record.direction) for record in records] == [("test", each) for each in DIRECTIONS]
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {f"test.{each}" for each in DIRECTIONS}
+    [mean] = [line for line in done.out.splitlines() if line.startswith("macro-average of test over 4 directions")]
+    bleu = np.mean([record.score("bleu").value for record in records])  # type: ignore[union-attr]
+    assert f"BLEU {bleu:.2f}," in mean and "not measured: py3langid does not know bb" in done.err
+    one = nmt("evaluate", "--run", run, "--to", "bb", "--json")
+    assert json.loads(one.out)["direction"] == "aa-bb"
+    assert nmt("evaluate", "--run", run, "--history").out.count("  test aa-bb ") == 2
+    assert api.evaluate(run, to="bb").report.subject.direction == "aa-bb"
+    assert [*api.evaluate_all(run)] == [f"test {direction}" for direction in DIRECTIONS]
+    pivot = nmt(
+        "evaluate", "--run", run, "--to", "bb", "--from", "cc", "--via", "aa", "--split", "test", "--data", data
+    )
+    assert pivot.status == 2 and "not bb-cc" in pivot.err
+    pivot = nmt("evaluate", "--run", run, "--to", "bb", "--from", "cc", "--via", "aa", "--src", text / "test.cc",
+                "--ref", text / "test.bb")  # fmt: skip
+    assert pivot.status == 0 and ", via aa" in pivot.out
+
+
+def test_directions_without_the_test_set_are_left_out(text: Path, data: Path, run: Path, tmp_path: Path) -> None:
+    tests = {"one": {"files": {"aa": "test.aa", "cc": "test.cc"}}}
+    prepare(settings(text, test=tests), tmp_path / "data", tokenizer_from=data, echo=lambda _: None)
+    assert [*api.evaluate_all(run, data=tmp_path / "data")] == ["one cc-aa", "one aa-cc"]
+    with pytest.raises(DataError, match="no split other"):
+        api.evaluate_all(run, ["other"], data=tmp_path / "data")
+
+
+def test_comparison_is_by_direction(run: Path, data: Path, nmt: Command, tmp_path: Path) -> None:
+    shutil.copytree(run, tmp_path / "other")
+    done = nmt("compare", run, tmp_path / "other", "--beam", "1")
+    assert done.status == 0, done.err
+    assert [line for line in done.out.splitlines() if line.startswith("test: ")] == [
+        f"test: {direction}, 10 lines, compared with run" for direction in DIRECTIONS
+    ]
+    assert "macro-average over 4 directions, BLEU: run " in done.out
+    one = nmt("compare", run, tmp_path / "other", "--to", "cc", "--beam", "1", "--json")
+    assert json.loads(one.out)["languages"] == ["aa", "cc"]
+    assert nmt("compare", run, tmp_path / "other", "--html", tmp_path / "x.html").status == 2
+    corpus = open_corpus(RunDir(run), ("aa", "cc"), data / "aa-cc")
+    assert corpus.whole == read_pairs_manifest(DataDir(data)).fingerprint
+
+
+def test_share_of_other_languages() -> None:
+    detector = Detector(["de", "en"])
+    texts = ["The dog is in the garden and sleeps.", "Der Hund ist im Garten und schläft.", ""]
+    assert detector.share_of_others(texts, "en") == 0.5
+    assert detector.share_of_others([""], "en") == 0
+    assert Detector(["en", "pt", "pt_BR"]).share_of_others(["O cachorro está no jardim e dorme."], "pt_BR") == 0
+    with pytest.raises(DataError, match="xx"):
+        Detector(["en", "xx"]).share_of_others(texts, "xx")
+
+
+def test_recipes_take_languages(run: Path, text: Path, tmp_path: Path, nmt: Command) -> None:
+    pairs = ("--src", text / "test.aa", "--tgt", text / "test.bb")
+    refused = nmt("filter", "--run", run, "--reverse", run, *pairs, "--output", tmp_path / "scores")
+    assert refused.status == 2
+    both = nmt("filter", "--run", run, "--reverse", run, "--to", "bb", "--from", "aa", *pairs, "--output", "-")
+    assert both.status == 0 and len(both.out.splitlines()) == 10, both.err
+    ranked = nmt("rerank", "--run", run, "--reverse", run, "--to", "bb", "--src", text / "test.aa", "--n-best", "2")
+    assert ranked.status == 0 and len(ranked.out.splitlines()) == 10, ranked.err
+    refused = nmt("distil", "--teacher", run, "--output", tmp_path / "no")
+    assert refused.status == 2 and "--to" in refused.err
+    done = nmt(
+        "distil", "--teacher", run, "--to", "cc", "--from", "aa", "--output", tmp_path / "student", "--beam", "1"
+    )
+    assert done.status == 0, done.err
+    config = load_config(tmp_path / "student" / "config.yaml")
+    assert (config.data.direction, config.data.directions) == ("aa-cc", [])
+    translator, sources = Translator.load(run), Corpus.open(DataDir(text / "data" / "aa-cc")).split("train").text("aa")
+    expected = translator.translate(sources, to="cc", source="aa", beam=1)
+    distilled = (tmp_path / "student" / "distilled.cc").read_text(encoding="utf-8").splitlines()
+    # a translation without an end is left out
+    assert all(found in ("", line) for found, line in zip(distilled, expected, strict=True))
+    write(tmp_path / "mono.bb", ["mali bore", "robe"])
+    asked = ("--to", "aa", "--from", "bb", "--output", tmp_path / "back")
+    done = nmt("back-translate", "--reverse", run, *asked, "--mono", tmp_path / "mono.bb", "--how", "greedy")
+    assert done.status == 0, done.err
+    config = load_config(tmp_path / "back" / "config.yaml")
+    assert (config.data.direction, config.data.directions) == ("aa-bb", [])
+    found = (tmp_path / "back" / "synthetic.aa").read_text(encoding="utf-8").splitlines()
+    expected = translator.translate(["mali bore", "robe"], to="aa", source="bb", beam=1)
+    assert all(one in ("", other) for one, other in zip(found, expected, strict=True))
+
+
+# --- exports and the server -----------------------------------------------------------------------
+
+
+def test_exports_translate_in_all_directions(run: Path, tmp_path: Path) -> None:
+    expected = {to: Translator.load(run).translate(["mali bore"], to=to, source="aa", beam=1) for to in ("bb", "cc")}
+    for kind in ("folder", "ctranslate2"):
+        exported = export(Request(run), tmp_path / kind, kind)  # type: ignore[arg-type]
+        card = (exported.path / "README.md").read_text(encoding="utf-8")
+        assert "`cc-aa`" in card and "--to bb" in card and "language:\n- aa\n- bb\n- cc\n" in card
+        loaded = Translator.load(exported.path) if kind == "folder" else engine_for([exported.path])
+        assert {to: loaded.translate(["mali bore"], to=to, source="aa", beam=1) for to in ("bb", "cc")} == expected
+    with pytest.raises(ConfigError, match="tags"):
+        export_argos(Request(run), tmp_path / "x.argosmodel")
+
+
+def test_server_offers_trained_directions_first(run: Path) -> None:
+    asked = Translator.load(run).translate(["mali bore"], to="cc", source="aa", protect="placeholders")
+    for zero_shot in (False, True):
+        models = load_models([run], "native", False, (), zero_shot)
+        assert models.languages == ["aa", "bb", "cc"]
+        assert {source: models.targets(source) for source in LANGUAGES} == {
+            "aa": ["bb", "cc"], "bb": ["aa", "cc"], "cc": ["aa", "bb"]
+        }  # fmt: skip
+        steps = models.route("bb", "cc")
+        assert steps is not None and len(steps) == (1 if zero_shot else 2)
+        [direct] = models.route("aa", "cc") or []
+        [([best, *_], _)] = direct.translate([Line("mali bore")], How(direct.search))
+        assert best.text == asked[0]
