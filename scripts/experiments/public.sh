@@ -56,11 +56,19 @@ alone() {
   nmt prepare --config "$here/public-adapt.yaml" --tokenizer-from $runs/public "${data[@]}"
   train alone "$here/public-adapt.yaml" --init-from $runs/public "${data[@]}"
 }
-compare() {
-  local split
-  for split in domain tatoeba europarl newstest2014; do
-    nmt compare $runs/public $runs/adapted $runs/scratch $runs/alone --data data/public/domain --split $split
-    nmt evaluate --run $runs/adapted-cut --data data/public/cut --split $split
+compare() { # files of translations, since the runs have different tokenizers
+  local test run hyps out=data/public/translations
+  mkdir -p $out
+  for test in domain-test tatoeba-test europarl-test newstest2014; do
+    hyps=()
+    for run in public adapted scratch adapted-cut alone; do
+      [ -e $runs/$run ] || continue
+      hyps+=("$out/$run.$test.en")
+      [ -e "$out/$run.$test.en" ] || nmt translate --run $runs/$run --input $text/$test.de --output "$out/$run.$test.en"
+    done
+    nmt compare --hyp "${hyps[@]}" --ref $text/$test.en
+    nmt compare --hyp "$out"/{scratch,adapted}.$test.en --ref $text/$test.en
+    nmt compare --hyp "$out"/{adapted,adapted-cut}.$test.en --ref $text/$test.en
   done
 }
 for step in "${steps[@]}"; do $step; done
