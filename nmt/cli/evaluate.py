@@ -37,7 +37,6 @@ from nmt.config.foreign import did_you_mean, misspelt
 from nmt.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
-    from nmt.config import DataConfig
     from nmt.evaluate.run import Evaluation
 
 HISTORY_ALONE = "--history can be combined only with one --run, --split and --json"
@@ -179,7 +178,7 @@ def evaluate(
         translator = translator.towards(to, from_, via)
     search = search_settings(translator.by_direction()[0].config, beam, length_penalty, overrides or ())
     texts = {} if src else texts_of(translator, lambda one: corpus_of(one, data), split or ())
-    names = {label: f"{each.split}.{_ending(each.translator.config.data)}" for label, each in texts.items()}
+    names = {label: f"{each.split}.{each.translator.config.data.translation_suffix}" for label, each in texts.items()}
     names = names or {str(src): str(src)}
     if segment_scores and len(names) > 1:
         choice = "--split, --to and --from"
@@ -251,11 +250,6 @@ def _evaluate_classifier(
     for report in reports:
         for line in report.lines():
             print(line)
-
-
-def _ending(data: DataConfig) -> str:
-    """Return the end of the name of a file of translations."""
-    return data.direction if data.directions else data.tgt
 
 
 def _outputs(output: Path | None, names: Mapping[str, str]) -> dict[str, Path | None]:

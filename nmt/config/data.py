@@ -216,6 +216,11 @@ class DataConfig(Section):
         return self.direction.split("-")[1]
 
     @property
+    def translation_suffix(self) -> str:
+        """End of the name of a file of translations: the target language, or with several directions the direction."""
+        return self.direction if self.directions else self.tgt
+
+    @property
     def sides(self) -> tuple[str, str]:
         """The source and the target language."""
         return self.src, self.tgt

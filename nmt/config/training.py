@@ -135,7 +135,8 @@ class TrainingConfig(Section):
     """Objective, optimization, duration, validation and checkpoints."""
 
     run_dir: str = "runs/{direction}"
-    """Run directory written by `nmt train`. `{direction}` is replaced by data.direction."""
+    """Run directory written by `nmt train`. `{direction}` is replaced by data.direction, or with several
+    `directions` by their languages: `de-en-fr`."""
     seed: int = Field(1, ge=0, lt=2**31)
     """Random seed of the initial weights, the order of the data, and dropout."""
     device: Literal["auto", "cpu", "cuda"] = "auto"

@@ -155,9 +155,8 @@ def _translate(run: _Run, how: Translating) -> System:
     say(f"{run.name}: translating {run.split}")
     translations = tuple(translate_text(translator, run.sources, run.split, run.search))
     if how.output is not None:
-        data = run.config.data
-        ending = data.direction if data.directions else data.tgt
-        with open_output(how.output / f"{run.name.replace('/', '-')}.{ending}") as file:
+        suffix = run.config.data.translation_suffix
+        with open_output(how.output / f"{run.name.replace('/', '-')}.{suffix}") as file:
             file.writelines(f"{line}\n".encode() for line in translations)
     return System(
         run.name, translations, run.path, origin.step, origin.weights, describe_search(run.search), translator.precision
