@@ -29,6 +29,10 @@ def import_(
         str | None,
         option("--direction", "Source and target language, such as de-en.  [default: those of the model]", "D"),
     ] = None,
+    languages: Annotated[
+        str | None,
+        option("--languages", "Languages of an M2M-100 or NLLB model to translate between, such as cs,de,en.", "L,L"),
+    ] = None,
     to: Annotated[
         str | None,
         option("--to", "Target language of a model with several, as its tags name it: deu for >>deu<<.", "LANG"),
@@ -42,13 +46,13 @@ def import_(
         ),
     ] = None,
 ) -> None:
-    """Make a run of a public Marian model, such as OPUS-MT.
+    """Make a run of a public Marian or M2M-100 model, such as OPUS-MT or NLLB.
 
     The model is a repository on the Hugging Face Hub or a directory, in the format of Hugging Face transformers
-    (model_type: marian). The run has weights and tokenizer, but no optimizer state. All commands take it like a run
-    that nmt has trained: translate with it, evaluate it, adapt it to other text (`nmt train --init-from`), train a
-    small student of it (`nmt distil`), serve or export it. The licence of its model card is kept in the run and in
-    every card made from it.
+    (model_type: marian or m2m_100). The run has weights and tokenizer, but no optimizer state. All commands take it
+    like a run that nmt has trained: translate with it, evaluate it, adapt it to other text (`nmt train --init-from`),
+    train a small student of it (`nmt distil`), serve or export it. The licence of its model card is kept in the run and
+    in every card made from it.
 
     --keep-pieces-of makes the model smaller and faster: of the vocabulary, only the pieces of these texts, single
     characters and tags are kept, and other text is spelled in these. The texts should be those that the model will be
@@ -57,16 +61,24 @@ def import_(
     Of a model with several target languages, --to selects one. Otherwise, translation needs --to, or a tag such as
     >>deu<< at the start of each line.
 
+    M2M-100 and NLLB models translate between many languages. Choose two with --direction, or several with --languages:
+    the run then translates in all of their directions, with `nmt translate --to LANG --from LANG`.
+
     \b
     Examples:
       nmt import Helsinki-NLP/opus-mt-de-en
       nmt import Helsinki-NLP/opus-mt-en-gmq --to swe --direction en-sv --run runs/en-sv
       nmt import Helsinki-NLP/opus-mt-de-en --keep-pieces-of ours.de --keep-pieces-of ours.en
       nmt import downloads/opus-mt-tc-big-en-es --direction en-es
+      nmt import facebook/m2m100_418M --languages cs,de,en,fr
+      nmt import facebook/nllb-200-distilled-600M --direction deu_Latn-eng_Latn
     """
     from nmt.share.marian import Request, import_model
 
-    imported = import_model(Request(name, run, direction, to, keep_pieces_of or ()))
+    names = [name.strip() for name in languages.split(",")] if languages is not None else []
+    if languages is not None and (len({*names}) < len(names) or len(names) < 2 or direction is not None):
+        raise ConfigError(["--languages: needs two or more different languages, and no --direction"])
+    imported = import_model(Request(name, run, direction, names, to, keep_pieces_of or ()))
     for line in imported.lines():
         show(line)
 

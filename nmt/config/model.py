@@ -30,8 +30,9 @@ class ModelConfig(Section):
     norm: Literal["pre", "post"] = "pre"
     """Placement of layer normalization. pre: before each sub-layer, with a final norm. post: after each residual
     connection, as in the paper."""
-    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
-    """Position embeddings. sinusoidal: fixed, for sequences of any length. learned: for at most `max_positions`."""
+    positions: Literal["sinusoidal", "learned", "fairseq"] = "sinusoidal"
+    """Position embeddings. sinusoidal: fixed, for sequences of any length. learned: for at most `max_positions`.
+    fairseq: fixed, with the frequencies of fairseq, M2M-100 and NLLB."""
     max_positions: int = Field(1024, ge=2, le=1 << 24)
     """Maximum length of a sequence with learned positions, in pieces including the end of sentence."""
     activation: Literal["relu", "gelu", "silu"] = "relu"
@@ -40,11 +41,13 @@ class ModelConfig(Section):
     """Which weights are shared. all: the source embedding, the target embedding and the output layer. target: the
     target embedding and the output layer. none: no weights. If the model is only an encoder or decoder, all and target
     both tie its embedding to the output layer."""
-    output_bias: bool = False
-    """Whether the output layer has a bias, as in Marian models."""
-    start_embedding: Literal["learned", "zero"] = "learned"
+    output_bias: bool | Literal["fixed"] = False
+    """Whether the output layer has a bias, as in Marian models. fixed: it is not trained, in imported models without
+    one, to which it gives pieces that they lack."""
+    start_embedding: Literal["learned", "zero", "end"] = "learned"
     """Embedding of `<s>`, with which the decoder starts. zero: it is and stays zero, as in Marian models. The rows of
-    the output layer for pieces that are never predicted then keep their values, too."""
+    the output layer for pieces that are never predicted then keep their values, too. end: it is that of `</s>`, as in
+    M2M-100."""
     embedding_dropout: float = Field(0.3, ge=0.0, lt=1.0)
     """Dropout on the sum of token and position embeddings."""
     residual_dropout: float = Field(0.3, ge=0.0, lt=1.0)
@@ -60,7 +63,9 @@ class ModelConfig(Section):
         problems = []
         if self.d_model % self.n_heads:
             problems.append(f"n_heads: {self.n_heads} does not divide d_model = {self.d_model}")
-        if self.positions == "sinusoidal" and self.d_model % 2:
-            problems.append(f"d_model: sinusoidal positions need an even width, found {self.d_model}")
+        if self.positions != "learned" and self.d_model % 2:
+            problems.append(f"d_model: {self.positions} positions need an even width, found {self.d_model}")
+        if self.positions == "fairseq" and self.d_model < 4:
+            problems.append(f"d_model: fairseq positions need a width of at least 4, found {self.d_model}")
         raise_together(problems)
         return self

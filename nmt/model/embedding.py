@@ -6,6 +6,7 @@ Legend: B sentences, L length, D width.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from nmt.config import ModelConfig
 from nmt.errors import DataError
 from nmt.model.dropout import Dropout
-from nmt.text.tokenizer import BOS, PAD
+from nmt.text.tokenizer import BOS, EOS, PAD
 
 
 def sinusoidal_table(n_positions: int, d_model: int) -> Tensor:
@@ -25,25 +26,34 @@ def sinusoidal_table(n_positions: int, d_model: int) -> Tensor:
     return torch.stack((torch.sin(position * rate), torch.cos(position * rate)), dim=-1).flatten(1)
 
 
+def fairseq_table(n_positions: int, d_model: int) -> Tensor:
+    """Return the table (n_positions, D) of fairseq's sinusoidal positions: all sines before all cosines, the rates
+    10000^(-i / (D/2 - 1)), and 2 as the first position."""
+    position = torch.arange(2, n_positions + 2, dtype=torch.float32)[:, None]
+    rate = torch.exp(torch.arange(d_model // 2, dtype=torch.float32) * (-math.log(10_000.0) / (d_model // 2 - 1)))
+    return torch.cat((torch.sin(position * rate), torch.cos(position * rate)), 1)
+
+
 class SinusoidalPositions(nn.Module):
     """Sinusoidal position embeddings, in a table that grows with the longest sentence."""
 
-    def __init__(self, d_model: int) -> None:
+    def __init__(self, d_model: int, make: Callable[[int, int], Tensor] = sinusoidal_table) -> None:
+        """make: the function that makes the table, `sinusoidal_table` or `fairseq_table`."""
         super().__init__()
-        self.d_model = d_model
+        self.d_model, self.make = d_model, make
         self.table: Tensor
-        self.register_buffer("table", sinusoidal_table(512, d_model), persistent=False)
+        self.register_buffer("table", make(512, d_model), persistent=False)
 
     def forward(self, positions: Tensor, end: int) -> Tensor:
         """Embed positions (L,) int64, all below `end` -> (L, D)."""
         table = self.table  # another decoding thread may replace it meanwhile
         if end > table.size(0):
-            table = self.table = sinusoidal_table(2 * end, self.d_model).to(table)
+            table = self.table = self.make(2 * end, self.d_model).to(table)
         return table[positions]
 
     def first(self, n: int) -> Tensor:
         """Return the embeddings (n, D) of the first n positions, for exports."""
-        return sinusoidal_table(n, self.d_model)
+        return self.make(n, self.d_model)
 
 
 class LearnedPositions(nn.Module):
@@ -67,6 +77,9 @@ class LearnedPositions(nn.Module):
         return self.weight[:n]
 
 
+_TABLES = {"sinusoidal": sinusoidal_table, "fairseq": fairseq_table}
+
+
 class Embedding(nn.Module):
     """Token embeddings times sqrt(D), plus position embeddings, with dropout."""
 
@@ -79,19 +92,25 @@ class Embedding(nn.Module):
         if self.zero_row is not None:
             with torch.no_grad():
                 self.weight[[PAD, BOS]] = 0.0
+        self.start = EOS if config.start_embedding == "end" else BOS
+        """The row for `<s>`."""
         self.positions: SinusoidalPositions | LearnedPositions = (
-            SinusoidalPositions(config.d_model)
-            if config.positions == "sinusoidal"
-            else LearnedPositions(config.d_model, config.max_positions)
+            LearnedPositions(config.d_model, config.max_positions)
+            if config.positions == "learned"
+            else SinusoidalPositions(config.d_model, _TABLES[config.positions])
         )
         self.dropout = Dropout(config.embedding_dropout)
+
+    def rows(self, ids: Tensor) -> Tensor:
+        """Return the rows of the table that embed ids."""
+        return ids if self.start == BOS else ids.masked_fill(ids == BOS, self.start)
 
     def forward(self, ids: Tensor, positions: Tensor, end: int, kept: Tensor | None = None) -> Tensor:
         """Embed ids (B, L) int64 at `positions` (L,), all below `end` -> (B, L, D).
 
         Where `kept` (B, L) bool is False, the token embedding is dropped and only the position embedding remains.
         """
-        tokens = F.embedding(ids, self.weight, self.zero_row) * self.scale
+        tokens = F.embedding(self.rows(ids), self.weight, self.zero_row) * self.scale
         if kept is not None:
             tokens = tokens * kept[..., None]
         dropped: Tensor = self.dropout(tokens + self.positions(positions, end))

@@ -127,7 +127,7 @@ class _Stack:
 
     def embed(self, ids: Tensor, positions: Tensor, end: int) -> Tensor:
         """Embed ids (B, L) at positions (L,), (1,) or (B, 1), all below `end` -> (B, L, D)."""
-        tokens = F.embedding(ids, self._embedding.weight) * self._embedding.scale
+        tokens = F.embedding(self._embedding.rows(ids), self._embedding.weight) * self._embedding.scale
         embedded: Tensor = tokens.add_(self._embedding.positions(positions, end))
         return embedded
 

@@ -281,8 +281,9 @@ class Model(nn.Module):
     def _add_output(self, config: ModelConfig, vocab_size: int) -> None:
         """Create the output layer of the last stack, tied or not."""
         self.output = None
-        self.output_bias = nn.Parameter(torch.zeros(vocab_size)) if config.output_bias else None
-        self.fixed_rows = NEVER_PREDICTED if config.start_embedding == "zero" else ()
+        is_trained = config.output_bias is True
+        self.output_bias = nn.Parameter(torch.zeros(vocab_size), is_trained) if config.output_bias else None
+        self.fixed_rows = NEVER_PREDICTED if config.start_embedding != "learned" else ()
         if config.tie_embeddings == "none":
             self.output = nn.Parameter(torch.randn(vocab_size, config.d_model) * config.d_model**-0.5)
         else:

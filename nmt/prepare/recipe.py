@@ -309,9 +309,10 @@ def reused_tokenizers(path: Path, config: Config) -> Tokenizers:
         )
     if languages != wanted:
         tokenizers = tokenizers.of_languages(wanted)
-    if tokenizers.imported is not None and tokenizers.imported.direction != config.data.direction:
+    imported = tokenizers.imported
+    if imported is not None and not imported.languages and imported.direction != config.data.direction:
         raise DataError(
-            f"{path}: was imported for {tokenizers.imported.direction}, and its tokenizer serves no other direction; "
+            f"{path}: was imported for {imported.direction}, and its tokenizer serves no other direction; "
             f"data.direction is {config.data.direction}"
         )
     if tokenizers.joint != config.tokenizer.joint:

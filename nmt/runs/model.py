@@ -67,8 +67,7 @@ class Saved:
         """Return the model with the settings of one of its directions; see `Config.choose`. Raises ConfigError."""
         if to is None and source is None:
             return self
-        imported = self.tokenizers[self.config.data.src].target_languages
-        return replace(self, config=self.config.choose(to, source, imported))
+        return replace(self, config=self.tokenizers.choose(self.config, to, source))
 
     def model(self) -> Model:
         """Build the model on the CPU, in evaluation mode. Raises CheckpointError if the weights do not fit it."""

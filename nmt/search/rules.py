@@ -71,6 +71,8 @@ def keep_rows(state: State, rows: Tensor | slice) -> State:
 
 
 MINUS_INF = -float("inf")
+GIVEN = 1e30
+"""A logit whose log-probability is 0, the most that search allows."""
 CHECK_EVERY = 8
 """Number of steps on a GPU between two checks of which sentences are done."""
 
@@ -90,7 +92,7 @@ class Rules:
     """No n-gram of this many ids occurs twice, except in a prefix; 0 allows all."""
     prefix: Tensor | None = None
     """(B, P) int64 ids with which a translation starts, padded with PAD on the right; takes precedence over all rules
-    except the limit."""
+    except the limit. Those that are banned, tags of languages, have probability 1."""
     last_lengths: frozenset[int] | None = None
     """The limits of this batch; after `keep`, which does not read tensors, also of sentences that have left it."""
     should_stop: ShouldStop | None = None
@@ -136,6 +138,7 @@ class Rules:
         if forced is not None:
             at = forced[:, None, None].expand(-1, logits.size(1), -1)  # (B, M, 1)
             forced_logit = logits.gather(-1, at)  # before another rule masks it
+            forced_logit.masked_fill_(torch.isin(at, self.banned), GIVEN)
         logits.index_fill_(-1, self.banned, MINUS_INF)
         if length < self.min_length:
             logits[..., EOS] = MINUS_INF

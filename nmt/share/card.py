@@ -35,7 +35,7 @@ def use(kind: Kind, direction: str, has_tag: bool = False, repository: str | Non
 
     Args:
         direction: source and target language, such as `de-en`.
-        has_tag: whether the target language is chosen, by a tag.
+        has_tag: whether the languages are chosen, the target by a tag.
         repository: the model's repository on the Hub, `owner/name`; None for a directory, which is called DIR.
     """
     where = [] if repository else ["With this directory as `DIR`:", ""]
@@ -52,7 +52,7 @@ def _nmt(kind: Kind, direction: str, has_tag: bool, repository: str | None) -> I
     if repository is not None:
         address = f"hf://{repository}"
         download, model = ["from nmt.api import download"], f'download("{address}")'
-    options, to = (f"{options} --to {tgt}", f', to="{tgt}"') if has_tag else (options, "")
+    options, to = (f"{options} --to {tgt} --from {src}", f', to="{tgt}", source="{src}"') if has_tag else (options, "")
     yield from ("```", f"nmt translate --model {address}{options} --input text.{src} --output text.{tgt}", "```", "")
     yield from ("```python", f"from {module} import {load.split('.')[0]}", *download, "")
     yield f"translator = {load}({model})"
@@ -102,7 +102,7 @@ def card(
             *_data(run, config),
             *_training(run),
             *_recipe(config),
-            use(info.kind, config.data.direction, bool(config.data.directions)),
+            use(info.kind, config.data.direction, info.has_tag),
         ]
     )
 

@@ -42,7 +42,7 @@ from nmt.search.beam import n_to_finish
 from nmt.search.forced import ForcedDecoder
 from nmt.search.rules import ShouldStop, stop_if
 from nmt.search.step import Hypothesis, Pair, length_penalty
-from nmt.text.tokenizer import BOS, EOS, UNK, Tokenizer
+from nmt.text.tokenizer import EOS, UNK, Tokenizer
 from nmt.translate.searcher import Hypotheses, search_batches
 from nmt.translate.translator import Translator
 from nmt.translate.types import Sentence, Translation
@@ -107,7 +107,7 @@ def save_ctranslate2(
     spec.register_target_vocabulary(list(target))
     spec.config.add_source_eos = True
     # an imported vocabulary may have a piece of its own that is spelled <s>
-    spec.config.bos_token = spec.config.decoder_start_token = target[BOS]
+    spec.config.bos_token = spec.config.decoder_start_token = target[decoder.embedding.start]
     spec.config.unk_token, spec.config.eos_token = target[UNK], target[EOS]
     spec.config.layer_norm_epsilon = encoder.layers[0].attention_residual.norm.eps
     spec.validate()
@@ -229,7 +229,7 @@ class Engine:
         self.max_positions = model.max_positions if model.positions == "learned" else None
         src, tgt = (folder.tokenizers[language] for language in folder.config.data.sides)
         self._src, self._tgt = src.pieces(range(len(src))), tgt.pieces(range(len(tgt)))
-        self._never_written = tgt.never_written
+        self._never_written, self._n_given = tgt.never_written, len(tgt.opening)
         self._tgt_ids = {piece: i for i, piece in enumerate(self._tgt)}
         n_batches, n_threads = _threads()
         self._model = self._load(n_batches + 1, n_threads)  # one more, so that a short search does not wait for others
@@ -308,7 +308,10 @@ class Engine:
         translate = partial(self._translate, model, config, should_stop)
         options = _options(config, n_best)
         candidates, banned = translate(lines, options, suppress=config.sample), {*self._never_written, EOS}
-        special = [line for line in lines if not banned.isdisjoint(i for ids, _ in candidates[line.row] for i in ids)]
+        n = self._n_given
+        special = [
+            line for line in lines if not banned.isdisjoint(i for ids, _ in candidates[line.row] for i in ids[n:])
+        ]
         candidates |= translate(special, options, suppress=True)
         long = [line for line in lines if any(len(ids) >= line.limit for ids, _ in candidates[line.row])]
         # Long lines are searched again up to one token before the limit, where all live hypotheses are returned with
@@ -341,7 +344,7 @@ class Engine:
         rows = [(line.row, line.src, ids) for line in lines for ids, _ in candidates[line.row]]
         forced: _Candidates = {}
         for (row, _, ids), values in zip(rows, self.log_probs([(src, ids) for _, src, ids in rows]), strict=True):
-            forced.setdefault(row, []).append((ids, math.fsum(values)))
+            forced.setdefault(row, []).append((ids, math.fsum(values[self._n_given :])))
         return forced
 
     def _sampler(self, seed: int, key: int) -> ctranslate2.Translator:

@@ -127,7 +127,7 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
     saved = open_saved(request.run, request.checkpoint, request.weights)
     model, tokenizers, config = saved.transformer(), saved.tokenizers, saved.config
     if kind == "transformers":
-        check_held(request.run, config, tokenizers.imported is not None)
+        check_held(request.run, config, tokenizers.imported)
     searcher = NativeSearcher([model], tokenizers[config.data.tgt], torch.device("cpu"), "float32")
     native = Translator(searcher, tokenizers, config, [saved.origin]).by_direction()[0]
     lines = _check_lines(request, native) if kind == "ctranslate2" else []
@@ -193,7 +193,7 @@ def without_places(config: Config) -> Config:
 
 
 def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
-    config, weights = saved.config, saved.weights
+    config, weights, is_imported = saved.config, saved.weights, saved.tokenizers.imported is not None
     # the longest source that is read, and the longest translation that the current settings allow
     n_positions = max(2 * MAX_PIECES_FACTOR * config.data.max_pieces + 64, OTHERS_READ)
     if config.model.positions == "learned":
@@ -203,7 +203,8 @@ def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
             "kind": kind,
             "nmt": __version__,
             "direction": config.data.direction,
-            **({"has_tag": True} if config.data.directions else {}),
+            # transformers writes the tags of languages of an imported model by itself
+            **({"has_tag": True} if config.data.directions and (kind != "transformers" or not is_imported) else {}),
             "step": weights.step,
             "weights": weights.kind,
             "reason": weights.reason,

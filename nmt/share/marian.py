@@ -1,4 +1,5 @@
-"""Import of Marian models, such as OPUS-MT, from directories or repositories for Hugging Face transformers.
+"""Import of Marian and M2M-100 models, such as OPUS-MT and NLLB, from directories or repositories for Hugging Face
+transformers.
 
 The result is a run without optimizer state, which all commands take. Nothing in the model is executed: weights are
 safetensors, or a pickle that PyTorch reads with `weights_only`.
@@ -35,7 +36,7 @@ from nmt.errors import ConfigError, DataError, error_text
 from nmt.files.read import DOCUMENT_BYTES, read_regular
 from nmt.files.write import alone_in, staged, write_file, writing
 from nmt.layout import RUN_FORMAT, RunDir
-from nmt.model.embedding import sinusoidal_table
+from nmt.model.embedding import fairseq_table, sinusoidal_table
 from nmt.model.stacks import make_model
 from nmt.model.transformer import Transformer
 from nmt.runs.checkpoint import save_checkpoint
@@ -49,16 +50,18 @@ from nmt.text.tokenizer import BOS, PAD, ImportedVocabulary, Tokenizers, process
 ABSENT = -100.0
 """The bias of rows that the public model lacks. They then have no part in the probabilities of the others."""
 
-_SMALL_FILES = ["*.json", "*.spm", "README.md"]
+_SMALL_FILES = ["*.json", "*.spm", "*.bpe.model", "README.md"]
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
-_OPTIONS = {"normalize_before": False, "normalize_embedding": False, "add_final_layer_norm": False,
-            "static_position_embeddings": True, "scale_embedding": True}  # fmt: skip
-"""Settings of config.json for which only one value is supported; all but the last may be missing."""
-_EQUAL = [
-    ("encoder_attention_heads", "decoder_attention_heads"),
-    ("encoder_ffn_dim", "decoder_ffn_dim"),
-    ("decoder_start_token_id", "pad_token_id"),
-]
+_OPTIONS = {
+    "marian": {"normalize_before": False, "normalize_embedding": False, "add_final_layer_norm": False,
+               "static_position_embeddings": True, "scale_embedding": True},
+    "m2m_100": {"scale_embedding": True},
+}  # fmt: skip
+"""For each model_type, settings of config.json for which only one value is supported; all but the last may be
+missing."""
+_EQUAL = [("encoder_attention_heads", "decoder_attention_heads"), ("encoder_ffn_dim", "decoder_ffn_dim")]
+_STARTS = {"marian": "pad_token_id", "m2m_100": "eos_token_id"}
+"""The name of the token with which the decoder starts."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ class Request:
     """Run directory to write; by default runs/NAME."""
     direction: str | None = None
     """Source and target language; by default those of tokenizer_config.json."""
+    languages: Sequence[str] = ()
+    """The languages, at least two, between which an M2M-100 model is to translate; empty: those of `direction`."""
     to: str | None = None
     """The target language, if the model has several."""
     keep_pieces_of: Sequence[Path] = ()
@@ -99,17 +104,20 @@ class Imported:
     def lines(self) -> Iterator[str]:
         """Yield lines that say what was imported."""
         public, data = self.model, self.config.data
+        own_languages = data.all_languages if data.directions else data.sides
         languages, tags = self.tokenizers[data.src].target_languages, self.tokenizers.tags
         sizes = self.tokenizers.sizes
-        shared = f"{sizes[data.src]:,} pieces for both languages"
+        shared = f"{sizes[data.src]:,} pieces for {'both' if len(sizes) == 2 else 'all'} languages"
         separate = " and ".join(f"{sizes[language]:,} pieces for {language}" for language in data.sides)
-        yield f"{public.name}{f' at {public.revision}' if public.revision else ''}: a Marian model for {data.direction}"
+        of = f"between {', '.join(own_languages)}" if data.directions else f"for {data.direction}"
+        kind = "an M2M-100" if self.tokenizers[data.src].opening else "a Marian"
+        yield f"{public.name}{f' at {public.revision}' if public.revision else ''}: {kind} model {of}"
         yield f"{public.parameters / 1e6:.1f} million parameters, {shared if self.tokenizers.joint else separate}"
         if self.n_removed and self.full.imported is not None:
             n_all, millions = sum(map(len, self.full.imported.pieces)), f"{self.n_parameters / 1e6:.1f} million"
             removed = f"{self.n_removed:,} of {n_all:,} pieces removed"
             yield f"{removed}: {millions} parameters become {public.parameters / 1e6:.1f} million"
-            for language in data.sides:
+            for language in own_languages:
                 share = _removed_share(self.full[language].model, self.tokenizers[language].model)
                 if share is not None:
                     learned = f"they were {share:.1%} of text like that from which the tokenizer learned"
@@ -124,28 +132,30 @@ class Imported:
 
 
 def import_model(request: Request) -> Imported:
-    """Make a run of a Marian model.
+    """Make a run of a Marian or M2M-100 model.
 
     Raises DataError if files of the model are missing, damaged or unsupported, or the run exists already; HubError if
     the repository cannot be downloaded, and ConfigError if its name is invalid.
     """
     folder, name, revision = _located(request.name)
     theirs = _settings(folder)
-    full = tokenizers = _tokenizers(folder, theirs, request)
+    full = tokenizers = (_tokenizers if theirs["model_type"] == "marian" else _m2m_tokenizers)(folder, theirs, request)
     rows = None
     if request.keep_pieces_of:
         tokenizers, rows = _cut(full, request.keep_pieces_of)
     vocabulary = tokenizers.imported
     assert vocabulary is not None, "these tokenizers are imported"
-    config = _config(folder, theirs, vocabulary)
+    config = _config(folder, theirs, vocabulary, request.languages)
     output = request.run or Path("runs") / name.replace("/", "-")
     require_empty(output)
     with torch.device("meta"):  # memory is allocated where weights are copied
         model, whole = make_model(config, tokenizers.sizes), make_model(config, full.sizes)
-    assert isinstance(model, Transformer), "Marian models have an encoder and a decoder"
+    assert isinstance(model, Transformer), "these models have an encoder and a decoder"
     model = model.to_empty(device="cpu")
     _load_weights(folder, model, theirs, vocabulary, rows)
-    if model.decoder.embedding.weight[BOS].any():  # it has learned, in transformers
+    if (
+        config.model.start_embedding == "zero" and model.decoder.embedding.weight[BOS].any()
+    ):  # it has learned, in transformers
         learned = config.model.model_copy(update={"start_embedding": "learned"})
         config = config.model_copy(update={"model": learned})
     info = PublicModel(
@@ -211,7 +221,10 @@ def _read(folder: Path, name: str) -> bytes:
     return data
 
 
-_NOT_MARIAN = "; a Marian model has config.json, vocab.json, source.spm, target.spm and model.safetensors"
+_NOT_MARIAN = (
+    "; a Marian model has config.json, vocab.json, source.spm, target.spm and model.safetensors; an M2M-100 model has "
+    "sentencepiece.bpe.model in place of the two"
+)
 
 
 def _check_content(path: Path, data: bytes) -> None:
@@ -253,14 +266,14 @@ def _license(folder: Path) -> str | None:
 
 
 def _settings(folder: Path) -> dict[str, Any]:
-    """Return config.json. Raises DataError if it is not the configuration of a supported Marian model."""
+    """Return config.json. Raises DataError if it is not the configuration of a supported model."""
     config, where = _json(folder, "config.json"), folder / "config.json"
-    if config.get("model_type") != "marian":
-        raise DataError(f"{where}: model_type is {config.get('model_type')!r}; only marian is supported")
-    for name, wanted in _OPTIONS.items():
+    if (kind := config.get("model_type")) not in [*_OPTIONS]:  # it may be unhashable
+        raise DataError(f"{where}: model_type is {kind!r}; supported are {' and '.join(_OPTIONS)}")
+    for name, wanted in _OPTIONS[kind].items():
         if config.get(name, wanted if name != "scale_embedding" else None) != wanted:
             raise DataError(f"{where}: {name} is {config.get(name)!r}; only {wanted} is supported")
-    for first, second in _EQUAL:
+    for first, second in [*_EQUAL, ("decoder_start_token_id", _STARTS[kind])]:
         if config.get(first) != config.get(second):
             found = f"{first} is {config.get(first)!r} and {second} is {config.get(second)!r}"
             raise DataError(f"{where}: {found}; only models in which both are equal are supported")
@@ -270,14 +283,20 @@ def _settings(folder: Path) -> dict[str, Any]:
     return config
 
 
-def _config(folder: Path, theirs: Mapping[str, Any], vocabulary: ImportedVocabulary) -> Config:
+def _config(
+    folder: Path, theirs: Mapping[str, Any], vocabulary: ImportedVocabulary, languages: Sequence[str]
+) -> Config:
     """Return the configuration of the run."""
     generation = _optional(folder, "generation_config.json") or theirs
     is_joint = len(vocabulary.pieces) == 1
     is_tied = theirs.get("tie_word_embeddings", True)
     penalty = generation.get("length_penalty")
+    directions = {"languages": [*languages], "directions": "all"} if languages else {}
+    kind: dict[str, object] = {"norm": "post", "output_bias": True, "start_embedding": "zero"}
+    if theirs["model_type"] == "m2m_100":
+        kind = {"norm": "pre", "output_bias": "fixed", "start_embedding": "end", "positions": "fairseq"}
     tree = {
-        "data": {"direction": vocabulary.direction, "train": []},
+        "data": {"train": []} | (directions or {"direction": vocabulary.direction}),
         "tokenizer": {"joint": is_joint, "vocab_size": max(300, *map(len, vocabulary.pieces))},
         "model": {
             "d_model": theirs.get("d_model"),
@@ -285,11 +304,9 @@ def _config(folder: Path, theirs: Mapping[str, Any], vocabulary: ImportedVocabul
             "d_ff": theirs.get("encoder_ffn_dim"),
             "encoder_layers": theirs.get("encoder_layers"),
             "decoder_layers": theirs.get("decoder_layers"),
-            "norm": "post",
+            **kind,
             "activation": MARIAN_ACTIVATIONS[theirs["activation_function"]],
             "tie_embeddings": ("all" if is_joint else "target") if is_tied else "none",
-            "output_bias": True,
-            "start_embedding": "zero",
             "embedding_dropout": theirs.get("dropout", 0.1),
             "residual_dropout": theirs.get("dropout", 0.1),
             "attention_dropout": theirs.get("attention_dropout", 0.0),
@@ -318,7 +335,7 @@ def _tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -> To
     sizes = [theirs.get("vocab_size"), theirs.get("decoder_vocab_size") or theirs.get("vocab_size")]
     pieces = [_pieces(folder, name, size) for name, size in zip(names, sizes, strict=False)]
     unknown = about.get("unk_token", "<unk>")
-    special = {
+    special: dict[str, Any] = {
         "padding": pieces[0][_id(folder, theirs, "pad_token_id", pieces)],
         "end": pieces[0][_id(folder, theirs, "eos_token_id", pieces)],
         "unknown": str(unknown.get("content") if isinstance(unknown, dict) else unknown),
@@ -339,6 +356,47 @@ def _tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -> To
     return tokenizers
 
 
+def _m2m_tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -> Tokenizers:
+    """Return the tokenizers of an M2M-100 model. Raises DataError if the vocabulary does not fit or lacks languages.
+
+    M2M-100 has its pieces in vocab.json, and then the tags that special_tokens_map.json lists. NLLB has the pieces of
+    SentencePiece, and then the tags of tokenizer.json. There may be rows that are not used.
+    """
+    model = _segmenter(folder, "sentencepiece.bpe.model")
+    special: dict[str, Any] = {"padding": "<pad>", "unknown": "<unk>", "end": "</s>"}
+    if (folder / "vocab.json").exists():
+        pieces = _pieces(folder, "vocab.json", None)
+    else:
+        processor = processor_of(model)
+        pieces = ["<s>", "<pad>", "</s>", "<unk>", *map(processor.id_to_piece, range(3, processor.get_piece_size()))]
+    if (folder / "tokenizer.json").exists() and not (folder / "vocab.json").exists():
+        added = {each["content"]: each["id"] for each in _json(folder, "tokenizer.json")["added_tokens"]}
+    else:
+        about = _optional(folder, "special_tokens_map.json") or _optional(folder, "tokenizer_config.json")
+        added = {tag: len(pieces) + i for i, tag in enumerate(about.get("additional_special_tokens") or ())}
+    languages = {name[1]: tag for tag in added if (name := _LANGUAGE_TAG.fullmatch(tag))}
+    n_rows, pad, end = (theirs.get(name) for name in ("vocab_size", "pad_token_id", "eos_token_id"))
+    rows = dict(enumerate(pieces)) | {row: tag for tag, row in added.items()}
+    if not isinstance(n_rows, int) or n_rows <= max(rows) or len({*rows.values()}) < len(rows) or not languages:
+        raise DataError(
+            f"{folder}: the vocabulary has {len(rows):,} pieces, {len(languages)} of them tags of languages, of which "
+            f"special_tokens_map.json or tokenizer.json must have some, but config.json has embeddings of {n_rows}"
+        )
+    pieces = [rows.get(row, f"<unused {row}>") for row in range(n_rows)]
+    for row, role in ((pad, "padding"), (end, "end")):
+        if not isinstance(row, int) or not 0 <= row < n_rows or pieces[row] != special[role]:
+            raise DataError(f"{folder / 'config.json'}: id {row} is not that of {special[role]}")
+    if not request.languages and not request.direction:
+        raise DataError(
+            f"{folder}: translates between {len(languages)} languages, such as {', '.join([*languages][:3])}; choose "
+            "two with --direction, or several with --languages"
+        )
+    chosen = [*request.languages] or str(request.direction).split("-")
+    direction = request.direction or "-".join(chosen[:2])
+    vocabulary = ImportedVocabulary(direction=direction, pieces=[pieces], languages=languages, **special)
+    return Tokenizers.of_import(vocabulary, dict.fromkeys(chosen, model))
+
+
 def _cut(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Tokenizers, list[list[int]]]:
     """Reduce vocabularies to the pieces of texts, to special pieces, tags and single characters.
 
@@ -348,17 +406,16 @@ def _cut(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Tokenizers, lis
     """
     full = tokenizers.imported
     assert full is not None, "these tokenizers are imported"
-    languages = full.direction.split("-")
+    languages = [*tokenizers.by_language] if full.languages else full.direction.split("-")
     source = tokenizers[languages[0]]
-    tags = {f">>{name}<<" for name in (*source.target_languages, *source.tags)}
+    tags = {f">>{name}<<" for name in (*source.target_languages, *source.tags)} | {*(full.languages or {}).values()}
     used = [{*tags} for _ in full.pieces]
     missing = {*languages}
     for path in texts:
         language = path.suffix[1:]
         if language not in languages:
-            raise DataError(
-                f"{path}: its name must end in .{languages[0]} or .{languages[1]}, the language of the text"
-            )
+            known = " or ".join(f".{name}" for name in languages)
+            raise DataError(f"{path}: its name must end in {known}, the language of the text")
         tokenizer, own = tokenizers[language], used[min(languages.index(language), len(used) - 1)]
         lines = read_lines(path)
         while block := list(islice(lines, _LINES)):
@@ -367,7 +424,7 @@ def _cut(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Tokenizers, lis
             missing -= {language} if found else set()
     if missing:
         without = " and ".join(sorted(missing))
-        raise DataError(f"--keep-pieces-of: no text in {without}; give text of both languages, named FILE.LANGUAGE")
+        raise DataError(f"--keep-pieces-of: no text in {without}; give text of each language, named FILE.LANGUAGE")
     first = [full.end, full.unknown, full.padding]  # transformers needs equal ids in both vocabularies
     kept = [
         [*map(all_pieces.index, first)]
@@ -418,7 +475,7 @@ def _pieces(folder: Path, name: str, n_rows: object) -> list[str]:
         raise DataError(
             f"{folder / name}: its {len(ids):,} pieces do not have the ids 0 to {len(ids) - 1:,}, once each"
         )
-    if len(ids) != n_rows:
+    if n_rows is not None and len(ids) != n_rows:
         raise DataError(f"{folder / name}: has {len(ids):,} pieces, but config.json has embeddings of {n_rows}")
     pieces = sorted(ids, key=ids.__getitem__)
     try:
@@ -428,6 +485,7 @@ def _pieces(folder: Path, name: str, n_rows: object) -> list[str]:
     return pieces
 
 
+_LANGUAGE_TAG = re.compile(r"_*([a-zA-Z]+(_[a-zA-Z]+)?)_*")
 _LINES = 10_000  # encoded at a time
 _NORMAL = ModelProto.SentencePiece.NORMAL
 _UNIGRAM, _BPE = 1, 2  # of TrainerSpec.ModelType in sentencepiece_model.proto
@@ -453,8 +511,10 @@ Take = Callable[[Sequence[str]], Tensor]
 
 _ROWS = 4096  # of an embedding table, copied at a time
 _MAPPED_BYTES = 2**25  # read before a pickle is mapped anew
-_POSITIONS = [f"model.{stack}.embed_positions.weight" for stack in ("encoder", "decoder")]
-"""The names of sinusoidal positions, which are computed; repositories of 2020 contain them."""
+_POSITIONS = {
+    f"model.{stack}.embed_positions.{name}" for stack in ("encoder", "decoder") for name in ("weight", "weights")
+}
+"""The names of sinusoidal positions, which are computed; old repositories contain them."""
 
 
 @torch.no_grad()
@@ -493,9 +553,10 @@ def _load_weights(
             for dim in dims:
                 source = source.index_select(dim, inverse)
             target.copy_(source)
-        model.decoder.embedding.weight[BOS] = model.decoder.embedding.weight[PAD]  # the decoder starts with padding
+        if is_marian := theirs["model_type"] == "marian":  # its decoder starts with padding
+            model.decoder.embedding.weight[BOS] = model.decoder.embedding.weight[PAD]
         assert model.output_bias is not None, "set by the configuration"
-        source = take([OUTPUT_BIAS])
+        source = take([OUTPUT_BIAS]) if is_marian else torch.zeros(1, sizes[1])
         _check_tensor(path, OUTPUT_BIAS, source, torch.Size((1, sizes[1])))
         rows = rows_of(1)
         model.output_bias.fill_(ABSENT)
@@ -571,8 +632,11 @@ def _opened(path: Path) -> Iterator[Take]:
     yield take
     for name in left.intersection(_POSITIONS):
         table = take([name]).float()
-        units = torch.arange(table.size(1)).view(-1, 2).T.flatten()
-        if not torch.allclose(table, sinusoidal_table(*table.shape)[:, units], atol=1e-2):
+        if name.endswith("weights"):  # of fairseq, after two rows that are not used
+            table, wanted = table[2:], fairseq_table(len(table) - 2, table.size(1))
+        else:
+            wanted = sinusoidal_table(*table.shape)[:, torch.arange(table.size(1)).view(-1, 2).T.flatten()]
+        if not torch.allclose(table, wanted, atol=1e-2):
             raise DataError(f"{path}: {name} is not sinusoidal; only such positions are supported")
     if left:
-        raise DataError(f"{path}: has {len(left)} tensors that Marian models do not have, such as {min(left)}")
+        raise DataError(f"{path}: has {len(left)} tensors that such models do not have, such as {min(left)}")

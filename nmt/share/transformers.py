@@ -20,7 +20,7 @@ from nmt.config import Config, ModelConfig, SearchConfig
 from nmt.errors import ConfigError
 from nmt.files.write import write_file
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.embedding import LearnedPositions
+from nmt.model.embedding import SinusoidalPositions, sinusoidal_table
 from nmt.model.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, Transformer
 from nmt.runs.checkpoint import save_tensors
 from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK, ImportedVocabulary, Tokenizer, Tokenizers
@@ -123,6 +123,7 @@ _CLASSES = {
     ("pre", "sinusoidal"): ("pegasus", "PegasusForConditionalGeneration"),
     ("pre", "learned"): ("blenderbot", "BlenderbotForConditionalGeneration"),
     ("post", "sinusoidal"): ("marian", "MarianMTModel"),
+    ("pre", "fairseq"): ("m2m_100", "M2M100ForConditionalGeneration"),
 }
 """Type and class of the equivalent model in transformers, by norm and positions."""
 _OTHERS = "use --format folder or ctranslate2"
@@ -132,15 +133,17 @@ _NOT_CARRIED = (
 )  # fmt: skip
 
 
-def check_held(run: Path, config: Config, is_imported: bool) -> None:
+def check_held(run: Path, config: Config, imported: ImportedVocabulary | None) -> None:
     """Raise ConfigError with all reasons if no class of transformers is equivalent to the model."""
     model, problems = config.model, []
-    if (model.norm, model.positions) not in _CLASSES:
+    if (model.norm, model.positions) not in _CLASSES or (model.positions == "fairseq" and imported is None):
         problems.append(
             f"{run}: transformers has no model with model.norm: {model.norm} and model.positions: {model.positions}; "
             f"{_OTHERS}, or train with another norm or positions"
         )
-    if model.tie_embeddings != "all" and not is_imported:
+    if imported is not None and imported.languages and not _has_vocab_json(imported) and imported.pieces[0][0] != "<s>":
+        problems.append(f"{run}: transformers has no tokenizer for a cut vocabulary of NLLB; {_OTHERS}")
+    if model.tie_embeddings != "all" and imported is None:
         problems.append(
             f"{run}: model.tie_embeddings: {model.tie_embeddings}, but transformers supports only all; {_OTHERS}, "
             "or train with all"
@@ -186,6 +189,21 @@ def save_transformers(
     if imported is None:
         files["generation_config.json"]["suppress_tokens"] = tgt.never_written
         files |= {"tokenizer.json": tokenizer_json(src), "tokenizer_config.json": tokenizer_config(src, max_source)}
+    elif imported.languages:
+        tags, opening = [*imported.languages.values()], [imported.pieces[0].index(imported.languages[config.data.tgt])]
+        files["config.json"]["vocab_size"] = len(imported.pieces[0])
+        files["generation_config.json"] |= {"forced_bos_token_id": opening[0]}
+        files["tokenizer_config.json"] = {
+            "tokenizer_class": "M2M100Tokenizer" if _has_vocab_json(imported) else "NllbTokenizer",
+            "src_lang": config.data.src,
+            "tgt_lang": config.data.tgt,
+            "additional_special_tokens": tags,
+            "model_max_length": max_source,
+        }
+        if _has_vocab_json(imported):
+            before = imported.pieces[0][: imported.pieces[0].index(tags[0])]
+            files["vocab.json"] = {piece: i for i, piece in enumerate(before)}
+        write_file(directory / "sentencepiece.bpe.model", src.model)
     else:
         vocabularies = [{piece: i for i, piece in enumerate(pieces)} for pieces in imported.pieces]
         files["config.json"] |= {
@@ -211,6 +229,11 @@ def save_transformers(
         write_file(directory / name, f"{json.dumps(content, ensure_ascii=False, indent=2)}\n".encode())
 
 
+def _has_vocab_json(imported: ImportedVocabulary) -> bool:
+    """Return whether a vocabulary with tags of languages is that of M2M-100, not of NLLB, by the form of the tags."""
+    return all(tag.startswith("__") for tag in (imported.languages or {}).values())
+
+
 # --- weights --------------------------------------------------------------------------------------
 
 Part = tuple[str, Tensor, tuple[int, ...]]
@@ -226,8 +249,9 @@ def units_of(model: Transformer) -> Tensor:
     them itself, so the units of all hidden states are reordered.
     """
     units = torch.arange(model.encoder.embedding.weight.size(1))
-    is_learned = isinstance(model.encoder.embedding.positions, LearnedPositions)
-    return units if is_learned else torch.cat((units[::2], units[1::2]))
+    positions = model.encoder.embedding.positions
+    alternate = isinstance(positions, SinusoidalPositions) and positions.make is sinusoidal_table
+    return torch.cat((units[::2], units[1::2])) if alternate else units
 
 
 def tables_of(model: Transformer) -> Iterator[tuple[list[str], Tensor, Literal[0, 1]]]:
@@ -288,11 +312,12 @@ def _tensors(model: Transformer, n_positions: int, imported: ImportedVocabulary 
     """Yield all tensors with their names in transformers; tied tensors appear once."""
     units = units_of(model)
     for names, table, side in tables_of(model):
-        # the decoder starts with padding
-        pad = BOS if table is model.decoder.embedding.weight else PAD
+        # Marian's decoder starts with padding
+        starts_with_pad = imported is not None and not imported.languages
+        pad = BOS if starts_with_pad and table is model.decoder.embedding.weight else PAD
         rows = slice(None) if imported is None else _ids_by_row(imported, side, pad)
         yield names[0], table[rows][:, units]
-    if model.output_bias is not None:
+    if model.output_bias is not None and (imported is None or not imported.languages):
         bias: Tensor = model.output_bias
         if imported is not None:
             bias = bias[_ids_by_row(imported, 1, PAD)]
@@ -318,13 +343,13 @@ def _ids_by_row(imported: ImportedVocabulary, side: Literal[0, 1], pad: int) -> 
 
 
 def _ids(imported: ImportedVocabulary | None) -> dict[str, int]:
-    """Return the special ids. A translation begins with `<s>`, in an imported model with padding, and always ends with
-    `</s>`."""
+    """Return the special ids. A translation begins with `<s>`, in a Marian model with padding, in an M2M-100 model with
+    `</s>`, and always ends with `</s>`."""
     pad, unk, start, end = PAD, UNK, BOS, EOS
     if imported is not None:
         target = imported.original(1)
         pad, unk, end = (target.index(piece) for piece in (imported.padding, imported.unknown, imported.end))
-        start = pad
+        start = end if imported.languages else pad
     return {
         "pad_token_id": pad,
         "unk_token_id": unk,

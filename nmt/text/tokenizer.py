@@ -31,6 +31,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -40,10 +41,11 @@ import numpy.typing as npt
 import sentencepiece
 from pydantic import Field, ValidationInfo, field_validator
 
-from nmt.config.data import DIRECTION, LABEL
+from nmt.config import Config
+from nmt.config.data import DIRECTION, LABEL, TO
 from nmt.config.foreign import did_you_mean
 from nmt.console import printable
-from nmt.errors import DataError, UnsafeFileError
+from nmt.errors import ConfigError, DataError, UnsafeFileError
 from nmt.files.document import Document, document_text, read_document
 from nmt.files.read import DOCUMENT_BYTES, read_regular, read_text
 from nmt.files.write import refuse_links, write_file
@@ -117,6 +119,8 @@ class Tokenizer(ABC):
     """The ids of the tags of target languages, by language; only imported models have such tags."""
     to: str | None = None
     """The language whose tag precedes every line that does not ask for another one."""
+    opening: Sequence[int] = ()
+    """The ids with which every line of the language begins, source or target: its tag, in M2M-100 and NLLB."""
 
     model: bytes
     """The serialised SentencePiece model."""
@@ -162,7 +166,7 @@ class Tokenizer(ABC):
     @property
     def first_tag(self) -> int | None:
         """The smallest id of a tag; None if there are no tags."""
-        return self.n_pieces if self.tags else None
+        return self.n_pieces if self.n_pieces < len(self) else None
 
     @property
     def never_written(self) -> list[int]:
@@ -280,6 +284,8 @@ class ImportedVocabulary(Document):
     end: str
     to: str | None = None
     """The language whose tag precedes every source, if the model has several target languages and one was chosen."""
+    languages: dict[str, str] | None = None
+    """The tags of languages, by language, if every source and target begins with that of its language."""
 
     @field_validator("padding", "unknown", "end")
     @classmethod
@@ -297,11 +303,18 @@ class ImportedVocabulary(Document):
         original = self.original(side)
         special = {PAD: self.padding, UNK: self.unknown, EOS: self.end}
         first = [original.index(special[i]) if i in special else None for i in range(N_SPECIAL)]
-        return [*first, *(i for i, piece in enumerate(original) if piece not in special.values())]
+        tags = {*(self.languages or {}).values()}  # the last ids, since they stand for no text
+        others = [i for i, piece in enumerate(original) if piece not in special.values()]
+        return [*first, *sorted(others, key=lambda i: original[i] in tags)]
 
     def with_tags(self, names: Sequence[str]) -> ImportedVocabulary:
         """Return a vocabulary with tags after the last piece of the source, but before padding if that is last: the
-        converter of CTranslate2 removes the last piece of a joint vocabulary."""
+        converter of CTranslate2 removes the last piece of a joint vocabulary.
+
+        Raises DataError if the vocabulary has tags of languages.
+        """
+        if self.languages:
+            raise DataError(f"a vocabulary with tags of languages takes no others, such as {names[0]}")
         source, *target = self.pieces
         is_before = source[-1] == self.padding and not target
         end = len(source) - is_before
@@ -335,7 +348,7 @@ class ImportedTokenizer(Tokenizer):
         self._ids[self._processor.unk_id()] = -1  # its text is not in the segmenter, but may be in the vocabulary
         found = [*itertools.takewhile(_CUSTOM_TAG.fullmatch, reversed(learned))] if side == 0 else []
         self.tags = {piece[2:-2]: self._id_of[piece] for piece in reversed(found)}
-        self.n_pieces -= len(found)
+        self.n_pieces -= len(found) + len(vocabulary.languages or ())
         if side == 0:
             others = {piece: i for piece, i in self._id_of.items() if i < self.n_pieces and _TAG.fullmatch(piece)}
             self.target_languages = {piece[2:-2]: i for piece, i in others.items()}
@@ -343,6 +356,13 @@ class ImportedTokenizer(Tokenizer):
         names = (vocabulary.direction, vocabulary.padding, vocabulary.unknown, vocabulary.end, vocabulary.to)
         parts = [model, json.dumps([*names, vocabulary.pieces]).encode(), bytes([side])]
         self.fingerprint = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:16]
+
+    def opening_with(self, tag: str) -> ImportedTokenizer:
+        """Return the tokenizer of a language whose lines begin with a tag."""
+        other = copy(self)
+        other.opening = [self._id_of[tag]]
+        other.fingerprint = hashlib.sha256(f"{self.fingerprint} {tag}".encode()).hexdigest()[:16]
+        return other
 
     def __len__(self) -> int:
         return len(self._pieces)
@@ -360,7 +380,11 @@ class ImportedTokenizer(Tokenizer):
         divided = [self.tagged(line, to) for line in lines]
         encoded = self.encode_parts([text for _, text in divided], threads)
         both = zip(divided, encoded, strict=True)
-        return [[self.tag(language), *ids] if language and ids else ids for (language, _), ids in both]
+        return [[*([self.tag(to)] if to else self.opening), *ids] if ids else ids for (to, _), ids in both]
+
+    def tag_ids(self, names: Sequence[str] | None) -> list[int]:
+        # the tag with which a translation opens says what the tag of the target language would
+        return super().tag_ids([name for name in names or () if not (self.opening and name.startswith(TO))])
 
     def encode_parts(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
         ids, result = self._ids, []
@@ -380,7 +404,7 @@ class ImportedTokenizer(Tokenizer):
         ends = itertools.accumulate(map(len, self._processor.encode(text, out_type=str)), initial=0)
         bounds = itertools.pairwise(offsets[end] for end in ends)
         spans = [(start, max(end, start + 1)) for start, end in bounds]  # a character may become several pieces
-        tags = {*self.tags.values(), *self.target_languages.values()}
+        tags = {*self.tags.values(), *self.target_languages.values(), *self.opening}
         n_tags = next((i for i, token in enumerate(ids) if token not in tags), len(ids))
         return [*[(-1, 0)] * n_tags, *spans][: len(ids)]
 
@@ -403,7 +427,7 @@ class ImportedTokenizer(Tokenizer):
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decode ids to a line without space at its ends. Special ids are skipped."""
-        text = "".join(self._pieces[i] for i in ids if i >= N_SPECIAL)
+        text = "".join(self._pieces[i] for i in ids if N_SPECIAL <= i < self.n_pieces)
         return CONTROL.sub(" ", text.replace(_SPACE, " ")).strip()
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
@@ -623,7 +647,8 @@ class Tokenizers:
         languages = sorted(language for language in languages if language != LABEL)
         if directory.imported.exists():
             vocabulary = read_document(directory.imported, ImportedVocabulary, DataError)
-            models = {name: read_model(directory.language(name)) for name in vocabulary.direction.split("-")}
+            names = languages if vocabulary.languages else vocabulary.direction.split("-")
+            models = {name: read_model(directory.language(name)) for name in names}
             return replace(cls.of_import(vocabulary, models), labels=labels, profiles=profiles)
         if directory.joint.exists():
             joint = LosslessTokenizer.load(directory.joint, tags)
@@ -640,6 +665,13 @@ class Tokenizers:
     @classmethod
     def of_import(cls, vocabulary: ImportedVocabulary, models: Mapping[str, bytes]) -> Tokenizers:
         """Return the tokenizers of an imported model. models: the SentencePiece model of each language."""
+        if vocabulary.languages:
+            tags = vocabulary.languages
+            if unknown := [name for name in models if name not in tags]:
+                near = did_you_mean(difflib.get_close_matches(unknown[0], tags, cutoff=0.5))
+                raise DataError(f"the vocabulary has no language {printable(unknown[0])!r}{near}")
+            base = ImportedTokenizer(next(iter(models.values())), vocabulary, 0)
+            return cls({name: base.opening_with(tags[name]) for name in sorted(models)}, True, imported=vocabulary)
         src, tgt = vocabulary.direction.split("-")
         by_language = {
             src: ImportedTokenizer(models[src], vocabulary, 0),
@@ -669,6 +701,16 @@ class Tokenizers:
         made = {id(own): LosslessTokenizer(own.model, tags=tags) for own in self.by_language.values()}
         return replace(self, by_language={name: made[id(own)] for name, own in self.by_language.items()})
 
+    def choose(self, config: Config, to: str | None, source: str | None) -> Config:
+        """Return the configuration of one direction of a model; see `Config.choose`.
+
+        Raises ConfigError, also if there are several source languages, none is chosen, and the model reads it.
+        """
+        sources = [pair.split("-")[0] for pair in config.data.directions if to is None or pair.endswith(f"-{to}")]
+        if self.imported is not None and source is None and len(sources) > 1:
+            raise ConfigError([f"--from: the model reads the source language; choose one of {', '.join(sources)}"])
+        return config.choose(to, source, self[config.data.src].target_languages)
+
     def check_directions(self, path: Path) -> None:
         """Raise DataError unless these tokenizers, of `path`, can serve several directions."""
         if self.imported is not None or not self.joint:
@@ -676,7 +718,9 @@ class Tokenizers:
             raise DataError(f"{path}: has {kind}, but data.directions needs a joint one that nmt has trained")
 
     def of_languages(self, languages: Sequence[str]) -> Tokenizers:
-        """Return the joint tokenizer as that of other languages."""
+        """Return the joint tokenizer as that of other languages; of an imported model, those of these languages."""
+        if self.imported is not None:
+            return replace(self, by_language={name: self[name] for name in sorted(languages)})
         return replace(self, by_language=dict.fromkeys(sorted(languages), next(iter(self.by_language.values()))))
 
     def save(self, directory: TokenizerDir) -> None:

@@ -96,7 +96,8 @@ class PairScorer:
         ids = tgt_ids[: self.max_length]
         end = () if tgt_cut else (EOS_PIECE,)
         pieces = (*self.tgt.pieces(ids), *end)
-        log_probs = tuple(values[: len(pieces)])
+        n_given = len(self.tgt.opening)
+        log_probs = (*[0.0] * n_given, *values[n_given : len(pieces)])
         score = math.fsum(log_probs) / length_penalty(len(pieces), self.search)
         return Scored(pieces, log_probs, score, len(self.tgt.decode(ids).split()) + len(end), src_cut or tgt_cut)
 

@@ -63,7 +63,7 @@ class Segmenter:
             for i, ((text, separator), ids) in enumerate(zip(parts, ids_of_parts, strict=True)):
                 ids = [*tags, *ids] if ids else ids
                 phrases, n_ordered = phrases_of(line, text, search, self._tgt)
-                prefix = self._tgt.encode(line.prefix.rstrip()) if line.prefix and i == 0 else ()
+                prefix = (self._tgt.encode(line.prefix.rstrip()) if line.prefix and i == 0 else ()) or self._tgt.opening
                 if UNK in prefix:  # only of imported models
                     raise _unspellable("prefix", line.prefix)
                 src_ids, n_required = ids[: self.max_length], len(prefix) + total_length(phrases)

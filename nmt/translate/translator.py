@@ -105,8 +105,8 @@ class Translator:
         translated first (pivot); `source` must be given, too. Raises ConfigError.
         """
         origins = [origin for origin in (self.origin, *self.others) if origin is not None]
-        imported = self.tokenizers[self.config.data.src].target_languages
-        chosen = Translator(self.searcher, self.tokenizers, self.config.choose(to, source, imported), origins)
+        config = self.tokenizers.choose(self.config, to, source)
+        chosen = Translator(self.searcher, self.tokenizers, config, origins)
         if via is not None:
             if source is None or to is None:
                 raise ConfigError(["--via: needs --from and --to"])

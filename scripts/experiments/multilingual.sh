@@ -1,29 +1,43 @@
 #!/usr/bin/env bash
 # Is one model of six directions better than six models? One model learns Multi30k in four languages, to and from
-# English, for 60 minutes; a model of each direction for ten minutes with the settings of multi30k.yaml, and two of them
-# for 60. Then the first model continues for 20 minutes with crossconst, and without (control), to translate between
-# languages of which it has no pairs: directly, or via English.
+# English, for 60 minutes (all); a model of each direction for ten minutes with the settings of multi30k.yaml (singles),
+# and two of them for 60 (long).
+# The first model then continues for 20 minutes, to translate directly between languages of which it has no pairs
+# (zero-shot): without anything new (control), with crossconst, with each language denoised to itself (denoise), and with
+# 20,000 lines of English that it has translated, as pairs with the other languages (back). Direct translations are
+# compared with those via English.
+# Czech comes last (added): 40 minutes without it, and 20 with it. Temperature (few): 29,000 pairs of de-en and 1,000 of
+# cs-en for ten minutes, with data.direction_temperature 1 and 5.
 #   scripts/experiments/multilingual.sh DATA [STEP...]     DATA has the four languages of Multi30k
-# The steps are all, singles, long, zero-shot and compare. Everything is written to data/multilingual and
-# runs/multilingual. The same command continues what was stopped.
+# The steps are all, singles, long, control, crossconst, denoise, back, added, few and compare. Everything is written to
+# data/multilingual and runs/multilingual. The same command continues what was stopped.
 set -euo pipefail
 [ $# -ge 1 ] || { echo "$0: DATA is needed; the first lines of the script explain" >&2; exit 2; }
 data=$(realpath "$1")
 shift
 steps=("$@")
-[ $# -gt 0 ] || steps=(all singles long zero-shot compare)
-config=$(dirname "$0")/multilingual.yaml runs=runs/multilingual root=(--set data.root="$data")
+[ $# -gt 0 ] || steps=(all singles long control crossconst denoise back added few compare)
+config=$(dirname "$0")/multilingual.yaml runs=runs/multilingual text=data/multilingual/text
 directions=(de-en en-de fr-en en-fr cs-en en-cs) others=(de-fr fr-de de-cs cs-de fr-cs cs-fr)
+mkdir -p $text
+cp -n "$data"/{train,val,test_2016_flickr}.{en,de,fr,cs} $text
+root=(--set data.root="$(realpath $text)")
+list() { local IFS=,; echo "[$*]"; }
 train() { # NAME OPTIONS...
   local run=$runs/$1
   shift
   if [ -e "$run/run.json" ]; then nmt train --resume --run "$run"; else nmt train --run "$run" "$@"; fi
 }
+files() { # PREFIX LANGUAGE...
+  local prefix=$1 language names=()
+  shift
+  for language; do names+=("$language: $prefix.$language"); done
+  echo "files: {$(list "${names[@]}" | tr -d '[]')}"
+}
 single() { # NAME DIRECTION MINUTES
   local src=${2%-*} tgt=${2#*-}
-  files() { echo "files: {$src: $1.$src, $tgt: $1.$tgt}"; }
-  local options=(--config multi30k.yaml "${root[@]}" --set data.direction="$2" --set "data.train=[{$(files train)}]"
-    --set "data.valid={$(files val)}" --set "data.test={flickr: {$(files test_2016_flickr)}}")
+  local options=(--config multi30k.yaml "${root[@]}" --set data.direction="$2" --set "data.train=[{$(files train "$src" "$tgt")}]"
+    --set "data.valid={$(files val "$src" "$tgt")}" --set "data.test={flickr: {$(files test_2016_flickr "$src" "$tgt")}}")
   nmt prepare "${options[@]}" --data "data/multilingual/$2"
   train "$1" "${options[@]}" --data "data/multilingual/$2" --set training.max_minutes="$3"
 }
@@ -33,25 +47,84 @@ all() {
 }
 singles() { for direction in "${directions[@]}"; do single "$direction" "$direction" 10; done; }
 long() { for direction in de-en en-fr; do single "$direction-long" "$direction" 60; done; }
-zero-shot() {
-  local options=(--config "$config" "${root[@]}" --init-from $runs/all --set training.max_minutes=20
-    --set training.peak_lr=5e-4 --set training.warmup_steps=100)
-  train control "${options[@]}"
-  train crossconst "${options[@]}" --set training.consistency=crossconst
+continued() { # NAME START OPTIONS...
+  train "$1" --config "$config" "${root[@]}" --init-from "$runs/$2" --set training.max_minutes=20 \
+    --set training.peak_lr=5e-4 --set training.warmup_steps=100 "${@:3}"
 }
-compare() {
-  for direction in "${directions[@]}"; do
-    nmt compare $runs/all "$runs/$direction" --split flickr --to "${direction#*-}" --from "${direction%-*}"
+control() { continued control all; }
+crossconst() { continued crossconst all --set training.consistency=crossconst; }
+denoise() { # the noise is a language of its own
+  local language split noised=() options
+  for language in en de fr cs; do
+    for split in train val test_2016_flickr; do
+      python -m scripts.experiments.noise < "$text/$split.$language" > "$text/$split.${language}_noised"
+    done
+    noised+=("${language}_noised")
   done
-  for direction in de-en en-fr; do
-    nmt compare $runs/all "$runs/$direction-long" --split flickr --to "${direction#*-}" --from "${direction%-*}"
+  local pairs=()
+  for language in en de fr cs; do pairs+=("${language}_noised-$language"); done
+  options=(--data data/multilingual/denoise --set data.languages="$(list en de fr cs "${noised[@]}")"
+    --set data.directions="$(list "${directions[@]}" "${pairs[@]}")"
+    --set "data.train=[{$(files train en de fr cs)}, {$(files train en en_noised)}, {$(files train de de_noised)},
+      {$(files train fr fr_noised)}, {$(files train cs cs_noised)}]"
+    --set "data.valid={$(files val en de fr cs "${noised[@]}")}"
+    --set "data.test={flickr: {$(files test_2016_flickr en de fr cs "${noised[@]}")}}")
+  nmt prepare --config "$config" "${root[@]}" "${options[@]}" --tokenizer-from $runs/all
+  continued denoise all "${options[@]}"
+}
+back() {
+  local language direction sources=("{$(files train en de fr cs)}")
+  for language in de fr cs; do
+    head -20000 "$text/train.$language" > "$text/real.$language"
+    [ -e "$text/made.$language" ] || head -20000 $text/train.en |
+      nmt translate --run $runs/all --to $language --from en --beam 1 --output "$text/made.$language"
   done
   for direction in "${others[@]}"; do
-    local src=${direction%-*} tgt=${direction#*-}
-    for run in control crossconst; do
+    sources+=("{files: {${direction%-*}: made.${direction%-*}, ${direction#*-}: real.${direction#*-}}}")
+  done
+  local options=(--data data/multilingual/back --set data.directions="$(list "${directions[@]}" "${others[@]}")"
+    --set data.train="$(list "${sources[@]}")")
+  nmt prepare --config "$config" "${root[@]}" "${options[@]}" --tokenizer-from $runs/all
+  continued back all "${options[@]}"
+}
+added() {
+  local three=(--data data/multilingual/three --set data.languages="[de, en, fr]"
+    --set data.directions="$(list de-en en-de fr-en en-fr)" --set "data.train=[{$(files train en de fr)}]"
+    --set "data.valid={$(files val en de fr)}" --set "data.test={flickr: {$(files test_2016_flickr en de fr)}}")
+  nmt prepare --config "$config" "${root[@]}" "${three[@]}"
+  train three --config "$config" "${root[@]}" "${three[@]}" --set training.max_minutes=40
+  nmt prepare --config "$config" "${root[@]}" --data data/multilingual/added --tokenizer-from $runs/three
+  train added --config "$config" "${root[@]}" --data data/multilingual/added --init-from $runs/three \
+    --set training.max_minutes=20 --set training.peak_lr=1e-3 --set training.warmup_steps=100
+}
+few() {
+  head -1000 $text/train.cs > $text/few.cs
+  head -1000 $text/train.en > $text/few.en
+  local temperature options=(--config "$config" "${root[@]}" --data data/multilingual/few
+    --set data.languages="[cs, de, en]" --set data.directions="[de-en, cs-en]"
+    --set "data.train=[{$(files train de en)}, {$(files few cs en)}]" --set "data.valid={$(files val en de cs)}"
+    --set "data.test={flickr: {$(files test_2016_flickr en de cs)}}" --set training.max_minutes=10)
+  for temperature in 1 5; do
+    nmt prepare "${options[@]}" --set data.direction_temperature=$temperature
+    train "few-$temperature" "${options[@]}" --set data.direction_temperature=$temperature
+  done
+}
+compare() {
+  local direction src tgt run via
+  for direction in "${directions[@]}"; do
+    for run in "$direction" "$direction-long" added; do
+      [ ! -e "$runs/$run/selected.json" ] ||
+        nmt compare $runs/all "$runs/$run" --split flickr --to "${direction#*-}" --from "${direction%-*}"
+    done
+  done
+  [ ! -e $runs/few-5/selected.json ] || nmt compare $runs/few-1 $runs/few-5 --split flickr
+  for direction in "${others[@]}"; do
+    src=${direction%-*} tgt=${direction#*-}
+    for run in all control crossconst denoise back; do
+      [ -e "$runs/$run/selected.json" ] || continue
       for via in "" "--via en"; do
-        nmt evaluate --run $runs/$run --to "$tgt" --from "$src" $via --src "$data/test_2016_flickr.$src" \
-          --ref "$data/test_2016_flickr.$tgt"
+        nmt evaluate --run $runs/$run --to "$tgt" --from "$src" $via --src "$text/test_2016_flickr.$src" \
+          --ref "$text/test_2016_flickr.$tgt"
       done
     done
   done

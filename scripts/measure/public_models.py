@@ -1,13 +1,15 @@
-"""Compare Marian models made by transformers and SentencePiece with the runs that `nmt import` makes of them.
+"""Compare Marian and M2M-100 models made by transformers and SentencePiece with the runs that `nmt import` makes.
 
     python -m scripts.measure.public_models [--lines 200] [--updates 200] [--size]
 
-Eight kinds of models ({swish, relu}, {one vocabulary, two}, {bias or none}) are made from the sample corpus and trained
-by transformers, and each is saved in four ways ({float32, bf16}, {safetensors, pickle}). Prints a table: the largest
-difference of logits, lines with equal ids, translations by beam 4 that equal those of transformers' `generate` (at most
-64 pieces, the same rule for stopping, no unknown pieces), whether import, export and import again give equal tensors,
-and translations that CTranslate2's own converter and our export have in common. Translations that transformers cuts off
-at the limit are left out. Exits with status 1 if a bound is missed. On two cores about ten minutes.
+Eight kinds of Marian models ({swish, relu}, {one vocabulary, two}, {bias or none}) are made from the sample corpus and
+trained by transformers, and each is saved in four ways ({float32, bf16}, {safetensors, pickle}). Prints a table: the
+largest difference of logits, lines with equal ids, translations by beam 4 that equal those of transformers' `generate`
+(at most 64 pieces, the same rule for stopping, no unknown pieces), whether import, export and import again give equal
+tensors, and translations that CTranslate2's own converter and our export have in common. Translations that transformers
+cuts off at the limit are left out. A model with the vocabulary of M2M-100 and one with that of NLLB follow; of these,
+the last column has the difference of the scores of our export to CTranslate2. Exits with status 1 if a bound is missed.
+On two cores about ten minutes.
 
 --size imports a model of 75 million parameters instead, with random weights, and prints seconds and memory. It then
 trains and translates with it, in turn with an own model of that shape, and prints the ratio of the times. Leave the
@@ -47,6 +49,7 @@ from nmt.share.marian import import_model
 from nmt.text.tokenizer import BOS, EOS, PAD
 from nmt.translate.searcher import NativeSearcher
 from nmt.translate.translator import Translator
+from scripts.measure.m2m import M2M, SPECIAL
 from scripts.measure.marian import Marian
 from scripts.measure.step_cost import PAIRS, Lines, go_through, make_session
 from scripts.measure.transformers_export import odd_lines, same
@@ -87,7 +90,65 @@ def main(arguments: list[str] | None = None) -> int:
                 words = [activation, "joint" if is_joint else "two", "bias" if has_bias else "", str(dtype)[6:], file]
                 print(f"| {' '.join(words)} | {' | '.join(cells)} |", flush=True)
                 status |= not is_good
+    for is_nllb in (False, True):
+        with tempfile.TemporaryDirectory() as scratch:
+            several = M2M(is_nllb, updates=options.updates, batch=64, d_model=128, vocab_size=1500)
+            cells, is_good = compared_m2m(Path(scratch), several, sides, options.lines)
+            print(f"| {'NLLB' if is_nllb else 'M2M-100'} | {' | '.join(cells)} |", flush=True)
+            status |= not is_good
     return status
+
+
+def compared_m2m(folder: Path, kind: M2M, sides: Sequence[list[str]], n_lines: int) -> tuple[list[str], bool]:
+    """Return the cells of an M2M-100 model that is made in `folder`, and whether all bounds are met."""
+    from transformers import M2M100ForConditionalGeneration
+
+    src, tgt = ("deu_Latn", "eng_Latn") if kind.is_nllb else ("de", "en")
+    kind.write(folder / "model", {src: sides[0][:3000], tgt: sides[1][:3000]})
+    request = ImportRequest(str(folder / "model"), folder / "run", direction=f"{src}-{tgt}")
+    import_model(request)
+    model: Any = M2M100ForConditionalGeneration.from_pretrained(folder / "model")
+    tokenizer = kind.tokenizer(folder / "model", src, tgt)
+    sources, targets = (side[3000 : 3000 + n_lines] for side in sides)
+    saved = open_saved(folder / "run")
+    ours, imported = saved.transformer(), saved.tokenizers.imported
+    assert imported is not None and ours.output_bias is not None
+    numbers = imported.original_rows(0)
+    n_same = n_all = 0
+    for key, name, lines in (("text", src, sources), ("text_target", tgt, targets)):
+        odd = [line for line in odd_lines(lines, 1200) if not any(word in line for word in SPECIAL)][:1000]
+        wanted = [[*(numbers[i] for i in row), 2] for row in saved.tokenizers[name].encode_all(odd)]
+        n_same += sum(a == b for a, b in zip(tokenizer(**{key: odd})["input_ids"], wanted, strict=True))
+        n_all += len(odd)
+    encoded, forced = (saved.tokenizers[name].encode_all(lines) for name, lines in ((src, sources), (tgt, targets)))
+    source, target = padded([[*row, EOS] for row in encoded]), padded([[BOS, *row] for row in forced])
+    with torch.no_grad():
+        hidden = ours(source, Padded(source != PAD), target, Padded(target != PAD))
+        logits = hidden @ ours.output_weight.T + ours.output_bias
+        inputs = padded([[2, *(numbers[i] or 0 for i in row)] for row in forced])
+        batch = tokenizer(sources, padding=True, return_tensors="pt")
+        theirs = model(**batch, decoder_input_ids=torch.where(target == PAD, 1, inputs)).logits
+        found = model.generate(
+            **batch, forced_bos_token_id=numbers[saved.tokenizers[tgt].opening[0]], num_beams=4, max_length=64,
+            early_stopping="never", bad_words_ids=[[1], [3]],
+        )  # fmt: skip
+    ids = [numbers.index(row) for row in range(theirs.size(-1))]
+    difference = float((logits[..., ids] - theirs)[target != PAD].abs().max())
+    settings: dict[str, Any] = {"beam": 4, "patience": 0.0, "max_length_ratio": 0.0, "max_length_offset": 62}
+    translations = Translator.load(folder / "run", precision="float32").translate(sources, **settings)
+    both = [(a, b) for a, b, row in zip(
+        translations, tokenizer.batch_decode(found, skip_special_tokens=True), found, strict=True,
+    ) if 1 in row[1:]]  # fmt: skip
+    n_equal = sum(a == b for a, b in both)
+    export(Request(folder / "run"), folder / "out", "transformers")
+    again: Any = M2M100ForConditionalGeneration.from_pretrained(folder / "out").state_dict()
+    is_equal = all(torch.equal(tensor, again[name]) for name, tensor in model.state_dict().items())
+    compared = export(Request(folder / "run"), folder / "engine", "ctranslate2").comparison
+    assert compared is not None
+    cells = [f"{difference:.1e}", f"{n_same:,} of {n_all:,}", f"{n_equal} of {len(both)}", "yes" if is_equal else "NO"]
+    cells.append(f"scores within {compared.difference:.1e} of the run's")
+    is_good = difference <= BOUNDS["logits"] and n_same == n_all and is_equal
+    return cells, is_good and n_equal >= BOUNDS["beam"] * len(both)
 
 
 def compared(folder: Path, sides: Sequence[list[str]], n_lines: int) -> tuple[list[str], bool]:

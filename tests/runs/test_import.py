@@ -686,7 +686,7 @@ def with_nan(folder: Path) -> None:
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
 BAD = {
-    "another kind": (changed("config.json", model_type="m2m_100"), "m2m_100"),
+    "another kind": (changed("config.json", model_type="mbart"), "mbart"),
     "pre-norm": (changed("config.json", normalize_before=True), "normalize_before"),
     "unscaled": (changed("config.json", scale_embedding=False), "scale_embedding"),
     "activation": (changed("config.json", activation_function="tanh"), "tanh"),

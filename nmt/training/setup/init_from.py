@@ -222,7 +222,7 @@ def _mismatches(saved: Saved, config: Config, corpora: Corpora, stacks: Mapping[
         keys |= {f"{other}_layers": f"{own}_layers" for own, other in stacks.items()}
     for key, own_key in keys.items():
         value, own_value = getattr(saved.config.model, key), getattr(config.model, own_key)
-        is_free = key.endswith("_dropout") or (key == "max_positions" and config.model.positions == "sinusoidal")
+        is_free = key.endswith("_dropout") or (key == "max_positions" and config.model.positions != "learned")
         if value != own_value and not is_free:
             change = f"--set model.{own_key}={value} adopts it"
             yield f"{saved.path}: found model.{key} = {value}, wanted {own_value}; {change}"
