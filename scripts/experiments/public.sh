@@ -35,7 +35,6 @@ public() {
 adapt() {
   nmt prepare --config "$here/public-adapt.yaml" --tokenizer-from $runs/public
   train adapted "$here/public-adapt.yaml" --init-from $runs/public
-  python -m scripts.experiments.shares $runs/adapted valid tatoeba-valid
 }
 scratch() {
   nmt prepare --config "$here/public-scratch.yaml"
