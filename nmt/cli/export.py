@@ -71,7 +71,7 @@ def import_(
       nmt import Helsinki-NLP/opus-mt-de-en --keep-pieces-of ours.de --keep-pieces-of ours.en
       nmt import downloads/opus-mt-tc-big-en-es --direction en-es
       nmt import facebook/m2m100_418M --languages cs,de,en,fr
-      nmt import facebook/nllb-200-distilled-600M --direction deu_Latn-eng_Latn
+      nmt import facebook/nllb-200-distilled-600M --direction de-en
     """
     from nmt.share.marian import Request, import_model
 

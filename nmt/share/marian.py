@@ -375,11 +375,14 @@ def _m2m_tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -
         about = _optional(folder, "special_tokens_map.json") or _optional(folder, "tokenizer_config.json")
         added = {tag: len(pieces) + i for i, tag in enumerate(about.get("additional_special_tokens") or ())}
     languages = {name[1]: tag for tag in added if (name := _LANGUAGE_TAG.fullmatch(tag))}
+    n_languages = len(languages)
+    for long, tag in [*languages.items()]:  # zho_Hans before zho_Hant
+        languages.setdefault(_SHORT.get(long.partition("_")[0], long), tag)
     n_rows, pad, end = (theirs.get(name) for name in ("vocab_size", "pad_token_id", "eos_token_id"))
     rows = dict(enumerate(pieces)) | {row: tag for tag, row in added.items()}
     if not isinstance(n_rows, int) or n_rows <= max(rows) or len({*rows.values()}) < len(rows) or not languages:
         raise DataError(
-            f"{folder}: the vocabulary has {len(rows):,} pieces, {len(languages)} of them tags of languages, of which "
+            f"{folder}: the vocabulary has {len(rows):,} pieces, {n_languages} of them tags of languages, of which "
             f"special_tokens_map.json or tokenizer.json must have some, but config.json has embeddings of {n_rows}"
         )
     pieces = [rows.get(row, f"<unused {row}>") for row in range(n_rows)]
@@ -388,7 +391,7 @@ def _m2m_tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -
             raise DataError(f"{folder / 'config.json'}: id {row} is not that of {special[role]}")
     if not request.languages and not request.direction:
         raise DataError(
-            f"{folder}: translates between {len(languages)} languages, such as {', '.join([*languages][:3])}; choose "
+            f"{folder}: translates between {n_languages} languages, such as {', '.join([*languages][:3])}; choose "
             "two with --direction, or several with --languages"
         )
     chosen = [*request.languages] or str(request.direction).split("-")
@@ -485,6 +488,19 @@ def _pieces(folder: Path, name: str, n_rows: object) -> list[str]:
     return pieces
 
 
+_NAMES = """
+afr af amh am arb ar asm as azj az bak ba bam bm bel be ben bn bod bo bos bs bul bg cat ca ces cs cym cy dan da
+deu de dzo dz ell el eng en epo eo est et eus eu ewe ee fao fo pes fa fij fj fin fi fra fr fuv ff gla gd gle ga
+glg gl grn gn guj gu hat ht hau ha heb he hin hi hrv hr hun hu hye hy ibo ig ind id isl is ita it jav jv jpn ja
+kan kn kas ks kat ka kaz kk khm km kik ki kin rw kir ky kon kg kor ko kmr ku lao lo lvs lv lim li lin ln lit lt
+ltz lb lug lg mal ml mar mr mkd mk plt mg mlt mt khk mn mri mi zsm ms mya my nld nl nno nn nob nb npi ne nya ny
+oci oc gaz om ory or pan pa pol pl por pt pbt ps quy qu ron ro run rn rus ru sag sg san sa sin si slk sk slv sl
+smo sm sna sn snd sd som so sot st spa es als sq srd sc srp sr ssw ss sun su swe sv swh sw tam ta tat tt tel te
+tgk tg tgl tl tha th tir ti tsn tn tso ts tuk tk tur tr twi tw uig ug ukr uk urd ur uzn uz vie vi wol wo xho xh
+ydd yi yor yo zho zh zul zu
+"""
+_SHORT = dict(zip(_NAMES.split()[::2], _NAMES.split()[1::2], strict=True))
+"""The code of two letters (ISO 639-1) for each of the languages of NLLB that has one, by its code of three."""
 _LANGUAGE_TAG = re.compile(r"_*([a-zA-Z]+(_[a-zA-Z]+)?)_*")
 _LINES = 10_000  # encoded at a time
 _NORMAL = ModelProto.SentencePiece.NORMAL

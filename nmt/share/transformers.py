@@ -190,13 +190,14 @@ def save_transformers(
         files["generation_config.json"]["suppress_tokens"] = tgt.never_written
         files |= {"tokenizer.json": tokenizer_json(src), "tokenizer_config.json": tokenizer_config(src, max_source)}
     elif imported.languages:
-        tags, opening = [*imported.languages.values()], [imported.pieces[0].index(imported.languages[config.data.tgt])]
+        tags = [*dict.fromkeys(imported.languages.values())]
+        source, target = (imported.languages[language] for language in config.data.sides)
         files["config.json"]["vocab_size"] = len(imported.pieces[0])
-        files["generation_config.json"] |= {"forced_bos_token_id": opening[0]}
+        files["generation_config.json"] |= {"forced_bos_token_id": imported.pieces[0].index(target)}
         files["tokenizer_config.json"] = {
             "tokenizer_class": "M2M100Tokenizer" if _has_vocab_json(imported) else "NllbTokenizer",
-            "src_lang": config.data.src,
-            "tgt_lang": config.data.tgt,
+            "src_lang": source.strip("_"),
+            "tgt_lang": target.strip("_"),
             "additional_special_tokens": tags,
             "model_max_length": max_source,
         }

@@ -285,7 +285,7 @@ class ImportedVocabulary(Document):
     to: str | None = None
     """The language whose tag precedes every source, if the model has several target languages and one was chosen."""
     languages: dict[str, str] | None = None
-    """The tags of languages, by language, if every source and target begins with that of its language."""
+    """The tags of languages, by the names of each, if every source and target begins with that of its language."""
 
     @field_validator("padding", "unknown", "end")
     @classmethod
@@ -348,7 +348,7 @@ class ImportedTokenizer(Tokenizer):
         self._ids[self._processor.unk_id()] = -1  # its text is not in the segmenter, but may be in the vocabulary
         found = [*itertools.takewhile(_CUSTOM_TAG.fullmatch, reversed(learned))] if side == 0 else []
         self.tags = {piece[2:-2]: self._id_of[piece] for piece in reversed(found)}
-        self.n_pieces -= len(found) + len(vocabulary.languages or ())
+        self.n_pieces -= len(found) + len({*(vocabulary.languages or {}).values()})
         if side == 0:
             others = {piece: i for piece, i in self._id_of.items() if i < self.n_pieces and _TAG.fullmatch(piece)}
             self.target_languages = {piece[2:-2]: i for piece, i in others.items()}

@@ -28,6 +28,7 @@ from nmt.prepare.prepare import prepare
 from nmt.runs.info import read_scores
 from nmt.runs.model import open_saved
 from nmt.serve.models import How, load_models
+from nmt.serve.service import Service
 from nmt.share.argos import export_argos
 from nmt.share.export import Request, engine_for, export
 from nmt.text.identify import Detector
@@ -35,6 +36,7 @@ from nmt.training.loop import fit
 from nmt.training.setup.start import start
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line
+from served import serving
 from tiny_corpus import tiny_settings, tiny_text
 
 LANGUAGES = ("aa", "bb", "cc")
@@ -482,3 +484,8 @@ def test_server_offers_trained_directions_first(run: Path) -> None:
         [direct] = models.route("aa", "cc") or []
         [([best, *_], _)] = direct.translate([Line("mali bore")], How(direct.search))
         assert best.text == asked[0]
+        with serving(Service(models)) as client:
+            found = client.ask("/v1/translate", {"text": "mali bore", "source": "bb", "target": "cc"})
+        via = None if zero_shot else "aa"
+        [wanted] = Translator.load(run).translate(["mali bore"], to="cc", source="bb", via=via)
+        assert found.json["translations"][0]["text"] == wanted
