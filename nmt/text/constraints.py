@@ -25,7 +25,7 @@ _NEW = rf"(?<![{_L}_])"  # not within a word
 _START = rf"(?<![{_L}])(?<![0-9][.,])"  # nor within a number
 
 _URL = r"""(?:(?:https?|ftps?|file|ssh|git|wss?)://|www\.(?=\w))[^\s<>"„“”«»‹›\u3000-\u9fff\uff00-\uffef]++"""
-_EMAIL = rf"{_NEW}[{_L}][{_L}_.+-]{{0,63}}+@[{_L}-]++(?:\.[{_L}-]++)++"
+_EMAIL = rf"{_NEW}[{_L}][{_L}_.+-]{{0,63}}+@[{_L}-]++(?:\.[{_L}-]++)+"
 _TAG = (
     r"</?[A-Za-z][\w:.-]*+(?:\s[^<>=]*+=[^<>]*+|\s*+/?)>"
     r"|&(?:[A-Za-z][A-Za-z0-9]{1,31}|\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6});"
@@ -35,8 +35,9 @@ _PLACEHOLDER = (
     rf"|{_NEW}(?:\$[A-Za-z_][A-Za-z0-9_]*+|__[A-Za-z0-9_]+?__(?![{_L}_]))"
     rf"|{_NEW}%(?:\(\w+\)|[0-9]+\$)?[-+0\#]*[0-9]*(?:\.[0-9]+)?(?:l{{1,2}}|h|z)?[sdifuxXeEgGc@](?![{_L}_])"
 )
+# Groups are not possessive: until 3.11.3, Python loses the place where the last repetition ended.
 # a sign belongs to a number unless it is between two; a separator of digits may also end a sentence
-_NUMBER = rf"(?:{_NEW}(?<![)\]}}%.,/+-])[-+−])?{_START}[0-9]++(?:[.,:/'’\u00a0\u202f-][0-9]++)*+(?:%(?!%))?"
+_NUMBER = rf"(?:{_NEW}(?<![)\]}}%.,/+-])[-+−])?{_START}[0-9]++(?:[.,:/'’\u00a0\u202f-][0-9]++)*(?:%(?!%))?"
 
 _KINDS = {"url": _URL, "email": _EMAIL, "tag": _TAG, "placeholder": _PLACEHOLDER, "number": _NUMBER}
 _PATTERN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _KINDS.items()))
