@@ -128,7 +128,8 @@ class Imported:
             to = self.tokenizers[data.src].to
             yield f"target languages: {', '.join(sorted(languages))}; {f'--to {to}' if to else 'choose one with --to'}"
         yield f"licence: {public.license or 'not stated in the model card'}"
-        yield f"{self.run}: written; translate with nmt translate --run {self.run}"
+        options = f" --to {data.tgt} --from {data.src}" if data.directions else ""
+        yield f"{self.run}: written; translate with nmt translate --run {self.run}{options}"
 
 
 def import_model(request: Request) -> Imported:
