@@ -43,7 +43,7 @@ from nmt.runs.checkpoint import save_checkpoint
 from nmt.runs.folder import require_empty
 from nmt.runs.info import PublicModel, RunInfo, Selected, write_info, write_selected
 from nmt.share.hub import hub_error, parse_address
-from nmt.share.transformers import MARIAN_ACTIVATIONS, OUTPUT_BIAS, tables_of, units_of, weights_of
+from nmt.share.transformers import MARIAN_ACTIVATIONS, OUTPUT_BIAS, has_vocab_json, tables_of, units_of, weights_of
 from nmt.text.lines import read_lines
 from nmt.text.tokenizer import BOS, PAD, ImportedVocabulary, Tokenizers, processor_of
 
@@ -326,6 +326,8 @@ def _config(
 
 def _tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -> Tokenizers:
     """Return the tokenizers. Raises DataError if the vocabularies do not fit."""
+    if request.languages:
+        raise DataError(f"{folder}: a Marian model has one source language; choose with --direction and --to")
     about = _optional(folder, "tokenizer_config.json")
     languages = [str(about.get(name)).lower().replace("-", "_") for name in ("source_lang", "target_lang")]
     direction = request.direction or "-".join(languages)
@@ -339,7 +341,7 @@ def _tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -> To
     special: dict[str, Any] = {
         "padding": pieces[0][_id(folder, theirs, "pad_token_id", pieces)],
         "end": pieces[0][_id(folder, theirs, "eos_token_id", pieces)],
-        "unknown": str(unknown.get("content") if isinstance(unknown, dict) else unknown),
+        "unknown": _content(unknown),
     }
     for name, of_side in zip(names, pieces, strict=True):
         wanted = {"padding": theirs["pad_token_id"], "end": theirs["eos_token_id"]}
@@ -371,10 +373,13 @@ def _m2m_tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -
         processor = processor_of(model)
         pieces = ["<s>", "<pad>", "</s>", "<unk>", *map(processor.id_to_piece, range(3, processor.get_piece_size()))]
     if (folder / "tokenizer.json").exists() and not (folder / "vocab.json").exists():
-        added = {each["content"]: each["id"] for each in _json(folder, "tokenizer.json")["added_tokens"]}
+        listed_tokens = _json(folder, "tokenizer.json").get("added_tokens") or ()
+        rows_of = {_content(each): each.get("id") for each in listed_tokens if isinstance(each, dict)}
+        added = {tag: row for tag, row in rows_of.items() if isinstance(row, int)}
     else:
-        about = _optional(folder, "special_tokens_map.json") or _optional(folder, "tokenizer_config.json")
-        added = {tag: len(pieces) + i for i, tag in enumerate(about.get("additional_special_tokens") or ())}
+        about = _optional(folder, "tokenizer_config.json") | _optional(folder, "special_tokens_map.json")
+        listed_tags = map(_content, about.get("additional_special_tokens") or ())
+        added = {tag: len(pieces) + i for i, tag in enumerate(listed_tags)}
     languages = {name[1]: tag for tag in added if (name := _LANGUAGE_TAG.fullmatch(tag))}
     n_languages = len(languages)
     for long, tag in [*languages.items()]:  # zho_Hans before zho_Hant
@@ -387,9 +392,10 @@ def _m2m_tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -
             f"special_tokens_map.json or tokenizer.json must have some, but config.json has embeddings of {n_rows}"
         )
     pieces = [rows.get(row, f"<unused {row}>") for row in range(n_rows)]
-    for row, role in ((pad, "padding"), (end, "end")):
-        if not isinstance(row, int) or not 0 <= row < n_rows or pieces[row] != special[role]:
-            raise DataError(f"{folder / 'config.json'}: id {row} is not that of {special[role]}")
+    if (pad, end) != (1, 2) or pieces[:4] != ["<s>", "<pad>", "</s>", "<unk>"]:  # positions depend on the first
+        raise DataError(f"{folder}: the ids of <s>, <pad>, </s> and <unk> must be 0 to 3, also in config.json")
+    if request.to is not None:
+        raise DataError("--to: chooses a tag of a Marian model; choose two languages with --direction")
     if not request.languages and not request.direction:
         raise DataError(
             f"{folder}: translates between {n_languages} languages, such as {', '.join([*languages][:3])}; choose "
@@ -399,6 +405,11 @@ def _m2m_tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -
     direction = request.direction or "-".join(chosen[:2])
     vocabulary = ImportedVocabulary(direction=direction, pieces=[pieces], languages=languages, **special)
     return Tokenizers.of_import(vocabulary, dict.fromkeys(chosen, model))
+
+
+def _content(token: object) -> str:
+    """Return the text of a special token of transformers, which may have settings beside it."""
+    return str(token.get("content") if isinstance(token, dict) else token)
 
 
 def _cut(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Tokenizers, list[list[int]]]:
@@ -430,6 +441,8 @@ def _cut(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Tokenizers, lis
         without = " and ".join(sorted(missing))
         raise DataError(f"--keep-pieces-of: no text in {without}; give text of each language, named FILE.LANGUAGE")
     first = [full.end, full.unknown, full.padding]  # transformers needs equal ids in both vocabularies
+    if full.languages and has_vocab_json(full):  # there, positions begin after the id of padding
+        first = full.pieces[0][:4]
     kept = [
         [*map(all_pieces.index, first)]
         + [

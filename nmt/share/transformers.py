@@ -141,7 +141,7 @@ def check_held(run: Path, config: Config, imported: ImportedVocabulary | None) -
             f"{run}: transformers has no model with model.norm: {model.norm} and model.positions: {model.positions}; "
             f"{_OTHERS}, or train with another norm or positions"
         )
-    if imported is not None and imported.languages and not _has_vocab_json(imported) and imported.pieces[0][0] != "<s>":
+    if imported is not None and imported.languages and not has_vocab_json(imported) and imported.pieces[0][0] != "<s>":
         problems.append(f"{run}: transformers has no tokenizer for a cut vocabulary of NLLB; {_OTHERS}")
     if model.tie_embeddings != "all" and imported is None:
         problems.append(
@@ -195,13 +195,13 @@ def save_transformers(
         files["config.json"]["vocab_size"] = len(imported.pieces[0])
         files["generation_config.json"] |= {"forced_bos_token_id": imported.pieces[0].index(target)}
         files["tokenizer_config.json"] = {
-            "tokenizer_class": "M2M100Tokenizer" if _has_vocab_json(imported) else "NllbTokenizer",
+            "tokenizer_class": "M2M100Tokenizer" if has_vocab_json(imported) else "NllbTokenizer",
             "src_lang": source.strip("_"),
             "tgt_lang": target.strip("_"),
             "additional_special_tokens": tags,
             "model_max_length": max_source,
         }
-        if _has_vocab_json(imported):
+        if has_vocab_json(imported):
             before = imported.pieces[0][: imported.pieces[0].index(tags[0])]
             files["vocab.json"] = {piece: i for i, piece in enumerate(before)}
         write_file(directory / "sentencepiece.bpe.model", src.model)
@@ -230,7 +230,7 @@ def save_transformers(
         write_file(directory / name, f"{json.dumps(content, ensure_ascii=False, indent=2)}\n".encode())
 
 
-def _has_vocab_json(imported: ImportedVocabulary) -> bool:
+def has_vocab_json(imported: ImportedVocabulary) -> bool:
     """Return whether a vocabulary with tags of languages is that of M2M-100, not of NLLB, by the form of the tags."""
     return all(tag.startswith("__") for tag in (imported.languages or {}).values())
 

@@ -759,6 +759,11 @@ def test_interrupted_import_leaves_nothing(joint: Path, tmp_path: Path, monkeypa
     assert open_saved(tmp_path / "runs" / "run").tokenizers.imported
 
 
+def test_languages_of_marian_model_are_refused(joint: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="--direction"):
+        import_model(Request(str(joint), tmp_path / "run", languages=("de", "en")))
+
+
 def test_run_is_not_imported_again(place: Path, nmt: Command) -> None:
     result = nmt("import", place / "start", "--run", place / "twice")
     assert result.status == 2 and "--init-from" in result.err and not (place / "twice").exists()

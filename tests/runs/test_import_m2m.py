@@ -177,6 +177,7 @@ def test_cut_model_is_adapted_in_one_direction_and_exported(public: Public, tmp_
     export(request, tmp_path / "out", "transformers")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
     theirs = M2M100ForConditionalGeneration.from_pretrained(tmp_path / "out").eval()
+    assert theirs.config.pad_token_id == 1, "after which its positions begin"
     lines = SOURCES[200:212]
     with torch.no_grad():
         found = theirs.generate(
@@ -196,6 +197,8 @@ def test_choice_of_languages_is_checked(public: Public, tmp_path: Path, nmt: Com
         import_model(Request(folder, tmp_path / "run", direction=f"{public.src}-{public.tgt}x"))
     refused = nmt("import", folder, "--languages", public.src, "--run", tmp_path / "run")
     assert refused.status == 2 and "--languages" in refused.err and not (tmp_path / "run").exists()
+    with pytest.raises(DataError, match="--to"):
+        import_model(Request(folder, tmp_path / "run", direction=f"{public.src}-{public.tgt}", to="fr"))
     with pytest.raises(ConfigError, match="--from"):
         Translator.load(public.run, to=public.tgt)
 
