@@ -291,9 +291,12 @@ class DataConfig(Section):
         def chosen(sources: Iterable[_Source]) -> list[_Source]:
             found = []
             for each in sources:
-                if each.languages is None or languages <= {*each.languages}:
+                if each.named_languages is None or languages <= {*each.named_languages}:
                     own = _restricted(each, languages, "files", "columns", "sha256")
-                    found.append(own if own.label == each.label else own.model_copy(update={"name": each.label}))
+                    changes: dict[str, str | None] = {"languages": None} if hasattr(each, "languages") else {}
+                    if own.label != each.label:
+                        changes["name"] = each.label
+                    found.append(own.model_copy(update=changes))
             return found
 
         clean = _restricted(self.clean, languages, "block_lists")
@@ -395,17 +398,20 @@ def _directions_problems(data: DataConfig) -> Iterator[str]:
         yield "mono: not available with data.directions"
     pairs = [{*pair.split("-")} for pair in data.pairs]
     for key, source in () if data.languages else data.sources():
-        if source.languages is not None and not any(pair <= {*source.languages} for pair in pairs):
-            of = " and ".join(source.languages)
+        own = source.named_languages
+        if own is not None and not any(pair <= {*own} for pair in pairs):
+            of = " and ".join(own)
             yield f"{key}: no direction in data.directions needs {of}; list all languages in data.languages"
     for direction in data.pairs.values():
         pair = {*direction.split("-")}
-        if data.train and not any(each.languages is None or pair <= {*each.languages} for each in data.train):
+        if data.train and not any(
+            each.named_languages is None or pair <= {*each.named_languages} for each in data.train
+        ):
             yield f"train: no corpus has {' and '.join(sorted(pair))}, which {direction} in data.directions needs"
-        valid = data.valid
-        if isinstance(valid, Source) and valid.languages is not None and not pair <= {*valid.languages}:
+        own = data.valid.named_languages if isinstance(data.valid, Source) else None
+        if own is not None and not pair <= {*own}:
             yield (
-                f"valid: has {' and '.join(valid.languages)}, but {direction} needs {' and '.join(sorted(pair))}; give "
+                f"valid: has {' and '.join(own)}, but {direction} needs {' and '.join(sorted(pair))}; give "
                 "a file for every language, or a number of lines to hold out"
             )
 
@@ -420,13 +426,13 @@ def _without_directions(data: DataConfig) -> Iterator[str]:
 def _language_problems(
     key: str, source: Source, languages: set[str], known: Sequence[str] = (), is_pair: bool = True
 ) -> Iterator[str]:
-    """Yield problems of the mappings of a source whose keys are not exactly `languages`.
+    """Yield problems of the settings of a source that do not name exactly `languages`.
 
-    If it is no pair, there must be two or more keys, and all must be `known`, if that is given.
+    If it is no pair, they must name two or more, and all must be `known`, if that is given.
     """
-    for field in ("files", "columns", "sha256"):
+    for field in ("files", "columns", "sha256", "languages"):
         given = getattr(source, field, None)
-        if not isinstance(given, dict):
+        if not isinstance(given, dict | list):
             continue
         if is_pair and {*given} != languages:
             yield f"{key}.{field}: must name {' and '.join(sorted(languages))}, found {', '.join(given) or 'none'}"

@@ -79,6 +79,14 @@ class Files(Section):
     """Expected SHA-256 of the file or archive; for `files`, language code -> SHA-256. A mismatch is an error."""
 
 
+class Languages(Section):
+    """Settings of sources whose files do not show their languages."""
+
+    languages: list[str] | None = None
+    """The languages of the corpus, if it is not used for all of `data.directions`: [de, en]. null: those of `columns`,
+    or all."""
+
+
 class Columns(Section):
     """Settings of sources that may be tables."""
 
@@ -146,12 +154,10 @@ class Source(Section):
     source, and `nmt translate --tag domain=help` chooses among them."""
 
     @property
-    def languages(self) -> list[str] | None:
+    def named_languages(self) -> list[str] | None:
         """The languages that the settings name; None if they name none."""
-        for field in ("files", "columns"):
-            if isinstance(names := getattr(self, field, None), dict):
-                return [*names]
-        return None
+        names = (getattr(self, field, None) for field in ("languages", "files", "columns"))
+        return next(([*each] for each in names if each is not None), None)
 
     @property
     def label(self) -> str:
@@ -179,15 +185,15 @@ class FilesSource(Source, Files):
     """A source with aligned files."""
 
 
-class PathSource(Source, Columns, Paths):
+class PathSource(Source, Languages, Columns, Paths):
     """A source with files that contain both languages."""
 
 
-class OpusSource(Source, Opus):
+class OpusSource(Source, Languages, Opus):
     """A source that is a corpus of OPUS."""
 
 
-class HubSource(Source, Columns, Hub):
+class HubSource(Source, Languages, Columns, Hub):
     """A source that is a dataset on the Hugging Face Hub."""
 
 

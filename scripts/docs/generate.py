@@ -25,7 +25,7 @@ from nmt.cli import app
 from nmt.config import Config, Stage
 from nmt.config.clean import CleanConfig, CorpusClean
 from nmt.config.section import Section
-from nmt.config.source import Columns, Files, Hub, Opus, Paths, Source, TrainSource
+from nmt.config.source import Columns, Files, Hub, Languages, Opus, Paths, Source, TrainSource
 from nmt.config.training import OBJECTIVE_SECTIONS
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
@@ -41,6 +41,7 @@ SOURCES: dict[str, type[Section]] = {
     "A corpus of OPUS": Opus,
     "A dataset on the Hugging Face Hub": Hub,
     "Tables, with `path` or `hub`": Columns,
+    "With `path`, `opus` or `hub`": Languages,
     "Every source": Source,
     "Training corpora only": TrainSource,
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Is one model of six directions better than six models? One model learns Multi30k in four languages, to and from
-# English, for 60 minutes (all); a model of each direction for ten minutes with the settings of multi30k.yaml (singles),
-# and two of them for 60 (long).
+# English, for 60 minutes (all); a model of each direction for ten minutes with the same settings (singles), and two of
+# them for 60 with those of multi30k.yaml (long).
 # The first model then continues for 20 minutes, to translate directly between languages of which it has no pairs
 # (zero-shot): without anything new (control), with crossconst, with each language denoised to itself (denoise), and with
 # 20,000 lines of English that it has translated, as pairs with the other languages (back). Direct translations are
@@ -34,19 +34,29 @@ files() { # PREFIX LANGUAGE...
   for language; do names+=("$language: $prefix.$language"); done
   echo "files: {$(list "${names[@]}" | tr -d '[]')}"
 }
-single() { # NAME DIRECTION MINUTES
+single() { # NAME DIRECTION OPTIONS...
   local src=${2%-*} tgt=${2#*-}
-  local options=(--config multi30k.yaml "${root[@]}" --set data.direction="$2" --set "data.train=[{$(files train "$src" "$tgt")}]"
-    --set "data.valid={$(files val "$src" "$tgt")}" --set "data.test={flickr: {$(files test_2016_flickr "$src" "$tgt")}}")
-  nmt prepare "${options[@]}" --data "data/multilingual/$2"
-  train "$1" "${options[@]}" --data "data/multilingual/$2" --set training.max_minutes="$3"
+  local options=("${root[@]}" --set data.direction="$2" --set "data.train=[{$(files train "$src" "$tgt")}]"
+    --set "data.valid={$(files val "$src" "$tgt")}" --set "data.test={flickr: {$(files test_2016_flickr "$src" "$tgt")}}"
+    --set tokenizer.vocab_size=8000 --data "data/multilingual/$2" "${@:3}")
+  nmt prepare "${options[@]}"
+  train "$1" "${options[@]}"
 }
 all() {
   nmt prepare --config "$config" "${root[@]}"
   train all --config "$config" "${root[@]}" --set training.max_minutes="${MINUTES:-60}"
 }
-singles() { for direction in "${directions[@]}"; do single "$direction" "$direction" 10; done; }
-long() { for direction in de-en en-fr; do single "$direction-long" "$direction" 60; done; }
+singles() {
+  local one=(--config "$config" --set "data.languages=[]" --set "data.directions=[]")
+  for direction in "${directions[@]}"; do
+    single "$direction" "$direction" "${one[@]}" --set training.warmup_steps=200 --set training.max_minutes=10
+  done
+}
+long() {
+  for direction in de-en en-fr; do
+    single "$direction-long" "$direction" --config multi30k.yaml --set training.max_minutes=60
+  done
+}
 continued() { # NAME START OPTIONS...
   train "$1" --config "$config" "${root[@]}" --init-from "$runs/$2" --set training.max_minutes=20 \
     --set training.peak_lr=5e-4 --set training.warmup_steps=100 "${@:3}"

@@ -27,7 +27,7 @@ BLOCK = 50
 def main(arguments: Sequence[str]) -> None:
     """Write everything."""
     data, output = map(Path, arguments[:2])
-    width, n_layers = map(int, arguments[2:] or (256, 4))
+    width, n_layers = map(int, arguments[2:] or (256, 3))
     output.mkdir(parents=True)
     sides: dict[str, list[str]] = {}
     for language in ("de", "en"):

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # What is adapting a public model worth, and what does it forget? A Marian model with random weights is imported, learns
-# all text but the domain (libreoffice) for MINUTES (60), and is exported to transformers: that directory is the public
+# all text but the domain (libreoffice) for MINUTES (90), and is exported to transformers: that directory is the public
 # model from there on. It is imported again and adapted for ten minutes with the settings of configs/adapt.yaml: to the
 # domain and general text (adapted), to the domain only (alone), and with a cut vocabulary (adapted-cut). A model is
-# trained from random weights in the same minutes (scratch). A student of the adapted model learns from 71,000 lines for
-# STUDENT_MINUTES (20).
+# trained from random weights in the same minutes (scratch). A student of the adapted model learns from 46,000 lines for
+# STUDENT_MINUTES (24).
 #   scripts/experiments/public.sh DATA [STEP...]     DATA has the corpora of general.yaml
 # The steps are public, adapt, scratch, cut, student, alone and compare. Everything is written to data/public and
 # runs/public. The same command continues what was stopped.
@@ -23,10 +23,10 @@ train() { # NAME CONFIG OPTIONS...
   nmt train --run "$run" "$@"
 }
 public() {
-  [ -e $text ] || python -m scripts.experiments.public "$data" $text "${WIDTH:-256}" "${LAYERS:-4}"
+  [ -e $text ] || python -m scripts.experiments.public "$data" $text "${WIDTH:-256}" "${LAYERS:-3}"
   [ -e $runs/random ] || nmt import $text/marian --run $runs/random
   nmt prepare --config "$here/public.yaml" --tokenizer-from $runs/random
-  train general "$here/public.yaml" --set training.max_minutes="${MINUTES:-60}"
+  train general "$here/public.yaml" --set training.max_minutes="${MINUTES:-90}"
   [ -e $runs/model ] || nmt export --run $runs/general --format transformers --output $runs/model
   [ -e $runs/public ] || nmt import $runs/model --run $runs/public
   [ -e $runs/cut ] || nmt import $runs/model --keep-pieces-of $text/domain-some.de \
@@ -45,10 +45,10 @@ cut() {
   train adapted-cut "$here/public-adapt.yaml" --init-from $runs/cut --data data/public/cut
 }
 student() {
-  cat $text/domain-train.de <(shuf -n 40000 --random-source=$text/general.de $text/general.de) > data/public/mono.de
+  cat $text/domain-train.de <(shuf -n 15000 --random-source=$text/general.de $text/general.de) > data/public/mono.de
   nmt distil --teacher $runs/adapted --student tiny --mono data/public/mono.de --test-src $text/domain-test.de \
     --test-ref $text/domain-test.en --output data/public/student --beam 2 --train \
-    --set training.max_minutes="${STUDENT_MINUTES:-20}" --set data.valid=500
+    --set training.max_minutes="${STUDENT_MINUTES:-24}" --set data.valid=500
 }
 alone() {
   local data=(--set 'data.train=[{files: {de: domain-train.de, en: domain-train.en}}]' --data data/public/alone)

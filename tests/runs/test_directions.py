@@ -106,7 +106,20 @@ def test_words_stand_for_directions(directions: object, expected: list[str]) -> 
     assert changed_config(config, []) == config
     view = config.towards(expected[-1])
     assert view.data.sides == tuple(expected[-1].split("-")) and view.data.directions == expected[-1:]
-    assert view.data.train[0].languages == sorted(view.data.sides)
+    assert view.data.train[0].named_languages == sorted(view.data.sides)
+
+
+def test_sources_are_restricted_to_languages() -> None:
+    train = [{"opus": "Some/v1"}, {"path": "more.tmx", "languages": ["aa", "bb"]}]
+    config = settings(Path("text"), train=train)
+    assert changed_config(config, []) == config
+    assert [[each.label for each in config.towards(pair).data.train] for pair in ("aa-bb", "aa-cc")] == [
+        ["Some-v1", "more.tmx"],
+        ["Some-v1"],
+    ]
+    # other languages of a source do not change the data of a pair
+    other = settings(Path("text"), train=[train[0], {**train[1], "languages": list(LANGUAGES)}])
+    assert other.towards("aa-bb") == config.towards("aa-bb")
 
 
 @pytest.mark.parametrize(
@@ -122,6 +135,8 @@ def test_words_stand_for_directions(directions: object, expected: list[str]) -> 
         ({"valid": {"files": {"aa": "a", "bb": "b"}}}, "valid: has aa and bb"),
         ({"train": [{"files": {"aa": "a"}}]}, "train.0.files: must name two or more"),
         ({"train": [{"files": {"aa": "a", "xx": "b"}}]}, "train.0.files: .*xx"),
+        ({"train": [{"opus": "Some/v1", "languages": ["aa", "xx"]}]}, "train.0.languages: .*xx"),
+        ({"train": [{"opus": "Some/v1", "languages": ["aa", "bb"]}]}, "no corpus has aa and cc"),
         ({"direction": "bb-cc"}, "direction: bb-cc is not one of"),
         ({"directions": ["aa-label"], "languages": []}, "labels"),
         ({"train": [{"files": EVERY, "tags": {"to": "x"}}]}, "target languages"),
