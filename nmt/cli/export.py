@@ -73,7 +73,7 @@ def import_(
       nmt import facebook/m2m100_418M --languages cs,de,en,fr
       nmt import facebook/nllb-200-distilled-600M --direction de-en
     """
-    from nmt.share.marian import Request, import_model
+    from nmt.share.public import Request, import_model
 
     names = [name.strip() for name in languages.split(",")] if languages is not None else []
     if languages is not None and (len({*names}) < len(names) or len(names) < 2 or direction is not None):

@@ -44,8 +44,8 @@ from nmt.runs.checkpoint import load_weights
 from nmt.runs.model import open_saved
 from nmt.search.step import padded
 from nmt.share.export import Request, export
-from nmt.share.marian import Request as ImportRequest
-from nmt.share.marian import import_model
+from nmt.share.public import Request as ImportRequest
+from nmt.share.public import import_model
 from nmt.text.tokenizer import BOS, EOS, PAD
 from nmt.translate.searcher import NativeSearcher
 from nmt.translate.translator import Translator
@@ -259,13 +259,13 @@ def large(sides: Sequence[list[str]]) -> int:
     """Import a model of the size of OPUS-MT's from each kind of file, and print seconds and peak memory."""
     status = 0
     with tempfile.TemporaryDirectory() as scratch:
-        idle = peak_of("import nmt.share.marian")
+        idle = peak_of("import nmt.share.public")
         for file in FILES:
             folder, run = (Path(scratch) / f"{name}-{file}" for name in ("model", "run"))
             Marian(d_model=512, n_layers=6, extra_pieces=58_101 - 700, vocab_size=400, file=file).write(folder, *sides)
             start = time.perf_counter()
             call = f"import_model(Request({str(folder)!r}, Path({str(run)!r})))"
-            peak = peak_of(f"from pathlib import Path; from nmt.share.marian import Request, import_model; {call}")
+            peak = peak_of(f"from pathlib import Path; from nmt.share.public import Request, import_model; {call}")
             seconds = time.perf_counter() - start
             size = sum(tensor.nbytes for tensor in open_saved(run).weights.tensors.values()) / 2**20
             above = (peak - idle) / 1024

@@ -36,7 +36,7 @@ from nmt.serve.models import load_models
 from nmt.serve.service import Service
 from nmt.share.export import Request as ExportRequest
 from nmt.share.export import export
-from nmt.share.marian import Request, import_model
+from nmt.share.public import Request, import_model
 from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK, BlockEncoder, ImportedTokenizer
 from nmt.training.loop import fit
 from nmt.translate.align import src_word_shares
@@ -438,7 +438,7 @@ def test_weights_of_pickle_are_equal(is_zip: bool, tmp_path: Path, monkeypatch: 
     pickled = tmp_path / "model" / "pytorch_model.bin"
     torch.save(weights, pickled, _use_new_zipfile_serialization=is_zip)
     (tmp_path / "model" / "model.safetensors").unlink()
-    monkeypatch.setattr("nmt.share.marian._MAPPED_BYTES", 0)
+    monkeypatch.setattr("nmt.share.public._MAPPED_BYTES", 0)
     load, calls = torch.load, []
     monkeypatch.setattr(torch, "load", lambda *a, **k: calls.append(k["mmap"]) or load(*a, **k))
     import_model(Request(str(tmp_path / "model"), tmp_path / "again"))
@@ -752,7 +752,7 @@ def test_settings_and_card_are_read_as_others_write_them(content: str, joint: Pa
 def test_interrupted_import_leaves_nothing(joint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     request = Request(str(joint), tmp_path / "runs" / "run")
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("nmt.share.marian.save_checkpoint", Mock(side_effect=KeyboardInterrupt))
+        patch.setattr("nmt.share.public.save_checkpoint", Mock(side_effect=KeyboardInterrupt))
         import_model(request)
     assert not [path for path in tmp_path.rglob("*") if path.name == "config.yaml"]
     import_model(request)

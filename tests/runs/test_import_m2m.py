@@ -22,7 +22,7 @@ from nmt.search.step import padded
 from nmt.serve.models import load_directions
 from nmt.share.export import Request as ExportRequest
 from nmt.share.export import export
-from nmt.share.marian import Request, import_model
+from nmt.share.public import Request, import_model
 from nmt.text.tokenizer import BOS, EOS, PAD
 from nmt.training.loop import fit
 from nmt.translate.translator import Translator
