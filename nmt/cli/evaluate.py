@@ -401,8 +401,9 @@ def compare(
             split, data, checkpoint, weights, precision, output, to, from_,
         )  # fmt: skip
         directions = common_directions(members, how)
-    if html is not None and len(directions) > 1:
-        raise ConfigError(["--html: needs one direction; choose it with --to and --from"])
+    if len(directions) > 1 and (html is not None or segment_scores):
+        given = "--html" if html is not None else "--segment-scores"
+        raise ConfigError([f"{given}: needs one direction; choose it with --to and --from"])
     comparisons = []
     with nullcontext() if html is None else open_output(html) as page_file:
         for tgt, source in directions:

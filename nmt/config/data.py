@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -55,7 +55,7 @@ class DataConfig(Section):
     direction: str = ""
     """Source and target language: `de-en`. Regions are written with an underscore: `pt_BR-en`. One data directory
     serves both directions. The target `label` stands for class labels: `en-label` trains a text classifier. With
-    `directions`, the one that is used if none is asked for."""
+    `directions`, the one that is used if only its target language is asked for."""
     languages: list[str] = Field([])
     """The languages of a model with several directions, if `directions` is not a list."""
     directions: list[str] = Field([])
@@ -255,19 +255,18 @@ class DataConfig(Section):
         return [f"{TO}{self.tgt}"] if self.directions else []
 
     def choose(self, tgt: str | None, src: str | None = None) -> str:
-        """Return the first direction of several to `tgt`, and from `src`; None stands for any language if there is no
-        choice. A direction between two of the languages that was not trained (zero-shot) may be asked for.
+        """Return one of several directions to `tgt`, and from `src`.
+
+        Without `tgt`, there must be no choice of targets; without `src`, `direction` is preferred, then the first. A
+        direction between two of the languages that was not trained (zero-shot) may be asked for.
 
         Raises ConfigError.
         """
         pairs = [direction.split("-") for direction in self.directions]
         targets = [*dict.fromkeys(pair[1] for pair in pairs)]
         for option, name, known in (("--to", tgt, targets), ("--from", src, self.all_languages)):
-            if name is not None and name not in known:
-                near = did_you_mean(difflib.get_close_matches(name, known, cutoff=0.5))
-                raise ConfigError(
-                    [f"{option} {name}: not a language of this model{near or '; choose ' + ', '.join(known)}"]
-                )
+            if name is not None:
+                check_language(option, name, known)
         found = [pair for pair in pairs if tgt in (None, pair[1]) and src in (None, pair[0])]
         if not found and src is not None and tgt not in (None, src):
             return f"{src}-{tgt}"
@@ -276,7 +275,8 @@ class DataConfig(Section):
         if len({pair[1] for pair in found}) > 1:
             asked = ", ".join(dict.fromkeys(pair[1] for pair in found))
             raise ConfigError([f"the model has several target languages; choose one with --to: {asked}"])
-        return "-".join(found[0])
+        directions = ["-".join(pair) for pair in found]
+        return self.direction if self.direction in directions else directions[0]
 
     def towards(self, direction: str) -> DataConfig:
         """Return a copy for one of the directions, with the sources that have both of its languages, and only these.
@@ -333,6 +333,13 @@ class DataConfig(Section):
     def directory(self) -> Path:
         """The path of the data directory: `dir` with `{direction}` replaced."""
         return Path(self.dir.replace("{direction}", "-".join(self.all_languages)))
+
+
+def check_language(option: str, name: str, known: Collection[str]) -> None:
+    """Raise ConfigError unless the language that an option names is known."""
+    if name not in known:
+        near = did_you_mean(difflib.get_close_matches(name, known, cutoff=0.5))
+        raise ConfigError([f"{option} {name}: not a language of this model{near or '; choose ' + ', '.join(known)}"])
 
 
 _Section = TypeVar("_Section", bound=Section)
@@ -439,6 +446,10 @@ def _language_problems(
         elif not is_pair and (len(given) < 2 or not {*given} <= {*(known or given)}):
             of = ", ".join(known or sorted(languages))
             yield f"{key}.{field}: must name two or more of {of}, found {', '.join(given) or 'none'}"
+    for field, other in (("sha256", "files"), ("columns", "languages")):
+        given, names = getattr(source, field, None), getattr(source, other, None)
+        if isinstance(given, dict) and names and {*given} != {*names}:
+            yield f"{key}.{field}: must name {' and '.join(names)}, as {other} does, found {', '.join(given) or 'none'}"
 
 
 class TokenizerConfig(Section):

@@ -227,7 +227,11 @@ def macro_averages(records: Sequence[ScoreRecord]) -> list[str]:
         own = [record for record in records if record.split == split]
         found = {metric: [score.value for each in own if (score := each.score(metric))] for metric in metrics_of(own)}
         if len(own) > 1:
-            means = (f"{metric_name(name)} {metric_value(name, sum(each) / len(each))}" for name, each in found.items())
+            means = (
+                f"{metric_name(name)} {metric_value(name, sum(each) / len(each))}"
+                + f" (of {len(each)} directions)" * (len(each) < len(own))
+                for name, each in found.items()
+            )
             lines.append(printable(f"macro-average of {split} over {len(own)} directions: {', '.join(means)}"))
     return lines
 

@@ -80,9 +80,14 @@ def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) 
     return corpus
 
 
+def tests_of(corpus: Corpus) -> list[str]:
+    """Return the names of the test sets of a corpus."""
+    return [split for split in corpus.splits if split not in ("train", "valid")]
+
+
 def choose_split(corpus: Corpus, name: str | None) -> str:
     """Return `name`, by default the only test set of the corpus. Raises DataError if there are none or several."""
-    tests = [split for split in corpus.splits if split not in ("train", "valid")]
+    tests = tests_of(corpus)
     if name is not None or len(tests) == 1:
         return name or tests[0]
     problem = "no test set; --split valid uses the development set, on which the weights were chosen"
@@ -96,7 +101,7 @@ def choose_splits(corpus: Corpus, names: Sequence[str]) -> list[str]:
 
     Raises DataError if there is no test set, or no split of a given name.
     """
-    tests = [split for split in corpus.splits if split not in ("train", "valid")]
+    tests = tests_of(corpus)
     if not names:
         return tests or [choose_split(corpus, None)]  # raises that there is no test set
     chosen = [split for name in names for split in (tests if name == "all" and name not in tests else [name])]
@@ -118,22 +123,24 @@ def texts_of(
 ) -> dict[str, TextOfRun]:
     """Return the chosen splits of each direction, by the name of the split, with the direction if there are several.
 
-    corpus_for: opens the corpus of a translator of one direction. Directions without such a split are left out, unless
-    none has one. Raises DataError as `choose_splits`.
+    corpus_for: opens the corpus of a translator of one direction. Directions without such a split are left out, with a
+    note, unless none has one. Raises DataError as `choose_splits`.
     """
     translators, texts = translator.by_direction(), dict[str, TextOfRun]()
-    problem: DataError | None = None
+    problems: dict[str, DataError] = {}
     for one in translators:
+        corpus, direction = corpus_for(one), one.config.data.direction
         try:
-            corpus = corpus_for(one)
             splits = choose_splits(corpus, names)
         except DataError as error:
-            problem = problem or error
+            problems[direction] = error
             continue
-        suffix = f" {one.config.data.direction}" * (len(translators) > 1)
+        suffix = f" {direction}" * (len(translators) > 1)
         texts |= {f"{split}{suffix}": TextOfRun(one, corpus, split) for split in splits}
-    if not texts and problem is not None:
-        raise problem
+    if problems and not texts:
+        raise next(iter(problems.values()))
+    for direction, problem in problems.items():
+        say(f"{direction} is left out: {problem}")
     return texts
 
 

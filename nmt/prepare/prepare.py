@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -140,12 +141,17 @@ def _build_pairs(
         )
         for view in views
     }
-    held_out = {pair: build.read_held_out() for pair, build in builds.items()}
+    held_out = {}
     for pair, build in builds.items():
-        build.choose(held_out[pair], _others(pair, held_out))
+        with _naming(pair):
+            held_out[pair] = build.read_held_out()
+    for pair, build in builds.items():
+        with _naming(pair):
+            build.choose(held_out[pair], _others(pair, held_out))
     split_off = {pair: build.chosen.split_off or [] for pair, build in builds.items()}
     for pair, build in builds.items():
-        build.settle(_others(pair, split_off))
+        with _naming(pair):
+            build.settle(_others(pair, split_off))
     texts = {pair: build.text for pair, build in builds.items()}
     work.versions["texts"] = " ".join(build.work.version("settle") for build in builds.values())
     joint = reused.of_languages(config.data.all_languages) if reused else make_joint(work, config, texts)
@@ -159,7 +165,8 @@ def _build_pairs(
         use_tokenizers(build.work, joint)
         directory = _of_pair(staged, pair)
         directory.path.mkdir()
-        reports.append(build.write(directory, joint.of_languages(pair), recipe(build.config, reused)))
+        with _naming(pair):
+            reports.append(build.write(directory, joint.of_languages(pair), recipe(build.config, reused)))
     pairs = {"-".join(pair): read_manifest(_of_pair(staged, pair)).fingerprint for pair in builds}
     manifest = PairsManifest(
         format=PAIRS_FORMAT,
@@ -171,6 +178,15 @@ def _build_pairs(
     )
     write_file(staged.pairs, f"{document_text(manifest)}\n".encode())
     return reports, [build.splits for build in builds.values()]
+
+
+@contextmanager
+def _naming(pair: Sequence[str]) -> Iterator[None]:
+    """Name the pair of languages in the message of a DataError."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{'-'.join(pair)}: {error}") from error
 
 
 def _others(pair: tuple[str, str], held_out: Mapping[tuple[str, str], Sequence[SentencePair]]) -> Others:

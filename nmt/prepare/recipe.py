@@ -138,11 +138,11 @@ def changes_since(directory: DataDir, wanted: Recipe, config: Config) -> list[st
         corpora = Corpora.open(directory, config.data)
     except DataError as error:
         return [str(error).removesuffix(ADVICE).removesuffix("; run nmt prepare again")]
-    if made_from is None or any(corpus.manifest.sources is None for corpus in corpora.by_direction.values()):
+    if made_from is None or any(corpus.manifest.sources is None for corpus in corpora.distinct):
         return [f"{directory.path} does not record the settings and sources"]
     root, found = text_folder(config.data.root), dict[str, None]()
-    for direction, corpus in corpora.by_direction.items():
-        data = config.data.towards(direction)
+    for direction in config.data.pairs.values():
+        data, corpus = config.data.towards(direction), corpora.by_direction[direction]
         sources = [*data.sources(), *((key, source) for key, _, source in data.mono_sources())]
         for key, source in sources:
             found |= dict.fromkeys(_changed_files(corpus.manifest, key, source, root))

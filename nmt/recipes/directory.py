@@ -138,8 +138,9 @@ def wait_for(command: Sequence[str]) -> int:
 def run_config(run: Path, to: str | None = None, source: str | None = None) -> Config:
     """Load the configuration with which a run translates, without the settings that say how it was initialized.
 
-    The next training does not inherit training.init_from, training.freeze and the tag of a target language. to, source:
-    see `Config.choose`. Raises CheckpointError if there is no run, ConfigError if it has learned something else.
+    The next training does not inherit training.init_from, training.freeze, and what needs several directions.
+    to, source: see `Config.choose`. Raises CheckpointError if there is no run, ConfigError if it has learned something
+    else.
     """
     check_is_run(run)
     config = load_saved_config(RunDir(run).config)
@@ -149,8 +150,12 @@ def run_config(run: Path, to: str | None = None, source: str | None = None) -> C
         )
     if config.data.directions or to is not None or source is not None:
         config = config.choose(to, source)
-    training = config.training.model_copy(update={"init_from": None, "freeze": []})
-    return config.model_copy(update={"training": training, "data": config.data.model_copy(update={"directions": []})})
+    changes: dict[str, object] = {"init_from": None, "freeze": []}
+    if config.training.consistency == "crossconst":
+        changes["consistency"] = "none"  # it needs several directions
+    training = config.training.model_copy(update=changes)
+    data = config.data.model_copy(update={"directions": [], "direction_temperature": 1.0})
+    return config.model_copy(update={"training": training, "data": data})
 
 
 def data_directory(run: Path, data: DataConfig, otherwise: str) -> Path:

@@ -706,7 +706,8 @@ class Tokenizers:
 
         Raises ConfigError, also if there are several source languages, none is chosen, and the model reads it.
         """
-        sources = [pair.split("-")[0] for pair in config.data.directions if to is None or pair.endswith(f"-{to}")]
+        pairs = [pair.split("-") for pair in config.data.directions]
+        sources = [*dict.fromkeys(src for src, tgt in pairs if to in (None, tgt))]
         if self.imported is not None and source is None and len(sources) > 1:
             raise ConfigError([f"--from: the model reads the source language; choose one of {', '.join(sources)}"])
         return config.choose(to, source, self[config.data.src].target_languages)

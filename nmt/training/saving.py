@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import islice
 from typing import Literal, NoReturn
 
 from nmt.errors import CheckpointError, DivergedError, StoppedError, UnsafeFileError
@@ -303,9 +304,11 @@ def _record(session: Session, log: TrainingLog, validation: Validation, kind: We
     _log(session, log, validation, name)
     if not validation.translations:
         return
-    alarm = collapse_alarm(session.validator.src_lines, validation.translations) if kind != "final" else None
-    if alarm is not None:
-        log.warn(state, alarm)
+    left = iter(session.validator.src_lines if kind != "final" else ())
+    for direction, own in (validation.by_direction or {"": validation}).items():
+        sources = [*islice(left, len(own.translations))]
+        if sources and (alarm := collapse_alarm(sources, own.translations)) is not None:
+            log.warn(state, f"{direction}: {alarm}" if direction else alarm)
     step = f"step-{state.step:08d}"
     stem = {"raw": step, "ema": f"{step}-ema"}.get(kind, kind)
     for ending, own in (validation.by_direction or {data.tgt: validation}).items():

@@ -127,10 +127,11 @@ def load_scorers(
     """
     scorers: list[Scorer] = []
     if run is not None and reverse is not None:
-        forward, backward = (Translator.load(path, checkpoint, weights, precision=precision) for path in (run, reverse))
-        forward = forward.towards(to, source)
+        first = Translator.load(run, checkpoint, weights, precision=precision)
+        second = first if reverse == run else Translator.load(reverse, checkpoint, weights, precision=precision)
+        forward = first.towards(to, source)
         one = forward.config.data
-        backward = backward.opposite_of(one.direction)
+        backward = second.opposite_of(one.direction)
         other = backward.config.data
         if (one.src, one.tgt) != (other.tgt, other.src):
             opposite = f"specify a run of {one.tgt}-{one.src}, opposite to --run"

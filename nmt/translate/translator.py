@@ -16,6 +16,7 @@ from typing import overload
 import torch
 
 from nmt.config import Config, SearchConfig
+from nmt.config.data import check_language
 from nmt.config.load import check_config
 from nmt.console import Progress, say
 from nmt.errors import ConfigError
@@ -110,8 +111,10 @@ class Translator:
         if via is not None:
             if source is None or to is None:
                 raise ConfigError(["--via: needs --from and --to"])
-            self.config.choose(to, via)
+            check_language("--via", via, self.config.data.all_languages)
             chosen.first = self.towards(via, source)
+            second = self.tokenizers.choose(self.config, to, via)  # the model may read the source language
+            chosen._segmenter = Segmenter(self.tokenizers, second.data, self.searcher.max_positions)
         return chosen
 
     def opposite_of(self, direction: str) -> Translator:

@@ -17,7 +17,7 @@ from command import Command
 from kept_run import Died, die_before, differences, kept, quicken
 from nmt import api
 from nmt.config import Config
-from nmt.config.load import changed_config, load_config
+from nmt.config.load import changed_config, dump_config, load_config
 from nmt.data import mixing
 from nmt.data.corpus import Corpora, Corpus, read_pairs_manifest
 from nmt.errors import ConfigError, DataError
@@ -25,6 +25,7 @@ from nmt.evaluate.run import open_corpus
 from nmt.layout import DataDir, RunDir
 from nmt.prepare.pipeline.encode import evenly
 from nmt.prepare.prepare import prepare
+from nmt.recipes.directory import run_config
 from nmt.runs.info import read_scores
 from nmt.runs.model import open_saved
 from nmt.serve.models import How, load_models
@@ -137,6 +138,8 @@ def test_sources_are_restricted_to_languages() -> None:
         ({"train": [{"files": {"aa": "a", "xx": "b"}}]}, "train.0.files: .*xx"),
         ({"train": [{"opus": "Some/v1", "languages": ["aa", "xx"]}]}, "train.0.languages: .*xx"),
         ({"train": [{"opus": "Some/v1", "languages": ["aa", "bb"]}]}, "no corpus has aa and cc"),
+        ({"train": [{"files": EVERY, "sha256": {"aa": "0" * 64, "bb": "0" * 64}}]}, "train.0.sha256: .*cc"),
+        ({"train": [{"path": "x", "languages": [*LANGUAGES], "columns": {"aa": "A", "cc": "C"}}]}, "0.columns: .*bb"),
         ({"direction": "bb-cc"}, "direction: bb-cc is not one of"),
         ({"directions": ["aa-label"], "languages": []}, "labels"),
         ({"train": [{"files": EVERY, "tags": {"to": "x"}}]}, "target languages"),
@@ -157,6 +160,8 @@ def test_chosen_direction_is_valid_without_the_corpora_of_others() -> None:
     config = settings(Path("text"), training=changes)
     for to, source in (("bb", "aa"), ("cc", "bb")):
         assert changed_config(config.choose(to, source), ["search.beam=1"]).data.direction == f"{source}-{to}"
+    assert config.choose("aa").data.direction == "bb-aa"
+    assert settings(Path("text"), direction="cc-aa").choose("aa").data.direction == "cc-aa"
     imported = tiny_settings(Path("text"))
     assert imported.choose("bb") == imported and imported.choose("bb", None, ["bb"]).search.to == "bb"
 
@@ -184,6 +189,14 @@ def test_pairs_share_a_tokenizer_and_no_held_out_line(text: Path, data: Path, tm
         Corpus.open(DataDir(data))
     with pytest.raises(DataError, match="bb-cc"):
         Corpora.open(DataDir(data), settings(text, ["bb-cc", "aa-bb"]).data)
+
+
+def test_problem_of_a_pair_names_it(text: Path, tmp_path: Path) -> None:
+    write(tmp_path / "none.cc", [""] * 10)
+    held_out = {"files": {"aa": str(text / "dev.aa"), "bb": str(text / "dev.bb"), "cc": str(tmp_path / "none.cc")}}
+    with pytest.raises(DataError, match=r"^aa-cc: "):
+        prepare(settings(text, valid=held_out), tmp_path / "data", echo=lambda _: None)
+    assert not (tmp_path / "data").exists()
 
 
 def test_prepared_pairs_are_kept_until_a_file_changes(text: Path, tmp_path: Path) -> None:
@@ -368,7 +381,7 @@ def test_target_language_is_chosen(run: Path, nmt: Command, tmp_path: Path) -> N
     steps = translator.translate(translator.translate(["mali bore"], to="aa", source="cc"), to="bb", source="aa")
     assert pivot.out.splitlines() == steps == translator.translate(["mali bore"], to="bb", source="cc", via="aa")
     for options, said in (
-        (("--to", "bb", "--via", "aa"), "--from"), (("--to", "cc", "--from", "aa", "--via", "xx"), "xx"),
+        (("--to", "bb", "--via", "aa"), "--from"), (("--to", "cc", "--from", "aa", "--via", "xx"), "--via xx"),
         ((), "--to: bb, aa, cc"), (("--to", "b"), "bb"), (("--to", "aa", "--from", "aa"), "from aa to aa"),
         (("--to", "bb", "--tag", "to=bb"), "--to"),
     ):  # fmt: skip
@@ -406,12 +419,22 @@ def test_scores_are_by_direction(run: Path, data: Path, text: Path, nmt: Command
     assert pivot.status == 0 and ", via aa" in pivot.out
 
 
-def test_directions_without_the_test_set_are_left_out(text: Path, data: Path, run: Path, tmp_path: Path) -> None:
+def test_directions_without_the_test_set_are_left_out(
+    text: Path, data: Path, run: Path, tmp_path: Path, nmt: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
     tests = {"one": {"files": {"aa": "test.aa", "cc": "test.cc"}}}
     prepare(settings(text, test=tests), tmp_path / "data", tokenizer_from=data, echo=lambda _: None)
     assert [*api.evaluate_all(run, data=tmp_path / "data")] == ["one cc-aa", "one aa-cc"]
+    assert "bb-aa is left out" in capsys.readouterr().err
+    shutil.copytree(run, tmp_path / "other")
+    compared = nmt("compare", run, tmp_path / "other", "--data", tmp_path / "data", "--beam", "1", "--json")
+    assert compared.status == 0, compared.err
+    assert [each["languages"] for each in json.loads(compared.out)] == [["cc", "aa"], ["aa", "cc"]]
     with pytest.raises(DataError, match="no split other"):
         api.evaluate_all(run, ["other"], data=tmp_path / "data")
+    shutil.rmtree(tmp_path / "data" / "aa-bb")
+    with pytest.raises(DataError, match="aa-bb"):
+        api.evaluate_all(run, data=tmp_path / "data")
 
 
 def test_comparison_is_by_direction(run: Path, data: Path, nmt: Command, tmp_path: Path) -> None:
@@ -424,7 +447,13 @@ def test_comparison_is_by_direction(run: Path, data: Path, nmt: Command, tmp_pat
     assert "macro-average over 4 directions, BLEU: run " in done.out
     one = nmt("compare", run, tmp_path / "other", "--to", "cc", "--beam", "1", "--json")
     assert json.loads(one.out)["languages"] == ["aa", "cc"]
-    assert nmt("compare", run, tmp_path / "other", "--html", tmp_path / "x.html").status == 2
+    write(tmp_path / "scores", ["1"] * 10)
+    scores = [
+        option for system in ("run", "other") for option in ("--segment-scores", f"Own@{system}={tmp_path / 'scores'}")
+    ]
+    for option in ("--html", tmp_path / "x.html"), scores:
+        refused = nmt("compare", run, tmp_path / "other", *option)
+        assert refused.status == 2 and "--to and --from" in refused.err
     corpus = open_corpus(RunDir(run), ("aa", "cc"), data / "aa-cc")
     assert corpus.whole == read_pairs_manifest(DataDir(data)).fingerprint
 
@@ -460,6 +489,14 @@ def test_recipes_take_languages(run: Path, text: Path, tmp_path: Path, nmt: Comm
     distilled = (tmp_path / "student" / "distilled.cc").read_text(encoding="utf-8").splitlines()
     # a translation without an end is left out
     assert all(found in ("", line) for found, line in zip(distilled, expected, strict=True))
+    other = {"consistency": "crossconst", "consistency_weight": 0.25}
+    (tmp_path / "other").mkdir()
+    shutil.copy(run / "run.json", tmp_path / "other")
+    RunDir(tmp_path / "other").config.write_text(
+        dump_config(settings(text, direction_temperature=5.0, training=other)), encoding="utf-8"
+    )
+    found = changed_config(run_config(tmp_path / "other", "cc", "aa"), [])
+    assert (found.data.direction, found.training.consistency) == ("aa-cc", "none")
     write(tmp_path / "mono.bb", ["mali bore", "robe"])
     asked = ("--to", "aa", "--from", "bb", "--output", tmp_path / "back")
     done = nmt("back-translate", "--reverse", run, *asked, "--mono", tmp_path / "mono.bb", "--how", "greedy")

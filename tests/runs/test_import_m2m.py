@@ -119,6 +119,15 @@ def test_beam_search_is_equal(public: Public) -> None:
     assert scored.log_prob == pytest.approx(best.log_prob, abs=1e-4) and scored.log_probs[0] == 0.0
 
 
+def test_steps_of_a_pivot_read_their_source_languages(public: Public) -> None:
+    translator = Translator.load(public.run, precision="float32")
+    first = translator.translate(SOURCES[:20], to=public.tgt, source=public.src, **SEARCH)
+    wanted = translator.translate(first, to="fr", source=public.tgt, **SEARCH)
+    wrong = translator.translate(first, to="fr", source=public.src, **SEARCH)
+    found = translator.translate(SOURCES[:20], to="fr", source=public.src, via=public.tgt, **SEARCH)
+    assert found == wanted != wrong
+
+
 def test_exports_are_equal(public: Public, tmp_path: Path) -> None:
     export(ExportRequest(public.run), tmp_path / "out", "transformers")
     languages = (public.src, public.tgt, "fr")

@@ -15,7 +15,7 @@ from nmt.data.corpus import Corpus, read_manifest, read_pairs_manifest
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluate.compare.screen import listed
 from nmt.evaluate.compare.systems import Members, System, TextToTranslate, distinct_names
-from nmt.evaluate.run import choose_split, describe_search, open_corpus, translate_text
+from nmt.evaluate.run import choose_split, describe_search, open_corpus, tests_of, translate_text
 from nmt.files.read import open_regular, reading
 from nmt.files.write import open_output
 from nmt.layout import DataDir, RunDir
@@ -77,7 +77,7 @@ def common_directions(members: Members, how: Translating) -> list[tuple[str | No
 
     def has_split(direction: str) -> bool:
         corpus = open_corpus(RunDir(paths[0]), configs[0].towards(direction).pair, how.data)
-        return how.split in (None, *corpus.splits)
+        return how.split in corpus.splits if how.split is not None else bool(tests_of(corpus))
 
     having = [direction for direction in common if has_split(direction)] or common
     return [(tgt, src) for src, tgt in (direction.split("-") for direction in having)]
