@@ -446,7 +446,7 @@ def _language_problems(
         elif not is_pair and (len(given) < 2 or not {*given} <= {*(known or given)}):
             of = ", ".join(known or sorted(languages))
             yield f"{key}.{field}: must name two or more of {of}, found {', '.join(given) or 'none'}"
-    for field, other in (("sha256", "files"), ("columns", "languages")):
+    for field, other in () if is_pair else (("sha256", "files"), ("columns", "languages")):
         given, names = getattr(source, field, None), getattr(source, other, None)
         if isinstance(given, dict) and names and {*given} != {*names}:
             yield f"{key}.{field}: must name {' and '.join(names)}, as {other} does, found {', '.join(given) or 'none'}"
