@@ -304,11 +304,15 @@ def _record(session: Session, log: TrainingLog, validation: Validation, kind: We
     _log(session, log, validation, name)
     if not validation.translations:
         return
-    left = iter(session.validator.src_lines if kind != "final" else ())
+    left, alarms = iter(session.validator.src_lines if kind != "final" else ()), dict[str, str]()
     for direction, own in (validation.by_direction or {"": validation}).items():
         sources = [*islice(left, len(own.translations))]
         if sources and (alarm := collapse_alarm(sources, own.translations)) is not None:
-            log.warn(state, f"{direction}: {alarm}" if direction else alarm)
+            alarms[direction] = alarm
+    if alarms:
+        direction, alarm = next(iter(alarms.items()))
+        others = f" (and {len(alarms) - 1} other directions)" * (len(alarms) > 1)
+        log.warn(state, f"{direction}{others}: {alarm}" if direction else alarm)
     step = f"step-{state.step:08d}"
     stem = {"raw": step, "ema": f"{step}-ema"}.get(kind, kind)
     for ending, own in (validation.by_direction or {data.tgt: validation}).items():

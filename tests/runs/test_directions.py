@@ -329,6 +329,12 @@ def test_validation_is_the_mean_over_directions(run: Path) -> None:
     assert {path.suffix for path in (run / "dev").iterdir()} == {f".{direction}" for direction in DIRECTIONS}
 
 
+def test_alarm_looks_at_each_direction(run: Path) -> None:
+    log = [json.loads(line) for line in RunDir(run).log.read_text(encoding="utf-8").splitlines()]
+    [alarm] = [each["message"] for each in log if each["kind"] == "warning" and each["step"] == 6]
+    assert alarm.startswith("aa-bb (and 3 other directions): 12 of 12 translations")
+
+
 def test_validation_is_greedy_with_any_search(text: Path, data: Path, tmp_path: Path) -> None:
     config = settings(text, search={"mbr": "chrf", "beam": 3})
     session = start(config, data, tmp_path / "run", resume=False)
