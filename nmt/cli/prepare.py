@@ -89,10 +89,7 @@ def prepare(
         )
     with open_engine(engine, workers, address) as tasks:
         if is_dry:
-            for pair, direction in pairs.items():
-                if len(pairs) > 1:
-                    show(pair)
-                run_dry(settings.towards(direction), sample, report, engine=tasks)
+            run_dry(settings, sample, report, engine=tasks)
             return
         if append:
             view = settings.towards(settings.data.direction)

@@ -147,6 +147,8 @@ class Mix:
     corpora: Sequence[TrainCorpus]
     stages: Sequence[StagePlan]
     n_windows: int
+    is_whole: bool = False
+    """Whether an epoch is planned as a whole, in the order of the training set; it then has one window."""
 
     @cached_property
     def n_pairs(self) -> int:
@@ -226,8 +228,12 @@ def make_mix(config: Config, manifests: Mapping[str, Manifest]) -> Mix:
         first += sum(corpus.n for corpus in own.values())
     stages = [_plan(config, stage, by_direction) for stage in config.training.stages or [Stage()]]
     has_shards = any(manifest.splits["train"].shards is not None for manifest in manifests.values())
+    # a direction in one file has less than a window, but many directions do not fit in memory
+    is_large = has_several and first > WINDOW_PAIRS
+    if not (has_shards or is_mixed(config) or is_large):
+        return Mix(corpora, stages, 1, is_whole=True)
     n_pairs = sum(corpus.n * corpus.repeat for corpus in corpora)
-    return Mix(corpora, stages, -(-n_pairs // WINDOW_PAIRS) if has_shards or is_mixed(config) else 1)
+    return Mix(corpora, stages, -(-n_pairs // WINDOW_PAIRS))
 
 
 def _corpora(config: Config, manifest: Manifest) -> dict[str, TrainCorpus]:

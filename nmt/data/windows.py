@@ -3,9 +3,10 @@
 Training pairs are numbered across their files. Files are mapped only while they are read: a window may have a few pairs
 of each of many files. P pairs of a window, B lines of a batch.
 
-A training set in one file whose corpora have no weights is one window, so that an epoch is planned as a whole. Any
-other training set is divided into windows of about `WINDOW_PAIRS` pairs, each a function of the seed and its position.
-While one is learned, a thread plans the next, and the ids of a window are in memory until it is over.
+A training set without shards and weights is one window, so that an epoch is planned as a whole, unless it has several
+directions with more than `WINDOW_PAIRS` pairs in all. Any other training set is divided into windows of about
+`WINDOW_PAIRS` pairs, each a function of the seed and its position. While one is learned, a thread plans the next, and
+the ids of a window are in memory until it is over.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ class Windows:
                 raise DataError(f"{corpus.directory.path}: data.mono needs training in one window, without {what}")
         self._whole: Pairs | None = None
         self._dropout: BpeDropout | None = None
-        if not shards and not is_mixed(config):
+        if self.mix.is_whole:
             lines = {side: [lines_of(*file) for file in files] for side, files in self._files.items()}
             sides = {side: own[0] if len(own) == 1 else Joined(*own) for side, own in lines.items()}
             self._whole = self._learned(sides)

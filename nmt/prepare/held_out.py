@@ -10,6 +10,7 @@ from nmt.errors import DataError
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import HINTS
 from nmt.prepare.pairs import OpenSource, SentencePair
+from nmt.prepare.pipeline.clean import Others
 from nmt.prepare.pipeline.encode import write_encoded
 from nmt.prepare.records import CleanRecord, PreparedSplit, RoundTripRecord
 from nmt.text.labels import Labels
@@ -35,6 +36,20 @@ def read_held_out(sources: Mapping[str, OpenSource]) -> tuple[dict[str, list[Sen
         if all(pair.src == pair.tgt for pair in pairs):
             warnings.append(f"data.{key} ({corpus}): {HINTS['copied']}")
     return held_out, warnings
+
+
+def held_out_elsewhere(pair: tuple[str, str], held_out: Mapping[tuple[str, str], Sequence[SentencePair]]) -> Others:
+    """Return the distinct lines in the languages of a pair that are held out for other pairs of languages."""
+    first, second = (
+        {
+            str(each[other.index(language)]): None
+            for other, pairs in held_out.items()
+            if other != pair and language in other
+            for each in pairs
+        }
+        for language in pair
+    )
+    return [*first], [*second]
 
 
 def write_held_out(

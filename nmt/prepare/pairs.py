@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
@@ -98,3 +99,12 @@ class OpenSource:
     """Counts skipped units while `pairs` is read."""
     parts: tuple[AnyTrainSource, ...] = ()
     """Parts of the source, which `nmt.prepare.sources.read_part` can read independently of each other."""
+
+
+@contextmanager
+def naming(pair: Sequence[str]) -> Iterator[None]:
+    """Name the pair of languages in the message of a DataError."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{'-'.join(pair)}: {error}") from error

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -30,8 +29,8 @@ from nmt.errors import ConfigError, DataError
 from nmt.files.document import document_text
 from nmt.files.write import write_file
 from nmt.layout import DataDir
-from nmt.prepare.held_out import read_held_out, with_classes, write_held_out
-from nmt.prepare.pairs import SentencePair
+from nmt.prepare.held_out import held_out_elsewhere, read_held_out, with_classes, write_held_out
+from nmt.prepare.pairs import SentencePair, naming
 from nmt.prepare.pipeline.clean import NO_OTHERS, Others
 from nmt.prepare.pipeline.encode import encode_text, link_files, make_joint, make_tokenizers, use_tokenizers
 from nmt.prepare.pipeline.mono import MonoText, clean_mono, encode_mono
@@ -143,15 +142,15 @@ def _build_pairs(
     }
     held_out = {}
     for pair, build in builds.items():
-        with _naming(pair):
+        with naming(pair):
             held_out[pair] = build.read_held_out()
     for pair, build in builds.items():
-        with _naming(pair):
-            build.choose(held_out[pair], _others(pair, held_out))
+        with naming(pair):
+            build.choose(held_out[pair], held_out_elsewhere(pair, held_out))
     split_off = {pair: build.chosen.split_off or [] for pair, build in builds.items()}
     for pair, build in builds.items():
-        with _naming(pair):
-            build.settle(_others(pair, split_off))
+        with naming(pair):
+            build.settle(held_out_elsewhere(pair, split_off))
     texts = {pair: build.text for pair, build in builds.items()}
     work.versions["texts"] = " ".join(build.work.version("settle") for build in builds.values())
     joint = reused.of_languages(config.data.all_languages) if reused else make_joint(work, config, texts)
@@ -165,7 +164,7 @@ def _build_pairs(
         use_tokenizers(build.work, joint)
         directory = _of_pair(staged, pair)
         directory.path.mkdir()
-        with _naming(pair):
+        with naming(pair):
             reports.append(build.write(directory, joint.of_languages(pair), recipe(build.config, reused)))
     pairs = {"-".join(pair): read_manifest(_of_pair(staged, pair)).fingerprint for pair in builds}
     manifest = PairsManifest(
@@ -178,29 +177,6 @@ def _build_pairs(
     )
     write_file(staged.pairs, f"{document_text(manifest)}\n".encode())
     return reports, [build.splits for build in builds.values()]
-
-
-@contextmanager
-def _naming(pair: Sequence[str]) -> Iterator[None]:
-    """Name the pair of languages in the message of a DataError."""
-    try:
-        yield
-    except DataError as error:
-        raise DataError(f"{'-'.join(pair)}: {error}") from error
-
-
-def _others(pair: tuple[str, str], held_out: Mapping[tuple[str, str], Sequence[SentencePair]]) -> Others:
-    """Return the lines in the languages of a pair that are held out for other pairs."""
-    first, second = (
-        [
-            each[other.index(language)]
-            for other, pairs in held_out.items()
-            if other != pair and language in other
-            for each in pairs
-        ]
-        for language in pair
-    )
-    return [str(line) for line in first], [str(line) for line in second]
 
 
 def _echo_up_to_date(directory: DataDir, data: DataConfig, echo: Callable[[str], None]) -> None:

@@ -243,11 +243,11 @@ class Models:
 
     def targets(self, source: str) -> list[str]:
         """Return the languages that a language can be translated into."""
-        return [into for out_of, into, _ in self.routes() if out_of == source]
+        return [each for each in self.languages if each != source and self.route(source, each) is not None]
 
     def sources_of(self, target: str) -> list[str]:
         """Return the languages that can be translated into a language."""
-        return [out_of for out_of, into, _ in self.routes() if into == target]
+        return [each for each in self.languages if each != target and self.route(each, target) is not None]
 
     @property
     def alternatives(self) -> int:

@@ -15,7 +15,7 @@ from nmt.config import Config
 from nmt.config.data import TO
 from nmt.config.source import NOT_STATED, HubSource
 from nmt.console import printable
-from nmt.data.corpus import Manifest, read_manifest
+from nmt.data.corpus import Manifest, read_manifest, read_pairs_manifest
 from nmt.errors import CheckpointError, DataError
 from nmt.evaluate.metrics import MetricName, corpus_score, metric_name
 from nmt.evaluate.report import metrics_of, signature, values
@@ -255,7 +255,7 @@ _PURPOSES = {"train": "training", "valid": "development set"}
 def _data(run: RunDir, config: Config) -> Iterator[str]:
     """Yield a line for each corpus, with the numbers of pairs read and kept, and its configured licence."""
     yield from ("## Training data", "")
-    data, recorded = config.data, _manifest(run)
+    data, recorded = config.data, _manifests(run, config)
     sources = {
         where: (_PURPOSES.get(where.split(".")[0], where.replace(".", " set ")), source, "pairs")
         for where, source in data.sources()
@@ -263,26 +263,34 @@ def _data(run: RunDir, config: Config) -> Iterator[str]:
     sources |= {where: (f"monolingual, {code}", source, "lines") for where, code, source in data.mono_sources()}
     for where, (purpose, source, unit) in sources.items():
         license = f"licence: {printable(source.license or NOT_STATED)}"  # noqa: A001
-        record = (recorded.sources or {}).get(where) if recorded else None
-        known = {"read": record.read, "kept": record.kept} if record else {}
-        counts = [f"{n:,} {unit} {key}" for key, n in known.items() if n is not None]
+        records = [each.sources[where] for each in recorded if each.sources and where in each.sources]
+        known = {"read": [record.read for record in records], "kept": [record.kept for record in records]}
+        counts = [f"{sum(filter(None, n)):,} {unit} {key}" for key, n in known.items() if {*n} - {None}]
         yield f"- {purpose}: {', '.join([printable(source.label), *counts, license])}"
     if "valid" not in sources:
-        valid = recorded.splits.get("valid") if recorded else None
-        yield "- development set: split off the training text" + (f", {valid.pairs:,} pairs" if valid else "")
+        n = sum(each.splits["valid"].pairs for each in recorded if "valid" in each.splits)
+        yield "- development set: split off the training text" + (f", {n:,} pairs" if n else "")
     if recorded:
-        yield f"- fingerprint of the prepared corpus: {recorded.fingerprint}"
+        yield f"- fingerprint of the prepared corpus: {read_info(run).corpus}"
     yield ""
 
 
-def _manifest(run: RunDir) -> Manifest | None:
-    """Return the manifest of the corpus that the run was trained on, if it still exists."""
+def _manifests(run: RunDir, config: Config) -> list[Manifest]:
+    """Return the manifest of each pair of languages that the run was trained on, if its data still exists."""
     info = read_info(run)
+    directory = DataDir(Path(info.data_dir))
     try:
-        manifest = read_manifest(DataDir(Path(info.data_dir)))
+        if directory.pairs.is_file():
+            pairs = read_pairs_manifest(directory)
+            expected = {directory.path / pair: pairs.pairs.get(pair) for pair in config.data.pairs}
+            is_same = pairs.fingerprint == info.corpus
+        else:
+            expected, is_same = {directory.path: info.corpus}, True
+        manifests = {path: read_manifest(DataDir(path)) for path in expected} if is_same else {}
     except DataError:
-        return None
-    return manifest if manifest.fingerprint == info.corpus else None
+        return []
+    is_same = expected == {path: manifest.fingerprint for path, manifest in manifests.items()}
+    return [*manifests.values()] if is_same else []
 
 
 def _training(run: RunDir) -> Iterator[str]:

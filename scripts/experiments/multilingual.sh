@@ -6,17 +6,19 @@
 # (zero-shot): without anything new (control), with crossconst, with each language denoised to itself (denoise), and with
 # 20,000 lines of English that it has translated, as pairs with the other languages (back). Direct translations are
 # compared with those via English.
-# Czech comes last (added): 40 minutes without it, and 20 with it. Temperature (few): 29,000 pairs of de-en and 1,000 of
-# cs-en for ten minutes, with data.direction_temperature 1 and 5.
+# Czech comes last (added): 40 minutes without it, then with it to as many updates as all has. Temperature (few): 29,000
+# pairs of de-en and 1,000 of cs-en for ten minutes, with data.direction_temperature 1 and 5, both at the same time with
+# one thread each.
 #   scripts/experiments/multilingual.sh DATA [STEP...]     DATA has the four languages of Multi30k
-# The steps are all, singles, long, control, crossconst, denoise, back, added, few and compare. Everything is written to
-# data/multilingual and runs/multilingual. The same command continues what was stopped.
+# The steps are all, singles, long, control, crossconst, denoise, back, added, few, compare (the learned directions) and
+# zero_shot (the others). Everything is written to data/multilingual and runs/multilingual. The same command continues
+# what was stopped.
 set -euo pipefail
 [ $# -ge 1 ] || { echo "$0: DATA is needed; the first lines of the script explain" >&2; exit 2; }
 data=$(realpath "$1")
 shift
 steps=("$@")
-[ $# -gt 0 ] || steps=(all singles long control crossconst denoise back added few compare)
+[ $# -gt 0 ] || steps=(all singles long control crossconst denoise back added few compare zero_shot)
 config=$(dirname "$0")/multilingual.yaml runs=runs/multilingual text=data/multilingual/text
 directions=(de-en en-de fr-en en-fr cs-en en-cs) others=(de-fr fr-de de-cs cs-de fr-cs cs-fr)
 mkdir -p $text
@@ -97,6 +99,7 @@ back() {
   nmt prepare --config "$config" "${root[@]}" "${options[@]}" --tokenizer-from $runs/all
   continued back all "${options[@]}"
 }
+updates() { tail -n 1 "$runs/$1/log.jsonl" | python -c 'import json; print(json.loads(input())["step"])'; }
 added() {
   local three=(--data data/multilingual/three --set data.languages="[de, en, fr]"
     --set data.directions="$(list de-en en-de fr-en en-fr)" --set "data.train=[{$(files train en de fr)}]"
@@ -105,22 +108,25 @@ added() {
   train three --config "$config" "${root[@]}" "${three[@]}" --set training.max_minutes=40
   nmt prepare --config "$config" "${root[@]}" --data data/multilingual/added --tokenizer-from $runs/three
   train added --config "$config" "${root[@]}" --data data/multilingual/added --init-from $runs/three \
-    --set training.max_minutes=20 --set training.peak_lr=1e-3 --set training.warmup_steps=100
+    --set training.max_minutes=null --set training.max_steps=$(($(updates all) - $(updates three))) \
+    --set training.peak_lr=1e-3 --set training.warmup_steps=100
 }
 few() {
   head -1000 $text/train.cs > $text/few.cs
   head -1000 $text/train.en > $text/few.en
-  local temperature options=(--config "$config" "${root[@]}" --data data/multilingual/few
+  local temperature pid pids=() options=(--config "$config" "${root[@]}" --data data/multilingual/few
     --set data.languages="[cs, de, en]" --set data.directions="[de-en, cs-en]"
     --set "data.train=[{$(files train de en)}, {$(files few cs en)}]" --set "data.valid={$(files val en de cs)}"
     --set "data.test={flickr: {$(files test_2016_flickr en de cs)}}" --set training.max_minutes=10)
+  nmt prepare "${options[@]}"
   for temperature in 1 5; do
-    nmt prepare "${options[@]}" --set data.direction_temperature=$temperature
-    train "few-$temperature" "${options[@]}" --set data.direction_temperature=$temperature
+    OMP_NUM_THREADS=1 train "few-$temperature" "${options[@]}" --set data.direction_temperature=$temperature &
+    pids+=($!)
   done
+  for pid in "${pids[@]}"; do wait "$pid"; done
 }
 compare() {
-  local direction src tgt run via
+  local direction run
   for direction in "${directions[@]}"; do
     for run in "$direction" "$direction-long" added; do
       [ ! -e "$runs/$run/selected.json" ] ||
@@ -128,6 +134,9 @@ compare() {
     done
   done
   [ ! -e $runs/few-5/selected.json ] || nmt compare $runs/few-1 $runs/few-5 --split flickr
+}
+zero_shot() {
+  local direction src tgt run via
   for direction in "${others[@]}"; do
     src=${direction%-*} tgt=${direction#*-}
     for run in all control crossconst denoise back; do

@@ -23,6 +23,7 @@ from nmt.data.corpus import Corpora, Corpus, read_pairs_manifest
 from nmt.errors import ConfigError, DataError
 from nmt.evaluate.run import open_corpus
 from nmt.layout import DataDir, RunDir
+from nmt.prepare.dry_run import dry_run
 from nmt.prepare.pipeline.encode import evenly
 from nmt.prepare.prepare import prepare
 from nmt.recipes.directory import run_config
@@ -191,11 +192,24 @@ def test_pairs_share_a_tokenizer_and_no_held_out_line(text: Path, data: Path, tm
         Corpora.open(DataDir(data), settings(text, ["bb-cc", "aa-bb"]).data)
 
 
+def test_dry_run_drops_what_is_held_out_for_other_pairs(text: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    write(tmp_path / "two.aa", (text / "more.aa").read_text(encoding="utf-8").splitlines()[:3])
+    write(tmp_path / "two.bb", ["bore", "robe", "lami"])
+    config = settings(text, test={"two": {"files": {name: str(tmp_path / f"two.{name}") for name in ("aa", "bb")}}})
+    dry_run(config, echo=said.append)
+    [of_corpus] = [line for line in said if "more.aa  " in line]
+    assert of_corpus.split()[2:5] == ["30", "27", "3"] and of_corpus.endswith("in a dev or test set 3")
+
+
 def test_problem_of_a_pair_names_it(text: Path, tmp_path: Path) -> None:
     write(tmp_path / "none.cc", [""] * 10)
     held_out = {"files": {"aa": str(text / "dev.aa"), "bb": str(text / "dev.bb"), "cc": str(tmp_path / "none.cc")}}
+    config = settings(text, valid=held_out)
     with pytest.raises(DataError, match=r"^aa-cc: "):
-        prepare(settings(text, valid=held_out), tmp_path / "data", echo=lambda _: None)
+        prepare(config, tmp_path / "data", echo=lambda _: None)
+    with pytest.raises(DataError, match=r"^aa-cc: "):
+        dry_run(config, echo=lambda _: None)
     assert not (tmp_path / "data").exists()
 
 
@@ -297,16 +311,25 @@ def test_temperature_determines_shares_of_directions(text: Path, data: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [{}, {"direction_temperature": 5.0, "training": {"consistency": "crossconst", "bpe_dropout": 0.2, "ema": 0.9}}],
-    ids=["by size", "windows"],
+    "window, changes",
+    [
+        (1000, {}),
+        (150, {}),
+        (
+            150,
+            {"direction_temperature": 5.0, "training": {"consistency": "crossconst", "bpe_dropout": 0.2, "ema": 0.9}},
+        ),
+    ],
+    ids=["whole", "windows", "mixed windows"],
 )
 def test_resumed_run_with_directions_is_equal(
-    changes: dict[str, object], text: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    window: int, changes: dict[str, object], text: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quicken(monkeypatch)
-    monkeypatch.setattr(mixing, "WINDOW_PAIRS", 150)
+    monkeypatch.setattr(mixing, "WINDOW_PAIRS", window)
     config = settings(text, **changes)
+    manifests = {name: each.manifest for name, each in Corpora.open(DataDir(data), config.data).by_direction.items()}
+    assert mixing.make_mix(config, manifests).is_whole is (window == 1000)
     fit(config, data, tmp_path / "whole")
     for step in (4, 9):
         with monkeypatch.context() as patch, pytest.raises(Died):
@@ -523,6 +546,7 @@ def test_exports_translate_in_all_directions(run: Path, tmp_path: Path) -> None:
         exported = export(Request(run), tmp_path / kind, kind)  # type: ignore[arg-type]
         card = (exported.path / "README.md").read_text(encoding="utf-8")
         assert "`cc-aa`" in card and "--to bb" in card and "language:\n- aa\n- bb\n- cc\n" in card
+        assert "240 pairs read, " in card and "30 pairs read, " in card and "20 pairs read, " in card
         loaded = Translator.load(exported.path) if kind == "folder" else engine_for([exported.path])
         assert {to: loaded.translate(["mali bore"], to=to, source="aa", beam=1) for to in ("bb", "cc")} == expected
     with pytest.raises(ConfigError, match="tags"):

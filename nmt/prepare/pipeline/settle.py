@@ -81,13 +81,15 @@ def settle_text(
     sources: Mapping[str, OpenSource],
     held_out: Sequence[SentencePair],
     earlier: Corpus | None = None,
+    others: Others | None = None,
 ) -> TrainingText:
-    """Read and clean training corpora, given by key. `earlier`: the data directory to which they are added, if any.
+    """Read and clean training corpora, given by key. `earlier`: the data directory to which they are added, if any;
+    others: see `choose_text`.
 
     Raises DataError, also if nothing is left.
     """
     parts, skipped = training_parts(work, config, sources)
-    return settle_parts(work, config, parts, skipped, held_out, earlier)
+    return settle_parts(work, config, parts, skipped, held_out, earlier, others)
 
 
 def settle_parts(
@@ -97,9 +99,13 @@ def settle_parts(
     skipped: list[dict[str, int]],
     held_out: Sequence[SentencePair],
     earlier: Corpus | None = None,
+    others: Others | None = None,
 ) -> TrainingText:
-    """Clean training corpora that have been read into parts; `skipped`: see `TrainingText`. Raises DataError."""
-    return settle_chosen(work, config, choose_text(work, config, parts, skipped, held_out, earlier))
+    """Clean training corpora that have been read into parts; skipped: see `TrainingText`, others: see `choose_text`.
+
+    Raises DataError, also if nothing is left.
+    """
+    return settle_chosen(work, config, choose_text(work, config, parts, skipped, held_out, earlier, others))
 
 
 @dataclass(frozen=True)
