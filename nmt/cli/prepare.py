@@ -1,4 +1,4 @@
-"""The commands for corpora: `nmt data` and `nmt prepare`."""
+"""The commands for corpora: `nmt data`, `nmt align` and `nmt prepare`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from typing import Annotated, Literal
 import typer
 
 from nmt.cli.app import app
-from nmt.cli.options import AddressOption, ConfigOption, DataOption, SetOption, TasksOption, WorkersOption, option
+from nmt.cli.options import (
+    AddressOption,
+    ConfigOption,
+    DataOption,
+    SetOption,
+    TasksOption,
+    WorkersOption,
+    option,
+    runs,
+)
 from nmt.config.load import load_config
 from nmt.console import show
 from nmt.errors import ConfigError
@@ -153,6 +162,77 @@ def data(
             if action != "list":
                 wanted = f"a name and a language pair, as in nmt data {action} Europarl de-en"
             raise ConfigError([f"data {action} takes {wanted}, found {' '.join(words)}"])
+
+
+@app.command()
+def align(
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="Document, or file with lines of text.")],
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help="Its translation.")],
+    output: Annotated[str, option("--output", "File to write, .tsv or .tmx, or - for standard output (TSV).", "F|-")],
+    direction: Annotated[
+        str | None,
+        option("--direction", "Languages, such as de-en.  [default: the names of the files]", "PAIR"),
+    ] = None,
+    run: Annotated[
+        Path | None, option("--run", "Run whose translations of the source are compared.", "RUN", autocompletion=runs)
+    ] = None,
+) -> None:
+    """Make parallel text of a document and its translation.
+
+    Both are split into sentences, which are aligned in their order: one or two sentences with one or two, or with none.
+    Sentences match if their lengths and words do (Gale and Church, 1993; Moore, 2002); which words translate each
+    other is learned from the two documents. With --run, the source is translated by greedy search and the translations
+    are compared with the target, which is more exact, above all for short documents.
+
+    Each pair has a score between 0 and 1 in the column (or TMX property) score. With --run it is the chrF of the
+    translation, divided by 100. Otherwise it rises with the probability that the words translate each other. In a
+    config, set score: score and clean.min_score to use only the better pairs. Sentences without a counterpart are
+    counted.
+
+    SOURCE and TARGET are documents that nmt can translate (.txt, .docx, .odt, .html, .srt, ...), or files with lines of
+    text, such as A.de and A.en.
+
+    \b
+    Examples:
+      nmt align letters.de letters.en --output letters.tsv
+      nmt align manual.de.docx manual.en.docx --run runs/base-de-en --output manual.tmx
+      nmt align handbuch.odt handbook.odt --direction de-en --output - > handbook.tsv
+    """
+    from nmt.console import say
+    from nmt.documents.parallel import (
+        OUTPUTS,
+        check_direction,
+        direction_of,
+        parallel_text,
+        read_sentences,
+        write_parallel,
+    )
+    from nmt.files.write import open_output, refuse_overwriting
+
+    suffix = Path(output).suffix.lower()
+    if output != "-" and suffix not in OUTPUTS:
+        raise ConfigError([f"--output {output}: must end in {' or '.join(OUTPUTS)}"])
+    refuse_overwriting([output], [source, target])
+    chosen = check_direction(direction) if direction is not None else direction_of(source, target)
+    translator = None
+    if run is not None:
+        from nmt.translate.translator import Translator
+
+        translator = Translator.load(run)
+        data = translator.config.data
+        chosen = chosen or data.direction
+        src, tgt = chosen.split("-")
+        if not data.directions and src != data.src:
+            raise ConfigError([f"--run {run}: translates from {data.src}, but SOURCE is {src}"])
+        translator = translator.towards(tgt, src)
+    if chosen is None:
+        raise ConfigError(["--direction: needed, such as de-en, since the names of the files do not end in languages"])
+    texts = read_sentences(source), read_sentences(target)
+    with open_output(output) as out:
+        translations = None if translator is None else translator.translate(texts[0], beam=1)
+        found = parallel_text(*texts, translations)
+        write_parallel(out, suffix, found.pairs, chosen)
+    say(found.summary())
 
 
 def _refuse_others(action: str, given: dict[str, object]) -> None:

@@ -69,6 +69,12 @@ def split(text: str, n_pieces: CountPieces, longest: int, whole: int | None = No
     return result
 
 
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a line, without white space around them; none if the line is blank."""
+    spans = _between(text, (0, len(text)), _sentence_ends)
+    return [sentence for start, stop in spans if (sentence := text[start:stop].strip())]
+
+
 def n_sentences(text: str) -> int:
     """Count the sentences of a line, at least one."""
     return sum(1 for _ in _between(text, (0, len(text)), _sentence_ends))

@@ -1,0 +1,149 @@
+"""Parallel text from a document and its translation."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, NamedTuple
+from xml.sax.saxutils import escape, quoteattr
+
+from nmt import __version__
+from nmt.config.data import DIRECTION
+from nmt.documents.open import FORMATS, open_document, refuse_document
+from nmt.documents.types import spaced
+from nmt.errors import ConfigError, DataError
+from nmt.evaluate.metrics import make_scorer
+from nmt.files.read import read_regular
+from nmt.text.language_names import language_name
+from nmt.text.lines import read_lines
+from nmt.text.sentence_alignment import align
+from nmt.text.split import sentences
+from nmt.text.words import UNSPACED
+
+OUTPUTS = (".tsv", ".tmx")
+"""Suffixes of the files that can be written."""
+_UNSPACED = re.compile(f"[{UNSPACED}]")
+
+
+class ScoredPair(NamedTuple):
+    """One or two sentences, and one or two that translate them."""
+
+    src: str
+    tgt: str
+    score: float
+    """Between 0 and 1. With translations of the source: their chrF against the target, divided by 100. Otherwise
+    1 - exp(-x), with x the logarithm, per word, of how much more probable the sentences are as translations than as
+    unrelated sentences, or 0 if they are not."""
+
+
+@dataclass(frozen=True)
+class ParallelText:
+    """The pairs of two documents."""
+
+    pairs: list[ScoredPair]
+    shapes: Counter[tuple[int, int]]
+    """How often a number of source sentences has a number of target sentences; either is 0 without a counterpart."""
+
+    def summary(self) -> str:
+        """Return the numbers of pairs, and of sentences without a counterpart."""
+        pairs = {shape: n for shape, n in self.shapes.items() if all(shape)}
+        parts = ", ".join(f"{n:,} {src}-{tgt}" for (src, tgt), n in sorted(pairs.items()))
+        left = f"{self.shapes[1, 0]:,} source and {self.shapes[0, 1]:,} target sentences without a counterpart"
+        return f"{len(self.pairs):,} pairs ({parts}), {left}"
+
+
+def direction_of(source: Path, target: Path) -> str | None:
+    """Return the direction by the names of two files, de-en for `A.de` and `A.en`, or `A.de.docx` and `A.en.docx`; None
+    if they do not end in two languages."""
+    stems = [path.with_suffix("") if path.suffix.lower() in FORMATS else path for path in (source, target)]
+    codes = [stem.suffix[1:] for stem in stems]
+    are_known = codes[0] != codes[1] and all(language_name(code) != code for code in codes)
+    return "-".join(codes) if are_known else None
+
+
+def check_direction(direction: str) -> str:
+    """Return a direction such as de-en. Raises ConfigError if it is none."""
+    match = DIRECTION.match(direction)
+    if match is None or match[1] == match[2]:
+        raise ConfigError([f"--direction {direction}: must be two languages, such as de-en"])
+    return direction
+
+
+def read_sentences(path: Path) -> list[str]:
+    """Return the sentences of a document (see `FORMATS`) or a file with lines of text.
+
+    A line or paragraph without an end of sentence is one sentence. Raises DataError, also if there are none.
+    """
+    if path.suffix.lower() in FORMATS:
+        texts = open_document(path, read_regular(path)).texts
+    else:
+        refuse_document(path)
+        texts = [*read_lines(path)]
+    found = [sentence for text in texts for sentence in sentences(spaced(text))]
+    if not found:
+        raise DataError(f"{path}: contains no text")
+    return found
+
+
+def parallel_text(source: Sequence[str], target: Sequence[str], translations: Sequence[str] | None) -> ParallelText:
+    """Align the sentences of a document with those of its translation.
+
+    translations: a translation of each source sentence, by which it is compared with the target; None if there is no
+    system that translates.
+    """
+    beads = align(source if translations is None else translations, target)
+    pairs = []
+    for bead in beads:
+        if not (bead.src and bead.tgt):
+            continue
+        src, tgt = (_joined(side[each.start : each.stop]) for side, each in ((source, bead.src), (target, bead.tgt)))
+        if translations is None:
+            score = 1 - math.exp(-max(0.0, bead.score))
+        else:
+            translated = _joined(translations[bead.src.start : bead.src.stop])
+            score = make_scorer("chrf", [tgt]).sentence_score(translated, [tgt]).score / 100
+        pairs.append(ScoredPair(src, tgt, score))
+    return ParallelText(pairs, Counter((len(bead.src), len(bead.tgt)) for bead in beads))
+
+
+def _joined(parts: Sequence[str]) -> str:
+    """Join sentences, with a space unless their script has none."""
+    text = parts[0]
+    for part in parts[1:]:
+        text += part if _UNSPACED.match(text[-1:]) else f" {part}"
+    return text
+
+
+def write_parallel(out: IO[bytes], suffix: str, pairs: Sequence[ScoredPair], direction: str) -> None:
+    """Write pairs as TMX or TSV, with their scores, as `nmt prepare` reads them (`score: score`)."""
+    for line in (_tmx if suffix == ".tmx" else _tsv)(pairs, *direction.split("-")):
+        out.write(f"{line}\n".encode())
+
+
+def _tsv(pairs: Sequence[ScoredPair], source: str, target: str) -> Iterator[str]:
+    yield f"{source}\t{target}\tscore"
+    for pair in pairs:
+        yield f"{pair.src}\t{pair.tgt}\t{pair.score:.4f}"
+
+
+def _tmx(pairs: Sequence[ScoredPair], source: str, target: str) -> Iterator[str]:
+    source, target = (quoteattr(language.replace("_", "-")) for language in (source, target))
+    yield '<?xml version="1.0" encoding="UTF-8"?>'
+    yield '<tmx version="1.4">'
+    yield (
+        f'<header creationtool="nmt" creationtoolversion="{__version__}" segtype="sentence" o-tmf="nmt" adminlang="en" '
+        f'srclang={source} datatype="plaintext"/>'
+    )
+    yield "<body>"
+    for pair in pairs:
+        sides = "".join(
+            f"<tuv xml:lang={language}><seg>{escape(text)}</seg></tuv>"
+            for language, text in ((source, pair.src), (target, pair.tgt))
+        )
+        yield f'<tu><prop type="score">{pair.score:.4f}</prop>{sides}</tu>'
+    yield "</body>"
+    yield "</tmx>"

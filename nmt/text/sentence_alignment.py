@@ -1,0 +1,310 @@
+"""Alignment of the sentences of a text with those of its translation, in the same order.
+
+The text is divided into groups of up to two sentences and their translations (beads). A dynamic program finds the most
+probable beads, relative to unrelated sentences: first by their lengths in characters (Gale and Church, 1993), then also
+by a lexicon of the two texts (Model 1 of IBM), which is learned from the beads found before (Moore, 2002).
+
+S and T are the numbers of sentences of both sides, W the width of the band in which beads are searched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from nmt.text.words import UNSPACED
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+_PRIORS = {(1, 1): 0.86, (1, 0): 0.02, (0, 1): 0.02, (2, 1): 0.045, (1, 2): 0.045, (2, 2): 0.01}
+"""Probability of a bead by its numbers of sentences."""
+_SKIPPED = log(_PRIORS[0, 1])
+_DEVIATION = 6.8  # variance of the length of a translation per character of its source (Gale and Church)
+_WIDTH = 400  # initial width of the band around the diagonal
+_PLACES = 1 << 31  # maximum size of a band
+_NEAR = 60  # width of the band around an earlier alignment
+_ROUNDS = 2  # of learning a lexicon
+_LEARNED_FROM = 20_000  # maximum number of beads
+_STEM = 6  # characters of a word that are compared
+_FREE = 0.1  # share of translations whose length is as that of unrelated text
+
+_WORD = re.compile(rf"[{UNSPACED}]|(?:(?![{UNSPACED}])\w)+|[^\w\s]")
+
+
+class Bead(NamedTuple):
+    """Sentences of one side and their translations: both are ranges, and either may be empty."""
+
+    src: range
+    tgt: range
+    score: float
+    """How much more probable the sentences are as translations than as unrelated sentences: the logarithm, per word."""
+
+
+def align(source: Sequence[str], target: Sequence[str]) -> list[Bead]:
+    """Return the beads of two texts, given by their sentences. All sentences are in one bead, in their order."""
+    texts = _Side.of(source, target), _Side.of(target, source)
+    lengths = _Lengths.of(*texts)
+    steps = _search_wide(lengths)
+    lexicon = None
+    for _ in range(_ROUNDS if any(src and tgt for src, tgt in steps) else 0):
+        lexicon = _Lexicon.of(*texts, steps)
+        lengths = lengths.adapted(steps)
+        steps = _search(lengths, lexicon, *_around(steps, lengths))
+    return [Bead(src, tgt, lexicon.score(src, tgt) if lexicon and src and tgt else 0.0) for src, tgt in steps]
+
+
+def words(sentence: str) -> list[str]:
+    """Return the beginnings of the words of a sentence in lower case, and its other marks."""
+    return [word[:_STEM] for word in _WORD.findall(sentence.casefold())]
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The sentences of one side."""
+
+    chars: Floats
+    """Length of each sentence in characters, (S,)."""
+    ids: Ints
+    """Words of all sentences, numbered from 1; rare words, 0, are those that occur once, and not on the other side."""
+    starts: Ints
+    """Position in `ids` at which each sentence begins, and the end, (S + 1,)."""
+    numbers: dict[str, int]
+    """The number of each word that is not rare."""
+
+    @classmethod
+    def of(cls, sentences: Sequence[str], others: Sequence[str]) -> _Side:
+        split = [words(sentence) for sentence in sentences]
+        counts = Counter(word for sentence in split for word in sentence)
+        shared = {word for sentence in others for word in words(sentence)}
+        kept = [word for word, n in counts.items() if n > 1 or word in shared]
+        numbers = {word: number for number, word in enumerate(kept, 1)}
+        ids = np.array([numbers.get(word, 0) for sentence in split for word in sentence], np.int64)
+        starts = np.cumsum([0, *map(len, split)])
+        return cls(np.array([max(1, len(sentence)) for sentence in sentences], float), ids, starts, numbers)
+
+    @property
+    def n_words(self) -> int:
+        """Number of different words, including rare ones."""
+        return len(self.numbers) + 1
+
+    def words_of(self, sentences: range) -> Ints:
+        return self.ids[self.starts[sentences.start] : self.starts[sentences.stop]]
+
+
+Step: TypeAlias = tuple[range, range]
+"""The sentences of a bead."""
+
+
+class _Lengths:
+    """A model of the lengths of translations: a translation of n characters has about `ratio` * n."""
+
+    def __init__(self, src: Floats, tgt: Floats, ratio: float, deviation: float) -> None:
+        """Model the lengths of sentences; deviation: variance of the length of a translation per source character."""
+        self.src, self.tgt = src, tgt
+        self._ratio, self._deviation = ratio, deviation
+        # by the number of target sentences that have been read, for the last one and the last two
+        sums = {1: np.concatenate([[1.0], tgt]), 2: np.concatenate([[1.0, 1.0], tgt[1:] + tgt[:-1]])}
+        self._sums = {n: own[: len(tgt) + 1] for n, own in sums.items()}
+        self._unrelated = {n: _log_normal(own, own[n:] if len(own) > n else tgt) for n, own in self._sums.items()}
+
+    @classmethod
+    def of(cls, src: _Side, tgt: _Side) -> _Lengths:
+        ratio = float(tgt.chars.sum() / src.chars.sum())
+        return cls(src.chars, tgt.chars, ratio, _DEVIATION * max(1.0, ratio))
+
+    def adapted(self, steps: Sequence[Step]) -> _Lengths:
+        """Return a model of the lengths of the beads of one sentence each."""
+        pairs = [(src.start, tgt.start) for src, tgt in steps if len(src) == len(tgt) == 1]
+        if len(pairs) < 20:
+            return self
+        src, tgt = self.src[[i for i, _ in pairs]], self.tgt[[j for _, j in pairs]]
+        ratio = float(np.median(tgt / src))
+        deviation = float(np.median((tgt - ratio * src) ** 2 / src)) / 0.455  # the median of a squared normal variable
+        return _Lengths(self.src, self.tgt, ratio, max(1.0, deviation))
+
+    def scores(self, n_src: float, n_tgt: int, places: slice) -> Floats:
+        """Return the logarithm of the probability of the lengths of the `n_tgt` sentences before each place as
+        translations of `n_src` characters, relative to those of unrelated sentences."""
+        variance = self._deviation * n_src
+        related = -((self._sums[n_tgt][places] - self._ratio * n_src) ** 2) / (2 * variance) - log(variance) / 2
+        ratios = related - self._unrelated[n_tgt][places]
+        result: Floats = np.logaddexp(ratios + log(1 - _FREE), log(_FREE))
+        return result
+
+
+def _log_normal(lengths: Floats, sample: Floats) -> Floats:
+    """Return the logarithm of the density of lengths, up to the same constant as a normal density."""
+    logs, sample = np.log(lengths), np.log(sample)
+    spread = max(float(sample.std()), 0.1)
+    density: Floats = -((logs - sample.mean()) ** 2) / (2 * spread**2) - log(spread) - logs
+    return density
+
+
+class _Lexicon:
+    """Probabilities of the words of the target side given a word of the source side, or none (Model 1 of IBM)."""
+
+    def __init__(self, src: _Side, tgt: _Side, keys: Ints, probabilities: Floats) -> None:
+        self._src, self._tgt = src, tgt
+        self._columns, self._probabilities = keys % tgt.n_words, probabilities
+        self._rows = np.searchsorted(keys, np.arange(src.n_words + 2) * tgt.n_words)
+        counts = np.bincount(tgt.ids, minlength=tgt.n_words) + 1.0
+        self._alone = counts / counts.sum()
+        self._given = np.zeros(tgt.n_words)
+        self._unexplained = 0.5  # share of the words of a translation that the lexicon does not explain
+
+    @classmethod
+    def of(cls, src: _Side, tgt: _Side, steps: Sequence[Step], n_iterations: int = 5) -> _Lexicon:
+        """Learn a lexicon from beads, evenly sampled if they are many."""
+        found = [step for step in steps if len(step[0]) and len(step[1])]
+        found = found[:: 1 + len(found) // _LEARNED_FROM]
+        # a word that both sides have is taken for its own translation, as if it were seen twice
+        same = [number * tgt.n_words + tgt.numbers[word] for word, number in src.numbers.items() if word in tgt.numbers]
+        keys, n_same = [np.repeat(np.array(same, np.int64), 2)], 2 * len(same)
+        places, n_words, n_places = [np.arange(n_same)], [np.ones(n_same)], n_same
+        for one, other in found:
+            # no word, the last row, explains words without a counterpart
+            from_words, to_words = np.unique([*src.words_of(one), src.n_words]), tgt.words_of(other)
+            keys.append((from_words[:, None] * tgt.n_words + to_words).ravel())
+            places.append(np.tile(np.arange(n_places, n_places + len(to_words)), len(from_words)))
+            n_words.append(np.full(len(to_words), float(len(from_words))))
+            n_places += len(to_words)
+        distinct, cells = np.unique(np.concatenate(keys), return_inverse=True)
+        place, rows = np.concatenate(places), distinct // tgt.n_words
+        probabilities = np.ones(len(distinct))
+        for _ in range(n_iterations):
+            shares = probabilities[cells]
+            shares /= np.bincount(place, shares, n_places)[place]
+            counts = np.bincount(cells, shares, len(distinct))
+            totals = np.bincount(rows, counts, src.n_words + 1)
+            probabilities = counts / totals[rows]
+        # without the occurrence in the bead itself, whose words would explain each other
+        lexicon = cls(src, tgt, distinct, np.maximum(counts - 1, 0) / totals[rows])
+        given = np.bincount(place, lexicon._probabilities[cells], n_places) / np.concatenate(n_words)
+        alone = lexicon._alone[(distinct % tgt.n_words)[cells]]
+        lexicon._weigh(given[n_same:], np.bincount(place, alone, n_places)[n_same:] / np.bincount(place)[n_same:])
+        return lexicon
+
+    def _weigh(self, given: Floats, alone: Floats) -> None:
+        """Estimate the share of unexplained words from the probabilities of words with the lexicon and alone."""
+        for _ in range(10):
+            alike = self._unexplained * alone
+            self._unexplained = float(np.mean(alike / (alike + (1 - self._unexplained) * given)))
+
+    def scores(self, sentences: range, start: int, stop: int) -> Floats:
+        """Return the logarithm of the probability of each target sentence from `start` to `stop` as a translation of
+        sentences, relative to its words alone."""
+        if start >= stop:
+            return np.zeros(0)
+        given = self._given
+        chosen = np.unique([*self._src.words_of(sentences), self._src.n_words])
+        cells = np.concatenate([np.arange(self._rows[word], self._rows[word + 1]) for word in chosen])
+        columns = self._columns[cells]
+        np.add.at(given, columns, self._probabilities[cells] / len(chosen))
+        first, last = self._tgt.starts[start], self._tgt.starts[stop]
+        ids = self._tgt.ids[first:last]
+        alone = self._alone[ids]
+        by_word = np.log((1 - self._unexplained) * given[ids] / alone + self._unexplained)
+        given[columns] = 0
+        sums = np.concatenate([[0.0], np.cumsum(by_word)])
+        ends = self._tgt.starts[start : stop + 1] - first
+        result: Floats = sums[ends[1:]] - sums[ends[:-1]]
+        return result
+
+    def score(self, src: range, tgt: range) -> float:
+        """Return the mean of `scores` per word of the target sentences."""
+        return float(self.scores(src, tgt.start, tgt.stop).sum()) / len(self._tgt.words_of(tgt))
+
+
+# --- search ---------------------------------------------------------------------------------------
+
+
+def _search_wide(lengths: _Lengths) -> list[Step]:
+    """Search by lengths in a band around the diagonal, which is widened until the beads stay within it."""
+    n, m, width = len(lengths.src), len(lengths.tgt), _WIDTH
+    while True:
+        middle = np.arange(n + 1) * m // max(1, n)
+        lows = np.clip(middle - width // 2, 0, max(0, m + 1 - width))
+        steps = _search(lengths, None, lows, min(width, m + 1))
+        margins = [min(tgt.stop - lows[src.stop], lows[src.stop] + width - tgt.stop) for src, tgt in steps]
+        inner = [margin for margin, (_, tgt) in zip(margins, steps, strict=True) if 10 < tgt.stop < m - 10]
+        if width > m or min(inner, default=width) > width // 10 or 2 * width * n > _PLACES:
+            return steps
+        width *= 2
+
+
+def _around(steps: Sequence[Step], lengths: _Lengths) -> tuple[Ints, int]:
+    """Return the lower ends and the width of a band around beads."""
+    n, m = len(lengths.src), len(lengths.tgt)
+    middle = np.zeros(n + 1, np.int64)
+    for src, tgt in steps:
+        middle[src.start : src.stop + 1] = tgt.stop
+    width = min(m + 1, _NEAR + int(np.diff(middle).max(initial=0)))
+    return np.clip(middle - width // 2, 0, m + 1 - width), width
+
+
+def _search(lengths: _Lengths, lexicon: _Lexicon | None, lows: Ints, width: int) -> list[Step]:
+    """Return the most probable beads. Row i, the place after i source sentences, has the places `lows[i]` to
+    `lows[i] + width` of the target side."""
+    n, m = len(lengths.src), len(lengths.tgt)
+    margin = 3 + int(np.diff(lows).max(initial=0)) * 2
+    rows: list[Floats] = []  # with `margin` impossible places on both sides
+    choices = np.zeros((n + 1, width), np.int8)
+    kinds = [*_PRIORS]
+    skips = np.arange(width) * _SKIPPED
+    for i in range(n + 1):
+        low = int(lows[i])
+        best = np.full(width, -np.inf)
+        if i == 0:
+            best[0] = 0.0
+        choice = np.full(width, kinds.index((0, 1)), np.int8)
+        own = _scores_of_row(lengths, lexicon, i, low, width)
+        for kind, (ds, dt) in enumerate(kinds):
+            if ds == 0 or ds > i:
+                continue
+            shift = margin + low - dt - int(lows[i - ds])
+            before = rows[-ds][shift : shift + width]
+            reached = before + own[ds, dt]
+            is_better = reached > best
+            best[is_better], choice[is_better] = reached[is_better], kind
+        # any number of target sentences without counterpart
+        unskipped = best - skips
+        through = np.maximum.accumulate(unskipped)
+        choice[through > unskipped] = kinds.index((0, 1))
+        choices[i] = choice
+        rows = [*rows[-1:], np.pad(through + skips, margin, constant_values=-np.inf)]
+    steps, i, j = [], n, m
+    while i or j:
+        ds, dt = kinds[choices[i, j - lows[i]]]
+        steps.append((range(i - ds, i), range(j - dt, j)))
+        i, j = i - ds, j - dt
+    return steps[::-1]
+
+
+def _scores_of_row(
+    lengths: _Lengths, lexicon: _Lexicon | None, i: int, low: int, width: int
+) -> dict[tuple[int, int], Floats]:
+    """Return the score of each bead that ends after i source sentences, at each place of the band, (W,)."""
+    scores = {kind: np.full(width, log(prior)) for kind, prior in _PRIORS.items()}
+    for (ds, dt), own in scores.items():
+        if ds and dt and ds <= i:
+            own += lengths.scores(float(lengths.src[i - ds : i].sum()), dt, slice(low, low + width))
+            own[: max(0, dt - low)] = -np.inf  # fewer target sentences have been read
+    if lexicon is not None and i:
+        first = max(0, low - 2)
+        for ds in range(1, min(i, 2) + 1):
+            # by target sentence, then summed over the sentences that end at each place
+            sums = np.concatenate([[0.0], np.cumsum(lexicon.scores(range(i - ds, i), first, low + width - 1))])
+            for dt in (1, 2):
+                if (ds, dt) in scores:
+                    ends = np.arange(low, low + width) - first
+                    known = ends >= dt
+                    scores[ds, dt][known] += sums[ends[known]] - sums[ends[known] - dt]
+    return scores

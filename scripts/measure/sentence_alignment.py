@@ -1,0 +1,89 @@
+"""How well does `nmt align` find the pairs of a document? F1 on parallel corpora, with and without a run.
+
+    python -m scripts.measure.sentence_alignment FOLDER... [--lines N] [--run RUN] [--seed N]
+
+Each FOLDER has train.de and train.en. Lines are joined at random to paragraphs of one to five lines, and divided into
+sentences as `nmt align` does; 5 % of the target's sentences are removed. A pair that was found is right if its source
+and target sentences come from the same lines. Precision: right pairs among those found; recall: lines in right pairs
+among lines with sentences on both sides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from itertools import pairwise
+from pathlib import Path
+
+from nmt.text.sentence_alignment import Bead, align
+from nmt.text.split import sentences
+from nmt.translate.translator import Translator
+
+Origins = list[frozenset[int]]
+"""The lines from which each sentence comes."""
+
+
+def document(lines: list[str], paragraphs: list[range]) -> tuple[list[str], Origins]:
+    """Return the sentences of a text, and their origins."""
+    found, origins = [], list[frozenset[int]]()
+    for paragraph in paragraphs:
+        text = " ".join(lines[n].strip() for n in paragraph)
+        ends = [n for n in paragraph for _ in range(len(lines[n].strip()) + 1)]
+        start = 0
+        for sentence in sentences(text):
+            start = text.index(sentence, start)
+            found.append(sentence)
+            origins.append(frozenset(ends[start : start + len(sentence)]))
+            start += len(sentence)
+    return found, origins
+
+
+def f1(beads: list[Bead], src: Origins, tgt: Origins) -> tuple[float, float, float]:
+    """Return precision, recall and F1."""
+    lines = [
+        tuple(
+            frozenset[int]().union(*(origins[i] for i in span)) for origins, span in ((src, bead.src), (tgt, bead.tgt))
+        )
+        for bead in beads
+        if bead.src and bead.tgt
+    ]
+    right = [one for one, other in lines if one == other]
+    both = frozenset().union(*src) & frozenset().union(*tgt)
+    precision, recall = len(right) / len(lines), len(frozenset().union(*right) & both) / len(both)
+    return precision, recall, 2 * precision * recall / (precision + recall)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", type=Path, nargs="+")
+    parser.add_argument("--lines", type=int, default=10_000)
+    parser.add_argument("--run", type=Path)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    translator = None if given.run is None else Translator.load(given.run)
+    for folder in given.folders:
+        rng = random.Random(given.seed)
+        texts = [
+            (folder / f"train.{code}").read_text(encoding="utf-8").splitlines()[: given.lines] for code in ("de", "en")
+        ]
+        cuts, n = [0], len(texts[0])
+        while cuts[-1] < n:
+            cuts.append(min(n, cuts[-1] + rng.randint(1, 5)))
+        paragraphs = [range(*both) for both in pairwise(cuts)]
+        (source, src), (target, tgt) = (document(lines, paragraphs) for lines in texts)
+        kept = [i for i in range(len(target)) if rng.random() >= 0.05]
+        target, tgt = [target[i] for i in kept], [tgt[i] for i in kept]
+        compared = source if translator is None else translator.translate(source, beam=1)
+        start = time.perf_counter()
+        beads = align(compared, target)
+        seconds = time.perf_counter() - start
+        precision, recall, both = f1(beads, src, tgt)
+        print(
+            f"{folder.name}: {len(source):,} and {len(target):,} sentences, precision {precision:.4f}, "
+            f"recall {recall:.4f}, F1 {both:.4f}, {seconds:.1f} s"
+        )
+
+
+if __name__ == "__main__":
+    main()

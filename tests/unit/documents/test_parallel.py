@@ -1,0 +1,148 @@
+"""Tests of `nmt align`: sentences of documents are aligned, scored and written as nmt prepare reads them."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from command import Command
+from nmt.config.source import TrainPath
+from nmt.documents.parallel import direction_of, parallel_text, read_sentences
+from nmt.errors import DataError
+from nmt.prepare.sources import open_source
+from nmt.text.sentence_alignment import align
+from tiny_run import make, tiny_config, tiny_tokenizer, write_run
+
+SAMPLE = Path(__file__).parents[3] / "data" / "sample"
+
+
+def sample_lines(n: int) -> list[list[str]]:
+    return [(SAMPLE / f"train.{code}").read_text(encoding="utf-8").splitlines()[:n] for code in ("de", "en")]
+
+
+@pytest.mark.parametrize("lost", [0, 1], ids=["source", "target"])
+def test_sentences_are_aligned_although_some_are_missing_or_joined(lost: int) -> None:
+    rng = random.Random(1)
+    numbers = [range(400), range(400)]
+    numbers[lost] = [n for n in range(400) if rng.random() >= 0.05 and not 200 <= n < 210]
+    texts = [[lines[n] for n in own] for lines, own in zip(sample_lines(400), numbers, strict=True)]
+    # on the other side every twentieth sentence is joined to the one before
+    other = 1 - lost
+    groups = [[n] for n in numbers[other]]
+    for at in reversed(range(19, 400, 20)):
+        groups[at - 1 : at + 1] = [groups[at - 1] + groups[at]]
+    texts[other] = [" ".join(texts[other][n] for n in group) for group in groups]
+    by_side = [[[n] for n in numbers[0]], [[n] for n in numbers[1]]]
+    by_side[other] = groups
+    found = [
+        tuple({n for i in span for n in own[i]} for own, span in zip(by_side, bead[:2], strict=True))
+        for bead in align(*texts)
+    ]
+    pairs = [(src, tgt) for src, tgt in found if src and tgt]
+    # of two joined sentences one may be missing
+    right = [(src, tgt) for src, tgt in pairs if src & tgt and len(src ^ tgt) <= (len(src | tgt) == 2)]
+    assert len(right) >= 0.97 * len(pairs)
+    assert len(set().union(*(src & tgt for src, tgt in right))) >= 0.97 * len(numbers[lost])
+
+
+@settings(max_examples=30, deadline=None)
+@given(*[st.lists(st.text("ab .:漢", min_size=1, max_size=9).filter(str.strip), max_size=12)] * 2)
+def test_every_sentence_is_in_one_bead(source: list[str], target: list[str]) -> None:
+    if not (source and target):
+        return
+    beads = align(source, target)
+    for side, sentences in enumerate((source, target)):
+        assert [i for bead in beads for i in bead[side]] == [*range(len(sentences))]
+    assert all(len(bead.src) <= 2 and len(bead.tgt) <= 2 and (bead.src or bead.tgt) for bead in beads)
+
+
+def test_pairs_with_wrong_words_have_lower_scores() -> None:
+    source, target = sample_lines(400)
+    wrong = [*range(50, 60)]
+    target[50:60] = target[390:]
+    source, target = source[:390], target[:390]
+    scores = {pair.src: pair.score for pair in parallel_text(source, target, None).pairs}
+    assert all(0 <= score <= 1 for score in scores.values())
+    right = sorted(score for src, score in scores.items() if src not in {source[n] for n in wrong})
+    assert max(scores.get(source[n], 0) for n in wrong) < right[len(right) // 20]
+
+
+def test_translations_are_compared_with_target() -> None:
+    source, translations = sample_lines(60)
+    source[3:5] = ["漢字です。", "あ。"]
+    target = [*translations[:3], " ".join(translations[3:5]), *translations[5:]]
+    target[20] = "Something else altogether."
+    found = parallel_text(source, target, translations)
+    assert found.shapes[2, 1] == 1 and found.shapes[1, 1] >= 57
+    by_source = {pair.src: pair for pair in found.pairs}
+    assert by_source["漢字です。あ。"] == ("漢字です。あ。", target[3], 1.0)
+    assert {pair.score for pair in found.pairs if pair.tgt != target[20]} == {1.0}
+    assert all(pair.score < 0.4 for pair in found.pairs if pair.tgt == target[20])
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("a.de", "b.en"), "de-en"),
+        (("a.de.docx", "a.pt_BR.odt"), "de-pt_BR"),
+        (("a.de", "b.de"), None),
+        (("a.docx", "b.docx"), None),
+        (("old.bak", "new.de"), None),
+    ],
+)
+def test_direction_is_read_from_names(names: tuple[str, str], expected: str | None) -> None:
+    assert direction_of(*map(Path, names)) == expected
+
+
+def test_documents_are_read_as_sentences(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text("<p>One. Two\tor three?</p><p> </p><p>Four</p>", encoding="utf-8")
+    (tmp_path / "a.en").write_text("One. Two\tor three?\n\nFour\n", encoding="utf-8")
+    assert read_sentences(tmp_path / "a.html") == read_sentences(tmp_path / "a.en") == ["One.", "Two or three?", "Four"]
+    (tmp_path / "a.en").write_text("\n \n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"a\.en"):
+        read_sentences(tmp_path / "a.en")
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "tmx"])
+def test_prepare_reads_written_pairs(suffix: str, nmt: Command, tmp_path: Path) -> None:
+    for code, lines in zip(("de", "en"), sample_lines(60), strict=True):
+        (tmp_path / f"a.{code}").write_text("\n".join([*lines[:59], f"<{code}> & \u201c1\u201d"]), encoding="utf-8")
+    done = nmt("align", tmp_path / "a.de", tmp_path / "a.en", "--output", tmp_path / f"out.{suffix}")
+    assert done.status == 0 and "60 pairs (60 1-1)" in done.err, done.err
+    source = TrainPath(path=f"out.{suffix}", score="score")
+    pairs = [*open_source(source, ("de", "en"), tmp_path).pairs()]
+    assert [pair.src for pair in pairs] == read_sentences(tmp_path / "a.de")
+    assert [pair.tgt for pair in pairs] == read_sentences(tmp_path / "a.en")
+    assert all(pair.score is not None and 0 <= pair.score <= 1 for pair in pairs)
+
+
+def test_run_translates_source(nmt: Command, tmp_path: Path) -> None:
+    tokenizer, config = tiny_tokenizer(), tiny_config()
+    run = write_run(tmp_path / "run", config, tokenizer, make(tokenizer, config).searcher.models[0])  # type: ignore[attr-defined]
+    for code, lines in zip(("de", "en"), sample_lines(5), strict=True):
+        (tmp_path / f"a.{code}").write_text("\n".join(lines), encoding="utf-8")
+    files = (tmp_path / "a.de", tmp_path / "a.en")
+    done = nmt("align", *files, "--run", run, "--output", "-")
+    assert done.status == 0 and done.out.startswith("de\ten\tscore\n"), done.err
+    refused = nmt("align", *reversed(files), "--run", run, "--output", "-")
+    assert refused.status == 2 and "translates from de" in refused.err
+
+
+def test_problems_are_reported(nmt: Command, tmp_path: Path) -> None:
+    for name in ("a.de", "a.en", "b.txt"):
+        (tmp_path / name).write_text("One.\n", encoding="utf-8")
+    one, other, text = (tmp_path / name for name in ("a.de", "a.en", "b.txt"))
+    for arguments, found in (
+        ((one, other, "--output", tmp_path / "out.csv"), "out.csv"),
+        ((one, text, "--output", tmp_path / "out.tsv"), "--direction"),
+        ((one, text, "--direction", "de", "--output", tmp_path / "out.tsv"), "--direction de"),
+        ((one, tmp_path / "none.en", "--output", tmp_path / "out.tsv"), "none.en"),
+        ((one, tmp_path / "c.pdf", "--output", tmp_path / "out.tsv", "--direction", "de-en"), "c.pdf"),
+    ):
+        done = nmt("align", *arguments)
+        assert done.status == 2 and found in done.err and len(done.err.splitlines()) == 1
+    assert not [*tmp_path.glob("out.*")]
