@@ -37,8 +37,15 @@ from nmt.errors import ConfigError
 def translate(
     run: RunsOption = None,
     model: ModelOption = None,
-    source: Annotated[str, option("--input", "Text to translate, - for standard input.", "F|-")] = "-",
+    inputs: Annotated[
+        list[str] | None,
+        option("--input", "Text or document to translate.  [default: standard input, -]", "F|-"),
+    ] = None,
     target: Annotated[str, option("--output", "File to write, - for standard output.", "F|-")] = "-",
+    output_dir: Annotated[
+        Path | None,
+        option("--output-dir", "Translate documents into this directory; --input: files or folders.", "DIR"),
+    ] = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
     to: ToOption = None,
@@ -86,16 +93,17 @@ def translate(
     int8: Annotated[bool, option("--int8", "With ctranslate2: 8-bit weights.")] = False,
     as_text: Annotated[bool, option("--as-text", "Translate a document as plain lines, including its markup.")] = False,
 ) -> None:
-    """Translate text line by line.
+    """Translate text line by line, or documents.
 
     Input and output are plain UTF-8 text; blank lines stay blank. Lines are read 4,096 at a time and sorted by length;
     if input arrives slowly, lines are translated as they come. Each line is written to standard output as soon as its
     batch is done. A file is written as F.part and renamed when it is complete. Lines longer than data.max_pieces are
     translated in parts.
 
-    Documents such as .srt, .html, .po, .xlf, .docx and .pdf are rejected, by their name or content. `nmt serve` and
-    nmt.documents in Python translate the formats listed in docs/documents.md; --as-text translates any document as
-    plain lines.
+    Documents keep their format: files named .docx, .odt, .html, .srt, .vtt or .po are translated as documents, sentence
+    by sentence, as `nmt serve` does (docs/documents.md). With --output-dir, --input may be repeated, and may be a
+    folder, all of whose documents are translated, including .txt. Other documents, such as .pdf and .xlf, are rejected,
+    by their name or content; --as-text translates any file as plain lines.
 
     --scores writes four tab-separated columns: line number, score, log-probability (a sum, in nats) and translation.
     `sort -g -k2,2` then puts the least probable lines first. With --n-best N, each line has up to N translations, best
@@ -122,6 +130,8 @@ def translate(
     Examples:
       echo "Gestern hat Maria den Hund gefüttert." | nmt translate
       nmt translate --run runs/multi30k-de-en --input news.de --output news.en
+      nmt translate --input letter.docx --output letter.en.docx
+      nmt translate --input letters --input manual.odt --output-dir translated
       nmt translate --scores --input news.de | sort -g -k2,2 | head
       nmt translate --beam 10 --n-best 10 --input news.de
       nmt translate --n-best 5 --set search.sample=true --set search.top_p=0.9 --input news.de
@@ -131,14 +141,24 @@ def translate(
       nmt translate --workers 8 --input crawl.de --output crawl.en
       nmt translate --engine ray --address 10.0.0.1:6379 --input crawl.de --output crawl.en
     """
-    from nmt.documents import refuse_document
+    from nmt.documents import is_document, refuse_document
 
-    if not as_text:
+    sources = inputs or ["-"]
+    has_documents = output_dir is not None or (is_document(sources[0]) and not as_text)
+    if output_dir is None and len(sources) > 1:
+        raise ConfigError(["--input: several files are translated as documents, which needs --output-dir"])
+    if output_dir is not None and (target != "-" or as_text or "-" in sources):
+        raise ConfigError(["--output-dir: needs --input, and no --output, --as-text or --input -"])
+    source = sources[0]
+    if not (as_text or has_documents):
         refuse_document(source)
     from nmt.cli.defaults import resolve_models, search_settings, with_language_model
     from nmt.model.device import visible_gpus
     from nmt.share.export import engine_for
     from nmt.tasks.engines import open_engine
+    from nmt.text.constraints import Glossary
+    from nmt.translate.direction import Direction, How, for_texts
+    from nmt.translate.documents import DocumentTranslator, translate_documents
     from nmt.translate.files import Files, translate_file
     from nmt.translate.parts import Models, translate_in_parts
     from nmt.translate.translator import Translator, open_ensemble
@@ -153,6 +173,11 @@ def translate(
     overrides = [*overrides, f"search.tags={json.dumps(tags)}"] if tags else overrides
     files = Files(prefix, constraints, glossary, alignments, attention)
     paths = resolve_models(run, model)
+    if has_documents and (
+        scores or n_best > 1 or workers is not None or engine == "ray" or files != Files(None, None, glossary)
+    ):
+        others = "--scores, --n-best, --workers, --engine ray, --prefix, --constraints, --alignments and --attention"
+        raise ConfigError([f"{others}: not available for documents"])
     if workers is not None or engine == "ray":
         if engine == "ctranslate2":
             raise ConfigError(["--workers needs --engine native or ray; CTranslate2 uses all cores in one process"])
@@ -175,6 +200,20 @@ def translate(
     else:
         translator = Translator.load(paths, checkpoint, weights, precision=precision)
     translator = translator.towards(to, from_, via)
+    if has_documents:
+        native = translator if engine == "native" else None
+        if engine == "ctranslate2" and model is None:  # it aligns words, and has what CTranslate2 lacks
+            native = Translator.load(paths, checkpoint, weights).towards(to, from_, via)
+        direction = Direction(str(paths[0]), None if engine == "native" else translator, native)
+        configured = [*for_texts(translator.config.search), *overrides]
+        search = search_settings(translator.config, beam, length_penalty, configured)
+        terms = Glossary.read(glossary, direction.target) if glossary is not None else None
+        documents = DocumentTranslator(direction, How(search, align=direction.aligns and via is None), terms)
+        if output_dir is None:
+            documents.translate(Path(sources[0]), target)
+        else:
+            translate_documents(documents.translate, [*map(Path, sources)], output_dir)
+        return
     search = search_settings(translator.config, beam, length_penalty, overrides)
     translate_file(translator, source, target, search, n_best, files, scores, as_text)
 

@@ -15,6 +15,7 @@ from nmt.documents.subtitles import open_subtitles
 from nmt.documents.types import Document, Translated, decoded_text
 from nmt.errors import DataError
 from nmt.files.compressed import compression_of
+from nmt.files.read import read_regular, reading
 from nmt.text.formats import document_kind
 from nmt.text.lines import beginning
 
@@ -71,6 +72,23 @@ def open_document(name: Path | str, content: bytes, should_stop: Callable[[], bo
             raise DataError(f"{name}: {found} not supported; save the document as one of {' '.join(FORMATS)}")
 
 
+def read_document(path: Path) -> Document:
+    """Read and open a document; see `open_document`. Raises DataError, also if the file cannot be read."""
+    with reading(path):
+        content = read_regular(path)
+    return open_document(path, content)
+
+
+def is_marked_up(name: Path | str) -> bool:
+    """Return whether a document, by its name, may have markup within sentences, which is placed by aligned words."""
+    return PurePath(name).suffix.lower() not in (".txt", ".srt")
+
+
+def is_document(source: Path | str) -> bool:
+    """Return whether a source, by its name, is a document other than plain text."""
+    return PurePath(source).suffix.lower() in FORMATS[1:]
+
+
 def refuse_document(source: Path | str, start: bytes = b"") -> None:
     """Raise DataError if the source is a document, whose markup or times would be translated as lines of text.
 
@@ -82,8 +100,7 @@ def refuse_document(source: Path | str, start: bytes = b"") -> None:
         f"a document ({suffix})" if suffix in FORMATS[1:] else None
     )
     if kind is not None:
-        what = "translate it" if suffix in FORMATS[1:] else f"translate only {' '.join(FORMATS[1:])}: convert it"
         raise DataError(
-            f"{printable(str(source))}: {kind}, not lines of text; nmt serve, and nmt.documents in Python, {what} "
-            "(docs/documents.md); --as-text translates its lines as they are"
+            f"{printable(str(source))}: {kind}, not lines of text; documents are translated from files named "
+            f"{' '.join(FORMATS[1:])} (docs/documents.md); --as-text translates lines as they are"
         )

@@ -13,11 +13,10 @@ from xml.sax.saxutils import escape, quoteattr
 
 from nmt import __version__
 from nmt.config.data import DIRECTION
-from nmt.documents.open import FORMATS, open_document, refuse_document
+from nmt.documents.open import FORMATS, read_document, refuse_document
 from nmt.documents.types import spaced
 from nmt.errors import ConfigError, DataError
 from nmt.evaluate.metrics import make_scorer
-from nmt.files.read import read_regular
 from nmt.text.language_names import language_name
 from nmt.text.lines import read_lines
 from nmt.text.sentence_alignment import align
@@ -79,7 +78,7 @@ def read_sentences(path: Path) -> list[str]:
     A line or paragraph without an end of sentence is one sentence. Raises DataError, also if there are none.
     """
     if path.suffix.lower() in FORMATS:
-        texts = open_document(path, read_regular(path)).texts
+        texts = read_document(path).texts
     else:
         refuse_document(path)
         texts = [*read_lines(path)]

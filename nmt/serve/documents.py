@@ -16,12 +16,12 @@ from urllib.parse import quote
 from starlette.responses import Response, StreamingResponse
 
 from nmt.documents import FORMATS as FORMATS
-from nmt.documents import Translated, html_fragment, open_document
+from nmt.documents import Translated, html_fragment, is_marked_up, open_document
 from nmt.errors import DataError
 from nmt.serve.bodies import Upload
 from nmt.serve.limits import Refusal
-from nmt.serve.models import Candidate
 from nmt.serve.service import Service, Wish, of_rank
+from nmt.translate.direction import Candidate
 
 SECONDS = 1800.0
 """Time in seconds until a translated file is deleted."""
@@ -77,9 +77,6 @@ FILE_LINES = 50_000
 """Maximum number of lines of a file: many short lines take long even if the file is small."""
 Result = TypeVar("Result")
 
-UNMARKED = (".txt", ".srt")
-"""Formats without markup inside sentences, for which words need not be aligned."""
-
 
 async def translated_html(
     service: Service, texts: Sequence[str], source: str, target: str, wish: Wish, seconds: float
@@ -114,7 +111,7 @@ async def translated_file(
             raise Refusal(400, f"Invalid request: the text of the file ({n}) exceeds its limit ({most})")
         hold(n)
         source, target, _ = service.languages(source, target, document.texts[:100])
-        wish = replace(wish, align=PurePath(file.name).suffix.lower() not in UNMARKED)
+        wish = replace(wish, align=is_marked_up(file.name))
         rendered = await service.translate(document.texts, source, target, wish, seconds)
         return await _parsed(service.parsing, document.translated, _chosen(rendered, 0))
     finally:

@@ -15,12 +15,13 @@ from typing import Generic, ParamSpec, TypeVar
 from nmt.errors import ConfigError, DataError
 from nmt.serve.limits import Limits, Rate, Refusal, Room
 from nmt.serve.metrics import Metrics
-from nmt.serve.models import Candidate, Direction, How, Models
+from nmt.serve.models import Models
 from nmt.serve.worker import Job, Worker, invalid
 from nmt.text.constraints import Glossary
 from nmt.text.identify import Detected, Detector, identifier
 from nmt.text.language_names import language_name
 from nmt.text.tokenizer import is_blank
+from nmt.translate.direction import Candidate, Direction, How
 from nmt.translate.types import Line
 
 Value = TypeVar("Value")

@@ -14,9 +14,9 @@ from nmt.serve import documents
 from nmt.serve.bodies import JSON, content_type, read_fields
 from nmt.serve.edge import before_leaving
 from nmt.serve.limits import Refusal
-from nmt.serve.models import Candidate
 from nmt.serve.service import Service, Wish, aside
 from nmt.text.language_names import language_name
+from nmt.translate.direction import Candidate
 
 
 class TranslateRequest(BaseModel):

@@ -21,7 +21,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.search.rules import SearchStopped
 from nmt.serve.limits import LATE, Refusal, busy
 from nmt.serve.metrics import Metrics
-from nmt.serve.models import Candidate, Direction, How
+from nmt.translate.direction import Candidate, Direction, How
 from nmt.translate.types import Line
 
 ROUND_COST = 5_000

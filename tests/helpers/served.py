@@ -17,9 +17,9 @@ from nmt.config import SearchConfig
 from nmt.config.load import load_config
 from nmt.search.rules import SearchStopped, ShouldStop
 from nmt.serve.app import make_app
-from nmt.serve.models import Candidate, Direction, How, word_spans
 from nmt.serve.server import listen, make_server
 from nmt.serve.service import Service
+from nmt.translate.direction import Candidate, Direction, How, word_spans
 from nmt.translate.types import Line
 from waiting import until
 

@@ -29,13 +29,14 @@ from nmt.prepare.prepare import prepare
 from nmt.recipes.directory import run_config
 from nmt.runs.info import read_scores
 from nmt.runs.model import open_saved
-from nmt.serve.models import How, load_models
+from nmt.serve.models import load_models
 from nmt.serve.service import Service
 from nmt.share.argos import export_argos
 from nmt.share.export import Request, engine_for, export
 from nmt.text.identify import Detector
 from nmt.training.loop import fit
 from nmt.training.setup.start import start
+from nmt.translate.direction import How
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line
 from served import serving

@@ -13,20 +13,11 @@ from export_run import LINES, write_run
 from nmt.config import SearchConfig
 from nmt.errors import CheckpointError, ConfigError, NmtError
 from nmt.serve.limits import Refusal
-from nmt.serve.models import (
-    PLACEHOLDER_CHARACTERS,
-    PLACEHOLDERS,
-    Candidate,
-    Direction,
-    How,
-    Models,
-    load_direction,
-    load_models,
-    word_spans,
-)
+from nmt.serve.models import Models, load_direction, load_models
 from nmt.serve.service import Service, Wish
 from nmt.share.export import engine_for
 from nmt.text.constraints import Glossary
+from nmt.translate.direction import PLACEHOLDER_CHARACTERS, PLACEHOLDERS, Candidate, Direction, How, word_spans
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line
 

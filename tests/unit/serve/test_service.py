@@ -12,8 +12,9 @@ import pytest
 
 from nmt.serve import service as service_module
 from nmt.serve.limits import Refusal
-from nmt.serve.models import Candidate, How, Models
+from nmt.serve.models import Models
 from nmt.serve.service import Cache, Service, Wish, memory
+from nmt.translate.direction import Candidate, How
 from nmt.translate.types import Line
 from served import MadeUp
 

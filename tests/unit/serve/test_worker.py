@@ -10,8 +10,8 @@ import pytest
 
 from nmt.serve.limits import Refusal
 from nmt.serve.metrics import Metrics
-from nmt.serve.models import How
 from nmt.serve.worker import ROUND_COST, Job, Worker
+from nmt.translate.direction import How
 from nmt.translate.types import Line
 from served import MadeUp
 from waiting import until
