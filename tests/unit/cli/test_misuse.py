@@ -111,7 +111,7 @@ def test_unknown_option_without_equivalent_has_no_suggestion(line: str, nmt: Com
         (
             ("translate", "Der Hund"),
             "translate takes no arguments, found Der Hund: write nmt translate --input 'Der Hund'; for several values, "
-            "repeat the option: --run, --tag, --set",
+            "repeat the option: --run, --input, --tag, --set",
         ),
         (
             ("prepare", "mine.yaml"),
@@ -134,13 +134,13 @@ def test_misused_words_suggest_correct_command_line(arguments: tuple[str, ...], 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "word"), [(["--input", "film.srt"], "subtitles"), (["--model", "x"], "nmt export")]
+    ("arguments", "word"), [(["--input", "film.de"], "subtitles"), (["--model", "x"], "nmt export")]
 )
 def test_document_or_missing_model_is_rejected(
     nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], word: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("film.srt").write_text("1\n00:00:01,000 --> 00:00:02,000\nHallo.\n")
+    Path("film.de").write_text("1\n00:00:01,000 --> 00:00:02,000\nHallo.\n")
     found = message(nmt, "translate", *arguments)
     assert arguments[-1] in found and word in found
 
