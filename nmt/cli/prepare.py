@@ -195,7 +195,7 @@ def align(
     \b
     Examples:
       nmt align letters.de letters.en --output letters.tsv
-      nmt align manual.de.docx manual.en.docx --run runs/base-de-en --output manual.tmx
+      nmt align manual.de.docx manual.en.docx --run runs/general-de-en --output manual.tmx
       nmt align handbuch.odt handbook.odt --direction de-en --output - > handbook.tsv
     """
     from nmt.console import say

@@ -16,6 +16,7 @@ import pytest
 
 from command import Command
 from documented import CODE, commands_in
+from documents import bare_docx, bare_odt
 from kept_run import quicken
 from nmt.config.yaml12 import dump_yaml
 from nmt.serve.models import Models, load_direction
@@ -124,6 +125,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory, nmt: Command) -> Path:
                         shutil.copy(f"test.{code}", f"{name}.{code}")
         for name in ("letters.reference.en", "reference.en", "ref.en", "second.en"):
             shutil.copy("test.en", name)
+        document = bare_docx("<w:p><w:r><w:t>Eins. Zwei.</w:t></w:r></w:p>")
+        for name in ("letter", "manual.de", "manual.en", "letters/letter"):
+            Path(name).parent.mkdir(exist_ok=True)
+            Path(f"{name}.docx").write_bytes(document)
+        Path("manual.odt").write_bytes(bare_odt("<text:p>Drei.</text:p>"))
         Path("glossary.tsv").write_text("a\tb\n", encoding="utf-8")
         Path("terms.txt").write_text("\n" * 10, encoding="utf-8")
         for name in ("a", "b"):
