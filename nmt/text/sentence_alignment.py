@@ -24,9 +24,9 @@ from nmt.text.words import UNSPACED
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
-_PRIORS = {(1, 1): 0.86, (1, 0): 0.02, (0, 1): 0.02, (2, 1): 0.045, (1, 2): 0.045, (2, 2): 0.01}
-"""Probability of a bead by its numbers of sentences."""
-_SKIPPED = log(_PRIORS[0, 1])
+_PRIORS = {(1, 1): 0.86, (2, 1): 0.045, (1, 2): 0.045, (2, 2): 0.01}
+"""Probability of a bead by its numbers of sentences; a sentence without a counterpart is the rest."""
+_SKIP, _SKIP_ON = log(0.02), log(0.8)  # of the first sentence without a counterpart on a side, and of each after it
 _DEVIATION = 6.8  # variance of the length of a translation per character of its source (Gale and Church)
 _WIDTH = 400  # initial width of the band around the diagonal
 _PLACES = 1 << 31  # maximum size of a band
@@ -49,7 +49,7 @@ class Bead(NamedTuple):
 
 
 def align(source: Sequence[str], target: Sequence[str]) -> list[Bead]:
-    """Return the beads of two texts, given by their sentences. All sentences are in one bead, in their order."""
+    """Return the beads of two texts, given by their sentences, at least one each. Every sentence is in one bead."""
     texts = _Side.of(source, target), _Side.of(target, source)
     lengths = _Lengths.of(*texts)
     steps = _search_wide(lengths)
@@ -168,7 +168,7 @@ class _Lexicon:
         # a word that both sides have is taken for its own translation, as if it were seen twice
         same = [number * tgt.n_words + tgt.numbers[word] for word, number in src.numbers.items() if word in tgt.numbers]
         keys, n_same = [np.repeat(np.array(same, np.int64), 2)], 2 * len(same)
-        places, n_words, n_places = [np.arange(n_same)], [np.ones(n_same)], n_same
+        places, n_words, n_places, targets = [np.arange(n_same)], [np.ones(n_same)], n_same, []
         for one, other in found:
             # no word, the last row, explains words without a counterpart
             from_words, to_words = np.unique([*src.words_of(one), src.n_words]), tgt.words_of(other)
@@ -176,6 +176,7 @@ class _Lexicon:
             places.append(np.tile(np.arange(n_places, n_places + len(to_words)), len(from_words)))
             n_words.append(np.full(len(to_words), float(len(from_words))))
             n_places += len(to_words)
+            targets.append(to_words)
         distinct, cells = np.unique(np.concatenate(keys), return_inverse=True)
         place, rows = np.concatenate(places), distinct // tgt.n_words
         probabilities = np.ones(len(distinct))
@@ -188,8 +189,7 @@ class _Lexicon:
         # without the occurrence in the bead itself, whose words would explain each other
         lexicon = cls(src, tgt, distinct, np.maximum(counts - 1, 0) / totals[rows])
         given = np.bincount(place, lexicon._probabilities[cells], n_places) / np.concatenate(n_words)
-        alone = lexicon._alone[(distinct % tgt.n_words)[cells]]
-        lexicon._weigh(given[n_same:], np.bincount(place, alone, n_places)[n_same:] / np.bincount(place)[n_same:])
+        lexicon._weigh(given[n_same:], lexicon._alone[np.concatenate(targets)])
         return lexicon
 
     def _weigh(self, given: Floats, alone: Floats) -> None:
@@ -228,9 +228,10 @@ class _Lexicon:
 
 def _search_wide(lengths: _Lengths) -> list[Step]:
     """Search by lengths in a band around the diagonal, which is widened until the beads stay within it."""
-    n, m, width = len(lengths.src), len(lengths.tgt), _WIDTH
+    n, m = len(lengths.src), len(lengths.tgt)
+    middle = np.arange(n + 1) * m // n
+    width = _WIDTH + 2 * (m // n)
     while True:
-        middle = np.arange(n + 1) * m // max(1, n)
         lows = np.clip(middle - width // 2, 0, max(0, m + 1 - width))
         steps = _search(lengths, None, lows, min(width, m + 1))
         margins = [min(tgt.stop - lows[src.stop], lows[src.stop] + width - tgt.stop) for src, tgt in steps]
@@ -246,8 +247,13 @@ def _around(steps: Sequence[Step], lengths: _Lengths) -> tuple[Ints, int]:
     middle = np.zeros(n + 1, np.int64)
     for src, tgt in steps:
         middle[src.start : src.stop + 1] = tgt.stop
-    width = min(m + 1, _NEAR + int(np.diff(middle).max(initial=0)))
+    middle[0] = 0
+    width = min(m + 1, _NEAR + 2 * int(np.diff(middle).max()))  # the places before and after skipped sentences
     return np.clip(middle - width // 2, 0, m + 1 - width), width
+
+
+_MATCHED, _NO_TGT, _NO_SRC = range(3)
+"""What ends at a place: a bead with both sides, or a source or target sentence without a counterpart."""
 
 
 def _search(lengths: _Lengths, lexicon: _Lexicon | None, lows: Ints, width: int) -> list[Step]:
@@ -255,36 +261,46 @@ def _search(lengths: _Lengths, lexicon: _Lexicon | None, lows: Ints, width: int)
     `lows[i] + width` of the target side."""
     n, m = len(lengths.src), len(lengths.tgt)
     margin = 3 + int(np.diff(lows).max(initial=0)) * 2
-    rows: list[Floats] = []  # with `margin` impossible places on both sides
-    choices = np.zeros((n + 1, width), np.int8)
+    nowhere = np.full(width + 2 * margin, -np.inf)
+    rows = [nowhere, nowhere]  # the best scores of the last two rows, with `margin` impossible places on both sides
+    skipped = nowhere  # those of the last row for _NO_TGT
     kinds = [*_PRIORS]
-    skips = np.arange(width) * _SKIPPED
+    tops = np.zeros((n + 1, width), np.int8)  # what ends at each place
+    # for _MATCHED, the bead; otherwise what ends before the sentence without a counterpart
+    choices = np.zeros((3, n + 1, width), np.int8)
+    ons = np.arange(width) * _SKIP_ON
     for i in range(n + 1):
         low = int(lows[i])
-        best = np.full(width, -np.inf)
+        best = np.full((3, width), -np.inf)
         if i == 0:
-            best[0] = 0.0
-        choice = np.full(width, kinds.index((0, 1)), np.int8)
-        own = _scores_of_row(lengths, lexicon, i, low, width)
-        for kind, (ds, dt) in enumerate(kinds):
-            if ds == 0 or ds > i:
-                continue
-            shift = margin + low - dt - int(lows[i - ds])
-            before = rows[-ds][shift : shift + width]
-            reached = before + own[ds, dt]
-            is_better = reached > best
-            best[is_better], choice[is_better] = reached[is_better], kind
-        # any number of target sentences without counterpart
-        unskipped = best - skips
-        through = np.maximum.accumulate(unskipped)
-        choice[through > unskipped] = kinds.index((0, 1))
-        choices[i] = choice
-        rows = [*rows[-1:], np.pad(through + skips, margin, constant_values=-np.inf)]
-    steps, i, j = [], n, m
+            best[_MATCHED, 0] = 0.0
+        else:
+            own = _scores_of_row(lengths, lexicon, i, low, width)
+            for kind, (ds, dt) in enumerate(kinds):
+                if ds <= i:
+                    shift = margin + low - dt - int(lows[i - ds])
+                    reached = rows[-ds][shift : shift + width] + own[ds, dt]
+                    is_better = reached > best[_MATCHED]
+                    best[_MATCHED, is_better], choices[_MATCHED, i, is_better] = reached[is_better], kind
+            shift = margin + low - int(lows[i - 1])
+            first, on = (scores[shift : shift + width] for scores in (rows[-1] + _SKIP, skipped + _SKIP_ON))
+            before = np.pad(tops[i - 1], margin)[shift : shift + width]
+            best[_NO_TGT], choices[_NO_TGT, i] = np.maximum(first, on), np.where(on > first, _NO_TGT, before)
+        # target sentences are skipped from the best place before them in the same row
+        starts = best.max(0) + _SKIP - _SKIP_ON - ons
+        furthest = np.maximum.accumulate(starts)[:-1]
+        best[_NO_SRC, 1:] = furthest + ons[1:]
+        choices[_NO_SRC, i, 1:] = np.where(furthest > starts[:-1], _NO_SRC, best[:_NO_SRC].argmax(0)[:-1])
+        tops[i] = best.argmax(0)
+        rows = [rows[-1], np.pad(best.max(0), margin, constant_values=-np.inf)]
+        skipped = np.pad(best[_NO_TGT], margin, constant_values=-np.inf)
+    steps, i, j, last = [], n, m, int(tops[n, m - lows[n]])
     while i or j:
-        ds, dt = kinds[choices[i, j - lows[i]]]
+        chosen = int(choices[last, i, j - lows[i]])
+        ds, dt = kinds[chosen] if last == _MATCHED else ((1, 0) if last == _NO_TGT else (0, 1))
         steps.append((range(i - ds, i), range(j - dt, j)))
         i, j = i - ds, j - dt
+        last = int(tops[i, j - lows[i]]) if last == _MATCHED else chosen
     return steps[::-1]
 
 
@@ -294,10 +310,10 @@ def _scores_of_row(
     """Return the score of each bead that ends after i source sentences, at each place of the band, (W,)."""
     scores = {kind: np.full(width, log(prior)) for kind, prior in _PRIORS.items()}
     for (ds, dt), own in scores.items():
-        if ds and dt and ds <= i:
+        if ds <= i:
             own += lengths.scores(float(lengths.src[i - ds : i].sum()), dt, slice(low, low + width))
             own[: max(0, dt - low)] = -np.inf  # fewer target sentences have been read
-    if lexicon is not None and i:
+    if lexicon is not None:
         first = max(0, low - 2)
         for ds in range(1, min(i, 2) + 1):
             # by target sentence, then summed over the sentences that end at each place

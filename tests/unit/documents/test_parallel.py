@@ -24,29 +24,36 @@ def sample_lines(n: int) -> list[list[str]]:
     return [(SAMPLE / f"train.{code}").read_text(encoding="utf-8").splitlines()[:n] for code in ("de", "en")]
 
 
+@pytest.mark.parametrize("missing", [[], [range(90)], [range(300, 420)], [range(540, 600)]], ids=str)
 @pytest.mark.parametrize("lost", [0, 1], ids=["source", "target"])
-def test_sentences_are_aligned_although_some_are_missing_or_joined(lost: int) -> None:
+def test_sentences_are_aligned_although_some_are_missing_or_joined(lost: int, missing: list[range]) -> None:
     rng = random.Random(1)
-    numbers = [range(400), range(400)]
-    numbers[lost] = [n for n in range(400) if rng.random() >= 0.05 and not 200 <= n < 210]
-    texts = [[lines[n] for n in own] for lines, own in zip(sample_lines(400), numbers, strict=True)]
+    numbers = [n for n in range(600) if rng.random() >= 0.05 and not any(n in block for block in missing)]
     # on the other side every twentieth sentence is joined to the one before
-    other = 1 - lost
-    groups = [[n] for n in numbers[other]]
-    for at in reversed(range(19, 400, 20)):
-        groups[at - 1 : at + 1] = [groups[at - 1] + groups[at]]
-    texts[other] = [" ".join(texts[other][n] for n in group) for group in groups]
-    by_side = [[[n] for n in numbers[0]], [[n] for n in numbers[1]]]
-    by_side[other] = groups
+    groups = [[n] for n in range(600) if n % 20 != 19]
+    for n in range(18, 600, 20):
+        groups[groups.index([n])].append(n + 1)
+    lines = sample_lines(600)
+    origins: list[list[list[int]]] = [[], []]
+    origins[lost], origins[1 - lost] = [[n] for n in numbers], groups
+    texts = [
+        [" ".join(own[n] for n in group) for group in by_side] for own, by_side in zip(lines, origins, strict=True)
+    ]
     found = [
-        tuple({n for i in span for n in own[i]} for own, span in zip(by_side, bead[:2], strict=True))
+        [{n for i in span for n in own[i]} for own, span in zip(origins, bead[:2], strict=True)]
         for bead in align(*texts)
     ]
     pairs = [(src, tgt) for src, tgt in found if src and tgt]
     # of two joined sentences one may be missing
     right = [(src, tgt) for src, tgt in pairs if src & tgt and len(src ^ tgt) <= (len(src | tgt) == 2)]
-    assert len(right) >= 0.97 * len(pairs)
-    assert len(set().union(*(src & tgt for src, tgt in right))) >= 0.97 * len(numbers[lost])
+    assert len(right) >= 0.95 * len(pairs)
+    assert len(set().union(*(src & tgt for src, tgt in right))) >= 0.95 * len(numbers)
+
+
+@pytest.mark.parametrize("sizes", [(1, 900), (900, 1), (3, 500)])
+def test_texts_of_different_lengths_are_aligned(sizes: tuple[int, int]) -> None:
+    beads = align(["a b c."] * sizes[0], ["d e."] * sizes[1])
+    assert [sum(len(bead[side]) for bead in beads) for side in (0, 1)] == [*sizes]
 
 
 @settings(max_examples=30, deadline=None)
