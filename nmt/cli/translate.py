@@ -173,9 +173,8 @@ def translate(
     overrides = [*overrides, f"search.tags={json.dumps(tags)}"] if tags else overrides
     files = Files(prefix, constraints, glossary, alignments, attention)
     paths = resolve_models(run, model)
-    if has_documents and (
-        scores or n_best > 1 or workers is not None or engine == "ray" or files != Files(None, None, glossary)
-    ):
+    is_plain = files == Files(glossary=glossary) and n_best == 1 and not scores
+    if has_documents and (not is_plain or workers is not None or engine == "ray"):
         others = "--scores, --n-best, --workers, --engine ray, --prefix, --constraints, --alignments and --attention"
         raise ConfigError([f"{others}: not available for documents"])
     if workers is not None or engine == "ray":
@@ -210,7 +209,7 @@ def translate(
         terms = Glossary.read(glossary, direction.target) if glossary is not None else None
         documents = DocumentTranslator(direction, How(search, align=direction.aligns and via is None), terms)
         if output_dir is None:
-            documents.translate(Path(sources[0]), target)
+            documents.translate(Path(source), target)
         else:
             translate_documents(documents.translate, [*map(Path, sources)], output_dir)
         return
