@@ -37,7 +37,15 @@ from nmt.prepare.pipeline.mono import MonoText, clean_mono, encode_mono
 from nmt.prepare.pipeline.read import training_parts
 from nmt.prepare.pipeline.settle import ChosenText, TrainingText, choose_text, settle_chosen
 from nmt.prepare.pipeline.work import SIZES, Sizes, Work, building
-from nmt.prepare.recipe import Recipe, changes_since, check_replaceable, check_unneeded, recipe, reused_tokenizers
+from nmt.prepare.recipe import (
+    NewPieces,
+    Recipe,
+    changes_since,
+    check_replaceable,
+    check_unneeded,
+    recipe,
+    reused_tokenizers,
+)
 from nmt.prepare.records import (
     CleanRecord,
     PreparedMono,
@@ -82,8 +90,8 @@ def prepare(
     fails, and LockedError if another process prepares the directory.
     """
     directory = DataDir(data_dir)
-    reused = reused_tokenizers(tokenizer_from, config) if tokenizer_from is not None else None
-    wanted = recipe(config, reused)
+    reused, new = reused_tokenizers(tokenizer_from, config) if tokenizer_from is not None else (None, NewPieces())
+    wanted = recipe(config, reused, new)
     check_replaceable(directory)
     reasons = changes_since(directory, wanted, config)
     if reasons == []:
@@ -99,16 +107,19 @@ def prepare(
     engine = engine or InProcess()
     views = [config.towards(direction) for direction in config.data.pairs.values()]
     with building(data_dir) as (folder, staged):
+        work = Work(folder, engine, sizes)
         if len(views) == 1:
             [view] = views
-            build = _Build(view, Work(folder, engine, sizes), root, reused)
+            build = _Build(view, work, root, reused)
             build.choose(build.read_held_out(), None)
             build.settle()
             tokenizers = make_tokenizers(build.work, view, build.text, reused, build.mono_folders)
             reports = [build.write(staged, tokenizers, wanted)]
             splits = [build.splits]
         else:
-            reports, splits = _build_pairs(config, views, Work(folder, engine, sizes), staged, root, reused, wanted)
+            reports, splits = _build_pairs(
+                config, views, Work(folder, engine, sizes), staged, root, reused, new, wanted
+            )
     for report, own in zip(reports, splits, strict=True):
         if len(reports) > 1:
             echo("-".join(report.languages))
@@ -128,6 +139,7 @@ def _build_pairs(
     staged: DataDir,
     root: Path,
     reused: Tokenizers | None,
+    new: NewPieces,
     wanted: Recipe,
 ) -> tuple[list[Report], list[dict[str, PreparedSplit]]]:
     """Write the data directories of several pairs of languages, with one tokenizer.
@@ -153,7 +165,7 @@ def _build_pairs(
             build.settle(held_out_elsewhere(pair, split_off))
     texts = {pair: build.text for pair, build in builds.items()}
     work.versions["texts"] = " ".join(build.work.version("settle") for build in builds.values())
-    joint = reused.of_languages(config.data.all_languages) if reused else make_joint(work, config, texts)
+    joint = make_joint(work, config, texts, reused, new)
     samples = {pair: [own for each in text.samples().values() for own in each.pairs] for pair, text in texts.items()}
     profiles: dict[str, dict[str, float]] = {}
     for pair, sample in samples.items():
@@ -165,7 +177,7 @@ def _build_pairs(
         directory = _of_pair(staged, pair)
         directory.path.mkdir()
         with naming(pair):
-            reports.append(build.write(directory, joint.of_languages(pair), recipe(build.config, reused)))
+            reports.append(build.write(directory, joint.of_languages(pair), recipe(build.config, reused, new)))
     pairs = {"-".join(pair): read_manifest(_of_pair(staged, pair)).fingerprint for pair in builds}
     manifest = PairsManifest(
         format=PAIRS_FORMAT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
@@ -42,10 +42,17 @@ _EXCLUDED: Any = {
 """Settings of `data` that are not part of a recipe."""
 
 
-def recipe(config: Config, reused: Tokenizers | None = None) -> Recipe:
+class NewPieces(NamedTuple):
+    """By how many pieces a reused vocabulary is extended, and for which languages, which it does not have."""
+
+    languages: Sequence[str] = ()
+    n: int = 0
+
+
+def recipe(config: Config, reused: Tokenizers | None = None, new: NewPieces | None = None) -> Recipe:
     """Return the settings that a data directory is made from, with the content of block lists, but not of source files.
 
-    `reused` are the tokenizers if they are taken from another directory instead of being trained.
+    reused: the tokenizers if they are taken from another directory instead of being trained; new: see `NewPieces`.
     """
     data = config.data if len(config.data.pairs) > 1 else config.data.towards(config.data.direction)
     made_from: Recipe = {
@@ -56,7 +63,8 @@ def recipe(config: Config, reused: Tokenizers | None = None) -> Recipe:
     if len(data.pairs) > 1:
         made_from["pairs"] = sorted(data.pairs)
     if reused is not None:
-        made_from["tokenizer"] = {"joint": reused.joint, "reused": reused.fingerprint}
+        more = {"new_pieces": new.n} if new is not None and new.n else {}
+        made_from["tokenizer"] = {"joint": reused.joint, "reused": reused.fingerprint, **more}
     if config.data.tag_names:
         made_from["tags"] = list(config.data.tag_names)
     if lists := block_lists(config.data):
@@ -272,19 +280,23 @@ def _is_trained_on(run: Path, fingerprint: str) -> bool:
         return False
 
 
-def reused_tokenizers(path: Path, config: Config) -> Tokenizers:
+def reused_tokenizers(path: Path, config: Config) -> tuple[Tokenizers, NewPieces]:
     """Load the tokenizers of a run or data directory.
 
-    Raises DataError if there are none or they do not match the config.
+    With `data.directions`, a language may be new; the vocabulary then grows to `tokenizer.vocab_size` pieces. Raises
+    DataError if there are none or they do not match the config.
     """
-    if DataDir(path).pairs.is_file():
-        path = path / next(iter(read_pairs_manifest(DataDir(path)).pairs))
+    of_pairs = read_pairs_manifest(DataDir(path)) if DataDir(path).pairs.is_file() else None
+    if of_pairs is not None:
+        path = path / next(iter(of_pairs.pairs))
     run, data = RunDir(path), DataDir(path)
     if not run.tokenizer.path.is_dir():
         raise DataError(f"{path}: neither a run nor a data directory, since it has no tokenizer/{hub_note(path)}")
     wanted = config.data.all_languages
-    languages: tuple[str, ...]
-    if data.manifest.is_file():
+    languages: Sequence[str]
+    if of_pairs is not None:
+        languages = of_pairs.languages
+    elif data.manifest.is_file():
         languages = read_manifest(data).languages
     elif run.config.is_file():
         languages = load_saved_config(run.config).data.all_languages
@@ -298,11 +310,14 @@ def reused_tokenizers(path: Path, config: Config) -> Tokenizers:
         tokenizer = Tokenizers.load(run.tokenizer, languages)[config.data.src]
         if not tokenizer.is_lossless:
             raise DataError(f"{path}: its tokenizer was imported for translation and is not available for labels")
-        return Tokenizers({config.data.src: tokenizer}, config.tokenizer.joint)
+        return Tokenizers({config.data.src: tokenizer}, config.tokenizer.joint), NewPieces()
     tokenizers = Tokenizers.load(run.tokenizer, languages)
     if config.data.directions:
         tokenizers.check_directions(path)
-        return tokenizers.of_languages(wanted)  # a language may be new
+        new = [language for language in wanted if language not in languages]
+        n_pieces = tokenizers[languages[0]].n_pieces
+        more = max(0, config.tokenizer.vocab_size - n_pieces) if new else 0
+        return tokenizers.of_languages(wanted), NewPieces(new, more)
     if not {*languages} >= {*wanted} or (languages != wanted and not tokenizers.joint):
         raise DataError(
             f"{path}: its tokenizer is for {' and '.join(languages)}, but the config is for {' and '.join(wanted)}"
@@ -321,4 +336,4 @@ def reused_tokenizers(path: Path, config: Config) -> Tokenizers:
             f"{path}: has {kinds[tokenizers.joint]}, but tokenizer.joint is {str(config.tokenizer.joint).lower()}; "
             f"set tokenizer.joint={str(tokenizers.joint).lower()}"
         )
-    return tokenizers
+    return tokenizers, NewPieces()

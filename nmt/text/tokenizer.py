@@ -40,6 +40,7 @@ import numpy as np
 import numpy.typing as npt
 import sentencepiece
 from pydantic import Field, ValidationInfo, field_validator
+from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from nmt.config import Config
 from nmt.config.data import DIRECTION, LABEL, TO
@@ -237,6 +238,39 @@ class LosslessTokenizer(Tokenizer):
         wanted = [(i == UNK, i != UNK and i < N_SPECIAL, N_SPECIAL <= i < end) for i in ids]
         has_bytes = pieces[N_SPECIAL:end] == [f"<0x{byte:02X}>" for byte in range(256)]
         return kinds == wanted and has_bytes and not any(_SPACE in piece[1:] for piece in pieces)
+
+    def extended(self, lines: Iterable[str], n_more: int) -> LosslessTokenizer:
+        """Return a tokenizer that has up to `n_more` further pieces, learned from lines of new languages.
+
+        The pieces of this tokenizer keep their ids, and are merged before the new ones; tags follow the new pieces.
+        Raises DataError if the lines have no text.
+        """
+        own, new = ModelProto(), ModelProto()
+        own.ParseFromString(self.model)
+        # of which some are pieces of this tokenizer
+        new.ParseFromString(train_tokenizer(lines, self.first_learned + 2 * n_more).model)
+        known = {piece.piece for piece in own.pieces}
+        found = [piece.piece for piece in new.pieces[self.first_learned :] if piece.piece not in known]
+        letters = [piece for piece in found if len(piece) == 1][:n_more]
+        known.update(letters)
+        merges = [piece for piece in found if len(piece) > 1 and known.issuperset(piece)][: n_more - len(letters)]
+        for piece in [*merges, *letters]:
+            own.pieces.add(piece=piece, score=float(-len(own.pieces)), type=ModelProto.SentencePiece.NORMAL)
+        own.trainer_spec.vocab_size = len(own.pieces)
+        return LosslessTokenizer(own.SerializeToString(), tags=[*self.tags])
+
+    def extends(self, other: Tokenizer) -> bool:
+        """Return whether the first pieces of this tokenizer are those of another one."""
+        ids = range(other.n_pieces)
+        return (
+            isinstance(other, LosslessTokenizer)
+            and other.n_pieces <= self.n_pieces
+            and self.pieces(ids) == other.pieces(ids)
+        )
+
+    def texts(self, ids: Sequence[int]) -> list[str]:
+        """Return the text of each piece, with the space that it begins with, if any."""
+        return [piece.replace(_SPACE, " ") for piece in self.pieces(ids)]
 
     def __len__(self) -> int:
         return self.n_pieces + len(self.tags)

@@ -6,9 +6,9 @@
 # (zero-shot): without anything new (control), with crossconst, with each language denoised to itself (denoise), and with
 # 20,000 lines of English that it has translated, as pairs with the other languages (back). Direct translations are
 # compared with those via English.
-# Czech comes last (added): 40 minutes without it, then with it to as many updates as all has. Temperature (few): 29,000
-# pairs of de-en and 1,000 of cs-en for ten minutes, with data.direction_temperature 1 and 5, both at the same time with
-# one thread each.
+# Czech comes last (added): 40 minutes without it, then with it, and 2,500 pieces for it, to as many updates as all has
+# (PIECES=10000: without pieces for it). Temperature (few): 29,000 pairs of de-en and 1,000 of cs-en for ten minutes, with
+# data.direction_temperature 1 and 5, both at the same time with one thread each.
 #   scripts/experiments/multilingual.sh DATA [STEP...]     DATA has the four languages of Multi30k
 # The steps are all, singles, long, control, crossconst, denoise, back, added, few, compare (the learned directions) and
 # zero_shot (the others). Everything is written to data/multilingual and runs/multilingual. The same command continues
@@ -106,8 +106,10 @@ added() {
     --set "data.valid={$(files val en de fr)}" --set "data.test={flickr: {$(files test_2016_flickr en de fr)}}")
   nmt prepare --config "$config" "${root[@]}" "${three[@]}"
   train three --config "$config" "${root[@]}" "${three[@]}" --set training.max_minutes=40
-  nmt prepare --config "$config" "${root[@]}" --data data/multilingual/added --tokenizer-from $runs/three
-  train added --config "$config" "${root[@]}" --data data/multilingual/added --init-from $runs/three \
+  local pieces=(--set tokenizer.vocab_size="${PIECES:-12500}")
+  nmt prepare --config "$config" "${root[@]}" "${pieces[@]}" --data data/multilingual/added \
+    --tokenizer-from $runs/three
+  train added --config "$config" "${root[@]}" "${pieces[@]}" --data data/multilingual/added --init-from $runs/three \
     --set training.max_minutes=null --set training.max_steps=$(($(updates all) - $(updates three))) \
     --set training.peak_lr=1e-3 --set training.warmup_steps=100
 }
@@ -117,7 +119,7 @@ few() {
   local temperature pid pids=() options=(--config "$config" "${root[@]}" --data data/multilingual/few
     --set data.languages="[cs, de, en]" --set data.directions="[de-en, cs-en]"
     --set "data.train=[{$(files train de en)}, {$(files few cs en)}]" --set "data.valid={$(files val en de cs)}"
-    --set "data.test={flickr: {$(files test_2016_flickr en de cs)}}" --set training.max_minutes=10)
+    --set "data.test={flickr: {$(files test_2016_flickr en de cs)}}" --set training.warmup_steps=100 --set training.max_minutes=10)
   nmt prepare "${options[@]}"
   for temperature in 1 5; do
     OMP_NUM_THREADS=1 train "few-$temperature" "${options[@]}" --set data.direction_temperature=$temperature &

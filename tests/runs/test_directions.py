@@ -367,26 +367,52 @@ def test_validation_is_greedy_with_any_search(text: Path, data: Path, tmp_path: 
     assert len(session.validator.at_end().validate(session.model).translations) == len(validation.translations)
 
 
+@pytest.mark.parametrize("more", [0, 60])
 def test_language_is_added_to_a_trained_model(
-    text: Path, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    more: int,
+    text: Path,
+    run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     quicken(monkeypatch)
     for name in ("train", "dev", "test"):
         lines = (text / f"{name}.aa").read_text(encoding="utf-8").splitlines()
-        write(text / f"{name}.dd", [line.title() for line in lines])
+        write(text / f"{name}.dd", [line.translate({ord("a"): "\u03b1", ord("b"): "\u03b2"}) for line in lines])
     four = (*LANGUAGES, "dd")
     held_out = {name: {"files": {each: f"{name}.{each}" for each in four}} for name in ("dev", "test")}
     config = settings(
         text, ["aa-dd", "dd-aa", *DIRECTIONS], languages=list(four), valid=held_out["dev"],
         train=[{"files": {each: f"train.{each}" for each in four}}], training={"init_from": str(run), "max_steps": 2},
     )  # fmt: skip
+    old = open_saved(run)
+    theirs = old.tokenizers["aa"]
+    config = changed_config(config, [f"tokenizer.vocab_size={theirs.n_pieces + more}"])
     prepare(config, tmp_path / "data", tokenizer_from=run, echo=lambda _: None)
     capsys.readouterr()
+    model = start(config, tmp_path / "data", tmp_path / "start", resume=False).model
+    assert "new in the vocabulary: the tag to=dd" + ", 60 pieces" * bool(more) in capsys.readouterr().err
     fit(config, tmp_path / "data", tmp_path / "run")
-    assert "new tags: to=dd" in capsys.readouterr().err
-    old, new = (open_saved(path).tokenizers["aa"].tags for path in (run, tmp_path / "run"))
-    assert [*new.items()] == [*old.items(), ("to=dd", len(open_saved(run).tokenizers["aa"]))]
+    ours = open_saved(tmp_path / "run").tokenizers["dd"]
+    n, end = theirs.n_pieces, theirs.n_pieces + more
+    assert ours.n_pieces == end and ours.pieces(range(n)) == theirs.pieces(range(n))
+    assert [*ours.tags.items()] == [(name, end + i) for i, name in enumerate([*theirs.tags, "to=dd"])]
+    lines = (text / "train.dd").read_text(encoding="utf-8").splitlines()
+    lengths = [sum(map(len, each.encode_all(lines))) for each in (ours, theirs)]
+    assert lengths[0] < 0.8 * lengths[1] if more else lengths[0] == lengths[1]
+    assert [ours.decode(ids) for ids in ours.encode_all(lines)] == lines
+    # old pieces and tags keep their rows, and a new piece begins as the mean of those that spell it
+    name = "encoder.embedding.weight"
+    table, before = dict(model.named_parameters())[name], old.weights.tensors[name]
+    assert table[:n].equal(before[:n]) and table[end:-1].equal(before[n:])
+    for i in range(n, end):
+        spelled = theirs.encode_parts([ours.pieces([i])[0].replace("\u2581", " ")])[0]
+        assert table[i].allclose(before[spelled].mean(0))
     assert Translator.load(tmp_path / "run").translate(["mali"], to="dd", beam=1)
+    said: list[str] = []
+    prepare(config, tmp_path / "data", tokenizer_from=run, echo=said.append)
+    assert len(said) == 1 and "up to date" in said[0]
 
 
 # --- translation and scores -----------------------------------------------------------------------

@@ -30,11 +30,20 @@ from nmt.prepare.cleaning.counts import CleanReport, Lengths, refuse_empty, tota
 from nmt.prepare.pipeline.read import Part, read_side
 from nmt.prepare.pipeline.settle import TrainingText, by_source
 from nmt.prepare.pipeline.work import SIDES, Rows, Work, part_folder
+from nmt.prepare.recipe import NewPieces
 from nmt.prepare.records import TextRecord, added
 from nmt.tasks.perform import Done, Json
 from nmt.text.labels import Labels
 from nmt.text.profile import Profiles
-from nmt.text.tokenizer import N_SPECIAL, BlockEncoder, Encoded, Tokenizer, Tokenizers, train_tokenizer
+from nmt.text.tokenizer import (
+    N_SPECIAL,
+    BlockEncoder,
+    Encoded,
+    LosslessTokenizer,
+    Tokenizer,
+    Tokenizers,
+    train_tokenizer,
+)
 
 _MOST_LINES = 2_000_000  # SentencePiece holds its training text in memory, and a vocabulary needs no more
 
@@ -98,27 +107,41 @@ class _JointLearning(BaseModel):
     vocab_size: int
     settled: list[tuple[Path, tuple[str, str]]]
     """The folder of each part, and its languages."""
+    languages: list[str]
+    """Those from which is learned."""
+    start: Path | None
+    """The tokenizer directory that is extended by `vocab_size` pieces, if any."""
 
 
-def make_joint(work: Work, config: Config, texts: Mapping[tuple[str, str], TrainingText]) -> Tokenizers:
+def make_joint(
+    work: Work, config: Config, texts: Mapping[tuple[str, str], TrainingText], reused: Tokenizers | None, new: NewPieces
+) -> Tokenizers:
     """Learn one vocabulary from the training text of several pairs of languages, each distinct line once.
 
-    work: the work folder of the data directory; its version must identify the texts.
+    work: the work folder of the data directory; its version must identify the texts. reused, new: a tokenizer that is
+    extended by pieces of new languages.
     """
-    languages = config.data.all_languages
+    all_languages = config.data.all_languages
+    if reused is not None and not new.n:
+        return reused.of_languages(all_languages)
+    start = work.folder / "start"
+    if reused is not None:
+        reused.save(TokenizerDir(start))
     task = _JointLearning(
-        vocab_size=config.tokenizer.vocab_size,
+        vocab_size=config.tokenizer.vocab_size if reused is None else new.n,
         settled=[(done.folder, pair) for pair, text in texts.items() for done in text.settled],
+        languages=[*(all_languages if reused is None else new.languages)],
+        start=None if reused is None else start,
     )
     with Progress("learning a vocabulary") as progress:
-        progress.say(f"learning a vocabulary for {', '.join(languages)} …")  # SentencePiece reports no progress
+        progress.say(f"learning a vocabulary for {', '.join(task.languages)} …")  # SentencePiece reports no progress
         [done] = work.stage("tokenizer", "", learn_joint, [task], work.version(*work.versions))
-    return Tokenizers.load(TokenizerDir(done.folder), languages)
+    return Tokenizers.load(TokenizerDir(done.folder), all_languages)
 
 
 def learn_joint(folder: Path, task: _JointLearning) -> Json:
-    """Learn and write the vocabulary of several languages."""
-    languages = sorted({language for _, pair in task.settled for language in pair})
+    """Learn and write the vocabulary of several languages, or extend that of others."""
+    languages = sorted(task.languages)
 
     def lines_of(language: str) -> Iterator[str]:
         seen = SeenLines()
@@ -136,7 +159,12 @@ def learn_joint(folder: Path, task: _JointLearning) -> Json:
         for line in evenly(lambda own=language: lines_of(own), n_lines[language],  # type: ignore[misc]
                            round(total_lines * weight / sum(weights.values())))
     )  # fmt: skip
-    tokenizer = train_tokenizer(lines, task.vocab_size)
+    if task.start is None:
+        tokenizer = train_tokenizer(lines, task.vocab_size)
+    else:
+        start = Tokenizers.load(TokenizerDir(task.start), languages)[languages[0]]
+        assert isinstance(start, LosslessTokenizer)
+        tokenizer = start.extended(lines, task.vocab_size)
     Tokenizers(dict.fromkeys(languages, tokenizer), True).save(TokenizerDir(folder))
     return {"pairs": 0}
 

@@ -19,6 +19,7 @@ from nmt.runs.checkpoint import Tensors, saved_steps
 from nmt.runs.folder import fingerprint
 from nmt.runs.info import InitialWeights, RunInfo
 from nmt.runs.model import Saved, open_saved
+from nmt.text.tokenizer import LosslessTokenizer, Tokenizer
 from nmt.training.parallel import World, shard_like
 
 PARTS = {
@@ -100,7 +101,9 @@ def _read_weights(config: Config, corpora: Corpora, model: Model) -> tuple[Tenso
     found: Tensors = {}
     for stack, saved in opened.items():
         is_same = stack is None and saved.config.model.kind == config.model.kind and _has_labels_of(saved, corpora)
-        found = _taken(saved, model, stacks[stack], takes_all=is_same) | found  # of tied embeddings, the first wins
+        spelled = _spelled(saved, corpora)
+        taken = _taken(saved, model, stacks[stack], spelled, takes_all=is_same)
+        found = taken | found  # of tied embeddings, the first wins
     paths = _listed(runs)
     if not found:
         hint = f"; {config.model.kind}={source} takes its only stack" if isinstance(source, str) else ""
@@ -109,10 +112,12 @@ def _read_weights(config: Config, corpora: Corpora, model: Model) -> tuple[Tenso
     parameters = dict(model.named_parameters())
     parts = "" if found.keys() == parameters.keys() else f"; loaded: {_described(found, model)}"
     known = {tag for saved in opened.values() for tag in saved.tokenizers.tags}
-    if new := [tag for tag in corpora.tokenizers.tags if tag not in known]:
-        if "embeddings" in config.training.freeze:
-            raise ConfigError([f"training.freeze: with frozen embeddings, the new tag {new[0]} could not be learned"])
-        parts += f"; new tags: {', '.join(new)}"
+    new = [f"the tag {tag}" for tag in corpora.tokenizers.tags if tag not in known]
+    if n := max(len(_spelled(saved, corpora)) for saved in opened.values()):
+        new.append(f"{n:,} pieces")
+    if new and "embeddings" in config.training.freeze:
+        raise ConfigError([f"training.freeze: with frozen embeddings, {new[0]} could not be learned"])
+    parts += f"; new in the vocabulary: {', '.join(new)}" if new else ""
     say(f"the run starts with the weights of {paths}: {reasons}{parts}")
     first = next(iter(opened.values())).weights
     public = next((saved.public for saved in opened.values() if saved.public), None)
@@ -148,11 +153,23 @@ def _stacks(saved: Saved, config: Config, stack: str | None) -> dict[str, str]:
     return {stack: stack if stack in theirs else theirs[0]}
 
 
-def _taken(saved: Saved, model: nn.Module, stacks: Mapping[str, str], takes_all: bool) -> Tensors:
+def _spelled(saved: Saved, corpora: Corpora) -> list[list[int]]:
+    """Return, for each piece by which the corpora's tokenizer extends that of a saved model, the ids of the pieces of
+    the latter that spell it."""
+    ours, theirs = (next(iter(each.by_language.values())) for each in (corpora.tokenizers, saved.tokenizers))
+    if not (isinstance(ours, LosslessTokenizer) and isinstance(theirs, LosslessTokenizer) and ours.extends(theirs)):
+        return []
+    return theirs.encode_parts(ours.texts(range(theirs.n_pieces, ours.n_pieces)))
+
+
+def _taken(
+    saved: Saved, model: nn.Module, stacks: Mapping[str, str], spelled: Sequence[Sequence[int]], takes_all: bool
+) -> Tensors:
     """Return the weights of a saved model under the parameter names of `model`. Raises CheckpointError if a shape does
     not fit.
 
     `stacks` maps our stacks to theirs; the last one comes with its output layer, and with `takes_all` also the head.
+    New pieces, before the tags, start with the mean of the pieces that spell them.
     """
     theirs = saved.weights.tensors
     if saved.config.model.kind == "translation" and saved.config.model.tie_embeddings == "all":
@@ -169,6 +186,10 @@ def _taken(saved: Saved, model: nn.Module, stacks: Mapping[str, str], takes_all:
         if is_wanted and name in theirs:
             tensor = theirs[name]
             if re.match(_OF_VOCABULARY, alias) and len(tensor) < len(parameter):
+                if spelled:
+                    means = torch.stack([tensor[ids].float().mean(0) for ids in spelled]).to(tensor.dtype)
+                    n = len(tensor) - len(saved.tokenizers.tags)
+                    tensor = torch.cat((tensor[:n], means, tensor[n:]))
                 new = parameter.detach()[len(tensor) :]  # tags
                 tensor = torch.cat((tensor, new if new.dim() > 1 else tensor.min().expand(len(new))))
             if tensor.shape != parameter.shape:
@@ -200,7 +221,7 @@ def _mismatches(saved: Saved, config: Config, corpora: Corpora, stacks: Mapping[
             f"{saved.path}: found the languages {' and '.join(theirs)}, wanted {' and '.join(wanted)}; start from a "
             "run with these languages"
         )
-    elif any(theirs[language].fingerprint != ours[language].fingerprint for language in wanted):
+    elif any(not _continues(ours[language], theirs[language]) for language in wanted):
         yield (
             f"{corpora.directory.path}: its tokenizer is not the one of {saved.path}; reuse that one with nmt prepare "
             f"--tokenizer-from {saved.path}"
@@ -226,6 +247,12 @@ def _mismatches(saved: Saved, config: Config, corpora: Corpora, stacks: Mapping[
         if value != own_value and not is_free:
             change = f"--set model.{own_key}={value} adopts it"
             yield f"{saved.path}: found model.{key} = {value}, wanted {own_value}; {change}"
+
+
+def _continues(ours: Tokenizer, theirs: Tokenizer) -> bool:
+    """Return whether a tokenizer is that of a saved model, or extends it by pieces."""
+    is_extended = isinstance(ours, LosslessTokenizer) and ours.extends(theirs) and [*ours.tags] == [*theirs.tags]
+    return is_extended or ours.fingerprint == theirs.fingerprint
 
 
 def _language(config: Config, stack: str) -> str:
