@@ -456,6 +456,7 @@ class TokenizerConfig(Section):
     """The SentencePiece BPE tokenizer, trained on the cleaned training text."""
 
     vocab_size: int = Field(10_000, ge=300, le=1_000_000)
-    """Number of pieces, including the 256 bytes and the special pieces. A small corpus may yield fewer."""
+    """Number of pieces, including the 256 bytes and the special pieces. A small corpus may yield fewer. With `nmt
+    prepare --tokenizer-from` and a new language in `data.directions`, the vocabulary grows to this size."""
     joint: bool = True
     """Whether both languages share one vocabulary; if false, each language has its own."""

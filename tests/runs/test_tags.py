@@ -364,7 +364,7 @@ def test_model_grows_by_new_tags(run: Path, text: Path, tmp_path: Path, capsys: 
     config = config.model_copy(update={"data": other})
     prepare(config, tmp_path / "data", run, echo=lambda _: None)
     session = start(config, tmp_path / "data", tmp_path / "run", resume=False)
-    assert "new tags: a=b" in capsys.readouterr().err
+    assert "new in the vocabulary: the tag a=b" in capsys.readouterr().err
     before, after = open_saved(run).weights.tensors, dict(session.model.named_parameters())
     for name, tensor in before.items():
         torch.testing.assert_close(after[name][: len(tensor)], tensor, rtol=0, atol=0)
