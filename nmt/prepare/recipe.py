@@ -283,8 +283,8 @@ def _is_trained_on(run: Path, fingerprint: str) -> bool:
 def reused_tokenizers(path: Path, config: Config) -> tuple[Tokenizers, NewPieces]:
     """Load the tokenizers of a run or data directory.
 
-    With `data.directions`, a language may be new; the vocabulary then grows to `tokenizer.vocab_size` pieces. Raises
-    DataError if there are none or they do not match the config.
+    With several pairs of languages, a language may be new; the vocabulary then grows to `tokenizer.vocab_size` pieces.
+    Raises DataError if there are none or they do not match the config.
     """
     of_pairs = read_pairs_manifest(DataDir(path)) if DataDir(path).pairs.is_file() else None
     if of_pairs is not None:
@@ -316,7 +316,7 @@ def reused_tokenizers(path: Path, config: Config) -> tuple[Tokenizers, NewPieces
         tokenizers.check_directions(path)
         new = [language for language in wanted if language not in languages]
         n_pieces = tokenizers[languages[0]].n_pieces
-        more = max(0, config.tokenizer.vocab_size - n_pieces) if new else 0
+        more = max(0, config.tokenizer.vocab_size - n_pieces) if new and len(config.data.pairs) > 1 else 0
         return tokenizers.of_languages(wanted), NewPieces(new, more)
     if not {*languages} >= {*wanted} or (languages != wanted and not tokenizers.joint):
         raise DataError(

@@ -99,10 +99,10 @@ def _read_weights(config: Config, corpora: Corpora, model: Model) -> tuple[Tenso
     if problems:
         raise ConfigError(problems)
     found: Tensors = {}
+    spelled = {stack: _spelled(saved, corpora) for stack, saved in opened.items()}
     for stack, saved in opened.items():
         is_same = stack is None and saved.config.model.kind == config.model.kind and _has_labels_of(saved, corpora)
-        spelled = _spelled(saved, corpora)
-        taken = _taken(saved, model, stacks[stack], spelled, takes_all=is_same)
+        taken = _taken(saved, model, stacks[stack], spelled[stack], takes_all=is_same)
         found = taken | found  # of tied embeddings, the first wins
     paths = _listed(runs)
     if not found:
@@ -113,7 +113,7 @@ def _read_weights(config: Config, corpora: Corpora, model: Model) -> tuple[Tenso
     parts = "" if found.keys() == parameters.keys() else f"; loaded: {_described(found, model)}"
     known = {tag for saved in opened.values() for tag in saved.tokenizers.tags}
     new = [f"the tag {tag}" for tag in corpora.tokenizers.tags if tag not in known]
-    if n := max(len(_spelled(saved, corpora)) for saved in opened.values()):
+    if n := max(map(len, spelled.values())):
         new.append(f"{n:,} pieces")
     if new and "embeddings" in config.training.freeze:
         raise ConfigError([f"training.freeze: with frozen embeddings, {new[0]} could not be learned"])
