@@ -407,10 +407,11 @@ def open_odt(name: str, content: bytes, should_stop: Callable[[], bool]) -> Docu
     """Open an OpenDocument text; `should_stop` is called between paragraphs. Raises DataError if it is invalid."""
     package = Package(name, content)
     members = [member for member in package.members if member in ("content.xml", "styles.xml")]
-    if "content.xml" not in members:
-        raise DataError(f"{name}: contains no content.xml; is it another kind of document?")
+    # an encrypted document may have no content.xml: OpenDocument 1.4 encrypts all members as one
     if _MANIFEST in package.members and b"encryption-data" in package.content(_MANIFEST):
         raise DataError(f"{name}: encrypted; save it without a password")
+    if "content.xml" not in members:
+        raise DataError(f"{name}: contains no content.xml; is it another kind of document?")
     return _open(package, members, _odt_paragraphs, should_stop)
 
 

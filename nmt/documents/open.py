@@ -73,9 +73,14 @@ def open_document(name: Path | str, content: bytes, should_stop: Callable[[], bo
 
 
 def read_document(path: Path) -> Document:
-    """Read and open a document; see `open_document`. Raises DataError, also if the file cannot be read."""
+    """Read and open a document; see `open_document`. Raises DataError, also if the file cannot be read, or if another
+    program writes to it."""
     with reading(path):
+        before = path.stat()
         content = read_regular(path)
+        after = path.stat()
+    if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
+        raise DataError(f"{path}: changed while it was read; run the command again when it has been saved")
     return open_document(path, content)
 
 

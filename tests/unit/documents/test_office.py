@@ -146,6 +146,14 @@ def test_docx_parts_without_text_are_unchanged(word: bytes) -> None:
     assert changed == {"word/document.xml", "word/header1.xml", "word/footer1.xml"} and list(before) == list(after)
 
 
+def test_macros_are_kept() -> None:
+    types = '<Types><Override ContentType="application/vnd.ms-word.document.macroEnabled.main+xml"/></Types>'
+    macros = {"word/vbaProject.bin": b"\xd0\xcf\x11\xe0 Sub AutoOpen()", "[Content_Types].xml": types.encode()}
+    content = zipped({**members(bare_docx("<w:p><w:r><w:t>Some words</w:t></w:r></w:p>")), **macros})
+    after = members(capitals(open_document("a.docx", content)))
+    assert b"WORDS SOME" in after["word/document.xml"] and after.items() >= macros.items()
+
+
 def test_large_xml_members_raise(word: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = members(word)
     translated = [len(parts[f"word/{name}.xml"]) for name in ("document", "header1", "footer1")]
@@ -321,6 +329,7 @@ def _unsafe() -> Iterator[tuple[str, bytes, str]]:
     yield "a.docx", bare_odt(""), "no word/document.xml"
     yield "a.odt", bare_docx(""), "no content.xml"
     yield "a.odt", zipped({"content.xml": "<x/>", "META-INF/manifest.xml": "<encryption-data/>"}), "encrypted"
+    yield "a.odt", zipped({"META-INF/manifest.xml": "<encryption-data/>", "encrypted-package": b"\1"}), "encrypted"
     yield "a.docx", _flagged(bare_docx("")), "encrypted"
     yield "a.docx", bare_docx("<w:p>" * 300 + "</w:p>" * 300), "broken XML"
     yield "a.docx", bare_docx("")[:-30], "not readable as zip"

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from command import Command
 from documents import reversed_upper, same
-from nmt.documents import Translated, open_document
+from nmt.documents import Translated, open_document, read_document
+from nmt.documents import open as opening
 from nmt.errors import DataError
 from places import ROOT
 
@@ -297,3 +298,18 @@ def test_damaged_document_raises_or_keeps_words(name: str, data: st.DataObject) 
     words = re.findall(r"\w+", " ".join(document.texts))
     new = document.translated([reversed_upper(text) for text in document.texts])
     assert len(re.findall(rb"[A-Z]", new)) >= len([word for word in words if word.isascii() and word.isalpha()])
+
+
+def test_file_that_another_program_changes_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, read = tmp_path / "a.txt", opening.read_regular
+
+    def read_while_written(path: Path) -> bytes:
+        content = read(path)
+        path.write_bytes(b"longer")
+        return content
+
+    path.write_bytes(b"text")
+    assert read_document(path).texts == ["text"]
+    monkeypatch.setattr(opening, "read_regular", read_while_written)
+    with pytest.raises(DataError, match=r"a\.txt: changed"):
+        read_document(path)
