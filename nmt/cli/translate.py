@@ -41,10 +41,20 @@ def translate(
         list[str] | None,
         option("--input", "Text or document to translate.  [default: standard input, -]", "F|-"),
     ] = None,
-    target: Annotated[str, option("--output", "File to write, - for standard output.", "F|-")] = "-",
+    output: Annotated[
+        str | None, option("--output", "File to write.  [default: standard output, -; none with --bilingual]", "F|-")
+    ] = None,
     output_dir: Annotated[
         Path | None,
         option("--output-dir", "Translate documents into this directory; --input: files or folders.", "DIR"),
+    ] = None,
+    bilingual: Annotated[
+        Path | None,
+        option("--bilingual", "Write the texts of a document with their translations, as .xlf or .tmx.", "F"),
+    ] = None,
+    reviewed: Annotated[
+        Path | None,
+        option("--reviewed", "Build the document from such a file, corrected; nothing is translated.", "F"),
     ] = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
@@ -143,13 +153,11 @@ def translate(
     """
     from nmt.documents import is_document, refuse_document
 
-    sources = inputs or ["-"]
-    has_documents = output_dir is not None or (is_document(sources[0]) and not as_text)
-    if output_dir is None and len(sources) > 1:
-        raise ConfigError(["--input: several files are translated as documents, which needs --output-dir"])
-    if output_dir is not None and (target != "-" or as_text or "-" in sources):
-        raise ConfigError(["--output-dir: needs --input, and no --output, --as-text or --input -"])
-    source = sources[0]
+    source, *more = inputs or ["-"]
+    for_documents = (output_dir, bilingual, reviewed) != (None, None, None)
+    has_documents = for_documents or bool(more) or (is_document(source) and not as_text)
+    if has_documents and as_text:
+        raise ConfigError(["--as-text: needs one --input, and no --output-dir, --bilingual and --reviewed"])
     if not (as_text or has_documents):
         refuse_document(source)
     from nmt.cli.defaults import resolve_models, search_settings, with_language_model
@@ -158,7 +166,7 @@ def translate(
     from nmt.tasks.engines import open_engine
     from nmt.text.constraints import Glossary
     from nmt.translate.direction import Direction, How, for_texts
-    from nmt.translate.documents import DocumentTranslator, translate_documents
+    from nmt.translate.documents import Documents, DocumentTranslator
     from nmt.translate.files import Files, translate_file
     from nmt.translate.parts import Models, translate_in_parts
     from nmt.translate.translator import Translator, open_ensemble
@@ -172,11 +180,20 @@ def translate(
     overrides = with_language_model(overrides or (), lm, lm_weight)
     overrides = [*overrides, f"search.tags={json.dumps(tags)}"] if tags else overrides
     files = Files(prefix, constraints, glossary, alignments, attention)
-    paths = resolve_models(run, model)
     is_plain = files == Files(glossary=glossary) and n_best == 1 and not scores
     if has_documents and (not is_plain or workers is not None or engine == "ray"):
-        others = "--scores, --n-best, --workers, --engine ray, --prefix, --constraints, --alignments and --attention"
-        raise ConfigError([f"{others}: not available for documents"])
+        without = "--scores, --n-best, --workers, --engine ray, --prefix, --constraints, --alignments and --attention"
+        raise ConfigError([f"{without}: not available for documents"])
+    documents = (
+        Documents([*map(Path, (source, *more))], output, output_dir, bilingual, reviewed) if has_documents else None
+    )
+    if documents is not None and reviewed is not None:
+        if overrides or (glossary, beam, length_penalty, via) != (None,) * 4:
+            raise ConfigError(["--reviewed: nothing is translated, so that only --run, --model, --to and --from apply"])
+        if not (run or model):
+            documents.write(None)
+            return
+    target, paths = output or "-", resolve_models(run, model)
     if workers is not None or engine == "ray":
         if engine == "ctranslate2":
             raise ConfigError(["--workers needs --engine native or ray; CTranslate2 uses all cores in one process"])
@@ -199,7 +216,7 @@ def translate(
     else:
         translator = Translator.load(paths, checkpoint, weights, precision=precision)
     translator = translator.towards(to, from_, via)
-    if has_documents:
+    if documents is not None:
         native = translator if engine == "native" else None
         if engine == "ctranslate2" and model is None:  # it aligns words, and has what CTranslate2 lacks
             native = Translator.load(paths, checkpoint, weights).towards(to, from_, via)
@@ -207,11 +224,7 @@ def translate(
         configured = [*for_texts(translator.config.search), *overrides]
         search = search_settings(translator.config, beam, length_penalty, configured)
         terms = Glossary.read(glossary, direction.target) if glossary is not None else None
-        documents = DocumentTranslator(direction, How(search, align=direction.aligns and via is None), terms)
-        if output_dir is None:
-            documents.translate(Path(source), target)
-        else:
-            translate_documents(documents.translate, [*map(Path, sources)], output_dir)
+        documents.write(DocumentTranslator(direction, How(search, align=direction.aligns and via is None), terms))
         return
     search = search_settings(translator.config, beam, length_penalty, overrides)
     translate_file(translator, source, target, search, n_best, files, scores, as_text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -119,8 +119,13 @@ def _joined(parts: Sequence[str]) -> str:
 
 def write_parallel(out: IO[bytes], suffix: str, pairs: Sequence[ScoredPair], direction: str) -> None:
     """Write pairs as TMX or TSV, with their scores, as `nmt prepare` reads them (`score: score`)."""
-    for line in (_tmx if suffix == ".tmx" else _tsv)(pairs, *direction.split("-")):
-        out.write(f"{line}\n".encode())
+    source, target = direction.split("-")
+    if suffix == ".tmx":
+        units = ((f'<prop type="score">{pair.score:.4f}</prop>', pair.src, pair.tgt) for pair in pairs)
+        lines = tmx(units, source.replace("_", "-"), target.replace("_", "-"), "sentence")
+    else:
+        lines = _tsv(pairs, source, target)
+    out.writelines(f"{line}\n".encode() for line in lines)
 
 
 def _tsv(pairs: Sequence[ScoredPair], source: str, target: str) -> Iterator[str]:
@@ -129,20 +134,25 @@ def _tsv(pairs: Sequence[ScoredPair], source: str, target: str) -> Iterator[str]
         yield f"{pair.src}\t{pair.tgt}\t{pair.score:.4f}"
 
 
-def _tmx(pairs: Sequence[ScoredPair], source: str, target: str) -> Iterator[str]:
-    source, target = (quoteattr(language.replace("_", "-")) for language in (source, target))
+def tmx(units: Iterable[tuple[str, str, str]], source: str, target: str, segments: str) -> Iterator[str]:
+    """Yield the lines of a TMX file.
+
+    units: the properties of each unit as XML, its source text and its target text; source, target: language tags;
+    segments: what a text is, sentence or paragraph.
+    """
+    source, target = quoteattr(source), quoteattr(target)
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     yield '<tmx version="1.4">'
     yield (
-        f'<header creationtool="nmt" creationtoolversion="{__version__}" segtype="sentence" o-tmf="nmt" adminlang="en" '
-        f'srclang={source} datatype="plaintext"/>'
+        f'<header creationtool="nmt" creationtoolversion="{__version__}" segtype="{segments}" o-tmf="nmt" '
+        f'adminlang="en" srclang={source} datatype="plaintext"/>'
     )
     yield "<body>"
-    for pair in pairs:
+    for number, (properties, src, tgt) in enumerate(units, start=1):
         sides = "".join(
             f"<tuv xml:lang={language}><seg>{escape(text)}</seg></tuv>"
-            for language, text in ((source, pair.src), (target, pair.tgt))
+            for language, text in ((source, src), (target, tgt))
         )
-        yield f'<tu><prop type="score">{pair.score:.4f}</prop>{sides}</tu>'
+        yield f'<tu tuid="{number}">{properties}{sides}</tu>'
     yield "</body>"
     yield "</tmx>"

@@ -235,6 +235,11 @@ class Engine:
         self._model = self._load(n_batches + 1, n_threads)  # one more, so that a short search does not wait for others
         self._sampling = threading.Lock()  # the seed is global
 
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the weights and the arithmetic; see `Searcher`."""
+        return f"{self.folder.info.tensors} {self.precision}"
+
     def _load(self, inter_threads: int, intra_threads: int) -> ctranslate2.Translator:
         for path in self.path.iterdir():  # the library opens any file there
             if not path.is_dir():

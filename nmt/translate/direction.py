@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -121,6 +121,14 @@ class Direction:
             raise ConfigError([NATIVE_ONLY])
         return self._native
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """Identifies the models, their arithmetic and the languages, which determine the translations of a `How`."""
+        translators = (self._main, self._native)
+        searchers = {id(each): each.searcher.fingerprint for each in translators if each is not None}
+        via = self._main.first and self._main.first.config.data.tgt
+        return f"{' '.join(searchers.values())} {self.source} {via} {self.target}"
+
     def costs(self, lines: Sequence[Line], how: How) -> list[float]:
         """Return the maximum cost of the search of each line; see `Translator.costs`."""
         hows = {True: how.search, False: unprotected(how.search)}
@@ -190,6 +198,12 @@ class Direction:
         decoder = self.native.forced_decoder(self.search)
         with_cross_attention(decoder.models)
         return decoder
+
+    def align(self, texts: Sequence[str], translations: Sequence[str], search: SearchConfig) -> Iterator[Alignment]:
+        """Yield the alignment of each text with a given translation. Requires `aligns`."""
+        for text, translation in zip(texts, translations, strict=True):
+            given = self.native.given(text, translation, search)
+            yield self._alignments(Line(text), [given], None)[0]
 
     def _alignments(
         self, line: Line, translations: Sequence[Translation], should_stop: ShouldStop | None

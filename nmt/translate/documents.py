@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from nmt.console import Progress, amount, say
 from nmt.documents import FORMATS, Translated, is_marked_up, read_document
-from nmt.errors import DataError
-from nmt.files.write import open_output, refuse_overwriting
+from nmt.errors import ConfigError, DataError
+from nmt.files.write import open_output, refuse_overwriting, work_directory
+from nmt.tasks.perform import Json, Task
+from nmt.tasks.processes import InProcess
 from nmt.text.constraints import Glossary
+from nmt.translate.bilingual import bilingual_format, read_reviewed, write_bilingual
 from nmt.translate.direction import Direction, How
 from nmt.translate.files import Warnings
-from nmt.translate.types import WINDOW, Line
+from nmt.translate.types import Line
+
+TEXTS = 256
+"""Number of texts of a document that are translated, and kept for resuming, together."""
+_BINARY = (".docx", ".odt")
 
 
 @dataclass(frozen=True)
@@ -26,66 +37,183 @@ class DocumentTranslator:
     """Words are aligned only where a document has markup, and if `how.align` is true."""
     glossary: Glossary | None = None
 
-    def translate(self, source: Path, target: Path | str) -> None:
-        """Translate a document into a file of the same format, or to standard output (`-`).
+    def translate(self, source: Path, work: Path, is_shown: bool, texts: Sequence[str]) -> list[Translated]:
+        """Return the translations of the texts of a document, with counted warnings printed to standard error.
 
-        The file appears only when it is complete. Warnings are counted, and printed to standard error. Raises DataError
-        if the document cannot be read or the file cannot be written, ConfigError for unsupported settings.
+        Texts that an interrupted call has translated with the same models and settings are read from the directory
+        `work`. is_shown: whether to show a progress bar. Raises DataError, and ConfigError for unsupported settings.
         """
-        refuse_overwriting([target], [source])
-        if str(target) != "-" and Path(target).suffix.lower() != source.suffix.lower():
-            raise DataError(f"{target}: must end in {source.suffix}, since a document keeps its format")
-        with open_output(target) as out:
-            document = read_document(source)
-            warnings, how = Warnings(), replace(self.how, align=self.how.align and is_marked_up(source))
-            lines = [Line(text, glossary=self.glossary) for text in document.texts]
-            with Progress(f"translating {source.name}", len(lines), "texts", shown=str(target) != "-") as progress:
-                results = [*progress.track(self._results(lines, how, warnings))]
-            out.write(document.translated(results))
+        how = replace(self.how, align=self.how.align and is_marked_up(source))
+        version = f"{self.direction.fingerprint} {how.key} {self.glossary and self.glossary.fingerprint}"
+        warnings, found = Warnings(), list[Translated]()
+        with Progress(f"translating {source.name}", len(texts), "texts", shown=is_shown) as progress:
+
+            def translate(folder: Path, arguments: Json) -> Json:  # noqa: ARG001 (the signature of tasks)
+                lines = [Line(text, glossary=self.glossary) for text in arguments["texts"]]
+                own, numbers = Warnings(), count(arguments["first"] + 1)
+                by_line = self.direction.translate(
+                    lines, how, arguments["first"], watch=lambda *of_line: own.add(next(numbers), *of_line)
+                )
+                best = [(each.text, each.alignment) for (each, *_), _ in progress.track(by_line)]
+                return {"translations": best, "warnings": asdict(own)}
+
+            starts = range(0, len(texts), TEXTS)
+            parts = [{"first": first, "texts": texts[first : first + TEXTS]} for first in starts]
+            tasks = [Task("", translate, part, version) for part in parts]
+            # named by their content: documents of a folder share the directory
+            for _, done in InProcess().run(work, [replace(task, name=task.key) for task in tasks]):
+                found += [Translated(*each) for each in done.summary["translations"]]
+                warnings.merge(Warnings(**done.summary["warnings"]))
         for message in warnings.lines():
             say(f"{source}: {message}")
+        return found
 
-    def _results(self, lines: Sequence[Line], how: How, warnings: Warnings) -> Iterator[Translated]:
-        numbers = count(1)
-        for first in range(0, len(lines), WINDOW):
-            window, watch = lines[first : first + WINDOW], lambda *of_line: warnings.add(next(numbers), *of_line)
-            for (best, *_), _ in self.direction.translate(window, how, first, watch=watch):
-                yield Translated(best.text, best.alignment)
+    def align(self, source: Path, texts: Sequence[str], translations: Sequence[str]) -> list[Translated]:
+        """Return given translations of the texts of a document, aligned if it has markup."""
+        if not (self.how.align and is_marked_up(source)):
+            return [*map(Translated, translations)]
+        alignments = self.direction.align(texts, translations, self.how.search)
+        return [Translated(*each) for each in zip(translations, alignments, strict=True)]
 
 
-def translate_documents(translate: Callable[[Path, Path], None], inputs: Sequence[Path], directory: Path) -> None:
-    """Translate documents, and all documents in folders and their subfolders, into a directory.
+@dataclass(frozen=True)
+class Documents:
+    """The files that a translation of documents reads and writes.
 
-    A document of a folder has the same path within `directory`. `translate` is called with each document and the file
-    to write. Documents that cannot be read are reported, and the others translated; at the end, DataError is raised
-    with their number. It is also raised before anything is translated, if two documents would be written to one file or
-    there are none.
+    Raises ConfigError for files that do not go together, and DataError if an output file is also an input.
     """
-    jobs, n_others = dict[Path, Path](), 0
-    for given in inputs:
-        found = sorted(path for path in given.rglob("*") if path.is_file()) if given.is_dir() else [given]
-        for path in found:
-            if given.is_dir() and path.suffix.lower() not in FORMATS:
-                n_others += 1
-                continue
-            target = directory / (path.relative_to(given) if given.is_dir() else path.name)
-            if target in jobs:
-                raise DataError(f"{jobs[target]} and {path} would both be written to {target}")
-            jobs[target] = path
-    if not jobs:
-        raise DataError(f"{', '.join(map(str, inputs))}: contains no documents ({' '.join(FORMATS)})")
-    refuse_overwriting([*jobs], [*jobs.values()])
-    n_failed = 0
-    for target, path in jobs.items():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            translate(path, target)
-        except DataError as error:
-            say(str(error))
-            n_failed += 1
-        else:
-            say(f"wrote {target}")
-    if n_others:
-        say(f"{amount(n_others, 'file')} of other formats left out")
-    if n_failed:
-        raise DataError(f"{n_failed} of {amount(len(jobs), 'document')} not translated")
+
+    inputs: Sequence[Path]
+    """One document; with `directory`, several documents and folders."""
+    output: str | None = None
+    """The file to write, - for standard output."""
+    directory: Path | None = None
+    """The directory to write to."""
+    bilingual: Path | None = None
+    """The bilingual file to write."""
+    reviewed: Path | None = None
+    """The bilingual file to read the translations from."""
+
+    def __post_init__(self) -> None:
+        if Path("-") in self.inputs:
+            raise ConfigError(["--output-dir, --bilingual and --reviewed need --input F, not standard input"])
+        if self.directory is not None:
+            if (self.output, self.bilingual, self.reviewed) != (None, None, None):
+                raise ConfigError(["--output-dir: takes no --output, --bilingual and --reviewed"])
+            return
+        if len(self.inputs) > 1:
+            raise ConfigError(["--input: several files are translated as documents, which needs --output-dir"])
+        if self.reviewed is not None and self.bilingual is not None:
+            raise ConfigError(["--reviewed and --bilingual cannot be combined"])
+        for path in filter(None, (self.bilingual, self.reviewed)):
+            bilingual_format(path)
+        [source] = self.inputs
+        refuse_overwriting([self._output, self.bilingual], [source, self.reviewed])
+        if self._output not in (None, "-") and Path(str(self._output)).suffix.lower() != source.suffix.lower():
+            raise DataError(f"{self._output}: must end in {source.suffix}, since a document keeps its format")
+        if self._output == "-" and source.suffix.lower() in _BINARY and sys.stdout is not None and sys.stdout.isatty():
+            raise DataError(f"{source}: cannot be shown on a terminal; write to a file with --output F{source.suffix}")
+
+    @property
+    def _output(self) -> str | None:
+        """The document to write: by default standard output, or none if there is a bilingual file."""
+        return "-" if self.output is None and self.bilingual is None else self.output
+
+    def write(self, translator: DocumentTranslator | None) -> None:
+        """Translate the documents, or build a document from reviewed translations.
+
+        A file appears only when it is complete. Finished work of an interrupted translation is kept in OUTPUT.work, or
+        in the directory .work of `directory`, and used by the next call with the same models and settings.
+
+        translator: may be None if there is a reviewed file: then markup keeps its relative position.
+
+        Raises DataError if a document or a reviewed file cannot be read, if they do not belong together, or if a file
+        cannot be written, and LockedError if another process translates to the same output.
+        """
+        if self.reviewed is not None:
+            self._write(self.inputs[0], self._output, partial(self._reviewed, translator))
+            return
+        assert translator is not None
+        if self.directory is None:
+            with _work_beside(self.bilingual if self._output is None else self._output) as work:
+                translate = partial(translator.translate, self.inputs[0], work, self._output != "-")
+                languages = translator.direction.source, translator.direction.target
+                self._write(self.inputs[0], self._output, translate, languages)
+            return
+        jobs, n_others = self._jobs(self.directory)
+        n_failed = 0
+        with work_directory(self.directory / ".work", "translates") as work:
+            for target, source in jobs.items():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                try:
+                    self._write(source, str(target), partial(translator.translate, source, work, True))
+                except DataError as error:
+                    say(str(error))
+                    n_failed += 1
+                else:
+                    say(f"wrote {target}")
+            if n_others:
+                say(f"{amount(n_others, 'file')} of other formats left out")
+            if n_failed:
+                raise DataError(f"{n_failed} of {amount(len(jobs), 'document')} not translated")
+
+    def _write(
+        self,
+        source: Path,
+        output: str | None,
+        translate: Callable[[Sequence[str]], Sequence[Translated]],
+        languages: tuple[str, str] | None = None,
+    ) -> None:
+        """Write a translated document and, given the languages, a bilingual file."""
+        with ExitStack() as opened:  # before translation, to find errors early
+            out = None if output is None else opened.enter_context(open_output(output))
+            review = None if self.bilingual is None else opened.enter_context(open_output(self.bilingual))
+            document = read_document(source)
+            translations = translate(document.texts)
+            if out is not None:
+                out.write(document.translated(translations))
+            if review is not None and self.bilingual is not None and languages is not None:
+                pairs = zip(document.texts, [each.text for each in translations], strict=True)
+                write_bilingual(review, self.bilingual, source.name, languages, pairs)
+
+    def _reviewed(self, translator: DocumentTranslator | None, texts: Sequence[str]) -> list[Translated]:
+        assert self.reviewed is not None
+        source = self.inputs[0]
+        translations = read_reviewed(self.reviewed, source, texts)
+        return [*map(Translated, translations)] if translator is None else translator.align(source, texts, translations)
+
+    def _jobs(self, directory: Path) -> tuple[dict[Path, Path], int]:
+        """Return the document for each file to write in a directory, and the number of files of other formats.
+
+        A document of a folder has the same path within `directory`, whose own files are not translated again. Raises
+        DataError if two documents would be written to one file, a file is also an input, or there are no documents.
+        """
+        jobs, n_others, own = dict[Path, Path](), 0, directory.resolve()
+        for given in self.inputs:
+            found = sorted(path for path in given.rglob("*") if path.is_file()) if given.is_dir() else [given]
+            if given.resolve() in own.parents:
+                found = [path for path in found if own not in path.resolve().parents]
+            for path in found:
+                if given.is_dir() and path.suffix.lower() not in FORMATS:
+                    n_others += 1
+                    continue
+                target = directory / (path.relative_to(given) if given.is_dir() else path.name)
+                if target in jobs:
+                    raise DataError(f"{jobs[target]} and {path} would both be written to {target}")
+                jobs[target] = path
+        if not jobs:
+            raise DataError(f"{', '.join(map(str, self.inputs))}: contains no documents ({' '.join(FORMATS)})")
+        refuse_overwriting([*jobs], [*jobs.values()])
+        return jobs, n_others
+
+
+@contextmanager
+def _work_beside(output: Path | str | None) -> Iterator[Path]:
+    """Yield a directory for finished work, which an interrupted process leaves beside a file to write."""
+    path = Path(str(output))
+    if str(output) == "-" or path.is_dir() or not path.parent.is_dir():  # which writing it reports
+        with TemporaryDirectory() as folder:
+            yield Path(folder)
+        return
+    with work_directory(path.with_name(f"{path.name}.work"), "translates") as work:
+        yield work

@@ -16,9 +16,10 @@ from nmt.config import BatchSize, SearchConfig
 from nmt.data.batching import sent
 from nmt.errors import ConfigError
 from nmt.model.inference import InferenceModel
-from nmt.model.precision import for_inference, threads
+from nmt.model.precision import float32_library, for_inference, threads
 from nmt.model.stacks import DecodingModel
 from nmt.model.transformer import Transformer
+from nmt.runs.folder import fingerprint
 from nmt.runs.model import open_saved
 from nmt.search.constrained import Constraints, beam_for, with_phrases, word_parts
 from nmt.search.forced import ForcedDecoder
@@ -88,6 +89,10 @@ class Searcher(Protocol):
     def max_positions(self) -> int | None:
         """Maximum length of a source or translation, including `</s>`; None if there is no limit."""
 
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the weights and the arithmetic, which determine the translations with given settings."""
+
     def check(self, search: SearchConfig, has_terms: bool, language: str) -> None:
         """Raise ConfigError if the engine does not support these settings or terms.
 
@@ -127,6 +132,15 @@ class NativeSearcher:
         self._fused: dict[str, tuple[InferenceModel, tuple[str, ...]]] = {}
         """The language model of each run that `search.lm` has named, and the languages of the model."""
         self._banned = torch.tensor(tgt_tokenizer.never_written, device=device)
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the weights and the arithmetic; see `Searcher`."""
+        weights = [
+            fingerprint({name: weight.detach().cpu() for name, weight in model.named_parameters()})
+            for model in self.models
+        ]
+        return " ".join([*weights, self.device.type, self.precision, float32_library()])
 
     def with_models(self, models: Sequence[DecodingModel]) -> NativeSearcher:
         """Return a searcher with different models, which shares the language models that are loaded."""

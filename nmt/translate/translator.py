@@ -25,11 +25,12 @@ from nmt.runs.model import Origin, Saved, choose_precision, open_saved
 from nmt.search.forced import ForcedDecoder
 from nmt.search.rules import ShouldStop
 from nmt.text.constraints import AnyGlossary, Glossary
+from nmt.text.split import sentences
 from nmt.text.tokenizer import Tokenizers
 from nmt.translate.score import PairScorer, Scored
 from nmt.translate.searcher import NativeSearcher, Searcher, in_order, search_cost
 from nmt.translate.sentences import Segmenter, n_candidates
-from nmt.translate.types import NOT_INLINE, WINDOW, Line, Translation, check_search
+from nmt.translate.types import NOT_INLINE, WINDOW, Line, Part, Translation, check_search
 
 
 def open_ensemble(
@@ -266,6 +267,17 @@ class Translator:
         n = n_candidates(search, n_best)
         by_line = self._segmenter.split_lines(lines, search)
         return [sum(search_cost(sentence, search, n) for sentence in of_line) for of_line in by_line]
+
+    def given(self, text: str, translation: str, search: SearchConfig) -> Translation:
+        """Return a given translation of a text, whose sentences are those of the text in order if there are as many."""
+        tgt, translated = self.tokenizers[self.config.data.tgt], sentences(translation)
+        [found] = self._segmenter.split_lines([Line(text)], search)
+        if len(found) != len(translated):
+            translated = [translation]
+            [found] = self._segmenter.split_lines([Line(text)], search.model_copy(update={"split": "never"}))
+        both = zip(found, tgt.encode_all(translated), strict=True)
+        parts = (Part(each.text, each.src_ids, ids[: self._segmenter.max_length]) for each, ids in both)
+        return Translation(translation, 0.0, 0.0, parts=tuple(parts))
 
     def translate_window(
         self,

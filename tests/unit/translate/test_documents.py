@@ -1,16 +1,28 @@
-"""Tests of `nmt translate` with documents: the same files as from `nmt serve`, folders, and damaged documents."""
+"""Tests of `nmt translate` with documents: the same files as from `nmt serve`, folders, interruptions and reviews."""
 
 from __future__ import annotations
 
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
+from lxml import etree
 
 from command import Command
 from documents import bare_docx, bare_odt
-from nmt.documents import FORMATS, open_document
+from nmt.documents import FORMATS, open_document, read_document
+from nmt.errors import DataError
+from nmt.files import write
 from nmt.serve.models import load_models
 from nmt.serve.service import Service
+from nmt.translate import documents
+from nmt.translate.direction import Direction
+from nmt.translate.documents import Documents
+from nmt.translate.types import Line
 from served import FORM, multipart, serving
 from tiny_run import PLAIN, tiny_config, tiny_model, tiny_tokenizer, write_run
 
@@ -92,6 +104,13 @@ def test_damaged_document_is_reported_and_others_are_translated(
         (("a.html", "--workers", 2, "--output", "b.html"), "not available for documents"),
         (("a.html", "--input", "letters/a.odt", "--output", "b.html"), "--output-dir"),
         (("a.html", "--output-dir", "out", "--output", "b.html"), "--output-dir"),
+        (("a.html", "--output-dir", "out", "--bilingual", "b.xlf"), "--output-dir"),
+        (("a.html", "--bilingual", "b.xlf", "--reviewed", "c.xlf"), "--bilingual"),
+        (("a.html", "--bilingual", "b.xlf", "--as-text"), "--as-text"),
+        (("a.html", "--bilingual", "b.html"), "b.html"),
+        (("a.html", "--bilingual", "none/b.xlf"), "none"),
+        (("a.html", "--reviewed", "b.xlf", "--beam", 2), "--reviewed"),
+        (("a.html", "--reviewed", "b.xlf"), "b.xlf"),
         (("a.html", "--input", "other/a.html", "--output-dir", "out"), "both be written"),
         (("none.docx", "--output", "b.docx"), "none.docx"),
         (("empty", "--output-dir", "out"), "contains no documents"),
@@ -117,3 +136,130 @@ def test_problems_are_reported_before_anything_is_written(
     done = nmt("translate", "--run", run, "--input", letters / str(name), *rest)
     assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1) and said in done.err, done.err
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()} == before
+
+
+# --- interruptions --------------------------------------------------------------------------------
+
+
+@dataclass
+class Engine:
+    """A record of the texts that models translate, one at a time, until an interruption."""
+
+    texts: list[str] = field(default_factory=list)
+    stops_after: int | None = None
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
+    engine, real = Engine(), Direction.translate
+
+    def translate(self: Direction, lines: Sequence[Line], *arguments: Any, **options: Any) -> Iterator[Any]:
+        if len(engine.texts) == engine.stops_after:
+            raise KeyboardInterrupt
+        engine.texts += [line.text for line in lines]
+        return real(self, lines, *arguments, **options)
+
+    monkeypatch.setattr(Direction, "translate", translate)
+    monkeypatch.setattr(documents, "TEXTS", 1)
+    monkeypatch.setattr(write, "KEPT_AFTER", 0.0)
+    return engine
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_interrupted_folder_is_continued(
+    run: Path, letters: Path, nmt: Command, tmp_path: Path, engine: Engine
+) -> None:
+    command = ("translate", "--run", run, "--input", letters, "--output-dir")
+    assert nmt(*command, tmp_path / "whole").status == 0
+    n, whole = len(engine.texts), contents(tmp_path / "whole")
+    assert len(whole) == len(CONTENTS) and n > 4
+    for n_done in (1, n // 2, n - 1):
+        out = tmp_path / f"out{n_done}"
+        engine.texts, engine.stops_after = [], n_done
+        stopped = nmt(*command, out)
+        assert stopped.status == 130 and "finished work is kept" in stopped.err, stopped.err
+        engine.stops_after = None
+        assert nmt(*command, out).status == 0
+        assert len(engine.texts) == n and contents(out) == whole
+
+
+def test_finished_texts_are_reused_only_with_same_model_and_settings(
+    run: Path, letters: Path, nmt: Command, tmp_path: Path, engine: Engine
+) -> None:
+    config, tokenizer = tiny_config(), tiny_tokenizer()
+    other = write_run(tmp_path / "other", config, tokenizer, tiny_model(config, tokenizer, seed=4))
+    output = tmp_path / "b.srt"
+    engine.stops_after = 1
+    for options in (("--run", run), ("--run", run), ("--run", other), ("--run", run, "--beam", 2)):
+        done = nmt("translate", *options, "--input", letters / "a.srt", "--output", output)
+        assert done.status == 130 and not output.exists() and output.with_name("b.srt.work").is_dir()
+        assert engine.texts == [ONE]
+        engine.texts = [] if options[1:] != (run,) else engine.texts
+    engine.stops_after = None
+    done = nmt("translate", "--run", run, "--input", letters / "a.srt", "--output", output)
+    assert done.status == 0 and engine.texts == [TWO] and not output.with_name("b.srt.work").exists()
+
+
+def test_documents_in_output_directory_are_not_translated(run: Path, letters: Path, nmt: Command) -> None:
+    command = ("translate", "--run", run, "--input", letters, "--output-dir", letters / "en")
+    assert [nmt(*command).status for _ in range(2)] == [0, 0]
+    assert len(contents(letters / "en")) == len(CONTENTS)
+
+
+# --- reviews --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["xlf", "tmx"])
+@pytest.mark.parametrize("name", ["a.docx", "a.html", "a.txt"])
+def test_document_is_built_from_reviewed_texts(
+    name: str, suffix: str, run: Path, letters: Path, nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, review = letters / name, tmp_path / f"a.{suffix}"
+    done = nmt("translate", "--run", run, "--input", source, "--bilingual", review)
+    assert (done.status, done.out) == (0, ""), done.err
+    n_texts = len(read_document(source).texts)
+    root = etree.fromstring(review.read_bytes())
+    targets = [*root.iter("{*}target")] or [*root.iter("{*}seg")][1::2]
+    for number, target in enumerate(targets):
+        target.text = f"Text {number}"
+    review.write_bytes(etree.tostring(root))
+    monkeypatch.chdir(tmp_path)  # without runs
+    built = tmp_path / f"b{source.suffix}"
+    done = nmt("translate", "--input", source, "--reviewed", review, "--output", built)
+    assert (done.status, done.err) == (0, ""), done.err
+    assert read_document(built).texts == [f"Text {number}" for number in range(n_texts)]
+
+
+def test_reviewed_texts_are_aligned_by_run(run: Path, nmt: Command, tmp_path: Path) -> None:
+    words = PLAIN[3].split()
+    source, review = tmp_path / "a.html", tmp_path / "a.xlf"
+    source.write_text(f"<p>{' '.join(words[:7])} <b>{words[7]}</b> {' '.join(words[8:])}</p>", encoding="utf-8")
+    outputs = [tmp_path / f"{name}.html" for name in ("translated", "aligned", "plain")]
+    command = ("translate", "--input", source)
+    done = [
+        nmt(*command, "--run", run, "--bilingual", review, "--output", outputs[0]),
+        nmt(*command, "--run", run, "--reviewed", review, "--output", outputs[1]),
+        nmt(*command, "--reviewed", review, "--output", outputs[2]),
+    ]
+    assert [each.status for each in done] == [0, 0, 0], done
+    by_run, again, by_position = (path.read_bytes() for path in outputs)
+    assert by_run == again != by_position
+    assert re.sub(b"</?b>", b"", by_run) == re.sub(b"</?b>", b"", by_position)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_office_document_is_not_shown_on_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    Documents([Path("a.docx")])
+    monkeypatch.setattr("sys.stdout", Terminal())
+    with pytest.raises(DataError, match=r"a\.docx: .*--output F\.docx"):
+        Documents([Path("a.docx")])
+    Documents([Path("a.html")])
+    Documents([Path("a.docx")], output="b.docx")
+    Documents([Path("a.docx")], bilingual=Path("b.xlf"))

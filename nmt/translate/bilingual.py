@@ -1,0 +1,154 @@
+"""Bilingual files for review: the texts of a document and their translations, as XLIFF 1.2 or TMX.
+
+The texts are plain: they have no markup, which is placed when the document is built.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import IO, NamedTuple
+from xml.sax.saxutils import escape, quoteattr
+
+from nmt import __version__
+from nmt.console import amount, printable, say
+from nmt.documents.parallel import tmx
+from nmt.documents.types import spaced
+from nmt.errors import DataError
+from nmt.files.read import check_regular, open_regular, reading
+from nmt.prepare.formats.xml import XML_LANG, read_units, text_of
+from nmt.prepare.inputs import FORMATS, Input
+from nmt.prepare.pairs import one_line
+
+_SHOWN = 40
+"""Maximum number of characters of a text in a message."""
+
+
+def bilingual_format(path: Path) -> str:
+    """Return the format of a bilingual file by its name: xliff or tmx. Raises DataError if it is neither."""
+    found = FORMATS.get(path.suffix.lower(), "")
+    if found not in ("xliff", "tmx"):
+        raise DataError(f"{path}: must end in .xlf, .xliff or .tmx, the formats of bilingual files")
+    return found
+
+
+def write_bilingual(
+    out: IO[bytes], path: Path, document: str, languages: tuple[str, str], pairs: Iterable[tuple[str, str]]
+) -> None:
+    """Write the texts of a document and their translations, in order.
+
+    path: the name of the bilingual file, which determines its format; document: the file name of the document;
+    languages: source and target.
+    """
+    source, target = (language.replace("_", "-") for language in languages)
+    plain = [(spaced(src), spaced(tgt)) for src, tgt in pairs]
+    if bilingual_format(path) == "tmx":
+        origin = f'<prop type="document">{escape(document)}</prop>'
+        lines = tmx([(origin, src, tgt) for src, tgt in plain], source, target, "paragraph")
+    else:
+        lines = _xliff(document, source, target, plain)
+    out.writelines(f"{line}\n".encode() for line in lines)
+
+
+def _xliff(document: str, source: str, target: str, pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
+    yield '<?xml version="1.0" encoding="UTF-8"?>'
+    yield '<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">'
+    languages = f"source-language={quoteattr(source)} target-language={quoteattr(target)}"
+    yield f'<file original={quoteattr(document)} {languages} datatype="plaintext">'
+    yield f'<header><tool tool-id="nmt" tool-name="nmt" tool-version="{__version__}"/></header>'
+    yield "<body>"
+    for number, (src, tgt) in enumerate(pairs, start=1):
+        sides = f'<source>{escape(src)}</source><target state="needs-review-translation">{escape(tgt)}</target>'
+        yield f'<trans-unit id="{number}" xml:space="preserve">{sides}</trans-unit>'
+    yield "</body>"
+    yield "</file>"
+    yield "</xliff>"
+
+
+class _Unit(NamedTuple):
+    """A source text and its translation, which is empty if it is missing."""
+
+    name: str
+    """The unit in messages: `unit 7`."""
+    source: str
+    target: str
+
+
+def read_reviewed(path: Path, document: Path, texts: Sequence[str]) -> list[str]:
+    """Return the translation of each text of a document from a bilingual file.
+
+    A text has the translation of the unit with the same source text; several units with the same source text belong to
+    the occurrences of the text in order. A translation memory (TMX) may have one unit for all occurrences, and units of
+    other documents, which are counted and reported.
+
+    Raises DataError if the file is not XLIFF 1.2 or TMX, if it lacks a text or a translation, and, for XLIFF, if it
+    has a unit that is not in the document.
+    """
+    is_memory = bilingual_format(path) == "tmx"
+    by_text = defaultdict[str, deque[_Unit]](deque)
+    for unit in _memory_units(path) if is_memory else _xliff_units(path):
+        by_text[_key(unit.source)].append(unit)
+    found = []
+    for number, text in enumerate(texts, start=1):
+        units = by_text[_key(text)]
+        if not units:
+            where = f"no unit for text {number} of {document}, {_shown(text)}"
+            raise DataError(f"{path}: has {where}; does it belong to another document, or was a source text edited?")
+        # a memory has the same unit for all occurrences
+        found.append(units[0] if is_memory and len(units) == 1 else units.popleft())
+    used = {unit.name for unit in found}
+    others = [unit for units in by_text.values() for unit in units if unit.name not in used]
+    if others and not is_memory:
+        where = f"{others[0].name}, {_shown(others[0].source)}, is not in {document}"
+        raise DataError(f"{path}: {where}; does it belong to another document?")
+    if empty := [unit for unit in found if not unit.target]:
+        where = f"{amount(len(empty), 'unit')} without a translation, first {empty[0].name}"
+        raise DataError(f"{path}: {where}, {_shown(empty[0].source)}; translate them")
+    if others:
+        say(f"{path}: {amount(len(others), 'unit')} not needed for {document}")
+    return [unit.target for unit in found]
+
+
+def _key(text: str) -> str:
+    """Return a text without differences in white space, which programs may change."""
+    return " ".join(text.split())
+
+
+def _shown(text: str) -> str:
+    return f"“{printable(text[:_SHOWN])}{'…' * (len(text) > _SHOWN)}”"
+
+
+def _file(path: Path) -> Input:
+    with reading(path):
+        check_regular(path)
+    return Input(str(path), "", partial(open_regular, path), path)
+
+
+def _xliff_units(path: Path) -> list[_Unit]:
+    """Return the units of an XLIFF 1.2 file in the order of their numbers."""
+    numbered = []
+    for n, unit in enumerate(read_units(_file(path), "xliff", frozenset({"trans-unit"})), start=1):
+        number = unit.get("id", "")[:_SHOWN]
+        source, target = (unit.find(f"{{*}}{side}") for side in ("source", "target"))
+        texts = ("" if side is None else one_line(text_of(side)) for side in (source, target))
+        # programs keep the numbers, though perhaps not the order; units with other identifiers keep their order
+        numbered.append((int(number) if number.isdecimal() else n, _Unit(f"unit {printable(number) or n}", *texts)))
+    return [unit for _, unit in sorted(numbered, key=lambda each: each[0])]
+
+
+def _memory_units(path: Path) -> Iterator[_Unit]:
+    """Yield the units of a TMX file. Raises DataError if one does not have a source text and one translation."""
+    language = ""
+    for n, unit in enumerate(read_units(_file(path), "tmx", frozenset({"header", "tu"}))):
+        language = unit.get("srclang", language).lower()
+        sides = [*unit.iterchildren("{*}tuv")]
+        if unit.tag.endswith("header"):
+            continue
+        if len(sides) != 2:
+            raise DataError(f"{path}: unit {n}: {amount(len(sides), 'text')}, where a text and its translation belong")
+        if (sides[1].get(XML_LANG) or "").lower() == language:
+            sides.reverse()
+        segments = (side.find("{*}seg") for side in sides)
+        yield _Unit(f"unit {n}", *("" if segment is None else one_line(text_of(segment)) for segment in segments))

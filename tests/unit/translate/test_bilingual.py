@@ -1,0 +1,117 @@
+"""Bilingual files of documents: what is written, what is read back after a review, and what does not fit."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from lxml import etree
+
+from nmt.errors import DataError
+from nmt.prepare.formats.xml import read_tmx, read_xliff
+from nmt.translate.bilingual import read_reviewed, write_bilingual
+from reading import read_bytes
+
+TEXTS = ["Eins & <zwei>.", "Ja.", "Größer \U0001f600", "Ja."]
+DONE = ["One & <two>.", "Yes.", "Bigger", "Sure."]
+LETTER = Path("letter.docx")
+
+
+def written(path: Path, languages: tuple[str, str] = ("de", "en")) -> bytes:
+    out = io.BytesIO()
+    write_bilingual(out, path, "Brief & mehr.docx", languages, zip(TEXTS, DONE, strict=True))
+    return out.getvalue()
+
+
+def xliff(*units: str) -> bytes:
+    start = '<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file original="a"><body><group>'
+    return f"{start}{''.join(units)}</group></body></file></xliff>".encode()
+
+
+def unit(number: int | str, source: str, target: str) -> str:
+    return f'<trans-unit id="{number}"><source>{source}</source>{target}</trans-unit>'
+
+
+def tmx(*units: tuple[tuple[str, str], ...]) -> bytes:
+    sides = ["".join(f"<tuv xml:lang='{code}'><seg>{text}</seg></tuv>" for code, text in each) for each in units]
+    body = "".join(f"<tu>{each}</tu>" for each in sides)
+    return f'<tmx version="1.4"><header srclang="de"/><body>{body}</body></tmx>'.encode()
+
+
+@pytest.mark.parametrize("suffix", ["xlf", "xliff", "tmx"])
+def test_written_file_is_read_back(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{suffix}"
+    path.write_bytes(written(path))
+    assert read_reviewed(path, LETTER, TEXTS) == DONE
+
+
+def test_written_files_are_read_as_corpora() -> None:
+    pairs = [*zip(TEXTS, DONE, strict=True)]
+    assert read_bytes(read_xliff, written(Path("a.xlf"))) == (pairs, {})
+    assert read_bytes(read_tmx, written(Path("a.tmx"))) == (pairs, {})
+
+
+def test_xliff_names_document_languages_and_states() -> None:
+    root = etree.fromstring(written(Path("a.xlf"), ("de", "pt_BR")))
+    file = root.find("{*}file")
+    assert file is not None
+    found = {name: file.get(name) for name in ("original", "source-language", "target-language")}
+    assert found == {"original": "Brief & mehr.docx", "source-language": "de", "target-language": "pt-BR"}
+    units = [*root.iter("{*}trans-unit")]
+    assert [each.get("id") for each in units] == ["1", "2", "3", "4"]
+    assert {each.findtext("{*}target") and each.find("{*}target").get("state") for each in units} == {
+        "needs-review-translation"
+    }
+
+
+def test_units_of_other_programs_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.xlf"
+    marked = '<mrk mtype="seg" mid="0">Eins &amp;</mrk> <mrk mtype="seg" mid="1">&lt;zwei&gt;.</mrk>'
+    done = '<mrk mtype="seg" mid="0">One <g id="1">and</g></mrk> <mrk mtype="seg" mid="1"><x id="2"/>two.</mrk>'
+    path.write_bytes(
+        xliff(
+            unit(4, "Ja.", "<target>Sure.</target>"),
+            unit(2, "Ja.", '<target state="final" state-qualifier="exact-match">\n  Yes.\n</target>'),
+            unit(3, "Größer  \U0001f600", "<target>Big\nger</target><alt-trans><target>No</target></alt-trans>"),
+            unit(1, "Eins &amp; &lt;zwei&gt;.", f"<seg-source>{marked}</seg-source><target>{done}</target>"),
+        )
+    )
+    assert read_reviewed(path, LETTER, TEXTS) == ["One and two.", "Yes.", "Big ger", "Sure."]
+    path.write_bytes(xliff(*(unit(f"x-{n}", text, f"<target>{n}</target>") for n, text in enumerate("abc"))))
+    assert read_reviewed(path, LETTER, ["c", "a", "b"]) == ["2", "0", "1"]
+
+
+def test_memory_may_have_other_units_and_one_for_repeated_texts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.tmx"
+    path.write_bytes(
+        tmx((("en-GB", "Two"), ("DE", "Zwei")), (("de", "Ja."), ("en", "Yes.")), (("de", "x"), ("en", "y")))
+    )
+    assert read_reviewed(path, LETTER, ["Ja.", "Zwei", "Ja."]) == ["Yes.", "Two", "Yes."]
+    assert "1 unit not needed for letter.docx" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "found"),
+    [
+        ("a.xlf", xliff(unit(1, "a", "<target>A</target>")), "text 2 of letter.docx, “b”"),
+        ("a.tmx", tmx((("de", "a"), ("en", "A"))), "text 2 of letter.docx, “b”"),
+        ("a.xlf", xliff(*(unit(n, n, "<target>A</target>") for n in "abc")), "unit c, “c”"),
+        ("a.xlf", xliff(unit(7, "a", "<target> </target>"), unit(8, "b", "")), "2 units without a translation, first"),
+        ("a.tmx", tmx((("de", "a"),)), "unit 1: 1 text"),
+        ("a.xlf", b"<tmx/>", "<xliff>"),
+        ("a.xlf", b"<xliff><trans-unit>", "broken XML"),
+        ("a.docx", b"", "must end in"),
+        ("none.xlf", None, "no such file"),
+    ],
+)
+def test_file_that_does_not_fit_raises(name: str, content: bytes | None, found: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        read_reviewed(path, LETTER, ["a", "b"])
+    assert str(caught.value).startswith(f"{path}: ") and found in str(caught.value)
+    assert "\n" not in str(caught.value)
