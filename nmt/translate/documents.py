@@ -23,7 +23,7 @@ from nmt.translate.direction import Direction, How
 from nmt.translate.files import Warnings
 from nmt.translate.types import Line
 
-TEXTS = 256
+TEXTS = 512
 """Number of texts of a document that are translated, and kept for resuming, together."""
 _BINARY = (".docx", ".odt")
 

@@ -86,6 +86,15 @@ def test_one_document_is_translated(run: Path, letters: Path, nmt: Command, tmp_
     assert as_text.status == 0 and len(as_text.out.splitlines()) == 1
 
 
+def test_ctranslate2_translates_documents(run: Path, letters: Path, nmt: Command, tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    outputs = [tmp_path / f"{engine}.html" for engine in ("native", "ctranslate2")]
+    for output in outputs:
+        options = ("--engine", output.stem, "--output", output)
+        assert nmt("translate", "--run", run, "--input", letters / "a.html", *options).status == 0
+    assert outputs[0].read_bytes() == outputs[1].read_bytes()
+
+
 def test_damaged_document_is_reported_and_others_are_translated(
     run: Path, letters: Path, nmt: Command, tmp_path: Path
 ) -> None:

@@ -1,0 +1,65 @@
+"""A folder of documents whose translation is killed and started again."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command import Command
+from nmt.text.tokenizer import Tokenizer
+from nmt.translate import documents
+from nmt.translate.direction import Direction
+from nmt.translate.translator import Translator
+from nmt.translate.types import Line
+from tiny_run import PLAIN, write_run
+
+KILLED = """
+import os, signal, sys
+from nmt.cli import main
+from nmt.runs import model
+from nmt.translate import documents
+from nmt.translate.direction import Direction
+
+def translate(self, lines, *arguments, **options):
+    if "STOP" in lines[0].text:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(self, lines, *arguments, **options)
+
+model.pick_float32_library = lambda *_: "mkl"  # as in the tests' own process
+documents.TEXTS, real, Direction.translate = 1, Direction.translate, translate
+main(sys.argv[1:])
+"""
+
+
+def test_killed_translation_of_folder_is_continued(
+    tokenizer: Tokenizer, translator: Translator, nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = write_run(tmp_path / "run", translator.config, tokenizer, translator.searcher.models[0])
+    texts = {"a.txt": PLAIN[:2], "b.txt": [PLAIN[2], f"STOP {PLAIN[3]}"], "c.txt": PLAIN[4:5]}
+    (tmp_path / "letters").mkdir()
+    for name, lines in texts.items():
+        (tmp_path / "letters" / name).write_text("\n".join(lines), encoding="utf-8")
+    command = ["translate", "--run", str(run), "--input", str(tmp_path / "letters"), "--output-dir"]
+    killed = subprocess.run([sys.executable, "-c", KILLED, *command, tmp_path / "out"], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert [path.name for path in (tmp_path / "out").glob("*.txt")] == ["a.txt"]
+    seen, real = list[str](), Direction.translate
+
+    def translate(self: Direction, lines: Sequence[Line], *arguments: Any, **options: Any) -> Iterator[Any]:
+        seen.extend(line.text for line in lines)
+        return real(self, lines, *arguments, **options)
+
+    monkeypatch.setattr(documents, "TEXTS", 1)
+    monkeypatch.setattr(Direction, "translate", translate)
+    assert nmt(*command, tmp_path / "out").status == 0
+    assert seen == [texts["b.txt"][1], *texts["c.txt"]]
+    monkeypatch.undo()
+    assert nmt(*command, tmp_path / "whole").status == 0
+    outputs = [{path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("out", "whole")]
+    assert outputs[0] == outputs[1] and outputs[0].keys() == texts.keys()
