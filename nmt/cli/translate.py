@@ -113,7 +113,14 @@ def translate(
     Documents keep their format: files named .docx, .odt, .html, .srt, .vtt or .po are translated as documents, sentence
     by sentence, as `nmt serve` does (docs/documents.md). With --output-dir, --input may be repeated, and may be a
     folder, all of whose documents are translated, including .txt. Other documents, such as .pdf and .xlf, are rejected,
-    by their name or content; --as-text translates any file as plain lines.
+    by their name or content; --as-text translates any file as plain lines. If the translation of documents is
+    interrupted after a minute or later, the same command continues; finished texts are kept in OUTPUT.work, or in .work
+    in the output directory, until it is complete.
+
+    --bilingual F writes the texts of one document with their translations as XLIFF 1.2 (.xlf, .xliff) or TMX, for
+    review in a CAT tool; the document is written only with --output. --reviewed F builds the document from such a file.
+    Nothing is translated, and no model is loaded unless --run or --model is given, which then aligns words to place
+    markup.
 
     --scores writes four tab-separated columns: line number, score, log-probability (a sum, in nats) and translation.
     `sort -g -k2,2` then puts the least probable lines first. With --n-best N, each line has up to N translations, best
@@ -142,6 +149,8 @@ def translate(
       nmt translate --run runs/multi30k-de-en --input news.de --output news.en
       nmt translate --input letter.docx --output letter.en.docx
       nmt translate --input letters --input manual.odt --output-dir translated
+      nmt translate --input letter.docx --bilingual letter.xlf
+      nmt translate --input letter.docx --reviewed letter.reviewed.xlf --output letter.en.docx
       nmt translate --scores --input news.de | sort -g -k2,2 | head
       nmt translate --beam 10 --n-best 10 --input news.de
       nmt translate --n-best 5 --set search.sample=true --set search.top_p=0.9 --input news.de
@@ -153,9 +162,9 @@ def translate(
     """
     from nmt.documents import is_document, refuse_document
 
-    source, *more = inputs or ["-"]
-    for_documents = (output_dir, bilingual, reviewed) != (None, None, None)
-    has_documents = for_documents or bool(more) or (is_document(source) and not as_text)
+    sources = inputs or ["-"]
+    source, for_documents = sources[0], (output_dir, bilingual, reviewed) != (None, None, None)
+    has_documents = for_documents or len(sources) > 1 or (is_document(source) and not as_text)
     if has_documents and as_text:
         raise ConfigError(["--as-text: needs one --input, and no --output-dir, --bilingual and --reviewed"])
     if not (as_text or has_documents):
@@ -164,8 +173,7 @@ def translate(
     from nmt.model.device import visible_gpus
     from nmt.share.export import engine_for
     from nmt.tasks.engines import open_engine
-    from nmt.text.constraints import Glossary
-    from nmt.translate.direction import Direction, How, for_texts
+    from nmt.translate.direction import Direction, for_texts
     from nmt.translate.documents import Documents, DocumentTranslator
     from nmt.translate.files import Files, translate_file
     from nmt.translate.parts import Models, translate_in_parts
@@ -184,15 +192,12 @@ def translate(
     if has_documents and (not is_plain or workers is not None or engine == "ray"):
         without = "--scores, --n-best, --workers, --engine ray, --prefix, --constraints, --alignments and --attention"
         raise ConfigError([f"{without}: not available for documents"])
-    documents = (
-        Documents([*map(Path, (source, *more))], output, output_dir, bilingual, reviewed) if has_documents else None
-    )
-    if documents is not None and reviewed is not None:
-        if overrides or (glossary, beam, length_penalty, via) != (None,) * 4:
-            raise ConfigError(["--reviewed: nothing is translated, so that only --run, --model, --to and --from apply"])
-        if not (run or model):
-            documents.write(None)
-            return
+    documents = Documents(sources, output, output_dir, bilingual, reviewed) if has_documents else None
+    if reviewed is not None and (overrides or (glossary, beam, length_penalty, via) != (None,) * 4):
+        raise ConfigError(["--reviewed: nothing is translated, so that only --run, --model, --to and --from apply"])
+    if documents is not None and reviewed is not None and not (run or model):
+        documents.write(None)
+        return
     target, paths = output or "-", resolve_models(run, model)
     if workers is not None or engine == "ray":
         if engine == "ctranslate2":
@@ -220,11 +225,10 @@ def translate(
         native = translator if engine == "native" else None
         if engine == "ctranslate2" and model is None:  # it aligns words, and has what CTranslate2 lacks
             native = Translator.load(paths, checkpoint, weights).towards(to, from_, via)
-        direction = Direction(str(paths[0]), None if engine == "native" else translator, native)
         configured = [*for_texts(translator.config.search), *overrides]
         search = search_settings(translator.config, beam, length_penalty, configured)
-        terms = Glossary.read(glossary, direction.target) if glossary is not None else None
-        documents.write(DocumentTranslator(direction, How(search, align=direction.aligns and via is None), terms))
+        direction = Direction(str(paths[0]), translator, native)
+        documents.write(DocumentTranslator.of(direction, search, glossary))
         return
     search = search_settings(translator.config, beam, length_penalty, overrides)
     translate_file(translator, source, target, search, n_best, files, scores, as_text)

@@ -6,16 +6,16 @@ The texts are plain: they have no markup, which is placed when the document is b
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 from nmt import __version__
 from nmt.console import amount, printable, say
 from nmt.documents.parallel import tmx
-from nmt.documents.types import spaced
+from nmt.documents.types import Document, Translated, spaced
 from nmt.errors import DataError
 from nmt.files.read import check_regular, open_regular, reading
 from nmt.prepare.formats.xml import XML_LANG, read_units, text_of
@@ -34,37 +34,37 @@ def bilingual_format(path: Path) -> str:
     return found
 
 
-def write_bilingual(
-    out: IO[bytes], path: Path, document: str, languages: tuple[str, str], pairs: Iterable[tuple[str, str]]
-) -> None:
-    """Write the texts of a document and their translations, in order.
+def bilingual_content(
+    path: Path, name: str, languages: tuple[str, str], document: Document, translations: Sequence[Translated]
+) -> bytes:
+    """Return the content of a bilingual file with the texts of a document and their translations, in order.
 
-    path: the name of the bilingual file, which determines its format; document: the file name of the document;
-    languages: source and target.
+    path: the bilingual file, whose suffix determines the format; name: the file name of the document; languages: source
+    and target.
     """
     source, target = (language.replace("_", "-") for language in languages)
-    plain = [(spaced(src), spaced(tgt)) for src, tgt in pairs]
+    pairs = [(src, spaced(tgt.text)) for src, tgt in zip(document.texts, translations, strict=True)]
     if bilingual_format(path) == "tmx":
-        origin = f'<prop type="document">{escape(document)}</prop>'
-        lines = tmx([(origin, src, tgt) for src, tgt in plain], source, target, "paragraph")
+        origin = f'<prop type="document">{escape(name)}</prop>'
+        lines = tmx([(origin, src, tgt) for src, tgt in pairs], source, target, "paragraph")
     else:
-        lines = _xliff(document, source, target, plain)
-    out.writelines(f"{line}\n".encode() for line in lines)
+        lines = _xliff(name, source, target, pairs)
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
-def _xliff(document: str, source: str, target: str, pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
-    yield '<?xml version="1.0" encoding="UTF-8"?>'
-    yield '<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">'
+def _xliff(name: str, source: str, target: str, pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
     languages = f"source-language={quoteattr(source)} target-language={quoteattr(target)}"
-    yield f'<file original={quoteattr(document)} {languages} datatype="plaintext">'
-    yield f'<header><tool tool-id="nmt" tool-name="nmt" tool-version="{__version__}"/></header>'
-    yield "<body>"
+    yield from (
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        '<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">',
+        f'<file original={quoteattr(name)} {languages} datatype="plaintext">',
+        f'<header><tool tool-id="nmt" tool-name="nmt" tool-version="{__version__}"/></header>',
+        "<body>",
+    )
     for number, (src, tgt) in enumerate(pairs, start=1):
         sides = f'<source>{escape(src)}</source><target state="needs-review-translation">{escape(tgt)}</target>'
         yield f'<trans-unit id="{number}" xml:space="preserve">{sides}</trans-unit>'
-    yield "</body>"
-    yield "</file>"
-    yield "</xliff>"
+    yield from ("</body>", "</file>", "</xliff>")
 
 
 class _Unit(NamedTuple):

@@ -106,8 +106,8 @@ class Direction:
 
     @property
     def aligns(self) -> bool:
-        """Whether words can be aligned, which requires cross-attention and PyTorch."""
-        return self.has_native and self.config.model.kind == "translation"
+        """Whether words can be aligned, which requires PyTorch, cross-attention, and no translation via a pivot."""
+        return self.has_native and self.config.model.kind == "translation" and self._main.first is None
 
     def search_settings(self, changes: Mapping[str, object]) -> SearchConfig:
         """Return the search settings with `changes` applied. Raises ConfigError if the result is invalid."""
@@ -202,7 +202,7 @@ class Direction:
     def align(self, texts: Sequence[str], translations: Sequence[str], search: SearchConfig) -> Iterator[Alignment]:
         """Yield the alignment of each text with a given translation. Requires `aligns`."""
         for text, translation in zip(texts, translations, strict=True):
-            given = self.native.given(text, translation, search)
+            given = self.native.given_translation(text, translation, search)
             yield self._alignments(Line(text), [given], None)[0]
 
     def _alignments(

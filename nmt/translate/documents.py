@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeAlias
 
+from nmt.config import SearchConfig
 from nmt.console import Progress, amount, say
-from nmt.documents import FORMATS, Translated, is_marked_up, read_document
+from nmt.documents import FORMATS, Document, Translated, is_marked_up, read_document
 from nmt.errors import ConfigError, DataError
 from nmt.files.write import open_output, refuse_overwriting, work_directory
 from nmt.tasks.perform import Json, Task
 from nmt.tasks.processes import InProcess
 from nmt.text.constraints import Glossary
-from nmt.translate.bilingual import bilingual_format, read_reviewed, write_bilingual
+from nmt.translate.bilingual import bilingual_content, bilingual_format, read_reviewed
 from nmt.translate.direction import Direction, How
 from nmt.translate.files import Warnings
 from nmt.translate.types import Line
@@ -26,6 +28,8 @@ from nmt.translate.types import Line
 TEXTS = 512
 """Number of texts of a document that are translated, and kept for resuming, together."""
 _BINARY = (".docx", ".odt")
+Content: TypeAlias = Callable[[Document, Sequence[Translated]], bytes]
+"""A function that returns the content of a file, given a document and its translations."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,12 @@ class DocumentTranslator:
     """Words are aligned only where a document has markup, and if `how.align` is true."""
     glossary: Glossary | None = None
 
+    @classmethod
+    def of(cls, direction: Direction, search: SearchConfig, glossary: Path | None = None) -> DocumentTranslator:
+        """Return a translator with a glossary that is read from a file, and with aligned words if possible."""
+        terms = None if glossary is None else Glossary.read(glossary, direction.target)
+        return cls(direction, How(search, align=direction.aligns), terms)
+
     def translate(self, source: Path, work: Path, is_shown: bool, texts: Sequence[str]) -> list[Translated]:
         """Return the translations of the texts of a document, with counted warnings printed to standard error.
 
@@ -45,7 +55,7 @@ class DocumentTranslator:
         """
         how = replace(self.how, align=self.how.align and is_marked_up(source))
         version = f"{self.direction.fingerprint} {how.key} {self.glossary and self.glossary.fingerprint}"
-        warnings, found = Warnings(), list[Translated]()
+        warnings, found, new = Warnings(), list[Translated](), set[int]()
         with Progress(f"translating {source.name}", len(texts), "texts", shown=is_shown) as progress:
 
             def translate(folder: Path, arguments: Json) -> Json:  # noqa: ARG001 (the signature of tasks)
@@ -55,6 +65,7 @@ class DocumentTranslator:
                     lines, how, arguments["first"], watch=lambda *of_line: own.add(next(numbers), *of_line)
                 )
                 best = [(each.text, each.alignment) for (each, *_), _ in progress.track(by_line)]
+                new.add(arguments["first"])
                 return {"translations": best, "warnings": asdict(own)}
 
             starts = range(0, len(texts), TEXTS)
@@ -62,6 +73,7 @@ class DocumentTranslator:
             tasks = [Task("", translate, part, version) for part in parts]
             # named by their content: documents of a folder share the directory
             for _, done in InProcess().run(work, [replace(task, name=task.key) for task in tasks]):
+                progress.add(0 if len(found) in new else len(done.summary["translations"]))
                 found += [Translated(*each) for each in done.summary["translations"]]
                 warnings.merge(Warnings(**done.summary["warnings"]))
         for message in warnings.lines():
@@ -83,7 +95,7 @@ class Documents:
     Raises ConfigError for files that do not go together, and DataError if an output file is also an input.
     """
 
-    inputs: Sequence[Path]
+    inputs: Sequence[str]
     """One document; with `directory`, several documents and folders."""
     output: str | None = None
     """The file to write, - for standard output."""
@@ -95,7 +107,7 @@ class Documents:
     """The bilingual file to read the translations from."""
 
     def __post_init__(self) -> None:
-        if Path("-") in self.inputs:
+        if "-" in self.inputs:
             raise ConfigError(["--output-dir, --bilingual and --reviewed need --input F, not standard input"])
         if self.directory is not None:
             if (self.output, self.bilingual, self.reviewed) != (None, None, None):
@@ -107,7 +119,9 @@ class Documents:
             raise ConfigError(["--reviewed and --bilingual cannot be combined"])
         for path in filter(None, (self.bilingual, self.reviewed)):
             bilingual_format(path)
-        [source] = self.inputs
+        if self.bilingual is not None and self.bilingual.exists():
+            raise DataError(f"{self.bilingual}: exists, and may contain a review; choose another file, or remove it")
+        source = Path(self.inputs[0])
         refuse_overwriting([self._output, self.bilingual], [source, self.reviewed])
         if self._output not in (None, "-") and Path(str(self._output)).suffix.lower() != source.suffix.lower():
             raise DataError(f"{self._output}: must end in {source.suffix}, since a document keeps its format")
@@ -130,23 +144,32 @@ class Documents:
         Raises DataError if a document or a reviewed file cannot be read, if they do not belong together, or if a file
         cannot be written, and LockedError if another process translates to the same output.
         """
+        if self.directory is not None:
+            assert translator is not None, "needed to translate"
+            self._write_all(translator, self.directory)
+            return
+        source, outputs = Path(self.inputs[0]), dict[str, Content]()
+        if self._output is not None:
+            outputs[self._output] = Document.translated
         if self.reviewed is not None:
-            self._write(self.inputs[0], self._output, partial(self._reviewed, translator))
+            _write(source, outputs, partial(_reviewed, self.reviewed, source, translator))
             return
-        assert translator is not None
-        if self.directory is None:
-            with _work_beside(self.bilingual if self._output is None else self._output) as work:
-                translate = partial(translator.translate, self.inputs[0], work, self._output != "-")
-                languages = translator.direction.source, translator.direction.target
-                self._write(self.inputs[0], self._output, translate, languages)
-            return
-        jobs, n_others = self._jobs(self.directory)
+        assert translator is not None, "needed to translate"
+        if self.bilingual is not None:
+            languages = translator.direction.source, translator.direction.target
+            outputs[str(self.bilingual)] = partial(bilingual_content, self.bilingual, source.name, languages)
+        with _work_beside(next(iter(outputs))) as work:
+            _write(source, outputs, partial(translator.translate, source, work, "-" not in outputs))
+
+    def _write_all(self, translator: DocumentTranslator, directory: Path) -> None:
+        jobs, n_others = self._jobs(directory)
         n_failed = 0
-        with work_directory(self.directory / ".work", "translates") as work:
+        with work_directory(directory / ".work", "translates") as work:
             for target, source in jobs.items():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 try:
-                    self._write(source, str(target), partial(translator.translate, source, work, True))
+                    translate = partial(translator.translate, source, work, True)
+                    _write(source, {str(target): Document.translated}, translate)
                 except DataError as error:
                     say(str(error))
                     n_failed += 1
@@ -157,31 +180,6 @@ class Documents:
             if n_failed:
                 raise DataError(f"{n_failed} of {amount(len(jobs), 'document')} not translated")
 
-    def _write(
-        self,
-        source: Path,
-        output: str | None,
-        translate: Callable[[Sequence[str]], Sequence[Translated]],
-        languages: tuple[str, str] | None = None,
-    ) -> None:
-        """Write a translated document and, given the languages, a bilingual file."""
-        with ExitStack() as opened:  # before translation, to find errors early
-            out = None if output is None else opened.enter_context(open_output(output))
-            review = None if self.bilingual is None else opened.enter_context(open_output(self.bilingual))
-            document = read_document(source)
-            translations = translate(document.texts)
-            if out is not None:
-                out.write(document.translated(translations))
-            if review is not None and self.bilingual is not None and languages is not None:
-                pairs = zip(document.texts, [each.text for each in translations], strict=True)
-                write_bilingual(review, self.bilingual, source.name, languages, pairs)
-
-    def _reviewed(self, translator: DocumentTranslator | None, texts: Sequence[str]) -> list[Translated]:
-        assert self.reviewed is not None
-        source = self.inputs[0]
-        translations = read_reviewed(self.reviewed, source, texts)
-        return [*map(Translated, translations)] if translator is None else translator.align(source, texts, translations)
-
     def _jobs(self, directory: Path) -> tuple[dict[Path, Path], int]:
         """Return the document for each file to write in a directory, and the number of files of other formats.
 
@@ -189,7 +187,7 @@ class Documents:
         DataError if two documents would be written to one file, a file is also an input, or there are no documents.
         """
         jobs, n_others, own = dict[Path, Path](), 0, directory.resolve()
-        for given in self.inputs:
+        for given in map(Path, self.inputs):
             found = sorted(path for path in given.rglob("*") if path.is_file()) if given.is_dir() else [given]
             if given.resolve() in own.parents:
                 found = [path for path in found if own not in path.resolve().parents]
@@ -202,16 +200,36 @@ class Documents:
                     raise DataError(f"{jobs[target]} and {path} would both be written to {target}")
                 jobs[target] = path
         if not jobs:
-            raise DataError(f"{', '.join(map(str, self.inputs))}: contains no documents ({' '.join(FORMATS)})")
+            raise DataError(f"{', '.join(self.inputs)}: contains no documents ({' '.join(FORMATS)})")
         refuse_overwriting([*jobs], [*jobs.values()])
         return jobs, n_others
 
 
+def _write(
+    source: Path, outputs: Mapping[str, Content], translate: Callable[[Sequence[str]], Sequence[Translated]]
+) -> None:
+    """Translate a document, and write each output with the content that its function returns."""
+    with ExitStack() as opened:  # before translation, to find errors early
+        files = [opened.enter_context(open_output(name)) for name in outputs]
+        document = read_document(source)
+        translations = translate(document.texts)
+        for file, content in zip(files, outputs.values(), strict=True):
+            file.write(content(document, translations))
+
+
+def _reviewed(
+    path: Path, source: Path, translator: DocumentTranslator | None, texts: Sequence[str]
+) -> list[Translated]:
+    """Return the reviewed translations of the texts of a document, aligned if there is a translator."""
+    translations = read_reviewed(path, source, texts)
+    return [*map(Translated, translations)] if translator is None else translator.align(source, texts, translations)
+
+
 @contextmanager
-def _work_beside(output: Path | str | None) -> Iterator[Path]:
+def _work_beside(output: str) -> Iterator[Path]:
     """Yield a directory for finished work, which an interrupted process leaves beside a file to write."""
-    path = Path(str(output))
-    if str(output) == "-" or path.is_dir() or not path.parent.is_dir():  # which writing it reports
+    path = Path(output)
+    if output == "-" or path.is_dir() or not path.parent.is_dir():  # which writing it reports
         with TemporaryDirectory() as folder:
             yield Path(folder)
         return

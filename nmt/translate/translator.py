@@ -268,7 +268,7 @@ class Translator:
         by_line = self._segmenter.split_lines(lines, search)
         return [sum(search_cost(sentence, search, n) for sentence in of_line) for of_line in by_line]
 
-    def given(self, text: str, translation: str, search: SearchConfig) -> Translation:
+    def given_translation(self, text: str, translation: str, search: SearchConfig) -> Translation:
         """Return a given translation of a text, whose sentences are those of the text in order if there are as many."""
         tgt, translated = self.tokenizers[self.config.data.tgt], sentences(translation)
         [found] = self._segmenter.split_lines([Line(text)], search)

@@ -129,6 +129,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory, nmt: Command) -> Path:
         for name in ("letter", "manual.de", "manual.en", "letters/letter"):
             Path(name).parent.mkdir(exist_ok=True)
             Path(f"{name}.docx").write_bytes(document)
+        unit = '<trans-unit id="1"><source>Eins. Zwei.</source><target>One. Two.</target></trans-unit>'
+        Path("letter.reviewed.xlf").write_text(f"<xliff>{unit}</xliff>", encoding="utf-8")
         Path("manual.odt").write_bytes(bare_odt("<text:p>Drei.</text:p>"))
         Path("glossary.tsv").write_text("a\tb\n", encoding="utf-8")
         Path("terms.txt").write_text("\n" * 10, encoding="utf-8")

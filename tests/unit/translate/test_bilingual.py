@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
 from lxml import etree
 
+from nmt.documents import Document, Translated
 from nmt.errors import DataError
 from nmt.prepare.formats.xml import read_tmx, read_xliff
-from nmt.translate.bilingual import read_reviewed, write_bilingual
+from nmt.translate.bilingual import bilingual_content, read_reviewed
 from reading import read_bytes
 
 TEXTS = ["Eins & <zwei>.", "Ja.", "Größer \U0001f600", "Ja."]
@@ -19,9 +19,8 @@ LETTER = Path("letter.docx")
 
 
 def written(path: Path, languages: tuple[str, str] = ("de", "en")) -> bytes:
-    out = io.BytesIO()
-    write_bilingual(out, path, "Brief & mehr.docx", languages, zip(TEXTS, DONE, strict=True))
-    return out.getvalue()
+    document = Document(TEXTS, lambda _: b"")
+    return bilingual_content(path, "Brief & mehr.docx", languages, document, [*map(Translated, DONE)])
 
 
 def xliff(*units: str) -> bytes:

@@ -265,10 +265,10 @@ class Terminal(io.StringIO):
 
 
 def test_office_document_is_not_shown_on_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    Documents([Path("a.docx")])
+    Documents(["a.docx"])
     monkeypatch.setattr("sys.stdout", Terminal())
     with pytest.raises(DataError, match=r"a\.docx: .*--output F\.docx"):
-        Documents([Path("a.docx")])
-    Documents([Path("a.html")])
-    Documents([Path("a.docx")], output="b.docx")
-    Documents([Path("a.docx")], bilingual=Path("b.xlf"))
+        Documents(["a.docx"])
+    Documents(["a.html"])
+    Documents(["a.docx"], output="b.docx")
+    Documents(["a.docx"], bilingual=Path("b.xlf"))
