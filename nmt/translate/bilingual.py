@@ -18,6 +18,7 @@ from nmt.documents.parallel import tmx
 from nmt.documents.types import Document, Translated, spaced
 from nmt.errors import DataError
 from nmt.files.read import check_regular, open_regular, reading
+from nmt.prepare.formats.language import side_of
 from nmt.prepare.formats.xml import XML_LANG, read_units, text_of
 from nmt.prepare.inputs import FORMATS, Input
 from nmt.prepare.pairs import one_line
@@ -140,15 +141,16 @@ def _xliff_units(path: Path) -> list[_Unit]:
 
 def _memory_units(path: Path) -> Iterator[_Unit]:
     """Yield the units of a TMX file. Raises DataError if one does not have a source text and one translation."""
-    language = ""
-    for n, unit in enumerate(read_units(_file(path), "tmx", frozenset({"header", "tu"}))):
-        language = unit.get("srclang", language).lower()
-        sides = [*unit.iterchildren("{*}tuv")]
+    source = ""
+    for n, unit in enumerate(read_units(_file(path), "tmx", frozenset({"header", "tu"}))):  # the header is the first
         if unit.tag.endswith("header"):
+            source = unit.get("srclang", "")
             continue
+        sides = [*unit.iterchildren("{*}tuv")]
         if len(sides) != 2:
             raise DataError(f"{path}: unit {n}: {amount(len(sides), 'text')}, where a text and its translation belong")
-        if (sides[1].get(XML_LANG) or "").lower() == language:
+        first, second = (side.get(XML_LANG, "") for side in sides)
+        if side_of(second, (source, first)) == 0:
             sides.reverse()
         segments = (side.find("{*}seg") for side in sides)
         yield _Unit(f"unit {n}", *("" if segment is None else one_line(text_of(segment)) for segment in segments))

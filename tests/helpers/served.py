@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -44,6 +45,7 @@ class MadeUp(Direction):
         self.config = load_config("sample.yaml")
         self.search = SearchConfig()
         self._native = object() if has_native else None  # type: ignore[assignment]
+        self._main = SimpleNamespace(first=None)  # type: ignore[assignment]
         self.gate = threading.Event()
         self.gate.set()
         self.batches: list[list[str]] = []

@@ -86,7 +86,7 @@ def test_memory_may_have_other_units_and_one_for_repeated_texts(
 ) -> None:
     path = tmp_path / "a.tmx"
     path.write_bytes(
-        tmx((("en-GB", "Two"), ("DE", "Zwei")), (("de", "Ja."), ("en", "Yes.")), (("de", "x"), ("en", "y")))
+        tmx((("en-GB", "Two"), ("DE-at", "Zwei")), (("de", "Ja."), ("en", "Yes.")), (("de", "x"), ("en", "y")))
     )
     assert read_reviewed(path, LETTER, ["Ja.", "Zwei", "Ja."]) == ["Yes.", "Two", "Yes."]
     assert "1 unit not needed for letter.docx" in capsys.readouterr().err

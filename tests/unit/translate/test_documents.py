@@ -118,6 +118,7 @@ def test_damaged_document_is_reported_and_others_are_translated(
         (("a.html", "--bilingual", "b.xlf", "--as-text"), "--as-text"),
         (("a.html", "--bilingual", "b.html"), "b.html"),
         (("a.html", "--bilingual", "none/b.xlf"), "none"),
+        (("a.html", "--bilingual", "review.xlf"), "review.xlf"),
         (("a.html", "--reviewed", "b.xlf", "--beam", 2), "--reviewed"),
         (("a.html", "--reviewed", "b.xlf"), "b.xlf"),
         (("a.html", "--input", "other/a.html", "--output-dir", "out"), "both be written"),
@@ -138,6 +139,7 @@ def test_problems_are_reported_before_anything_is_written(
     monkeypatch.chdir(tmp_path)
     (letters / "empty").mkdir()
     (letters / "a.pdf").write_bytes(b"%PDF-1.7\n")
+    (tmp_path / "review.xlf").write_bytes(b"<xliff/>")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "a.html").write_bytes(CONTENTS[".html"])
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()}
