@@ -95,18 +95,18 @@ def read_reviewed(path: Path, document: Path, texts: Sequence[str]) -> list[str]
     for number, text in enumerate(texts, start=1):
         units = by_text[_key(text)]
         if not units:
-            where = f"no unit for text {number} of {document}, {_shown(text)}"
+            where = f"no unit for text {number} of {document}, {printable(text[:_SHOWN])!r}"
             raise DataError(f"{path}: has {where}; does it belong to another document, or was a source text edited?")
         # a memory has the same unit for all occurrences
         found.append(units[0] if is_memory and len(units) == 1 else units.popleft())
-    used = {unit.name for unit in found}
-    others = [unit for units in by_text.values() for unit in units if unit.name not in used]
+    used = {*map(id, found)}
+    others = [unit for units in by_text.values() for unit in units if id(unit) not in used]
     if others and not is_memory:
-        where = f"{others[0].name}, {_shown(others[0].source)}, is not in {document}"
+        where = f"{others[0].name}, {printable(others[0].source[:_SHOWN])!r}, is not in {document}"
         raise DataError(f"{path}: {where}; does it belong to another document?")
     if empty := [unit for unit in found if not unit.target]:
         where = f"{amount(len(empty), 'unit')} without a translation, first {empty[0].name}"
-        raise DataError(f"{path}: {where}, {_shown(empty[0].source)}; translate them")
+        raise DataError(f"{path}: {where}, {printable(empty[0].source[:_SHOWN])!r}; translate them")
     if others:
         say(f"{path}: {amount(len(others), 'unit')} not needed for {document}")
     return [unit.target for unit in found]
@@ -115,10 +115,6 @@ def read_reviewed(path: Path, document: Path, texts: Sequence[str]) -> list[str]
 def _key(text: str) -> str:
     """Return a text without differences in white space, which programs may change."""
     return " ".join(text.split())
-
-
-def _shown(text: str) -> str:
-    return f"“{printable(text[:_SHOWN])}{'…' * (len(text) > _SHOWN)}”"
 
 
 def _file(path: Path) -> Input:

@@ -27,7 +27,6 @@ from nmt.translate.types import Line
 
 TEXTS = 512
 """Number of texts of a document that are translated, and kept for resuming, together."""
-_BINARY = (".docx", ".odt")
 Content: TypeAlias = Callable[[Document, Sequence[Translated]], bytes]
 """A function that returns the content of a file, given a document and its translations."""
 
@@ -80,13 +79,6 @@ class DocumentTranslator:
             say(f"{source}: {message}")
         return found
 
-    def align(self, source: Path, texts: Sequence[str], translations: Sequence[str]) -> list[Translated]:
-        """Return given translations of the texts of a document, aligned if it has markup."""
-        if not (self.how.align and is_marked_up(source)):
-            return [*map(Translated, translations)]
-        alignments = self.direction.align(texts, translations, self.how.search)
-        return [Translated(*each) for each in zip(translations, alignments, strict=True)]
-
 
 @dataclass(frozen=True)
 class Documents:
@@ -125,7 +117,8 @@ class Documents:
         refuse_overwriting([self._output, self.bilingual], [source, self.reviewed])
         if self._output not in (None, "-") and Path(str(self._output)).suffix.lower() != source.suffix.lower():
             raise DataError(f"{self._output}: must end in {source.suffix}, since a document keeps its format")
-        if self._output == "-" and source.suffix.lower() in _BINARY and sys.stdout is not None and sys.stdout.isatty():
+        is_binary = source.suffix.lower() in (".docx", ".odt")
+        if self._output == "-" and is_binary and sys.stdout is not None and sys.stdout.isatty():
             raise DataError(f"{source}: cannot be shown on a terminal; write to a file with --output F{source.suffix}")
 
     @property
@@ -222,7 +215,10 @@ def _reviewed(
 ) -> list[Translated]:
     """Return the reviewed translations of the texts of a document, aligned if there is a translator."""
     translations = read_reviewed(path, source, texts)
-    return [*map(Translated, translations)] if translator is None else translator.align(source, texts, translations)
+    if translator is None or not (translator.how.align and is_marked_up(source)):
+        return [*map(Translated, translations)]
+    alignments = translator.direction.align(texts, translations, translator.how.search)
+    return [*map(Translated, translations, alignments)]
 
 
 @contextmanager

@@ -95,9 +95,10 @@ def test_memory_may_have_other_units_and_one_for_repeated_texts(
 @pytest.mark.parametrize(
     ("name", "content", "found"),
     [
-        ("a.xlf", xliff(unit(1, "a", "<target>A</target>")), "text 2 of letter.docx, “b”"),
-        ("a.tmx", tmx((("de", "a"), ("en", "A"))), "text 2 of letter.docx, “b”"),
-        ("a.xlf", xliff(*(unit(n, n, "<target>A</target>") for n in "abc")), "unit c, “c”"),
+        ("a.xlf", xliff(unit(1, "a", "<target>A</target>")), "text 2 of letter.docx, 'b'"),
+        ("a.tmx", tmx((("de", "a"), ("en", "A"))), "text 2 of letter.docx, 'b'"),
+        ("a.xlf", xliff(*(unit(n, n, "<target>A</target>") for n in "abc")), "unit c, 'c'"),
+        ("a.xlf", xliff(*(unit(1, n, "<target>A</target>") for n in "abc")), "unit 1, 'c'"),
         ("a.xlf", xliff(unit(7, "a", "<target> </target>"), unit(8, "b", "")), "2 units without a translation, first"),
         ("a.tmx", tmx((("de", "a"),)), "unit 1: 1 text"),
         ("a.xlf", b"<tmx/>", "<xliff>"),
