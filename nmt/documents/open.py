@@ -73,8 +73,10 @@ def open_document(name: Path | str, content: bytes, should_stop: Callable[[], bo
 
 
 def read_document(path: Path) -> Document:
-    """Read and open a document; see `open_document`. Raises DataError, also if the file cannot be read, or if another
-    program writes to it."""
+    """Read and open a document; see `open_document`.
+
+    Raises DataError, also if the file cannot be read, or if another program changes it in the meantime.
+    """
     with reading(path):
         before = path.stat()
         content = read_regular(path)
