@@ -134,6 +134,7 @@ class RunDir:
     dev/                     translations of the development set, one file per validation
     profile/trace.json.gz    profiler trace of a few steps (nmt train --profile)
     scores.jsonl             scores measured by nmt evaluate, see `nmt.runs.info`
+    calibration-….json       maps to the confidence in translations, by direction, see `nmt.translate.confidence`
     ctranslate2-…/           see `ExportDir`, by number format (nmt translate --engine ctranslate2)
     """
 
@@ -166,6 +167,9 @@ class RunDir:
     dev = File("dev")
     trace = File("profile/trace.json.gz")
     scores = File("scores.jsonl")
+
+    def calibration(self, direction: str) -> Path:
+        return self.path / f"calibration-{direction}.json"
 
     def ctranslate2(self, quantization: str) -> ExportDir:
         return ExportDir(self.path / f"ctranslate2-{quantization}")

@@ -14,9 +14,9 @@ from nmt.cli.exits import user_errors
 from nmt.version import version as nmt_version
 
 ORDER = (
-    "data", "align", "prepare", "train", "translate", "classify", "evaluate", "compare", "score", "generate", "rerank",
-    "filter", "challenge", "robustness", "sweep", "distil", "back-translate", "bidirectional", "import", "export",
-    "push", "serve", "runs", "plot", "config",
+    "data", "align", "prepare", "train", "translate", "classify", "evaluate", "compare", "calibrate", "score",
+    "generate", "rerank", "filter", "challenge", "robustness", "sweep", "distil", "back-translate", "bidirectional",
+    "import", "export", "push", "serve", "runs", "plot", "config",
 )  # fmt: skip
 """The commands in the order of the help."""
 

@@ -66,6 +66,7 @@ OTHER_COMMANDS = {
     "translate": "infer inference predict interactive decode",
     "evaluate": "eval test valid validate bleu sacrebleu",
     "compare": "diff significance compare_mt paired_bs paired_ar",
+    "calibrate": "calibration confidence estimate quality_estimation qe",
     "rerank": "reranking noisy_channel noisychannel rescore nbest",
     "challenge": "contrastive contrast lingeval contrapro",
     "robustness": "robust noise noisy perturb perturbation typos",

@@ -1,4 +1,4 @@
-"""The commands for evaluation: `nmt evaluate`, `compare`, `challenge` and `robustness`."""
+"""The commands for evaluation: `nmt evaluate`, `compare`, `calibrate`, `challenge` and `robustness`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from nmt.cli.options import (
     PenaltyOption,
     PrecisionOption,
     RunDataOption,
+    RunOption,
     RunsOption,
     SearchOption,
     SplitOption,
@@ -34,6 +35,7 @@ from nmt.cli.options import (
 )
 from nmt.cli.options import runs as run_names
 from nmt.config.foreign import did_you_mean, misspelt
+from nmt.console import show
 from nmt.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
@@ -426,6 +428,82 @@ def compare(
     print("\n\n".join(render_text(comparison) for comparison in comparisons))
     if len(comparisons) > 1:
         print("", *macro_averages(comparisons), sep="\n")
+
+
+@app.command()
+def calibrate(
+    run: RunOption = None,
+    split: Annotated[str, option("--split", "Split to translate.", "NAME")] = "valid",
+    data: RunDataOption = None,
+    source: SourceOption = None,
+    reference: Annotated[Path | None, option("--ref", "… and its references.", "F")] = None,
+    reverse: Annotated[
+        Path | None,
+        option("--reverse", "Also use the scores of a run of the opposite direction.", "RUN", autocompletion=run_names),
+    ] = None,
+    samples: Annotated[int, option("--samples", "Also compare each translation with N sampled ones.", "N", min=0)] = 0,
+    plot: Annotated[Path | None, option("--plot", "Plot chrF against confidence.", "F.png")] = None,
+    to: ToOption = None,
+    from_: FromOption = None,
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
+    overrides: SearchOption = None,
+    checkpoint: CheckpointOption = "best",
+    weights: WeightsOption = "auto",
+    precision: PrecisionOption = "auto",
+) -> None:
+    """Learn to estimate the quality of translations, for nmt translate --confidence.
+
+    Translates a text and compares the translations with its references. On half of the lines, a map is fitted from what
+    the model knows about a translation (the probabilities of its pieces, its length and that of the source) to the chrF
+    that it can expect; the other half measures the map. The result is written into the run. Use text that resembles
+    what you will translate, at least 100 lines, which the model was not trained on.
+
+    Prints Spearman's rank correlation of confidence and chrF, the chrF of the surer half of the lines and of the other
+    half, and the mean chrF of tenths of the lines beside their mean confidence. One map is for PyTorch, the other for
+    CTranslate2, which does not report the probability of each piece.
+
+    --reverse and --samples often improve the order, but --confidence then takes longer: it needs the other run, or
+    translates each line again N times by sampling.
+
+    \b
+    Examples:
+      nmt calibrate --run runs/multi30k-de-en
+      nmt calibrate --run runs/multi30k-de-en --src letters.de --ref letters.en --plot reliability.png
+      nmt calibrate --run runs/multi30k-de-en --reverse runs/multi30k-en-de --samples 5
+    """
+    if (source is None) != (reference is None):
+        raise ConfigError(["--src F and --ref F must be given together"])
+    if source is not None and (data is not None or split != "valid"):
+        raise ConfigError(["--split and --data cannot be combined with --src and --ref"])
+
+    from nmt.cli.defaults import run_or_newest, search_settings
+    from nmt.evaluate.calibration import calibrate as run_calibration
+    from nmt.evaluate.calibration import draw_reliability
+    from nmt.evaluate.report import read_texts
+    from nmt.evaluate.run import read_split
+    from nmt.figures.attention import check_picture, save_picture
+    from nmt.translate.translator import Translator
+
+    if plot is not None:
+        check_picture(plot)
+    path = run_or_newest(run)
+    translator = Translator.load(path, checkpoint, weights, precision=precision).towards(to, from_)
+    search = search_settings(translator.config, beam, length_penalty, overrides or ())
+    opposite = None
+    if reverse is not None:
+        backwards = "-".join(reversed(translator.config.data.sides))
+        opposite = reverse, Translator.load_for(backwards, "--reverse", [reverse], precision)
+    if source is not None and reference is not None:
+        sources, references = read_texts([source, reference])
+        text: tuple[str, Sequence[str], Sequence[str]] = str(source), sources, references
+    else:
+        text = read_split(translator, data, split)
+    calibrated = run_calibration(translator, search, text, opposite, samples)
+    show(*calibrated.lines())
+    if plot is not None:
+        save_picture(draw_reliability(calibrated.by_map["PyTorch"], text[0]), plot)
+    show(f"wrote {calibrated.path}; nmt translate --confidence uses it")
 
 
 @app.command()

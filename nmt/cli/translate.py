@@ -71,6 +71,9 @@ def translate(
     scores: Annotated[
         bool, option("--scores", "Write line number, score and log-probability before each translation.")
     ] = False,
+    confidence: Annotated[
+        bool, option("--confidence", "Also write the expected chrF of each translation (nmt calibrate).")
+    ] = False,
     overrides: SearchOption = None,
     prefix: Annotated[Path | None, option("--prefix", "File whose line n is the start of translation n.", "F")] = None,
     constraints: Annotated[
@@ -124,7 +127,8 @@ def translate(
 
     --scores writes four tab-separated columns: line number, score, log-probability (a sum, in nats) and translation.
     `sort -g -k2,2` then puts the least probable lines first. With --n-best N, each line has up to N translations, best
-    first, in the same columns.
+    first, in the same columns. --confidence adds a column before the translation: its expected chrF, from 0 to 100,
+    which is no probability. `nmt calibrate` must have prepared the run.
 
     --set search.KEY=VALUE changes a search setting, such as patience, sample, temperature, mbr, no_repeat_ngram, split
     or protect. `nmt config` describes all of them.
@@ -152,6 +156,7 @@ def translate(
       nmt translate --input letter.docx --bilingual letter.xlf
       nmt translate --input letter.docx --reviewed letter.reviewed.xlf --output letter.en.docx
       nmt translate --scores --input news.de | sort -g -k2,2 | head
+      nmt translate --confidence --input news.de | sort -g -k4,4 | head
       nmt translate --beam 10 --n-best 10 --input news.de
       nmt translate --n-best 5 --set search.sample=true --set search.top_p=0.9 --input news.de
       nmt translate --set search.sample=true --set search.mbr=chrf --input news.de
@@ -173,6 +178,7 @@ def translate(
     from nmt.model.device import visible_gpus
     from nmt.share.export import engine_for
     from nmt.tasks.engines import open_engine
+    from nmt.translate.confidence import Estimator
     from nmt.translate.direction import Direction, for_texts
     from nmt.translate.documents import Documents, DocumentTranslator
     from nmt.translate.files import Files, translate_file
@@ -188,10 +194,10 @@ def translate(
     overrides = with_language_model(overrides or (), lm, lm_weight)
     overrides = [*overrides, f"search.tags={json.dumps(tags)}"] if tags else overrides
     files = Files(prefix, constraints, glossary, alignments, attention)
-    is_plain = files == Files(glossary=glossary) and n_best == 1 and not scores
+    is_plain = files == Files(glossary=glossary) and n_best == 1 and not (scores or confidence)
     if has_documents and (not is_plain or workers is not None or engine == "ray"):
-        without = "--scores, --n-best, --workers, --engine ray, --prefix, --constraints, --alignments and --attention"
-        raise ConfigError([f"{without}: not available for documents"])
+        others = "--n-best, --workers, --engine ray, --prefix, --constraints, --alignments and --attention"
+        raise ConfigError([f"--scores, --confidence, {others}: not available for documents"])
     documents = Documents(sources, output, output_dir, bilingual, reviewed) if has_documents else None
     if reviewed is not None and (overrides or (glossary, beam, length_penalty, via) != (None,) * 4):
         raise ConfigError(["--reviewed: nothing is translated, so that only --run, --model, --to and --from apply"])
@@ -204,8 +210,8 @@ def translate(
             raise ConfigError(["--workers needs --engine native or ray; CTranslate2 uses all cores in one process"])
         if "-" in (source, target):
             raise ConfigError(["--workers and --engine ray need files: give --input and --output"])
-        if files != Files() or via is not None:
-            others = "--prefix, --constraints, --glossary, --alignments, --attention and --via"
+        if files != Files() or via is not None or confidence:
+            others = "--prefix, --constraints, --glossary, --alignments, --attention, --confidence and --via"
             raise ConfigError([f"{others}: not available with --workers and --engine ray"])
         saved = open_ensemble(paths, checkpoint, weights, to, from_)
         search = search_settings(saved[0].config, beam, length_penalty, overrides)
@@ -231,7 +237,9 @@ def translate(
         documents.write(DocumentTranslator.of(direction, search, glossary))
         return
     search = search_settings(translator.config, beam, length_penalty, overrides)
-    translate_file(translator, source, target, search, n_best, files, scores, as_text)
+    native = translator if engine == "native" else None
+    estimator = Estimator.load(paths[0], translator, native, search) if confidence else None
+    translate_file(translator, source, target, search, n_best, files, scores, as_text, estimator)
 
 
 @app.command()

@@ -409,8 +409,8 @@ class Runs:
                 raise ConfigError([f"{option} {path}: {of} has the same name, {name}; rename the run"])
         translator = Translator.load(run, precision=precision, to=to, source=source)
         data = translator.config.data
-        opposite = _load("--reverse", reverse, f"{data.tgt}-{data.src}", precision)
-        scorers = [_load("--rescore", [path], data.direction, precision) for path in others]
+        opposite = Translator.load_for(f"{data.tgt}-{data.src}", "--reverse", reverse, precision)
+        scorers = [Translator.load_for(data.direction, "--rescore", [path], precision) for path in others]
         models = [_load_language_model(path, data.tgt, precision) for path in language_models]
         return cls(
             translator,
@@ -430,14 +430,6 @@ class Runs:
             *fluent,
             length(self.direct, search),
         ]
-
-
-def _load(option: str, paths: Sequence[Path], direction: str, precision: str) -> Translator:
-    translator = Translator.load(paths, precision=precision).opposite_of("-".join(reversed(direction.split("-"))))
-    found = translator.config.data.direction
-    if found != direction:
-        raise ConfigError([f"{option} {paths[0]}: translates {found}; with this --run it must translate {direction}"])
-    return translator
 
 
 def _load_language_model(path: Path, language: str, precision: str) -> LanguageModel:

@@ -22,7 +22,7 @@ from nmt.text.identify import Detected, Detector, identifier
 from nmt.text.language_names import language_name
 from nmt.text.tokenizer import is_blank
 from nmt.translate.direction import Candidate, Direction, How
-from nmt.translate.types import Line
+from nmt.translate.types import Confidence, Line
 
 Value = TypeVar("Value")
 
@@ -89,6 +89,7 @@ class Wish:
     """The tag of the target language, for a model with several; None for the model's default."""
     tags: Sequence[str] | None = None
     """Tags of the text; None for the model's default."""
+    confidence: bool = False
 
 
 def lines_of(texts: Sequence[str], wish: Wish) -> list[Line]:
@@ -105,7 +106,8 @@ def joined(texts: Sequence[str], by_line: Sequence[Sequence[Candidate]]) -> list
     """Return the translations of each text, best first, joined from the translations of its lines.
 
     The second-best translation of a text consists of the second-best translation of each line that has one. The score
-    of a text is the mean score of its lines, its log-probability the sum of their log-probabilities.
+    of a text is the mean score of its lines, its log-probability the sum of their log-probabilities, its confidence
+    their mean confidence, weighted by length; it is low if that of a line is.
     """
     rest = iter(by_line)
     of_texts = [[(line, next(rest)) for line in text.split("\n")] for text in texts]
@@ -133,12 +135,20 @@ def _joined(lines: Sequence[tuple[str, Candidate]]) -> Candidate:
         source += len(line) + 1
         target += len(texts[-1]) + 1
     candidates = [candidate for _, candidate in lines]
+    confidences = [(each.confidence, len(each.text)) for each in candidates if each.confidence is not None]
+    n_letters = sum(length for _, length in confidences)
     n = sum(bool(candidate.text) for candidate in candidates)
     return Candidate(
         text="\n".join(texts),
         score=math.fsum(candidate.score for candidate in candidates if candidate.text) / max(n, 1),
         log_prob=math.fsum(candidate.log_prob for candidate in candidates if candidate.text),
         alignment=None if any(candidate.alignment is None for candidate in candidates) else tuple(pairs),
+        confidence=Confidence(
+            sum(each.chrf * length for each, length in confidences) / n_letters,
+            any(each.is_low for each, _ in confidences),
+        )
+        if n_letters
+        else None,
     )
 
 
@@ -255,6 +265,8 @@ class Service:
             raise Refusal(400, f"terms: not supported for translations through {last.source}")
         if wish.terms and not last.has_native:
             raise Refusal(400, f"terms: not supported from {last.source} to {last.target}")
+        if wish.confidence and len(route) == 1 and not last.has_confidence:
+            raise Refusal(400, f"confidence: not calibrated from {last.source} to {last.target}")
         for name, value in wish.search.items():
             if name not in self.allowed:
                 known = ", ".join(self.allowed) or "none"
@@ -272,7 +284,9 @@ class Service:
             raise invalid(error) from error
         if wish.n_best > search.beam:
             raise Refusal(400, f"n_best: must be at most the beam, {search.beam}")
-        return How(search, wish.n_best, wish.align and len(route) == 1 and last.aligns)
+        return How(
+            search, wish.n_best, wish.align and len(route) == 1 and last.aligns, wish.confidence and len(route) == 1
+        )
 
     async def _one_way(
         self, direction: Direction, lines: Sequence[Line], how: How, deadline: float, size: int

@@ -29,6 +29,9 @@ class TranslateRequest(BaseModel):
     target: str = Field(description="The language to translate into.")
     n_best: int = Field(1, ge=1, description="Number of translations of each text; all but the best are alternatives.")
     alignment: bool = Field(False, description="Whether to align the words of the text and of its translation.")
+    confidence: bool = Field(
+        False, description="Whether to estimate the quality of translations, for models with features.confidence."
+    )
     terms: dict[str, str] = Field({}, description="Terms that may occur in the text, with their required translations.")
     prefix: str = Field("", description="Text at the beginning of each translation.")
     to: str | None = Field(
@@ -58,7 +61,7 @@ class Api:
             raise Refusal(400, "prefix: must be one line")
         source, target, detected = service.languages(wanted.source, wanted.target, texts)
         how = wanted.n_best, wanted.alignment, wanted.prefix, wanted.terms, wanted.search
-        wish = Wish(*how, to=wanted.to, tags=wanted.tags)
+        wish = Wish(*how, to=wanted.to, tags=wanted.tags, confidence=wanted.confidence)
         seconds = service.limits.seconds
         work = service.translate(texts, source, target, wish, seconds)
         by_text = await before_leaving(service, request, seconds, work)
@@ -87,6 +90,7 @@ class Api:
                 },
                 "features": {
                     "alignment": all(direction.aligns for direction in directions),
+                    "confidence": all(direction.has_confidence for direction in directions),
                     "terms": all(direction.has_native for direction in directions),
                     "alternatives": models.alternatives,
                     "search": [*service.allowed],
@@ -119,6 +123,7 @@ def _translation(candidates: list[Candidate], is_aligned: bool) -> dict[str, obj
         "text": best.text,
         "score": best.score,
         "log_prob": best.log_prob,
+        "confidence": None if best.confidence is None else best.confidence._asdict(),
         "alternatives": [{"text": other.text, "score": other.score} for other in others],
         "alignment": [{"source": source, "target": target} for source, target in best.alignment]
         if is_aligned and best.alignment is not None

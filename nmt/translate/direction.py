@@ -8,18 +8,20 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
+from pathlib import Path
 from typing import NamedTuple
 
 from nmt.config import SearchConfig
 from nmt.config.load import check_config
-from nmt.errors import ConfigError
+from nmt.errors import CheckpointError, ConfigError
 from nmt.search.forced import ForcedDecoder, with_cross_attention
 from nmt.search.rules import ShouldStop, stop_if
 from nmt.text.constraints import constraint_spans
 from nmt.text.tokenizer import CONTROL
 from nmt.translate.align import alignments
+from nmt.translate.confidence import Estimator
 from nmt.translate.translator import Translator
-from nmt.translate.types import Line, Translation, takes_terms
+from nmt.translate.types import Confidence, Line, Translation, takes_terms
 
 Span = tuple[int, int]
 Alignment = tuple[tuple[Span, Span], ...]
@@ -45,11 +47,13 @@ class How:
     search: SearchConfig
     n_best: int = 1
     align: bool = False
+    confidence: bool = False
 
     @cached_property
     def key(self) -> str:
         """Hash of the options of a translation."""
-        return sha256(f"{self.n_best} {self.align} {self.search.model_dump_json()}".encode()).hexdigest()
+        wanted = f"{self.n_best} {self.align} {self.confidence} {self.search.model_dump_json()}"
+        return sha256(wanted.encode()).hexdigest()
 
 
 class Candidate(NamedTuple):
@@ -59,6 +63,7 @@ class Candidate(NamedTuple):
     score: float
     log_prob: float
     alignment: Alignment | None
+    confidence: Confidence | None = None
 
 
 class Direction:
@@ -108,6 +113,14 @@ class Direction:
     def aligns(self) -> bool:
         """Whether words can be aligned, which requires PyTorch, cross-attention, and no translation via a pivot."""
         return self.has_native and self.config.model.kind == "translation" and self._main.first is None
+
+    @cached_property
+    def has_confidence(self) -> bool:
+        """Whether confidence can be estimated, which requires nmt calibrate."""
+        try:
+            return bool(self.estimator)
+        except (ConfigError, CheckpointError):
+            return False
 
     def search_settings(self, changes: Mapping[str, object]) -> SearchConfig:
         """Return the search settings with `changes` applied. Raises ConfigError if the result is invalid."""
@@ -164,13 +177,15 @@ class Direction:
             for line, is_protected in zip(lines, protected, strict=True):
                 translations = next(windows[is_protected])
                 stop_if(should_stop)
+                if how.confidence:
+                    [translations] = self.estimator.estimated([line.text], [translations])
                 if watch is not None:
                     watch(line, translations)
                 aligned: Sequence[Alignment | None] = [None] * len(translations)
                 if how.align:
                     aligned = self._alignments(line, translations, should_stop)
                 candidates = [
-                    Candidate(each.text, each.score, each.log_prob, alignment)
+                    Candidate(each.text, each.score, each.log_prob, alignment, each.confidence)
                     for each, alignment in zip(translations, aligned, strict=True)
                 ]
                 yield candidates, sum(len(part.src_ids) for part in translations[0].parts)
@@ -192,6 +207,11 @@ class Direction:
                 raise
         self.native.check(how.search, how.n_best, has_terms)
         return self.native
+
+    @cached_property
+    def estimator(self) -> Estimator:
+        """The estimator of the confidence in translations. Raises ConfigError if the run was not calibrated."""
+        return Estimator.load(Path(self.name), self._main, self._native, self.search)
 
     @cached_property
     def _decoder(self) -> ForcedDecoder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
@@ -23,6 +23,7 @@ from nmt.text.formats import lines_problem
 from nmt.text.lines import beginning, read_lines, windows
 from nmt.text.profile import checked
 from nmt.translate.align import alignments, pharaoh
+from nmt.translate.confidence import Estimator
 from nmt.translate.score import EOS_PIECE, scored_line
 from nmt.translate.sentences import MAX_PIECES_FACTOR
 from nmt.translate.translator import Translator
@@ -57,11 +58,13 @@ def translate_file(
     files: Files | None = None,
     scores: bool = False,
     as_text: bool = False,
+    estimator: Estimator | None = None,
 ) -> None:
     """Translate the lines of a file, or of standard input (`-`), into a file or to standard output (`-`).
 
     Output line n is the translation of input line n. With `scores`, or `n_best` above 1, every translation has a line
     of four tab-separated columns: number of the source line (from 1), score, log-probability, translation; best first.
+    An estimator adds a column before the translation with the confidence in it, empty for a blank line.
     Lines are written to standard output as soon as they are translated. A file is written as F.part and renamed.
     Warnings are counted and printed to standard error at the end.
     Raises ConfigError for unsupported settings, DataError if the input is missing, not UTF-8 or, on standard input
@@ -84,6 +87,7 @@ def translate_file(
         with_cross_attention(decoder.models)
     drawn: Translation | None = None
     warnings, n_lines = Warnings(), 0
+    columns = scores or n_best > 1 or estimator is not None, estimator is not None
     applied = Applied(glossary) if glossary is not None else None
     with ExitStack() as opened:
         constraints = _ConstraintFiles(files, glossary)
@@ -93,13 +97,15 @@ def translate_file(
         text = input_windows(source, None if as_text else refuse_document)
         for window in checked(text, translator.tokenizers.profiles, translator.config.data.src):
             lines = constraints.next_lines(window)
-            by_line = translator.translate_window(lines, search, n_best, n_lines, progress)
+            by_line: Iterable[list[Translation]] = translator.translate_window(lines, search, n_best, n_lines, progress)
+            if estimator is not None:
+                by_line = estimator.estimated(window, by_line)
             best: list[Translation] = []
             for number, (line, translations) in enumerate(zip(lines, by_line, strict=True), start=n_lines + 1):
                 warnings.add(number, line, translations)
                 if applied is not None:
                     applied.add(number, constraint_spans(line.text, search, glossary), translations[0].text)
-                out.writelines(output_row(number, translation, scores or n_best > 1) for translation in translations)
+                out.writelines(output_row(number, each, *columns) for each in translations)
                 out.flush()
                 best.append(translations[0])
                 drawn = drawn or (translations[0] if translations[0].parts else None)
@@ -114,10 +120,12 @@ def translate_file(
         say(message)
 
 
-def output_row(number: int, translation: Translation, scores: bool) -> bytes:
-    """Return the output line of a translation of line `number` (from 1), with or without scores."""
+def output_row(number: int, translation: Translation, scores: bool, confidence: bool = False) -> bytes:
+    """Return the output line of a translation of line `number` (from 1), with or without scores and confidence."""
     best = translation
-    line = scored_line(number, best.score, best.log_prob, best.text) if scores else best.text
+    expected = "" if best.confidence is None else f"{best.confidence.chrf:.1f}"
+    columns = [*([expected] if confidence else ()), best.text]
+    line = scored_line(number, best.score, best.log_prob, *columns) if scores else best.text
     return f"{line}\n".encode()
 
 

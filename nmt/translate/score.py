@@ -122,9 +122,9 @@ def write_scores(scored: Iterable[Scored], target: Path | str, tokens: bool = Fa
     return totals
 
 
-def scored_line(number: int, score: float, log_prob: float, text: str) -> str:
-    """Return a line with tab-separated line number (from 1), score, log-probability and text."""
-    return f"{number}\t{score:.6f}\t{log_prob:.6f}\t{text}"
+def scored_line(number: int, score: float, log_prob: float, *columns: str) -> str:
+    """Return a line with tab-separated line number (from 1), score, log-probability and other columns, text last."""
+    return "\t".join([str(number), f"{score:.6f}", f"{log_prob:.6f}", *columns])
 
 
 def _json(scored: Scored) -> str:

@@ -118,6 +118,20 @@ class Translator:
             chosen._segmenter = Segmenter(self.tokenizers, second.data, self.searcher.max_positions)
         return chosen
 
+    @classmethod
+    def load_for(cls, direction: str, option: str, paths: Sequence[Path], precision: str = "auto") -> Translator:
+        """Load the runs of a command line option, which must translate in `direction`, as one of several if need be.
+
+        Raises ConfigError if they do not, and what `load` raises.
+        """
+        src, tgt = direction.split("-")
+        translator = cls.load(paths, precision=precision).opposite_of(f"{tgt}-{src}")
+        if (found := translator.config.data.direction) != direction:
+            raise ConfigError(
+                [f"{option} {paths[0]}: translates {found}; with this --run it must translate {direction}"]
+            )
+        return translator
+
     def opposite_of(self, direction: str) -> Translator:
         """Return a translator of the opposite of `direction`, if there are several directions to choose from."""
         src, tgt = direction.split("-")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError
@@ -67,6 +68,15 @@ class Part:
     tgt_ids: Sequence[int]
 
 
+class Confidence(NamedTuple):
+    """The expected quality of a translation, see `nmt.translate.confidence`."""
+
+    chrf: float
+    """The expected chrF, 0-100."""
+    is_low: bool
+    """Whether it is lower than that of three quarters of the translations with which the run was calibrated."""
+
+
 @dataclass(frozen=True)
 class Translation:
     """One translation of one line."""
@@ -76,6 +86,8 @@ class Translation:
     """The ranking criterion: log_prob divided by the length penalty, plus the coverage penalty."""
     log_prob: float
     """Log-probability of all pieces and ends of sentence (nats)."""
+    confidence: Confidence | None = None
+    """None if it was not estimated, or the line is blank."""
     finished: bool = True
     """False if the translation, or a part of it, was cut off at the length limit."""
     cut: bool = False

@@ -21,7 +21,7 @@ from nmt.serve.app import make_app
 from nmt.serve.server import listen, make_server
 from nmt.serve.service import Service
 from nmt.translate.direction import Candidate, Direction, How, word_spans
-from nmt.translate.types import Line
+from nmt.translate.types import Confidence, Line
 from waiting import until
 
 FORM = "multipart/form-data; boundary=XX"
@@ -39,6 +39,8 @@ class MadeUp(Direction):
     What lines that are named after an exception raise, and what waits for `gate` or until it is stopped, is for tests
     of faults.
     """
+
+    has_confidence = True  # type: ignore[assignment]
 
     def __init__(self, source: str, target: str, has_native: bool = True) -> None:
         self.name, self.engine, self.source, self.target = f"{source}-{target}", "made up", source, target
@@ -83,7 +85,8 @@ class MadeUp(Direction):
             text = text.replace(source, target)
         to_spans = word_spans(text)[-len(word_spans(line.text)) :]
         pairs = tuple(zip(word_spans(line.text), to_spans, strict=True)) if how.align else None
-        return Candidate(text, -1.0 - rank, -2.0 - rank, pairs)
+        confidence = Confidence(100.0 - len(line.text), len(line.text) > 20) if how.confidence else None
+        return Candidate(text, -1.0 - rank, -2.0 - rank, pairs, confidence)
 
 
 class Answer(NamedTuple):

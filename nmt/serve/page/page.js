@@ -117,6 +117,7 @@ function question() {
   const body = {
     text: filled.map((number) => sources[number]), source: from.value, target: to.value,
     n_best: 1 + info.features.alternatives, alignment: info.features.alignment,
+    confidence: info.features.confidence,
   };
   const terms = wantedTerms();
   if (terms) body.terms = terms;

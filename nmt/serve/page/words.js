@@ -35,16 +35,17 @@ export class Words {
     this.#mirror.textContent = `${text}\n`; // gives the last line its height
   }
 
-  /** Show translated lines; words are linked if `alignment` belongs to the shown translation. */
+  /** Show translated lines; words are linked if `alignment` belongs to the shown translation, and lines to check are marked. */
   show(lines) {
     this.mark(null);
     this.#partners.clear();
     const sources = [], results = [];
-    for (const { source, text, best, alignment } of lines) {
+    for (const { source, text, best, alignment, confidence } of lines) {
       const links = text === best ? (alignment ?? []) : [], [left, right] = [new Map(), new Map()];
       sources.push(...pieces(source, links.map((link) => link.source), left), "\n");
       const line = document.createElement("span");
       line.dir = "auto";
+      if (text === best && confidence?.is_low) line.dataset.check = `Check: expected chrF ${Math.round(confidence.chrf)}`;
       line.append(...pieces(text, links.map((link) => link.target), right));
       results.push(line);
       for (const link of links) this.#join(left.get(link.source[0]), right.get(link.target[0]));

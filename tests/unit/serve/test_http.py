@@ -219,11 +219,22 @@ def test_v1_translate_returns_all_fields(client: Client) -> None:
                 "text": "* de>en: Hallo world",
                 "score": -1.0,
                 "log_prob": -2.0,
+                "confidence": None,
                 "alternatives": [{"text": "* de>en#2: Hallo world", "score": -2.0}],
                 "alignment": [{"source": [0, 5], "target": [9, 14]}, {"source": [6, 10], "target": [15, 20]}],
             }
         ],
     }
+
+
+def test_confidence_of_text_is_the_mean_of_its_lines_and_low_if_one_is(client: Client) -> None:
+    short, long = "de", "de de de de de de de de"
+    answer = own(client, text=[short, f"{short}\n{long}"], confidence=True).json["translations"]
+    first, second = (each["confidence"] for each in answer)
+    assert first == {"chrf": 98.0, "is_low": False}
+    assert 100 - len(long) < second["chrf"] < 98 and second["is_low"]
+    chained = own(client, text=short, source="de", target="fr", confidence=True).json["translations"]
+    assert [each["confidence"] for each in chained] == [None]
 
 
 def test_alignment_offsets_count_code_points(client: Client) -> None:
@@ -278,7 +289,8 @@ def test_info_endpoint_reports_limits_and_features(client: Client) -> None:
     assert {"source": "en", "target": "fr", "via": []} in info["directions"]
     assert info["limits"] == {"characters": 200, "items": 5, "bytes": 2000, "file_bytes": 3000, "n_best": 5}
     assert info["features"] == {
-        "alignment": False, "terms": False, "alternatives": 4, "search": ["beam", "length_penalty", "protect"],
+        "alignment": False, "confidence": True, "terms": False, "alternatives": 4,
+        "search": ["beam", "length_penalty", "protect"],
     }  # fmt: skip
     assert info["key_required"] is False and {"code": "fr", "name": "French"} in info["languages"]
 

@@ -44,7 +44,7 @@ def test_text_and_controls_have_enough_contrast(scheme: str) -> None:
     """Contrast is at least 4.5 : 1 for text, and 3 : 1 for control outlines, focus and highlighted words."""
     colours = palettes(CSS)[scheme]
     text = [("ink", "paper"), ("ink", "panel"), ("ink", "warn"), ("ink", "mark"), ("soft", "paper"), ("soft", "panel")]
-    for front, back in [*text, ("error", "paper")]:
+    for front, back in [*text, ("error", "paper"), ("error", "panel")]:
         assert contrast(colours[front], colours[back]) >= 4.5, (front, back)
     for front, back in [("soft", "paper"), ("focus", "paper"), ("kept", "paper"), ("kept", "panel")]:
         assert contrast(colours[front], colours[back]) >= 3, (front, back)

@@ -1,0 +1,200 @@
+"""`nmt calibrate`: learn to estimate the chrF of translations without a reference.
+
+The lines of a text are divided into two random halves. On one, a weighted sum of features is fitted to the chrF of each
+translation by least squares, and then an isotonic, that is, nondecreasing function of this sum. The other half measures
+how well the estimate orders translations that it was not fitted to.
+
+Shapes have L lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nmt.config import SearchConfig
+from nmt.console import Progress, aligned
+from nmt.errors import DataError
+from nmt.evaluate.line_statistics import Floats, LineCounts, count_lines
+from nmt.files.document import document_text
+from nmt.files.write import replace_file
+from nmt.translate.confidence import FORMAT, Calibration, Map, Measure, calibration_path
+from nmt.translate.translator import Translator
+from nmt.translate.types import Translation
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MIN_LINES = 100
+_SEED = 1
+_GROUPS = 10
+SEARCHED = ("log_prob", "length", "ratio", "reverse", "agreement")
+"""The features that do not need the probability of each piece."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A map, and its confidences and the scores of the half of the lines that it was not fitted to."""
+
+    map: Map
+    confidences: Floats
+    scores: Floats
+    """The chrF of each line, (L,)."""
+    surer: float
+    """The chrF of the half of the lines with the higher confidence."""
+    others: float
+    """The chrF of the other half."""
+
+    def groups(self) -> list[tuple[float, float]]:
+        """Return the mean confidence and the mean chrF of tenths of the lines, by confidence."""
+        order = np.argsort(self.confidences, kind="stable")
+        parts = np.array_split(order, _GROUPS)
+        return [(float(self.confidences[part].mean()), float(self.scores[part].mean())) for part in parts]
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """The result of a calibration."""
+
+    calibration: Calibration
+    path: Path
+    """The file with the calibration."""
+    by_map: Mapping[str, Measured]
+    """The measured maps, by what they need."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield lines that describe the maps, and how reliable the first is."""
+        rows = [["", "Spearman", "surer half", "other half", "features"]]
+        for name, each in self.by_map.items():
+            figures = f"{each.map.correlation:.2f}", f"{each.surer:.1f}", f"{each.others:.1f}"
+            rows.append([name, *figures, ", ".join(each.map.weights)])
+        yield from aligned(rows, (1, 2, 3))
+        forced, *_ = self.by_map.values()
+        groups = [("confidence", "chrF"), *((f"{one:.1f}", f"{other:.1f}") for one, other in forced.groups())]
+        yield from aligned(groups, (0, 1))
+
+
+def calibrate(
+    translator: Translator,
+    search: SearchConfig,
+    text: tuple[str, Sequence[str], Sequence[str]],
+    reverse: tuple[Path, Translator] | None = None,
+    samples: int = 0,
+) -> Calibrated:
+    """Translate a text with the single run of a translator, fit maps to the chrF of its lines, and write them.
+
+    text: its name, sources and references. reverse: a run of the opposite direction, whose scores are a feature of the
+    maps. samples: number of samples per line whose agreement is a feature; 0 for none. Raises DataError if the text has
+    fewer than `MIN_LINES` lines that are not blank, ConfigError if the settings of the search are not supported.
+    """
+    name, sources, references = text
+    with Progress(f"translating {name}", len(sources)) as progress:
+        found = translator.translate_lines(sources, search, progress=progress)
+        pairs = zip(sources, (best for best, *_ in found), references, strict=True)
+        kept = [(line, best, ref) for line, best, ref in pairs if best.parts]
+    if len(kept) < MIN_LINES:
+        raise DataError(f"{name}: has {len(kept)} lines that are not blank; calibration needs at least {MIN_LINES}")
+    lines, translations, refs = (list(column) for column in zip(*kept, strict=True))
+    measure = Measure(translator, search, translator.forced_decoder(search), reverse and reverse[1], samples)
+    features = measure.features(lines, translations)
+    counts = _chrf(translations, refs, translator.config.data.tgt)
+    by_map = {
+        "PyTorch": _measured(features, counts),
+        "CTranslate2": _measured({name: of for name, of in features.items() if name in SEARCHED}, counts),
+    }
+    origin = translator.origin
+    assert origin is not None, "the translator was loaded from a run"
+    calibration = Calibration(
+        format=FORMAT,
+        step=origin.step,
+        weights=origin.weights,
+        text=name,
+        n_lines=len(kept),
+        metric=counts.metric.signature,
+        reverse=None if reverse is None else str(reverse[0]),
+        samples=samples,
+        forced=by_map["PyTorch"].map,
+        searched=by_map["CTranslate2"].map,
+    )
+    path = calibration_path(origin.run, translator, search)
+    replace_file(path, document_text(calibration))
+    return Calibrated(calibration, path, by_map)
+
+
+def _chrf(translations: Sequence[Translation], refs: Sequence[str], tgt_lang: str) -> LineCounts:
+    [counts] = count_lines("chrf", [[translation.text for translation in translations]], refs, tgt_lang)
+    return counts
+
+
+def _measured(features: Mapping[str, Floats], counts: LineCounts) -> Measured:
+    """Fit a map to a random half of the lines, and measure it on the other half."""
+    scores = counts.line_scores()
+    order = np.random.default_rng(_SEED).permutation(len(scores))
+    half = len(scores) // 2
+    fitted, held_out = order[:half], order[half:]
+    columns = np.stack([*features.values(), np.ones(len(scores))], 1)  # (L, features + 1)
+    *weights, offset = np.linalg.lstsq(columns[fitted], scores[fitted])[0].tolist()
+    of_feature = dict(zip(features, weights, strict=True))
+    sums, values = isotonic(columns[fitted] @ [*weights, offset], scores[fitted])
+    rough = Map(
+        weights=of_feature, offset=offset, sums=sums.tolist(), values=values.tolist(), correlation=0.0, low=0.0
+    )  # fmt: skip
+    confidences = rough.expected({name: of[held_out] for name, of in features.items()})
+    found = {"correlation": spearman(confidences, scores[held_out]), "low": float(np.quantile(confidences, 0.25))}
+    by_confidence = held_out[np.argsort(confidences, kind="stable")]
+    others, surer = (
+        float(counts.scores(counts.counts[rows].sum(0, keepdims=True))[0])
+        for rows in np.array_split(by_confidence, 2)
+    )  # fmt: skip
+    return Measured(rough.model_copy(update=found), confidences, scores[held_out], surer, others)
+
+
+def isotonic(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Return the nondecreasing function of x (L,) with the least squared distance from y (L,), as points to connect.
+
+    Pools adjacent violators: neighbours whose values decrease share their mean. The points are the two ends of each
+    pool, with different x in ascending order; their number is at most L.
+    """
+    places, index = np.unique(x, return_inverse=True)
+    sizes = np.bincount(index)
+    pools: list[tuple[float, int, int]] = []  # mean, number of values, last place
+    for last, (mean, n) in enumerate(zip(np.bincount(index, y) / sizes, sizes.tolist(), strict=True)):
+        while pools and pools[-1][0] >= mean:
+            before, n_before, _ = pools.pop()
+            mean, n = (before * n_before + mean * n) / (n_before + n), n_before + n
+        pools.append((float(mean), n, last))
+    lasts = [last for _, _, last in pools]
+    firsts = [0, *(last + 1 for last in lasts[:-1])]
+    ends = [(place, mean) for first, (mean, _, last) in zip(firsts, pools, strict=True) for place in {first, last}]
+    ends.sort()
+    return places[[place for place, _ in ends]], np.array([mean for _, mean in ends])
+
+
+def spearman(x: Floats, y: Floats) -> float:
+    """Return the rank correlation of x and y (L,), which are not constant; equal values share their mean rank."""
+    return float(np.corrcoef(_ranks(x), _ranks(y))[0, 1])
+
+
+def _ranks(values: Floats) -> Floats:
+    _, index, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    ranks: Floats = (ends - (counts - 1) / 2)[index]
+    return ranks
+
+
+def draw_reliability(measured: Measured, title: str) -> Figure:
+    """Draw the mean chrF against the mean confidence of tenths of the lines, which ideally are equal."""
+    from matplotlib.figure import Figure  # importing matplotlib takes 0.3 s
+
+    figure = Figure(figsize=(4.5, 4.5), layout="constrained")
+    axes = figure.subplots()
+    axes.plot([0, 100], [0, 100], color="0.75", linewidth=1)
+    axes.scatter(measured.confidences, measured.scores, s=4, color="0.6", linewidths=0, label="translation")
+    axes.plot(*zip(*measured.groups(), strict=True), marker="o", label="mean of a tenth")
+    axes.set(xlabel="confidence (expected chrF)", ylabel="chrF", title=title, xlim=(0, 100), ylim=(0, 100))
+    axes.legend()
+    return figure

@@ -1,0 +1,188 @@
+"""Confidence in a translation: its expected chrF, estimated from what the model knows without a reference.
+
+`nmt calibrate` (`nmt.evaluate.calibration`) learns maps from features of a translation to the chrF that it can expect,
+and writes them into the run. A confidence is no probability: 60 means that translations like this one had a chrF of
+about 60 on average.
+
+Shapes have L lines.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from nmt.config import SearchConfig
+from nmt.errors import CheckpointError, ConfigError
+from nmt.files.document import Document, read_document
+from nmt.layout import RunDir
+from nmt.runs.info import Weights
+from nmt.search.forced import ForcedDecoder
+from nmt.translate.mbr import pairwise
+from nmt.translate.translator import Translator
+from nmt.translate.types import Confidence, Translation
+
+Floats = npt.NDArray[np.float64]
+
+FORMAT = 1
+_LEAST = 4  # the inverse of the share of least probable pieces
+
+
+class Map(Document):
+    """A map from features of a translation to its expected chrF: a weighted sum, then an isotonic function."""
+
+    weights: dict[str, float]
+    """The weight of each feature."""
+    offset: float
+    sums: list[float]
+    """Weighted sums, in ascending order, at which the function is known; it is linear between and constant outside."""
+    values: list[float]
+    """The expected chrF at each of these sums, 0-100."""
+    correlation: float
+    """Spearman's rank correlation with the chrF of lines that the map was not fitted to."""
+    low: float
+    """A quarter of these lines have a lower confidence."""
+
+    def expected(self, features: Mapping[str, Floats]) -> Floats:
+        """Return the expected chrF (L,) given features (L,) by name, of which others are ignored."""
+        columns = np.stack([features[name] for name in self.weights], 1)
+        result: Floats = np.interp(columns @ [*self.weights.values()] + self.offset, self.sums, self.values)
+        return result
+
+
+class Calibration(Document):
+    """The maps of one direction of a run, in calibration-DIRECTION.json."""
+
+    format: int
+    step: int
+    weights: Weights
+    """The step and the kind of the weights that were calibrated."""
+    text: str
+    """The split or file with whose lines the maps were made."""
+    n_lines: int
+    metric: str
+    """The signature of chrF."""
+    reverse: str | None = None
+    """The path of the run of the opposite direction that is a feature of both maps."""
+    samples: int = 0
+    """Number of sampled translations of a line, with which the translation is compared; 0: not a feature."""
+    forced: Map
+    """The map with the probability of each piece, which PyTorch computes."""
+    searched: Map
+    """The map with only the total probability, which every engine reports."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Computes the features of translations."""
+
+    translator: Translator
+    search: SearchConfig
+    decoder: ForcedDecoder | None
+    """Computes the probability of each piece; None if PyTorch is not used."""
+    reverse: Translator | None = None
+    samples: int = 0
+
+    def features(self, lines: Sequence[str], translations: Sequence[Translation]) -> dict[str, Floats]:
+        """Return the features (L,) of translations of lines, which must have parts, by name.
+
+        log_prob: the mean log-probability per piece; length: the logarithm of the number of source pieces; ratio: the
+        logarithm of the number of translated pieces per source piece; least, minimum: the mean log-probability of the
+        least probable quarter of the pieces, and of the least probable one; reverse: the mean log-probability per piece
+        of the line given its translation; agreement: the mean chrF with samples.
+        """
+        n_src, n_tgt = (
+            np.array([sum(len(ids) + 1 for ids in of_parts) for of_parts in sides])
+            for sides in zip(*(_sides(translation) for translation in translations), strict=True)
+        )
+        total = np.array([translation.log_prob for translation in translations])
+        found = {"log_prob": total / n_tgt, "length": np.log(n_src), "ratio": np.log(n_tgt / n_src)}
+        if self.decoder is not None:
+            found |= self._by_piece(translations)
+        if self.reverse is not None:
+            pairs = zip((translation.text for translation in translations), lines, strict=True)
+            scored = self.reverse.score(pairs, self.reverse.config.search)
+            found["reverse"] = np.array([each.log_prob / max(len(each.pieces), 1) for each in scored])
+            found["reverse"][np.isnan(found["reverse"])] = -10.0  # of a blank translation
+        if self.samples:
+            search = self.search.model_copy(update={"sample": True, "mbr": "none"})
+            drawn = self.translator.translate_lines(lines, search, self.samples)
+            texts = [[each.text for each in (one, *others)] for one, others in zip(translations, drawn, strict=True)]
+            found["agreement"] = np.array([pairwise(of_line)[0, 1:].mean() for of_line in texts])
+        return found
+
+    def _by_piece(self, translations: Sequence[Translation]) -> dict[str, Floats]:
+        assert self.decoder is not None
+        n_given = len(self.translator.tokenizers[self.translator.config.data.tgt].opening)
+        parts = [part for translation in translations for part in translation.parts]
+        values = iter(self.decoder.log_probs([(part.src_ids, part.tgt_ids) for part in parts]))
+        least, minimum = [], []
+        for translation in translations:
+            of_line = islice(values, len(translation.parts))
+            pieces = np.sort(np.concatenate([of_part[n_given:] for of_part in of_line]))
+            least.append(pieces[: math.ceil(len(pieces) / _LEAST)].mean())
+            minimum.append(pieces[0])
+        return {"least": np.array(least), "minimum": np.array(minimum)}
+
+
+def _sides(translation: Translation) -> tuple[list[Sequence[int]], list[Sequence[int]]]:
+    return [part.src_ids for part in translation.parts], [part.tgt_ids for part in translation.parts]
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """Estimates the confidence in translations."""
+
+    map: Map
+    measure: Measure
+
+    @classmethod
+    def load(cls, run: Path, translator: Translator, native: Translator | None, search: SearchConfig) -> Estimator:
+        """Read the calibration of a run for one direction.
+
+        translator, native: the translator whose translations are estimated, and one that runs PyTorch, if any. Raises
+        ConfigError if the run was not calibrated, or with other weights.
+        """
+        if translator.others or translator.first is not None:
+            raise ConfigError(["--confidence: needs a single run, without --via"])
+        path, advice = calibration_path(run, translator, search), f"; create it with nmt calibrate --run {run}"
+        missing = f"{run}: not calibrated for {path.stem.partition('-')[2]}{advice}"
+        calibration = read_document(path, Calibration, CheckpointError, advice, (FORMAT,), missing)
+        origin = translator.origin
+        if origin is not None and (origin.step, origin.weights) != (calibration.step, calibration.weights):
+            calibrated, used = (f"step {each.step} ({each.weights})" for each in (calibration, origin))
+            raise ConfigError([f"{path}: calibrated with {calibrated}, but {used} is used{advice}"])
+        reverse = None
+        if calibration.reverse is not None:
+            backwards = "-".join(reversed(translator.config.data.sides))
+            reverse = Translator.load_for(backwards, f"{path}: reverse", [Path(calibration.reverse)])
+        decoder = native.forced_decoder(search) if native is not None else None
+        chosen = calibration.searched if decoder is None else calibration.forced
+        return cls(chosen, Measure(translator, search, decoder, reverse, calibration.samples))
+
+    def estimated(self, lines: Sequence[str], by_line: Iterable[Sequence[Translation]]) -> list[list[Translation]]:
+        """Return the translations of each line with their confidence, which is None for a blank line."""
+        translations = [[*of_line] for of_line in by_line]
+        pairs = [
+            (line, each) for line, of_line in zip(lines, translations, strict=True) for each in of_line if each.parts
+        ]
+        if not pairs:
+            return translations
+        expected = self.map.expected(self.measure.features(*zip(*pairs, strict=True))).tolist()
+        found = iter([Confidence(chrf, chrf < self.map.low) for chrf in expected])
+        return [
+            [replace(each, confidence=next(found)) if each.parts else each for each in of_line]
+            for of_line in translations
+        ]
+
+
+def calibration_path(run: Path, translator: Translator, search: SearchConfig) -> Path:
+    """Return the file with the calibration of a run for the direction of a translator."""
+    data = translator.config.data
+    return RunDir(run).calibration(f"{data.src}-{search.to or data.tgt}")

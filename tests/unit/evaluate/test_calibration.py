@@ -1,0 +1,169 @@
+"""Tests of `nmt calibrate` and `nmt translate --confidence`: fitted maps, features, files, and wrong runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from command import Command
+from nmt.evaluate.calibration import calibrate, isotonic, spearman
+from nmt.layout import RunDir
+from nmt.runs.info import Selected, write_selected
+from nmt.serve.models import load_models
+from nmt.serve.service import Service
+from nmt.translate.confidence import Calibration, Estimator
+from nmt.translate.translator import Translator
+from served import serving
+from tiny_run import GREEDY, PLAIN, tiny_config, tiny_model, tiny_tokenizer, words, write_run
+
+LINES = [" ".join(words(1 + n % 9, seed=1000 + n)) for n in range(160)]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tokenizer, config = tiny_tokenizer(), tiny_config()
+    search = config.search.model_copy(update={"beam": 1, "max_length_ratio": 1.0})
+    config = config.model_copy(update={"search": search})
+    return write_run(tmp_path_factory.mktemp("sure") / "run", config, tokenizer, tiny_model(config, tokenizer))
+
+
+@pytest.fixture(scope="module")
+def calibrated(run: Path) -> Path:
+    """The run, calibrated with references that resemble its translations the more, the more probable they are."""
+    translator = Translator.load(run)
+    best = [found for found, *_ in translator.translate_lines(LINES, GREEDY)]
+    mean = np.array([each.log_prob / sum(len(part.tgt_ids) + 1 for part in each.parts) for each in best])
+    shares = mean.argsort().argsort() / len(mean)
+    refs = [each.text[: int(len(each.text) * share)] + " X" for each, share in zip(best, shares, strict=True)]
+    calibrate(translator, translator.config.search, ("valid", LINES, refs))
+    return run
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> tuple[Path, Path]:
+    paths = tmp_path / "a.de", tmp_path / "a.en"
+    for path in paths:
+        path.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+    return paths
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+def test_isotonic_and_spearman_equal_those_of_scikit_learn_and_scipy() -> None:
+    x, y = np.array([3.0, 1, 2, 2, 5, 4, 7, 6, 8, 8]), np.array([10.0, 20, 15, 25, 40, 60, 55, 30, 70, 90])
+    found = np.interp([0, 1, 2.5, 3, 4, 4.5, 5, 6, 7, 7.5, 8, 9], *isotonic(x, y))
+    third = 130 / 3  # values of IsotonicRegression(out_of_bounds="clip") of scikit-learn 1.9.1
+    assert found == pytest.approx([17.5, 17.5, 17.5, 17.5, third, third, third, third, 55, 67.5, 80, 80])
+    assert spearman(x, y) == pytest.approx(0.8170883606475995)  # scipy 1.17.1
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 100)), min_size=1, max_size=60))
+def test_isotonic_is_monotone_keeps_the_mean_and_no_step_can_be_moved(points: list[tuple[int, int]]) -> None:
+    x, y = (np.array(column, float) for column in zip(*points, strict=True))
+    places, values = isotonic(x, y)
+    assert (np.diff(places) > 0).all() and (np.diff(values) >= 0).all()
+    fitted = np.interp(x, places, values)
+    assert fitted.mean() == pytest.approx(y.mean())
+    for value in {*values.tolist()}:  # the values of a pool have its value as their mean
+        assert y[np.isclose(fitted, value)].mean() == pytest.approx(value)
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def test_map_orders_translations_that_it_was_not_fitted_to(calibrated: Path) -> None:
+    content = json.loads((calibrated / "calibration-de-en.json").read_text(encoding="utf-8"))
+    found = Calibration.model_validate(content)
+    assert found.n_lines == len(LINES) and found.step == 7
+    assert found.forced.correlation > 0.8 and found.searched.correlation > 0.8
+    assert {*found.forced.weights} - {*found.searched.weights} == {"least", "minimum"}
+    assert all(0 <= value <= 100 for value in found.forced.values)
+
+
+def test_lines_have_a_column_of_confidence_except_blank_ones(calibrated: Path, nmt: Command, tmp_path: Path) -> None:
+    source, target = tmp_path / "a.de", tmp_path / "a.tsv"
+    source.write_text(f"{PLAIN[0]}\n\n{PLAIN[1]}\n", encoding="utf-8")
+    done = nmt("translate", "--run", calibrated, "--confidence", "--input", source, "--output", target)
+    assert done.status == 0, done.err
+    rows = [line.split("\t") for line in target.read_text(encoding="utf-8").splitlines()]
+    translator = Translator.load(calibrated)
+    search = translator.config.search
+    estimator = Estimator.load(calibrated, translator, translator, search)
+    lines = [PLAIN[0], "", PLAIN[1]]
+    found = estimator.estimated(lines, translator.translate_lines(lines, search))
+    assert [row[3] for row in rows] == [f"{best.confidence.chrf:.1f}" if best.confidence else "" for best, *_ in found]
+    assert [row[4] for row in rows] == [best.text for best, *_ in found] and found[1][0].confidence is None
+
+
+def test_engine_without_probabilities_of_pieces_uses_its_own_map(calibrated: Path) -> None:
+    translator = Translator.load(calibrated)
+    search = translator.config.search
+    both = [Estimator.load(calibrated, translator, native, search) for native in (translator, None)]
+    assert [{*each.map.weights} >= {"least"} for each in both] == [True, False]
+    found = [each.estimated(PLAIN, translator.translate_lines(PLAIN, search)) for each in both]
+    assert all(best.confidence for of_map in found for best, *_ in of_map)
+
+
+def test_confidence_of_server_is_that_of_command_line(calibrated: Path) -> None:
+    translator = Translator.load(calibrated)
+    estimator = Estimator.load(calibrated, translator, translator, translator.config.search)
+    [[best]] = estimator.estimated([PLAIN[1]], translator.translate_lines([PLAIN[1]], translator.config.search))
+    with serving(Service(load_models([calibrated], "native", False, ("search.split=long",)))) as client:
+        assert client.ask("/v1/info").json["features"]["confidence"] is True
+        asked = {"text": [PLAIN[1], ""], "source": "de", "target": "en", "confidence": True}
+        first, blank = client.ask("/v1/translate", asked).json["translations"]
+    assert best.confidence is not None and first["confidence"]["chrf"] == pytest.approx(best.confidence.chrf, abs=1e-3)
+    assert first["confidence"]["is_low"] is best.confidence.is_low and blank["confidence"] is None
+
+
+def test_reverse_run_and_samples_are_features(
+    run: Path, nmt: Command, texts: tuple[Path, Path], tmp_path: Path
+) -> None:
+    tokenizer, config = tiny_tokenizer(), tiny_config()
+    config = config.model_copy(update={"data": config.data.model_copy(update={"direction": "en-de"})})
+    reverse = write_run(tmp_path / "en-de", config, tokenizer, tiny_model(config, tokenizer, seed=4))
+    own = write_run(tmp_path / "own", Translator.load(run).config, tokenizer, tiny_model(tiny_config(), tokenizer))
+    both = "--src", texts[0], "--ref", texts[1]
+    plot = tmp_path / "reliability.png"
+    done = nmt("calibrate", "--run", own, *both, "--reverse", reverse, "--samples", 2, "--plot", plot)
+    assert done.status == 0 and plot.stat().st_size > 1000, done.err
+    assert "reverse, agreement" in done.out and done.out.count("\n") == 3 + 11 + 1
+    translated = nmt("translate", "--run", own, "--confidence", "--input", texts[0])
+    assert translated.status == 0 and len(translated.out.splitlines()) == len(LINES), translated.err
+    wrong = nmt("calibrate", "--run", own, *both, "--reverse", own)
+    assert wrong.status == 2 and "de-en" in wrong.err
+
+
+def test_run_without_calibration_or_with_other_weights_is_refused(
+    calibrated: Path, nmt: Command, texts: tuple[Path, Path], tmp_path: Path
+) -> None:
+    tokenizer, config = tiny_tokenizer(), tiny_config()
+    other = write_run(tmp_path / "other", config, tokenizer, tiny_model(config, tokenizer), step=8)
+    missing = nmt("translate", "--run", other, "--confidence", "--input", texts[0])
+    assert missing.status == 2 and "nmt calibrate --run" in missing.err
+    name = "calibration-de-en.json"
+    (other / name).write_bytes((calibrated / name).read_bytes())
+    write_selected(RunDir(other), Selected(best_step=8, weights="raw", reason="the only one"))
+    stale = nmt("translate", "--run", other, "--confidence", "--input", texts[0])
+    assert stale.status == 2 and "step 7" in stale.err and "step 8" in stale.err
+    (other / name).write_text("{}", encoding="utf-8")
+    damaged = nmt("translate", "--run", other, "--confidence", "--input", texts[0])
+    assert damaged.status == 2 and name in damaged.err
+    with serving(Service(load_models([other], "native", False, ()))) as client:
+        assert client.ask("/v1/info").json["features"]["confidence"] is False
+        asked = {"text": PLAIN[0], "source": "de", "target": "en", "confidence": True}
+        assert client.ask("/v1/translate", asked).status == 400
+
+
+def test_text_that_is_too_short_is_refused_and_nothing_written(nmt: Command, tmp_path: Path) -> None:
+    tokenizer, config = tiny_tokenizer(), tiny_config()
+    own = write_run(tmp_path / "own", config, tokenizer, tiny_model(config, tokenizer))
+    (tmp_path / "a").write_text("ba\n" * 99, encoding="utf-8")
+    done = nmt("calibrate", "--run", own, "--src", tmp_path / "a", "--ref", tmp_path / "a", "--beam", 1)
+    assert done.status == 2 and "99" in done.err and not [*own.glob("calibration*")]
