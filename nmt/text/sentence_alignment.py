@@ -33,6 +33,7 @@ _PLACES = 1 << 31  # maximum size of a band
 _NEAR = 60  # width of the band around an earlier alignment
 _ROUNDS = 2  # of learning a lexicon
 _LEARNED_FROM = 20_000  # maximum number of beads
+_LIKELY = 1e-3  # minimum probability of a translation of a word
 _STEM = 6  # characters of a word that are compared
 _FREE = 0.1  # share of translations whose length is as that of unrelated text
 
@@ -153,6 +154,8 @@ class _Lexicon:
 
     def __init__(self, src: _Side, tgt: _Side, keys: Ints, probabilities: Floats) -> None:
         self._src, self._tgt = src, tgt
+        is_likely = probabilities > _LIKELY
+        keys, probabilities = keys[is_likely], probabilities[is_likely]
         self._columns, self._probabilities = keys % tgt.n_words, probabilities
         self._rows = np.searchsorted(keys, np.arange(src.n_words + 2) * tgt.n_words)
         counts = np.bincount(tgt.ids, minlength=tgt.n_words) + 1.0
@@ -187,8 +190,9 @@ class _Lexicon:
             totals = np.bincount(rows, counts, src.n_words + 1)
             probabilities = counts / totals[rows]
         # without the occurrence in the bead itself, whose words would explain each other
-        lexicon = cls(src, tgt, distinct, np.maximum(counts - 1, 0) / totals[rows])
-        given = np.bincount(place, lexicon._probabilities[cells], n_places) / np.concatenate(n_words)
+        probabilities = np.maximum(counts - 1, 0) / totals[rows]
+        lexicon = cls(src, tgt, distinct, probabilities)
+        given = np.bincount(place, probabilities[cells], n_places) / np.concatenate(n_words)
         lexicon._weigh(given[n_same:], lexicon._alone[np.concatenate(targets)])
         return lexicon
 
@@ -204,7 +208,7 @@ class _Lexicon:
         if start >= stop:
             return np.zeros(0)
         given = self._given
-        chosen = np.unique([*self._src.words_of(sentences), self._src.n_words])
+        chosen = np.unique(np.append(self._src.words_of(sentences), self._src.n_words))
         cells = np.concatenate([np.arange(self._rows[word], self._rows[word + 1]) for word in chosen])
         columns = self._columns[cells]
         np.add.at(given, columns, self._probabilities[cells] / len(chosen))
@@ -227,16 +231,19 @@ class _Lexicon:
 
 
 def _search_wide(lengths: _Lengths) -> list[Step]:
-    """Search by lengths in a band around the diagonal, which is widened until the beads stay within it."""
+    """Search by lengths in a band around the places with the same share of the characters before them, which is widened
+    until the beads stay within it."""
     n, m = len(lengths.src), len(lengths.tgt)
-    middle = np.arange(n + 1) * m // n
-    width = _WIDTH + 2 * (m // n)
+    read_src, read_tgt = (np.concatenate([[0.0], np.cumsum(side)]) for side in (lengths.src, lengths.tgt))
+    middle = np.searchsorted(read_tgt / read_tgt[-1], read_src / read_src[-1])
+    width = _WIDTH + 2 * int(np.diff(middle).max())
     while True:
         lows = np.clip(middle - width // 2, 0, max(0, m + 1 - width))
         steps = _search(lengths, None, lows, min(width, m + 1))
-        margins = [min(tgt.stop - lows[src.stop], lows[src.stop] + width - tgt.stop) for src, tgt in steps]
-        inner = [margin for margin, (_, tgt) in zip(margins, steps, strict=True) if 10 < tgt.stop < m - 10]
-        if width > m or min(inner, default=width) > width // 10 or 2 * width * n > _PLACES:
+        places = np.array([(lows[src.stop], tgt.stop, lows[src.stop] + width) for src, tgt in steps])
+        below, above = (np.diff(places) < width // 10).T  # whether a bead is near an end of the band
+        is_inside = not (below & (places[:, 0] > 0)).any() and not (above & (places[:, 2] <= m)).any()
+        if is_inside or 2 * width * n > _PLACES:
             return steps
         width *= 2
 
