@@ -128,7 +128,8 @@ def translate(
     --scores writes four tab-separated columns: line number, score, log-probability (a sum, in nats) and translation.
     `sort -g -k2,2` then puts the least probable lines first. With --n-best N, each line has up to N translations, best
     first, in the same columns. --confidence adds a column before the translation: its expected chrF, from 0 to 100,
-    which is no probability. `nmt calibrate` must have prepared the run.
+    which is no probability. In a bilingual file, it is in notes and states (.xlf) or properties (.tmx). The run must
+    have been calibrated (`nmt calibrate`).
 
     --set search.KEY=VALUE changes a search setting, such as patience, sample, temperature, mbr, no_repeat_ngram, split
     or protect. `nmt config` describes all of them.
@@ -194,10 +195,12 @@ def translate(
     overrides = with_language_model(overrides or (), lm, lm_weight)
     overrides = [*overrides, f"search.tags={json.dumps(tags)}"] if tags else overrides
     files = Files(prefix, constraints, glossary, alignments, attention)
-    is_plain = files == Files(glossary=glossary) and n_best == 1 and not (scores or confidence)
+    is_plain = files == Files(glossary=glossary) and n_best == 1 and not scores
     if has_documents and (not is_plain or workers is not None or engine == "ray"):
         others = "--n-best, --workers, --engine ray, --prefix, --constraints, --alignments and --attention"
-        raise ConfigError([f"--scores, --confidence, {others}: not available for documents"])
+        raise ConfigError([f"--scores, {others}: not available for documents"])
+    if has_documents and confidence and bilingual is None:
+        raise ConfigError(["--confidence: for documents, give --bilingual F, which contains it"])
     documents = Documents(sources, output, output_dir, bilingual, reviewed) if has_documents else None
     if reviewed is not None and (overrides or (glossary, beam, length_penalty, via) != (None,) * 4):
         raise ConfigError(["--reviewed: nothing is translated, so that only --run, --model, --to and --from apply"])
@@ -234,7 +237,7 @@ def translate(
         configured = [*for_texts(translator.config.search), *overrides]
         search = search_settings(translator.config, beam, length_penalty, configured)
         direction = Direction(str(paths[0]), translator, native)
-        documents.write(DocumentTranslator.of(direction, search, glossary))
+        documents.write(DocumentTranslator.of(direction, search, glossary, confidence))
         return
     search = search_settings(translator.config, beam, length_penalty, overrides)
     native = translator if engine == "native" else None

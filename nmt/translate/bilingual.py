@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +23,15 @@ from nmt.prepare.formats.language import side_of
 from nmt.prepare.formats.xml import XML_LANG, read_units, text_of
 from nmt.prepare.inputs import FORMATS, Input
 from nmt.prepare.pairs import one_line
+from nmt.translate.types import Confidence
+
+
+@dataclass(frozen=True)
+class Estimated(Translated):
+    """A translation of a text with the confidence in it."""
+
+    confidence: Confidence | None = None
+
 
 _SHOWN = 40
 """Maximum number of characters of a text in a message."""
@@ -36,24 +46,28 @@ def bilingual_format(path: Path) -> str:
 
 
 def bilingual_content(
-    path: Path, name: str, languages: tuple[str, str], document: Document, translations: Sequence[Translated]
+    path: Path, name: str, languages: tuple[str, str], document: Document, translations: Sequence[Estimated]
 ) -> bytes:
     """Return the content of a bilingual file with the texts of a document and their translations, in order.
 
     path: the bilingual file, whose suffix determines the format; name: the file name of the document; languages: source
-    and target.
+    and target. Confidences are properties of units in TMX, and notes in XLIFF, where the state is `translated` if the
+    confidence is not low.
     """
     source, target = (language.replace("_", "-") for language in languages)
-    pairs = [(src, spaced(tgt.text)) for src, tgt in zip(document.texts, translations, strict=True)]
+    units = [(src, replace(tgt, text=spaced(tgt.text))) for src, tgt in zip(document.texts, translations, strict=True)]
     if bilingual_format(path) == "tmx":
         origin = f'<prop type="document">{escape(name)}</prop>'
-        lines = tmx([(origin, src, tgt) for src, tgt in pairs], source, target, "paragraph")
+        sure = '<prop type="confidence">{:.1f}</prop>'
+        properties = [origin + (sure.format(tgt.confidence.chrf) if tgt.confidence else "") for _, tgt in units]
+        texts = [(src, tgt.text) for src, tgt in units]
+        lines = tmx([(own, *both) for own, both in zip(properties, texts, strict=True)], source, target, "paragraph")
     else:
-        lines = _xliff(name, source, target, pairs)
+        lines = _xliff(name, source, target, units)
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def _xliff(name: str, source: str, target: str, pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
+def _xliff(name: str, source: str, target: str, units: Sequence[tuple[str, Estimated]]) -> Iterator[str]:
     languages = f"source-language={quoteattr(source)} target-language={quoteattr(target)}"
     yield from (
         '<?xml version="1.0" encoding="UTF-8"?>',
@@ -62,9 +76,11 @@ def _xliff(name: str, source: str, target: str, pairs: Sequence[tuple[str, str]]
         f'<header><tool tool-id="nmt" tool-name="nmt" tool-version="{__version__}"/></header>',
         "<body>",
     )
-    for number, (src, tgt) in enumerate(pairs, start=1):
-        sides = f'<source>{escape(src)}</source><target state="needs-review-translation">{escape(tgt)}</target>'
-        yield f'<trans-unit id="{number}" xml:space="preserve">{sides}</trans-unit>'
+    for number, (src, tgt) in enumerate(units, start=1):
+        state = "translated" if tgt.confidence and not tgt.confidence.is_low else "needs-review-translation"
+        note = f'<note from="nmt">expected chrF {tgt.confidence.chrf:.0f}</note>' if tgt.confidence else ""
+        sides = f'<source>{escape(src)}</source><target state="{state}">{escape(tgt.text)}</target>'
+        yield f'<trans-unit id="{number}" xml:space="preserve">{sides}{note}</trans-unit>'
     yield from ("</body>", "</file>", "</xliff>")
 
 

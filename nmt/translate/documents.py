@@ -14,20 +14,20 @@ from typing import TypeAlias
 
 from nmt.config import SearchConfig
 from nmt.console import Progress, amount, say
-from nmt.documents import FORMATS, Document, Translated, is_marked_up, read_document
+from nmt.documents import FORMATS, Document, is_marked_up, read_document
 from nmt.errors import ConfigError, DataError
 from nmt.files.write import open_output, refuse_overwriting, work_directory
 from nmt.tasks.perform import Json, Task
 from nmt.tasks.processes import InProcess
 from nmt.text.constraints import Glossary
-from nmt.translate.bilingual import bilingual_content, bilingual_format, read_reviewed
+from nmt.translate.bilingual import Estimated, bilingual_content, bilingual_format, read_reviewed
 from nmt.translate.direction import Direction, How
 from nmt.translate.files import Warnings
-from nmt.translate.types import Line
+from nmt.translate.types import Confidence, Line
 
 TEXTS = 512
 """Number of texts of a document that are translated, and kept for resuming, together."""
-Content: TypeAlias = Callable[[Document, Sequence[Translated]], bytes]
+Content: TypeAlias = Callable[[Document, Sequence[Estimated]], bytes]
 """A function that returns the content of a file, given a document and its translations."""
 
 
@@ -41,12 +41,14 @@ class DocumentTranslator:
     glossary: Glossary | None = None
 
     @classmethod
-    def of(cls, direction: Direction, search: SearchConfig, glossary: Path | None = None) -> DocumentTranslator:
+    def of(
+        cls, direction: Direction, search: SearchConfig, glossary: Path | None = None, confidence: bool = False
+    ) -> DocumentTranslator:
         """Return a translator with a glossary that is read from a file, and with aligned words if possible."""
         terms = None if glossary is None else Glossary.read(glossary, direction.target)
-        return cls(direction, How(search, align=direction.aligns), terms)
+        return cls(direction, How(search, align=direction.aligns, confidence=confidence), terms)
 
-    def translate(self, source: Path, work: Path, is_shown: bool, texts: Sequence[str]) -> list[Translated]:
+    def translate(self, source: Path, work: Path, is_shown: bool, texts: Sequence[str]) -> list[Estimated]:
         """Return the translations of the texts of a document, with counted warnings printed to standard error.
 
         Texts that an interrupted call has translated with the same models and settings are read from the directory
@@ -54,7 +56,9 @@ class DocumentTranslator:
         """
         how = replace(self.how, align=self.how.align and is_marked_up(source))
         version = f"{self.direction.fingerprint} {how.key} {self.glossary and self.glossary.fingerprint}"
-        warnings, found, new = Warnings(), list[Translated](), set[int]()
+        if how.confidence:
+            version += f" {self.direction.estimator.map.model_dump_json()}"
+        warnings, found, new = Warnings(), list[Estimated](), set[int]()
         with Progress(f"translating {source.name}", len(texts), "texts", shown=is_shown) as progress:
 
             def translate(folder: Path, arguments: Json) -> Json:  # noqa: ARG001 (the signature of tasks)
@@ -63,7 +67,7 @@ class DocumentTranslator:
                 by_line = self.direction.translate(
                     lines, how, arguments["first"], watch=lambda *of_line: own.add(next(numbers), *of_line)
                 )
-                best = [(each.text, each.alignment) for (each, *_), _ in progress.track(by_line)]
+                best = [(each.text, each.alignment, each.confidence) for (each, *_), _ in progress.track(by_line)]
                 new.add(arguments["first"])
                 return {"translations": best, "warnings": asdict(own)}
 
@@ -73,7 +77,10 @@ class DocumentTranslator:
             # named by their content: documents of a folder share the directory
             for _, done in InProcess().run(work, [replace(task, name=task.key) for task in tasks]):
                 progress.add(0 if len(found) in new else len(done.summary["translations"]))
-                found += [Translated(*each) for each in done.summary["translations"]]
+                found += [
+                    Estimated(text, alignment, confidence and Confidence(*confidence))
+                    for text, alignment, confidence in done.summary["translations"]
+                ]
                 warnings.merge(Warnings(**done.summary["warnings"]))
         for message in warnings.lines():
             say(f"{source}: {message}")
@@ -199,7 +206,7 @@ class Documents:
 
 
 def _write(
-    source: Path, outputs: Mapping[str, Content], translate: Callable[[Sequence[str]], Sequence[Translated]]
+    source: Path, outputs: Mapping[str, Content], translate: Callable[[Sequence[str]], Sequence[Estimated]]
 ) -> None:
     """Translate a document, and write each output with the content that its function returns."""
     with ExitStack() as opened:  # before translation, to find errors early
@@ -210,15 +217,13 @@ def _write(
             file.write(content(document, translations))
 
 
-def _reviewed(
-    path: Path, source: Path, translator: DocumentTranslator | None, texts: Sequence[str]
-) -> list[Translated]:
+def _reviewed(path: Path, source: Path, translator: DocumentTranslator | None, texts: Sequence[str]) -> list[Estimated]:
     """Return the reviewed translations of the texts of a document, aligned if there is a translator."""
     translations = read_reviewed(path, source, texts)
     if translator is None or not (translator.how.align and is_marked_up(source)):
-        return [*map(Translated, translations)]
+        return [*map(Estimated, translations)]
     alignments = translator.direction.align(texts, translations, translator.how.search)
-    return [*map(Translated, translations, alignments)]
+    return [*map(Estimated, translations, alignments)]
 
 
 @contextmanager

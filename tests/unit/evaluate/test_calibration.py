@@ -101,6 +101,16 @@ def test_lines_have_a_column_of_confidence_except_blank_ones(calibrated: Path, n
     assert [row[4] for row in rows] == [best.text for best, *_ in found] and found[1][0].confidence is None
 
 
+def test_bilingual_file_of_document_has_confidences(calibrated: Path, nmt: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text("".join(f"<p>{line}</p>" for line in LINES[:40]), encoding="utf-8")
+    given = "translate", "--run", calibrated, "--confidence", "--input", tmp_path / "a.html"
+    done = nmt(*given, "--bilingual", tmp_path / "a.xlf")
+    written = (tmp_path / "a.xlf").read_text(encoding="utf-8")
+    assert done.status == 0 and written.count("expected chrF") == 40, done.err
+    assert 0 < written.count('state="translated"') < 40
+    assert nmt(*given, "--output", tmp_path / "b.html").status == 2
+
+
 def test_engine_without_probabilities_of_pieces_uses_its_own_map(calibrated: Path) -> None:
     translator = Translator.load(calibrated)
     search = translator.config.search

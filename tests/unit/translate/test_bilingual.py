@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from nmt.documents import Document, Translated
+from nmt.documents import Document
 from nmt.errors import DataError
 from nmt.prepare.formats.xml import read_tmx, read_xliff
-from nmt.translate.bilingual import bilingual_content, read_reviewed
+from nmt.translate.bilingual import Estimated, bilingual_content, read_reviewed
+from nmt.translate.types import Confidence
 from reading import read_bytes
 
 TEXTS = ["Eins & <zwei>.", "Ja.", "Größer \U0001f600", "Ja."]
@@ -20,7 +21,9 @@ LETTER = Path("letter.docx")
 
 def written(path: Path, languages: tuple[str, str] = ("de", "en")) -> bytes:
     document = Document(TEXTS, lambda _: b"")
-    return bilingual_content(path, "Brief & mehr.docx", languages, document, [*map(Translated, DONE)])
+    sure = [None, Confidence(71.26, False), Confidence(30.0, True), None]
+    done = [Estimated(text, None, confidence) for text, confidence in zip(DONE, sure, strict=True)]
+    return bilingual_content(path, "Brief & mehr.docx", languages, document, done)
 
 
 def xliff(*units: str) -> bytes:
@@ -59,9 +62,15 @@ def test_xliff_names_document_languages_and_states() -> None:
     assert found == {"original": "Brief & mehr.docx", "source-language": "de", "target-language": "pt-BR"}
     units = [*root.iter("{*}trans-unit")]
     assert [each.get("id") for each in units] == ["1", "2", "3", "4"]
-    assert {each.findtext("{*}target") and each.find("{*}target").get("state") for each in units} == {
-        "needs-review-translation"
-    }
+    review = "needs-review-translation"
+    assert [each.find("{*}target").get("state") for each in units] == [review, "translated", review, review]
+    assert [each.findtext("{*}note") for each in units] == [None, "expected chrF 71", "expected chrF 30", None]
+
+
+def test_tmx_has_confidences_as_properties() -> None:
+    root = etree.fromstring(written(Path("a.tmx")))
+    found = [each.findtext("{*}prop[@type='confidence']") for each in root.iter("{*}tu")]
+    assert found == [None, "71.3", "30.0", None]
 
 
 def test_units_of_other_programs_are_read(tmp_path: Path) -> None:
