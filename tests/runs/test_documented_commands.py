@@ -51,6 +51,8 @@ NOT_RUN = {
     "four.yaml": "needs text in four languages (tests/runs/test_directions.py)",
     "lingeval97.json": "needs that test set (tests/unit/challenge)",
     "challenge": "needs real text (tests/runs/test_challenge.py)",
+    "calibrate": "needs 100 lines (tests/unit/evaluate/test_calibration.py)",
+    "--confidence": "needs a calibrated run (tests/unit/evaluate/test_calibration.py)",
     "seed=*": "compares runs of a sweep (tests/processes/test_sweep.py)",
     "plain-*": "compares groups of runs (tests/unit/cli/test_compare.py)",
     "max_steps=40000": "trains for hours (tests/runs/test_resume.py)",
