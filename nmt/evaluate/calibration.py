@@ -68,12 +68,13 @@ class Calibrated:
 
     def lines(self) -> Iterator[str]:
         """Yield lines that describe the maps, and how reliable the first is."""
-        rows = [["", "Spearman", "surer half", "other half", "features"]]
+        rows = [["", "Spearman", "chrF of surer half", "of other half", "features"]]
         for name, each in self.by_map.items():
             figures = f"{each.map.correlation:.2f}", f"{each.surer:.1f}", f"{each.others:.1f}"
             rows.append([name, *figures, ", ".join(each.map.weights)])
         yield from aligned(rows, (1, 2, 3))
         forced, *_ = self.by_map.values()
+        yield f"mean of each tenth of these {len(forced.scores):,} lines, with PyTorch:"
         groups = [("confidence", "chrF"), *((f"{one:.1f}", f"{other:.1f}") for one, other in forced.groups())]
         yield from aligned(groups, (0, 1))
 

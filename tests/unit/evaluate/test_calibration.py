@@ -143,7 +143,7 @@ def test_reverse_run_and_samples_are_features(
     plot = tmp_path / "reliability.png"
     done = nmt("calibrate", "--run", own, *both, "--reverse", reverse, "--samples", 2, "--plot", plot)
     assert done.status == 0 and plot.stat().st_size > 1000, done.err
-    assert "reverse, agreement" in done.out and done.out.count("\n") == 3 + 11 + 1
+    assert "reverse, agreement" in done.out and done.out.count("\n") == 3 + 12 + 1
     translated = nmt("translate", "--run", own, "--confidence", "--input", texts[0])
     assert translated.status == 0 and len(translated.out.splitlines()) == len(LINES), translated.err
     wrong = nmt("calibrate", "--run", own, *both, "--reverse", own)
