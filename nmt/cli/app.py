@@ -13,17 +13,26 @@ from nmt.cli.command import Command, Misuse, no_such_command
 from nmt.cli.exits import user_errors
 from nmt.version import version as nmt_version
 
-ORDER = (
-    "data", "align", "prepare", "train", "translate", "classify", "evaluate", "compare", "calibrate", "score",
-    "generate", "rerank", "filter", "challenge", "robustness", "sweep", "distil", "back-translate", "bidirectional",
-    "import", "export", "push", "serve", "runs", "plot", "config",
-)  # fmt: skip
-"""The commands in the order of the help."""
+GROUPS = {
+    "Stages": ("prepare", "train", "translate", "evaluate"),
+    "Data": ("data", "align", "filter"),
+    "Results": ("compare", "score", "calibrate", "challenge", "robustness", "runs", "plot"),
+    "Recipes": ("sweep", "rerank", "distil", "back-translate", "bidirectional"),
+    "Sharing": ("import", "export", "push", "serve"),
+    "Other commands": ("classify", "generate", "config"),
+}
+"""The commands by the heading under which the help lists them."""
 
 
 class _Commands(TyperGroup):
-    def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(super().list_commands(ctx), key=ORDER.index)
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 (Click's)
+        return [name for names in GROUPS.values() for name in names]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (Click's)
+        widest = max(map(len, self.commands))
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(widest), self.commands[name].get_short_help_str(99)) for name in names])
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args or ctx.resilient_parsing:  # shows the help, or completes a word for a shell

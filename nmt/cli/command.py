@@ -178,6 +178,22 @@ RECIPES = ("distil", "back-translate")
 """Commands whose --set applies to the next run, unlike their other options."""
 
 
+OPTION_GROUPS = {
+    "Languages": "--to --from --via --tag",
+    "Search": "--beam --length-penalty --n-best --lm --lm-weight --prefix --constraints --glossary --temperature "
+    "--top-k --top-p",
+    "Documents": "--output-dir --bilingual --reviewed --as-text",
+    "Metrics": "--lowercase --tokenize --comet --comet-command --segment-scores --lower-is-better",
+    "Model": "--checkpoint --weights --precision",
+    "Engine": "--engine --int8 --workers --address --threads",
+    "Access": "--keys --new-key --rate --origin --allow",
+    "Limits": "--max-characters --max-items --max-bytes --max-file-bytes --queue --timeout --grace --cache",
+}
+"""The options that the help of a command lists under a heading of their own, after the others."""
+_FEW = 10
+"""Number of options up to which the help of a command has no such headings."""
+
+
 class Misuse(typer.BadParameter):
     """An invalid command line, with a complete message."""
 
@@ -200,6 +216,24 @@ class Command(TyperCommand):
         args = _repeat_options(args, SEVERAL_VALUES.get(self.name or "", ()))
         self._check(ctx, args)
         return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments and options, those of `OPTION_GROUPS` under their headings."""
+        headings = {name: title for title, names in OPTION_GROUPS.items() for name in names.split()}
+        groups: dict[str, list[tuple[str, str]]] = {
+            "Arguments": [],
+            "Options": [],
+            **{title: [] for title in OPTION_GROUPS},
+        }
+        params = self.get_params(ctx)
+        for param in params:
+            title = headings.get(param.opts[0], "Options") if len(params) > _FEW else "Options"
+            if (record := param.get_help_record(ctx)) is not None:
+                groups["Arguments" if param.param_type_name == "argument" else title].append(record)
+        for title, records in groups.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command. Raises what `check_runs` raises."""

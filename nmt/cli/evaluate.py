@@ -452,12 +452,12 @@ def calibrate(
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
 ) -> None:
-    """Learn to estimate the quality of translations, for nmt translate --confidence.
+    """Learn to estimate the quality of translations.
 
     Translates a text and compares the translations with its references. On half of the lines, a map is fitted from what
     the model knows about a translation (the probabilities of its pieces, its length and that of the source) to the chrF
-    that it can expect; the other half measures the map. The result is written into the run. Use text that resembles
-    what you will translate, at least 100 lines, which the model was not trained on.
+    that it can expect; the other half measures the map. It is written into the run, for `nmt translate --confidence`.
+    Use text that resembles what you will translate, at least 100 lines, which the model was not trained on.
 
     Prints Spearman's rank correlation of confidence and chrF, the chrF of the surer half of the lines and of the other
     half, and the mean chrF of tenths of the lines beside their mean confidence. One map is for PyTorch, the other for

@@ -46,13 +46,13 @@ def import_(
         ),
     ] = None,
 ) -> None:
-    """Make a run of a public Marian or M2M-100 model, such as OPUS-MT or NLLB.
+    """Make a run of a public Marian or M2M-100 model.
 
-    The model is a repository on the Hugging Face Hub or a directory, in the format of Hugging Face transformers
-    (model_type: marian or m2m_100). The run has weights and tokenizer, but no optimizer state. All commands take it
-    like a run that nmt has trained: translate with it, evaluate it, adapt it to other text (`nmt train --init-from`),
-    train a small student of it (`nmt distil`), serve or export it. The licence of its model card is kept in the run and
-    in every card made from it.
+    The model, such as OPUS-MT or NLLB, is a repository on the Hugging Face Hub or a directory, in the format of Hugging
+    Face transformers (model_type: marian or m2m_100). The run has weights and tokenizer, but no optimizer state. All
+    commands take it like a run that nmt has trained: translate with it, evaluate it, adapt it to other text (`nmt train
+    --init-from`), train a small student of it (`nmt distil`), serve or export it. The licence of its model card is kept
+    in the run and in every card made from it.
 
     --keep-pieces-of makes the model smaller and faster: of the vocabulary, only the pieces of these texts, single
     characters and tags are kept, and other text is spelled in these. The texts should be those that the model will be

@@ -130,7 +130,9 @@ def data(
     output: Annotated[Path | None, option("--output", "With get: directory to write.  [default: data]", "DIR")] = None,
     json: Annotated[bool, option("--json", "With list: print a list of JSON objects.")] = False,
 ) -> None:
-    """List, describe and download public corpora of OPUS (https://opus.nlpl.eu) by name.
+    """List, describe and download public corpora of OPUS.
+
+    Corpora are known by their names on https://opus.nlpl.eu.
 
     list PAIR prints the corpora for a language pair with name, latest version, number of pairs and download size.
     show NAME PAIR prints versions, licence and citation of a corpus, and how to use it in a config.

@@ -255,7 +255,7 @@ def distil(
     overrides: SetOption = None,
     train: FollowOption = False,
 ) -> None:
-    """Translate text with a teacher model, for a smaller and faster student.
+    """Translate text with a teacher, to train a smaller student.
 
     Sequence-level knowledge distillation (Kim and Rush, 2016): a teacher (a run or an ensemble) translates the training
     text of its data directory, or any text in the source language (--mono), and a student is trained on the

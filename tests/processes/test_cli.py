@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from command import Command
 from nmt import __version__
+from nmt.cli import app
 from nmt.config.load import load_config
 
 SCRIPT = Path(sys.executable).with_name("nmt")
@@ -40,6 +42,22 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 # --- the manual ---------------------------------------------------------------------------------
+
+
+def test_help_has_each_command_on_one_line_and_options_under_headings(
+    nmt: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lists = nmt("--help").out.partition("Stages:")[2]
+    lines = [line for line in lists.splitlines() if line.startswith("  ")]
+    assert sorted(line.split()[0] for line in lines) == sorted(get_command(app).commands)  # type: ignore[attr-defined]
+    assert all(len(line) <= 80 and line.endswith(".") and "..." not in line for line in lines)
+    page = nmt("evaluate", "--help").out
+    headings = ["Options:", "Languages:", "Search:", "Metrics:", "Model:"]
+    assert [line for line in page.splitlines() if line in headings] == headings
+    places = [page.index(f"\n  {option} ") for option in ("--split", "--to", "--beam", "--tokenize", "--weights")]
+    assert places == sorted(places) and places[0] < page.index("Languages:") < places[1]
+    assert nmt("align", "--help").out.count("Options:") == 1
 
 
 def test_help_lists_all_commands(nmt: Command) -> None:
