@@ -18,6 +18,7 @@ from nmt.search.rules import ShouldStop, stop_if
 from nmt.text.constraints import constraint_spans
 from nmt.text.tokenizer import CONTROL
 from nmt.translate.align import alignments
+from nmt.translate.translation_memory import MatchKind, TranslationMemory
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line, Translation, takes_terms
 
@@ -59,6 +60,8 @@ class Candidate(NamedTuple):
     score: float
     log_prob: float
     alignment: Alignment | None
+    match: MatchKind | None = None
+    """How the text matches the translation memory; None if the model has translated a part of it."""
 
 
 class Direction:
@@ -67,6 +70,9 @@ class Direction:
     With both, CTranslate2 translates. PyTorch aligns words, and translates lines with terms, placeholders or search
     settings that CTranslate2 does not support.
     """
+
+    tm: TranslationMemory | None = None
+    """The translation memory of a server for this direction, if any."""
 
     def __init__(self, name: str, engine: Translator | None, native: Translator | None, to: str | None = None) -> None:
         """Create a direction.
@@ -162,7 +168,7 @@ class Direction:
                 if how.align:
                     aligned = self._alignments(line, translations, should_stop)
                 candidates = [
-                    Candidate(each.text, each.score, each.log_prob, alignment)
+                    Candidate(each.text, each.score, each.log_prob, alignment, each.match)
                     for each, alignment in zip(translations, aligned, strict=True)
                 ]
                 yield candidates, sum(len(part.src_ids) for part in translations[0].parts)

@@ -14,6 +14,7 @@ from nmt.files.write import open_output, refuse_overwriting
 from nmt.text.constraints import Glossary
 from nmt.translate.direction import Direction, How
 from nmt.translate.files import Warnings
+from nmt.translate.translation_memory import TranslationMemory
 from nmt.translate.types import WINDOW, Line
 
 
@@ -25,6 +26,7 @@ class DocumentTranslator:
     how: How
     """Words are aligned only where a document has markup, and if `how.align` is true."""
     glossary: Glossary | None = None
+    tm: TranslationMemory | None = None
 
     def translate(self, source: Path, target: Path | str) -> None:
         """Translate a document into a file of the same format, or to standard output (`-`).
@@ -38,7 +40,7 @@ class DocumentTranslator:
         with open_output(target) as out:
             document = read_document(source)
             warnings, how = Warnings(), replace(self.how, align=self.how.align and is_marked_up(source))
-            lines = [Line(text, glossary=self.glossary) for text in document.texts]
+            lines = [Line(text, glossary=self.glossary, tm=self.tm) for text in document.texts]
             with Progress(f"translating {source.name}", len(lines), "texts", shown=str(target) != "-") as progress:
                 results = [*progress.track(self._results(lines, how, warnings))]
             out.write(document.translated(results))

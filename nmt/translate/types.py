@@ -6,12 +6,13 @@ are searched, and their hypotheses become its `Translation`s.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError
 from nmt.text.constraints import Glossary
+from nmt.translate.translation_memory import Match, MatchKind, TranslationMemory
 
 WINDOW = 4096
 """Number of lines, or pairs of lines, that are read ahead and sorted by length together."""
@@ -31,6 +32,8 @@ class Line:
     """Texts that the translation must contain."""
     glossary: Glossary | None = None
     """Terms with their translations; if a term occurs in the text, its translation must occur in the translation."""
+    tm: TranslationMemory | None = None
+    """Memory of segments whose translations are taken as they are; unused for a line with `prefix` or `terms`."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,8 @@ class Sentence:
     """True if the sentence was truncated because it has more pieces than the model supports."""
     whole: bool = False
     """True if the sentence is a long line that was not split because of its terms."""
+    match: Match | None = None
+    """The translation in the translation memory; such a sentence has no token ids and is not searched."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,8 @@ class Part:
     """The sentence as in the line, without a tag."""
     src_ids: Sequence[int]
     tgt_ids: Sequence[int]
+    match: MatchKind | None = None
+    """How the sentence matches a translation memory; None if it was translated by the model."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +91,16 @@ class Translation:
     """True if a long line was not split because it is unknown which part its terms belong to."""
     parts: tuple[Part, ...] = field(default=(), repr=False)
     """The part for each sentence of the line."""
+
+    @property
+    def match(self) -> MatchKind | None:
+        """How the line matches a translation memory; None if the model has translated a part of it."""
+        return joint_match([part.match for part in self.parts])
+
+
+def joint_match(kinds: Collection[MatchKind | None]) -> MatchKind | None:
+    """Return how a text matches a translation memory, given how its parts do; None unless all of them do."""
+    return None if not kinds or None in kinds else "adapted" if "adapted" in kinds else "exact"
 
 
 BLANK = Translation("", 0.0, 0.0)
