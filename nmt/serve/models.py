@@ -99,7 +99,9 @@ def load_models(
     models = Models([each for path in paths for each in load_directions(path, engine, int8, overrides, zero_shot)])
     for (source, target), direction in models.directions.items() if tm else ():
         memory = TranslationMemory.read(tm, source, target, is_required=len(models.directions) == 1)
-        direction.tm = memory if len(memory) else None
+        if len(memory):
+            memory.use_for(direction.config, direction.search)
+            direction.tm = memory
     if tm and all(direction.tm is None for direction in models.directions.values()):
         raise DataError(f"--tm: no memory has the languages of {', '.join(map('-'.join, models.directions))}")
     return models

@@ -114,7 +114,7 @@ def translate_file(
         constraints.check_ended()
     if decoder is not None and files.attention is not None:
         _draw_attention(files.attention, translator, decoder, drawn)
-    if memory is not None and not {"exact", "adapted"} & warnings.counts.keys():
+    if memory is not None and not {"exact", "adapted", "fuzzy"} & warnings.counts.keys():
         say("the translation memory has no match for any line")
     for message in (*(applied.lines() if applied is not None else ()), *warnings.lines()):
         say(message)
@@ -194,6 +194,7 @@ class Warnings:
             "split": len(best.parts) > 1,
             "exact": any(part.match == "exact" for part in best.parts),
             "adapted": any(part.match == "adapted" for part in best.parts),
+            "fuzzy": any(part.match == "fuzzy" for part in best.parts),
             "cut": best.cut,
         }
         self.merge(Warnings({kind: 1 for kind, holds in kinds.items() if holds}, [number] * best.cut))
@@ -210,6 +211,7 @@ class Warnings:
             "unfinished": ("translation", "cut off at the length limit (search.max_length_ratio, max_length_offset)"),
             "exact": ("line", "with exact matches of the translation memory"),
             "adapted": ("line", "with matches of the translation memory, whose numbers or first letter were adapted"),
+            "fuzzy": ("line", "translated beside the translation of a similar text"),
             "split": ("line", "split and translated in parts (search.split)"),
             "whole": ("line", "not split because of required terms; a model trained on single sentences may omit text"),
             "blank": ("blank line", "with a prefix or terms stayed blank"),

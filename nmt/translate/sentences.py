@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nmt.config import DataConfig, SearchConfig
+from nmt.config import Config, SearchConfig
 from nmt.console import printable
 from nmt.errors import ConfigError, DataError
 from nmt.search.constrained import n_within, term_ids, total_length
@@ -14,9 +14,9 @@ from nmt.search.step import Hypothesis, length_penalty
 from nmt.text.constraints import Glossary, constraint_spans
 from nmt.text.inline import encode_marked, mark_terms
 from nmt.text.split import join, n_sentences, split
-from nmt.text.tokenizer import UNK, Tokenizer, Tokenizers, is_blank
+from nmt.text.tokenizer import SEPARATOR, UNK, Tokenizer, Tokenizers, is_blank
 from nmt.translate.mbr import choose
-from nmt.translate.translation_memory import Match
+from nmt.translate.translation_memory import Match, MatchKind
 from nmt.translate.types import BLANK, MAX_PARTS, NO_TERMS, Line, Part, Sentence, Translation, takes_terms
 
 MAX_PIECES_FACTOR = 4
@@ -29,8 +29,10 @@ REPETITIONS = 8
 class Segmenter:
     """A segmenter, which splits lines into sentences and joins the translations of the sentences."""
 
-    def __init__(self, tokenizers: Tokenizers, data: DataConfig, max_positions: int | None) -> None:
+    def __init__(self, tokenizers: Tokenizers, config: Config, max_positions: int | None) -> None:
         """Create a segmenter. max_positions: the maximum length of a sequence, including `</s>`; None for no limit."""
+        data = config.data
+        self._reads_similar = "fuzzy" in config.training.modifiers
         self._src, self._tgt = (tokenizers[language] for language in data.sides)
         self._language_tag = data.language_tag
         self._max_positions = max_positions
@@ -70,6 +72,7 @@ class Segmenter:
                 if match is not None:
                     sentences.append(Sentence(text, separator, (), key, 0, match=match))
                     continue
+                similar = self._similar(line, text, len(ids), len(parts) == 1) if ids else []
                 ids = [*tags, *ids] if ids else ids
                 phrases, n_ordered = phrases_of(line, text, search, self._tgt)
                 prefix = (self._tgt.encode(line.prefix.rstrip()) if line.prefix and i == 0 else ()) or self._tgt.opening
@@ -87,7 +90,7 @@ class Segmenter:
                 sentence = Sentence(
                     text=text,
                     separator=separator,
-                    src_ids=src_ids,
+                    src_ids=[*src_ids, *similar],
                     key=key,
                     max_length=longest_translation(src_ids, n_required, search, self._max_positions),
                     prefix=prefix,
@@ -104,6 +107,15 @@ class Segmenter:
         """Return the token ids of a text with inline translations of its terms; `ids` if it has no terms."""
         terms = [span for span in constraint_spans(text, search, glossary) if span.kind == "term"]
         return encode_marked(self._src, mark_terms(text, terms)) if terms else ids
+
+    def _similar(self, line: Line, text: str, n: int, is_whole: bool) -> list[int]:
+        """Return a separator and the ids of the translation that the model reads beside `text`, a line or, if it is not
+        `is_whole`, a part of it, with `n` ids; an empty list if there is none or both are too long."""
+        similar = line.similar if is_whole else ""
+        if self._reads_similar and not similar and line.tm is not None:
+            similar = line.tm.similar(text)
+        ids = [SEPARATOR, *self._tgt.encode(similar)] if self._reads_similar and similar else []
+        return ids if n + len(ids) <= self._max_pieces else []
 
     def _n_pieces(self, texts: list[str]) -> list[int]:
         return [len(ids) for ids in self._src.encode_all(texts, "")]
@@ -144,7 +156,8 @@ class Segmenter:
                 src_ids, tgt_ids = (tokenizer.encode(text)[: self.max_length] for tokenizer, text in sides)
                 parts.append(Part(sentence.text, src_ids, tgt_ids, match.kind))
             elif hypothesis is not None:
-                parts.append(Part(sentence.text, sentence.src_ids, hypothesis.ids))
+                kind: MatchKind | None = "fuzzy" if SEPARATOR in sentence.src_ids else None
+                parts.append(Part(sentence.text, sentence.src_ids, hypothesis.ids, kind))
                 pairs.append((sentence, hypothesis))
             texts.append(match.text if match else self._tgt.decode(hypothesis.ids) if hypothesis else "")
         log_prob = sum((hypothesis.log_prob for _, hypothesis in pairs), 0.0)
@@ -188,7 +201,8 @@ def find_match(line: Line, text: str, search: SearchConfig) -> Match | None:
 
     A translation that lacks a term of the glossary is not used.
     """
-    match = None if line.tm is None or line.prefix.strip() or line.terms else line.tm.find(text)
+    is_constrained = bool(line.prefix.strip() or line.terms)
+    match = None if line.tm is None or is_constrained or not search.exact_matches else line.tm.find(text)
     if match is None or line.glossary is None:
         return match
     terms = (span.wanted for span in constraint_spans(text, search, line.glossary) if span.kind == "term")

@@ -1,7 +1,8 @@
 """Translation memories: segments with their translations, which are taken as they are when a line occurs again.
 
 A memory may have millions of segments. Their texts are in a temporary file, which the system pages in as needed; each
-segment takes 16 bytes of memory, and another 16 if it has numbers that can be replaced; about 100 while it is read.
+segment takes 24 bytes of memory, and another 16 if it has numbers that can be replaced; about 100 while it is read. An
+index of similar segments takes about 250 bytes for a segment of ten words.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import TypeAdapter, ValidationError
 
+from nmt.config import Config, SearchConfig
 from nmt.config.messages import problems_in
 from nmt.config.source import AnySource, PathSource, is_url
 from nmt.config.yaml12 import parse_yaml
@@ -30,9 +32,11 @@ from nmt.files.write import writing
 from nmt.prepare.pairs import one_line
 from nmt.text.constraints import Span, spans
 from nmt.text.modifiers import replaced, upper
+from nmt.text.similarity import SimilarTexts
 
-MatchKind = Literal["exact", "adapted"]
-"""How a segment matches a text: `exact`, or `adapted` if numbers or the first letter were changed."""
+MatchKind = Literal["exact", "adapted", "fuzzy"]
+"""How a segment matches a text: `exact`, `adapted` if numbers or the first letter were changed, or `fuzzy` if it is
+similar and the model has read its translation."""
 
 
 class Match(NamedTuple):
@@ -58,7 +62,7 @@ class TranslationMemory:
         Segments with a blank side are left out. Raises DataError if the temporary file cannot be written.
         """
         self._upper = upper(target)
-        self._n = 0
+        self._places = array("q")
         exact, general = _Index(), _Index()
         with writing(Path(tempfile.gettempdir())), tempfile.TemporaryFile() as file:
             for source, translation in segments:
@@ -66,7 +70,8 @@ class TranslationMemory:
                 if source and translation:
                     self._add(file, source, translation, exact, general)
             file.flush()
-            self._texts = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if self._n else b""
+            self._texts = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if self._places else b""
+        self._similar: SimilarTexts | None = None
         self._indexes = (exact.sorted(), folded), (general.sorted(), _general)
 
     def _add(self, file: IO[bytes], source: str, translation: str, exact: _Index, general: _Index) -> None:
@@ -76,7 +81,7 @@ class TranslationMemory:
         numbers, of_translation = ([number.wanted for number in _numbers(text)] for text in (source, translation))
         if numbers and len(set(numbers)) == len(numbers) and sorted(numbers) == sorted(of_translation):
             general.add(_general(source), _general(translation), place)
-        self._n += 1
+        self._places.append(place)
 
     @classmethod
     def of(cls, memory: AnyMemory, src: str, tgt: str) -> TranslationMemory:
@@ -97,7 +102,26 @@ class TranslationMemory:
         return cls((pair for name in files for pair in _segments(str(name), src, tgt, is_required)), tgt)
 
     def __len__(self) -> int:
-        return self._n
+        return len(self._places)
+
+    def use_for(self, config: Config, search: SearchConfig) -> None:
+        """Index the segments for `similar` if a model with this config reads the translations of similar texts.
+
+        Raises ConfigError if neither exact nor similar segments would be used.
+        """
+        if "fuzzy" not in config.training.modifiers:
+            if not search.exact_matches:
+                raise ConfigError(["search.exact_matches: false needs a model trained with training.modifiers.fuzzy"])
+            return
+        threshold = config.data.fuzzy_threshold
+        assert threshold is not None, "the config was checked"
+        if self._similar is None or self._similar.threshold != threshold:
+            self._similar = SimilarTexts((self._segment(place)[0] for place in self._places), threshold)
+
+    def similar(self, text: str) -> str:
+        """Return the translation of the most similar segment; empty if none is similar enough, or without an index."""
+        row = None if self._similar is None else self._similar.find(folded(text))
+        return "" if row is None else self._segment(self._places[row])[1]
 
     def find(self, text: str) -> Match | None:
         """Return the translation of a text, if the memory has one.

@@ -64,7 +64,7 @@ class Translator:
         self.others: Sequence[Origin] = origins[1:]
         self.first: Translator | None = None
         """The translator into another language, from which this one translates, if there are two steps (pivot)."""
-        self._segmenter = Segmenter(tokenizers, config.data, searcher.max_positions)
+        self._segmenter = Segmenter(tokenizers, config, searcher.max_positions)
 
     @classmethod
     def load(
@@ -115,7 +115,7 @@ class Translator:
             check_language("--via", via, self.config.data.all_languages)
             chosen.first = self.towards(via, source)
             second = self.tokenizers.choose(self.config, to, via)  # the model may read the source language
-            chosen._segmenter = Segmenter(self.tokenizers, second.data, self.searcher.max_positions)
+            chosen._segmenter = Segmenter(self.tokenizers, second, self.searcher.max_positions)
         return chosen
 
     def opposite_of(self, direction: str) -> Translator:
@@ -206,7 +206,9 @@ class Translator:
         if self.first is not None:
             raise ConfigError(["--via: not available with a translation memory"])
         self.config.choose(None)
-        return TranslationMemory.of(tm, self.config.data.src, search.to or self.config.data.tgt)
+        memory = TranslationMemory.of(tm, self.config.data.src, search.to or self.config.data.tgt)
+        memory.use_for(self.config, search)
+        return memory
 
     def search_settings(self, settings: Mapping[str, object]) -> SearchConfig:
         """Return the configured search settings with some changed. Raises ConfigError if they are invalid."""

@@ -34,6 +34,9 @@ class Line:
     """Terms with their translations; if a term occurs in the text, its translation must occur in the translation."""
     tm: TranslationMemory | None = None
     """Memory of segments whose translations are taken as they are; unused for a line with `prefix` or `terms`."""
+    similar: str = ""
+    """The translation of a similar text, which a model trained with `training.modifiers.fuzzy` reads beside the line.
+    Without it, that of the most similar segment of `tm`."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class Part:
     src_ids: Sequence[int]
     tgt_ids: Sequence[int]
     match: MatchKind | None = None
-    """How the sentence matches a translation memory; None if it was translated by the model."""
+    """How the sentence matches a translation memory; None if it does not."""
 
 
 @dataclass(frozen=True)
@@ -94,13 +97,14 @@ class Translation:
 
     @property
     def match(self) -> MatchKind | None:
-        """How the line matches a translation memory; None if the model has translated a part of it."""
+        """How the line matches a translation memory; None if a part of it does not."""
         return joint_match([part.match for part in self.parts])
 
 
 def joint_match(kinds: Collection[MatchKind | None]) -> MatchKind | None:
     """Return how a text matches a translation memory, given how its parts do; None unless all of them do."""
-    return None if not kinds or None in kinds else "adapted" if "adapted" in kinds else "exact"
+    worst_first: tuple[MatchKind, ...] = ("fuzzy", "adapted", "exact")
+    return None if None in kinds else next((kind for kind in worst_first if kind in kinds), None)
 
 
 BLANK = Translation("", 0.0, 0.0)
