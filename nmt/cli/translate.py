@@ -125,7 +125,8 @@ def translate(
     training.modifiers.terms, terms are inserted into the source instead.
 
     --tm F is a translation memory in a format that `nmt prepare` reads, or a folder of such files. A line or sentence
-    that occurs in it gets the translation from the memory, with score 0 (docs/translating.md).
+    that occurs in it gets the translation from the memory, with score 0 (docs/translating.md). A model trained with
+    training.modifiers.fuzzy translates other lines with the translation of the most similar segment beside them.
 
     --workers N and --engine ray are for large files. They translate 4,096 lines at a time, on one GPU per process if
     available, to the same translations as one process. If interrupted after a minute or later, the same command

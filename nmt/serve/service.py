@@ -91,7 +91,7 @@ class Wish:
     tags: Sequence[str] | None = None
     """Tags of the text; None for the model's default."""
     tm: bool = True
-    """Whether matches of the translation memory of the direction are returned."""
+    """Whether to use the translation memory of the direction, if it has one."""
 
 
 def lines_of(texts: Sequence[str], wish: Wish, tm: TranslationMemory | None = None) -> list[Line]:

@@ -35,7 +35,7 @@ class TranslateRequest(BaseModel):
         None, description="The tag of the target language, for models with several: deu for >>deu<<."
     )
     tags: list[str] | None = Field(None, description="Tags of the text, such as domain=help, if the model has tags.")
-    tm: bool = Field(True, description="Whether to return matches of the server's translation memory, if it has one.")
+    tm: bool = Field(True, description="Whether to use the translation memory of the server, if it has one.")
     search: dict[str, Any] = Field({}, description="Search settings to change, if the server allows it.")
 
 

@@ -13,7 +13,7 @@ import tempfile
 import unicodedata
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Literal, NamedTuple, TypeAlias
@@ -78,8 +78,8 @@ class TranslationMemory:
         place = file.tell()
         file.write(f"{source}\n{translation}\n".encode())
         exact.add(source, translation, place)
-        numbers, of_translation = ([number.wanted for number in _numbers(text)] for text in (source, translation))
-        if numbers and len(set(numbers)) == len(numbers) and sorted(numbers) == sorted(of_translation):
+        numbers = _wanted(source)
+        if numbers and len(set(numbers)) == len(numbers) and sorted(numbers) == sorted(_wanted(translation)):
             general.add(_general(source), _general(translation), place)
         self._places.append(place)
 
@@ -141,7 +141,7 @@ class TranslationMemory:
                 if _general(source) != _general(form):  # two texts with one hash
                     continue
                 new = dict(zip(_wanted(source), _wanted(form), strict=True))
-                found = _with_numbers(translation, new)
+                found = _with_numbers(translation, lambda number, new=new: new.get(number, number))  # type: ignore[misc]
                 if form != text:
                     found = self._upper(found[:1]) + found[1:]
                 return Match(found, "exact" if found == translation else "adapted")
@@ -225,13 +225,11 @@ def _wanted(text: str) -> list[str]:
 
 def _general(text: str) -> str:
     """Return a text with each whole number replaced by its plural class."""
-    return replaced(text, {(number.start, number.end): f"\0{_plural(number.wanted)}" for number in _numbers(text)})
+    return _with_numbers(text, lambda number: f"\0{_plural(number)}")
 
 
-def _with_numbers(text: str, new: Mapping[str, str]) -> str:
-    """Return a text with whole numbers replaced by the numbers that `new` maps them to."""
-    numbers = _numbers(text)
-    return replaced(text, {(each.start, each.end): new.get(each.wanted, each.wanted) for each in numbers})
+def _with_numbers(text: str, new: Callable[[str], str]) -> str:
+    return replaced(text, {(number.start, number.end): new(number.wanted) for number in _numbers(text)})
 
 
 def _plural(number: str) -> int:

@@ -18,10 +18,12 @@ from nmt.errors import ConfigError, DataError
 from nmt.layout import DataDir
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
+from nmt.serve.models import load_models
 from nmt.text.tokenizer import SEPARATOR
 from nmt.training.loop import fit
 from nmt.training.setup.start import start
 from nmt.translate.align import src_word_shares
+from nmt.translate.direction import How
 from nmt.translate.files import Files, translate_file
 from nmt.translate.translation_memory import TranslationMemory
 from nmt.translate.translator import Translator
@@ -183,6 +185,10 @@ def test_memory_of_translation_provides_similar_segments(text: Path, run: Path, 
     assert "2 lines translated beside" in capsys.readouterr().err
     [[own]] = translator.translate_lines([Line(lines[0], similar=lines[0][::-1])])
     assert (tmp_path / "out").read_text(encoding="utf-8").splitlines()[0] == own.text
+    [direction] = load_models([run], "native", False, (), tm=[str(tmp_path / "tm.tsv")]).directions.values()
+    texts = [Line(text, tm=direction.tm) for text in (lines[0], f"new {' '.join(words)}")]
+    found = [best for (best, *_), _ in direction.translate(texts, How(translator.config.search))]
+    assert [best.match for best in found] == ["exact", "fuzzy"] and found[1].text == expected[0].text
     # the words of the match are not those of the source
     shares = src_word_shares(translator.tokenizers["aa"], own.parts[0].src_ids, lines[0])
     middle = list(own.parts[0].src_ids).index(SEPARATOR)
