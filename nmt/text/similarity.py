@@ -70,7 +70,7 @@ class SimilarTexts:
         return lengths - self._n_common(lengths) + 1
 
     def find(self, text: str, or_equal: bool = True) -> int | None:
-        """Return the row of the most similar text, the first of several; None if no text is similar enough.
+        """Return the row of the most similar text; None if no text is similar enough.
 
         or_equal: whether texts with the same words count.
         """
@@ -114,12 +114,10 @@ def _masks(words: Sequence[int]) -> dict[int, int]:
 
 
 def _distance(masks: dict[int, int], n: int, words: Sequence[int]) -> int:
-    """Return the edit distance between `n` words, given by their masks, and other words.
+    """Return the edit distance between `n` > 0 words, given by their masks, and other words.
 
     The bits of a number are a column of the matrix of distances (Myers, 1999; Hyyrö, 2003).
     """
-    if not n:
-        return len(words)
     everything = (1 << n) - 1
     plus, minus, distance, last = everything, 0, n, 1 << (n - 1)
     for word in words:
