@@ -40,6 +40,7 @@ class DataDir:
     SPLIT.LANG               the text, with a line feed after each line
     SPLIT.LANG.ids.npy       the concatenated token ids of all lines, without special tokens
     SPLIT.LANG.ends.npy      end offset of each line in the ids
+    SPLIT.LANG.matches.npy   with data.fuzzy_threshold: the row of the most similar training line of each line, or -1
     mono.LANG, ...           monolingual text: the same files, and
     mono.LANG.documents.npy  the first line of each document, from 0
     report.json, .html       report on what was read, kept and dropped; not part of the content
@@ -75,6 +76,9 @@ class DataDir:
 
     def ends(self, split: str, language: str) -> Path:
         return self.path / f"{split}.{language}.ends.npy"
+
+    def matches(self, split: str, language: str) -> Path:
+        return self.path / f"{split}.{language}.matches.npy"
 
     def documents(self, split: str, language: str) -> Path:
         return self.path / f"{split}.{language}.documents.npy"

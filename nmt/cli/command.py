@@ -180,7 +180,7 @@ RECIPES = ("distil", "back-translate")
 
 OPTION_GROUPS = {
     "Languages": "--to --from --via --tag",
-    "Search": "--beam --length-penalty --n-best --lm --lm-weight --prefix --constraints --glossary --temperature "
+    "Search": "--beam --length-penalty --n-best --lm --lm-weight --prefix --constraints --glossary --tm --temperature "
     "--top-k --top-p",
     "Documents": "--output-dir --bilingual --reviewed --as-text",
     "Metrics": "--lowercase --tokenize --comet --comet-command --segment-scores --lower-is-better",

@@ -37,6 +37,10 @@ def serve(
         bool,
         option("--zero-shot", "With several directions: also translate directly between others."),
     ] = False,
+    tm: Annotated[
+        list[str] | None,
+        option("--tm", "Translation memory, as for nmt translate; may be repeated.", "F"),
+    ] = None,
     overrides: SearchOption = None,
     threads: Annotated[
         int | None, option("--threads", "Translation threads.  [default: one per core]", "N", min=1)
@@ -112,5 +116,5 @@ def serve(
     start(
         paths, say, host=host, port=port, engine=engine, int8=int8, overrides=overrides or (), threads=threads,
         keys=keys, rate=rate, origins=origin or (), allow=allow or (), limits=limits, queue=queue, grace=grace,
-        cache=cache, zero_shot=zero_shot,
+        cache=cache, zero_shot=zero_shot, tm=tm or (),
     )  # fmt: skip

@@ -84,6 +84,10 @@ def translate(
         Path | None,
         option("--glossary", "Terms with their translations, as .tsv or .csv.", "F"),
     ] = None,
+    tm: Annotated[
+        list[str] | None,
+        option("--tm", "Translation memory, such as .tmx, .xlf or .tsv; may be repeated.", "F"),
+    ] = None,
     alignments: Annotated[Path | None, option("--alignments", "Write word alignments, such as 0-0 1-2.", "F")] = None,
     attention: Annotated[Path | None, option("--attention", "Plot the attention of the first line.", "F.png")] = None,
     checkpoint: CheckpointOption = "best",
@@ -142,11 +146,15 @@ def translate(
     and lines that start with "# " are skipped. With search.inline_terms, for models trained with
     training.modifiers.terms, terms are inserted into the source instead.
 
+    --tm F is a translation memory in a format that `nmt prepare` reads, or a folder of such files. A line or sentence
+    that occurs in it gets the translation from the memory, with score 0 (docs/translating.md). A model trained with
+    training.modifiers.fuzzy translates other lines with the translation of the most similar segment beside them.
+
     --workers N and --engine ray are for large files. They translate 4,096 lines at a time, on one GPU per process if
     available, to the same translations as one process. If interrupted after a minute or later, the same command
     continues; finished parts are kept in OUTPUT.work until the output is complete. They need --input and --output, and
-    are not available with --prefix, --constraints, --glossary, --alignments and --attention. On a Ray cluster, the
-    files, the runs and the working directory must have the same paths on all machines.
+    are not available with --prefix, --constraints, --glossary, --tm, --alignments and --attention. On a Ray cluster,
+    the files, the runs and the working directory must have the same paths on all machines.
 
     \b
     Examples:
@@ -162,6 +170,7 @@ def translate(
       nmt translate --n-best 5 --set search.sample=true --set search.top_p=0.9 --input news.de
       nmt translate --set search.sample=true --set search.mbr=chrf --input news.de
       nmt translate --glossary glossary.tsv --input news.de
+      nmt translate --tm memory.tmx --input news.de
       nmt translate --set search.protect=true --constraints terms.txt --alignments words.txt --input news.de
       nmt translate --workers 8 --input crawl.de --output crawl.en
       nmt translate --engine ray --address 10.0.0.1:6379 --input crawl.de --output crawl.en
@@ -194,15 +203,15 @@ def translate(
         raise ConfigError([f"--address {address} needs --engine ray"])
     overrides = with_language_model(overrides or (), lm, lm_weight)
     overrides = [*overrides, f"search.tags={json.dumps(tags)}"] if tags else overrides
-    files = Files(prefix, constraints, glossary, alignments, attention)
-    is_plain = files == Files(glossary=glossary) and n_best == 1 and not scores
+    files = Files(prefix, constraints, glossary, tuple(tm or ()), alignments, attention)
+    is_plain = files == Files(glossary=glossary, tm=files.tm) and n_best == 1 and not scores
     if has_documents and (not is_plain or workers is not None or engine == "ray"):
         others = "--n-best, --workers, --engine ray, --prefix, --constraints, --alignments and --attention"
         raise ConfigError([f"--scores, {others}: not available for documents"])
     if has_documents and confidence and bilingual is None:
         raise ConfigError(["--confidence: for documents, give --bilingual F, which contains it"])
     documents = Documents(sources, output, output_dir, bilingual, reviewed) if has_documents else None
-    if reviewed is not None and (overrides or (glossary, beam, length_penalty, via) != (None,) * 4):
+    if reviewed is not None and (overrides or (glossary, tm, beam, length_penalty, via) != (None,) * 5):
         raise ConfigError(["--reviewed: nothing is translated, so that only --run, --model, --to and --from apply"])
     if documents is not None and reviewed is not None and not (run or model):
         documents.write(None)
@@ -214,7 +223,7 @@ def translate(
         if "-" in (source, target):
             raise ConfigError(["--workers and --engine ray need files: give --input and --output"])
         if files != Files() or via is not None or confidence:
-            others = "--prefix, --constraints, --glossary, --alignments, --attention, --confidence and --via"
+            others = "--prefix, --constraints, --glossary, --tm, --alignments, --attention, --confidence and --via"
             raise ConfigError([f"{others}: not available with --workers and --engine ray"])
         saved = open_ensemble(paths, checkpoint, weights, to, from_)
         search = search_settings(saved[0].config, beam, length_penalty, overrides)
@@ -237,7 +246,8 @@ def translate(
         configured = [*for_texts(translator.config.search), *overrides]
         search = search_settings(translator.config, beam, length_penalty, configured)
         direction = Direction(str(paths[0]), translator, native)
-        documents.write(DocumentTranslator.of(direction, search, glossary, confidence))
+        memory = translator.memory(files.tm, search) if files.tm else None
+        documents.write(DocumentTranslator.of(direction, search, glossary, memory, confidence))
         return
     search = search_settings(translator.config, beam, length_penalty, overrides)
     native = translator if engine == "native" else None

@@ -111,6 +111,8 @@ class Config(Section):
         for key, is_given in (("data.directions", self.data.directions), ("data.train", self.data.tag_names)):
             if is_given and objective != "translation":
                 problems.append(f"{key}: tags need training.objective: translation, found {objective}")
+        if "fuzzy" in training.modifiers and self.data.fuzzy_threshold is None:
+            problems.append("training.modifiers.fuzzy: needs data.fuzzy_threshold, such as 0.7")
         problems += mixing_problems(self.data, training.stages)
         problems += label_problems(self.data, training)
         raise_together(problems)
@@ -123,6 +125,7 @@ class Config(Section):
             "data.directions": bool(self.data.directions),
             f"training.objective: {self.training.objective} in both languages": self.learns_several_languages,
             "training.objective: translation with model.kind: decoder": self.joins_sides,
+            "training.modifiers.fuzzy": "fuzzy" in self.training.modifiers,
             "model.tie_embeddings: all": self.model.tie_embeddings == "all",
         }
         return [setting for setting, is_given in needs.items() if is_given]

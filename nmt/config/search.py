@@ -114,6 +114,9 @@ class SearchConfig(Section):
     """Insert the translations of glossary terms into the source instead of constraining the search, for models trained
     with training.modifiers.terms. The model may inflect terms, or ignore some. Search is as fast as without a glossary
     and supports all other settings."""
+    exact_matches: bool = True
+    """Return translations of a translation memory (--tm) as they are where a text occurs in it. false: also translate
+    these texts, with the translation of the memory beside them, for models trained with training.modifiers.fuzzy."""
     batch_tokens: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
     """Maximum number of source tokens in a batch including padding (rows x longest row). auto: 16,384 on a GPU, 4,096
     on a CPU. Lower it if memory runs out."""

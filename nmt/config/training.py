@@ -14,7 +14,16 @@ from nmt.config.source import OpusSource, PathSource
 
 PairNegative = Literal["shuffled", "cut", "replaced", "number", "copied"]
 Modifier = Literal[
-    "upper_case", "title_case", "lower_case", "typos", "drop_end_punctuation", "noise", "placeholders", "tags", "terms"
+    "upper_case",
+    "title_case",
+    "lower_case",
+    "typos",
+    "drop_end_punctuation",
+    "noise",
+    "placeholders",
+    "tags",
+    "terms",
+    "fuzzy",
 ]
 """The names of the modifiers of training pairs."""
 
@@ -210,7 +219,9 @@ class TrainingConfig(Section):
     placeholders such as {name} or %s; typically 0.01. tags: tags such as <b> and </b> around both sides, or around a
     number, an address or a name that is the same on both; typically 0.005. terms: the translation by
     training.glossary, between marks, after terms of the source that the target translates so, for
-    search.inline_terms; typically 0.1."""
+    search.inline_terms; typically 0.1. fuzzy: after the source and a separator the target of the most similar other
+    training pair, if any (neural fuzzy repair, Bulté and Tezcan, 2019), so that the model learns to use a translation
+    memory; needs data.fuzzy_threshold and a joint vocabulary; typically 0.8."""
     glossary: str | None = None
     """The glossary for the modifier terms, in data.direction, with a source term, a tab and its translation per line,
     as for nmt translate --glossary. It should cover as many words of the training text as possible."""
@@ -396,5 +407,7 @@ def label_problems(data: DataConfig, training: TrainingConfig) -> Iterator[str]:
         "objective: denoising": training.objective == "denoising",
         "modifiers": bool(training.modifiers),
     }
+    if data.fuzzy_threshold is not None:
+        yield f"data.fuzzy_threshold: not available with data.direction: {data.direction}, whose target is a label"
     for name in (name for name, value in given.items() if value):
         yield f"training.{name}: not available with data.direction: {data.direction}, whose target is a label"

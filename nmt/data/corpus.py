@@ -289,6 +289,10 @@ class Split:
         """Return the index of the first line of each document of monolingual text, memory-mapped."""
         return _mapped(self.directory.documents(self.name, language))
 
+    def matches(self, language: str) -> Integers:
+        """Return the row (n,) of the training line that is most similar to each line, or -1, memory-mapped."""
+        return _mapped(self.directory.matches(self.name, language))
+
     def text(self, language: str) -> list[str]:
         """Return the text of the n lines."""
         return read_regular(self.directory.text(self.name, language)).decode("utf-8").split("\n")[:-1]
@@ -384,7 +388,9 @@ class Corpus:
             )
         return self.split(name)
 
-    def verify(self, name: str, kinds: Iterable[Literal["text", "ids", "ends"]] = ("text", "ids", "ends")) -> None:
+    def verify(
+        self, name: str, kinds: Iterable[Literal["text", "ids", "ends", "matches"]] = ("text", "ids", "ends")
+    ) -> None:
         """Check the files of a split against their recorded checksums. Raises DataError if one differs."""
         for language in self.languages:
             self._verify(self.split(name), language, kinds)

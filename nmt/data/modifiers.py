@@ -2,7 +2,8 @@
 
 The choice of the pairs, the modifiers and their random numbers is a function of (seed, epoch, row of the pair in the
 corpus). A pair is decoded, modified as text and encoded again, without BPE-dropout; a side that does not change keeps
-its segmentation. A pair stays as it is if a modifier has no effect, or if a line would exceed `data.max_pieces`.
+its segmentation, and `fuzzy` appends ids to the source. A pair stays as it is if a modifier has no effect, or if a line
+would exceed `data.max_pieces`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from nmt.config import Config
 from nmt.data.batching import Indices, Pairs, unpadded
 from nmt.data.corpus import Corpora
+from nmt.data.fuzzy import FuzzyMatches
 from nmt.data.random_numbers import fractions, hashed, key_of
 from nmt.text.constraints import Glossary
 from nmt.text.inline import TERM, encode_marked, shown
@@ -58,19 +60,24 @@ class Modifiers:
         """The fingerprint of the glossary, if any."""
         self.rates = settings.modifiers
         self._ends = np.cumsum(list(self.rates.values()))
-        self._modifiers = []
-        for direction in corpora.by_direction:
-            by_name = _modifiers(direction, glossary if direction == data.direction else None)
-            self._modifiers.append([by_name[name] for name in self.rates])
+        self._modifiers, self._matches = [], list[FuzzyMatches]()
+        for direction, corpus in corpora.by_direction.items():
+            if "fuzzy" in self.rates:
+                self._matches.append(FuzzyMatches.of(corpus, config.towards(direction)))
+            self._modifiers.append(_modifiers(direction, glossary if direction == data.direction else None))
 
     def modified(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
         """Return the pairs `rows` (N,) as modified in `epoch`; row i of the result is row `rows[i]`."""
         batch, corpus_rows = pairs.batch(rows), pairs.corpus_rows(rows)
         src, tgt = unpadded(batch.src), unpadded(batch.tgt_out)
         new_src, new_tgt = dict[int, str](), dict[int, str]()
-        for place, modify, rng in self._drawn(corpus_rows, epoch):
+        for place, direction, name, rng in self._drawn(corpus_rows, epoch):
+            if name == "fuzzy":
+                row = int(corpus_rows[place] - self._starts[direction])
+                src[place] = self._matches[direction].beside(src[place], row)
+                continue
             old = self._texts(src[place], tgt[place])
-            new = modify(*old, rng)
+            new = self._modifiers[direction][name](*old, rng)
             for side, texts in enumerate((new_src, new_tgt)):
                 if new[side] != old[side]:
                     texts[place] = new[side]
@@ -81,16 +88,18 @@ class Modifiers:
                 src[place], tgt[place] = pair
         return Pairs.changed(src, tgt, corpus_rows)
 
-    def _drawn(self, corpus_rows: Indices, epoch: int) -> Iterator[tuple[int, Modifier, Random]]:
-        """Yield the index of each row to modify, the modifier drawn for it, and a generator of random numbers."""
+    def _drawn(self, corpus_rows: Indices, epoch: int) -> Iterator[tuple[int, int, str, Random]]:
+        """Yield the index of each row to modify, its direction, the name of the modifier drawn for it, and a generator
+        of random numbers."""
         key = key_of(self._seed, epoch, _STREAM)
         numbers = hashed(key, corpus_rows)
         chosen = np.searchsorted(self._ends, fractions(numbers), side="right")
         places = np.flatnonzero(chosen < len(self._ends))
         seeds = hashed(numbers[places], np.ones(len(places), np.int64))
         directions = np.searchsorted(self._starts, corpus_rows[places], side="right") - 1
+        names = [*self.rates]
         for place, direction, seed in zip(places.tolist(), directions.tolist(), seeds.tolist(), strict=True):
-            yield place, self._modifiers[direction][chosen[place]], Random(seed)
+            yield place, direction, names[chosen[place]], Random(seed)
 
     def examples(self, pairs: Pairs) -> dict[str, tuple[str, str] | None]:
         """Return for each modifier an example of a modified pair; None if the modifier changes none of a few sampled
@@ -100,10 +109,22 @@ class Modifiers:
         batch = pairs.batch(rows)
         texts = [self._texts(*ids) for ids in zip(unpadded(batch.src), unpadded(batch.tgt_out), strict=True)]
         found: dict[str, tuple[str, str] | None] = {}
-        for name, modify in zip(self.rates, self._modifiers[0], strict=True):
-            tried = ((old, modify(*old, Random(i))) for i, old in enumerate(texts))
-            found[name] = next(((shown(new[0]), new[1]) for old, new in tried if new != old), None)
+        for name in self.rates:
+            if name == "fuzzy":
+                new_texts = map(self._with_match, texts, pairs.corpus_rows(rows).tolist())
+            else:
+                new_texts = map(partial(self._modified, name), texts, range(len(texts)))
+            both = zip(texts, new_texts, strict=True)
+            found[name] = next(((shown(new[0]), new[1]) for old, new in both if new != old), None)
         return found
+
+    def _modified(self, name: str, texts: tuple[str, str], seed: int) -> tuple[str, str]:
+        return self._modifiers[0][name](*texts, Random(seed))
+
+    def _with_match(self, texts: tuple[str, str], row: int) -> tuple[str, str]:
+        """Return the texts of a pair of the first direction, with the match of its row beside the source."""
+        target = self._matches[0].target(row)
+        return texts if target is None else (f"{texts[0]} <separator> {self._tgt.decode(target.tolist())}", texts[1])
 
     def _texts(self, src: _Ids, tgt: _Ids) -> tuple[str, str]:
         return self._src.decode(src.tolist()), self._tgt.decode(tgt.tolist())

@@ -14,6 +14,7 @@ from nmt import __version__
 from nmt.config import SearchConfig
 from nmt.console import Progress, printable, printable_sentence, say
 from nmt.data.corpus import Corpus, read_pairs_manifest
+from nmt.data.fuzzy import similar_targets
 from nmt.errors import DataError
 from nmt.evaluate.metrics import Reference, Score, as_tuple, check_tokenizer
 from nmt.evaluate.report import Member, Report, Subject, evaluate, read_texts
@@ -176,7 +177,8 @@ def evaluate_run(
     search = search.with_tags(config.tags_of(split.name))
     subject = subject_of(translator, search, split=split.name)
     texts = split.text(config.src), split.text(config.tgt)
-    return _evaluated(translator, split.name, *texts, subject, search, lowercase, tokenize)
+    similar = similar_targets(corpus, translator.config, split.name)
+    return _evaluated(translator, split.name, *texts, subject, search, lowercase, tokenize, similar)
 
 
 def evaluate_run_on_files(
@@ -207,9 +209,10 @@ def _evaluated(
     search: SearchConfig,
     lowercase: bool,
     tokenize: str | None,
+    similar: Sequence[str] = (),
 ) -> Evaluation:
     data = translator.config.data
-    translations = translate_text(translator, sources, name, search)
+    translations = translate_text(translator, sources, name, search, similar=similar)
     report = evaluate(translations, references, subject, data.tgt, lowercase, tokenize)
     if data.directions:
         report = replace(report, scores=(*report.scores, *_off_target(translator, translations, references)))
@@ -269,18 +272,22 @@ def translate_text(
     name: str,
     search: SearchConfig,
     numbers: Sequence[int] | None = None,
+    similar: Sequence[str] = (),
 ) -> list[str]:
     """Translate lines, and print warnings at the end.
 
     Args:
         name: the name of the text in messages.
         numbers: the numbers of the lines in warnings, by default from 1.
+        similar: the translation that the model reads beside each line, see `similar_targets`.
     """
     translations, warnings = [], Warnings()
     with Progress(f"translating {name}", len(sources)) as progress:
-        translated = translator.translate_lines(sources, search, progress=progress)
-        for number, line, n_best in zip(numbers or range(1, len(sources) + 1), sources, translated, strict=True):
-            warnings.add(number, Line(line), n_best)
+        both = zip(sources, similar or [""] * len(sources), strict=True)
+        lines = [Line(text, similar=beside) for text, beside in both]
+        translated = translator.translate_lines(lines, search, progress=progress)
+        for number, line, n_best in zip(numbers or range(1, len(sources) + 1), lines, translated, strict=True):
+            warnings.add(number, line, n_best)
             translations.append(n_best[0].text)
     for warning in warnings.lines():
         say(f"{name}: {warning}")

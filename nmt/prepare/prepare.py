@@ -33,6 +33,7 @@ from nmt.prepare.held_out import held_out_elsewhere, read_held_out, with_classes
 from nmt.prepare.pairs import SentencePair, naming
 from nmt.prepare.pipeline.clean import NO_OTHERS, Others
 from nmt.prepare.pipeline.encode import encode_text, link_files, make_joint, make_tokenizers, use_tokenizers
+from nmt.prepare.pipeline.fuzzy import match_lines
 from nmt.prepare.pipeline.mono import MonoText, clean_mono, encode_mono
 from nmt.prepare.pipeline.read import training_parts
 from nmt.prepare.pipeline.settle import ChosenText, TrainingText, choose_text, settle_chosen
@@ -280,6 +281,8 @@ class _Build:
             left_out = sum(report.dropped.get("shared", 0) for report in encoded.reports)
             split_off = SplitOffRecord(asked=data.valid, of=text.n_offered, left_out=left_out)
             self.splits["valid"] = self.splits["valid"].model_copy(update={"split_off": split_off})
+        n_pairs = sum(own.pairs for own in self.splits.values())
+        link_files(match_lines(self.work, directory, data, [*self.splits], n_pairs), directory.path)
         samples = text.samples()
         reports = dict(zip(train, text.reports, strict=True))
         names = {key: record.corpus for key, record in self.records.items()}

@@ -12,6 +12,7 @@ from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.text.language_names import normalized
 from nmt.translate.direction import Direction, for_texts, unprotected
+from nmt.translate.translation_memory import TranslationMemory
 from nmt.translate.translator import Translator
 
 EngineName = Literal["auto", "native", "ctranslate2"]
@@ -77,19 +78,33 @@ class Models:
 
 
 def load_models(
-    paths: Sequence[Path], engine: EngineName, int8: bool, overrides: Sequence[str], zero_shot: bool = False
+    paths: Sequence[Path],
+    engine: EngineName,
+    int8: bool,
+    overrides: Sequence[str],
+    zero_shot: bool = False,
+    tm: Sequence[str] = (),
 ) -> Models:
     """Load the runs and exported folders of a server.
 
     overrides: search settings, `search.key=value`. zero_shot: whether a model with several directions also translates
-    directly between languages for which it was not trained, in place of two steps.
+    directly between languages for which it was not trained, in place of two steps. tm: files of translation memories,
+    each of which has the languages of some direction.
     Raises ConfigError, CheckpointError or DataError if one cannot be loaded.
     """
     resolved: dict[Path, Path] = {}
     for path in paths:
         if (first := resolved.setdefault(path.resolve(), path)) is not path:
             raise ConfigError([f"{first} and {path} are the same; specify only one"])
-    return Models([each for path in paths for each in load_directions(path, engine, int8, overrides, zero_shot)])
+    models = Models([each for path in paths for each in load_directions(path, engine, int8, overrides, zero_shot)])
+    for (source, target), direction in models.directions.items() if tm else ():
+        memory = TranslationMemory.read(tm, source, target, is_required=len(models.directions) == 1)
+        if len(memory):
+            memory.use_for(direction.config, direction.search)
+            direction.tm = memory
+    if tm and all(direction.tm is None for direction in models.directions.values()):
+        raise DataError(f"--tm: no memory has the languages of {', '.join(map('-'.join, models.directions))}")
+    return models
 
 
 def load_directions(

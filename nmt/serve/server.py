@@ -47,6 +47,7 @@ def start(
     grace: int = 30,
     cache: int = 16 << 20,
     zero_shot: bool = False,
+    tm: Sequence[str] = (),
 ) -> None:
     """Load the models, serve until SIGTERM or SIGINT, then answer the waiting requests and return.
 
@@ -65,7 +66,7 @@ def start(
             import torch
 
             torch.set_num_threads(threads)
-        models = load_models(paths, engine, int8, overrides, zero_shot)
+        models = load_models(paths, engine, int8, overrides, zero_shot, tm)
         service = Service(models, limits, digests, Rate(rate), allowed, cache, queue, threads)
         hosts = hosts_of(host, listening)
         if keys is None and hosts is None:

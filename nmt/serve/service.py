@@ -22,7 +22,8 @@ from nmt.text.identify import Detected, Detector, identifier
 from nmt.text.language_names import language_name
 from nmt.text.tokenizer import is_blank
 from nmt.translate.direction import Candidate, Direction, How
-from nmt.translate.types import Confidence, Line
+from nmt.translate.translation_memory import TranslationMemory
+from nmt.translate.types import Confidence, Line, joint_match
 
 Value = TypeVar("Value")
 
@@ -90,13 +91,15 @@ class Wish:
     tags: Sequence[str] | None = None
     """Tags of the text; None for the model's default."""
     confidence: bool = False
+    tm: bool = True
+    """Whether to use the translation memory of the direction, if it has one."""
 
 
-def lines_of(texts: Sequence[str], wish: Wish) -> list[Line]:
+def lines_of(texts: Sequence[str], wish: Wish, tm: TranslationMemory | None = None) -> list[Line]:
     """Return the lines of all texts; a line ends at a line feed, with or without a carriage return."""
     glossary = Glossary(wish.terms, "terms") if wish.terms else None
     return [
-        Line(line.removesuffix("\r"), wish.prefix if number == 0 else "", glossary=glossary)
+        Line(line.removesuffix("\r"), wish.prefix if number == 0 else "", glossary=glossary, tm=tm)
         for text in texts
         for number, line in enumerate(text.split("\n"))
     ]
@@ -149,6 +152,7 @@ def _joined(lines: Sequence[tuple[str, Candidate]]) -> Candidate:
         )
         if n_letters
         else None,
+        match=joint_match([candidate.match for candidate in candidates if candidate.text]),
     )
 
 
@@ -242,7 +246,8 @@ class Service:
         how = self._how(route, wish)
         deadline = time.monotonic() + seconds
         size = sum(map(len, texts)) + len(texts) + sum(map(len, wish.terms))
-        lines = await aside(size, _checked_lines, texts, wish)
+        tm = route[0].tm if wish.tm and wish.to is None and len(route) == 1 else None
+        lines = await aside(size, _checked_lines, texts, wish, tm)
         for direction in route[:-1]:  # prefix and terms apply to the last direction
             plain = [replace(line, prefix="", glossary=None) for line in lines]
             found = await self._one_way(direction, plain, How(direction.search), deadline, size)
@@ -334,13 +339,13 @@ class Service:
         return new
 
 
-_Key = tuple[str, str, str, str, str, str, int]
+_Key = tuple[str, str, str, str, str, str, int, bool]
 
 
-def _checked_lines(texts: Sequence[str], wish: Wish) -> list[Line]:
+def _checked_lines(texts: Sequence[str], wish: Wish, tm: TranslationMemory | None) -> list[Line]:
     """Return the lines of texts. Raises Refusal if terms are invalid or occur so often that search would be slow."""
     try:
-        lines = lines_of(texts, wish)
+        lines = lines_of(texts, wish, tm)
     except DataError as error:
         raise invalid(error) from error
     numbers = [sum(1 for _ in line.glossary.spans(line.text)) for line in lines if line.glossary is not None]
@@ -354,7 +359,7 @@ def _key(direction: Direction, line: Line, how: How, number: int) -> _Key:
     """Return the cache key of a line; with sampling, it includes `number`, since samples of equal lines differ."""
     terms = line.glossary.fingerprint if line.glossary is not None else ""
     sampled = number if how.search.sample else 0
-    return direction.source, direction.target, how.key, line.text, line.prefix, terms, sampled
+    return direction.source, direction.target, how.key, line.text, line.prefix, terms, sampled, line.tm is not None
 
 
 SMALL = 1000

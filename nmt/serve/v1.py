@@ -38,6 +38,7 @@ class TranslateRequest(BaseModel):
         None, description="The tag of the target language, for models with several: deu for >>deu<<."
     )
     tags: list[str] | None = Field(None, description="Tags of the text, such as domain=help, if the model has tags.")
+    tm: bool = Field(True, description="Whether to use the translation memory of the server, if it has one.")
     search: dict[str, Any] = Field({}, description="Search settings to change, if the server allows it.")
 
 
@@ -61,7 +62,7 @@ class Api:
             raise Refusal(400, "prefix: must be one line")
         source, target, detected = service.languages(wanted.source, wanted.target, texts)
         how = wanted.n_best, wanted.alignment, wanted.prefix, wanted.terms, wanted.search
-        wish = Wish(*how, to=wanted.to, tags=wanted.tags, confidence=wanted.confidence)
+        wish = Wish(*how, to=wanted.to, tags=wanted.tags, confidence=wanted.confidence, tm=wanted.tm)
         seconds = service.limits.seconds
         work = service.translate(texts, source, target, wish, seconds)
         by_text = await before_leaving(service, request, seconds, work)
@@ -92,6 +93,7 @@ class Api:
                     "alignment": all(direction.aligns for direction in directions),
                     "confidence": all(direction.has_confidence for direction in directions),
                     "terms": all(direction.has_native for direction in directions),
+                    "tm": any(direction.tm is not None for direction in directions),
                     "alternatives": models.alternatives,
                     "search": [*service.allowed],
                 },
@@ -124,6 +126,7 @@ def _translation(candidates: list[Candidate], is_aligned: bool) -> dict[str, obj
         "score": best.score,
         "log_prob": best.log_prob,
         "confidence": None if best.confidence is None else best.confidence._asdict(),
+        "tm": best.match,
         "alternatives": [{"text": other.text, "score": other.score} for other in others],
         "alignment": [{"source": source, "target": target} for source, target in best.alignment]
         if is_aligned and best.alignment is not None

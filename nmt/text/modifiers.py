@@ -48,7 +48,7 @@ def upper_case(src: str, tgt: str, _: Random, languages: tuple[str, str] = ("", 
     """Return both sides in upper case."""
     if not _has_case(src):
         return src, tgt
-    return _outside_spans(src, _upper(languages[0])), _outside_spans(tgt, _upper(languages[1]))
+    return _outside_spans(src, upper(languages[0])), _outside_spans(tgt, upper(languages[1]))
 
 
 def title_case(src: str, tgt: str, _: Random, languages: tuple[str, str] = ("", "")) -> tuple[str, str]:
@@ -87,13 +87,13 @@ def _has_case(text: str) -> bool:
 
 
 def _titled(text: str, language: str) -> str:
-    upper, inside = _upper(language), _inside_spans(text)
+    to_upper, inside = upper(language), _inside_spans(text)
 
     def capital(match: re.Match[str]) -> str:
         letter = match[0]
         if match.start() in inside:
             return letter
-        return upper(letter) if letter == "i" else letter.title()
+        return to_upper(letter) if letter == "i" else letter.title()
 
     return _INITIAL.sub(capital, text)
 
@@ -103,7 +103,8 @@ def _inside_spans(text: str) -> set[int]:
     return {i for span in spans(text) for i in range(span.start, span.end)}
 
 
-def _upper(language: str) -> Callable[[str], str]:
+def upper(language: str) -> Callable[[str], str]:
+    """Return the function that returns texts of a language in upper case."""
     if _is_dotted(language):
         return lambda text: text.replace("i", "İ").upper()
     return str.upper
@@ -144,7 +145,7 @@ def typos(src: str, tgt: str, rng: Random) -> tuple[str, str]:
     matches = words(src)
     if not matches:
         return src, tgt
-    return _replaced(src, {match.span(): _mistyped(match[0], rng) for match in some(rng, matches, SHARE)}), tgt
+    return replaced(src, {match.span(): _mistyped(match[0], rng) for match in some(rng, matches, SHARE)}), tgt
 
 
 def words(line: str) -> list[re.Match[str]]:
@@ -219,8 +220,8 @@ def placeholders(src: str, tgt: str, rng: Random) -> tuple[str, str]:
         form, word = pick(rng, _PLACEHOLDERS), pick(rng, _WORDS)
         places.setdefault(form.format(word.upper() if "$" in form or "__" in form else word), each)
     return (
-        _replaced(src, {each.src: text for text, each in places.items()}),
-        _replaced(tgt, {each.tgt: text for text, each in places.items()}),
+        replaced(src, {each.src: text for text, each in places.items()}),
+        replaced(tgt, {each.tgt: text for text, each in places.items()}),
     )
 
 
@@ -233,7 +234,7 @@ def tags(src: str, tgt: str, rng: Random) -> tuple[str, str]:
     else:
         before, after = f"<{pick(rng, _EMPTY_TAGS).format(below(rng, 10))}/>", ""
     sides = ((text, place, text[slice(*place)]) for text, place in ((src, where.src), (tgt, where.tgt)))
-    tagged_src, tagged_tgt = (_replaced(text, {place: before + inner + after}) for text, place, inner in sides)
+    tagged_src, tagged_tgt = (replaced(text, {place: before + inner + after}) for text, place, inner in sides)
     return tagged_src, tagged_tgt
 
 
@@ -259,7 +260,7 @@ def _places(text: str) -> dict[str, list[Place]]:
     return places
 
 
-def _replaced(text: str, new: Mapping[Place, str]) -> str:
+def replaced(text: str, new: Mapping[Place, str]) -> str:
     """Replace parts of a text, which do not overlap, by other texts."""
     parts, position = list[str](), 0
     for (start, end), other in sorted(new.items()):

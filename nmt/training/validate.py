@@ -16,6 +16,7 @@ from nmt.console import Progress
 from nmt.data.batching import even_batches, unpadded
 from nmt.data.corpus import Corpus, lines_of
 from nmt.data.examples import change_of, learned_pairs
+from nmt.data.fuzzy import FuzzyMatches, similar_targets
 from nmt.data.tagging import all_tagged
 from nmt.evaluate.metrics import class_scores, corpus_score
 from nmt.model.precision import autocast
@@ -25,7 +26,7 @@ from nmt.training.loss import LossSums, class_logits, cross_entropy
 from nmt.translate.searcher import NativeSearcher
 from nmt.translate.sentences import longest_translation
 from nmt.translate.translator import Translator
-from nmt.translate.types import MAX_PARTS, Sentence
+from nmt.translate.types import MAX_PARTS, Line, Sentence
 
 VALIDATION_SEED = 0
 """Seed of the masks and other changes to the development set, which do not depend on the seed of the run."""
@@ -141,6 +142,8 @@ class SplitValidator(Validator):
         self.device, self.precision, self.max_tokens = device, precision, max_tokens
         split = corpus.split(name)
         self.pairs = learned_pairs(config, lambda language: lines_of(split, language))
+        if "fuzzy" in config.training.modifiers:
+            self.pairs = FuzzyMatches.of(corpus, config, name).with_sources(self.pairs)
         if tags := config.data.language_tag + config.data.tags_of(name):
             self.pairs = all_tagged(self.pairs, corpus.tokenizers[config.data.src].tag_ids(tags))
         if change := change_of(config, corpus.tokenizers, VALIDATION_SEED):
@@ -201,6 +204,7 @@ class TextValidator(SplitValidator):
             self.src_lines = self.references
         else:
             self.src_lines, self.references = split.text(config.data.src), split.text(config.data.tgt)
+        self._similar = similar_targets(corpus, config, name)
         self._whole: TextValidator | None = None
         whole = None if name == "valid" else WATCHED_LINES
         if most_lines is not None:
@@ -230,7 +234,8 @@ class TextValidator(SplitValidator):
     def _translated(self, searcher: NativeSearcher, progress: Progress, poll: Callable[[], None]) -> list[str]:
         """Translate the development set."""
         translator, translations = Translator(searcher, self.tokenizers, self.config), []
-        for best in translator.translate_lines(self.src_lines, self._search, progress=progress):
+        lines = [Line(text, similar=similar) for text, similar in zip(self.src_lines, self._similar, strict=False)]
+        for best in translator.translate_lines(lines, self._search, progress=progress):
             poll()
             translations.append(best[0].text)
         return translations

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from nmt.search.forced import ForcedDecoder
 from nmt.search.rules import ShouldStop
 from nmt.text.inline import marked, without_translations
-from nmt.text.tokenizer import CONTROL, N_SPECIAL, ImportedTokenizer, Tokenizer
+from nmt.text.tokenizer import CONTROL, N_SPECIAL, SEPARATOR, ImportedTokenizer, Tokenizer
 from nmt.translate.types import Translation
 
 Floats = npt.NDArray[np.float32]
@@ -106,6 +106,9 @@ def src_word_shares(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> Floa
         spans = np.array(tokenizer.spans(text, ids), np.int64).reshape(-1, 2)
         touched = np.minimum(ends.T, spans[:, 1]) > np.maximum(starts.T, spans[:, 0])
         return _divided(touched.astype(np.float32))
+    if SEPARATOR in ids:  # the translation of a similar text belongs to no word
+        n = list(ids).index(SEPARATOR)
+        return np.pad(src_word_shares(tokenizer, ids[:n], text), ((0, 0), (0, len(ids) - n)))
     terms = marked(ids)
     is_given = np.zeros(len(ids), np.bool_)
     for _, translation in terms:

@@ -23,14 +23,16 @@ from nmt.prepare.formats.language import side_of
 from nmt.prepare.formats.xml import XML_LANG, read_units, text_of
 from nmt.prepare.inputs import FORMATS, Input
 from nmt.prepare.pairs import one_line
+from nmt.translate.translation_memory import MatchKind
 from nmt.translate.types import Confidence
 
 
 @dataclass(frozen=True)
 class Estimated(Translated):
-    """A translation of a text with the confidence in it."""
+    """A translation of a text with the confidence in it, and how it matches a translation memory."""
 
     confidence: Confidence | None = None
+    match: MatchKind | None = None
 
 
 _SHOWN = 40
@@ -52,7 +54,7 @@ def bilingual_content(
 
     path: the bilingual file, whose suffix determines the format; name: the file name of the document; languages: source
     and target. Confidences are properties of units in TMX, and notes in XLIFF, where the state is `translated` if the
-    confidence is not low.
+    confidence is not low or the translation is an exact match of a translation memory, as state qualifiers tell.
     """
     source, target = (language.replace("_", "-") for language in languages)
     units = [(src, replace(tgt, text=spaced(tgt.text))) for src, tgt in zip(document.texts, translations, strict=True)]
@@ -77,9 +79,12 @@ def _xliff(name: str, source: str, target: str, units: Sequence[tuple[str, Estim
         "<body>",
     )
     for number, (src, tgt) in enumerate(units, start=1):
-        state = "translated" if tgt.confidence and not tgt.confidence.is_low else "needs-review-translation"
+        is_good = tgt.match == "exact" or (tgt.confidence and not tgt.confidence.is_low)
+        state = "translated" if is_good else "needs-review-translation"
+        origin = "exact-match" if tgt.match == "exact" else "fuzzy-match" if tgt.match else "mt-suggestion"
         note = f'<note from="nmt">expected chrF {tgt.confidence.chrf:.0f}</note>' if tgt.confidence else ""
-        sides = f'<source>{escape(src)}</source><target state="{state}">{escape(tgt.text)}</target>'
+        target_side = f'<target state="{state}" state-qualifier="{origin}">{escape(tgt.text)}</target>'
+        sides = f"<source>{escape(src)}</source>{target_side}"
         yield f'<trans-unit id="{number}" xml:space="preserve">{sides}{note}</trans-unit>'
     yield from ("</body>", "</file>", "</xliff>")
 

@@ -90,7 +90,7 @@ class Measure:
     samples: int = 0
 
     def features(self, lines: Sequence[str], translations: Sequence[Translation]) -> dict[str, Floats]:
-        """Return the features (L,) of translations of lines, which must have parts, by name.
+        """Return the features (L,) of translations of lines, by name; the model must have translated a part of each.
 
         log_prob: the mean log-probability per piece; length: the logarithm of the number of source pieces; ratio: the
         logarithm of the number of translated pieces per source piece; least, minimum: the mean log-probability of the
@@ -120,11 +120,11 @@ class Measure:
     def _by_piece(self, translations: Sequence[Translation]) -> dict[str, Floats]:
         assert self.decoder is not None
         n_given = len(self.translator.tokenizers[self.translator.config.data.tgt].opening)
-        parts = [part for translation in translations for part in translation.parts]
+        parts = [part for translation in translations for part in translation.searched]
         values = iter(self.decoder.log_probs([(part.src_ids, part.tgt_ids) for part in parts]))
         least, minimum = [], []
         for translation in translations:
-            of_line = islice(values, len(translation.parts))
+            of_line = islice(values, len(translation.searched))
             pieces = np.sort(np.concatenate([of_part[n_given:] for of_part in of_line]))
             least.append(pieces[: math.ceil(len(pieces) / _LEAST)].mean())
             minimum.append(pieces[0])
@@ -132,7 +132,7 @@ class Measure:
 
 
 def _sides(translation: Translation) -> tuple[list[Sequence[int]], list[Sequence[int]]]:
-    return [part.src_ids for part in translation.parts], [part.tgt_ids for part in translation.parts]
+    return [part.src_ids for part in translation.searched], [part.tgt_ids for part in translation.searched]
 
 
 @dataclass(frozen=True)
@@ -167,17 +167,19 @@ class Estimator:
         return cls(chosen, Measure(translator, search, decoder, reverse, calibration.samples))
 
     def estimated(self, lines: Sequence[str], by_line: Iterable[Sequence[Translation]]) -> list[list[Translation]]:
-        """Return the translations of each line with their confidence, which is None for a blank line."""
+        """Return the translations of each line with their confidence.
+
+        It is None for a blank line, and for one that is taken from a translation memory.
+        """
         translations = [[*of_line] for of_line in by_line]
-        pairs = [
-            (line, each) for line, of_line in zip(lines, translations, strict=True) for each in of_line if each.parts
-        ]
+        both = zip(lines, translations, strict=True)
+        pairs = [(line, each) for line, of_line in both for each in of_line if each.searched]
         if not pairs:
             return translations
         expected = self.map.expected(self.measure.features(*zip(*pairs, strict=True))).tolist()
         found = iter([Confidence(chrf, chrf < self.map.low) for chrf in expected])
         return [
-            [replace(each, confidence=next(found)) if each.parts else each for each in of_line]
+            [replace(each, confidence=next(found)) if each.searched else each for each in of_line]
             for of_line in translations
         ]
 

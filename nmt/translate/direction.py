@@ -20,6 +20,7 @@ from nmt.text.constraints import constraint_spans
 from nmt.text.tokenizer import CONTROL
 from nmt.translate.align import alignments
 from nmt.translate.confidence import Estimator
+from nmt.translate.translation_memory import MatchKind, TranslationMemory
 from nmt.translate.translator import Translator
 from nmt.translate.types import Confidence, Line, Translation, takes_terms
 
@@ -64,6 +65,8 @@ class Candidate(NamedTuple):
     log_prob: float
     alignment: Alignment | None
     confidence: Confidence | None = None
+    match: MatchKind | None = None
+    """How the text matches the translation memory; None if the model has translated a part of it."""
 
 
 class Direction:
@@ -72,6 +75,9 @@ class Direction:
     With both, CTranslate2 translates. PyTorch aligns words, and translates lines with terms, placeholders or search
     settings that CTranslate2 does not support.
     """
+
+    tm: TranslationMemory | None = None
+    """The translation memory of a server for this direction, if any."""
 
     def __init__(self, name: str, engine: Translator | None, native: Translator | None, to: str | None = None) -> None:
         """Create a direction.
@@ -185,7 +191,7 @@ class Direction:
                 if how.align:
                     aligned = self._alignments(line, translations, should_stop)
                 candidates = [
-                    Candidate(each.text, each.score, each.log_prob, alignment, each.confidence)
+                    Candidate(each.text, each.score, each.log_prob, alignment, each.confidence, each.match)
                     for each, alignment in zip(translations, aligned, strict=True)
                 ]
                 yield candidates, sum(len(part.src_ids) for part in translations[0].parts)

@@ -23,6 +23,7 @@ from nmt.text.constraints import Glossary
 from nmt.translate.bilingual import Estimated, bilingual_content, bilingual_format, read_reviewed
 from nmt.translate.direction import Direction, How
 from nmt.translate.files import Warnings
+from nmt.translate.translation_memory import TranslationMemory
 from nmt.translate.types import Confidence, Line
 
 TEXTS = 512
@@ -39,14 +40,20 @@ class DocumentTranslator:
     how: How
     """Words are aligned only where a document has markup, and if `how.align` is true."""
     glossary: Glossary | None = None
+    tm: TranslationMemory | None = None
 
     @classmethod
     def of(
-        cls, direction: Direction, search: SearchConfig, glossary: Path | None = None, confidence: bool = False
+        cls,
+        direction: Direction,
+        search: SearchConfig,
+        glossary: Path | None = None,
+        tm: TranslationMemory | None = None,
+        confidence: bool = False,
     ) -> DocumentTranslator:
         """Return a translator with a glossary that is read from a file, and with aligned words if possible."""
         terms = None if glossary is None else Glossary.read(glossary, direction.target)
-        return cls(direction, How(search, align=direction.aligns, confidence=confidence), terms)
+        return cls(direction, How(search, align=direction.aligns, confidence=confidence), terms, tm)
 
     def translate(self, source: Path, work: Path, is_shown: bool, texts: Sequence[str]) -> list[Estimated]:
         """Return the translations of the texts of a document, with counted warnings printed to standard error.
@@ -55,19 +62,24 @@ class DocumentTranslator:
         `work`. is_shown: whether to show a progress bar. Raises DataError, and ConfigError for unsupported settings.
         """
         how = replace(self.how, align=self.how.align and is_marked_up(source))
-        version = f"{self.direction.fingerprint} {how.key} {self.glossary and self.glossary.fingerprint}"
+        version = " ".join(
+            [self.direction.fingerprint, how.key, *(own.fingerprint for own in (self.glossary, self.tm) if own)]
+        )
         if how.confidence:
             version += f" {self.direction.estimator.map.model_dump_json()}"
         warnings, found, new = Warnings(), list[Estimated](), set[int]()
         with Progress(f"translating {source.name}", len(texts), "texts", shown=is_shown) as progress:
 
             def translate(folder: Path, arguments: Json) -> Json:  # noqa: ARG001 (the signature of tasks)
-                lines = [Line(text, glossary=self.glossary) for text in arguments["texts"]]
+                lines = [Line(text, glossary=self.glossary, tm=self.tm) for text in arguments["texts"]]
                 own, numbers = Warnings(), count(arguments["first"] + 1)
                 by_line = self.direction.translate(
                     lines, how, arguments["first"], watch=lambda *of_line: own.add(next(numbers), *of_line)
                 )
-                best = [(each.text, each.alignment, each.confidence) for (each, *_), _ in progress.track(by_line)]
+                best = [
+                    (each.text, each.alignment, each.confidence, each.match)
+                    for (each, *_), _ in progress.track(by_line)
+                ]
                 new.add(arguments["first"])
                 return {"translations": best, "warnings": asdict(own)}
 
@@ -78,8 +90,8 @@ class DocumentTranslator:
             for _, done in InProcess().run(work, [replace(task, name=task.key) for task in tasks]):
                 progress.add(0 if len(found) in new else len(done.summary["translations"]))
                 found += [
-                    Estimated(text, alignment, confidence and Confidence(*confidence))
-                    for text, alignment, confidence in done.summary["translations"]
+                    Estimated(text, alignment, confidence and Confidence(*confidence), match)
+                    for text, alignment, confidence, match in done.summary["translations"]
                 ]
                 warnings.merge(Warnings(**done.summary["warnings"]))
         for message in warnings.lines():

@@ -26,6 +26,7 @@ from nmt.translate.align import alignments, pharaoh
 from nmt.translate.confidence import Estimator
 from nmt.translate.score import EOS_PIECE, scored_line
 from nmt.translate.sentences import MAX_PIECES_FACTOR
+from nmt.translate.translation_memory import TranslationMemory
 from nmt.translate.translator import Translator
 from nmt.translate.types import WINDOW, Line, Translation
 
@@ -43,6 +44,8 @@ class Files:
     """Input file of tab-separated terms that the translations must contain; a blank line has no effect."""
     glossary: Path | None = None
     """Input file of terms with their translations, which apply to the whole text; see `Glossary.read`."""
+    tm: tuple[str, ...] = ()
+    """Input files of a translation memory; see `TranslationMemory.read`."""
     alignments: Path | None = None
     """Output file for word alignments."""
     attention: Path | None = None
@@ -74,9 +77,10 @@ def translate_file(
     search, files = search or translator.config.search, files or Files()
     has_terms = files.terms is not None or (files.glossary is not None and not search.inline_terms)
     translator.check(search, n_best, has_terms=has_terms)
-    inputs = source, files.prefixes, files.terms, files.glossary
+    inputs = source, files.prefixes, files.terms, files.glossary, *files.tm
     refuse_overwriting((target, files.alignments, files.attention), inputs)
     glossary = Glossary.read(files.glossary, translator.config.data.tgt) if files.glossary is not None else None
+    memory = translator.memory(files.tm, search) if files.tm else None
     if files.attention is not None:
         check_picture(files.attention)
     data, tokenizers = translator.config.data, translator.tokenizers
@@ -90,7 +94,7 @@ def translate_file(
     columns = scores or n_best > 1 or estimator is not None, estimator is not None
     applied = Applied(glossary) if glossary is not None else None
     with ExitStack() as opened:
-        constraints = _ConstraintFiles(files, glossary)
+        constraints = _ConstraintFiles(files, glossary, memory)
         out = opened.enter_context(open_output(target))
         aligned = opened.enter_context(open_output(files.alignments)) if files.alignments else None
         progress = opened.enter_context(progress_between("translating", source, target))
@@ -116,6 +120,8 @@ def translate_file(
         constraints.check_ended()
     if decoder is not None and files.attention is not None:
         _draw_attention(files.attention, translator, decoder, drawn)
+    if memory is not None and not {"exact", "adapted", "fuzzy"} & warnings.counts.keys():
+        say("the translation memory has no match for any line")
     for message in (*(applied.lines() if applied is not None else ()), *warnings.lines()):
         say(message)
 
@@ -132,8 +138,8 @@ def output_row(number: int, translation: Translation, scores: bool, confidence: 
 class _ConstraintFiles:
     """A reader of the files of prefixes and terms, in step with the text."""
 
-    def __init__(self, files: Files, glossary: Glossary | None) -> None:
-        self._glossary = glossary
+    def __init__(self, files: Files, glossary: Glossary | None, memory: TranslationMemory | None) -> None:
+        self._glossary, self._memory = glossary, memory
         self._files = {path: read_lines(path) for path in (files.prefixes, files.terms) if path is not None}
         self._prefixes, self._terms = files.prefixes, files.terms
 
@@ -141,7 +147,13 @@ class _ConstraintFiles:
         """Return the next lines of the text with their constraints."""
         prefixes, terms = (self._next(path, len(window)) for path in (self._prefixes, self._terms))
         return [
-            Line(text, prefix, tuple(term.strip() for term in row.split("\t") if term.strip()), self._glossary)
+            Line(
+                text,
+                prefix,
+                tuple(term.strip() for term in row.split("\t") if term.strip()),
+                self._glossary,
+                self._memory,
+            )
             for text, prefix, row in zip(window, prefixes, terms, strict=True)
         ]
 
@@ -176,7 +188,7 @@ class Warnings:
     """Counts of warnings about the translations of a text."""
 
     counts: dict[str, int] = field(default_factory=dict)
-    """Number of lines for each kind of warning: blank, whole, unfinished, split, cut."""
+    """Number of lines for each kind of warning: blank, whole, unfinished, split, cut, and for each kind of match."""
     cut: list[int] = field(default_factory=list)
     """Numbers of the first lines that were truncated."""
 
@@ -188,6 +200,9 @@ class Warnings:
             "whole": best.whole,
             "unfinished": not best.finished,
             "split": len(best.parts) > 1,
+            "exact": any(part.match == "exact" for part in best.parts),
+            "adapted": any(part.match == "adapted" for part in best.parts),
+            "fuzzy": any(part.match == "fuzzy" for part in best.parts),
             "cut": best.cut,
         }
         self.merge(Warnings({kind: 1 for kind, holds in kinds.items() if holds}, [number] * best.cut))
@@ -202,6 +217,9 @@ class Warnings:
         numbers = ", ".join(map(str, self.cut)) + (", …" if self.counts.get("cut", 0) > len(self.cut) else "")
         messages = {
             "unfinished": ("translation", "cut off at the length limit (search.max_length_ratio, max_length_offset)"),
+            "exact": ("line", "with exact matches of the translation memory"),
+            "adapted": ("line", "with matches of the translation memory, whose numbers or first letter were adapted"),
+            "fuzzy": ("line", "translated beside the translation of a similar text"),
             "split": ("line", "split and translated in parts (search.split)"),
             "whole": ("line", "not split because of required terms; a model trained on single sentences may omit text"),
             "blank": ("blank line", "with a prefix or terms stayed blank"),

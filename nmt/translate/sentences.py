@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
-from nmt.config import DataConfig, SearchConfig
+from nmt.config import Config, SearchConfig
 from nmt.console import printable
 from nmt.errors import ConfigError, DataError
 from nmt.search.constrained import n_within, term_ids, total_length
@@ -13,8 +14,9 @@ from nmt.search.step import Hypothesis, length_penalty
 from nmt.text.constraints import Glossary, constraint_spans
 from nmt.text.inline import encode_marked, mark_terms
 from nmt.text.split import join, n_sentences, split
-from nmt.text.tokenizer import UNK, Tokenizer, Tokenizers, is_blank
+from nmt.text.tokenizer import SEPARATOR, UNK, Tokenizer, Tokenizers, is_blank
 from nmt.translate.mbr import choose
+from nmt.translate.translation_memory import Match, MatchKind
 from nmt.translate.types import BLANK, MAX_PARTS, NO_TERMS, Line, Part, Sentence, Translation, takes_terms
 
 MAX_PIECES_FACTOR = 4
@@ -27,8 +29,10 @@ REPETITIONS = 8
 class Segmenter:
     """A segmenter, which splits lines into sentences and joins the translations of the sentences."""
 
-    def __init__(self, tokenizers: Tokenizers, data: DataConfig, max_positions: int | None) -> None:
+    def __init__(self, tokenizers: Tokenizers, config: Config, max_positions: int | None) -> None:
         """Create a segmenter. max_positions: the maximum length of a sequence, including `</s>`; None for no limit."""
+        data = config.data
+        self._reads_similar = "fuzzy" in config.training.modifiers
         self._src, self._tgt = (tokenizers[language] for language in data.sides)
         self._language_tag = data.language_tag
         self._max_positions = max_positions
@@ -49,8 +53,10 @@ class Segmenter:
         by_line = []
         for number, (line, line_ids) in enumerate(zip(lines, encoded, strict=True), start=first):
             needs_split = len(line_ids) > self._max_pieces or (search.split == "always" and n_sentences(line.text) > 1)
-            needs_split = needs_split and search.split != "never"
             to, text = self._src.tagged(line.text, search.to)
+            line = line if text == line.text else replace(line, tm=None)  # its tag may choose another language
+            match = find_match(line, text, search)
+            needs_split = needs_split and search.split != "never" and match is None
             if needs_split and not line.terms:
                 parts = split(text, self._n_pieces, self._max_pieces, 0)
                 ids_of_parts = self._src.encode_all([part for part, _ in parts], to)
@@ -61,6 +67,12 @@ class Segmenter:
                 ids_of_parts = [self._with_terms(text, ids, search, line.glossary) for text, ids in both]
             sentences = []
             for i, ((text, separator), ids) in enumerate(zip(parts, ids_of_parts, strict=True)):
+                key = number * MAX_PARTS + i
+                match = match if len(parts) == 1 else find_match(line, text, search)
+                if match is not None:
+                    sentences.append(Sentence(text, separator, (), key, 0, match=match))
+                    continue
+                similar = self._similar(line, text, len(ids), len(parts) == 1) if ids else []
                 ids = [*tags, *ids] if ids else ids
                 phrases, n_ordered = phrases_of(line, text, search, self._tgt)
                 prefix = (self._tgt.encode(line.prefix.rstrip()) if line.prefix and i == 0 else ()) or self._tgt.opening
@@ -78,8 +90,8 @@ class Segmenter:
                 sentence = Sentence(
                     text=text,
                     separator=separator,
-                    src_ids=src_ids,
-                    key=number * MAX_PARTS + i,
+                    src_ids=[*src_ids, *similar],
+                    key=key,
                     max_length=longest_translation(src_ids, n_required, search, self._max_positions),
                     prefix=prefix,
                     phrases=phrases,
@@ -96,6 +108,15 @@ class Segmenter:
         terms = [span for span in constraint_spans(text, search, glossary) if span.kind == "term"]
         return encode_marked(self._src, mark_terms(text, terms)) if terms else ids
 
+    def _similar(self, line: Line, text: str, n: int, is_whole: bool) -> list[int]:
+        """Return a separator and the ids of the translation that the model reads beside `text`, a line or, if it is not
+        `is_whole`, a part of it, with `n` ids; an empty list if there is none or both are too long."""
+        similar = line.similar if is_whole else ""
+        if self._reads_similar and not similar and line.tm is not None:
+            similar = line.tm.similar(text)
+        ids = [SEPARATOR, *self._tgt.encode(similar)] if self._reads_similar and similar else []
+        return ids if n + len(ids) <= self._max_pieces else []
+
     def _n_pieces(self, texts: list[str]) -> list[int]:
         return [len(ids) for ids in self._src.encode_all(texts, "")]
 
@@ -110,12 +131,12 @@ class Segmenter:
 
         The best hypotheses of all sentences are joined, then the second best, and so on.
         """
-        if not any(hypotheses):
+        if not any(hypotheses) and all(sentence.match is None for sentence in sentences):
             return [BLANK]
         if search.mbr != "none":  # among equally good candidates, prefer the better score
             ranked = [sorted(candidates, key=lambda hypothesis: -hypothesis.score) for candidates in hypotheses]
             hypotheses = [[self._least_risk(candidates)] if candidates else [] for candidates in ranked]
-        n_ranks = min(n_best, max(map(len, hypotheses)))
+        n_ranks = min(n_best, max(1, *map(len, hypotheses)))  # 1: of a line from the translation memory
         translations = [
             self._joined(sentences, [best[min(rank, len(best) - 1)] if best else None for best in hypotheses], search)
             for rank in range(n_ranks)
@@ -127,21 +148,29 @@ class Segmenter:
     def _joined(
         self, sentences: Sequence[Sentence], hypotheses: Sequence[Hypothesis | None], search: SearchConfig
     ) -> Translation:
-        """Join one hypothesis of each sentence, None for a blank one, into a translation of the line."""
-        both = zip(sentences, hypotheses, strict=True)
-        pairs = [(sentence, hypothesis) for sentence, hypothesis in both if hypothesis is not None]
-        log_prob = sum(hypothesis.log_prob for _, hypothesis in pairs)
+        """Join one hypothesis of each sentence, None for a blank or matched one, into a translation of the line."""
+        texts, parts, pairs = list[str](), list[Part](), list[tuple[Sentence, Hypothesis]]()
+        for sentence, hypothesis in zip(sentences, hypotheses, strict=True):
+            if (match := sentence.match) is not None:
+                sides = (self._src, sentence.text), (self._tgt, match.text)
+                src_ids, tgt_ids = (tokenizer.encode(text)[: self.max_length] for tokenizer, text in sides)
+                parts.append(Part(sentence.text, src_ids, tgt_ids, match.kind))
+            elif hypothesis is not None:
+                kind: MatchKind | None = "fuzzy" if SEPARATOR in sentence.src_ids else None
+                parts.append(Part(sentence.text, sentence.src_ids, hypothesis.ids, kind))
+                pairs.append((sentence, hypothesis))
+            texts.append(match.text if match else self._tgt.decode(hypothesis.ids) if hypothesis else "")
+        log_prob = sum((hypothesis.log_prob for _, hypothesis in pairs), 0.0)
         n_pieces = sum(len(hypothesis.ids) + 1 for _, hypothesis in pairs)
         is_as_searched = len(pairs) == 1 and not pairs[0][0].phrases
-        texts = ["" if hypothesis is None else self._tgt.decode(hypothesis.ids) for hypothesis in hypotheses]
         return Translation(
             text=join([(sentence.text, sentence.separator) for sentence in sentences], texts),
-            score=pairs[0][1].score if is_as_searched else log_prob / length_penalty(n_pieces, search),
+            score=pairs[0][1].score if is_as_searched else log_prob / length_penalty(max(n_pieces, 1), search),
             log_prob=log_prob,
             finished=all(hypothesis.finished for _, hypothesis in pairs),
             cut=any(sentence.cut for sentence in sentences),
             whole=any(sentence.whole for sentence in sentences),
-            parts=tuple(Part(sentence.text, sentence.src_ids, hypothesis.ids) for sentence, hypothesis in pairs),
+            parts=tuple(parts),
         )
 
     def _least_risk(self, candidates: Sequence[Hypothesis]) -> Hypothesis:
@@ -165,6 +194,19 @@ def longest_translation(
 def n_candidates(search: SearchConfig, n_best: int) -> int:
     """Return the number of hypotheses of each sentence that `Segmenter.join_hypotheses` needs."""
     return n_best if search.mbr == "none" else search.beam
+
+
+def find_match(line: Line, text: str, search: SearchConfig) -> Match | None:
+    """Return the translation of `text`, a line or a part of it, in the translation memory of the line.
+
+    A translation that lacks a term of the glossary is not used.
+    """
+    is_constrained = bool(line.prefix.strip() or line.terms)
+    match = None if line.tm is None or is_constrained or not search.exact_matches else line.tm.find(text)
+    if match is None or line.glossary is None:
+        return match
+    terms = (span.wanted for span in constraint_spans(text, search, line.glossary) if span.kind == "term")
+    return match if all(term in match.text for term in terms) else None
 
 
 def _unspellable(what: str, text: str) -> DataError:

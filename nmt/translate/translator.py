@@ -30,6 +30,7 @@ from nmt.text.tokenizer import Tokenizers
 from nmt.translate.score import PairScorer, Scored
 from nmt.translate.searcher import NativeSearcher, Searcher, in_order, search_cost
 from nmt.translate.sentences import Segmenter, n_candidates
+from nmt.translate.translation_memory import AnyMemory, TranslationMemory
 from nmt.translate.types import NOT_INLINE, WINDOW, Line, Part, Translation, check_search
 
 
@@ -64,7 +65,7 @@ class Translator:
         self.others: Sequence[Origin] = origins[1:]
         self.first: Translator | None = None
         """The translator into another language, from which this one translates, if there are two steps (pivot)."""
-        self._segmenter = Segmenter(tokenizers, config.data, searcher.max_positions)
+        self._segmenter = Segmenter(tokenizers, config, searcher.max_positions)
 
     @classmethod
     def load(
@@ -115,7 +116,7 @@ class Translator:
             check_language("--via", via, self.config.data.all_languages)
             chosen.first = self.towards(via, source)
             second = self.tokenizers.choose(self.config, to, via)  # the model may read the source language
-            chosen._segmenter = Segmenter(self.tokenizers, second.data, self.searcher.max_positions)
+            chosen._segmenter = Segmenter(self.tokenizers, second, self.searcher.max_positions)
         return chosen
 
     @classmethod
@@ -159,6 +160,7 @@ class Translator:
         source: str | None = None,
         via: str | None = None,
         glossary: AnyGlossary | None = None,
+        tm: AnyMemory | None = None,
         **settings: object,
     ) -> list[list[str]]: ...
     @overload
@@ -171,6 +173,7 @@ class Translator:
         source: str | None = None,
         via: str | None = None,
         glossary: AnyGlossary | None = None,
+        tm: AnyMemory | None = None,
         **settings: object,
     ) -> list[str]: ...
     def translate(
@@ -182,27 +185,45 @@ class Translator:
         source: str | None = None,
         via: str | None = None,
         glossary: AnyGlossary | None = None,
+        tm: AnyMemory | None = None,
         **settings: object,
     ) -> list[str] | list[list[str]]:
         """Return the translation of each text; with `n_best`, a list of up to that many translations, best first.
 
         The translations are the same as from `nmt translate`. to, source, via: see `towards`. glossary: terms with
-        their translations, or the path of a glossary file. `settings` are search settings by name, such as beam=1.
-        Raises ConfigError if settings do not exist or are incompatible, DataError if the glossary is invalid.
+        their translations, or the path of a glossary file. tm: a `TranslationMemory`, or the path or paths of its
+        files; texts that occur in it get its translation. `settings` are search settings by name, such as beam=1.
+        Raises ConfigError if settings do not exist or are incompatible, DataError if the glossary or the memory is
+        invalid.
         """
         if isinstance(texts, str):
             raise TypeError("translate takes a list of texts, found a single text; write [text]")
         if (to, source, via) != (None, None, None):
             one = self.towards(to, source, via)
-            return one.translate(texts, n_best=n_best, glossary=glossary, **settings)  # type: ignore[call-overload,no-any-return]
+            settings |= {"n_best": n_best, "glossary": glossary, "tm": tm}
+            return one.translate(texts, **settings)  # type: ignore[call-overload,no-any-return]
         search = self.search_settings(settings)
         terms = Glossary.of(glossary, self.config.data.tgt) if glossary is not None else None
+        memory = self.memory(tm, search) if tm is not None else None
         n_wanted = 1 if n_best is None else n_best
         self.check(search, n_wanted, has_terms=terms is not None and not search.inline_terms)
-        by_text = self.translate_lines([Line(text, glossary=terms) for text in texts], search, n_wanted)
+        lines = [Line(text, glossary=terms, tm=memory) for text in texts]
+        by_text = self.translate_lines(lines, search, n_wanted)
         if n_best is None:
             return [best.text for best, *_ in by_text]
         return [[translation.text for translation in translations] for translations in by_text]
+
+    def memory(self, tm: AnyMemory, search: SearchConfig) -> TranslationMemory:
+        """Return a translation memory in the languages of this translator, or read it from its files.
+
+        Raises ConfigError if the translator has two steps, and what `TranslationMemory.read` raises.
+        """
+        if self.first is not None:
+            raise ConfigError(["--via: not available with a translation memory"])
+        self.config.choose(None)
+        memory = TranslationMemory.of(tm, self.config.data.src, search.to or self.config.data.tgt)
+        memory.use_for(self.config, search)
+        return memory
 
     def search_settings(self, settings: Mapping[str, object]) -> SearchConfig:
         """Return the configured search settings with some changed. Raises ConfigError if they are invalid."""

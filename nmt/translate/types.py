@@ -6,13 +6,14 @@ are searched, and their hypotheses become its `Translation`s.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError
 from nmt.text.constraints import Glossary
+from nmt.translate.translation_memory import Match, MatchKind, TranslationMemory
 
 WINDOW = 4096
 """Number of lines, or pairs of lines, that are read ahead and sorted by length together."""
@@ -32,6 +33,11 @@ class Line:
     """Texts that the translation must contain."""
     glossary: Glossary | None = None
     """Terms with their translations; if a term occurs in the text, its translation must occur in the translation."""
+    tm: TranslationMemory | None = None
+    """Memory of segments whose translations are taken as they are; unused for a line with `prefix` or `terms`."""
+    similar: str = ""
+    """The translation of a similar text, which a model trained with `training.modifiers.fuzzy` reads beside the line.
+    Without it, that of the most similar segment of `tm`."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,8 @@ class Sentence:
     """True if the sentence was truncated because it has more pieces than the model supports."""
     whole: bool = False
     """True if the sentence is a long line that was not split because of its terms."""
+    match: Match | None = None
+    """The translation in the translation memory; such a sentence has no token ids and is not searched."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,8 @@ class Part:
     """The sentence as in the line, without a tag."""
     src_ids: Sequence[int]
     tgt_ids: Sequence[int]
+    match: MatchKind | None = None
+    """How the sentence matches a translation memory; None if it does not."""
 
 
 class Confidence(NamedTuple):
@@ -87,7 +97,7 @@ class Translation:
     log_prob: float
     """Log-probability of all pieces and ends of sentence (nats)."""
     confidence: Confidence | None = None
-    """None if it was not estimated, or the line is blank."""
+    """None if it was not estimated, or there is nothing that the model has translated."""
     finished: bool = True
     """False if the translation, or a part of it, was cut off at the length limit."""
     cut: bool = False
@@ -96,6 +106,22 @@ class Translation:
     """True if a long line was not split because it is unknown which part its terms belong to."""
     parts: tuple[Part, ...] = field(default=(), repr=False)
     """The part for each sentence of the line."""
+
+    @property
+    def searched(self) -> list[Part]:
+        """The parts that the model has translated: those that are not taken from a translation memory."""
+        return [part for part in self.parts if part.match in (None, "fuzzy")]
+
+    @property
+    def match(self) -> MatchKind | None:
+        """How the line matches a translation memory; None if a part of it does not."""
+        return joint_match([part.match for part in self.parts])
+
+
+def joint_match(kinds: Collection[MatchKind | None]) -> MatchKind | None:
+    """Return how a text matches a translation memory, given how its parts do; None unless all of them do."""
+    worst_first: tuple[MatchKind, ...] = ("fuzzy", "adapted", "exact")
+    return None if None in kinds else next((kind for kind in worst_first if kind in kinds), None)
 
 
 BLANK = Translation("", 0.0, 0.0)

@@ -135,6 +135,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, nmt: Command) -> Path:
         Path("letter.reviewed.xlf").write_text(f"<xliff>{unit}</xliff>", encoding="utf-8")
         Path("manual.odt").write_bytes(bare_odt("<text:p>Drei.</text:p>"))
         Path("glossary.tsv").write_text("a\tb\n", encoding="utf-8")
+        Path("memory.tsv").write_text("de\ten\na\tb\n", encoding="utf-8")
         Path("terms.txt").write_text("\n" * 10, encoding="utf-8")
         for name in ("a", "b"):
             Path(f"{name}.metricx").write_text("1.5\n" * 10, encoding="utf-8")

@@ -12,6 +12,7 @@ from nmt.config.load import load_saved_config
 from nmt.config.messages import differences
 from nmt.console import say
 from nmt.data.corpus import Corpus, read_manifest, read_pairs_manifest
+from nmt.data.fuzzy import similar_targets
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluate.compare.screen import listed
 from nmt.evaluate.compare.systems import Members, System, TextToTranslate, distinct_names
@@ -153,7 +154,8 @@ def _translate(run: _Run, how: Translating) -> System:
     origin = translator.origin
     assert origin is not None, "the translator was loaded from a run"
     say(f"{run.name}: translating {run.split}")
-    translations = tuple(translate_text(translator, run.sources, run.split, run.search))
+    similar = similar_targets(run.corpus, run.config, run.split)
+    translations = tuple(translate_text(translator, run.sources, run.split, run.search, similar=similar))
     if how.output is not None:
         suffix = run.config.data.translation_suffix
         with open_output(how.output / f"{run.name.replace('/', '-')}.{suffix}") as file:

@@ -111,7 +111,7 @@ def test_unknown_option_without_equivalent_has_no_suggestion(line: str, nmt: Com
         (
             ("translate", "Der Hund"),
             "translate takes no arguments, found Der Hund: write nmt translate --input 'Der Hund'; for several values, "
-            "repeat the option: --run, --input, --tag, --set",
+            "repeat the option: --run, --input, --tag, --set, --tm",
         ),
         (
             ("prepare", "mine.yaml"),

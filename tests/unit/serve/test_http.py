@@ -220,6 +220,7 @@ def test_v1_translate_returns_all_fields(client: Client) -> None:
                 "score": -1.0,
                 "log_prob": -2.0,
                 "confidence": None,
+                "tm": None,
                 "alternatives": [{"text": "* de>en#2: Hallo world", "score": -2.0}],
                 "alignment": [{"source": [0, 5], "target": [9, 14]}, {"source": [6, 10], "target": [15, 20]}],
             }
@@ -289,7 +290,7 @@ def test_info_endpoint_reports_limits_and_features(client: Client) -> None:
     assert {"source": "en", "target": "fr", "via": []} in info["directions"]
     assert info["limits"] == {"characters": 200, "items": 5, "bytes": 2000, "file_bytes": 3000, "n_best": 5}
     assert info["features"] == {
-        "alignment": False, "confidence": True, "terms": False, "alternatives": 4,
+        "alignment": False, "confidence": True, "terms": False, "tm": False, "alternatives": 4,
         "search": ["beam", "length_penalty", "protect"],
     }  # fmt: skip
     assert info["key_required"] is False and {"code": "fr", "name": "French"} in info["languages"]

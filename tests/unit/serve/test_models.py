@@ -11,7 +11,7 @@ import pytest
 
 from export_run import LINES, write_run
 from nmt.config import SearchConfig
-from nmt.errors import CheckpointError, ConfigError, NmtError
+from nmt.errors import CheckpointError, ConfigError, DataError, NmtError
 from nmt.serve.limits import Refusal
 from nmt.serve.models import Models, load_direction, load_models
 from nmt.serve.service import Service, Wish
@@ -158,6 +158,34 @@ def test_engine_is_chosen_by_capabilities(run: Path, capsys: pytest.CaptureFixtu
         load_direction(run, "ctranslate2", False, protected)
     exported = load_direction(run / "ctranslate2-float32", "auto", False, ())
     assert exported.engine == alone.engine and not exported.has_native
+
+
+def test_memory_of_server_is_used_unless_refused(run: Path, tmp_path: Path) -> None:
+    memory = tmp_path / "a.tsv"
+    memory.write_text(f"en\tde\nfrom memory\t{LINES[0]}\nPage 7\tSeite 7\n", encoding="utf-8")
+    models = load_models([run], "native", False, SEARCH, tm=[str(memory)])
+    service = Service(models)
+    service.start()
+
+    def ask(text: str, **wish: Any) -> Candidate:
+        [[found]] = asyncio.run(service.translate([text], "de", "en", Wish(**wish), 60))
+        return found
+
+    found = ask(LINES[0], align=True)
+    assert (found.text, found.match, found.log_prob) == ("from memory", "exact", 0.0) and found.alignment is not None
+    without = ask(LINES[0], tm=False)
+    assert without.match is None and without.text not in ("", "from memory")
+    both = ask(f"{LINES[0]}\r\n\r\nSeite 8")
+    assert (both.text, both.match) == ("from memory\r\n\r\nPage 8", "adapted")
+    assert ask(f"{LINES[0]}\n{LINES[1]}").match is None
+    service.close()
+
+
+def test_memory_without_languages_of_server_is_refused(run: Path, tmp_path: Path) -> None:
+    other = tmp_path / "a.tmx"
+    other.write_text("<tmx><body><tu><tuv xml:lang='fr'><seg>a</seg></tuv></tu></body></tmx>", encoding="utf-8")
+    with pytest.raises(DataError, match="no segments from de into en"):
+        load_models([run], "native", False, SEARCH, tm=[str(other)])
 
 
 def test_invalid_startup_options_raise(run: Path, tmp_path: Path, direction: Direction) -> None:

@@ -11,6 +11,7 @@ from nmt.documents import Document
 from nmt.errors import DataError
 from nmt.prepare.formats.xml import read_tmx, read_xliff
 from nmt.translate.bilingual import Estimated, bilingual_content, read_reviewed
+from nmt.translate.translation_memory import MatchKind
 from nmt.translate.types import Confidence
 from reading import read_bytes
 
@@ -22,7 +23,8 @@ LETTER = Path("letter.docx")
 def written(path: Path, languages: tuple[str, str] = ("de", "en")) -> bytes:
     document = Document(TEXTS, lambda _: b"")
     sure = [None, Confidence(71.26, False), Confidence(30.0, True), None]
-    done = [Estimated(text, None, confidence) for text, confidence in zip(DONE, sure, strict=True)]
+    matches: list[MatchKind | None] = ["exact", None, None, "fuzzy"]
+    done = [Estimated(*each) for each in zip(DONE, [None] * 4, sure, matches, strict=True)]
     return bilingual_content(path, "Brief & mehr.docx", languages, document, done)
 
 
@@ -63,7 +65,10 @@ def test_xliff_names_document_languages_and_states() -> None:
     units = [*root.iter("{*}trans-unit")]
     assert [each.get("id") for each in units] == ["1", "2", "3", "4"]
     review = "needs-review-translation"
-    assert [each.find("{*}target").get("state") for each in units] == [review, "translated", review, review]
+    states = [each.find("{*}target").get("state") for each in units]
+    assert states == ["translated", "translated", review, review]
+    origins = [each.find("{*}target").get("state-qualifier") for each in units]
+    assert origins == ["exact-match", "mt-suggestion", "mt-suggestion", "fuzzy-match"]
     assert [each.findtext("{*}note") for each in units] == [None, "expected chrF 71", "expected chrF 30", None]
 
 

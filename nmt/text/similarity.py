@@ -1,0 +1,131 @@
+"""Similar texts: an index that finds the text with the smallest edit distance in words.
+
+The similarity of two texts of m and n words is 1 - distance / max(m, n), where distance is the number of words to
+insert, delete or replace. Texts with at least a given similarity t share so many words that one of the rarest
+m - t * m + 1 words of each is common to both (prefix filtering; Chaudhuri et al., 2006), so only these are indexed.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from nmt.text.words import UNSPACED
+
+MOST_TEXTS = 4096
+"""Words that are among the rarest words of more texts than this lead to no text: they are in too many."""
+MOST_COMPARED = 32
+"""Maximum number of texts, those with the most common words, whose distance is computed."""
+_ROUNDING = 1e-9
+_WORD = re.compile(rf"[{UNSPACED}]|(?:(?![{UNSPACED}])\w)+|[^\w\s]")
+_UNKNOWN = -1
+
+_BLOCK = 1 << 16  # texts
+
+_Integers = npt.NDArray[np.int64]
+_Words = npt.NDArray[np.int32]
+
+
+class SimilarTexts:
+    """An index of texts by their words. A text of ten words takes about 200 bytes."""
+
+    def __init__(self, texts: Iterable[str], threshold: float) -> None:
+        """Index texts, to find those with a similarity of at least `threshold`, above 0 and at most 1."""
+        self.threshold = threshold
+        self._ids: dict[str, int] = {}
+        words, ends = array("i"), array("q", [0])
+        for text in texts:
+            words.extend(self._ids.setdefault(word, len(self._ids)) for word in _WORD.findall(text))
+            ends.append(len(words))
+        self._words, self._ends = np.array(words), np.array(ends)
+        self._frequency = np.bincount(self._words, minlength=len(self._ids))
+        self._lengths = np.diff(self._ends)
+        self._n_needed = self._n_common(self._lengths)
+        blocks = [self._rarest(start) for start in range(0, max(len(self._lengths), 1), _BLOCK)]
+        rare, rows = map(np.concatenate, zip(*blocks, strict=True))
+        by_word = np.argsort(rare, kind="stable")
+        self._rows = rows[by_word]
+        self._starts = np.searchsorted(rare[by_word], np.arange(len(self._ids) + 1))
+
+    def _rarest(self, start: int) -> tuple[_Words, _Words]:
+        """Return the rarest words of the texts of a block, and the row of the text of each."""
+        ends = self._ends[start : start + _BLOCK + 1]
+        words, lengths = self._words[ends[0] : ends[-1]], np.diff(ends)
+        rows = np.repeat(np.arange(start, start + len(lengths), dtype=np.int32), lengths)
+        order = np.lexsort((words, self._frequency[words], rows))  # the rarest words of each text first
+        places = np.arange(len(rows)) - np.repeat(ends[:-1] - ends[0], lengths)
+        is_rare = places < np.repeat(self._n_rare(lengths), lengths)
+        return words[order][is_rare], rows[is_rare]
+
+    def _n_common(self, lengths: _Integers) -> _Integers:
+        """Return how many words a text of these lengths has at least in common with a similar text."""
+        n_common: _Integers = np.ceil(lengths * self.threshold - _ROUNDING).astype(np.int64)
+        return n_common
+
+    def _n_rare(self, lengths: _Integers) -> _Integers:
+        return lengths - self._n_common(lengths) + 1
+
+    def find(self, text: str, or_equal: bool = True) -> int | None:
+        """Return the row of the most similar text; None if no text is similar enough.
+
+        or_equal: whether texts with the same words count.
+        """
+        words = [self._ids.get(word, _UNKNOWN) for word in _WORD.findall(text)]
+        rows = self._candidates(words)
+        starts, lengths = self._ends[rows], self._lengths[rows]
+        is_known = np.zeros(len(self._ids), np.bool_)
+        is_known[[word for word in words if word != _UNKNOWN]] = True
+        longest = np.maximum(lengths, len(words))
+        before = np.cumsum(lengths) - lengths
+        places = np.repeat(starts - before, lengths) + np.arange(lengths.sum())
+        n_common = np.add.reduceat(is_known[self._words[places]], before, dtype=np.int64) if len(rows) else lengths
+        bounds = n_common / np.maximum(longest, 1)
+        masks, best, found = _masks(words), self.threshold - _ROUNDING, None
+        for i in np.argsort(-bounds, kind="stable")[:MOST_COMPARED].tolist():
+            if bounds[i] <= best:
+                break
+            distance = _distance(masks, len(words), self._words[starts[i] : starts[i] + lengths[i]].tolist())
+            similarity = 1 - distance / int(longest[i])
+            if similarity > best and (or_equal or distance):
+                best, found = similarity, int(rows[i])
+        return found
+
+    def _candidates(self, words: Sequence[int]) -> _Integers:
+        """Return the rows of texts of a suitable length which share one of the rarest words."""
+        n = np.array([len(words)])
+        by_rarity = sorted(words, key=lambda word: (0 if word == _UNKNOWN else self._frequency[word], word))
+        rarest = {word for word in by_rarity[: int(self._n_rare(n)[0])] if word != _UNKNOWN}
+        of_words = [self._rows[self._starts[word] : self._starts[word + 1]] for word in sorted(rarest)]
+        rows = np.concatenate([np.zeros(0, np.int64), *(own for own in of_words if len(own) <= MOST_TEXTS)])
+        is_suitable = (self._lengths[rows] >= self._n_common(n)) & (self._n_needed[rows] <= n)
+        return np.unique(rows[is_suitable])
+
+
+def _masks(words: Sequence[int]) -> dict[int, int]:
+    """Return for each word a number whose bits are the places of the word."""
+    masks: dict[int, int] = {}
+    for place, word in enumerate(words):
+        masks[word] = masks.get(word, 0) | 1 << place
+    return masks
+
+
+def _distance(masks: dict[int, int], n: int, words: Sequence[int]) -> int:
+    """Return the edit distance between `n` > 0 words, given by their masks, and other words.
+
+    The bits of a number are a column of the matrix of distances (Myers, 1999; Hyyrö, 2003).
+    """
+    everything = (1 << n) - 1
+    plus, minus, distance, last = everything, 0, n, 1 << (n - 1)
+    for word in words:
+        equal = masks.get(word, 0)
+        vertical = equal | minus
+        horizontal = (((equal & plus) + plus) ^ plus) | equal
+        more, less = minus | (everything & ~(horizontal | plus)), plus & horizontal
+        distance += bool(more & last) - bool(less & last)
+        more, less = (more << 1) | 1, less << 1
+        plus, minus = (less | ~(vertical | more)) & everything, more & vertical & everything
+    return distance

@@ -1,0 +1,246 @@
+"""Translation memories: segments with their translations, which are taken as they are when a line occurs again.
+
+A memory may have millions of segments. Their texts are in a temporary file, which the system pages in as needed; each
+segment takes 24 bytes of memory, and another 16 if it has numbers that can be replaced; about 100 while it is read. An
+index of similar segments takes about 250 bytes for a segment of ten words.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+import tempfile
+import unicodedata
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import TypeAdapter, ValidationError
+
+from nmt.config import Config, SearchConfig
+from nmt.config.messages import problems_in
+from nmt.config.source import AnySource, PathSource, is_url
+from nmt.config.yaml12 import parse_yaml
+from nmt.console import amount, say
+from nmt.errors import ConfigError, DataError
+from nmt.files.write import writing
+from nmt.prepare.pairs import one_line
+from nmt.text.constraints import Span, spans
+from nmt.text.modifiers import replaced, upper
+from nmt.text.similarity import SimilarTexts
+
+MatchKind = Literal["exact", "adapted", "fuzzy"]
+"""How a segment matches a text: `exact`, `adapted` if numbers or the first letter were changed, or `fuzzy` if it is
+similar and the model has read its translation."""
+
+
+class Match(NamedTuple):
+    """The translation of a text in a translation memory."""
+
+    text: str
+    kind: MatchKind
+
+
+AnyMemory: TypeAlias = "TranslationMemory | Path | str | Sequence[Path | str]"
+"""A translation memory, or its files; see `TranslationMemory.read`."""
+_DIGIT = re.compile("[0-9]")
+_SOURCE: TypeAdapter[AnySource] = TypeAdapter(AnySource)
+_Integers = npt.NDArray[np.int64]
+
+
+class TranslationMemory:
+    """A translation memory: segments in one language with their translations into another."""
+
+    def __init__(self, segments: Iterable[tuple[str, str]], target: str) -> None:
+        """Make a memory of segments with their translations, oldest first. target: the language of the translations.
+
+        Segments with a blank side are left out. Raises DataError if the temporary file cannot be written.
+        """
+        self._upper = upper(target)
+        self._places = array("q")
+        exact, general = _Index(), _Index()
+        with writing(Path(tempfile.gettempdir())), tempfile.TemporaryFile() as file:
+            for source, translation in segments:
+                source, translation = folded(source), one_line(translation)
+                if source and translation:
+                    self._add(file, source, translation, exact, general)
+            file.flush()
+            self._texts = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if self._places else b""
+        self._similar: SimilarTexts | None = None
+        self._indexes = (exact.sorted(), folded), (general.sorted(), _general)
+
+    def _add(self, file: IO[bytes], source: str, translation: str, exact: _Index, general: _Index) -> None:
+        place = file.tell()
+        file.write(f"{source}\n{translation}\n".encode())
+        exact.add(source, translation, place)
+        numbers = _wanted(source)
+        if numbers and len(set(numbers)) == len(numbers) and sorted(numbers) == sorted(_wanted(translation)):
+            general.add(_general(source), _general(translation), place)
+        self._places.append(place)
+
+    @classmethod
+    def of(cls, memory: AnyMemory, src: str, tgt: str) -> TranslationMemory:
+        """Return a memory, or read it from its files; see `read`."""
+        if isinstance(memory, TranslationMemory):
+            return memory
+        return cls.read([memory] if isinstance(memory, (Path, str)) else memory, src, tgt)
+
+    @classmethod
+    def read(cls, files: Sequence[Path | str], src: str, tgt: str, is_required: bool = True) -> TranslationMemory:
+        """Read the segments of files, in order, from language `src` into `tgt`.
+
+        files: names of files or folders in the formats of `path` in `data.train`, or sources as in `data.test`, written
+        as YAML: `{files: {de: a.de, en: a.en}}`. The numbers of segments and of skipped units are printed.
+        Raises ConfigError for an invalid source, DataError if a file cannot be read or, if `is_required`, has no
+        segment in both languages.
+        """
+        return cls((pair for name in files for pair in _segments(str(name), src, tgt, is_required)), tgt)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the segments, in their order."""
+        return sha256(self._texts).hexdigest()
+
+    def use_for(self, config: Config, search: SearchConfig) -> None:
+        """Index the segments for `similar` if a model with this config reads the translations of similar texts.
+
+        Raises ConfigError if neither exact nor similar segments would be used.
+        """
+        if "fuzzy" not in config.training.modifiers:
+            if not search.exact_matches:
+                raise ConfigError(["search.exact_matches: false needs a model trained with training.modifiers.fuzzy"])
+            return
+        threshold = config.data.fuzzy_threshold
+        assert threshold is not None, "the config was checked"
+        if self._similar is None or self._similar.threshold != threshold:
+            self._similar = SimilarTexts((self._segment(place)[0] for place in self._places), threshold)
+
+    def similar(self, text: str) -> str:
+        """Return the translation of the most similar segment; empty if none is similar enough, or without an index."""
+        row = None if self._similar is None else self._similar.find(folded(text))
+        return "" if row is None else self._segment(self._places[row])[1]
+
+    def find(self, text: str) -> Match | None:
+        """Return the translation of a text, if the memory has one.
+
+        The text must equal a segment but for white space and Unicode normalization, for the values of whole numbers
+        that occur once in the segment and once in its translation, and for a capital at its start. Of several
+        translations, the most frequent is returned, and the latest of equally frequent ones.
+        """
+        text = folded(text)
+        for form in dict.fromkeys((text, text[:1].lower() + text[1:])):
+            for (keys, places), key_of in self._indexes:
+                key = hash(key_of(form))
+                at = int(np.searchsorted(keys, key))
+                if at == len(keys) or keys[at] != key:
+                    continue
+                source, translation = self._segment(int(places[at]))
+                if _general(source) != _general(form):  # two texts with one hash
+                    continue
+                new = dict(zip(_wanted(source), _wanted(form), strict=True))
+                found = _with_numbers(translation, lambda number, new=new: new.get(number, number))  # type: ignore[misc]
+                if form != text:
+                    found = self._upper(found[:1]) + found[1:]
+                return Match(found, "exact" if found == translation else "adapted")
+        return None
+
+    def _segment(self, place: int) -> tuple[str, str]:
+        middle = self._texts.find(b"\n", place)
+        end = self._texts.find(b"\n", middle + 1)
+        return self._texts[place:middle].decode(), self._texts[middle + 1 : end].decode()
+
+
+class _Index:
+    """An index of texts by their hashes, which chooses among several translations of a text."""
+
+    def __init__(self) -> None:
+        self._keys, self._values, self._places = array("q"), array("q"), array("q")
+
+    def add(self, text: str, translation: str, place: int) -> None:
+        """Add a text with a translation, at a place in the file."""
+        self._keys.append(hash(text))
+        self._values.append(hash(translation))
+        self._places.append(place)
+
+    def sorted(self) -> tuple[_Integers, _Integers]:
+        """Return the sorted hashes of the texts, and the place of the chosen translation of each."""
+        keys, values, places = (np.array(each) for each in (self._keys, self._values, self._places))
+        order = np.lexsort((values, keys))  # stable: equal segments stay in the order of their places
+        keys, values, places = keys[order], values[order], places[order]
+        last = np.flatnonzero(_differs(keys) | _differs(values))  # of equal segments
+        keys, places, counts = keys[last], places[last], np.diff(last, prepend=-1)
+        order = np.lexsort((places, counts, keys))
+        keys, places = keys[order], places[order]
+        return keys[_differs(keys)], places[_differs(keys)]
+
+
+def _differs(values: _Integers) -> npt.NDArray[np.bool_]:
+    """Return whether each value differs from the next one; the last one does."""
+    return np.append(values[1:] != values[:-1], True)[: len(values)]
+
+
+def _segments(name: str, src: str, tgt: str, is_required: bool) -> Iterable[tuple[str, str]]:
+    """Yield the segments of a file or of a source written as YAML; see `TranslationMemory.read`."""
+    from nmt.prepare.sources import open_source  # imports the readers of all formats
+
+    try:
+        source = _SOURCE.validate_python(parse_yaml(name, "--tm")) if name.startswith("{") else PathSource(path=name)
+    except ValidationError as error:
+        raise ConfigError([f"--tm {name}: {problem}" for problem in problems_in(error)]) from None
+    match source:
+        case PathSource(path=path) if not (is_url(path) or {"*", "?"} & {*path} or Path(path).exists()):
+            raise DataError(f"{path}: no such file or folder")
+    opened = open_source(source, (min(src, tgt), max(src, tgt)), Path())
+    n = 0
+    for pair in opened.pairs():
+        n += 1
+        yield (pair.src, pair.tgt) if src < tgt else (pair.tgt, pair.src)
+    skipped = ", ".join(f"{reason} {count:,}" for reason, count in sorted(opened.units.skipped.items()))
+    skipped = f"; skipped units: {skipped}" if skipped else ""
+    if is_required and not n:
+        raise DataError(f"{source.label}: has no segments from {src} into {tgt}{skipped}")
+    say(f"{source.label}: {amount(n, 'segment')} from {src} into {tgt}{skipped}")
+
+
+def folded(text: str) -> str:
+    """Return a text in Unicode normalization form C, with single spaces between words."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+@lru_cache(maxsize=16)  # several functions ask for the numbers of one segment
+def _numbers(text: str) -> list[Span]:
+    """Return the whole numbers of a text that may be replaced: ASCII digits that are not part of anything longer."""
+    if _DIGIT.search(text) is None:  # saves time
+        return []
+    found = (span for span in spans(text) if span.kind == "number" and span.wanted.isdecimal())
+    return [span for span in found if not text[span.end : span.end + 1].isalpha()]
+
+
+def _wanted(text: str) -> list[str]:
+    return [number.wanted for number in _numbers(text)]
+
+
+def _general(text: str) -> str:
+    """Return a text with each whole number replaced by its plural class."""
+    return _with_numbers(text, lambda number: f"\0{_plural(number)}")
+
+
+def _with_numbers(text: str, new: Callable[[str], str]) -> str:
+    return replaced(text, {(number.start, number.end): new(number.wanted) for number in _numbers(text)})
+
+
+def _plural(number: str) -> int:
+    """Return the plural class of a number: nouns have the same form after all numbers of a class, in most languages."""
+    rest, is_small = int(number[-2:]), not number[:-2].strip("0")
+    # most rules depend on the last two digits from 0 to 19, and on the last digit of others
+    kind = bisect_right((1, 2, 3, 5, 11), rest) if rest < 20 else 10 + bisect_right((1, 2, 5), rest % 10)
+    return kind + 20 * is_small

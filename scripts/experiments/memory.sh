@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# What do fuzzy matches add? A model learns software texts for MINUTES (25), with the translations of similar lines
+# (training.modifiers.fuzzy) and without. A tenth of the text is held out in blocks of 200 lines, half of it as test set;
+# training pairs that share a line with it are dropped. Both models translate it with the training text as a memory, the
+# one without also without a memory, and are compared on the lines with a similar training line, on the others and on
+# all. The last comparison has a memory with the dropped pairs, in which some lines of the test set occur.
+#   scripts/experiments/memory.sh DATA     DATA has the corpora of general.yaml
+# Everything is written to data/memory and runs/memory. The same command continues what was stopped.
+set -euo pipefail
+[ $# -eq 1 ] || { echo "$0: DATA is needed; the first lines of the script explain" >&2; exit 2; }
+here=$(dirname "$0") text=data/memory/text prepared=data/memory/prepared hyp=data/memory/hyp runs=runs/memory
+mkdir -p $text $hyp
+for language in de en; do
+  awk -v out="$text" -v language=$language '{
+    block = int((NR - 1) / 200) % 20
+    part = block == 0 ? "test" : block == 10 ? "valid" : "train"
+    print > out "/" part "." language
+  }' "$1/libreoffice/train.$language"
+done
+files() { echo "files: {de: $1.de, en: $1.en}"; }
+options=(--config "$here/tags.yaml" --data $prepared --set data.root=$text --set data.fuzzy_threshold=0.7 --set data.clean.overlap=either
+  --set "data.train=[{$(files train)}]" --set "data.valid={$(files valid)}" --set "data.test={test: {$(files test)}}"
+  --set training.max_minutes="${MINUTES:-25}")
+nmt prepare "${options[@]}"
+for run in plain fuzzy; do
+  modifiers='{}'
+  [ $run = plain ] || modifiers='{fuzzy: 0.8}'
+  if [ -e $runs/$run/run.json ]; then
+    nmt train --resume --run $runs/$run
+  else
+    nmt train "${options[@]}" --run $runs/$run --set "training.modifiers=$modifiers"
+  fi
+done
+memory() { echo "{files: {de: $1/train.de, en: $1/train.en}}"; }
+nmt translate --run $runs/plain --input $text/test.de --output $hyp/plain.en
+for run in plain fuzzy; do
+  nmt translate --run $runs/$run --tm "$(memory $prepared)" --input $text/test.de --output $hyp/$run-tm.en
+  nmt translate --run $runs/$run --tm "$(memory $text)" --input $text/test.de --output $hyp/$run-whole.en
+done
+cp $text/test.en $hyp/reference.en
+python - $prepared/test.de.matches.npy $hyp <<'P'
+import sys
+from pathlib import Path
+
+import numpy as np
+
+is_matched = (np.load(sys.argv[1]) >= 0).tolist()
+for path in [*Path(sys.argv[2]).glob("*.en")]:
+    lines = path.read_text(encoding="utf-8").split("\n")
+    for name, wanted in (("matched", True), ("others", False)):
+        chosen = [line for line, matched in zip(lines, is_matched, strict=False) if matched == wanted]
+        path.with_suffix(f".{name}").write_text("".join(f"{line}\n" for line in chosen), encoding="utf-8")
+print(f"{sum(is_matched)} of {len(is_matched)} lines have a similar line in the training text")
+P
+for lines in matched others en; do
+  nmt compare --hyp $hyp/{plain,plain-tm,fuzzy-tm}.$lines --ref $hyp/reference.$lines
+done
+nmt compare --hyp $hyp/{plain,plain-whole,fuzzy-whole}.en --ref $hyp/reference.en

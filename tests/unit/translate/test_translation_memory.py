@@ -1,0 +1,206 @@
+"""Tests of translation memories: which segments match, which translation is taken, and lines, parts and scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from command import Command
+from nmt.errors import ConfigError, DataError
+from nmt.translate.translation_memory import Match, TranslationMemory
+from nmt.translate.translator import Translator
+from nmt.translate.types import Line
+from tiny_run import BEAM, PLAIN, make, tiny_config, tiny_model, tiny_tokenizer, write_run
+
+NEW = "Ünrú [x] Zürich"
+TMX = '<tmx version="1.4"><header/><body>{}</body></tmx>'
+
+
+def unit(src: str, tgt: str, languages: tuple[str, str] = ("de", "en")) -> str:
+    """Return a translation unit of TMX."""
+    both = zip(languages, (src, tgt), strict=True)
+    variants = (f'<tuv xml:lang="{language}"><seg>{text}</seg></tuv>' for language, text in both)
+    return f"<tu>{''.join(variants)}</tu>"
+
+
+def memory_of(*segments: tuple[str, str], target: str = "en") -> TranslationMemory:
+    return TranslationMemory(segments, target)
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return make(tiny_tokenizer(), tiny_config())
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tokenizer, config = tiny_tokenizer(), tiny_config()
+    return write_run(tmp_path_factory.mktemp("memory") / "run", config, tokenizer, tiny_model(config, tokenizer))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Tür auf", ("door  open", "exact")),
+        (" Tu\u0308r\u00a0\t auf ", ("door  open", "exact")),
+        ("tür auf", None),  # only a capital is adapted, since English and German words may need theirs
+        ("klein", ("small", "exact")),
+        ("Klein", ("Small", "adapted")),
+        ("KLEIN", None),
+        ("", None),
+    ],
+)
+def test_match_ignores_white_space_normalization_and_a_capital(text: str, expected: tuple[str, str] | None) -> None:
+    memory = memory_of(("Tür auf", "door  open"), ("klein", "small"), ("", "nothing"), ("leer", " "))
+    assert memory.find(text) == (None if expected is None else Match(*expected))
+    assert len(memory) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Seite 7 von 80", "page 7 of 80"),
+        ("Seite 1 von 80", None),  # numbers of another plural class
+        ("Seite 7 von 81", None),
+        ("Seite 7,5 von 80", None),  # decimals are written differently in other languages
+        ("Seite 7 von 80 %s", None),
+        ("Bild 3 und 3", None),  # which of the two is which is unknown
+        ("in 5 Tagen", None),
+        ("%2$s in 7", None),  # part of a placeholder
+        ("%1$s in 7", "in 7 %1$s"),
+    ],
+)
+def test_numbers_are_replaced_where_it_is_safe(text: str, expected: str | None) -> None:
+    memory = memory_of(
+        ("Seite 5 von 90", "page 5 of 90"), ("Bild 5 und 5", "figures 5 and 5"), ("in 7 Tagen", "in a week"),
+        ("%1$s in 6", "in 6 %1$s"),
+    )  # fmt: skip
+    assert memory.find(text) == (None if expected is None else Match(expected, "adapted"))
+
+
+def test_most_frequent_translation_is_taken_and_latest_of_equals() -> None:
+    assert memory_of(("a", "x"), ("a", "y"), ("b", "z"), ("a", "x")).find("a") == Match("x", "exact")
+    assert memory_of(("a", "x"), ("a", "y"), ("a", "x"), ("a", "y")).find("a") == Match("y", "exact")
+    numbers = memory_of(("a 5", "x 5"), ("a 6", "x 6"), ("a 7", "y 7"), ("a 5", "z"))
+    assert numbers.find("a 8") == Match("x 8", "adapted")
+    assert numbers.find("a 5") == Match("z", "exact")
+
+
+def test_text_with_same_hash_is_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.translate.translation_memory.hash", lambda _: 1, raising=False)
+    memory = memory_of(("a", "x"))
+    assert memory.find("a") == Match("x", "exact") and memory.find("b") is None
+
+
+def test_capital_follows_the_rules_of_the_language() -> None:
+    assert memory_of(("klein", "iki"), target="tr").find("Klein") == Match("İki", "adapted")
+
+
+def test_matched_line_is_not_searched_and_aligned_by_its_pieces(translator: Translator) -> None:
+    memory = memory_of((PLAIN[0], NEW))
+    lines = [Line(text, tm=memory) for text in (PLAIN[1], PLAIN[0], "")]
+    [plain, *_], [found], [blank] = translator.translate_lines(lines, BEAM, n_best=2)
+    assert [*translator.translate_lines([PLAIN[1]], BEAM)] == [[plain]] and plain.match is None
+    assert (found.text, found.score, found.log_prob, found.match) == (NEW, 0.0, 0.0, "exact")
+    [part] = found.parts
+    assert translator.tokenizers["de"].decode(part.src_ids) == PLAIN[0]
+    assert translator.tokenizers["en"].decode(part.tgt_ids) == NEW
+    assert blank.text == "" and blank.match is None
+
+
+def test_sentences_of_split_line_are_looked_up(translator: Translator) -> None:
+    search = BEAM.model_copy(update={"split": "always"})
+    one, two = "Mali bore.", "Tago ri."
+    [[alone]] = translator.translate_lines([two], search)
+    [[best]] = translator.translate_lines([Line(f"{one}  {two}", tm=memory_of((one, NEW)))], search)
+    assert best.text == f"{NEW} {alone.text}" and best.log_prob == alone.log_prob
+    assert best.match is None and [part.match for part in best.parts] == ["exact", None]
+    [[both]] = translator.translate_lines([Line(f"{one} {two}", tm=memory_of((one, NEW), (two, "a")))], search)
+    assert (both.text, both.match) == (f"{NEW} a", "exact")
+    [[whole]] = translator.translate_lines(
+        [Line(f"{one} {two}", tm=memory_of((one, NEW), (f"{one} {two}", "whole")))], search
+    )
+    assert whole.text == "whole" and len(whole.parts) == 1
+
+
+def test_constraints_precede_the_memory(translator: Translator) -> None:
+    word, memory = PLAIN[0].split()[0], memory_of((PLAIN[0], NEW))
+
+    def translated(**constraints: object) -> list[str]:
+        return translator.translate([PLAIN[0]], tm=memory, beam=2, **constraints)
+
+    assert translated() == translated(glossary={word: "Zürich"}) == [NEW]
+    assert "Quax" in translated(glossary={word: "Quax"})[0]
+    [[best]] = translator.translate_lines([Line(PLAIN[0], prefix="a", tm=memory)], BEAM)
+    assert best.text != NEW and best.match is None
+
+
+def test_command_writes_matches_with_score_0_and_counts_them(run: Path, nmt: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.tmx").write_text(TMX.format(unit(PLAIN[0], NEW) + unit("a", "b", ("de", "fr"))), encoding="utf-8")
+    (tmp_path / "b.en").write_text("y 5\n", encoding="utf-8")
+    (tmp_path / "b.de").write_text("x 5\n", encoding="utf-8")
+    (tmp_path / "in.txt").write_text(f"{PLAIN[0]}\n{PLAIN[1]}\nX 7\n", encoding="utf-8")
+    files = f"{{files: {{de: {tmp_path}/b.de, en: {tmp_path}/b.en}}}}"
+    done = nmt(
+        "translate", "--run", run, "--input", tmp_path / "in.txt", "--scores", "--tm", tmp_path / "a.tmx", "--tm", files
+    )
+    assert done.status == 0, done.err
+    zeros = ["0.000000", "0.000000"]
+    rows = [line.split("\t") for line in done.out.splitlines()]
+    assert [rows[0][1:], rows[2][1:]] == [[*zeros, NEW], [*zeros, "Y 7"]]
+    assert float(rows[1][2]) < 0
+    for message in (
+        "a.tmx: 1 segment from de into en; skipped units: no text in en 1",
+        "1 line with exact",
+        "1 line with matches",
+    ):
+        assert message in done.err
+    (tmp_path / "in.txt").write_text(f"{PLAIN[1]}\n", encoding="utf-8")
+    done = nmt("translate", "--run", run, "--input", tmp_path / "in.txt", "--tm", tmp_path / "a.tmx")
+    assert "no match for any line" in done.err
+
+
+def test_documents_take_matches(run: Path, nmt: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.tmx").write_text(TMX.format(unit(PLAIN[0], NEW)), encoding="utf-8")
+    first, *rest = PLAIN[0].split()
+    (tmp_path / "a.html").write_text(f"<p><b>{first}</b> {' '.join(rest)}</p>", encoding="utf-8")
+    done = nmt(
+        "translate", "--run", run, "--input", tmp_path / "a.html", "--output", tmp_path / "b.html",
+        "--tm", tmp_path / "a.tmx",
+    )  # fmt: skip
+    assert done.status == 0 and "1 line with exact" in done.err, done.err
+    written = (tmp_path / "b.html").read_text(encoding="utf-8")
+    assert "<b>" in written and written.replace("<b>", "").replace("</b>", "") == f"<p>{NEW}</p>"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("other.tmx", TMX.format(unit("a", "b", ("fr", "es"))), "no segments from de into en; skipped units: no text"),
+        ("one.tmx", TMX.format('<tu><tuv xml:lang="de"><seg>a</seg></tuv></tu>'), "skipped units: no text in en 1"),
+        ("damaged.tmx", TMX.format(unit("a", "b"))[:-20], "broken XML"),
+        ("no-header.tsv", "a\tb\n", "no column for de"),
+        ("a.pdf", "", "a document, not a corpus"),
+    ],
+)
+def test_unusable_memory_is_refused(
+    run: Path, nmt: Command, tmp_path: Path, name: str, content: str, message: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(content, encoding="utf-8")
+    done = nmt("translate", "--run", run, "--tm", path, "--output", tmp_path / "out")
+    assert done.status == 2 and len(done.err.splitlines()) == 1 and message in done.err and str(name) in done.err, (
+        done.err
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_invalid_sources_and_two_steps_are_refused(translator: Translator) -> None:
+    for tm, message in (("none.tmx", "no such file"), ("{path: a.tsv, column: x}", "column")):
+        with pytest.raises((DataError, ConfigError), match=message):
+            translator.translate([PLAIN[0]], tm=tm)
+    two_steps = make(tiny_tokenizer(), tiny_config())
+    two_steps.first = translator
+    with pytest.raises(ConfigError, match="--via"):
+        two_steps.translate([PLAIN[0]], tm=memory_of(("a", "b")))
