@@ -54,7 +54,7 @@ def bilingual_content(
 
     path: the bilingual file, whose suffix determines the format; name: the file name of the document; languages: source
     and target. Confidences are properties of units in TMX, and notes in XLIFF, where the state is `translated` if the
-    confidence is not low or the translation is an exact match of a translation memory, as state qualifiers tell.
+    confidence is not low, or the translation is an exact match of a translation memory.
     """
     source, target = (language.replace("_", "-") for language in languages)
     units = [(src, replace(tgt, text=spaced(tgt.text))) for src, tgt in zip(document.texts, translations, strict=True)]
@@ -81,9 +81,9 @@ def _xliff(name: str, source: str, target: str, units: Sequence[tuple[str, Estim
     for number, (src, tgt) in enumerate(units, start=1):
         is_good = tgt.match == "exact" or (tgt.confidence and not tgt.confidence.is_low)
         state = "translated" if is_good else "needs-review-translation"
-        origin = "exact-match" if tgt.match == "exact" else "fuzzy-match" if tgt.match else "mt-suggestion"
+        origin = ' state-qualifier="exact-match"' if tgt.match == "exact" else ""
         note = f'<note from="nmt">expected chrF {tgt.confidence.chrf:.0f}</note>' if tgt.confidence else ""
-        target_side = f'<target state="{state}" state-qualifier="{origin}">{escape(tgt.text)}</target>'
+        target_side = f'<target state="{state}"{origin}>{escape(tgt.text)}</target>'
         sides = f"<source>{escape(src)}</source>{target_side}"
         yield f'<trans-unit id="{number}" xml:space="preserve">{sides}{note}</trans-unit>'
     yield from ("</body>", "</file>", "</xliff>")

@@ -68,7 +68,7 @@ def test_xliff_names_document_languages_and_states() -> None:
     states = [each.find("{*}target").get("state") for each in units]
     assert states == ["translated", "translated", review, review]
     origins = [each.find("{*}target").get("state-qualifier") for each in units]
-    assert origins == ["exact-match", "mt-suggestion", "mt-suggestion", "fuzzy-match"]
+    assert origins == ["exact-match", None, None, None]
     assert [each.findtext("{*}note") for each in units] == [None, "expected chrF 71", "expected chrF 30", None]
 
 
