@@ -4,16 +4,16 @@
 # model from there on. It is imported again and adapted for ten minutes with the settings of configs/adapt.yaml: to the
 # domain and general text (adapted), to the domain only (alone), and with a cut vocabulary (adapted-cut). A model is
 # trained from random weights in the same minutes (scratch). A student of the adapted model learns from 46,000 lines for
-# STUDENT_MINUTES (24).
+# STUDENT_MINUTES (12).
 #   scripts/experiments/public.sh DATA [STEP...]     DATA has the corpora of general.yaml
-# The steps are public, adapt, scratch, cut, student, alone and compare. Everything is written to data/public and
+# The steps are public, adapt, scratch, cut, student, alone, compare and calibrate. Everything is written to data/public and
 # runs/public. The same command continues what was stopped.
 set -euo pipefail
 [ $# -ge 1 ] || { echo "$0: DATA is needed; the first lines of the script explain" >&2; exit 2; }
 data=$(realpath "$1")
 shift
 steps=("$@")
-[ $# -gt 0 ] || steps=(public adapt scratch cut student alone compare)
+[ $# -gt 0 ] || steps=(public adapt scratch cut student alone compare calibrate)
 here=$(dirname "$0") text=data/public/text runs=runs/public
 train() { # NAME CONFIG OPTIONS...
   local run=$runs/$1 config=$2
@@ -48,7 +48,8 @@ student() {
   cat $text/domain-train.de <(shuf -n 15000 --random-source=$text/general.de $text/general.de) > data/public/mono.de
   nmt distil --teacher $runs/adapted --student tiny --mono data/public/mono.de --test-src $text/domain-test.de \
     --test-ref $text/domain-test.en --output data/public/student --beam 2 --train \
-    --set training.max_minutes="${STUDENT_MINUTES:-24}" --set data.valid=500
+    --set training.max_minutes="${STUDENT_MINUTES:-12}" --set data.valid=500 --set training.update_tokens=2048 \
+    --set model.embedding_dropout=0 --set model.residual_dropout=0
 }
 alone() {
   local data=(--set 'data.train=[{files: {de: domain-train.de, en: domain-train.en}}]' --data data/public/alone)
@@ -69,5 +70,10 @@ compare() { # files of translations, since the runs have different tokenizers
     nmt compare --hyp "$out"/{scratch,adapted}.$test.en --ref $text/$test.en
     nmt compare --hyp "$out"/{adapted,adapted-cut}.$test.en --ref $text/$test.en
   done
+}
+calibrate() { # confidence on captions, and on the domain
+  nmt calibrate --run $runs/adapted --src "$data/multi30k/val.de" --ref "$data/multi30k/val.en"
+  nmt calibrate --run $runs/adapted --src $text/domain-test.de --ref $text/domain-test.en \
+    --plot data/public/reliability.png
 }
 for step in "${steps[@]}"; do $step; done
