@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from nmt.errors import ConfigError
 from nmt.text.words import UNSPACED
 
 MOST_TEXTS = 4096
@@ -34,7 +35,17 @@ class SimilarTexts:
     """An index of texts by their words. A text of ten words takes about 200 bytes."""
 
     def __init__(self, texts: Iterable[str], threshold: float) -> None:
-        """Index texts, to find those with a similarity of at least `threshold`, above 0 and at most 1."""
+        """Index texts, to find those with a similarity of at least `threshold`, above 0 and at most 1.
+
+        Raises ConfigError if rapidfuzz is not installed.
+        """
+        try:
+            from rapidfuzz.distance.Levenshtein import distance
+        except ImportError:
+            raise ConfigError(
+                ["similar lines need rapidfuzz; install it with pip install rapidfuzz, or with nmt's extra memory"]
+            ) from None
+        self._distance = distance
         self.threshold = threshold
         self._ids: dict[str, int] = {}
         words, ends = array("i"), array("q", [0])
@@ -84,11 +95,11 @@ class SimilarTexts:
         places = np.repeat(starts - before, lengths) + np.arange(lengths.sum())
         n_common = np.add.reduceat(is_known[self._words[places]], before, dtype=np.int64) if len(rows) else lengths
         bounds = n_common / np.maximum(longest, 1)
-        masks, best, found = _masks(words), self.threshold - _ROUNDING, None
+        best, found = self.threshold - _ROUNDING, None
         for i in np.argsort(-bounds, kind="stable")[:MOST_COMPARED].tolist():
             if bounds[i] <= best:
                 break
-            distance = _distance(masks, len(words), self._words[starts[i] : starts[i] + lengths[i]].tolist())
+            distance = self._distance(words, self._words[starts[i] : starts[i] + lengths[i]].tolist())
             similarity = 1 - distance / int(longest[i])
             if similarity > best and (or_equal or distance):
                 best, found = similarity, int(rows[i])
@@ -103,29 +114,3 @@ class SimilarTexts:
         rows = np.concatenate([np.zeros(0, np.int64), *(own for own in of_words if len(own) <= MOST_TEXTS)])
         is_suitable = (self._lengths[rows] >= self._n_common(n)) & (self._n_needed[rows] <= n)
         return np.unique(rows[is_suitable])
-
-
-def _masks(words: Sequence[int]) -> dict[int, int]:
-    """Return for each word a number whose bits are the places of the word."""
-    masks: dict[int, int] = {}
-    for place, word in enumerate(words):
-        masks[word] = masks.get(word, 0) | 1 << place
-    return masks
-
-
-def _distance(masks: dict[int, int], n: int, words: Sequence[int]) -> int:
-    """Return the edit distance between `n` > 0 words, given by their masks, and other words.
-
-    The bits of a number are a column of the matrix of distances (Myers, 1999; Hyyrö, 2003).
-    """
-    everything = (1 << n) - 1
-    plus, minus, distance, last = everything, 0, n, 1 << (n - 1)
-    for word in words:
-        equal = masks.get(word, 0)
-        vertical = equal | minus
-        horizontal = (((equal & plus) + plus) ^ plus) | equal
-        more, less = minus | (everything & ~(horizontal | plus)), plus & horizontal
-        distance += bool(more & last) - bool(less & last)
-        more, less = (more << 1) | 1, less << 1
-        plus, minus = (less | ~(vertical | more)) & everything, more & vertical & everything
-    return distance

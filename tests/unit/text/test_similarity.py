@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Sequence
 from fractions import Fraction
 
 import pytest
 
+from nmt.errors import ConfigError
 from nmt.text import similarity
 from nmt.text.similarity import SimilarTexts
 
@@ -65,3 +67,9 @@ def test_words_of_too_many_texts_lead_to_no_text(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(similarity, "MOST_TEXTS", 10)
     assert SimilarTexts(texts, 0.7).find("open the file now") is None
     assert SimilarTexts([], 0.7).find("open") is None
+
+
+def test_missing_rapidfuzz_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rapidfuzz.distance.Levenshtein", None)
+    with pytest.raises(ConfigError, match="pip install rapidfuzz"):
+        SimilarTexts(["a"], 0.7)
