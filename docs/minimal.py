@@ -22,7 +22,7 @@ from itertools import count, islice
 import torch
 
 from nmt.cli.exits import user_errors
-from nmt.config import Config
+from nmt.config import Config, SearchConfig
 from nmt.config.load import load_config
 from nmt.data.batching import Batch, PairLengths, Pairs, Update, epoch_updates
 from nmt.data.corpus import Corpus, lines_of
@@ -33,7 +33,7 @@ from nmt.model.transformer import Transformer
 from nmt.search.greedy import greedy_search
 from nmt.search.rules import Rules
 from nmt.search.step import TransformerStep, padded
-from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizers
+from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, Tokenizers
 from nmt.training.loss import LossSums, fused_loss
 from nmt.training.optim import learning_rate, make_optimizer
 from nmt.translate.sentences import longest_translation
@@ -170,6 +170,46 @@ def translate(model: Transformer, lines: Sequence[str], tokenizers: Tokenizers, 
     return [tokenizers[config.data.tgt].decode(hypothesis.ids) for hypothesis in hypotheses]
 
 
+# --- beam search: nmt/search/beam.py -------------------------------------------------------------
+#
+# Beam search keeps the K most probable translations so far, not just one: each step continues all of them by all tokens
+# and keeps the K best continuations. Those that end are finished; they compete by their mean log-probability per token,
+# since a sum would favour short translations. The function below searches one sentence and computes the model anew for
+# each step, which is easy to read but slow. `nmt/search/beam.py` computes the same for a batch of sentences, with the
+# keys and values that `InferenceModel` keeps; a test compares the translations of 200 lines.
+#
+# So `nmt` computes the model in two ways: `Transformer` computes all positions of a translation at once, which training
+# needs, and `InferenceModel` one position after another. tests/unit/search/test_search_transformer.py compares the two.
+
+
+@torch.inference_mode()
+def beam_search(model: Transformer, src_ids: Sequence[int], search: SearchConfig, limit: int) -> list[int]:
+    """Return the ids of the best translation of one sentence. limit: its maximum length, including </s>."""
+    beam = search.beam
+    src = torch.tensor([[*src_ids, EOS]])
+    live, finished = [(0.0, [BOS])], list[tuple[float, list[int]]]()  # log-probabilities and ids
+    for length in range(1, limit + 1):
+        ids = torch.tensor([hypothesis for _, hypothesis in live])  # (M, length)
+        sources = src.expand(len(live), -1)
+        hidden = model(sources, Padded(sources != PAD), ids, Padded(ids != PAD))[:, -1]  # (M, D), the last position
+        log_probs = (hidden @ model.output_weight.T).log_softmax(-1)  # (M, V)
+        banned = [i for i in range(log_probs.size(1) if length == limit else N_SPECIAL) if i != EOS]
+        log_probs[:, banned] = -math.inf
+        totals = torch.tensor([total for total, _ in live])[:, None] + log_probs
+        best, places = totals.flatten().topk(2 * beam)  # of these, at least K do not end
+        before, live = live, []
+        for rank, (total, place) in enumerate(zip(best.tolist(), places.tolist(), strict=True)):
+            hypothesis = [*before[place // log_probs.size(1)][1], place % log_probs.size(1)]
+            if hypothesis[-1] == EOS and rank < beam and total > -math.inf:
+                finished.append((total / length, hypothesis[1:-1]))
+            elif hypothesis[-1] != EOS and len(live) < beam:
+                live.append((total, hypothesis))
+        # a longer translation has a lower sum, so its mean is at most the sum divided by the limit
+        if len(finished) >= round(search.patience * beam) or (finished and max(finished)[0] >= live[0][0] / limit):
+            break
+    return max(finished, key=lambda each: each[0])[1]
+
+
 # --- all of it ----------------------------------------------------------------------------------
 
 
@@ -202,7 +242,7 @@ def main(config: Config) -> None:
 # development set at intervals and keeps the best weights, halves micro-batches when memory runs out, skips updates
 # whose gradient is not finite, sums gradients over several processes, and computes in half precision where that is
 # faster. Settings change the loss (R-Drop, SimCut), the text (BPE-dropout, modifiers) and the objective (denoising,
-# language models, classification). `nmt translate` uses beam search.
+# language models, classification).
 
 if __name__ == "__main__":
     with user_errors():

@@ -9,9 +9,10 @@ from nmt.data.corpus import Corpus, lines_of
 from nmt.layout import DataDir
 from nmt.text.tokenizer import Tokenizers
 from nmt.training.loop import fit
+from nmt.translate.sentences import longest_translation
 from places import ROOT
 from tiny_corpus import tiny_settings
-from tiny_run import GREEDY, PLAIN, make, texts, tiny_config, tiny_model
+from tiny_run import BEAM, GREEDY, PLAIN, make, texts, tiny_config, tiny_model, words
 from trained import records
 
 MINIMAL = runpy.run_path(str(ROOT / "docs" / "minimal.py"))
@@ -34,6 +35,19 @@ def test_minimal_losses_equal_nmt_train(tiny_data, tmp_path, capsys, quick):  # 
     MINIMAL["main"](config)
     printed = capsys.readouterr().out
     assert f"loss {losses[0]:.3f}" in printed and printed.count("\ntranslation ") == 3
+
+
+def test_minimal_beam_search_finds_translations_of_translator(tokenizer):
+    config = tiny_config()
+    config = config.model_copy(update={"search": BEAM})
+    model, lines = tiny_model(config, tokenizer), [" ".join(words(1 + n % 12, seed=n)) for n in range(200)]
+    expected = texts(make(tokenizer, config), lines, BEAM)
+    limits = [longest_translation(tokenizer.encode(line), 0, BEAM, None) for line in lines]
+    found = [
+        tokenizer.decode(MINIMAL["beam_search"](model, tokenizer.encode(line), BEAM, limit))
+        for line, limit in zip(lines, limits, strict=True)
+    ]
+    assert found == expected and len({*found}) > 50
 
 
 def test_minimal_search_output_equals_translator(tokenizer):
