@@ -4,7 +4,7 @@
 # model from there on. It is imported again and adapted for ten minutes with the settings of configs/adapt.yaml: to the
 # domain and general text (adapted), to the domain only (alone), and with a cut vocabulary (adapted-cut). A model is
 # trained from random weights in the same minutes (scratch). A student of the adapted model learns from 46,000 lines for
-# STUDENT_MINUTES (12).
+# STUDENT_MINUTES (24).
 #   scripts/experiments/public.sh DATA [STEP...]     DATA has the corpora of general.yaml
 # The steps are public, adapt, scratch, cut, student, alone, compare and calibrate. Everything is written to data/public and
 # runs/public. The same command continues what was stopped.
@@ -48,8 +48,7 @@ student() {
   cat $text/domain-train.de <(shuf -n 15000 --random-source=$text/general.de $text/general.de) > data/public/mono.de
   nmt distil --teacher $runs/adapted --student tiny --mono data/public/mono.de --test-src $text/domain-test.de \
     --test-ref $text/domain-test.en --output data/public/student --beam 2 --train \
-    --set training.max_minutes="${STUDENT_MINUTES:-12}" --set data.valid=500 --set training.update_tokens=2048 \
-    --set model.embedding_dropout=0 --set model.residual_dropout=0
+    --set training.max_minutes="${STUDENT_MINUTES:-24}" --set data.valid=500
 }
 alone() {
   local data=(--set 'data.train=[{files: {de: domain-train.de, en: domain-train.en}}]' --data data/public/alone)
@@ -57,7 +56,7 @@ alone() {
   train alone "$here/public-adapt.yaml" --init-from $runs/public "${data[@]}"
 }
 compare() { # files of translations, since the runs have different tokenizers
-  local test run hyps out=data/public/translations
+  local test run hyps pair one other out=data/public/translations
   mkdir -p $out
   for test in domain-test tatoeba-test europarl-test newstest2014; do
     hyps=()
@@ -67,8 +66,10 @@ compare() { # files of translations, since the runs have different tokenizers
       [ -e "$out/$run.$test.en" ] || nmt translate --run $runs/$run --input $text/$test.de --output "$out/$run.$test.en"
     done
     nmt compare --hyp "${hyps[@]}" --ref $text/$test.en
-    nmt compare --hyp "$out"/{scratch,adapted}.$test.en --ref $text/$test.en
-    nmt compare --hyp "$out"/{adapted,adapted-cut}.$test.en --ref $text/$test.en
+    for pair in "scratch adapted" "adapted adapted-cut"; do
+      read -r one other <<< "$pair"
+      [ ! -e "$out/$other.$test.en" ] || nmt compare --hyp "$out/$one.$test.en" "$out/$other.$test.en" --ref $text/$test.en
+    done
   done
 }
 calibrate() { # confidence on captions, and on the domain
