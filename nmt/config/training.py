@@ -14,17 +14,9 @@ from nmt.config.source import OpusSource, PathSource
 
 PairNegative = Literal["shuffled", "cut", "replaced", "number", "copied"]
 Modifier = Literal[
-    "upper_case",
-    "title_case",
-    "lower_case",
-    "typos",
-    "drop_end_punctuation",
-    "noise",
-    "placeholders",
-    "tags",
-    "terms",
+    "upper_case", "title_case", "lower_case", "typos", "drop_end_punctuation", "noise", "placeholders", "tags", "terms",
     "fuzzy",
-]
+]  # fmt: skip
 """The names of the modifiers of training pairs."""
 
 

@@ -110,19 +110,14 @@ class Modifiers:
         texts = [self._texts(*ids) for ids in zip(unpadded(batch.src), unpadded(batch.tgt_out), strict=True)]
         found: dict[str, tuple[str, str] | None] = {}
         for name in self.rates:
-            if name == "fuzzy":
-                new_texts = map(self._with_match, texts, pairs.corpus_rows(rows).tolist())
-            else:
-                new_texts = map(partial(self._modified, name), texts, range(len(texts)))
-            both = zip(texts, new_texts, strict=True)
-            found[name] = next(((shown(new[0]), new[1]) for old, new in both if new != old), None)
+            tried = zip(texts, map(partial(self._example, name), texts, pairs.corpus_rows(rows).tolist()), strict=True)
+            found[name] = next(((shown(new[0]), new[1]) for old, new in tried if new != old), None)
         return found
 
-    def _modified(self, name: str, texts: tuple[str, str], seed: int) -> tuple[str, str]:
-        return self._modifiers[0][name](*texts, Random(seed))
-
-    def _with_match(self, texts: tuple[str, str], row: int) -> tuple[str, str]:
-        """Return the texts of a pair of the first direction, with the match of its row beside the source."""
+    def _example(self, name: str, texts: tuple[str, str], row: int) -> tuple[str, str]:
+        """Return a pair of the first direction, row `row` of the corpus, as changed by a modifier."""
+        if name != "fuzzy":
+            return self._modifiers[0][name](*texts, Random(row))
         target = self._matches[0].target(row)
         return texts if target is None else (f"{texts[0]} <separator> {self._tgt.decode(target.tolist())}", texts[1])
 

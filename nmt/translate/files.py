@@ -26,7 +26,7 @@ from nmt.translate.align import alignments, pharaoh
 from nmt.translate.confidence import Estimator
 from nmt.translate.score import EOS_PIECE, scored_line
 from nmt.translate.sentences import MAX_PIECES_FACTOR
-from nmt.translate.translation_memory import TranslationMemory
+from nmt.translate.translation_memory import MATCH_KINDS, TranslationMemory
 from nmt.translate.translator import Translator
 from nmt.translate.types import WINDOW, Line, Translation
 
@@ -120,7 +120,7 @@ def translate_file(
         constraints.check_ended()
     if decoder is not None and files.attention is not None:
         _draw_attention(files.attention, translator, decoder, drawn)
-    if memory is not None and not {"exact", "adapted", "fuzzy"} & warnings.counts.keys():
+    if memory is not None and not {*MATCH_KINDS} & warnings.counts.keys():
         say("the translation memory has no match for any line")
     for message in (*(applied.lines() if applied is not None else ()), *warnings.lines()):
         say(message)
@@ -147,13 +147,7 @@ class _ConstraintFiles:
         """Return the next lines of the text with their constraints."""
         prefixes, terms = (self._next(path, len(window)) for path in (self._prefixes, self._terms))
         return [
-            Line(
-                text,
-                prefix,
-                tuple(term.strip() for term in row.split("\t") if term.strip()),
-                self._glossary,
-                self._memory,
-            )
+            Line(text, prefix, tuple(filter(None, map(str.strip, row.split("\t")))), self._glossary, self._memory)
             for text, prefix, row in zip(window, prefixes, terms, strict=True)
         ]
 
@@ -195,14 +189,12 @@ class Warnings:
     def add(self, number: int, line: Line, translations: Sequence[Translation]) -> None:
         """Add the warnings about a line; `number` is its line number, from 1."""
         best = translations[0]
-        kinds = {
+        kinds: dict[str, bool] = {
             "blank": bool((line.prefix.strip() or line.terms) and not best.parts),
             "whole": best.whole,
             "unfinished": not best.finished,
             "split": len(best.parts) > 1,
-            "exact": any(part.match == "exact" for part in best.parts),
-            "adapted": any(part.match == "adapted" for part in best.parts),
-            "fuzzy": any(part.match == "fuzzy" for part in best.parts),
+            **{kind: any(part.match == kind for part in best.parts) for kind in MATCH_KINDS},
             "cut": best.cut,
         }
         self.merge(Warnings({kind: 1 for kind, holds in kinds.items() if holds}, [number] * best.cut))

@@ -90,7 +90,7 @@ class Segmenter:
                 sentence = Sentence(
                     text=text,
                     separator=separator,
-                    src_ids=[*src_ids, *similar],
+                    src_ids=[*src_ids, *similar][: self.max_length],
                     key=key,
                     max_length=longest_translation(src_ids, n_required, search, self._max_positions),
                     prefix=prefix,

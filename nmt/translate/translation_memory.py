@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Literal, NamedTuple, TypeAlias
+from typing import IO, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -35,9 +35,11 @@ from nmt.text.constraints import Span, spans
 from nmt.text.modifiers import replaced, upper
 from nmt.text.similarity import SimilarTexts
 
-MatchKind = Literal["exact", "adapted", "fuzzy"]
+MatchKind = Literal["fuzzy", "adapted", "exact"]
 """How a segment matches a text: `exact`, `adapted` if numbers or the first letter were changed, or `fuzzy` if it is
 similar and the model has read its translation."""
+MATCH_KINDS: tuple[MatchKind, ...] = get_args(MatchKind)
+"""The kinds of matches, the best last."""
 
 
 class Match(NamedTuple):
@@ -63,7 +65,6 @@ class TranslationMemory:
         Segments with a blank side are left out. Raises DataError if the temporary file cannot be written.
         """
         self._upper = upper(target)
-        self._places = array("q")
         exact, general = _Index(), _Index()
         with writing(Path(tempfile.gettempdir())), tempfile.TemporaryFile() as file:
             for source, translation in segments:
@@ -71,9 +72,10 @@ class TranslationMemory:
                 if source and translation:
                     self._add(file, source, translation, exact, general)
             file.flush()
-            self._texts = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if self._places else b""
-        self._similar: SimilarTexts | None = None
+            self._texts = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if file.tell() else b""
         self._indexes = (exact.sorted(), folded), (general.sorted(), _general)
+        self._places = np.sort(self._indexes[0][0][1])  # not in the order of hashes, which differs between processes
+        self._similar: SimilarTexts | None = None
 
     def _add(self, file: IO[bytes], source: str, translation: str, exact: _Index, general: _Index) -> None:
         place = file.tell()
@@ -82,7 +84,6 @@ class TranslationMemory:
         numbers = _wanted(source)
         if numbers and len(set(numbers)) == len(numbers) and sorted(numbers) == sorted(_wanted(translation)):
             general.add(_general(source), _general(translation), place)
-        self._places.append(place)
 
     @classmethod
     def of(cls, memory: AnyMemory, src: str, tgt: str) -> TranslationMemory:
@@ -103,6 +104,7 @@ class TranslationMemory:
         return cls((pair for name in files for pair in _segments(str(name), src, tgt, is_required)), tgt)
 
     def __len__(self) -> int:
+        """Return the number of different segments."""
         return len(self._places)
 
     @cached_property
@@ -122,12 +124,12 @@ class TranslationMemory:
         threshold = config.data.fuzzy_threshold
         assert threshold is not None, "the config was checked"
         if self._similar is None or self._similar.threshold != threshold:
-            self._similar = SimilarTexts((self._segment(place)[0] for place in self._places), threshold)
+            self._similar = SimilarTexts((self._segment(place)[0] for place in self._places.tolist()), threshold)
 
     def similar(self, text: str) -> str:
         """Return the translation of the most similar segment; empty if none is similar enough, or without an index."""
         row = None if self._similar is None else self._similar.find(folded(text))
-        return "" if row is None else self._segment(self._places[row])[1]
+        return "" if row is None else self._segment(int(self._places[row]))[1]
 
     def find(self, text: str) -> Match | None:
         """Return the translation of a text, if the memory has one.

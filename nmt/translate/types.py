@@ -13,7 +13,7 @@ from typing import NamedTuple
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError
 from nmt.text.constraints import Glossary
-from nmt.translate.translation_memory import Match, MatchKind, TranslationMemory
+from nmt.translate.translation_memory import MATCH_KINDS, Match, MatchKind, TranslationMemory
 
 WINDOW = 4096
 """Number of lines, or pairs of lines, that are read ahead and sorted by length together."""
@@ -34,7 +34,7 @@ class Line:
     glossary: Glossary | None = None
     """Terms with their translations; if a term occurs in the text, its translation must occur in the translation."""
     tm: TranslationMemory | None = None
-    """Memory of segments whose translations are taken as they are; unused for a line with `prefix` or `terms`."""
+    """Translation memory. Exact matches are not used for a line with `prefix` or `terms`."""
     similar: str = ""
     """The translation of a similar text, which a model trained with `training.modifiers.fuzzy` reads beside the line.
     Without it, that of the most similar segment of `tm`."""
@@ -120,8 +120,7 @@ class Translation:
 
 def joint_match(kinds: Collection[MatchKind | None]) -> MatchKind | None:
     """Return how a text matches a translation memory, given how its parts do; None unless all of them do."""
-    worst_first: tuple[MatchKind, ...] = ("fuzzy", "adapted", "exact")
-    return None if None in kinds else next((kind for kind in worst_first if kind in kinds), None)
+    return None if None in kinds else next((kind for kind in MATCH_KINDS if kind in kinds), None)
 
 
 BLANK = Translation("", 0.0, 0.0)

@@ -102,6 +102,13 @@ def test_prepare_again_finds_matches_after_threshold_changed(text: Path, tmp_pat
         prepare(config_of(text), tmp_path / "other", echo=lambda _: None, sizes=Sizes(shard_pairs=100))
 
 
+def test_repeated_pairs_do_not_hide_similar_lines(text: Path, data: Path, tmp_path: Path) -> None:
+    repeated = [{"files": {"aa": "train.aa", "bb": "train.bb"}, "repeat": 40}]
+    prepare(tiny_settings(text, data={**THRESHOLD, "train": repeated}), tmp_path / "data", echo=lambda _: None)
+    once, often = (Corpus.open(DataDir(path)).split("train").matches("aa") for path in (data, tmp_path / "data"))
+    assert np.array_equal(often[::40] >= 0, once >= 0) and np.array_equal(often[::40], often[39::40])
+
+
 def test_invalid_settings_are_refused(text: Path) -> None:
     with pytest.raises(ConfigError, match=r"fuzzy: needs data\.fuzzy_threshold"):
         tiny_settings(text, training=FUZZY)
@@ -139,6 +146,25 @@ def test_source_of_pair_is_followed_by_target_of_match(text: Path, data: Path, t
             assert is_upper or tokenizer.decode(ids) == src[row]
             kinds["upper" if is_upper else "long" if lengths[row] > longest else "plain"] += 1
     assert all(kinds.values()), kinds
+
+
+def test_each_direction_has_matches_of_its_source_after_its_tag(text: Path, data: Path, tmp_path: Path) -> None:
+    settings = {**THRESHOLD, "directions": ["aa-bb", "bb-aa"]}
+    session = start(tiny_settings(text, data=settings, training=FUZZY), data, tmp_path / "run", resume=False)
+    corpus, counts = Corpus.open(DataDir(data)), [0, 0]
+    tokenizer, train = corpus.tokenizers["aa"], corpus.split("train")
+    texts, matches = ({language: read(language) for language in ("aa", "bb")} for read in (train.text, train.matches))
+    rows = np.arange(len(session.pairs))
+    sources = unpadded(session.change(session.pairs, rows, 0).batch(rows).src)
+    for row, ids in zip(session.pairs.corpus_rows(rows).tolist(), (ids.tolist() for ids in sources), strict=True):
+        if SEPARATOR in ids:
+            direction, own = divmod(row, train.n)
+            src, tgt = ("aa", "bb") if direction == 0 else ("bb", "aa")
+            middle = ids.index(SEPARATOR)
+            assert ids[0] >= len(tokenizer) and tokenizer.decode(ids[1:middle]) == texts[src][own]
+            assert ids[middle + 1 :] == tokenizer.encode(texts[tgt][matches[src][own]])
+            counts[direction] += 1
+    assert min(counts) > 50
 
 
 def test_resumed_run_with_matches_equals_uninterrupted_run(text, data, run, tmp_path, monkeypatch):

@@ -58,10 +58,13 @@ def match(folder: Path, task: _Matching) -> Json:
     texts = {
         split: read_regular(directory.text(split, task.language)).decode().split("\n")[:-1] for split in task.splits
     }
-    index = SimilarTexts(texts["train"], task.threshold)
+    first_rows: dict[str, int] = {}  # repeated lines would be in the way of others
+    for row, line in enumerate(texts["train"]):
+        first_rows.setdefault(line, row)
+    index, row_of = SimilarTexts(first_rows, task.threshold), [*first_rows.values()]
     for split, lines in texts.items():
         found = (index.find(line, or_equal=False) for line in lines)
-        rows = np.fromiter((-1 if row is None else row for row in found), np.int32, len(lines))
+        rows = np.fromiter((-1 if i is None else row_of[i] for i in found), np.int32, len(lines))
         np.save(DataDir(folder).matches(split, task.language), rows)
         n += len(lines)
         shares[split] = float((rows >= 0).mean())
