@@ -94,7 +94,10 @@ def main() -> None:
         (source, src), (target, tgt) = (document(lines, paragraphs) for lines in texts)
         kept = [i for i in range(len(target)) if rng.random() >= 0.05]
         target, tgt = [target[i] for i in kept], [tgt[i] for i in kept]
-        compared = source if translator is None else translator.translate(source, beam=1)
+        compared = source
+        if translator is not None:
+            translations = translator.translate(source, beam=1)
+            compared = [f"{one} {other}" for one, other in zip(source, translations, strict=True)]
         ways: dict[str, Callable[[], list[Bead]]] = {"nmt align": partial(align, compared, target)}
         if given.hunalign is not None:
             ways["hunalign"] = partial(aligned_by_hunalign, given.hunalign, source, target)
