@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What do fuzzy matches add? A model learns software texts for MINUTES (10) without dropout, with the translations of similar lines
-# (training.modifiers.fuzzy) and without. A tenth of the text is held out in blocks of 200 lines, half of it as test set;
-# training pairs that share a line with it are dropped. Both models translate it with the training text as a memory, the
-# one without also without a memory, and are compared on the lines with a similar training line, on the others and on
-# all. The last comparison has a memory with the dropped pairs, in which some lines of the test set occur.
+# What do fuzzy matches add? A model learns software texts for MINUTES (10) without dropout, with the translations of
+# similar lines (training.modifiers.fuzzy) and without. A tenth of the text is held out in blocks of 200 lines, half of
+# it as test set; training pairs that share a line with it are dropped. Both models translate it with the training text
+# as a memory, the one without also without a memory, and are compared on the lines with a similar training line, on the
+# others and on all. The last comparison has a memory with the dropped pairs, in which some lines of the test set occur.
 #   scripts/experiments/memory.sh DATA     DATA has the corpora of general.yaml
 # Everything is written to data/memory and runs/memory. The same command continues what was stopped.
 set -euo pipefail

@@ -6,8 +6,8 @@
 # trained from random weights in the same minutes (scratch). A student of the adapted model learns from 46,000 lines for
 # STUDENT_MINUTES (24).
 #   scripts/experiments/public.sh DATA [STEP...]     DATA has the corpora of general.yaml
-# The steps are public, adapt, scratch, cut, student, alone, compare and calibrate. Everything is written to data/public and
-# runs/public. The same command continues what was stopped.
+# The steps are public, adapt, scratch, cut, student, alone, compare and calibrate. Everything is written to data/public
+# and runs/public. The same command continues what was stopped.
 set -euo pipefail
 [ $# -ge 1 ] || { echo "$0: DATA is needed; the first lines of the script explain" >&2; exit 2; }
 data=$(realpath "$1")
