@@ -67,7 +67,9 @@ def aligned_by_hunalign(program: Path, source: list[str], target: list[str]) -> 
         for path, text in zip(paths, ([], source, target), strict=True):
             lines = (" ".join(re.findall(r"\w+|[^\w\s]", sentence)) for sentence in text)
             path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        done = subprocess.run([program, "-realign", *paths], cwd=folder, capture_output=True, check=True, text=True)
+        done = subprocess.run(
+            [program.resolve(), "-realign", *paths], cwd=folder, capture_output=True, check=True, text=True
+        )
     rungs = [line.split("\t") for line in done.stdout.splitlines()]
     places = [(int(i), int(j), float(score)) for i, j, score in rungs]
     return [Bead(range(one[0], two[0]), range(one[1], two[1]), one[2]) for one, two in pairwise(places)]
