@@ -138,7 +138,7 @@ def _measured(features: Mapping[str, Floats], counts: LineCounts) -> Measured:
     half = len(scores) // 2
     fitted, held_out = order[:half], order[half:]
     columns = np.stack([*features.values(), np.ones(len(scores))], 1)  # (L, features + 1)
-    *weights, offset = np.linalg.lstsq(columns[fitted], scores[fitted])[0].tolist()
+    *weights, offset = np.linalg.lstsq(columns[fitted], scores[fitted], rcond=None)[0].tolist()
     of_feature = dict(zip(features, weights, strict=True))
     sums, values = isotonic(columns[fitted] @ [*weights, offset], scores[fitted])
     rough = Map(
@@ -176,8 +176,9 @@ def isotonic(x: Floats, y: Floats) -> tuple[Floats, Floats]:
 
 
 def spearman(x: Floats, y: Floats) -> float:
-    """Return the rank correlation of x and y (L,), which are not constant; equal values share their mean rank."""
-    return float(np.corrcoef(_ranks(x), _ranks(y))[0, 1])
+    """Return the rank correlation of x and y (L,), 0 if one of them is constant; equal values share their mean rank."""
+    ranks = _ranks(x), _ranks(y)
+    return float(np.corrcoef(*ranks)[0, 1]) if min(map(np.ptp, ranks)) > 0 else 0.0
 
 
 def _ranks(values: Floats) -> Floats:

@@ -147,7 +147,8 @@ class Estimator:
         """Read the calibration of a run for one direction.
 
         translator, native: the translator whose translations are estimated, and one that runs PyTorch, if any. Raises
-        ConfigError if the run was not calibrated, or with other weights.
+        CheckpointError if the run was not calibrated or its calibration is damaged, ConfigError if it was calibrated
+        with other weights, for an ensemble, and for a translator in two steps.
         """
         if translator.others or translator.first is not None:
             raise ConfigError(["--confidence: needs a single run, without --via"])

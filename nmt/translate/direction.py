@@ -216,7 +216,7 @@ class Direction:
 
     @cached_property
     def estimator(self) -> Estimator:
-        """The estimator of the confidence in translations. Raises ConfigError if the run was not calibrated."""
+        """The estimator of the confidence in translations. Raises what `Estimator.load` raises."""
         return Estimator.load(Path(self.name), self._main, self._native, self.search)
 
     @cached_property

@@ -14,6 +14,7 @@ from nmt.config.source import TrainPath
 from nmt.documents.parallel import direction_of, parallel_text, read_sentences
 from nmt.errors import DataError
 from nmt.prepare.sources import open_source
+from nmt.text import sentence_alignment
 from nmt.text.sentence_alignment import align
 from tiny_run import make, tiny_config, tiny_tokenizer, write_run
 
@@ -48,6 +49,24 @@ def test_sentences_are_aligned_although_some_are_missing_or_joined(lost: int, mi
     right = [(src, tgt) for src, tgt in pairs if src & tgt and len(src ^ tgt) <= (len(src | tgt) == 2)]
     assert len(right) >= 0.95 * len(pairs)
     assert len(set().union(*(src & tgt for src, tgt in right))) >= 0.95 * len(numbers)
+
+
+def test_band_is_widened_only_if_beads_leave_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sentence_alignment, "_WIDTH", 40)
+    widths, search = list[int](), sentence_alignment._search
+
+    def recorded(lengths, lexicon, lows, width):
+        widths.append(width)
+        return search(lengths, lexicon, lows, width)
+
+    monkeypatch.setattr(sentence_alignment, "_search", recorded)
+    source, target = sample_lines(200)
+    assert len(align(source, target)) >= 195 and len(widths) == 3  # by lengths, then twice with a lexicon
+    widths.clear()
+    kept = [*range(80), *range(120, 200)]  # so the target is not where its share of the characters is
+    beads = align([source[i] for i in kept], target)
+    right = [bead for bead in beads if bead.src and [kept[i] for i in bead.src] == [*bead.tgt]]
+    assert len(right) >= 155 and len(widths) > 3 and widths[1] > widths[0]
 
 
 @pytest.mark.parametrize("sizes", [(1, 900), (900, 1), (3, 500)])

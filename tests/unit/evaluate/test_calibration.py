@@ -61,6 +61,7 @@ def test_isotonic_and_spearman_equal_those_of_scikit_learn_and_scipy() -> None:
     third = 130 / 3  # values of IsotonicRegression(out_of_bounds="clip") of scikit-learn 1.9.1
     assert found == pytest.approx([17.5, 17.5, 17.5, 17.5, third, third, third, third, 55, 67.5, 80, 80])
     assert spearman(x, y) == pytest.approx(0.8170883606475995)  # scipy 1.17.1
+    assert spearman(x, np.ones(10)) == 0.0
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 100)), min_size=1, max_size=60))
@@ -99,6 +100,14 @@ def test_lines_have_a_column_of_confidence_except_blank_ones(calibrated: Path, n
     found = estimator.estimated(lines, translator.translate_lines(lines, search))
     assert [row[3] for row in rows] == [f"{best.confidence.chrf:.1f}" if best.confidence else "" for best, *_ in found]
     assert [row[4] for row in rows] == [best.text for best, *_ in found] and found[1][0].confidence is None
+
+
+def test_translations_of_memory_have_no_confidence(calibrated: Path, nmt: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.de").write_text(f"{PLAIN[0]}\n{PLAIN[1]}\n", encoding="utf-8")
+    (tmp_path / "tm.tsv").write_text(f"de\ten\n{PLAIN[0]}\tknown\n", encoding="utf-8")
+    given = "--run", calibrated, "--confidence", "--tm", tmp_path / "tm.tsv", "--input", tmp_path / "a.de"
+    known, other = (row.split("\t") for row in nmt("translate", *given).out.splitlines())
+    assert known[3:] == ["", "known"] and float(other[3]) > 0
 
 
 def test_bilingual_file_of_document_has_confidences(calibrated: Path, nmt: Command, tmp_path: Path) -> None:

@@ -204,7 +204,11 @@ def test_finished_texts_are_reused_only_with_same_model_and_settings(
     other = write_run(tmp_path / "other", config, tokenizer, tiny_model(config, tokenizer, seed=4))
     output = tmp_path / "b.srt"
     engine.stops_after = 1
-    for options in (("--run", run), ("--run", run), ("--run", other), ("--run", run, "--beam", 2)):
+    memories = [tmp_path / "one.tsv", tmp_path / "two.tsv"]
+    for memory in memories:
+        memory.write_text(f"de\ten\nHallo\t{memory.stem}\n", encoding="utf-8")
+    changes = [(), (), ("--beam", 2), *(("--tm", memory) for memory in memories)]
+    for options in (*(("--run", run, *change) for change in changes), ("--run", other)):
         done = nmt("translate", *options, "--input", letters / "a.srt", "--output", output)
         assert done.status == 130 and not output.exists() and output.with_name("b.srt.work").is_dir()
         assert engine.texts == [ONE]
