@@ -183,8 +183,8 @@ def align(
 
     Both are split into sentences, which are aligned in their order: one or two sentences with one or two, or with none.
     Sentences match if their lengths and words do (Gale and Church, 1993; Moore, 2002); which words translate each
-    other is learned from the two documents. With --run, the source is translated by greedy search and the translations
-    are compared with the target, which is more exact, above all for short documents.
+    other is learned from the two documents. With --run, the source is also translated by greedy search, and
+    source and translation are compared with the target, which helps with short documents if the run is good.
 
     Each pair has a score between 0 and 1 in the column (or TMX property) score. With --run it is the chrF of the
     translation, divided by 100. Otherwise it rises with the probability that the words translate each other. In a
