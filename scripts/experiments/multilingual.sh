@@ -9,6 +9,8 @@
 # Czech comes last (added): 40 minutes without it, then with it, and 2,500 pieces for it, to as many updates as all has
 # (PIECES=10000: without pieces for it). Temperature (few): 29,000 pairs of de-en and 1,000 of cs-en for ten minutes, with
 # data.direction_temperature 1 and 5, both at the same time with one thread each.
+# With UPDATES=2400, all makes so many updates, and three 56 % of them, in place of 60 and 40 minutes: the comparison of
+# added with all is one at equal updates, which other work on the machine does not disturb.
 #   scripts/experiments/multilingual.sh DATA [STEP...]     DATA has the four languages of Multi30k
 # The steps are all, singles, long, control, crossconst, denoise, back, added, few, compare (the learned directions) and
 # zero_shot (the others). Everything is written to data/multilingual and runs/multilingual. The same command continues
@@ -30,6 +32,11 @@ train() { # NAME OPTIONS...
   shift
   if [ -e "$run/run.json" ]; then nmt train --resume --run "$run"; else nmt train --run "$run" "$@"; fi
 }
+budget() { # MINUTES PERCENT
+  if [ -z "${UPDATES:-}" ]; then echo "--set training.max_minutes=$1"; return; fi
+  echo "--set training.max_minutes=null --set training.max_steps=$((UPDATES * $2 / 100))"
+  echo "--set training.warmup_steps=$((UPDATES / 7)) --set training.validate_every_steps=$((UPDATES / 6))"
+}
 files() { # PREFIX LANGUAGE...
   local prefix=$1 language names=()
   shift
@@ -46,7 +53,7 @@ single() { # NAME DIRECTION OPTIONS...
 }
 all() {
   nmt prepare --config "$config" "${root[@]}"
-  train all --config "$config" "${root[@]}" --set training.max_minutes="${MINUTES:-60}"
+  train all --config "$config" "${root[@]}" $(budget 60 100)
 }
 singles() {
   local one=(--config "$config" --set "data.languages=[]" --set "data.directions=[]")
@@ -105,7 +112,7 @@ added() {
     --set data.directions="$(list de-en en-de fr-en en-fr)" --set "data.train=[{$(files train en de fr)}]"
     --set "data.valid={$(files val en de fr)}" --set "data.test={flickr: {$(files test_2016_flickr en de fr)}}")
   nmt prepare --config "$config" "${root[@]}" "${three[@]}"
-  train three --config "$config" "${root[@]}" "${three[@]}" --set training.max_minutes=40
+  train three --config "$config" "${root[@]}" "${three[@]}" $(budget 40 56)
   local pieces=(--set tokenizer.vocab_size="${PIECES:-12500}")
   nmt prepare --config "$config" "${root[@]}" "${pieces[@]}" --data data/multilingual/added \
     --tokenizer-from $runs/three
