@@ -9,7 +9,7 @@
 # Czech comes last (added): 40 minutes without it, then with it, and 2,500 pieces for it, to as many updates as all has
 # (PIECES=10000: without pieces for it). Temperature (few): 29,000 pairs of de-en and 1,000 of cs-en for ten minutes, with
 # data.direction_temperature 1 and 5, both at the same time with one thread each.
-# With UPDATES=2400, all makes so many updates, and three 56 % of them, in place of 60 and 40 minutes: the comparison of
+# With UPDATES=5400, all makes so many updates, and three 56 % of them, in place of 60 and 40 minutes: the comparison of
 # added with all is one at equal updates, which other work on the machine does not disturb.
 #   scripts/experiments/multilingual.sh DATA [STEP...]     DATA has the four languages of Multi30k
 # The steps are all, singles, long, control, crossconst, denoise, back, added, few, compare (the learned directions) and
