@@ -41,6 +41,7 @@ class DataDir:
     SPLIT.LANG.ids.npy       the concatenated token ids of all lines, without special tokens
     SPLIT.LANG.ends.npy      end offset of each line in the ids
     SPLIT.LANG.matches.npy   with data.fuzzy_threshold: the row of the most similar training line of each line, or -1
+    SPLIT.follows.npy        with data.documents: 1 for each pair that follows the one before it in a document, or 0
     mono.LANG, ...           monolingual text: the same files, and
     mono.LANG.documents.npy  the first line of each document, from 0
     report.json, .html       report on what was read, kept and dropped; not part of the content
@@ -79,6 +80,9 @@ class DataDir:
 
     def matches(self, split: str, language: str) -> Path:
         return self.path / f"{split}.{language}.matches.npy"
+
+    def follows(self, split: str) -> Path:
+        return self.path / f"{split}.follows.npy"
 
     def documents(self, split: str, language: str) -> Path:
         return self.path / f"{split}.{language}.documents.npy"

@@ -113,6 +113,10 @@ class Config(Section):
                 problems.append(f"{key}: tags need training.objective: translation, found {objective}")
         if "fuzzy" in training.modifiers and self.data.fuzzy_threshold is None:
             problems.append("training.modifiers.fuzzy: needs data.fuzzy_threshold, such as 0.7")
+        if self.joins_sentences and not self.data.documents:
+            problems.append("training.modifiers.join: needs data.documents: true")
+        if {"fuzzy", "join"} <= training.modifiers.keys():
+            problems.append("training.modifiers: fuzzy and join cannot be combined; both add text to the source")
         problems += mixing_problems(self.data, training.stages)
         problems += label_problems(self.data, training)
         raise_together(problems)
@@ -129,6 +133,11 @@ class Config(Section):
             "model.tie_embeddings: all": self.model.tie_embeddings == "all",
         }
         return [setting for setting, is_given in needs.items() if is_given]
+
+    @property
+    def joins_sentences(self) -> bool:
+        """Whether the model translates several sentences at once, with separators between them."""
+        return "join" in self.training.modifiers
 
     @property
     def learns_lines(self) -> bool:

@@ -98,6 +98,11 @@ class DataConfig(Section):
     """Find for each line the most similar other line of the training text, for training.modifiers.fuzzy: similarity is
     1 - edit distance in words / words of the longer line, and must be at least this threshold; typically 0.7. null: do
     not search."""
+    documents: bool = False
+    """Whether the lines of the corpora are in the order of their documents, for training.modifiers.join: `nmt prepare`
+    records which pair follows the one before it, and holds out whole documents (at most 64 consecutive pairs of one). A
+    document ends at a blank line, at the end of a file or XLIFF `file`, or where a TMX property `document` or `file`
+    has another value."""
     clean: CleanConfig = CleanConfig()
     """Additional cleaning of the training text."""
 

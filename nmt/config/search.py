@@ -94,6 +94,12 @@ class SearchConfig(Section):
     """When to translate the sentences of a line separately and join the translations. long: lines longer than
     data.max_pieces. always: all lines, for models trained on single sentences, which tend to omit text if a line has
     several. never: no lines. A sentence that is still too long is split further."""
+    context: int = Field(0, ge=0, le=10)
+    """Number of sentences before each sentence that are read with it, while their translations, already found, are
+    forced as its beginning; for models trained with training.modifiers.join, which learn up to 3. Sentences with terms
+    or protected text are translated without it. A document ends at a blank line, or after 4,096 lines; line n of all
+    documents is translated at the same time, so a single document takes several times as long. Validation during
+    training has no context."""
     to: str | None = None
     """Target language of an imported model that has several, as its tags name it: deu for >>deu<<. null: the one chosen
     by nmt import --to, or else that of the tag at the start of each line. Set by `--to`."""

@@ -15,7 +15,7 @@ from nmt.config.source import OpusSource, PathSource
 PairNegative = Literal["shuffled", "cut", "replaced", "number", "copied"]
 Modifier = Literal[
     "upper_case", "title_case", "lower_case", "typos", "drop_end_punctuation", "noise", "placeholders", "tags", "terms",
-    "fuzzy",
+    "fuzzy", "join",
 ]  # fmt: skip
 """The names of the modifiers of training pairs."""
 
@@ -213,7 +213,9 @@ class TrainingConfig(Section):
     training.glossary, between marks, after terms of the source that the target translates so, for
     search.inline_terms; typically 0.1. fuzzy: after the source and a separator the target of the most similar other
     training pair, if any (neural fuzzy repair, Bulté and Tezcan, 2019), so that the model learns to use a translation
-    memory; needs data.fuzzy_threshold and a joint vocabulary; typically 0.8."""
+    memory; needs data.fuzzy_threshold and a joint vocabulary; typically 0.8. join: a pair with the next one to three of
+    its document, with a separator between them on both sides, so that the model translates lines of several sentences
+    at once, and sentences in context (search.context); needs data.documents; typically 0.5."""
     glossary: str | None = None
     """The glossary for the modifier terms, in data.direction, with a source term, a tab and its translation per line,
     as for nmt translate --glossary. It should cover as many words of the training text as possible."""

@@ -395,6 +395,22 @@ class Corpus:
         for language in self.languages:
             self._verify(self.split(name), language, kinds)
 
+    def follows(self, split: Split) -> Integers:
+        """Return 1 for each pair (n,) of a split that follows the one before it in its document, else 0, memory-mapped.
+
+        Raises DataError if that was not recorded, or is damaged.
+        """
+        path = self.directory.follows(split.name)
+        recorded = self.manifest.files.get(path.name)
+        if recorded is None:
+            raise DataError(
+                f"{self.directory.path}: has no order of documents for training.modifiers.join; set data.documents: "
+                "true and run nmt prepare again"
+            )
+        if checksum(path) != recorded.sha256:
+            raise DataError(f"{path}: damaged: its checksum does not match; run nmt prepare again")
+        return _mapped(path)
+
     def verify_mono(self, language: str) -> None:
         """Check the monolingual text of a language against its recorded checksums. Raises DataError if one differs."""
         self._verify(self.mono(language), language, ("text", "ids", "ends", "documents"))

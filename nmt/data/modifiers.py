@@ -2,7 +2,7 @@
 
 The choice of the pairs, the modifiers and their random numbers is a function of (seed, epoch, row of the pair in the
 corpus). A pair is decoded, modified as text and encoded again, without BPE-dropout; a side that does not change keeps
-its segmentation, and `fuzzy` appends ids to the source. A pair stays as it is if a modifier has no effect, or if a line
+its segmentation, and `fuzzy` and `join` append ids. A pair stays as it is if a modifier has no effect, or if a line
 would exceed `data.max_pieces`.
 """
 
@@ -19,6 +19,7 @@ from nmt.config import Config
 from nmt.data.batching import Indices, Pairs, unpadded
 from nmt.data.corpus import Corpora
 from nmt.data.fuzzy import FuzzyMatches
+from nmt.data.joining import FollowingPairs
 from nmt.data.random_numbers import fractions, hashed, key_of
 from nmt.text.constraints import Glossary
 from nmt.text.inline import TERM, encode_marked, shown
@@ -60,10 +61,12 @@ class Modifiers:
         """The fingerprint of the glossary, if any."""
         self.rates = settings.modifiers
         self._ends = np.cumsum(list(self.rates.values()))
-        self._modifiers, self._matches = [], list[FuzzyMatches]()
+        self._modifiers, self._matches, self._following = [], list[FuzzyMatches](), list[FollowingPairs]()
         for direction, corpus in corpora.by_direction.items():
             if "fuzzy" in self.rates:
                 self._matches.append(FuzzyMatches.of(corpus, config.towards(direction)))
+            if "join" in self.rates:
+                self._following.append(FollowingPairs(corpus, config.towards(direction).data))
             self._modifiers.append(_modifiers(direction, glossary if direction == data.direction else None))
 
     def modified(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
@@ -72,9 +75,12 @@ class Modifiers:
         src, tgt = unpadded(batch.src), unpadded(batch.tgt_out)
         new_src, new_tgt = dict[int, str](), dict[int, str]()
         for place, direction, name, rng in self._drawn(corpus_rows, epoch):
+            row = int(corpus_rows[place] - self._starts[direction])
             if name == "fuzzy":
-                row = int(corpus_rows[place] - self._starts[direction])
                 src[place] = self._matches[direction].beside(src[place], row)
+                continue
+            if name == "join":
+                src[place], tgt[place] = self._following[direction].after(src[place], tgt[place], row, rng)
                 continue
             old = self._texts(src[place], tgt[place])
             new = self._modifiers[direction][name](*old, rng)
@@ -116,10 +122,17 @@ class Modifiers:
 
     def _example(self, name: str, texts: tuple[str, str], row: int) -> tuple[str, str]:
         """Return a pair of the first direction, row `row` of the corpus, as changed by a modifier."""
-        if name != "fuzzy":
-            return self._modifiers[0][name](*texts, Random(row))
-        target = self._matches[0].target(row)
-        return texts if target is None else (f"{texts[0]} <separator> {self._tgt.decode(target.tolist())}", texts[1])
+        match name:
+            case "fuzzy":
+                target = self._matches[0].target(row)
+                added = "" if target is None else self._tgt.decode(target.tolist()), ""
+            case "join":
+                none = np.zeros(0, np.int64)
+                added = self._texts(*self._following[0].after(none, none, row, Random(row)))
+            case _:
+                return self._modifiers[0][name](*texts, Random(row))
+        src, tgt = (f"{text} <separator> {more}" if more else text for text, more in zip(texts, added, strict=True))
+        return src, tgt
 
     def _texts(self, src: _Ids, tgt: _Ids) -> tuple[str, str]:
         return self._src.decode(src.tolist()), self._tgt.decode(tgt.tolist())

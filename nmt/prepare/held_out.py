@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from nmt.console import printable
 from nmt.errors import DataError
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import HINTS
 from nmt.prepare.pairs import OpenSource, SentencePair
 from nmt.prepare.pipeline.clean import Others
+from nmt.prepare.pipeline.document_order import follows
 from nmt.prepare.pipeline.encode import write_encoded
 from nmt.prepare.records import CleanRecord, PreparedSplit, RoundTripRecord
 from nmt.text.labels import Labels
@@ -53,12 +56,15 @@ def held_out_elsewhere(pair: tuple[str, str], held_out: Mapping[tuple[str, str],
 
 
 def write_held_out(
-    directory: DataDir, name: str, pairs: Sequence[SentencePair], tokenizers: Tokenizers
+    directory: DataDir, name: str, pairs: Sequence[SentencePair], tokenizers: Tokenizers, documents: bool = False
 ) -> PreparedSplit:
-    """Write the text and ids of a development or test set.
+    """Write the text and ids of a development or test set; documents: whether also which pair follows another.
 
     Raises DataError if a lossless tokenizer does not restore the text, or a label is not in the training text.
     """
+    if documents:
+        order = follows(np.arange(len(pairs)), np.array([pair.document for pair in pairs]))
+        np.save(directory.follows(name), order.view(np.uint8))
     exact = control = 0
     text, classes = {}, Counter[str]()
     for side, language in enumerate(tokenizers.languages):

@@ -28,6 +28,8 @@ class SentencePair(NamedTuple):
     corpus: str
     score: float | None = None
     """The quality of the pair, where higher is better, if the source has scores."""
+    document: int = 0
+    """Differs from that of the pair before it if this pair begins a document; blank lines are not counted."""
 
 
 NO_SCORE = "no number as score"
@@ -66,11 +68,25 @@ def one_line(text: str) -> str:
 
 
 class Units:
-    """A counter of the skipped units of a source, such as units without text in one language."""
+    """Counters of a source that is being read: skipped units, such as units without text in one language, and
+    documents."""
 
     def __init__(self) -> None:
         self.skipped: dict[str, int] = {}
         """Number of skipped units by reason."""
+        self.document = 0
+        """Number of the document of the next pair."""
+        self._name: object = None
+
+    def clear(self) -> None:
+        """Forget all counts, before the source is read again."""
+        self.skipped.clear()
+        self.document, self._name = 0, None
+
+    def enter(self, document: object) -> None:
+        """Count a document if its name differs from the last one."""
+        self.document += document != self._name
+        self._name = document
 
     def skip(self, reason: str) -> None:
         """Count a skipped unit; `reason` is a short text such as `no text in de`."""

@@ -276,7 +276,7 @@ class _Build:
             self._record_mono(language, own)
         for key, pairs in held_out.items():
             name = key.removeprefix("test.")
-            self.splits[name] = write_held_out(directory, name, pairs, tokenizers)
+            self.splits[name] = write_held_out(directory, name, pairs, tokenizers, data.documents)
         if not isinstance(data.valid, Source):
             left_out = sum(report.dropped.get("shared", 0) for report in encoded.reports)
             split_off = SplitOffRecord(asked=data.valid, of=text.n_offered, left_out=left_out)

@@ -32,7 +32,8 @@ _CHECKS = {"sha256", "pairs", "license", "weight", "tags"}
 _EXCLUDED: Any = {
     # one directory serves both directions, may be moved, and is mixed by the training
     **dict.fromkeys(
-        ("direction", "directions", "languages", "direction_temperature", "dir", "root", "temperature"), True
+        ("direction", "directions", "languages", "direction_temperature", "dir", "root", "temperature", "documents"),
+        True,
     ),
     "train": {"__all__": _CHECKS},
     "valid": _CHECKS,
@@ -65,6 +66,8 @@ def recipe(config: Config, reused: Tokenizers | None = None, new: NewPieces | No
     if reused is not None:
         more = {"new_pieces": new.n} if new is not None and new.n else {}
         made_from["tokenizer"] = {"joint": reused.joint, "reused": reused.fingerprint, **more}
+    if data.documents:
+        made_from["documents"] = True
     if config.data.tag_names:
         made_from["tags"] = list(config.data.tag_names)
     if lists := block_lists(config.data):

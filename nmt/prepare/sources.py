@@ -63,8 +63,9 @@ def read_part(part: AnyTrainSource, languages: tuple[str, str], root: Path, unit
             rows = _inputs(part, languages, root, units)
         case TrainFiles():
             rows = _aligned(part, languages, root)
+    units.enter(part)
     for src, tgt, score in rows:
-        yield SentencePair(src, tgt, part.label, score)
+        yield SentencePair(src, tgt, part.label, score, units.document)
 
 
 def _inputs(part: TrainPath, languages: tuple[str, str], root: Path, units: Units) -> Iterator[Row]:
@@ -72,6 +73,7 @@ def _inputs(part: TrainPath, languages: tuple[str, str], root: Path, units: Unit
     for file in find_inputs(part, root, is_quiet=True):
         if part.score is not None and file.format in ("po", "xliff"):
             raise DataError(f"{file.name}: {file.format.upper()} files have no scores; remove score from the config")
+        units.enter(file.name)
         yield from READERS[file.format](file, layout, units)
 
 
@@ -132,7 +134,7 @@ def open_source(source: Source, languages: tuple[str, str], root: Path) -> OpenS
     units = Units()
 
     def pairs() -> Iterator[SentencePair]:
-        units.skipped.clear()
+        units.clear()
         n = 0
         for part in parts:
             for pair in read_part(part, languages, root, units):

@@ -229,7 +229,8 @@ class Engine:
         self.max_positions = model.max_positions if model.positions == "learned" else None
         src, tgt = (folder.tokenizers[language] for language in folder.config.data.sides)
         self._src, self._tgt = src.pieces(range(len(src))), tgt.pieces(range(len(tgt)))
-        self._never_written, self._n_given = tgt.never_written, len(tgt.opening)
+        self._never_written = tgt.never_written(folder.config.joins_sentences)
+        self._n_given = len(tgt.opening)
         self._tgt_ids = {piece: i for i, piece in enumerate(self._tgt)}
         n_batches, n_threads = _threads()
         self._model = self._load(n_batches + 1, n_threads)  # one more, so that a short search does not wait for others

@@ -128,7 +128,8 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
     model, tokenizers, config = saved.transformer(), saved.tokenizers, saved.config
     if kind == "transformers":
         check_held(request.run, config, tokenizers.imported)
-    searcher = NativeSearcher([model], tokenizers[config.data.tgt], torch.device("cpu"), "float32")
+    target, joins = tokenizers[config.data.tgt], config.joins_sentences
+    searcher = NativeSearcher([model], target, torch.device("cpu"), "float32", joins)
     native = Translator(searcher, tokenizers, config, [saved.origin]).by_direction()[0]
     lines = _check_lines(request, native) if kind == "ctranslate2" else []
     info = _info(saved, kind, quantization)

@@ -187,7 +187,7 @@ def save_transformers(
     }
     src, tgt = (tokenizers[language] for language in config.data.sides)
     if imported is None:
-        files["generation_config.json"]["suppress_tokens"] = tgt.never_written
+        files["generation_config.json"]["suppress_tokens"] = tgt.never_written(config.joins_sentences)
         files |= {"tokenizer.json": tokenizer_json(src), "tokenizer_config.json": tokenizer_config(src, max_source)}
     elif imported.languages:
         tags = [*dict.fromkeys(imported.languages.values())]

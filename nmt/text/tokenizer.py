@@ -169,10 +169,11 @@ class Tokenizer(ABC):
         """The smallest id of a tag; None if there are no tags."""
         return self.n_pieces if self.n_pieces < len(self) else None
 
-    @property
-    def never_written(self) -> list[int]:
-        """The ids that no translation has: those that stand for no text, except the end of sentence."""
-        return [i for i in [*range(N_SPECIAL), *range(self.n_pieces, len(self))] if i != EOS]
+    def never_written(self, joins: bool = False) -> list[int]:
+        """Return the ids that no translation has: those that stand for no text, except the end of sentence and, if the
+        model `joins` sentences, the separator."""
+        written = (EOS, SEPARATOR) if joins else (EOS,)
+        return [i for i in [*range(N_SPECIAL), *range(self.n_pieces, len(self))] if i not in written]
 
     def tag_ids(self, names: Sequence[str] | None) -> list[int]:
         """Return the ids of tags. Raises DataError for a tag that the vocabulary lacks."""

@@ -192,12 +192,13 @@ class TextValidator(SplitValidator):
         """
         super().__init__(config, corpus, device, precision, max_tokens, name)
         tokenizer = corpus.tokenizers[config.data.tgt]
-        searcher = NativeSearcher([], tokenizer, device, precision)
-        self._search = config.search.with_tags(config.data.tags_of(name))
+        searcher = NativeSearcher([], tokenizer, device, precision, config.joins_sentences)
+        # with context, each round of a single document is a line
+        self._search = config.search.with_tags(config.data.tags_of(name)).model_copy(update={"context": 0})
         translator = Translator(searcher, corpus.tokenizers, config)
         translator.check(self._search, 1)  # before hours of training
         # another one, which reads search.lm when it first validates: one process does, and keeps it
-        self._searcher = NativeSearcher([], tokenizer, device, precision)
+        self._searcher = NativeSearcher([], tokenizer, device, precision, config.joins_sentences)
         split = corpus.split(name)
         if config.learns_lines:
             self.references = [line for language in config.learned_languages for line in split.text(language)]

@@ -117,9 +117,17 @@ class NativeSearcher:
     """The search engine in PyTorch, for a model or an ensemble; a language model continues the beginnings of lines."""
 
     def __init__(
-        self, models: Sequence[DecodingModel], tgt_tokenizer: Tokenizer, device: torch.device, precision: str
+        self,
+        models: Sequence[DecodingModel],
+        tgt_tokenizer: Tokenizer,
+        device: torch.device,
+        precision: str,
+        joins: bool = False,
     ) -> None:
-        """Prepare models, which are on `device`, for matrix products in `precision`: float32, bf16 or fp16."""
+        """Prepare models, which are on `device`, for matrix products in `precision`: float32, bf16 or fp16.
+
+        joins: whether translations may have separators, see `nmt.translate.joint`.
+        """
         self.models = models
         self.device, self.precision = device, precision
         with torch.no_grad():
@@ -131,7 +139,8 @@ class NativeSearcher:
         self._tgt_tokenizer = tgt_tokenizer
         self._fused: dict[str, tuple[InferenceModel, tuple[str, ...]]] = {}
         """The language model of each run that `search.lm` has named, and the languages of the model."""
-        self._banned = torch.tensor(tgt_tokenizer.never_written, device=device)
+        self._joins = joins
+        self._banned = torch.tensor(tgt_tokenizer.never_written(joins), device=device)
 
     @property
     def fingerprint(self) -> str:
@@ -144,7 +153,7 @@ class NativeSearcher:
 
     def with_models(self, models: Sequence[DecodingModel]) -> NativeSearcher:
         """Return a searcher with different models, which shares the language models that are loaded."""
-        other = NativeSearcher(models, self._tgt_tokenizer, self.device, self.precision)
+        other = NativeSearcher(models, self._tgt_tokenizer, self.device, self.precision, self._joins)
         other._fused = self._fused
         return other
 

@@ -32,7 +32,7 @@ class Segmenter:
     def __init__(self, tokenizers: Tokenizers, config: Config, max_positions: int | None) -> None:
         """Create a segmenter. max_positions: the maximum length of a sequence, including `</s>`; None for no limit."""
         data = config.data
-        self._reads_similar = "fuzzy" in config.training.modifiers
+        self._reads_similar, self._joins = "fuzzy" in config.training.modifiers, config.joins_sentences
         self._src, self._tgt = (tokenizers[language] for language in data.sides)
         self._language_tag = data.language_tag
         self._max_positions = max_positions
@@ -52,7 +52,8 @@ class Segmenter:
         encoded = self._src.encode_all(texts, search.to)
         by_line = []
         for number, (line, line_ids) in enumerate(zip(lines, encoded, strict=True), start=first):
-            needs_split = len(line_ids) > self._max_pieces or (search.split == "always" and n_sentences(line.text) > 1)
+            splits = search.split == "always" or self._joins
+            needs_split = len(line_ids) > self._max_pieces or (splits and n_sentences(line.text) > 1)
             to, text = self._src.tagged(line.text, search.to)
             line = line if text == line.text else replace(line, tm=None)  # its tag may choose another language
             match = find_match(line, text, search)

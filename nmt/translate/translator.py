@@ -27,6 +27,7 @@ from nmt.search.rules import ShouldStop
 from nmt.text.constraints import AnyGlossary, Glossary
 from nmt.text.split import sentences
 from nmt.text.tokenizer import Tokenizers
+from nmt.translate.joint import JointSearch
 from nmt.translate.score import PairScorer, Scored
 from nmt.translate.searcher import NativeSearcher, Searcher, in_order, search_cost
 from nmt.translate.sentences import Segmenter, n_candidates
@@ -66,6 +67,10 @@ class Translator:
         self.first: Translator | None = None
         """The translator into another language, from which this one translates, if there are two steps (pivot)."""
         self._segmenter = Segmenter(tokenizers, config, searcher.max_positions)
+        self._joint: JointSearch | None = None
+        if config.joins_sentences:
+            src, tgt = (tokenizers[language] for language in config.data.sides)
+            self._joint = JointSearch(searcher, src, tgt, min(config.data.max_pieces, self._segmenter.max_length))
 
     @classmethod
     def load(
@@ -98,7 +103,8 @@ class Translator:
         """Return a translator with loaded models. Raises CheckpointError if their weights do not match."""
         first = saved[0]
         models = [each.translation_model().to(device) for each in saved]
-        searcher = NativeSearcher(models, first.tokenizers[first.config.data.tgt], device, precision)
+        tokenizer, joins = first.tokenizers[first.config.data.tgt], first.config.joins_sentences
+        searcher = NativeSearcher(models, tokenizer, device, precision, joins)
         return cls(searcher, first.tokenizers, first.config, [each.origin for each in saved])
 
     def towards(self, to: str | None, source: str | None = None, via: str | None = None) -> Translator:
@@ -235,6 +241,8 @@ class Translator:
         model has no such target language or tag."""
         check_search(search, n_best)
         self.config.choose(None)
+        if search.context and not self.config.joins_sentences:
+            raise ConfigError(["search.context: the model was not trained with training.modifiers.join"])
         if self.first is not None and (has_terms or search.inline_terms or search.lm is not None):
             raise ConfigError(["--via: not available with terms and with a language model (search.lm)"])
         if search.inline_terms and "terms" not in self.config.training.modifiers:
@@ -338,8 +346,11 @@ class Translator:
         by_line = self._segmenter.split_lines(lines, search, first)
         sentences = [sentence for of_line in by_line for sentence in of_line]
         n_sentences = sum(bool(sentence.src_ids) for sentence in sentences)
+        n = n_candidates(search, n_best)
         found = in_order(
-            self.searcher.search(sentences, search, n_candidates(search, n_best), should_stop),
+            self.searcher.search(sentences, search, n, should_stop)
+            if self._joint is None
+            else self._joint.search(lines, by_line, search, n, should_stop),
             sentences,
             None if progress is None else lambda n: progress.add(n * len(lines) / n_sentences),
         )

@@ -38,6 +38,8 @@ class Line:
     similar: str = ""
     """The translation of a similar text, which a model trained with `training.modifiers.fuzzy` reads beside the line.
     Without it, that of the most similar segment of `tm`."""
+    is_first: bool = False
+    """Whether a document begins with this line, so that it has no context; see `search.context`."""
 
 
 @dataclass(frozen=True)

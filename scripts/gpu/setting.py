@@ -212,10 +212,13 @@ class SyntheticPieces:
 
     def __init__(self, vocabulary: int) -> None:
         self._n = self.n_pieces = vocabulary
-        self.never_written = [i for i in range(N_SPECIAL) if i != EOS]
 
     def __len__(self) -> int:
         return self._n
+
+    def never_written(self, joins: bool = False) -> list[int]:  # noqa: ARG002 (the signature of `Tokenizer`)
+        """See `Tokenizer`."""
+        return [i for i in range(N_SPECIAL) if i != EOS]
 
     def begins_word(self) -> list[bool]:
         """See `Tokenizer`."""

@@ -309,7 +309,7 @@ def test_imported_run_learns_tags(kind: str, place: Path, tmp_path: Path) -> Non
     assert (
         new.target_languages == old.target_languages and new.is_special(len(old)) and not new.is_special(len(old) - 1)
     )
-    assert len(old) in after.tokenizers["de"].never_written
+    assert len(old) in after.tokenizers["de"].never_written()
     ids = [*new.tag_ids(["domain=mine"]), *new.target_languages.values(), *new.encode("Der Hund")]
     shares = src_word_shares(new, ids, "Der Hund")
     n_tags = 1 + len(new.target_languages)

@@ -281,7 +281,7 @@ def test_transformers_export_reads_tags_before_text(run: Path, tmp_path: Path) -
     ids = theirs(">>case=loud<< mali bore", return_tensors="pt")
     [found] = theirs.batch_decode(model.generate(**ids, num_beams=1, max_length=21), skip_special_tokens=True)
     assert [found] == translator.translate(["mali bore"], tags=["case=loud"], beam=1)
-    assert translator.tokenizers["bb"].never_written == model.generation_config.suppress_tokens
+    assert translator.tokenizers["bb"].never_written() == model.generation_config.suppress_tokens
 
 
 def test_argos_export_refuses_tags(run: Path, tmp_path: Path) -> None:

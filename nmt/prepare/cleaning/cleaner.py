@@ -103,7 +103,7 @@ class Cleaner:
         """Return the pair with both sides stripped and repaired, or None if it is dropped; count it in either case."""
         report = self.report
         report.read += 1
-        before, after, corpus, score = pair
+        before, after, _, score, _ = pair
         src, tgt = before.strip(), after.strip()
         if self._repairs:
             src, tgt = self.repaired(src, tgt)
@@ -114,7 +114,7 @@ class Cleaner:
             report.drop(reason, report.read, src, tgt)
             return None
         report.kept += 1
-        return pair if src is before and tgt is after else SentencePair(src, tgt, corpus, score)
+        return pair if src is before and tgt is after else pair._replace(src=src, tgt=tgt)
 
     def finish(self) -> CleanReport:
         """Return the report on all pairs, with histograms of their lengths."""

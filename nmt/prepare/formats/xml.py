@@ -125,6 +125,8 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
         if missing:
             units.skip(f"no text in {' or '.join(missing)}")
             continue
+        documents = (prop.text for prop in unit.iterchildren("{*}prop") if prop.get("type") in _OF)
+        units.enter((file.name, next(documents, None)))
         score = None
         if layout.score is not None:
             score = _score(unit, layout.score)
@@ -137,6 +139,10 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
             units.skip(limited(f"several texts in a language, all used ({tags})", "several texts, all used", units))
         yield from ((one[0], text, score) for text in other)
         yield from ((text, other[0], score) for text in one[1:])
+
+
+_OF = ("document", "file", "x-document", "x-file")
+"""Types of the properties with the document of a unit."""
 
 
 def _score(unit: etree._Element, kind: str) -> float | None:
@@ -166,6 +172,8 @@ def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
             if reason is not None:
                 units.skip(reason)
                 continue
+            names = (each.get("original") or each.get("id") for each in unit.iterancestors("{*}file"))
+            units.enter((file.name, next(names, None)))
             side = _source_side(file.name, unit, element, layout, units) if given is None else given
             if side is not None:
                 for texts in _pairs(element, layout.languages[side], layout.languages[1 - side], units):

@@ -93,6 +93,7 @@ def clean_part(folder: Path, task: _Cleaning) -> Json:
     for side, texts in zip(SIDES, sides, strict=True):
         write_side(folder, side, texts)
     np.save(folder / "lines.npy", np.array(lines, np.int64) + task.part.first)
+    np.save(folder / "documents.npy", np.array([pair.document for pair in kept], np.int64))
     scores = None
     if any(pair.score is not None for pair in kept):
         scores = np.array([np.nan if pair.score is None else pair.score for pair in kept], np.float32)

@@ -27,6 +27,7 @@ from nmt.files.write import link
 from nmt.layout import MONO, DataDir, TokenizerDir
 from nmt.prepare.cleaning.cleaner import SeenLines
 from nmt.prepare.cleaning.counts import CleanReport, Lengths, refuse_empty, total
+from nmt.prepare.pipeline.document_order import block_starts, follows
 from nmt.prepare.pipeline.read import Part, read_side
 from nmt.prepare.pipeline.settle import TrainingText, by_source
 from nmt.prepare.pipeline.work import SIDES, Rows, Work, part_folder
@@ -257,9 +258,9 @@ def encode_text(work: Work, config: DataConfig, text: TrainingText, is_added: bo
     refuse_empty(total(reports))
     shards = None
     if is_large:
-        files, shards = _join_shards(work, config.pair, text.parts, encoded)
+        files, shards = _join_shards(work, config, text.parts, encoded)
     else:
-        files = _join_in_order(work, config.pair, encoded)
+        files = _join_in_order(work, config, encoded)
     counts = {
         language: added(TextRecord.model_validate(each["text"][language]) for each in summaries)
         for language in config.text_languages
@@ -280,6 +281,8 @@ class _Encoding(BaseModel):
     """How often each pair is written."""
     is_shuffled: bool
     """Whether the pairs are written in the order of their hashes, for shards."""
+    documents: bool
+    """Whether the pairs of a document stay together, and it is written which pair follows the one before it."""
 
 
 def encode_parts(work: Work, config: DataConfig, text: TrainingText, is_shuffled: bool, n_pairs: int) -> list[Done]:
@@ -289,7 +292,7 @@ def encode_parts(work: Work, config: DataConfig, text: TrainingText, is_shuffled
         _Encoding(
             languages=config.pair, settled=done.folder, tokenizer=_tokenizer_dir(work).path,
             tokenizer_version=work.versions["tokenizer"], max_pieces=config.max_pieces, repeat=repeats[part.key],
-            is_shuffled=is_shuffled,
+            is_shuffled=is_shuffled, documents=config.documents,
         )
         for part, done in zip(text.parts, text.settled, strict=True)
     ]  # fmt: skip
@@ -313,12 +316,19 @@ def encode_part(folder: Path, task: _Encoding) -> Json:
     kept = np.flatnonzero(~is_long)
     texts = [[lines[row] for row in kept.tolist()] for lines in sides] if is_long.any() else sides
     report.keep(numbers[kept], texts[0], texts[1])
-    rows = np.repeat(kept, task.repeat)
+    rows = np.tile(kept, task.repeat) if task.documents else np.repeat(kept, task.repeat)
+    follow = np.zeros(len(rows), np.bool_)
+    if task.documents:
+        follow = follows(numbers[rows], np.load(task.settled / "documents.npy")[rows])
     if task.is_shuffled:
-        order = shuffled(np.load(task.settled / "hashes.npy")[rows])
+        starts = block_starts(follow)
+        order = shuffled(np.load(task.settled / "hashes.npy")[rows[starts]])
         by_order = np.argsort(order, kind="stable")
-        rows = rows[by_order]
+        follow &= starts != np.arange(len(rows))
+        rows, follow = rows[by_order], follow[by_order]
         np.save(folder / "order.npy", order[by_order])
+    if task.documents:
+        np.save(DataDir(folder).follows(PART), follow.view(np.uint8))
     text, classes = {}, Counter[str]()
     is_whole = np.array_equal(rows, np.arange(len(sides[0])))
     for side, language in enumerate(task.languages):
@@ -392,19 +402,24 @@ class _Joining(BaseModel):
     """The folders of encoded parts."""
     name: str
     """The name of the split or shard."""
+    documents: bool
+    """Whether to write which pair follows the one before it."""
     shard: int = 0
     n_shards: int = 1
 
 
-def _join_in_order(work: Work, languages: tuple[str, str], parts: Sequence[Done]) -> list[Done]:
+def _join_in_order(work: Work, config: DataConfig, parts: Sequence[Done]) -> list[Done]:
     """Write the training text as one file for each language."""
     folders = [part.folder for part in parts]
-    arguments = [_Joining(languages=(language,), parts=folders, name="train") for language in languages]
+    arguments = [
+        _Joining(languages=(language,), parts=folders, name="train", documents=config.documents and not i)
+        for i, language in enumerate(config.pair)
+    ]
     return work.stage("join", "joining", join, arguments, work.version("encode"))
 
 
 def _join_shards(
-    work: Work, languages: tuple[str, str], parts: Sequence[Part], encoded: Sequence[Done]
+    work: Work, config: DataConfig, parts: Sequence[Part], encoded: Sequence[Done]
 ) -> tuple[list[Done], list[ShardRecord]]:
     """Write the training text of each source as shards, in random order."""
     arguments, keys = [], []
@@ -415,8 +430,8 @@ def _join_shards(
         for shard in range(n_shards if n else 0):
             arguments.append(
                 _Joining(
-                    languages=languages, parts=[done.folder for done in own], name=f"{key}-{shard:05}", shard=shard,
-                    n_shards=n_shards,
+                    languages=config.pair, parts=[done.folder for done in own], name=f"{key}-{shard:05}",
+                    documents=config.documents, shard=shard, n_shards=n_shards,
                 )
             )  # fmt: skip
             keys.append(key)
@@ -432,6 +447,8 @@ def _join_shards(
 def join(folder: Path, task: _Joining) -> Json:
     """Concatenate the text and ids of encoded parts."""
     parts, names, n = [DataDir(part) for part in task.parts], DataDir(folder), 0
+    if task.documents:
+        np.save(names.follows(task.name), np.concatenate([np.load(part.follows(PART)) for part in parts]))
     for language in task.languages:
         with names.text(task.name, language).open("wb") as file:
             for part in parts:
@@ -468,6 +485,9 @@ def join_shard(folder: Path, task: _Joining) -> Json:
         )
         write_array(names.ids(task.name, language), ids.dtype, len(ids), _reordered(ids, ends, order))
         np.save(names.ends(task.name, language), np.cumsum(np.diff(ends, prepend=0)[order]).astype(np.uint32))
+    if task.documents:
+        follow = [np.load(each.part.follows(PART))[each.start : each.end] for each in slices]
+        np.save(names.follows(task.name), np.concatenate(follow)[order])
     return {"pairs": len(order)}
 
 

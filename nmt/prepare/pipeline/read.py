@@ -32,7 +32,7 @@ from nmt.text.lines import LINE_BYTES, READ_TWICE, read_lines, unequal
 
 _CUT_BYTES = 1 << 24  # searched for line feeds at a time
 _READ_BYTES = 1 << 20  # decoded at a time: their lines fit a processor's cache
-_SCORES = "scores.npy"
+_SCORES, _DOCUMENTS = "scores.npy", "documents.npy"
 _MOST_TASKS = 64  # per source
 
 
@@ -180,6 +180,7 @@ class Part(BaseModel, frozen=True):
     def pairs(self) -> Iterator[SentencePair]:
         """Yield the pairs of this part. Raises DataError if they cannot be read."""
         scores: Iterator[float] = itertools.repeat(math.nan)
+        documents: Iterator[int] = itertools.repeat(0)
         if isinstance(self.lines, Range):
             pairs = read_range(self.lines)
             if len(self.lines.files) > 2:
@@ -187,10 +188,11 @@ class Part(BaseModel, frozen=True):
         else:
             folder = Path(self.lines)
             pairs = read_pairs(folder)
+            documents = iter(np.load(folder / _DOCUMENTS).tolist())
             if (folder / _SCORES).exists():
                 scores = iter(np.load(folder / _SCORES).tolist())
-        for (src, tgt), score in zip(pairs, scores, strict=False):
-            yield SentencePair(src, tgt, self.corpus, None if math.isnan(score) else score)
+        for (src, tgt), score, document in zip(pairs, scores, documents, strict=False):
+            yield SentencePair(src, tgt, self.corpus, None if math.isnan(score) else score, document)
 
 
 class _Reading(BaseModel):
@@ -256,6 +258,7 @@ def write_part(folder: Path, pairs: Sequence[SentencePair]) -> None:
     folder.mkdir(parents=True)
     for side in SIDES:
         write_side(folder, side, [pair[side] for pair in pairs])
+    np.save(folder / _DOCUMENTS, np.array([pair.document for pair in pairs], np.int64))
     if any(pair.score is not None for pair in pairs):
         scores = [math.nan if pair.score is None else pair.score for pair in pairs]
         np.save(folder / _SCORES, np.array(scores, np.float64))

@@ -34,6 +34,7 @@ from nmt.prepare.pipeline.clean import (
     write_hashes,
     write_pairs,
 )
+from nmt.prepare.pipeline.document_order import block_starts, follows
 from nmt.prepare.pipeline.read import Part, read_pairs, read_side, training_parts, write_side
 from nmt.prepare.pipeline.work import SIDES, Drops, Rows, Work, part_folder
 from nmt.prepare.recipe import block_lists
@@ -143,7 +144,8 @@ def choose_text(
     chosen, n_offered = None, 0
     if not isinstance(config.valid, Source):
         if earlier is None:
-            chosen, n_offered = _choose(cleaned, drops, config.valid, None if others is None else parts)
+            of_lines = None if others is None else parts
+            chosen, n_offered = _choose(cleaned, drops, config.valid, of_lines, config.documents)
         else:
             valid = earlier.split("valid")
             texts = (valid.text(language) for language in earlier.languages)
@@ -222,9 +224,10 @@ class Draw:
     lines takes those with the smallest hashes, so a pair is replaced only by a new one whose hash is smaller.
     """
 
-    def __init__(self, amount: int | float) -> None:
-        """`amount`: a number of pairs (int), or a share of all pairs (float)."""
-        self._amount = amount
+    def __init__(self, amount: int | float, ties: bool = False) -> None:
+        """`amount`: a number of pairs (int), or a share of all pairs (float). `ties`: whether all pairs of equal hashes
+        are chosen, even if there are more than `amount`."""
+        self._amount, self._ties = amount, ties
         self._hashes = np.zeros(0, np.uint64)
         self._places = np.zeros((0, 2), np.int64)  # part, row
         self.n_offered = 0
@@ -250,7 +253,10 @@ class Draw:
 
     def _keep(self, n: int) -> None:
         """Keep the `n` smallest hashes; of equal hashes, the first ones."""
-        order = np.argsort(self._hashes, kind="stable")[:n]
+        order = np.argsort(self._hashes, kind="stable")
+        if self._ties and n < len(order):
+            n = int(np.searchsorted(self._hashes[order], self._hashes[order[n - 1]], side="right"))
+        order = order[:n]
         self._hashes, self._places = self._hashes[order], self._places[order]
 
     def chosen(self) -> dict[int, list[int]]:
@@ -272,23 +278,28 @@ class Draw:
 
 
 def _choose(
-    cleaned: Sequence[Done], drops: Drops, amount: int | float, parts: Sequence[Part] | None
+    cleaned: Sequence[Done], drops: Drops, amount: int | float, parts: Sequence[Part] | None, documents: bool
 ) -> tuple[list[SentencePair], int]:
     """Choose the development set from the remaining pairs. Return it, and the number of those pairs.
 
-    parts: see `_line_hashes`; None: the choice is made by the text of the pairs.
+    parts: see `_line_hashes`; None: the choice is made by the text of the pairs. documents: whether documents stay
+    whole.
     """
-    draw = Draw(amount)
+    draw, blocks = Draw(amount, ties=documents), list[Rows]()
     with Progress("splitting off", sum(done.summary["kept"] for done in cleaned), "pairs") as progress:
         for part, done in enumerate(cleaned):
             left = drops.left(part, done.summary["kept"])
             hashes = np.load(done.folder / "hashes.npy") if parts is None else _line_hashes(parts[part], done)
-            draw.offer(part, left, hashes[left])
+            blocks.append(np.arange(len(hashes)))
+            if documents:
+                order = follows(*(np.load(done.folder / f"{name}.npy")[left] for name in ("lines", "documents")))
+                blocks[part][left] = left[block_starts(order)]
+            draw.offer(part, left, hashes[blocks[part][left]])
             progress.add(done.summary["kept"])
     chosen = []
     for part, rows in draw.chosen().items():
         pairs = list(read_pairs(cleaned[part].folder))
-        chosen += [SentencePair(*pairs[row], "") for row in rows]
+        chosen += [SentencePair(*pairs[row], "", None, part << 32 | int(blocks[part][row])) for row in rows]
     return chosen, draw.n_offered
 
 
@@ -347,6 +358,7 @@ def settle_part(folder: Path, task: _Settling) -> Json:
         (folder / f"characters.{side}.json").write_text(json.dumps(count_characters(kept[side])), encoding="utf-8")
     report.keep(lines[left], kept[0], kept[1])
     np.save(folder / "lines.npy", lines[left])
+    np.save(folder / "documents.npy", np.load(text / "documents.npy")[left])
     np.save(folder / "hashes.npy", hashes[left])
     (folder / "samples.json").write_text(json.dumps([sample.pairs, sample.places]), encoding="utf-8")
     return report.to_json()
