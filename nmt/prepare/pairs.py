@@ -84,8 +84,8 @@ class Units:
         self.document, self._name = 0, None
 
     def enter(self, document: object) -> None:
-        """Count a document if its name differs from the last one."""
-        self.document += document != self._name
+        """Count a document if its name differs from that of the one before it."""
+        self.document += self._name not in (None, document)
         self._name = document
 
     def skip(self, reason: str) -> None:

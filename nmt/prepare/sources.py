@@ -63,7 +63,8 @@ def read_part(part: AnyTrainSource, languages: tuple[str, str], root: Path, unit
             rows = _inputs(part, languages, root, units)
         case TrainFiles():
             rows = _aligned(part, languages, root)
-    units.enter(part)
+    if not isinstance(part, TrainPath):  # whose files are entered one by one
+        units.enter(part)
     for src, tgt, score in rows:
         yield SentencePair(src, tgt, part.label, score, units.document)
 

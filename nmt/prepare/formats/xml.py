@@ -126,7 +126,7 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
             units.skip(f"no text in {' or '.join(missing)}")
             continue
         documents = (prop.text for prop in unit.iterchildren("{*}prop") if prop.get("type") in _OF)
-        units.enter((file.name, next(documents, None)))
+        units.enter(next(documents, file.name))
         score = None
         if layout.score is not None:
             score = _score(unit, layout.score)
@@ -173,7 +173,7 @@ def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
                 units.skip(reason)
                 continue
             names = (each.get("original") or each.get("id") for each in unit.iterancestors("{*}file"))
-            units.enter((file.name, next(names, None)))
+            units.enter(next(names, file.name))
             side = _source_side(file.name, unit, element, layout, units) if given is None else given
             if side is not None:
                 for texts in _pairs(element, layout.languages[side], layout.languages[1 - side], units):
