@@ -515,6 +515,8 @@ def challenge(
     reference: Annotated[Path | None, option("--ref", "… its correct translations …", "F")] = None,
     contrastive: Annotated[Path | None, option("--contrastive", "… and, optionally, wrong translations.", "F")] = None,
     pairs: Annotated[Path | None, option("--pairs", "Or use a JSON file of LingEval97 or ContraPro.", "F")] = None,
+    context: Annotated[int, option("--context", "Score lines after N lines before them.", "N", min=0)] = 0,
+    documents: Annotated[Path | None, option("--documents", "… from this folder of ContraPro.", "DIR")] = None,
     to: ToOption = None,
     from_: FromOption = None,
     seed: Annotated[int, option("--seed", "Random seed of the changes.", "N")] = 1,
@@ -529,9 +531,10 @@ def challenge(
 
     Measures how often the model prefers a wrong translation to the correct one. Creates wrong translations of a test
     set by changing one thing in a reference: a number, a negation (removed or inserted), letters of a name, or an
-    omitted clause; in German also the gender of an article and the number of a verb, and in English the number of a
-    verb. A line has at most one pair of each kind. The result is the share of pairs, by kind, in which the model finds
-    the reference more probable than the changed translation.
+    omitted clause; in German also the gender of an article, the number of a verb, and a pronoun for "It" at the start,
+    and in English the number of a verb. A line has at most one pair of each kind. The result is the share of pairs, by
+    kind, in which the model finds the reference more probable than the changed translations. With --context, a model
+    trained with training.modifiers.join reads the sentences before, which may name what a pronoun stands for.
 
     As in LingEval97, log-probabilities are summed over all pieces; a second column compares means per piece. Some kinds
     need word lists, which exist for the target languages de and en. Pairs are created by rules, and some of the changed
@@ -546,6 +549,7 @@ def challenge(
       nmt challenge --src news.en --ref news.de --output pairs.json
       nmt challenge --pairs lingeval97.json
       nmt challenge --src test.en --ref test.de --contrastive wrong.de --json
+      nmt challenge --pairs contrapro.json --context 1 --documents ContraPro/documents
     """
     of_text, of_run = (source, reference), (split, data)
     if (source is None) != (reference is None) or (contrastive is not None and source is None):
@@ -553,6 +557,8 @@ def challenge(
     n_sets = sum((any(of_run), any(of_text), pairs is not None))
     if n_sets > 1:
         raise ConfigError(["--split and --data, --src and --ref, and --pairs cannot be combined"])
+    if (documents is not None) != (pairs is not None and context > 0):
+        raise ConfigError(["--documents DIR: --context with --pairs, and only that, needs the documents of ContraPro"])
     if seed != 1 and (pairs is not None or contrastive is not None):
         raise ConfigError(["--seed: not available with --pairs or --contrastive, which contain the wrong translations"])
     if json and samples:
@@ -573,13 +579,17 @@ def challenge(
 
     refuse_overwriting([output], [source, reference, contrastive, pairs])
     with nullcontext() if output is None else open_output(output) as file:
-        given = of_published(pairs) if pairs is not None else None
         translator = Translator.load(
             resolve_models(run, None), checkpoint, weights, precision=precision, to=to, source=from_
         )
-        if source is not None and reference is not None:
-            given = of_files(source, reference, contrastive, translator.config.data.tgt, seed)
-        report = challenge_run(translator, given or of_split(translator, data, split, seed))
+        src, tgt = translator.config.data.sides
+        if pairs is not None:
+            given = of_published(pairs, documents, (src, tgt), context)
+        elif source is not None and reference is not None:
+            given = of_files(source, reference, contrastive, tgt, seed, context)
+        else:
+            given = of_split(translator, data, split, seed, context)
+        report = challenge_run(translator, given)
         if file is not None:
             file.write(contrasts_json(report.outcomes).encode())
     print(*report.failures(samples), (render_json if json else render_text)(report), sep="\n")

@@ -55,16 +55,3 @@ class FuzzyMatches:
         batch = pairs.batch(rows)
         sources = [self.beside(source, row) for row, source in enumerate(unpadded(batch.src))]
         return Pairs.changed(sources, unpadded(batch.tgt_out), rows)
-
-
-def similar_targets(corpus: Corpus, config: Config, split: str) -> list[str]:
-    """Return for each line of a split the translation that a run reads beside it, empty if there is none.
-
-    Raises DataError as `FuzzyMatches.of` does.
-    """
-    n = corpus.split(split).n
-    if "fuzzy" not in config.training.modifiers:
-        return [""] * n
-    matches, tokenizer = FuzzyMatches.of(corpus, config, split), corpus.tokenizers[config.data.tgt]
-    targets = map(matches.target, range(n))
-    return ["" if target is None else tokenizer.decode(target.tolist()) for target in targets]

@@ -7,9 +7,11 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from itertools import repeat
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, ValidationError
 
@@ -21,7 +23,7 @@ from nmt.evaluate.run import read_split, subject_of
 from nmt.evaluate.significance import Interval
 from nmt.files.read import read_regular, reading
 from nmt.text.lines import bounded_list, read_aligned
-from nmt.translate.score import Scored
+from nmt.translate.score import Context, Scored
 from nmt.translate.translator import Translator
 
 GIVEN = "contrastive"
@@ -40,18 +42,21 @@ class _Entry(BaseModel):
     reference: str = Field(validation_alias=AliasChoices("reference", "ref segment"))
     errors: list[_Error]
     origin: str | None = None
+    document: str | None = Field(None, validation_alias="document id")
+    segment: int = Field(1, ge=1, validation_alias="segment id")
     src_pronoun: str | None = Field(None, validation_alias="src pronoun")
     ref_pronoun: str | None = Field(None, validation_alias="ref pronoun")
 
-    def contrasts(self, origin: str) -> list[Contrast]:
+    def contrasts(self, origin: str, context: Context = ()) -> list[Contrast]:
         """Return the contrasts of an entry: one per error or, for ContraPro, one with all wrong translations."""
-        origin = self.origin or origin
+        origin, before = self.origin or origin, tuple(context)
         if self.src_pronoun is not None and self.ref_pronoun is not None:
             kind = f"{self.src_pronoun.lower()}:{self.ref_pronoun.lower()}"
             changed = tuple(error.contrastive for error in self.errors)
-            return [Contrast(kind, self.source, self.reference, changed, origin)] if changed else []
+            return [Contrast(kind, self.source, self.reference, changed, origin, before)] if changed else []
         return [
-            Contrast(error.type, self.source, self.reference, (error.contrastive,), origin) for error in self.errors
+            Contrast(error.type, self.source, self.reference, (error.contrastive,), origin, before)
+            for error in self.errors
         ]
 
 
@@ -82,13 +87,15 @@ def of_lines(
     seed: int,
     split: str | None = None,
     reference: str | None = None,
+    n_context: int = 0,
 ) -> Challenge:
     """Make a challenge set from parallel text.
 
-    `name` identifies the text, `target` is the language of the second side. Raises DataError if there is no contrast.
+    `name` identifies the text, `target` is the language of the second side; `n_context`: the maximum number of lines
+    before each line that are its context, which ends at a blank line. Raises DataError if there is no contrast.
     """
     language = language_of(target)
-    contrasts, kinds = list(make_contrasts(lines, name, language, seed)), kinds_of(language)
+    contrasts, kinds = _in_context(make_contrasts(lines, name, language, seed), lines, n_context), kinds_of(language)
     if not contrasts:
         raise DataError(f"{name}: no contrast could be made from its {len(lines)} lines (kinds: {', '.join(kinds)})")
     fewer = (
@@ -98,24 +105,42 @@ def of_lines(
     return Challenge(contrasts, len(lines), kinds, split, reference, seed, () if language.negated else (fewer,))
 
 
-def of_files(source: Path, reference: Path, changed: Path | None, target: str, seed: int) -> Challenge:
+def _in_context(contrasts: Iterable[Contrast], lines: Sequence[tuple[str, str]], n: int) -> list[Contrast]:
+    """Return contrasts of lines with up to `n` lines before them, back to a blank line."""
+    before: list[tuple[tuple[str, str], ...]] = [()]
+    for line in lines:
+        is_blank = not (n and line[0].strip() and line[1].strip())
+        before.append(() if is_blank else (*before[-1], line)[-n:])
+    return [replace(each, context=before[int(each.origin.rpartition(".")[2]) - 1]) for each in contrasts]
+
+
+def of_files(
+    source: Path, reference: Path, changed: Path | None, target: str, seed: int, n_context: int = 0
+) -> Challenge:
     """Make a challenge set from two aligned files, optionally with the wrong translations in a third file.
+
+    n_context: see `of_lines`.
 
     Raises DataError if a file is missing, is not text or has more lines than another, or if there is no contrast.
     """
     lines = bounded_list(read_aligned(source, reference), str(source))
     if changed is None:
-        return of_lines(lines, reference.name, target, seed, reference=str(reference))
+        return of_lines(lines, reference.name, target, seed, reference=str(reference), n_context=n_context)
     others = bounded_list(read_aligned(source, changed), str(source))
     contrasts = [
         Contrast(GIVEN, *pair, (other,), f"{reference.name}.{number}")
         for number, (pair, (_, other)) in enumerate(zip(lines, others, strict=True), start=1)
     ]
-    return _given(contrasts, len(contrasts), f"{reference} and {changed}")
+    return _given(_in_context(contrasts, lines, n_context), len(contrasts), f"{reference} and {changed}")
 
 
-def of_published(path: Path) -> Challenge:
+def of_published(
+    path: Path, documents: Path | None = None, languages: tuple[str, str] = ("en", "de"), n_context: int = 0
+) -> Challenge:
     """Read a challenge set from the JSON of LingEval97 or ContraPro.
+
+    documents: the folder with the documents of ContraPro, from which up to `n_context` lines before each line are read;
+    languages: source and target, the endings of their names.
 
     Raises DataError if the file is missing or has other content, or if there is no contrast.
     """
@@ -130,8 +155,30 @@ def of_published(path: Path) -> Challenge:
         what = ", ".join([place, *([".".join(map(str, key))] if key else [])])
         message = problem["msg"].lower()
         raise DataError(f"{path}: {what}: {message}; it must be the JSON of LingEval97 or ContraPro") from None
-    contrasts = [each for n, entry in enumerate(entries, start=1) for each in entry.contrasts(f"{path.name}.{n}")]
+    contexts = repeat(()) if documents is None else _of_documents(entries, documents, languages, n_context)
+    both = enumerate(zip(entries, contexts, strict=False), start=1)
+    contrasts = [each for n, (entry, context) in both for each in entry.contrasts(f"{path.name}.{n}", context)]
     return _given(contrasts, len(entries), str(path))
+
+
+def _of_documents(
+    entries: Sequence[_Entry], folder: Path, languages: tuple[str, str], n: int
+) -> Iterator[tuple[tuple[str, str], ...]]:
+    """Yield for each entry up to `n` lines before it. Raises DataError if a document, or its line, is missing."""
+    src, tgt = languages
+    files = {file.name: file for file in sorted(folder.rglob(f"*.{tgt}"))}
+
+    @lru_cache(maxsize=8)
+    def lines_of(name: str) -> list[tuple[str, str]]:
+        return list(read_aligned(files[name].with_suffix(f".{src}"), files[name]))
+
+    for entry in entries:
+        if entry.document not in files:
+            raise DataError(f"{folder}: no document {entry.document}; setup_opensubs.sh of ContraPro makes this folder")
+        lines = lines_of(entry.document)
+        if entry.segment > len(lines) or lines[entry.segment - 1][0].strip() != entry.source.strip():
+            raise DataError(f"{files[entry.document]}: line {entry.segment} is not {printable(entry.source[:60])!r}")
+        yield tuple(lines[max(0, entry.segment - 1 - n) : entry.segment - 1])
 
 
 def _given(contrasts: Sequence[Contrast], n_lines: int, name: str) -> Challenge:
@@ -144,14 +191,20 @@ def _given(contrasts: Sequence[Contrast], n_lines: int, name: str) -> Challenge:
     return Challenge(different, n_lines, kinds, reference=name, notes=notes)
 
 
-def of_split(translator: Translator, data_dir: Path | None, split_name: str | None, seed: int) -> Challenge:
+def of_split(
+    translator: Translator, data_dir: Path | None, split_name: str | None, seed: int, n_context: int = 0
+) -> Challenge:
     """Make a challenge set from a split of a corpus, by default from the run's only test set.
 
-    Raises DataError as `read_split` does, and if there is no contrast.
+    n_context: see `of_lines`. Raises DataError as `read_split` does, and if there is no contrast.
     """
     name, sources, references = read_split(translator, data_dir, split_name)
     pairs = list(zip(sources, references, strict=True))
-    return of_lines(pairs, name, translator.config.data.tgt, seed, split=name)
+    return of_lines(pairs, name, translator.config.data.tgt, seed, split=name, n_context=n_context)
+
+
+_InContext: TypeAlias = tuple[str, str, Context]
+"""A source line, a target line, and the pairs before them."""
 
 
 class Probability(NamedTuple):
@@ -187,20 +240,22 @@ class Outcome:
 
 
 def score_contrasts(
-    contrasts: Sequence[Contrast], score: Callable[[Sequence[tuple[str, str]]], Iterable[Scored]]
+    contrasts: Sequence[Contrast], score: Callable[[Sequence[_InContext]], Iterable[Scored]]
 ) -> tuple[list[Outcome], Counter[str]]:
     """Score the lines of contrasts, each distinct line once per source.
 
     The outcomes and the numbers of skipped contrasts by reason are returned. `score` returns the scores of pairs of a
-    source and a target line, in order.
+    source and a target line in their contexts, in order.
     """
     pairs = {
-        (contrast.source, line): None for contrast in contrasts for line in (contrast.reference, *contrast.changed)
+        (contrast.source, line, contrast.context): None
+        for contrast in contrasts
+        for line in (contrast.reference, *contrast.changed)
     }
     scored = dict(zip(pairs, score(list(pairs)), strict=True))
     outcomes, left_out = [], Counter[str]()
     for contrast in contrasts:
-        found = [scored[contrast.source, line] for line in (contrast.reference, *contrast.changed)]
+        found = [scored[contrast.source, line, contrast.context] for line in (contrast.reference, *contrast.changed)]
         if any(each.cut for each in found):
             left_out["has more pieces than the model takes"] += 1
         elif not all(each.pieces for each in found):
@@ -339,11 +394,14 @@ def challenge_run(translator: Translator, challenge: Challenge) -> Report:
     """
 
     config = translator.config
+    if any(contrast.context for contrast in challenge.contrasts):
+        translator.check(config.search.model_copy(update={"context": 1}), 1)
     search = config.search.with_tags(config.data.tags_of(challenge.split or ""))
 
-    def score(pairs: Sequence[tuple[str, str]]) -> list[Scored]:
+    def score(pairs: Sequence[_InContext]) -> list[Scored]:
         with Progress("scoring", len(pairs), "lines") as progress:
-            return list(translator.score(pairs, search, progress))
+            lines = [(source, target) for source, target, _ in pairs]
+            return list(translator.score(lines, search, progress, [context for *_, context in pairs]))
 
     outcomes, left_out = score_contrasts(challenge.contrasts, score)
     notes = [f"pairs skipped because a line {reason}: {n:,}" for reason, n in sorted(left_out.items(), reverse=True)]

@@ -149,6 +149,8 @@ class Language:
     """A pattern for lines in which a verb may be singular or plural."""
     article: Callable[[str], Iterator[Edit]] | None = None
     """A function that yields edits that change the gender of an article."""
+    pronouns: Sequence[str] = ()
+    """Pronouns that all translate English "it"; the noun that it stands for may be in the sentence before."""
 
     def edits(self, line: str) -> dict[str, Iterable[Edit]]:
         """Return all edits that make a translation wrong, by kind of change."""
@@ -272,7 +274,7 @@ def _break_article(line: str) -> Iterator[Edit]:
 
 GERMAN = Language(
     _DE_NUMBERS, _DE_CONJUNCTIONS, _DE_REMOVALS, _DE_INSERTIONS, _DE_NEGATED, _DE_VERB_PAIRS, _DE_EITHER_NUMBER,
-    _break_article,
+    _break_article, ("Er", "Sie", "Es"),
 )  # fmt: skip
 
 
@@ -337,6 +339,8 @@ class Contrast:
     """The wrong translations: several only in sets such as ContraPro, where a line counts once."""
     origin: str
     """The test set and the number of the line, as in newstest2009.1."""
+    context: tuple[tuple[str, str], ...] = ()
+    """The pairs of lines before it in its document, with which it is scored."""
 
 
 def language_of(code: str) -> Language:
@@ -347,7 +351,7 @@ def language_of(code: str) -> Language:
 
 def kinds_of(language: Language) -> tuple[str, ...]:
     """Return the kinds of errors that can be inserted into references in a language."""
-    return "name", *language.edits("")
+    return "name", *language.edits(""), *(("pronoun",) if language.pronouns else ())
 
 
 def make_contrasts(lines: Iterable[tuple[str, str]], name: str, language: Language, seed: int) -> Iterator[Contrast]:
@@ -361,3 +365,7 @@ def make_contrasts(lines: Iterable[tuple[str, str]], name: str, language: Langua
             if candidates := list(edits):
                 edit = random.Random(f"{seed}\n{kind}\n{source}\n{reference}").choice(candidates)
                 yield Contrast(kind, source, reference, (edit.apply(reference),), f"{name}.{number}")
+        first, _, rest = reference.partition(" ")
+        if first in language.pronouns and source.startswith("It "):
+            others = tuple(f"{other} {rest}" for other in language.pronouns if other != first)
+            yield Contrast("pronoun", source, reference, others, f"{name}.{number}")

@@ -36,6 +36,7 @@ from nmt.text.lines import bounded_list, read_aligned
 from nmt.text.modifiers import lower_case, pick, title_case, typo, upper_case
 from nmt.text.modifiers import words as long_words
 from nmt.translate.translator import Translator
+from nmt.translate.types import Line
 
 Change = Callable[[str, str, Random], Iterator[Edit]]
 """A function that yields the edits at all places of a line in a language."""
@@ -468,7 +469,7 @@ def measure_run(translator: Translator, search: SearchConfig, text: Text, plan: 
     def translate(lines: Sequence[str], numbers: Sequence[int]) -> list[str]:
         n_original = len({*text.sources})
         say(f"{len(lines):,} lines to translate: {n_original:,} unchanged, {len(lines) - n_original:,} changed")
-        return translate_text(translator, lines, text.name, search, numbers)
+        return translate_text(translator, [Line(line) for line in lines], text.name, search, numbers)
 
     return measure(text, make_variants(text, plan), translate)
 

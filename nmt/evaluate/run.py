@@ -14,7 +14,6 @@ from nmt import __version__
 from nmt.config import SearchConfig
 from nmt.console import Progress, printable, printable_sentence, say
 from nmt.data.corpus import Corpus, read_pairs_manifest
-from nmt.data.fuzzy import similar_targets
 from nmt.errors import DataError
 from nmt.evaluate.metrics import Reference, Score, as_tuple, check_tokenizer
 from nmt.evaluate.report import Member, Report, Subject, evaluate, read_texts
@@ -23,6 +22,7 @@ from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord, add_scores
 from nmt.runs.model import Origin
 from nmt.text.tokenizer import Tokenizers
 from nmt.translate.files import Warnings
+from nmt.translate.source_lines import source_lines
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line
 
@@ -176,9 +176,8 @@ def evaluate_run(
     corpus.verify(split.name, ("text",))
     search = search.with_tags(config.tags_of(split.name))
     subject = subject_of(translator, search, split=split.name)
-    texts = split.text(config.src), split.text(config.tgt)
-    similar = similar_targets(corpus, translator.config, split.name)
-    return _evaluated(translator, split.name, *texts, subject, search, lowercase, tokenize, similar)
+    lines = source_lines(corpus, translator.config, split.name)
+    return _evaluated(translator, split.name, lines, split.text(config.tgt), subject, search, lowercase, tokenize)
 
 
 def evaluate_run_on_files(
@@ -197,26 +196,26 @@ def evaluate_run_on_files(
     sources, *references = read_texts([src, *refs])
     subject = subject_of(translator, search, split=str(src), ref=" ".join(map(str, refs)))
     rows: Sequence[Reference] = references[0] if len(refs) == 1 else list(zip(*references, strict=True))
-    return _evaluated(translator, src.name, sources, rows, subject, search, lowercase, tokenize)
+    lines = [Line(text) for text in sources]
+    return _evaluated(translator, src.name, lines, rows, subject, search, lowercase, tokenize)
 
 
 def _evaluated(
     translator: Translator,
     name: str,
-    sources: Sequence[str],
+    lines: Sequence[Line],
     references: Sequence[Reference],
     subject: Subject,
     search: SearchConfig,
     lowercase: bool,
     tokenize: str | None,
-    similar: Sequence[str] = (),
 ) -> Evaluation:
     data = translator.config.data
-    translations = translate_text(translator, sources, name, search, similar=similar)
+    translations = translate_text(translator, lines, name, search)
     report = evaluate(translations, references, subject, data.tgt, lowercase, tokenize)
     if data.directions:
         report = replace(report, scores=(*report.scores, *_off_target(translator, translations, references)))
-    return Evaluation(report, sources, references, translations)
+    return Evaluation(report, [line.text for line in lines], references, translations)
 
 
 def _off_target(
@@ -268,25 +267,21 @@ def subject_of(
 
 def translate_text(
     translator: Translator,
-    sources: Sequence[str],
+    lines: Sequence[Line],
     name: str,
     search: SearchConfig,
     numbers: Sequence[int] | None = None,
-    similar: Sequence[str] = (),
 ) -> list[str]:
     """Translate lines, and print warnings at the end.
 
     Args:
         name: the name of the text in messages.
         numbers: the numbers of the lines in warnings, by default from 1.
-        similar: the translation that the model reads beside each line, see `similar_targets`.
     """
     translations, warnings = [], Warnings()
-    with Progress(f"translating {name}", len(sources)) as progress:
-        both = zip(sources, similar or [""] * len(sources), strict=True)
-        lines = [Line(text, similar=beside) for text, beside in both]
+    with Progress(f"translating {name}", len(lines)) as progress:
         translated = translator.translate_lines(lines, search, progress=progress)
-        for number, line, n_best in zip(numbers or range(1, len(sources) + 1), lines, translated, strict=True):
+        for number, line, n_best in zip(numbers or range(1, len(lines) + 1), lines, translated, strict=True):
             warnings.add(number, line, n_best)
             translations.append(n_best[0].text)
     for warning in warnings.lines():

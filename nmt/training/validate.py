@@ -16,7 +16,7 @@ from nmt.console import Progress
 from nmt.data.batching import even_batches, unpadded
 from nmt.data.corpus import Corpus, lines_of
 from nmt.data.examples import change_of, learned_pairs
-from nmt.data.fuzzy import FuzzyMatches, similar_targets
+from nmt.data.fuzzy import FuzzyMatches
 from nmt.data.tagging import all_tagged
 from nmt.evaluate.metrics import class_scores, corpus_score
 from nmt.model.precision import autocast
@@ -25,8 +25,9 @@ from nmt.model.transformer import Model
 from nmt.training.loss import LossSums, class_logits, cross_entropy
 from nmt.translate.searcher import NativeSearcher
 from nmt.translate.sentences import longest_translation
+from nmt.translate.source_lines import source_lines
 from nmt.translate.translator import Translator
-from nmt.translate.types import MAX_PARTS, Line, Sentence
+from nmt.translate.types import MAX_PARTS, Sentence
 
 VALIDATION_SEED = 0
 """Seed of the masks and other changes to the development set, which do not depend on the seed of the run."""
@@ -205,7 +206,7 @@ class TextValidator(SplitValidator):
             self.src_lines = self.references
         else:
             self.src_lines, self.references = split.text(config.data.src), split.text(config.data.tgt)
-        self._similar = similar_targets(corpus, config, name)
+        self._lines = source_lines(corpus, config, name)
         self._whole: TextValidator | None = None
         whole = None if name == "valid" else WATCHED_LINES
         if most_lines is not None:
@@ -235,7 +236,7 @@ class TextValidator(SplitValidator):
     def _translated(self, searcher: NativeSearcher, progress: Progress, poll: Callable[[], None]) -> list[str]:
         """Translate the development set."""
         translator, translations = Translator(searcher, self.tokenizers, self.config), []
-        lines = [Line(text, similar=similar) for text, similar in zip(self.src_lines, self._similar, strict=False)]
+        lines = self._lines[: len(self.src_lines)]
         for best in translator.translate_lines(lines, self._search, progress=progress):
             poll()
             translations.append(best[0].text)

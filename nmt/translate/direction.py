@@ -198,8 +198,8 @@ class Direction:
 
     def _protects(self, text: str, search: SearchConfig) -> bool:
         """Return whether to protect the placeholders of a line: protection is supported and they are not too many."""
-        if search.protect != "placeholders" or not self.has_native or not takes_terms(search):
-            return False
+        if search.protect != "placeholders" or not self.has_native or not takes_terms(search) or search.context:
+            return False  # in context, the lines must stay in one search
         wanted = [span.wanted for span in constraint_spans(text, search)]
         return 0 < len(wanted) <= PLACEHOLDERS and sum(map(len, wanted)) <= PLACEHOLDER_CHARACTERS
 

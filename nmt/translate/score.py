@@ -6,18 +6,22 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice, repeat
 from pathlib import Path
+from typing import TypeAlias
 
 from nmt.config import SearchConfig
 from nmt.console import Numbers, Progress, amount
 from nmt.files.write import open_output
 from nmt.search.forced import ForcedDecoder
 from nmt.search.step import length_penalty
-from nmt.text.tokenizer import Tokenizer, is_blank
+from nmt.text.tokenizer import SEPARATOR, Tokenizer, is_blank
 from nmt.translate.types import WINDOW
 
 EOS_PIECE = "</s>"
+
+Context: TypeAlias = Sequence[tuple[str, str]]
+"""Pairs of lines before a pair in its document."""
 
 
 @dataclass(frozen=True)
@@ -62,38 +66,57 @@ class PairScorer:
     """Maximum number of pieces of a line; longer lines are truncated."""
 
     def score(
-        self, pairs: Iterable[tuple[str, str]], window: int = WINDOW, progress: Progress | None = None
+        self,
+        pairs: Iterable[tuple[str, str]],
+        window: int = WINDOW,
+        progress: Progress | None = None,
+        contexts: Iterable[Context] = (),
     ) -> Iterator[Scored]:
         """Yield the score of each pair of a source and a target line, in order.
 
         `window` is the number of pairs that are read ahead and sorted by length. `progress` counts scored pairs.
+        `contexts`: for each of the first pairs, the pairs before it in its document, with which it is scored.
         """
-        stream = iter(pairs)
+        stream, before = iter(pairs), chain(contexts, repeat(()))
         while chunk := list(islice(stream, window)):
+            given = [self._given(context) for context in islice(before, len(chunk))]
             rows = [row for row, pair in enumerate(chunk) if not self._is_blank(*pair)]
             src_ids: list[list[int]] = [[] for _ in rows]
             if self.src is not None:
                 tags = self.src.tag_ids(self.search.tags)
                 encoded = self.src.encode_all([chunk[row][0] for row in rows], self.search.to)
-                src_ids = [[*tags, *ids] for ids in encoded]
-            tgt_ids = self.tgt.encode_all([chunk[row][1] for row in rows])
+                src_ids = [[*tags, *given[row][0], *ids] for row, ids in zip(rows, encoded, strict=True)]
+            encoded = self.tgt.encode_all([chunk[row][1] for row in rows])
+            tgt_ids = [[*given[row][1], *ids] for row, ids in zip(rows, encoded, strict=True)]
             ids = [(s[: self.max_length], t[: self.max_length]) for s, t in zip(src_ids, tgt_ids, strict=True)]
             if progress is not None:
                 progress.add(len(chunk) - len(rows))
             scored = [BLANK] * len(chunk)
             log_probs = self.decoder.log_probs(ids, progress)
             for row, s, t, values in zip(rows, src_ids, tgt_ids, log_probs, strict=True):
-                scored[row] = self._scored(s, t, values)
+                scored[row] = self._scored(s, t, values, len(given[row][1]))
             yield from (replace(pair, text=chunk[row][1]) for row, pair in enumerate(scored))
+
+    def _given(self, context: Context) -> tuple[list[int], list[int]]:
+        """Return the ids of both sides of a context, with a separator after each line."""
+        tokenizers = (self.src or self.tgt, self.tgt)
+        src, tgt = (
+            [i for pair in context for i in (*tokenizer.encode(pair[side]), SEPARATOR)]
+            for side, tokenizer in enumerate(tokenizers)
+        )
+        return src, tgt
 
     def _is_blank(self, src: str, tgt: str) -> bool:
         """Return whether a side that is read is blank."""
         return is_blank(tgt) or (self.src is not None and is_blank(src))
 
-    def _scored(self, src_ids: Sequence[int], tgt_ids: Sequence[int], values: Sequence[float]) -> Scored:
-        """Return the score of a pair, given the log-probabilities of its target pieces and of `</s>`."""
+    def _scored(
+        self, src_ids: Sequence[int], tgt_ids: Sequence[int], values: Sequence[float], n_context: int
+    ) -> Scored:
+        """Return the score of a pair, given the log-probabilities of its target pieces and of `</s>`, without those of
+        the first `n_context` pieces."""
         src_cut, tgt_cut = len(src_ids) > self.max_length, len(tgt_ids) > self.max_length
-        ids = tgt_ids[: self.max_length]
+        ids, values = tgt_ids[n_context : self.max_length], values[n_context:]
         end = () if tgt_cut else (EOS_PIECE,)
         pieces = (*self.tgt.pieces(ids), *end)
         n_given = len(self.tgt.opening)

@@ -28,7 +28,7 @@ from nmt.text.constraints import AnyGlossary, Glossary
 from nmt.text.split import sentences
 from nmt.text.tokenizer import Tokenizers
 from nmt.translate.joint import JointSearch
-from nmt.translate.score import PairScorer, Scored
+from nmt.translate.score import Context, PairScorer, Scored
 from nmt.translate.searcher import NativeSearcher, Searcher, in_order, search_cost
 from nmt.translate.sentences import Segmenter, n_candidates
 from nmt.translate.translation_memory import AnyMemory, TranslationMemory
@@ -265,16 +265,18 @@ class Translator:
         pairs: Iterable[tuple[str, str]],
         search: SearchConfig | None = None,
         progress: Progress | None = None,
+        contexts: Iterable[Context] = (),
     ) -> Iterator[Scored]:
         """Yield the score of each target line as the translation of its source line, in order.
 
-        `progress` counts pairs as they are scored, which is in another order. Raises what `forced_decoder` raises.
+        `progress` counts pairs as they are scored, which is in another order; contexts: see `PairScorer.score`, for
+        models trained with training.modifiers.join. Raises what `forced_decoder` raises.
         """
         search = search or self.config.search
         src, tgt = (self.tokenizers[language] for language in self.config.data.sides)
         tagged = search.model_copy(update={"tags": [*self.config.data.language_tag, *(search.tags or ())]})
         scorer = PairScorer(self.forced_decoder(search), src, tgt, tagged, self._segmenter.max_length)
-        return scorer.score(pairs, progress=progress)
+        return scorer.score(pairs, progress=progress, contexts=contexts)
 
     def translate_lines(
         self,

@@ -12,7 +12,6 @@ from nmt.config.load import load_saved_config
 from nmt.config.messages import differences
 from nmt.console import say
 from nmt.data.corpus import Corpus, read_manifest, read_pairs_manifest
-from nmt.data.fuzzy import similar_targets
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluate.compare.screen import listed
 from nmt.evaluate.compare.systems import Members, System, TextToTranslate, distinct_names
@@ -22,6 +21,7 @@ from nmt.files.write import open_output
 from nmt.layout import DataDir, RunDir
 from nmt.runs.info import read_info
 from nmt.runs.model import open_saved
+from nmt.translate.source_lines import source_lines
 from nmt.translate.translator import Translator
 
 _OF_EACH_RUN = {"training.seed", "training.run_dir", "data.dir"}
@@ -154,8 +154,8 @@ def _translate(run: _Run, how: Translating) -> System:
     origin = translator.origin
     assert origin is not None, "the translator was loaded from a run"
     say(f"{run.name}: translating {run.split}")
-    similar = similar_targets(run.corpus, run.config, run.split)
-    translations = tuple(translate_text(translator, run.sources, run.split, run.search, similar=similar))
+    lines = source_lines(run.corpus, run.config, run.split)
+    translations = tuple(translate_text(translator, lines, run.split, run.search))
     if how.output is not None:
         suffix = run.config.data.translation_suffix
         with open_output(how.output / f"{run.name.replace('/', '-')}.{suffix}") as file:

@@ -21,6 +21,7 @@ from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.grouping import groupings, pair_hash
 from nmt.prepare.cleaning.misaligned import MIN_PAIRS, SAMPLE_PAIRS, is_misaligned, learn_filter
 from nmt.prepare.pairs import SentencePair
+from nmt.prepare.pipeline.document_order import follows
 from nmt.prepare.pipeline.read import Part, read_pairs, read_side, write_side
 from nmt.prepare.pipeline.work import SIDES, Drops, Rows, Work, part_folder, write_drops
 from nmt.prepare.sources import text_folder
@@ -97,21 +98,35 @@ def clean_part(folder: Path, task: _Cleaning) -> Json:
     scores = None
     if any(pair.score is not None for pair in kept):
         scores = np.array([np.nan if pair.score is None else pair.score for pair in kept], np.float32)
-    write_hashes(folder, task.config, sides, scores)
+    order = follows(np.array(lines, np.int64), np.array([pair.document for pair in kept], np.int64))
+    write_hashes(folder, task.config, sides, scores, order)
     report = cleaner.finish()
     report.renumber(lambda line: line + task.part.first)
     return report.to_json()
 
 
 def write_hashes(
-    folder: Path, config: DataConfig, sides: tuple[list[str], list[str]], scores: npt.NDArray[np.float32] | None
+    folder: Path,
+    config: DataConfig,
+    sides: tuple[list[str], list[str]],
+    scores: npt.NDArray[np.float32] | None,
+    follows: npt.NDArray[np.bool_],
 ) -> None:
-    """Write the hashes of N pairs, which identify similar pairs, with their scores (N,). `sides`: the text."""
+    """Write the hashes of N pairs, which identify similar pairs, with their scores (N,). `sides`: the text.
+
+    follows (N,): see the function. With `data.documents`, a pair is a duplicate only of one that follows an equal pair,
+    or begins a document, too: else short answers would tear documents apart.
+    """
     hashes = _keys(pair_hash, sides)
+    if config.documents:
+        hashes[1:] += np.where(follows[1:, None], hashes[:-1] * _ODD, np.uint64(0))
     np.save(folder / "hashes.npy", hashes[:, 0])
     for number, grouping in enumerate(groupings(config)):
         keys = hashes if grouping.key is pair_hash else _keys(grouping.key, sides)
         write_keys(folder / f"keys-{number}", keys, scores)
+
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def _keys(key: Callable[[str, str], bytes], sides: Sequence[Sequence[str]]) -> npt.NDArray[np.uint64]:

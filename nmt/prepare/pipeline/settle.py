@@ -187,6 +187,8 @@ class _Recalling(BaseModel):
     config: DataConfig
     sides: tuple[Path, Path]
     """The files with the text."""
+    follows: Path | None
+    """The file that says which pair follows the one before it, with `data.documents`."""
 
 
 def _recall_parts(work: Work, config: DataConfig, earlier: Corpus, first: int) -> list[Done]:
@@ -197,6 +199,7 @@ def _recall_parts(work: Work, config: DataConfig, earlier: Corpus, first: int) -
         _Recalling(
             config=settings,
             sides=(earlier.directory.text(shard.name, one), earlier.directory.text(shard.name, other)),
+            follows=earlier.directory.follows(shard.name) if config.documents else None,
         )
         for shard in earlier.manifest.splits["train"].shards or []
     ]
@@ -208,7 +211,8 @@ def _recall_parts(work: Work, config: DataConfig, earlier: Corpus, first: int) -
 def recall_shard(folder: Path, task: _Recalling) -> Json:
     """Write the hashes of the pairs of a shard, with a score above all others, so that none of them is dropped."""
     src, tgt = (side.read_bytes().decode().split("\n")[:-1] for side in task.sides)
-    write_hashes(folder, task.config, (src, tgt), np.full(len(src), np.inf, np.float32))
+    order = np.zeros(len(src), np.bool_) if task.follows is None else np.load(task.follows).astype(np.bool_)
+    write_hashes(folder, task.config, (src, tgt), np.full(len(src), np.inf, np.float32), order)
     return {"kept": len(src)}
 
 

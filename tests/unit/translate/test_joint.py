@@ -1,0 +1,131 @@
+"""Sentences that are searched together and in context, with a search engine that copies its source."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+import pytest
+
+from nmt.config import SearchConfig
+from nmt.search.step import Hypothesis
+from nmt.text.tokenizer import SEPARATOR
+from nmt.translate.joint import JointSearch
+from nmt.translate.searcher import Hypotheses, in_order
+from nmt.translate.translation_memory import Match
+from nmt.translate.types import Line, Sentence
+from tiny_run import tiny_tokenizer
+
+TOKENIZER = tiny_tokenizer()
+A, B, C, D = 300, 301, 302, 303
+
+
+class Copying:
+    """Translates each sentence into itself after its prefix, and remembers what it was asked."""
+
+    max_positions = None
+
+    def __init__(self, lost: int | None = None) -> None:
+        self.asked: list[list[Sentence]] = []
+        self.lost = lost  # a source id that is not translated if there are several sentences
+
+    def search(self, sentences: Sequence[Sentence], *_: object) -> Generator[tuple[list[int], Hypotheses]]:
+        self.asked.append([*sentences])
+        for i, sentence in enumerate(sentences):
+            if not sentence.src_ids:
+                continue
+            ids = [*sentence.src_ids]
+            if SEPARATOR in ids and self.lost in ids:
+                place = ids.index(self.lost)
+                del ids[place : place + 2]
+            assert ids[: len(sentence.prefix)] == [*sentence.prefix]
+            yield [i], [[Hypothesis(ids, -float(len(ids) + 1), -1.0, True)]]
+
+
+def sentence(*ids: int, **more: object) -> Sentence:
+    return Sentence("x", " ", ids, 0, 10, **more)  # type: ignore[arg-type]
+
+
+def found(
+    engine: Copying, by_line: list[list[Sentence]], first: Sequence[int] = (), max_pieces: int = 100, **settings: object
+) -> list[list[int]]:
+    joint = JointSearch(engine, TOKENIZER, TOKENIZER, max_pieces)  # type: ignore[arg-type]
+    lines = [Line("x", is_first=i in first) for i in range(len(by_line))]
+    sentences = [each for of_line in by_line for each in of_line]
+    hypotheses = in_order(joint.search(lines, by_line, SearchConfig(**settings), 1, None), sentences)  # type: ignore[arg-type]
+    return [[*of_sentence[0].ids] if of_sentence else [] for of_sentence in hypotheses]
+
+
+def sources(engine: Copying) -> list[list[list[int]]]:
+    return [[[*each.src_ids] for each in asked] for asked in engine.asked]
+
+
+BLANK = sentence()
+
+
+def test_sentences_of_line_are_one_source_and_their_translation_is_divided() -> None:
+    engine = Copying()
+    assert found(engine, [[sentence(A), sentence(B)], [BLANK], [sentence(C)]]) == [[A], [B], [], [C]]
+    assert sources(engine) == [[[A, SEPARATOR, B], [C]]]
+    assert engine.asked[0][0].max_length == 20
+
+
+def test_log_probability_of_line_is_divided_by_length() -> None:
+    joint = JointSearch(Copying(), TOKENIZER, TOKENIZER, 100)  # type: ignore[arg-type]
+    [(_, divided)] = joint.search([Line("x")], [[sentence(A), sentence(B, C)]], SearchConfig(), 1, None)
+    assert [each.log_prob for [each] in divided] == [-2.0, -3.0]
+
+
+def test_tags_stay_before_joined_sources() -> None:
+    tokenizer = TOKENIZER.__class__(TOKENIZER.model, tags=["to=xx"])  # type: ignore[call-arg]
+    engine, tag = Copying(), tokenizer.tags["to=xx"]
+    joint = JointSearch(engine, tokenizer, tokenizer, 100)  # type: ignore[arg-type]
+    [*joint.search([Line("x")], [[sentence(tag, A), sentence(tag, B)]], SearchConfig(), 1, None)]
+    assert sources(engine) == [[[tag, A, SEPARATOR, B]]]
+
+
+@pytest.mark.parametrize(
+    ("by_line", "settings"),
+    [
+        ([[sentence(A, A, A), sentence(B, B, B)]], {"max_pieces": 6}),
+        ([[sentence(A, A, A), sentence(B, B, B)]], {"split": "always"}),
+        ([[sentence(A, A, A, phrases=((C,),)), sentence(B, B, B)]], {}),
+    ],
+    ids=["too long", "split always", "required phrase"],
+)
+def test_sentences_are_searched_separately(by_line: list[list[Sentence]], settings: dict[str, int]) -> None:
+    engine = Copying()
+    assert found(engine, by_line, **settings) == [[A, A, A], [B, B, B]]  # type: ignore[arg-type]
+    assert all(SEPARATOR not in source for asked in sources(engine) for source in asked)
+
+
+def test_line_with_lost_sentence_is_translated_sentence_by_sentence() -> None:
+    engine = Copying(lost=A)
+    assert found(engine, [[sentence(A), sentence(B)], [sentence(C)]]) == [[A], [B], [C]]
+    assert sources(engine) == [[[A, SEPARATOR, B], [C]], [[A], [B]]]
+
+
+def test_documents_share_rounds_and_translations_are_context() -> None:
+    engine = Copying()
+    by_line = [[sentence(A)], [sentence(B)], [sentence(C)], [BLANK], [sentence(D)], [sentence(A)]]
+    assert found(engine, by_line, context=1) == [[A], [B], [C], [], [D], [A]]
+    assert sources(engine) == [[[A], [D]], [[A, SEPARATOR, B], [D, SEPARATOR, A]], [[B, SEPARATOR, C]]]
+    assert [each.prefix for each in engine.asked[1]] == [[A, SEPARATOR], [D, SEPARATOR]]
+
+
+def test_document_begins_at_marked_line() -> None:
+    engine = Copying()
+    found(engine, [[sentence(A)], [sentence(B)]], first=[1], context=2)
+    assert sources(engine) == [[[A], [B]]]
+
+
+def test_context_is_shortened_to_maximum_length() -> None:
+    engine = Copying()
+    found(engine, [[sentence(A, A)], [sentence(B)], [sentence(C)]], context=3, max_pieces=5)
+    assert sources(engine)[2] == [[B, SEPARATOR, C]]
+
+
+def test_match_of_translation_memory_is_context() -> None:
+    engine, text = Copying(), TOKENIZER.decode([A])
+    known = Sentence(text, " ", (), 0, 0, match=Match(text, "exact"))
+    assert found(engine, [[known], [sentence(B)]], context=1) == [[], [B]]
+    assert sources(engine)[1] == [[*TOKENIZER.encode(text), SEPARATOR, B]]
