@@ -1,0 +1,293 @@
+"""Training with joined pairs of documents: preparation, updates, resuming, search with context and challenge sets."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nmt.api import evaluate
+from nmt.config import Config
+from nmt.data.batching import unpadded
+from nmt.data.corpus import Corpora, Corpus
+from nmt.errors import ConfigError, DataError
+from nmt.evaluate.challenge import challenge_run, of_files, of_published
+from nmt.layout import DataDir
+from nmt.prepare.append import append
+from nmt.prepare.pipeline.work import Sizes
+from nmt.prepare.prepare import prepare
+from nmt.serve.models import load_models
+from nmt.text.tokenizer import SEPARATOR
+from nmt.training.loop import fit
+from nmt.training.setup.start import start
+from nmt.translate.translator import Translator
+from nmt.translate.types import Line
+from tiny_corpus import tiny_settings, tiny_text
+from tiny_run import make, tiny_config, tiny_model, tiny_tokenizer, write_run
+from trained import assert_same_run, train_with_deaths
+
+JOIN = {"modifiers": {"join": 0.5, "upper_case": 0.125}}
+LINES_OF_DOCUMENT = 7
+SHARDS = Sizes(shard_pairs=90, part_pairs=70)
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Documents of seven lines, whose last line is the same in all of them."""
+    folder = tmp_path_factory.mktemp("join-text")
+    tiny_text(folder, n_train=240)
+    for language, last in (("aa", "mali bore"), ("bb", "erob ilam")):
+        path = folder / f"train.{language}"
+        lines = path.read_text(encoding="utf-8").splitlines()
+        documents = (lines[i : i + LINES_OF_DOCUMENT - 1] for i in range(0, 240, LINES_OF_DOCUMENT - 1))
+        path.write_text("\n".join("\n".join([*own, last, ""]) for own in documents) + "\n", encoding="utf-8")
+    return folder
+
+
+def config_of(text: Path, **training: object) -> Config:
+    return tiny_settings(text, data={"documents": True}, training={**JOIN, "max_steps": 6, **training})
+
+
+@pytest.fixture(scope="module")
+def data(text: Path) -> Path:
+    prepare(config_of(text), text / "data", echo=lambda _: None)
+    return text / "data"
+
+
+@pytest.fixture(scope="module")
+def run(text: Path, data: Path) -> Path:
+    fit(config_of(text), data, text / "run")
+    return text / "run"
+
+
+@pytest.fixture(scope="module")
+def lively(text: Path, data: Path) -> Path:
+    """A run of an untrained model, whose translations differ between lines."""
+    config, tokenizer = config_of(text), Corpus.open(DataDir(data)).tokenizers["aa"]
+    return write_run(text / "lively", config, tokenizer, tiny_model(config, tokenizer))
+
+
+def followers(text: Path) -> dict[str, set[str]]:
+    lines = (text / "train.aa").read_text(encoding="utf-8").split("\n")
+    return {line: {after for before, after in pairwise(lines) if before == line} for line in lines}
+
+
+@pytest.mark.parametrize("sizes", [Sizes(), SHARDS], ids=["one file", "shards"])
+def test_prepare_records_which_pair_follows_another(text: Path, tmp_path: Path, sizes: Sizes) -> None:
+    prepare(config_of(text), tmp_path / "data", echo=lambda _: None, sizes=sizes)
+    corpus, after = Corpus.open(DataDir(tmp_path / "data")), followers(text)
+    assert len(corpus.train_splits) == (1 if sizes.shard_pairs > 1000 else 3)
+    n = n_following = 0
+    for split in corpus.train_splits:
+        lines, follows = split.text("aa"), corpus.follows(split).tolist()
+        n, n_following = n + len(lines), n_following + sum(follows)
+        assert not follows[0] and len(follows) == len(lines)
+        for before, line, is_next in zip(lines, lines[1:], follows[1:], strict=False):
+            assert (line in after[before]) >= is_next
+    assert n > 270 and n_following > 0.75 * n  # equal last lines are no duplicates
+    assert (
+        corpus.split("test").n == len(corpus.follows(corpus.split("test")))
+        and corpus.follows(corpus.split("test")).sum() == 9
+    )
+
+
+def test_whole_documents_are_held_out(text: Path, tmp_path: Path) -> None:
+    config = tiny_settings(text, data={"documents": True, "valid": 20})
+    prepare(config, tmp_path / "data", echo=lambda _: None)
+    corpus, after = Corpus.open(DataDir(tmp_path / "data")), followers(text)
+    split = corpus.split("valid")
+    lines, follows = split.text("aa"), corpus.follows(split).tolist()
+    assert split.n >= 20 and 0 < follows.count(0) < split.n / 4
+    assert all(line in after[before] for before, line, f in zip(lines, lines[1:], follows[1:], strict=False) if f)
+
+
+def test_settings_of_documents_are_part_of_recipe(text: Path, tmp_path: Path) -> None:
+    prepare(tiny_settings(text), tmp_path / "data", echo=lambda _: None)
+    assert not [*(tmp_path / "data").glob("*.follows.npy")]
+    with pytest.raises(DataError, match=r"set data\.documents: true"):
+        fit(config_of(text), tmp_path / "data", tmp_path / "run")
+    with pytest.raises(ConfigError, match=r"join: needs data\.documents"):
+        tiny_settings(text, training=JOIN)
+    both = {"documents": True, "fuzzy_threshold": 0.7}
+    with pytest.raises(ConfigError, match="fuzzy and join cannot be combined"):
+        tiny_settings(text, data=both, training={"modifiers": {"join": 0.5, "fuzzy": 0.5}})
+    path = tmp_path / "ordered"
+    prepare(config_of(text), path, echo=lambda _: None)
+    follows = path / "train.follows.npy"
+    follows.write_bytes(follows.read_bytes()[:-1] + b"\x07")
+    with pytest.raises(DataError, match="damaged"):
+        fit(config_of(text), path, tmp_path / "run")
+
+
+@pytest.mark.parametrize("is_sharded", [False, True])
+@pytest.mark.parametrize("directions", [[], ["aa-bb", "bb-aa"]], ids=["one direction", "two"])
+def test_pairs_are_joined_with_following_ones(text, data, tmp_path, is_sharded, directions) -> None:
+    settings = {
+        "documents": True,
+        "max_pieces": 40,
+        "directions": directions,
+        "valid": {"files": {"aa": "dev.aa", "bb": "dev.bb"}},
+    }
+    config = tiny_settings(text, data=settings, training=JOIN)
+    if is_sharded:
+        data = tmp_path / "data"
+        prepare(config, data, echo=lambda _: None, sizes=SHARDS)
+    session = start(config, data, tmp_path / "run", resume=False)
+    corpora, rows = Corpora.open(DataDir(data), config.data), np.arange(len(session.pairs))
+    tokenizer, after = corpora.tokenizers["aa"], followers(text)
+    batch = session.change(session.pairs, rows, 0).batch(rows)
+    n_joined = [0, 0, 0, 0]
+    for src, tgt in zip(unpadded(batch.src), unpadded(batch.tgt_out), strict=True):
+        assert max(len(src), len(tgt)) <= 40 + bool(directions)
+        sides = [np.split(ids, np.flatnonzero(ids == SEPARATOR)) for ids in (src, tgt)]
+        own, other = ([tokenizer.decode(part.tolist()) for part in side] for side in sides)
+        n_joined[len(own) - 1] += 1
+        assert [line[::-1] for line in own] == other
+        if len(own) > 1:
+            forward = own if own[0] in after else other
+            assert all(line in after[before] for before, line in pairwise(forward))
+    assert all(n_joined) and sum(n_joined[1:]) > 0.25 * len(rows)
+
+
+def test_resumed_run_with_joined_pairs_equals_uninterrupted_run(text, data, run, tmp_path, monkeypatch) -> None:
+    train_with_deaths(config_of(text), data, tmp_path / "parts", monkeypatch, [2, 5])
+    assert_same_run(run, tmp_path / "parts")
+
+
+def test_append_continues_order_of_documents(text: Path, tmp_path: Path) -> None:
+    prepare(config_of(text), tmp_path / "data", echo=lambda _: None, sizes=SHARDS)
+    for side, name in enumerate(("aa", "bb")):
+        new = [f"{line.upper()} x" for line in (text / "test.aa").read_text(encoding="utf-8").splitlines()]
+        (tmp_path / f"new.{name}").write_text("".join(f"{line[:: 1 - 2 * side]}\n" for line in new), encoding="utf-8")
+    files = {side: str(tmp_path / f"new.{side}") for side in ("aa", "bb")}
+    train = [{"files": {"aa": "train.aa", "bb": "train.bb"}}, {"files": files}]
+    append(tiny_settings(text, data={"documents": True, "train": train}), tmp_path / "data", echo=lambda _: None)
+    corpus = Corpus.open(DataDir(tmp_path / "data"))
+    follows = [corpus.follows(split).tolist() for split in corpus.train_splits if split.name.startswith("train.1")]
+    assert follows == [[0, *[1] * 9]]
+
+
+def test_context_changes_translations_and_ends_with_document(text: Path, data: Path, lively: Path) -> None:
+    translator = Translator.load(lively)
+    lines = (text / "test.aa").read_text(encoding="utf-8").splitlines()
+
+    def translated(lines: list[str | Line], **settings: object) -> list[str]:
+        search = translator.search_settings(settings)
+        return [best.text for best, *_ in translator.translate_lines(lines, search)]
+
+    alone, within = translated(lines), translated(lines, context=2)
+    assert alone != within and alone[0] == within[0]
+    assert translated([line for each in lines for line in (each, "")], context=2)[::2] == alone
+    assert translated([Line(line, is_first=True) for line in lines], context=2) == alone
+    assert translated([*lines[:5], "", *lines[5:]], context=2)[:5] == within[:5]
+    found = translator.translate_lines(
+        [" ".join(f"{line.capitalize()}." for line in lines[:3])], translator.search_settings({})
+    )
+    [[joint]] = found
+    assert len(joint.parts) == 3 and joint.log_prob < 0 and "reserved" not in joint.text
+    assert list(evaluate(lively, data=data, search={"context": 2}).translations) == within
+
+
+def test_engines_agree_on_lines_in_context(text: Path, lively: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    from nmt.share.engine import load_ctranslate2
+    from nmt.share.export import Request, export
+
+    export(Request(lively), tmp_path / "ct2", "ctranslate2")
+    lines = [
+        ". ".join(pair)
+        for pair in zip(*[iter((text / "test.aa").read_text(encoding="utf-8").splitlines())] * 2, strict=True)
+    ]
+    found = [
+        translator.translate(lines, context=2, beam=1)
+        for translator in (Translator.load(lively, precision="float32"), load_ctranslate2(tmp_path / "ct2"))
+    ]
+    assert found[0] == found[1]
+
+
+def test_server_translates_without_context(run: Path) -> None:
+    [direction] = load_models([run], "native", False, ()).directions.values()
+    assert direction.search.context == 0
+    with pytest.raises(ConfigError, match=r"search\.context"):
+        load_models([run], "native", False, ["search.context=1"])
+
+
+def test_model_without_joined_pairs_has_no_context() -> None:
+    with pytest.raises(ConfigError, match=r"search\.context"):
+        make(tiny_tokenizer(), tiny_config()).translate(["a"], context=1)
+
+
+def test_challenge_scores_lines_after_lines_before_them(text: Path, run: Path, tmp_path: Path) -> None:
+    translator = Translator.load(run)
+    src, tgt = ((text / f"test.{side}").read_text(encoding="utf-8").splitlines() for side in ("aa", "bb"))
+    files = [tmp_path / name for name in ("s.aa", "s.bb", "c.bb")]
+    for path, lines in zip(files, (src, tgt, [line[1:] for line in tgt]), strict=True):
+        path.write_text("\n".join([*lines[:4], "", *lines[4:6]]) + "\n", encoding="utf-8")
+    plain, within = (challenge_run(translator, of_files(*files, "bb", 1, n)).outcomes for n in (0, 2))
+    before = [each.contrast.context for each in within]
+    pairs = list(zip(src, tgt, strict=True))
+    assert before == [(), (pairs[0],), (*pairs[:2],), (*pairs[1:3],), (), (pairs[4],)]
+    same = [one.reference == other.reference for one, other in zip(plain, within, strict=True)]
+    assert same == [True, False, False, False, True, False]
+    assert [each.reference.n_pieces for each in plain] == [each.reference.n_pieces for each in within]
+    # the sum of the parts is the whole
+    whole, first = translator.forced_decoder().log_probs([
+        tuple(_joined(translator, *lines) for lines in ((src[:2], "aa"), (tgt[:2], "bb"))),
+        tuple(_joined(translator, *lines) for lines in ((src[:1], "aa"), (tgt[:1], "bb"))),
+    ])  # fmt: skip
+    n_before = len(first)
+    assert sum(whole[n_before:]) == pytest.approx(within[1].reference.log_prob, abs=1e-4)
+
+
+def _joined(translator: Translator, lines: list[str], language: str) -> list[int]:
+    tokenizer = translator.tokenizers[language]
+    return [i for line in lines for i in (*tokenizer.encode(line), SEPARATOR)][:-1]
+
+
+def test_contrapro_is_read_with_lines_of_its_documents(tmp_path: Path) -> None:
+    (tmp_path / "docs" / "1999").mkdir(parents=True)
+    for language, lines in (("en", "A box.\nBig.\nIt is red.\n"), ("de", "Eine Kiste.\nGroß.\nSie ist rot.\n")):
+        (tmp_path / "docs" / "1999" / f"7.{language}").write_text(lines, encoding="utf-8")
+    entry = {
+        "src segment": "It is red.", "ref segment": "Sie ist rot.", "errors": [{"contrastive": "Es ist rot."}],
+        "document id": "7.de", "segment id": 3, "src pronoun": "it", "ref pronoun": "sie",
+    }  # fmt: skip
+    path = tmp_path / "contrapro.json"
+    path.write_text(json.dumps([entry]), encoding="utf-8")
+    [contrast] = of_published(path, tmp_path / "docs", ("en", "de"), 1).contrasts
+    assert contrast.context == (("Big.", "Groß."),) and contrast.kind == "it:sie"
+    for wrong in ({"document id": "8.de"}, {"segment id": 2}, {"segment id": 9}):
+        path.write_text(json.dumps([entry | wrong]), encoding="utf-8")
+        with pytest.raises(DataError):
+            of_published(path, tmp_path / "docs", ("en", "de"), 1)
+
+
+def test_tables_of_documents_are_read(tmp_path: Path) -> None:
+    from nmt.config.source import TrainPath
+    from nmt.prepare.pairs import Units
+    from nmt.prepare.sources import read_part
+
+    tmx = "".join(
+        f'<tu><prop type="file">{name}</prop><tuv xml:lang="aa"><seg>a{i}</seg></tuv>'
+        '<tuv xml:lang="bb"><seg>b</seg></tuv></tu>'
+        for i, name in enumerate("xxyx")
+    )
+    (tmp_path / "a.tmx").write_text(f'<tmx version="1.4"><header/><body>{tmx}</body></tmx>', encoding="utf-8")
+    files = "".join(
+        f'<file original="{name}" source-language="aa" target-language="bb" datatype="plaintext"><body>'
+        + "".join(f'<trans-unit id="{i}"><source>s{i}</source><target>t</target></trans-unit>' for i in range(2))
+        + "</body></file>"
+        for name in "xy"
+    )
+    (tmp_path / "b.xlf").write_text(
+        f'<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">{files}</xliff>', encoding="utf-8"
+    )
+    units, found = Units(), []
+    for name in ("a.tmx", "b.xlf"):
+        part = TrainPath(path=name, name="x")
+        found.append([pair.document for pair in read_part(part, ("aa", "bb"), tmp_path, units)])
+    starts = [[one != other for one, other in pairwise(own)] for own in found]
+    assert starts == [[False, True, True], [False, True, False]] and found[0][-1] != found[1][0]
