@@ -94,6 +94,8 @@ class Columns(Section):
     """Language code -> column with its text, if columns are not named after language codes. `translation.de` names the
     field `de` of the column `translation`. In TSV and CSV files without a header, columns are given by number, starting
     from 1."""
+    document: Column | None = None
+    """The column that names the document of each pair, for data.documents; in TMX, the type of such properties."""
 
 
 class Paths(Section):

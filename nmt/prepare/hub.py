@@ -38,8 +38,12 @@ def locate_hub(source: HubSource) -> tuple[SourceRecord, list[Source]]:
         if local.suffix in _KINDS:
             parts.append(source.model_copy(update={"revision": commit, "paths": [path]}))
         else:
-            columns, score = source.columns, score_of(source)
-            parts.append(TrainPath(path=str(local), columns=columns, name=source.label, score=score))
+            parts.append(
+                TrainPath(
+                    path=str(local), columns=source.columns, document=source.document, name=source.label,
+                    score=score_of(source),
+                )
+            )  # fmt: skip
     record = SourceRecord(corpus=source.label, hub=source.hub, revision=source.revision, commit=commit, files=files)
     return record, parts
 
@@ -74,6 +78,8 @@ def read_hub(part: TrainHub, languages: tuple[str, str], units: Units) -> Iterat
             elif part.score is not None and (score := parse_score(_value(row, part.score, where))) is None:
                 units.skip(NO_SCORE)
             else:
+                if part.document is not None:
+                    units.enter((path, _value(row, part.document, where)))
                 yield one_line(str(texts[0])), one_line(str(texts[1])), score
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
         raise DataError(f"{where}: not readable as {kind}: {error_text(error)}") from error

@@ -103,6 +103,13 @@ class Layout:
     """Language code -> name or number of its column; empty: the columns are named after the languages."""
     score: str | None = None
     """The setting `score` of the source."""
+    document: str | None = None
+    """The setting `document` of the source."""
+
+    @property
+    def more(self) -> list[str]:
+        """The columns that are read besides the texts: of the scores, then of the documents."""
+        return [name for name in (self.score, self.document) if name is not None]
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def read_part(part: AnyTrainSource, languages: tuple[str, str], root: Path, unit
 
 
 def _inputs(part: TrainPath, languages: tuple[str, str], root: Path, units: Units) -> Iterator[Row]:
-    layout = Layout(languages, part.columns or {}, part.score)
+    layout = Layout(languages, part.columns or {}, part.score, part.document)
     for file in find_inputs(part, root, is_quiet=True):
         if part.score is not None and file.format in ("po", "xliff"):
             raise DataError(f"{file.name}: {file.format.upper()} files have no scores; remove score from the config")
@@ -108,7 +108,7 @@ def _with_scores(pairs: Iterator[tuple[str, str]], first: Path, lines: Iterator[
 
 
 SAMPLE = Path("data/sample")
-_OF_READING = {"files", "path", "format", "members", "hub", "revision", "paths", "columns", "score", "name"}
+_OF_READING = {"files", "path", "format", "members", "hub", "revision", "paths", "columns", "document", "score", "name"}
 """Settings of a source that determine how a part of it is read."""
 _PART: TypeAdapter[AnyTrainSource] = TypeAdapter(AnyTrainSource)
 """Validates parts: those of development and test sets are read like training corpora."""

@@ -212,7 +212,7 @@ class Warnings:
             "exact": ("line", "with exact matches of the translation memory"),
             "adapted": ("line", "with matches of the translation memory, whose numbers or first letter were adapted"),
             "fuzzy": ("line", "translated beside the translation of a similar text"),
-            "split": ("line", "split and translated in parts (search.split)"),
+            "split": ("line", "split into sentences or shorter parts (search.split)"),
             "whole": ("line", "not split because of required terms; a model trained on single sentences may omit text"),
             "blank": ("blank line", "with a prefix or terms stayed blank"),
             "cut": (

@@ -12,11 +12,11 @@ python -m scripts.sample_corpus.documents $data/test --documents 300 --seed 2 --
 sample=$(realpath data/sample)
 common=(--config sample.yaml --data $data/prepared --set data.direction=en-de --set data.documents=true
   --set "data.train=[{files: {de: $sample/train.de, en: $sample/train.en}}, {files: {de: $PWD/$data/train.de, en: $PWD/$data/train.en}}]"
-  --set training.max_steps="${UPDATES:-1200}")
+  --set training.max_steps="${UPDATES:-3000}")
 nmt prepare "${common[@]}"
 for run in joined single; do
   options=()
-  [ $run = single ] || options=(--set training.modifiers.join=0.5)
+  [ $run = single ] || options=(--set training.modifiers.join=0.8)
   if [ -e $runs/$run/run.json ]; then nmt train --resume --run $runs/$run; else
     nmt train --run $runs/$run "${common[@]}" "${options[@]}"
   fi

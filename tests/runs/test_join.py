@@ -265,7 +265,9 @@ def test_contrapro_is_read_with_lines_of_its_documents(tmp_path: Path) -> None:
             of_published(path, tmp_path / "docs", ("en", "de"), 1)
 
 
-def test_tables_of_documents_are_read(tmp_path: Path) -> None:
+def test_documents_of_files_are_counted(tmp_path: Path) -> None:
+    from pyarrow import feather, table
+
     from nmt.config.source import TrainPath
     from nmt.prepare.pairs import Units
     from nmt.prepare.sources import read_part
@@ -285,9 +287,15 @@ def test_tables_of_documents_are_read(tmp_path: Path) -> None:
     (tmp_path / "b.xlf").write_text(
         f'<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">{files}</xliff>', encoding="utf-8"
     )
+    rows = "".join(f"a{i},b,{name}\n" for i, name in enumerate("xxyx"))
+    (tmp_path / "c.csv").write_text(f"aa,bb,doc\n{rows}", encoding="utf-8")
+    rows = "".join(f'{{"aa": "a{i}", "bb": "b", "doc": "{name}"}}\n' for i, name in enumerate("xxyx"))
+    (tmp_path / "d.jsonl").write_text(rows, encoding="utf-8")
+    feather.write_feather(table({"aa": ["a"] * 4, "bb": ["b"] * 4, "doc": [*"xxyx"]}), tmp_path / "e.feather")
     units, found = Units(), []
-    for name in ("a.tmx", "b.xlf"):
-        part = TrainPath(path=name, name="x")
+    for name in ("a.tmx", "b.xlf", "c.csv", "d.jsonl", "e.feather"):
+        part = TrainPath(path=name, name="x", document=None if name in ("a.tmx", "b.xlf") else "doc")
         found.append([pair.document for pair in read_part(part, ("aa", "bb"), tmp_path, units)])
     starts = [[one != other for one, other in pairwise(own)] for own in found]
-    assert starts == [[False, True, True], [False, True, False]] and found[0][-1] != found[1][0]
+    assert starts == [[False, True, True], [False, True, False], *[[False, True, True]] * 3]
+    assert all(one[-1] != other[0] for one, other in pairwise(found))

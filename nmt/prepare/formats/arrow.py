@@ -107,6 +107,8 @@ def _read(
                     elif layout.score is not None and (score := parse_score(texts[2])) is None:
                         units.skip(NO_SCORE)
                     else:
+                        if layout.document is not None:
+                            units.enter((file.name, texts[-1]))
                         yield one_line(texts[0]), one_line(texts[1]), score
 
 

@@ -76,8 +76,8 @@ def _normal(code: str) -> str:
 
 
 def find_columns(layout: Layout, names: Sequence[str], where: str, remedy: str) -> tuple[int, ...]:
-    """Return the positions in `names` of the columns of both languages, and of the scores if `layout` has a score
-    column.
+    """Return the positions in `names` of the columns of both languages, and of scores and documents if `layout` has
+    such columns.
 
     Raises DataError, which begins with `where` and ends with `remedy`, unless there is exactly one column for each.
     """
@@ -87,8 +87,7 @@ def find_columns(layout: Layout, names: Sequence[str], where: str, remedy: str) 
             found.append((f"named {shown([wanted])}", _named_alike(wanted, names)))
         else:
             found.append((f"for {language}", matching(language, names)))
-    if layout.score is not None:
-        found.append((f"named {shown([layout.score])} for score", _named_alike(layout.score, names)))
+    found += [(f"named {shown([name])}", _named_alike(name, names)) for name in layout.more]
     places = []
     for what, alike in found:
         columns = [i for i, name in enumerate(names) if name in alike]
@@ -155,9 +154,11 @@ def _pairs(rows: Iterable[list[str]], layout: Layout, units: Units, where: str) 
             units.skip(f"fewer columns than {least}")
         elif most is not None and len(row) > most:
             units.skip(f"more columns than {most}")
-        elif len(columns) > 2 and (score := parse_score(row[columns[2]])) is None:
+        elif layout.score is not None and (score := parse_score(row[columns[2]])) is None:
             units.skip(NO_SCORE)
         else:
+            if layout.document is not None:
+                units.enter((where, row[columns[-1]]))
             yield one_line(row[columns[0]]), one_line(row[columns[1]]), score
     if columns is None:
         raise DataError(f"{where}: empty, where a header with the names of the columns is needed")
@@ -174,13 +175,13 @@ def _numbers(layout: Layout, where: str) -> tuple[int, ...] | None:
     if not layout.columns:
         return None
     names = [layout.columns[language] for language in layout.languages]
-    names += [] if layout.score is None else [layout.score]
+    names += layout.more
     are_numbers = [name.isascii() and name.isdecimal() for name in names]
     if not any(are_numbers):
         return None
     if not all(are_numbers) or "0" in names or len(set(names)) < len(names):
         raise DataError(
-            f"{where}: columns and score must be names, or different numbers from 1; found {' and '.join(names)}"
+            f"{where}: columns, score and document must be names or different numbers, found {' and '.join(names)}"
         )
     return tuple(int(name) - 1 for name in names)
 
@@ -241,7 +242,7 @@ def read_jsonl(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     Raises DataError for a line that is not an object or has a value of another type instead of text, and at the end if
     no object has a key for one of the languages.
     """
-    n_objects = 0
+    n_objects, score = 0, None
     keys: list[str] = []  # of the first
     present: set[str] = set()
     with file.open() as stream:
@@ -264,11 +265,12 @@ def read_jsonl(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
                 units.skip(f"no text in {layout.languages[0 if src is None else 1]}")
             elif _SURROGATE.search(src) or _SURROGATE.search(tgt):
                 units.skip(f"broken Unicode in {layout.languages[0 if _SURROGATE.search(src) else 1]}")
-            elif layout.score is None:
-                yield one_line(src), one_line(tgt), None
-            elif (score := _score(row, layout.score)) is None:
+            elif layout.score is not None and (score := _score(row, layout.score)) is None:
                 units.skip(NO_SCORE)
             else:
+                if layout.document is not None:
+                    with suppress(KeyError):
+                        units.enter((file.name, follow(row, layout.document)))
                 yield one_line(src), one_line(tgt), score
     for language in layout.languages:
         if n_objects and language not in present:

@@ -114,6 +114,7 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     """
     first, second = layout.languages
     names = (layout.columns.get(first, first), layout.columns.get(second, second))
+    types = _OF if layout.document is None else (layout.document,)
     for unit in read_units(file, "tmx", frozenset({"tu"})):
         texts = [
             (variant.get(XML_LANG) or variant.get("lang") or "", text_of(segment))
@@ -125,7 +126,7 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
         if missing:
             units.skip(f"no text in {' or '.join(missing)}")
             continue
-        documents = (prop.text for prop in unit.iterchildren("{*}prop") if prop.get("type") in _OF)
+        documents = (prop.text for prop in unit.iterchildren("{*}prop") if prop.get("type") in types)
         units.enter(next(documents, file.name))
         score = None
         if layout.score is not None:
