@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What do fuzzy matches add? A model learns software texts for MINUTES (10) without dropout, with the translations of
+# What do fuzzy matches add? A model learns software texts for MINUTES (10), or for UPDATES, without dropout, with the translations of
 # similar lines (training.modifiers.fuzzy) and without. A tenth of the text is held out in blocks of 200 lines, half of
 # it as test set; training pairs that share a line with it are dropped. Both models translate it with the training text
 # as a memory, the one without also without a memory, and are compared on the lines with a similar training line, on the
@@ -20,7 +20,8 @@ done
 files() { echo "files: {de: $1.de, en: $1.en}"; }
 options=(--config "$here/tags.yaml" --data $prepared --set data.root=$text --set data.fuzzy_threshold=0.7 --set data.clean.overlap=either
   --set "data.train=[{$(files train)}]" --set "data.valid={$(files valid)}" --set "data.test={test: {$(files test)}}"
-  --set training.max_minutes="${MINUTES:-10}" --set model.embedding_dropout=0 --set model.residual_dropout=0)
+  --set training.max_minutes="${MINUTES:-10}" ${UPDATES:+--set training.max_minutes=null --set training.max_steps=$UPDATES}
+  --set model.embedding_dropout=0 --set model.residual_dropout=0)
 nmt prepare "${options[@]}"
 for run in plain fuzzy; do
   modifiers='{}'
