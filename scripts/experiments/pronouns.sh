@@ -1,18 +1,17 @@
 #!/usr/bin/env bash
-# Does a model translate "it" by the gender of a noun in the sentence before? Two models learn the sample corpus and 8,000
-# made-up documents of two or three sentences, in which er, sie or es depends on the sentence before: with joined pairs
-# (joined), and without (single), for the same updates. Contrastive pronouns of documents with other nouns and sentences
-# are scored with 0 to 2 lines of context, and the documents are translated with 2.
+# Does a model translate "it" by the gender of a noun in the sentence before? Two models learn 8,000 made-up documents of
+# two or three sentences, in which er, sie or es depends on the sentence before: with joined pairs (joined), and without
+# (single), for the same updates. Contrastive pronouns of documents with other nouns and sentences are scored with 0 to 2
+# lines of context, and the documents are translated with 2.
 #   scripts/experiments/pronouns.sh          Everything is written to data/pronouns and runs/pronouns.
 set -euo pipefail
 runs=runs/pronouns data=data/pronouns
 mkdir -p $data
 python -m scripts.sample_corpus.documents $data/train
 python -m scripts.sample_corpus.documents $data/test --documents 300 --seed 2 --held-out
-sample=$(realpath data/sample)
 common=(--config sample.yaml --data $data/prepared --set data.direction=en-de --set data.documents=true
-  --set "data.train=[{files: {de: $sample/train.de, en: $sample/train.en}}, {files: {de: $PWD/$data/train.de, en: $PWD/$data/train.en}}]"
-  --set training.max_steps="${UPDATES:-3000}")
+  --set "data.train=[{files: {de: $PWD/$data/train.de, en: $PWD/$data/train.en}}]" --set tokenizer.vocab_size=1000
+  --set training.max_steps="${UPDATES:-1500}" --set training.validate_every_steps=1500)
 nmt prepare "${common[@]}"
 for run in joined single; do
   options=()
@@ -23,14 +22,14 @@ for run in joined single; do
 done
 for context in 0 1 2; do
   echo "joined, context $context"
-  nmt challenge --run $runs/joined --src $data/test.en --ref $data/test.de --context $context
+  nmt challenge --checkpoint last --run $runs/joined --src $data/test.en --ref $data/test.de --context $context
 done
 echo single
-nmt challenge --run $runs/single --src $data/test.en --ref $data/test.de
+nmt challenge --checkpoint last --run $runs/single --src $data/test.en --ref $data/test.de
 for options in "joined --set search.context=2" joined single; do
   read -ra words <<< "$options"
   echo "$options"
-  nmt translate --run "$runs/${words[0]}" "${words[@]:1}" --input $data/test.en --output "$data/${options// /_}.de"
+  nmt translate --checkpoint last --run "$runs/${words[0]}" "${words[@]:1}" --input $data/test.en --output "$data/${options// /_}.de"
   nmt evaluate --hyp "$data/${options// /_}.de" --ref $data/test.de
   python - "$data/${options// /_}.de" $data/test.de <<'PY'
 import sys
