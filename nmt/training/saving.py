@@ -327,7 +327,7 @@ def _record(session: Session, log: TrainingLog, validation: Validation, kind: We
 def _log(session: Session, log: TrainingLog, validation: Validation, kind: str) -> None:
     """Write the record of a validation."""
     state = session.state
-    where = {"step": state.step, "epoch": state.epoch, "minutes": state.seconds / 60}
+    where = {"step": state.step, "epoch": state.epoch, "minutes": state.seconds / 60, "cpu_seconds": state.cpu_seconds}
     losses = {"loss": validation.loss, "nll": validation.nll}  # without label smoothing
     scores = {"perplexity": validation.perplexity, "accuracy": validation.accuracy, **validation.scores}
     log.log({"kind": kind, **where, **losses, **scores})

@@ -23,6 +23,8 @@ from nmt.runs.state import TrainState
 Record = Mapping[str, Any]
 CURVES = ("train", "valid", "ema", "average", "final", "watch")
 """The kinds of records that are points of curves; after a slash, records have the name of a direction or test set."""
+TIMES = ("minutes", "cpu_seconds")
+"""The fields of records that are sums over the whole run."""
 
 
 class TrainingLog:
@@ -148,7 +150,7 @@ def clock(seconds: float) -> str:
 
 
 def _line(record: Record) -> str:
-    numbers = {name: value for name, value in record.items() if isinstance(value, float) and name != "minutes"}
+    numbers = {name: value for name, value in record.items() if isinstance(value, float) and name not in TIMES}
     if numbers.get("loss") == numbers.get("nll"):
         numbers.pop("loss", None)
     parts = [f"{name} {value:,.0f}" if value >= 1000 else f"{name} {value:.4g}" for name, value in numbers.items()]
