@@ -55,6 +55,7 @@ NOT_RUN = {
     "--confidence": "needs a calibrated run (tests/unit/evaluate/test_calibration.py)",
     "seed=*": "compares runs of a sweep (tests/processes/test_sweep.py)",
     "plain-*": "compares groups of runs (tests/unit/cli/test_compare.py)",
+    "training.report_to": "needs the libraries of trackers (tests/runs/test_trackers.py)",
     "max_steps=40000": "trains for hours (tests/runs/test_resume.py)",
     "--stop-after": "trains for hours (tests/runs/test_steering.py)",
     "max_steps=2000": "trains for minutes (tests/runs/test_denoising.py)",

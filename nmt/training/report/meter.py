@@ -295,7 +295,9 @@ def mixture(session: Session) -> Iterator[str]:
 def reporting(session: Session, has_profile: bool) -> Iterator[Meter]:
     """Open the log of a run and yield its meter; profile a few updates if `has_profile`."""
     state, settings, run = session.state, session.config.training, session.run
-    with TrainingLog(run, state.step, state.log_bytes, settings.max_steps, state.log_waiting) as log:
+    with TrainingLog(
+        run, state.step, state.log_bytes, settings.max_steps, state.log_waiting, settings.report_to
+    ) as log:
         announce(session, log)
         try:
             with profiler(session.device, run, log) if has_profile else nullcontext() as tracing:
