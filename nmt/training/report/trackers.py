@@ -42,8 +42,9 @@ class Client(NamedTuple):
 def _wandb(name: str, settings: Mapping[str, object], run_id: str | None) -> Client:
     import wandb
 
-    project = os.environ.get("WANDB_PROJECT", PROJECT)
-    run = wandb.init(project=project, name=name, config={**settings}, id=run_id, resume="allow")
+    run = wandb.init(
+        project=os.environ.get("WANDB_PROJECT", PROJECT), name=name, config={**settings}, id=run_id, resume="allow"
+    )
     run.define_metric("*", step_metric="step")  # a resumed run goes back to its checkpoint, but W&B's own step does not
     return Client(
         run.id,
@@ -74,8 +75,9 @@ def _trackio(name: str, settings: Mapping[str, object], run_id: str | None) -> C
     import trackio
 
     run_id = run_id or f"{name}-{secrets.token_hex(3)}"  # runs are known by their names
-    project = os.environ.get("TRACKIO_PROJECT", PROJECT)
-    run = trackio.init(project, run_id, config={**settings}, resume="allow", embed=False)
+    run = trackio.init(
+        os.environ.get("TRACKIO_PROJECT", PROJECT), run_id, config={**settings}, resume="allow", embed=False
+    )
     return Client(
         run_id,
         lambda values, step: run.log({**values}, step=step),
