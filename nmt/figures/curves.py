@@ -8,7 +8,6 @@ Runs that differ only in the seed can be drawn as one curve, their mean, with a 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -138,7 +137,8 @@ def plot(
     DataError unless `output` ends in .png, .pdf or .svg and its directory exists.
     """
     check_picture(output)
-    if unknown := [panel for panel in panels if not _PANEL.fullmatch(panel)]:
+    known = {f"{quantity}/{scale}" for quantity in QUANTITIES for scale in SCALES}
+    if unknown := [panel for panel in panels if panel not in known]:
         raise ConfigError(
             [f"--panel {unknown[0]}: write {' or '.join(QUANTITIES)}, a slash, and {' or '.join(SCALES)}: score/cpu"]
         )
@@ -163,9 +163,6 @@ def plot(
             messages.append(f"{name}: the mean has only the {n_drawn} of {n_most} points that all of its runs have")
     save_picture(draw(curves, panels, columns), output)
     return messages
-
-
-_PANEL = re.compile(f"({'|'.join(QUANTITIES)})/({'|'.join(SCALES)})")
 
 
 def _n_points(curves: Curves) -> int:

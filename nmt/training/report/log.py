@@ -79,8 +79,11 @@ class TrainingLog:
         self._waiting.append(json.dumps(record).encode() + b"\n")
         self._write()
         if record["kind"].partition("/")[0] in CURVES:
-            numbers = {name: value for name, value in record.items() if isinstance(value, (int, float))}
-            values = {f"{record['kind']}/{name}": value for name, value in numbers.items() if name != "step"}
+            values = {
+                f"{record['kind']}/{name}": value
+                for name, value in record.items()
+                if isinstance(value, (int, float)) and name != "step"
+            }
             if self._board is not None:
                 self._board.scalars(values, record["step"])
             self.trackers.scalars(values, record["step"])

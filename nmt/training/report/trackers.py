@@ -25,8 +25,7 @@ from nmt.files.write import replace_file
 from nmt.layout import RunDir
 from nmt.runs.info import read_info
 
-PROJECT = "nmt"
-"""The project of runs, unless an environment variable of the tracker names another one."""
+PROJECT = "nmt"  # of runs, unless an environment variable of the tracker names another one
 
 
 class Client(NamedTuple):
