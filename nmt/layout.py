@@ -139,6 +139,7 @@ class RunDir:
     checkpoints/start/       the weights that the run started with, with training.start_share
     selected.json            the weights that `nmt translate` uses by default, and why
     log.jsonl, tensorboard/  training log
+    trackers.json            the id of the run in each other tracker (training.report_to)
     dev/                     translations of the development set, one file per validation
     profile/trace.json.gz    profiler trace of a few steps (nmt train --profile)
     scores.jsonl             scores measured by nmt evaluate, see `nmt.runs.info`
@@ -172,6 +173,7 @@ class RunDir:
     selected = File("selected.json")
     log = File("log.jsonl")
     tensorboard = File("tensorboard")
+    trackers = File("trackers.json")
     dev = File("dev")
     trace = File("profile/trace.json.gz")
     scores = File("scores.jsonl")

@@ -171,7 +171,7 @@ SETTING_OF = {
 }
 """For each option that changes a setting, the key of the setting."""
 
-SEVERAL_VALUES = {"compare": ("--hyp", "--ref", "--group"), "filter": ("--kept",)}
+SEVERAL_VALUES = {"compare": ("--hyp", "--ref", "--group"), "filter": ("--kept",), "plot": ("--group", "--panel")}
 """For each command, options that take all words up to the next option, such as the files of a pattern."""
 
 RECIPES = ("distil", "back-translate")

@@ -367,6 +367,7 @@ def compare(
     from nmt.evaluate.compare.screen import macro_averages, render_json, render_text
     from nmt.evaluate.compare.systems import (
         check_alike,
+        check_groups,
         distinct_names,
         find_baseline,
         group_members,
@@ -384,6 +385,8 @@ def compare(
         raise ConfigError(["--hyp and --src need the references; give them with --ref F"])
     check_tokenizer(tokenize)
     members = group_members(group) if group else single_members(runs or hyp or ())
+    if group:
+        check_groups(members)
     position = find_baseline(baseline, members)
     if comet and ref and not src:
         raise ConfigError(["--comet needs the source text of these files; give it with --src F"])

@@ -63,10 +63,21 @@ def runs(
 @app.command()
 def plot(
     runs: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(metavar="RUN", help="Run directories, or folders of runs.", autocompletion=run_names),
-    ],
+    ] = None,
     output: Annotated[Path, option("--output", "Image to write: .png, .pdf or .svg.", "FILE")] = Path("plot.png"),
+    group: Annotated[
+        list[str] | None,
+        option("--group", "Runs that differ only in their seed, drawn as their mean; may be repeated.", "NAME=A,B,C"),
+    ] = None,
+    panel: Annotated[
+        list[str] | None,
+        option("--panel", "Panel to draw: loss, score or rate over steps, time or cpu; may be repeated.", "Y/X"),
+    ] = None,
+    columns: Annotated[
+        int | None, option("--columns", "Draw for a paper, in the width of 1 or 2 columns.", min=1, max=2)
+    ] = None,
 ) -> None:
     """Plot the learning curves of one or more runs.
 
@@ -75,14 +86,27 @@ def plot(
     nats per token; for masked language models and masked spans per masked piece, and for classifiers per text. The
     image is readable in black and white. Long training curves are drawn as means, with their range in grey.
 
+    A group of runs, such as those of several seeds, is drawn as its mean, with a band from its lowest to its highest
+    run, at the steps that all of its runs have logged. In a group, the pattern 'runs/plain-*' stands for all matching
+    runs.
+
+    --panel score/cpu draws BLEU over CPU seconds of training: the CPU time of all updates, without validations and
+    checkpoints, which other programs on the machine affect less than training time. Runs of earlier versions have not
+    logged it.
+
+    --columns 1 draws 3.3 inches wide, --columns 2 6.9 inches, in type of 7 points. In PDF and SVG, text remains text.
+
     \b
     Examples:
       nmt plot runs/sample-de-en
       nmt plot runs/multi30k-de-en runs/multi30k-en-de --output curves.pdf
       nmt plot runs/sweep-sample
+      nmt plot --group plain=runs/plain-1,runs/plain-2 'simcut=runs/simcut-*' --panel score/cpu --columns 1
     """
+    from nmt.evaluate.compare.systems import group_members
+    from nmt.figures.curves import DEFAULT_PANELS
     from nmt.figures.curves import plot as draw
 
-    for line in draw(runs, output):
+    for line in draw(runs or [], output, group_members(group or ()), panel or DEFAULT_PANELS, columns):
         say(line)
     show(f"{output}: written")

@@ -88,6 +88,7 @@ OTHER_NAMES = {
     "training.average_last": "average_checkpoints checkpoint_averaging n_average num_average",
     "training.select_by": "metric eval_metric valid_metrics best_checkpoint_metric metric_for_best_model "
     "early_stopping_metric optimized_metric",
+    "training.report_to": "tensorboard tensorboard_logdir wandb wandb_project use_wandb logger loggers",
     "training.patience": "early_stopping early_stop early_stopping_patience max_num_checkpoint_not_improved",
     "search.beam": "beam_size beam_width num_beams n_beams beams width",
     "search.length_penalty": "lenpen length_alpha beam_alpha alpha normalize length_penalty_alpha",
@@ -117,8 +118,7 @@ NO_SETTING = {
     "world_size n_gpu n_gpus num_gpus gpus devices distributed_world_size nproc_per_node":
         "torchrun --nproc-per-node N -m -- nmt train … trains on N GPUs",
     "resume resume_from resume_from_checkpoint reset_optimizer": "nmt train --resume continues a run",
-    "tensorboard tensorboard_logdir wandb wandb_project report_to logdir log_dir log_file":
-        "log.jsonl and TensorBoard's files are always written to the run directory",
+    "logdir log_dir log_file": "log.jsonl is always written to the run directory",
 }  # fmt: skip
 """Settings of other toolkits that have no counterpart, and what to use instead."""
 

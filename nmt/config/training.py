@@ -267,8 +267,13 @@ class TrainingConfig(Section):
     max_minutes: float | None = Field(None, gt=0.0)
     """Maximum training time in minutes, summed over resumes; null: no limit. A cool-down that has begun is
     completed."""
+    report_to: list[Literal["tensorboard", "wandb", "mlflow", "trackio"]] = Field(["tensorboard"])
+    """Experiment trackers that get the settings, the scores of each record, the machine and the model card, besides
+    log.jsonl, which is always written. tensorboard: files in the run directory. wandb (Weights & Biases), mlflow and
+    trackio: through their libraries (extras of the same names), whose environment variables choose server and project.
+    A resumed run continues its run of the tracker; a tracker that fails does not stop training."""
     log_every_steps: int = Field(100, ge=1)
-    """Number of updates between records in log.jsonl and TensorBoard."""
+    """Number of updates between records in log.jsonl and in the trackers."""
     validate_every_steps: int = Field(1000, ge=1)
     """Number of updates between validations."""
     save_every_steps: int = Field(1000, ge=1)

@@ -20,6 +20,7 @@ from nmt.evaluate.report import Member, Report, Subject, evaluate, read_texts
 from nmt.layout import DataDir, RunDir
 from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord, add_scores, read_info
 from nmt.runs.model import Origin
+from nmt.text.identify import Detector
 from nmt.text.tokenizer import Tokenizers
 from nmt.translate.files import Warnings
 from nmt.translate.source_lines import source_lines
@@ -223,8 +224,6 @@ def _off_target(
 ) -> Iterator[Score]:
     """Yield the share of translations that are not in the target language, and that of references, which is not 0,
     since short lines are hard to identify; nothing, with a message, if the language cannot be identified."""
-    from nmt.text.identify import Detector
-
     languages, tgt = translator.tokenizers.languages, translator.config.data.tgt
     of_references = [line for each in references for line in as_tuple(each)]
     try:

@@ -34,10 +34,15 @@ def check_picture(output: Path) -> None:
 
 
 def save_picture(figure: Figure, output: Path) -> None:
-    """Write a figure atomically, in the format of the file extension. Raises DataError as `check_picture` does."""
+    """Write a figure atomically, in the format of the file extension; text in PDF and SVG remains text.
+
+    Raises DataError as `check_picture` does.
+    """
+    from matplotlib import rc_context
+
     check_picture(output)
     data = io.BytesIO()
-    with any_script():
+    with any_script(), rc_context({"svg.fonttype": "none", "pdf.fonttype": 42}):  # 42: TrueType; 3 is not text for all
         figure.savefig(data, format=output.suffix[1:].lower(), dpi=150)
     with open_output(output) as file:
         file.write(data.getvalue())

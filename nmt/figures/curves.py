@@ -1,7 +1,8 @@
-"""Training curves of runs in one figure: loss, BLEU or accuracy, and learning rate, over steps and over time.
+"""Training curves of runs in one figure: loss, BLEU or accuracy, and learning rate, over steps, time or CPU time.
 
 Curves can be distinguished without colour: runs by dashes, markers and shades of grey; training by the absence of
 markers, the development set by filled markers, the moving average by hollow markers, the final average by a star.
+Runs that differ only in the seed can be drawn as one curve, their mean, with a band from the lowest to the highest run.
 """
 
 from __future__ import annotations
@@ -22,16 +23,24 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from nmt.config.load import load_saved_config
 from nmt.console import printable
-from nmt.errors import CheckpointError, NmtError
+from nmt.errors import CheckpointError, ConfigError, NmtError
 from nmt.figures.attention import check_picture, save_picture
 from nmt.layout import RunDir
 from nmt.runs.listing import is_run
 from nmt.runs.log import Record, number, read_log
 
-Points = npt.NDArray[np.float64]  # (n, 3): step, minutes (NaN if not logged), value
-STEP, MINUTES, VALUE = range(3)
+Points = npt.NDArray[np.float64]
+"""Points of a curve, (n, 6): step, minutes, CPU seconds (NaN if not logged), value, and the range of the values that
+the point is the mean of."""
+STEP, MINUTES, CPU, VALUE, LOW, HIGH = range(6)
 LOSS, SCORE, RATE = range(3)
-"""Rows of the figure."""
+QUANTITIES = {"loss": LOSS, "score": SCORE, "rate": RATE}
+"""What panels show, by its name on the command line."""
+SCALES = {"steps": STEP, "time": MINUTES, "cpu": CPU}
+"""The horizontal axes of panels, by their names on the command line."""
+DEFAULT_PANELS = tuple(f"{quantity}/{scale}" for quantity in QUANTITIES for scale in ("steps", "time"))
+WIDTHS = {1: 3.3, 2: 6.9}
+"""The widths of one and two columns of a paper, in inches."""
 KINDS = {
     "train": "training",
     "valid": "development set",
@@ -51,7 +60,7 @@ class Curves:
     metric: str
     """The score: BLEU, or the accuracy (%) of tokens or classes for a run that does not translate."""
     points: Mapping[tuple[int, str], Points]
-    """The points of each curve, by row of the figure and kind."""
+    """The points of each curve, by quantity (`LOSS`, `SCORE`, `RATE`) and kind."""
 
 
 def curves_of(name: str, records: Sequence[Record], unit: str = "token") -> Curves:
@@ -72,12 +81,30 @@ def curves_of(name: str, records: Sequence[Record], unit: str = "token") -> Curv
         elif kind in KINDS:
             nll, score = number(record, "nll"), number(record, key)  # older logs lack the first
             values = {LOSS: number(record, "loss") if nll is None else nll, SCORE: score and factor * score}
-        place = [math.nan if x is None else x for x in (number(record, "step"), number(record, "minutes"))]
+        place = [math.nan if (x := number(record, name)) is None else x for name in ("step", "minutes", "cpu_seconds")]
         for row, value in values.items():
             if value is not None:
-                rows[row, kind].append([*place, value])
-    points = {where: np.array(found, np.float64).reshape(-1, 3) for where, found in rows.items()}
+                rows[row, kind].append([*place, value, value, value])
+    points = {where: np.array(found, np.float64).reshape(-1, 6) for where, found in rows.items()}
     return Curves(name, unit, "BLEU" if has_bleu else "accuracy (%)", points)
+
+
+def mean_of(name: str, members: Sequence[Curves]) -> Curves:
+    """Return the mean of the curves of runs, and their range, at the steps that all of them have logged.
+
+    Raises ConfigError if the runs measure different scores or losses.
+    """
+    first = members[0]
+    if len({(curves.unit, curves.metric) for curves in members}) > 1:
+        raise ConfigError([f"group {name}: its runs learn different tasks, whose curves have no mean"])
+    points = {}
+    for where in first.points:
+        by_step = [{point[STEP]: point for point in curves.points[where]} for curves in members]
+        shared = [step for step in by_step[0] if all(step in others for others in by_step)]
+        every = np.array([[of_run[step] for step in shared] for of_run in by_step]).reshape(len(members), -1, 6)
+        points[where] = every.mean(0)
+        points[where][:, LOW], points[where][:, HIGH] = every[..., LOW].min(0), every[..., HIGH].max(0)
+    return Curves(name, first.unit, first.metric, points)
 
 
 def unit_of(run: RunDir) -> str:
@@ -90,26 +117,56 @@ def unit_of(run: RunDir) -> str:
 
 MOST_POINTS = 300  # per training curve, to keep dashes visible; more are averaged, and their range is shaded
 EXPLODED = 20.0  # nats per token: twice the loss of an untrained model
-LEGEND_CHARS = 100  # per row of the legend
+LEGEND_CHARS = 100  # per row of the legend, if its type has as many points as the figure has inches
 DASHES, MARKERS, GREYS = ("-", "--", ":", "-."), "osD^vPX", ("0.0", "0.4", "0.6")
 MOST_RUNS = len(DASHES) * len(MARKERS)  # per directory; further runs would repeat a style
 
 
-def plot(runs: Sequence[Path], output: Path) -> list[str]:
+def plot(
+    runs: Sequence[Path],
+    output: Path,
+    groups: Mapping[str, Sequence[Path]] | None = None,
+    panels: Sequence[str] = DEFAULT_PANELS,
+    columns: int | None = None,
+) -> list[str]:
     """Draw the curves of runs into a figure; return a message for each run whose log lacks records.
 
-    A directory of runs stands for the runs in it. Raises CheckpointError if a path is neither a run nor a directory of
-    runs, or has too many runs, and DataError unless `output` ends in .png, .pdf or .svg and its directory exists.
+    A directory of runs stands for the runs in it. The runs of each of the named `groups` are drawn as their mean. For
+    `panels` and `columns` see `draw`. Raises CheckpointError if a path is neither a run nor a directory of runs, or has
+    too many runs, ConfigError if there are no runs, a panel is unknown or the runs of a group cannot be averaged, and
+    DataError unless `output` ends in .png, .pdf or .svg and its directory exists.
     """
     check_picture(output)
+    known = {f"{quantity}/{scale}" for quantity in QUANTITIES for scale in SCALES}
+    if unknown := [panel for panel in panels if panel not in known]:
+        raise ConfigError(
+            [f"--panel {unknown[0]}: write {' or '.join(QUANTITIES)}, a slash, and {' or '.join(SCALES)}: score/cpu"]
+        )
     runs = [run for path in runs for run in _runs_at(path)]
     names = [path.name or path.resolve().name for path in runs]
     names = [str(path) if names.count(name) > 1 else name for path, name in zip(runs, names, strict=True)]
-    logs = [list(read_log(RunDir(path).log)) for path in runs]
-    curves = [curves_of(name, log, unit_of(RunDir(run))) for name, log, run in zip(names, logs, runs, strict=True)]
-    save_picture(draw(curves), output)
-    lacks = [" and ".join(_missing(records)) for records in logs]
-    return [f"{path}: its log has {lack} yet" for path, lack in zip(runs, lacks, strict=True) if lack]
+    members = [(name, [run]) for name, run in zip(names, runs, strict=True)]
+    members += [(name, [run for path in paths for run in _runs_at(path)]) for name, paths in (groups or {}).items()]
+    if not members:
+        raise ConfigError(["plot needs runs: nmt plot RUN, or --group NAME=A,B,C"])
+    curves, messages = [], []
+    for name, paths in members:
+        each = []
+        for path in paths:
+            records = list(read_log(RunDir(path).log))
+            each.append(curves_of(name, records, unit_of(RunDir(path))))
+            if lack := " and ".join(_missing(records)):
+                messages.append(f"{path}: its log has {lack} yet")
+        curves.append(each[0] if len(each) == 1 else mean_of(name, each))
+        n_drawn, n_most = _n_points(curves[-1]), max(map(_n_points, each))
+        if n_drawn < n_most:
+            messages.append(f"{name}: the mean has only the {n_drawn} of {n_most} points that all of its runs have")
+    save_picture(draw(curves, panels, columns), output)
+    return messages
+
+
+def _n_points(curves: Curves) -> int:
+    return sum(len(points) for (quantity, _), points in curves.points.items() if quantity == LOSS)
 
 
 def _runs_at(path: Path) -> list[Path]:
@@ -137,88 +194,131 @@ def _missing(records: Sequence[Record]) -> Iterator[str]:
             yield name
 
 
-def thin(points: Points, most: int = MOST_POINTS) -> tuple[Points, Points]:
-    """Average neighbouring points, so that at most `most` remain; return them with their value ranges (n, 2)."""
+def thin(points: Points, most: int = MOST_POINTS) -> Points:
+    """Average neighbouring points, so that at most `most` remain, each with the range of the values averaged."""
     if len(points) <= most:
-        return points, points[:, [VALUE, VALUE]]
+        return points
     starts = np.arange(most) * len(points) // most
     sizes = np.diff(starts, append=len(points))
-    values = points[:, VALUE]
-    extent = np.stack([np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)], axis=1)
-    return np.add.reduceat(points, starts, axis=0) / sizes[:, None], extent
+    means: Points = np.add.reduceat(points, starts, axis=0) / sizes[:, None]
+    means[:, LOW] = np.minimum.reduceat(points[:, LOW], starts)
+    means[:, HIGH] = np.maximum.reduceat(points[:, HIGH], starts)
+    return means
 
 
 # --- drawing ------------------------------------------------------------------------------------
 
 
-def draw(runs: Sequence[Curves]) -> Figure:
-    """Draw the curves of runs: loss, score and learning rate in three rows, over steps and over time in two columns."""
-    labels = [_label(curves.name) for curves in runs]
-    n_columns = max(1, min(len(runs), LEGEND_CHARS // (max(map(len, labels)) + 8)))
-    figure = Figure(figsize=(11, 10 + 0.2 * math.ceil(len(runs) / n_columns)), layout="constrained")
-    panels = figure.subplots(3, 2, sharex="col", sharey="row", height_ratios=(5, 4, 3))
+def draw(runs: Sequence[Curves], panels: Sequence[str] = DEFAULT_PANELS, columns: int | None = None) -> Figure:
+    """Draw the curves of runs.
+
+    panels: what to draw, as in `DEFAULT_PANELS`; in pairs side by side, but below each other in one column of a paper.
+    columns: draw for 1 or 2 columns of a paper (see `WIDTHS`), in its smaller type. None: a page 11 inches wide.
+    """
+    chosen = [(QUANTITIES[quantity], SCALES[scale]) for quantity, scale in (panel.split("/") for panel in panels)]
+    width, size = (11.0, 11) if columns is None else (WIDTHS[columns], 7)
+    n_across = 1 if columns == 1 else min(2, len(chosen))
+    grid = [chosen[i : i + n_across] for i in range(0, len(chosen), n_across)]
+    # an axis is labelled once where all panels share it
+    shares_x = len(grid[-1]) == n_across and all([x for _, x in row] == [x for _, x in grid[0]] for row in grid)
+    shares_y = len(grid[-1]) == n_across and all(len({y for y, _ in row}) == 1 for row in grid)
+    figure = Figure(layout="constrained")
+    heights = [max({LOSS: 5, SCORE: 4, RATE: 3}[quantity] for quantity, _ in row) for row in grid]
+    axes = figure.subplots(
+        len(grid), n_across, sharex="col" if shares_x else False, sharey="row" if shares_y else False, squeeze=False,
+        height_ratios=heights,
+    )  # fmt: skip
+    for unused in axes[-1, len(grid[-1]) :]:
+        unused.remove()
     every = np.concatenate([points for curves in runs for points in curves.points.values()])
     in_hours = np.nan_to_num(every[:, MINUTES]).max(initial=0.0) >= 90
-    for column, scale in ((STEP, 1.0), (MINUTES, 60.0 if in_hours else 1.0)):
-        for i, curves in enumerate(runs):
-            for (row, kind), points in curves.points.items():
-                _draw_curve(panels[row, column], kind, points, i, column, scale)
-    losses = [points[:, VALUE] for curves in runs for (row, _), points in curves.points.items() if row == LOSS]
-    if np.concatenate(losses).max(initial=0.0) > EXPLODED:
-        panels[LOSS, 0].set_yscale("log")  # next to an exploded loss the rest would be invisible
-    units, metrics = {curves.unit for curves in runs}, {curves.metric for curves in runs}
-    of_loss = f"Loss (nats per {' or '.join(sorted(units))})"
-    for row, label in enumerate((of_loss, f"Development set {' or '.join(sorted(metrics))}", "Learning rate")):
-        panels[row, 0].set_ylabel(label, fontsize=12)
-        for panel in panels[row]:
-            panel.tick_params(labelsize=11)
-            panel.grid(color="0.9", linewidth=0.6)
-            panel.set_axisbelow(True)
-            if not panel.lines:
-                panel.text(0.5, 0.5, "nothing logged yet", transform=panel.transAxes, ha="center", fontsize=12)
-    steps, times = panels[RATE]
-    steps.ticklabel_format(axis="y", scilimits=(-2, 3), useMathText=True)
-    steps.xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True))
-    steps.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    for panel, label in ((steps, "Steps (updates)"), (times, f"Training time ({'hours' if in_hours else 'minutes'})")):
-        panel.set_xlabel(label, fontsize=12)
-        panel.set_xlim(left=0)
-    drawn = [kind for kind in KINDS if any(len(curves.points[row, kind]) for curves in runs for row in range(3))]
-    names = [Line2D([], [], **_look("valid", i), label=label) for i, label in enumerate(labels)]
-    kinds = [Line2D([], [], **_look(kind, 0), label=KINDS[kind]) for kind in drawn]
-    shared = {"fontsize": 11, "frameon": False, "handlelength": 4}
+    for (row, column), panel in np.ndenumerate(axes):
+        if column < len(grid[row]):
+            quantity, scale = grid[row][column]
+            _draw_panel(panel, runs, quantity, scale, in_hours, size)
+            if shares_x and row < len(grid) - 1:
+                panel.set_xlabel("")
+            if shares_y and column:
+                panel.set_ylabel("")
+    kinds = [kind for kind in KINDS if any(len(curves.points[y, kind]) for curves in runs for y, _ in chosen)]
+    labels = [_label(curves.name) for curves in runs]
+    n_columns = max(1, min(len(runs), int(LEGEND_CHARS * width / size) // (max(map(len, labels)) + 8)))
+    names = [Line2D([], [], **_look("valid", i, size), label=label) for i, label in enumerate(labels)]
+    looks = [Line2D([], [], **_look(kind, 0, size), label=KINDS[kind]) for kind in kinds]
+    shared = {"fontsize": size, "frameon": False, "handlelength": 4}
     figure.legend(handles=names, loc="outside upper center", ncols=n_columns, **shared)
-    figure.legend(handles=kinds, loc="outside lower center", ncols=2 if len(kinds) == 4 else 3, **shared)
+    n_beside = 1 if columns == 1 else 2 if len(kinds) == 4 else 3
+    figure.legend(handles=looks, loc="outside lower center", ncols=n_beside, **shared)
+    n_lines = math.ceil(len(runs) / n_columns) + math.ceil(len(kinds) / n_beside)
+    figure.set_size_inches(width, (9.6 if columns is None else 6.0) / 12 * sum(heights) + 0.018 * size * n_lines)
     return figure
 
 
-def _draw_curve(panel: Axes, kind: str, points: Points, i: int, column: int, scale: float) -> None:
-    """Draw a curve of run `i`. `column` is the column of `points` on the x axis, which is divided by `scale`."""
-    if not np.isfinite(points[:, column]).any():
-        return
-    look = _look(kind, i)
-    if kind != "train":
-        panel.plot(points[:, column] / scale, points[:, VALUE], markevery=max(1, len(points) // 20), **look)
-        return
-    means, extent = thin(points)
-    x = means[:, column] / scale
-    panel.plot(x, means[:, VALUE], **look, marker="." if len(x) == 1 else "")  # a single point has no line
-    if len(means) < len(points):
-        panel.fill_between(x, *extent.T, color=look["color"], alpha=0.35, linewidth=0.8)
+def _draw_panel(panel: Axes, runs: Sequence[Curves], quantity: int, scale: int, in_hours: bool, size: int) -> None:
+    """Draw a quantity of all runs over a scale, in type of `size` points."""
+    unit = 60.0 if in_hours and scale == MINUTES else 1.0
+    for i, curves in enumerate(runs):
+        for (drawn, kind), points in curves.points.items():
+            if drawn != quantity:
+                continue
+            _draw_curve(panel, kind, points, scale, unit, _look(kind, i, size))
+            if quantity == LOSS and points[:, HIGH].max(initial=0.0) > EXPLODED:
+                panel.set_yscale("log")  # next to an exploded loss the rest would be invisible
+    if quantity == RATE:
+        panel.ticklabel_format(axis="y", scilimits=(-2, 3), useMathText=True)
+        panel.yaxis.get_offset_text().set_fontsize(size)
+    units, metrics = {curves.unit for curves in runs}, {curves.metric for curves in runs}
+    labels = {
+        LOSS: f"Loss (nats per {' or '.join(sorted(units))})",
+        SCORE: f"Development set {' or '.join(sorted(metrics))}",
+        RATE: "Learning rate",
+    }
+    scales = {
+        STEP: "Steps (updates)",
+        MINUTES: f"Training time ({'hours' if in_hours else 'minutes'})",
+        CPU: "CPU seconds of training",
+    }
+    panel.set_ylabel(labels[quantity], fontsize=size + 1)
+    panel.set_xlabel(scales[scale], fontsize=size + 1)
+    if scale != MINUTES:
+        panel.xaxis.set_major_locator(MaxNLocator(nbins=7 if size > 7 else 5, steps=[1, 2, 5, 10], integer=True))
+        panel.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    panel.set_xlim(left=0)
+    panel.tick_params(labelsize=size)
+    panel.grid(color="0.9", linewidth=0.6)
+    panel.set_axisbelow(True)
+    if not panel.lines:
+        panel.text(0.5, 0.5, "nothing logged yet", transform=panel.transAxes, ha="center", fontsize=size + 1)
 
 
-def _look(kind: str, i: int) -> dict[str, Any]:
-    """Return the style of a curve of run `i`. The styles of the first 28 runs are distinct."""
+def _draw_curve(panel: Axes, kind: str, points: Points, scale: int, unit: float, look: Mapping[str, Any]) -> None:
+    """Draw a curve over a scale, which is divided by `unit`, with the range of its points as a band."""
+    if not np.isfinite(points[:, scale]).any():
+        return
+    markers: dict[str, Any] = {"markevery": max(1, len(points) // 20)}
+    if kind == "train":
+        points = thin(points)
+        markers = {"marker": "." if len(points) == 1 else ""}  # a single point has no line
+    x = points[:, scale] / unit
+    panel.plot(x, points[:, VALUE], **look, **markers)
+    if (points[:, LOW] < points[:, HIGH]).any():
+        panel.fill_between(x, points[:, LOW], points[:, HIGH], color=look["color"], alpha=0.25, linewidth=0.8)
+
+
+def _look(kind: str, i: int, size: int) -> dict[str, Any]:
+    """Return the style of a curve of run `i` beside type of `size` points. The styles of the first 28 runs are
+    distinct."""
     run = {"color": GREYS[i % len(GREYS)], "linestyle": DASHES[i % len(DASHES)]}
     match kind:
         case "train":
-            return {**run, "linewidth": 1.0}
+            return {**run, "linewidth": size / 11}
         case "average":
-            return {**run, "linestyle": "", "marker": "*", "markersize": 14, "markerfacecolor": "white", "zorder": 4}
+            star = {"marker": "*", "markersize": 14 * size / 11, "markerfacecolor": "white", "zorder": 4}
+            return {**run, **star, "linestyle": ""}
         case _:
             inside = "1.0" if kind == "ema" else run["color"]
-            marker = {"marker": MARKERS[i % len(MARKERS)], "markersize": 5, "markerfacecolor": inside}
-            return {**run, **marker, "linewidth": 1.6}
+            marker = {"marker": MARKERS[i % len(MARKERS)], "markersize": 5 * size / 11, "markerfacecolor": inside}
+            return {**run, **marker, "linewidth": 1.6 * size / 11}
 
 
 def _label(name: str) -> str:

@@ -35,6 +35,10 @@ class MultiHeadAttention(nn.Module):
         nn.init.xavier_uniform_(self.output.weight)
         nn.init.zeros_(self.output.bias)
 
+    def extra_repr(self) -> str:
+        d = self.d_model
+        return f"n_heads={self.n_heads}, query=({d}, {d}), key=({d}, {d}), value=({d}, {d})"
+
     def forward(self, x: Tensor, mask: AttentionMask) -> Tensor:
         """Apply self-attention: (B, Q, D) -> (B, Q, D)."""
         projected = F.linear(x, self.in_weight, self.in_bias)

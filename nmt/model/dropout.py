@@ -22,6 +22,9 @@ class Dropout(nn.Module):
         super().__init__()
         self.p = p
 
+    def extra_repr(self) -> str:
+        return f"p={self.p}"
+
     def forward(self, x: Tensor) -> Tensor:
         """Apply dropout: (...) -> (...). In evaluation or with p = 0, x is returned unchanged."""
         if not self.training or self.p == 0.0:

@@ -63,6 +63,9 @@ class LearnedPositions(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.randn(max_positions, d_model) * d_model**-0.5)
 
+    def extra_repr(self) -> str:
+        return ", ".join(map(str, self.weight.shape))
+
     def forward(self, positions: Tensor, end: int) -> Tensor:
         """Embed positions (L,) int64, all below `end` -> (L, D). Raises DataError if `end` exceeds `max_positions`."""
         if end > self.weight.size(0):
@@ -100,6 +103,9 @@ class Embedding(nn.Module):
             else SinusoidalPositions(config.d_model, _TABLES[config.positions])
         )
         self.dropout = Dropout(config.embedding_dropout)
+
+    def extra_repr(self) -> str:
+        return ", ".join(map(str, self.weight.shape))
 
     def rows(self, ids: Tensor) -> Tensor:
         """Return the rows of the table that embed ids."""

@@ -70,6 +70,9 @@ class FeedForward(nn.Module):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
 
+    def extra_repr(self) -> str:
+        return f"activation={self.activation.transformers}"
+
     def forward(self, x: Tensor) -> Tensor:
         """Apply both layers: (..., D) -> (..., D)."""
         output: Tensor = self.outer(self.dropout(self.activation.function(self.inner(x))))
@@ -261,6 +264,10 @@ class Model(nn.Module):
     """The bias (V,) of the output layer, if it has one."""
     fixed_rows: tuple[int, ...]
     """Rows of the output weight and bias that learn nothing."""
+
+    def extra_repr(self) -> str:
+        tied = " (tied)" if self.output is None else ""
+        return f"output={tuple(self.output_weight.shape)}{tied}, output_bias={self.output_bias is not None}"
 
     @property
     def stacks(self) -> list[Encoder | Decoder]:

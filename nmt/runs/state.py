@@ -54,6 +54,9 @@ class TrainState:
     """The number of target tokens so far, before training.modifiers."""
     seconds: Seconds = 0.0
     """The training time, summed over resumes."""
+    cpu_seconds: Seconds = 0.0
+    """The CPU time of updates, without validations and checkpoints, of all threads and processes, summed over
+    resumes."""
     n_skipped: Count = 0
     """The number of updates skipped because their loss or gradient was not finite."""
     skipped_in_a_row: Count = 0

@@ -6,9 +6,11 @@ V vocabulary.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -19,6 +21,7 @@ from torch import Tensor
 from nmt.console import Progress
 from nmt.data.batching import Batch, PairLengths, even_batches
 from nmt.errors import CheckpointError, ConfigError
+from nmt.model.attention import MultiHeadAttention
 from nmt.model.masks import Padded
 from nmt.model.precision import autocast
 from nmt.model.stacks import DecodingModel
@@ -93,6 +96,26 @@ class ForcedDecoder:
                     src, tgt = pairs[row]
                     by_row[row] = padded_weights[: len(tgt) + 1, : len(src) + 1].clone()  # a view would hold the batch
         return [by_row[row] for row in range(len(pairs))]
+
+    def layer_attention(self, pair: Pair) -> dict[str, Tensor]:
+        """Return the attention weights of every layer for a pair, (H, Q, K) float32 on the CPU, by the layer's name.
+
+        `encoder.layers.0.attention` is (H, S, S), `decoder.layers.0.attention` (H, T, T) and
+        `decoder.layers.0.cross_attention` (H, T, S). Source tokens end in `</s>`, and target tokens, which the decoder
+        reads, start with `<s>`: row t belongs to the step that predicts target token t. A decoder without
+        cross-attention reads `<s>`, the source, a separator and the target as one sequence. The weights are those of
+        the first model of an ensemble.
+        """
+        model = copy.deepcopy(self.models[0]).cpu()  # for the hooks, and because the fast kernels return no weights
+        weights: dict[str, Tensor] = {}
+        for name, layer in model.named_modules():
+            if isinstance(layer, MultiHeadAttention):
+                keep = partial(lambda name, _, inputs: weights.update({name: inputs[0].float()}), name)
+                layer.dropout.register_forward_pre_hook(keep)  # whose input are the weights
+        batch = _batch([pair], [0], model.sees_source)
+        with torch.inference_mode(), autocast(self.precision, torch.device("cpu")):
+            model(batch.src, Padded(batch.src_mask), batch.tgt_in, Padded(batch.tgt_mask))
+        return weights
 
     @property
     def _layouts(self) -> set[bool]:

@@ -134,7 +134,6 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
     lines = _check_lines(request, native) if kind == "ctranslate2" else []
     info = _info(saved, kind, quantization)
     recorded = _recorded(saved)
-    vocabularies = [native.tokenizers[name] for name in config.data.sides]
     translator = Translator(searcher, tokenizers, config, [saved.origin])
     comparison = None
     with new_directory(output) as directory:
@@ -148,6 +147,7 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
             save_transformers(model, config, tokenizers, info.positions, directory.path)
             seal(directory, info)
         else:
+            vocabularies = [native.tokenizers[name] for name in config.data.sides]
             src, tgt = (tokenizer.pieces(range(len(tokenizer))) for tokenizer in vocabularies)
             save_ctranslate2(model, config.model, info.positions, (src, tgt), quantization, directory.path)
             seal(directory, info)
@@ -156,19 +156,31 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
             check_tolerance(comparison, quantization)
             translator = engine_translator(engine)
         scores = _evaluated(request, translator) if request.evaluate else []
-        n_parameters = sum(parameter.numel() for parameter in model.parameters())
-        text = card(
-            RunDir(request.run),
-            without_places(config),
-            info,
-            n_parameters,
-            [len(tokenizer) for tokenizer in vocabularies],
-            [*recorded, *scores],
-            None if comparison is None else str(comparison),
-            request.license,
-        )
-        write_file(directory.card, text.encode())
+        checked = None if comparison is None else str(comparison)
+        write_file(directory.card, _card(saved, info, [*recorded, *scores], checked, request.license).encode())
     return Exported(output, comparison, scores, not_carried(config.search) if kind == "transformers" else [])
+
+
+def model_card(run: Path) -> str:
+    """Return the model card of a run that has selected its weights, as for `nmt export --format folder`.
+
+    Raises ConfigError if the run is no translation model with encoder and decoder, and what `open_saved` raises.
+    """
+    saved = open_saved(run)
+    saved.check_exports()
+    return _card(saved, _info(saved, "folder", "float32"), _recorded(saved))
+
+
+def _card(
+    saved: Saved,
+    info: ExportInfo,
+    scores: Sequence[ScoreRecord],
+    checked: str | None = None,
+    license: str | None = None,  # noqa: A002 (the usual name)
+) -> str:
+    n_parameters = sum(tensor.numel() for tensor in saved.weights.tensors.values())
+    sizes = [saved.tokenizers.sizes[language] for language in saved.config.data.sides]
+    return card(RunDir(saved.path), without_places(saved.config), info, n_parameters, sizes, scores, checked, license)
 
 
 def without_places(config: Config) -> Config:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Literal, NoReturn
 
 from nmt.errors import CheckpointError, DivergedError, StoppedError, UnsafeFileError
@@ -30,6 +32,7 @@ from nmt.runs.checkpoint import (
 from nmt.runs.info import Selected, Weights, write_selected
 from nmt.runs.log import is_validation, number, read_log
 from nmt.runs.state import load_state, update_state
+from nmt.share.export import model_card
 from nmt.training.limits import End, cut_short, ended_by, resume_command
 from nmt.training.report.log import TrainingLog, clock
 from nmt.training.report.meter import Meter, collapse_alarm
@@ -232,6 +235,7 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
     # saves the elapsed time; log_bytes is unchanged, so that a resumed run with a higher limit overwrites these records
     update_state(run.step(state.step), state)
     write_selected(run, selected.model_copy(update={"finished_step": state.step, "finished_by": limit}))
+    log.trackers.attach(partial(_describe, session))
     log.say(f"selected: {selected.reason} ({clock(state.seconds)} in all)")
     if state.start_score is not None and final is not None and final <= state.start_score:
         log.say(
@@ -242,6 +246,15 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
     bleu = [number(each, "bleu") for each in read_log(run.log) if is_validation(each)]
     if note := no_match_note(max((each for each in bleu if each is not None), default=math.inf)):
         log.say(f"warning: {note}")
+
+
+def _describe(session: Session, folder: Path) -> None:
+    """Write the files that describe a finished run into a folder: its configuration and facts, and its model card."""
+    run, config = session.run, session.config
+    for path in (run.config, run.info, run.selected):
+        shutil.copy(path, folder)
+    if config.training.objective == config.model.kind == "translation":
+        (folder / "README.md").write_text(model_card(run.path), encoding="utf-8")
 
 
 def _with_start(session: Session, meter: Meter, selected: Selected) -> tuple[Selected, float]:
@@ -327,7 +340,7 @@ def _record(session: Session, log: TrainingLog, validation: Validation, kind: We
 def _log(session: Session, log: TrainingLog, validation: Validation, kind: str) -> None:
     """Write the record of a validation."""
     state = session.state
-    where = {"step": state.step, "epoch": state.epoch, "minutes": state.seconds / 60}
+    where = {"step": state.step, "epoch": state.epoch, "minutes": state.seconds / 60, "cpu_seconds": state.cpu_seconds}
     losses = {"loss": validation.loss, "nll": validation.nll}  # without label smoothing
     scores = {"perplexity": validation.perplexity, "accuracy": validation.accuracy, **validation.scores}
     log.log({"kind": kind, **where, **losses, **scores})

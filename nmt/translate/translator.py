@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import overload
 
 import torch
+from torch import Tensor
 
 from nmt.config import Config, SearchConfig
 from nmt.config.data import check_language
@@ -196,9 +197,31 @@ class Translator:
     ) -> list[str] | list[list[str]]:
         """Return the translation of each text; with `n_best`, a list of up to that many translations, best first.
 
-        The translations are the same as from `nmt translate`. to, source, via: see `towards`. glossary: terms with
-        their translations, or the path of a glossary file. tm: a `TranslationMemory`, or the path or paths of its
-        files; texts that occur in it get its translation. `settings` are search settings by name, such as beam=1.
+        The translations are the same as from `nmt translate`. Arguments and errors as for `translations`.
+        """
+        n = 1 if n_best is None else n_best
+        by_text = self.translations(texts, n, to=to, source=source, via=via, glossary=glossary, tm=tm, **settings)
+        if n_best is None:
+            return [best.text for best, *_ in by_text]
+        return [[translation.text for translation in translations] for translations in by_text]
+
+    def translations(
+        self,
+        texts: Sequence[str],
+        n_best: int = 1,
+        *,
+        to: str | None = None,
+        source: str | None = None,
+        via: str | None = None,
+        glossary: AnyGlossary | None = None,
+        tm: AnyMemory | None = None,
+        **settings: object,
+    ) -> list[list[Translation]]:
+        """Return up to `n_best` translations of each text, best first, with their scores and token ids.
+
+        to, source, via: see `towards`. glossary: terms with their translations, or the path of a glossary file. tm: a
+        `TranslationMemory`, or the path or paths of its files; texts that occur in it get its translation. `settings`
+        are search settings by name, such as beam=1.
         Raises ConfigError if settings do not exist or are incompatible, DataError if the glossary or the memory is
         invalid.
         """
@@ -206,18 +229,20 @@ class Translator:
             raise TypeError("translate takes a list of texts, found a single text; write [text]")
         if (to, source, via) != (None, None, None):
             one = self.towards(to, source, via)
-            settings |= {"n_best": n_best, "glossary": glossary, "tm": tm}
-            return one.translate(texts, **settings)  # type: ignore[call-overload,no-any-return]
+            return one.translations(texts, n_best, glossary=glossary, tm=tm, **settings)  # type: ignore[arg-type]
         search = self.search_settings(settings)
         terms = Glossary.of(glossary, self.config.data.tgt) if glossary is not None else None
         memory = self.memory(tm, search) if tm is not None else None
-        n_wanted = 1 if n_best is None else n_best
-        self.check(search, n_wanted, has_terms=terms is not None and not search.inline_terms)
+        self.check(search, n_best, has_terms=terms is not None and not search.inline_terms)
         lines = [Line(text, glossary=terms, tm=memory) for text in texts]
-        by_text = self.translate_lines(lines, search, n_wanted)
-        if n_best is None:
-            return [best.text for best, *_ in by_text]
-        return [[translation.text for translation in translations] for translations in by_text]
+        return list(self.translate_lines(lines, search, n_best))
+
+    def attention(self, part: Part) -> dict[str, Tensor]:
+        """Return the attention weights of every layer for a part of a translation, such as `translation.parts[0]`.
+
+        See `ForcedDecoder.layer_attention`. Raises what `forced_decoder` raises.
+        """
+        return self.forced_decoder().layer_attention((part.src_ids, part.tgt_ids))
 
     def memory(self, tm: AnyMemory, search: SearchConfig) -> TranslationMemory:
         """Return a translation memory in the languages of this translator, or read it from its files.

@@ -33,7 +33,7 @@ from nmt.runs.info import read_selected
 
 NMT = (sys.executable, "-m", "nmt")
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
-TIMES = {"minutes", "seconds", "tokens_per_second", "log_bytes", "seal"}
+TIMES = {"minutes", "seconds", "cpu_seconds", "tokens_per_second", "log_bytes", "seal"}
 MAX_STEPS, VALIDATE_EVERY = 120, 10
 CONFIG = f"""\
 data:

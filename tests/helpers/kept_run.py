@@ -23,7 +23,7 @@ from nmt.training.report import log as log_module
 from nmt.training.setup import choices
 from tiny_corpus import tiny_settings, tiny_text
 
-TIMES = ("minutes", "seconds", "tokens_per_second")
+TIMES = ("minutes", "seconds", "cpu_seconds", "tokens_per_second")
 
 
 class NoBoard:

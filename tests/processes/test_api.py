@@ -7,8 +7,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 import nmt
 from nmt import Translator, api, process
@@ -19,7 +21,9 @@ from nmt.runs.info import read_scores
 from places import ROOT
 from tiny_corpus import tiny_settings, tiny_text
 
-PAGE = ROOT / "docs" / "translating.md"
+PAGE = (ROOT / "docs" / "python.md").read_text("utf-8")
+STAGES, INSIDE, BUILT = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
+"""The programs on the page: the four stages, what is inside a translation, and a model that is built."""
 
 
 def test_api_names_are_available_without_imports() -> None:
@@ -55,9 +59,6 @@ sys.meta_path.insert(0, Finder())
 def test_documented_example_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    [example] = [
-        block for block in re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.M | re.S) if "api" in block
-    ]
     tiny_text(tmp_path / "text", n_train=60)
     files = {split: {"files": {"de": f"{split}.aa", "en": f"{split}.bb"}} for split in ("train", "dev", "test")}
     config = tiny_settings(
@@ -72,18 +73,38 @@ def test_documented_example_runs(
     (tmp_path / "mine.yaml").write_text(dump_config(config), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
-    exec(example, names)
+    exec(STAGES, names)
     assert names["run"] == Path("runs/mine-de-en")
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[-3:]] == ["bleu", "chrf", "ter"]
     assert isinstance(names["texts"], list) and len(names["texts"]) == 3
     assert "bike" in str(names["text"])
 
+    found: dict[str, Any] = {}
+    exec(INSIDE, found)
+    best, others, part = found["best"], found["others"], found["part"]
+    assert [best.text, *(each.text for each in others)] == names["texts"]
+    assert best.score >= others[0].score and sum(found["log_probs"]) == pytest.approx(best.log_prob, abs=1e-3)
+    n_src, n_tgt = len(part.src_ids) + 1, len(part.tgt_ids) + 1
+    shapes = {name.split(".", 1)[0] + name[16:]: weights.shape[1:] for name, weights in found["attention"].items()}
+    assert shapes == {"encoder.attention": (n_src, n_src), "decoder.attention": (n_tgt, n_tgt),
+                      "decoder.cross_attention": (n_tgt, n_src)}  # fmt: skip
+    for weights in found["attention"].values():
+        torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+    [mean] = found["translator"].forced_decoder().attention([(part.src_ids, part.tgt_ids)])
+    of_heads = found["attention"]["decoder.layers.0.cross_attention"]
+    torch.testing.assert_close(of_heads.mean(0), mean, atol=1e-5, rtol=0)
+    assert Path("attention.pdf").read_bytes().startswith(b"%PDF")
+    with pytest.raises(ConfigError, match="n_best"):
+        found["translator"].translate(["x"], n_best=0)
+    with pytest.raises(TypeError, match=r"\[text\]"):
+        found["translator"].translations("x")
+
     assert load_config("runs/mine-de-en/config.yaml").training.seed == 2
     assert api.train(config, {"training.seed": 2, "training.max_steps": 3}, resume=True) == names["run"]
-    found = api.evaluate("runs/mine-de-en", "valid", checkpoint="last", search={"beam": 1})
-    assert (found.report.subject.step, len(found.translations)) == (3, 12)
+    scored = api.evaluate("runs/mine-de-en", "valid", checkpoint="last", search={"beam": 1})
+    assert (scored.report.subject.step, len(scored.translations)) == (3, 12)
     both = api.evaluate_all("runs/mine-de-en", ["all", "valid"], checkpoint="last", search={"beam": 1})
-    assert list(both) == ["test", "valid"] and both["valid"] == found
+    assert list(both) == ["test", "valid"] and both["valid"] == scored
     assert list(api.evaluate_all("runs/mine-de-en")) == ["test"]
     recorded = [(record.split, record.step) for record in read_scores(RunDir(Path("runs/mine-de-en")))]
     assert recorded[-4:-1] == [("valid", 3), ("test", 3), ("valid", 3)]
@@ -94,3 +115,11 @@ def test_documented_example_runs(
     with pytest.raises(DataError, match="nowhere"):
         api.prepare(config, {"data.root": Path("nowhere")}, data="other")
     assert not Path("other").exists()
+
+
+def test_documented_model_learns_to_copy(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(BUILT, names := {"__name__": "built"})
+    printed = capsys.readouterr().out
+    assert names["n_right"] >= 9 and printed.endswith(f"{names['n_right']} of 10 are copied\n")
+    model = "query=(64, 64), key=(64, 64), value=(64, 64)", "Embedding(\n      40, 64", "output=(40, 64) (tied)", "p=0"
+    assert all(part in printed for part in model)

@@ -39,7 +39,8 @@ def take(seconds: float, patch: pytest.MonkeyPatch) -> None:
         return real(session, update)
 
     patch.setattr(loop, "train_step", train_step)
-    patch.setattr("nmt.training.report.meter.time", SimpleNamespace(monotonic=lambda: clock.now))
+    clocks = SimpleNamespace(monotonic=lambda: clock.now, process_time=lambda: 2 * clock.now)  # two threads
+    patch.setattr("nmt.training.report.meter.time", clocks)
 
 
 def rates(run: Path) -> dict[int, float]:

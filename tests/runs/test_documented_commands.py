@@ -55,6 +55,7 @@ NOT_RUN = {
     "--confidence": "needs a calibrated run (tests/unit/evaluate/test_calibration.py)",
     "seed=*": "compares runs of a sweep (tests/processes/test_sweep.py)",
     "plain-*": "compares groups of runs (tests/unit/cli/test_compare.py)",
+    "training.report_to": "needs the libraries of trackers (tests/runs/test_trackers.py)",
     "max_steps=40000": "trains for hours (tests/runs/test_resume.py)",
     "--stop-after": "trains for hours (tests/runs/test_steering.py)",
     "max_steps=2000": "trains for minutes (tests/runs/test_denoising.py)",
@@ -153,7 +154,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, nmt: Command) -> Path:
         masked = ("--set", "model.kind=encoder", "--set", "training.objective=masked")
         ok(nmt(*train, "runs/masked", *masked))
         ok(nmt(*train, "runs/pairs", *masked, "--set", "training.masked.pair_task=[shuffled]"))
-        copies = "opus sample-de-en a b plain simcut general-de-en de-en clean-de-en"
+        copies = "opus sample-de-en a b plain simcut plain-1 plain-2 simcut-1 simcut-2 general-de-en de-en clean-de-en"
         for name in copies.split():
             shutil.copytree("runs/mine-de-en", f"runs/{name}")
         for name in ("en-de", "clean-en-de"):

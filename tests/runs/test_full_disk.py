@@ -186,7 +186,7 @@ def test_tensorboard_recovers_from_full_disk(tmp_path, monkeypatch, capfd):
             monkeypatch.setattr(gfile.LocalFileSystem, "_write", no_space)
         if step == 8:
             monkeypatch.setattr(gfile.LocalFileSystem, "_write", real)
-        board.scalars({"kind": "train", "step": step, "loss": float(step)})
+        board.scalars({"train/loss": float(step)}, step)
         if step % 3 == 0:
             board.flush()
     board.close()

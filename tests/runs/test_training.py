@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from nmt.layout import RunDir
 from nmt.model.precision import use_float32_library
 from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import choose_weights, load_weights, saved_steps
+from nmt.runs.log import read_log
 from nmt.runs.state import load_state
 from nmt.training import loop
 from nmt.training.loop import fit, train_step
@@ -26,6 +28,7 @@ from nmt.training.report.meter import Meter
 from nmt.training.saving import save
 from nmt.training.setup import choices as choices_module
 from nmt.training.setup.start import Session, start
+from nmt.training.validate import TextValidator, Validation
 from screen import rows, terminal
 from tiny_corpus import tiny_settings, tiny_text
 from tiny_run import licensed
@@ -142,6 +145,29 @@ def test_finished_run_has_expected_files(tiny_data, text, tmp_path, monkeypatch)
             "train/tokens_per_second", "train/padding_share", "valid/bleu", "valid/loss",
             "train/nll", "valid/nll"} <= set(tags["scalars"])  # fmt: skip
     assert board.Scalars("train/loss")[-1].value == pytest.approx(train[-1]["loss"])
+
+
+def test_cpu_seconds_count_updates_but_not_validations(tiny_data, text, tmp_path, monkeypatch):
+    clock, real = SimpleNamespace(now=0.0), loop.train_step
+
+    def train_step(*arguments):
+        clock.now += 3.0
+        return real(*arguments)
+
+    def validate(*_):
+        clock.now += 100.0
+        return Validation(1.0, 1.0, 1.0, 1.0, {"bleu": 1.0})
+
+    monkeypatch.setattr(loop, "train_step", train_step)
+    monkeypatch.setattr(TextValidator, "validate", validate)
+    clocks = SimpleNamespace(monotonic=lambda: clock.now, process_time=lambda: 2 * clock.now)  # two threads
+    monkeypatch.setattr("nmt.training.report.meter.time", clocks)
+    fit(tiny_settings(text, training={"max_steps": 4, "validate_every_steps": 2}), tiny_data, tmp_path / "run")
+    log = [*read_log(RunDir(tmp_path / "run").log)]
+    found = {kind: [record["cpu_seconds"] for record in log if record["kind"] == kind] for kind in ("train", "valid")}
+    assert found == {"train": [6.0, 12.0, 18.0, 24.0], "valid": [12.0, 24.0]}
+    minutes = [record["minutes"] for record in log if record["kind"] == "valid"]
+    assert minutes == pytest.approx([6 / 60, 112 / 60]), "which do count validations"
 
 
 @pytest.mark.parametrize(("select_by", "better"), [("bleu", max), ("chrf", max), ("loss", min)])

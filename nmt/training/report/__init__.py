@@ -1,1 +1,1 @@
-"""Reports during training: log.jsonl, screen, TensorBoard, alarms, profile."""
+"""Reports during training: log.jsonl, screen, TensorBoard and other trackers, alarms, profile."""

@@ -1,4 +1,4 @@
-"""The training log: a progress bar, log.jsonl and TensorBoard."""
+"""The training log: a progress bar, log.jsonl, TensorBoard and other trackers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ from nmt.errors import UnsafeFileError
 from nmt.files.write import open_own, refuse_links
 from nmt.layout import RunDir
 from nmt.runs.state import TrainState
+from nmt.training.report.trackers import Trackers
 
 Record = Mapping[str, Any]
 CURVES = ("train", "valid", "ema", "average", "final", "watch")
 """The kinds of records that are points of curves; after a slash, records have the name of a direction or test set."""
+TIMES = ("minutes", "cpu_seconds")
+"""The fields of records that are sums over the whole run."""
 
 
 class TrainingLog:
-    """A log that writes every record to the screen, log.jsonl and TensorBoard.
+    """A log that writes every record to the screen, log.jsonl, TensorBoard and other trackers.
 
     A record is flat. `kind` is train, valid, ema, average, final, skipped, warning, modifier or mixture (which has a
     mapping, `shares`); `step` is the update it belongs to. A model with several directions has records valid/DIRECTION
@@ -35,10 +38,18 @@ class TrainingLog:
     divergence, and equals `nll` on the development set.
     """
 
-    def __init__(self, run: RunDir, step: int, n_bytes: int, total_steps: int, waiting: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        run: RunDir,
+        step: int,
+        n_bytes: int,
+        total_steps: int,
+        waiting: Sequence[str] = (),
+        report_to: Sequence[str] = ("tensorboard",),
+    ) -> None:
         """Continue after `step` with the first `n_bytes` of log.jsonl and with the lines `waiting` for disk space.
 
-        A resumed run writes everything after its checkpoint again.
+        report_to: the trackers, see `TrainingConfig`. A resumed run writes everything after its checkpoint again.
         """
         self._path = run.log
         self._file = open_own(run.log)
@@ -51,7 +62,8 @@ class TrainingLog:
             form = "{percentage:3.0f}% {n_fmt}/{total_fmt}{postfix}"
             with _screen():
                 self._bar = tqdm(total=total_steps, initial=step, bar_format=form, dynamic_ncols=True)
-        self._board = Board(run.tensorboard, step + 1, self.say)
+        self._board = Board(run.tensorboard, step + 1, self.say) if "tensorboard" in report_to else None
+        self.trackers = Trackers(dict.fromkeys(name for name in report_to if name != "tensorboard"), run, self.say)
 
     def progress(self, step: int, loss: float, nll: float, lr: float, tokens_per_second: float, left: float) -> None:
         """Update the progress bar. `loss` includes label smoothing, `nll` does not; `left` is in seconds."""
@@ -63,11 +75,18 @@ class TrainingLog:
             self._bar.update(step - self._bar.n)
 
     def log(self, record: Record) -> None:
-        """Write a record to log.jsonl and, if it is a point of a curve, to TensorBoard and the screen."""
+        """Write a record to log.jsonl and, if it is a point of a curve, to the trackers and the screen."""
         self._waiting.append(json.dumps(record).encode() + b"\n")
         self._write()
         if record["kind"].partition("/")[0] in CURVES:
-            self._board.scalars(record)
+            values = {
+                f"{record['kind']}/{name}": value
+                for name, value in record.items()
+                if isinstance(value, (int, float)) and name != "step"
+            }
+            if self._board is not None:
+                self._board.scalars(values, record["step"])
+            self.trackers.scalars(values, record["step"])
             if record["kind"] != "train" or self._bar is None:
                 self.say(_line(record))
 
@@ -85,7 +104,8 @@ class TrainingLog:
         """Flush all records to disk and return the size of log.jsonl in bytes."""
         self._write()
         os.fsync(self._file)
-        self._board.flush()
+        if self._board is not None:
+            self._board.flush()
         return os.fstat(self._file).st_size
 
     def _write(self) -> None:
@@ -125,11 +145,13 @@ class TrainingLog:
     def __enter__(self) -> TrainingLog:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
         if self._bar is not None:
             with _screen():
                 self._bar.close()
-        self._board.close()
+        if self._board is not None:
+            self._board.close()
+        self.trackers.close(0 if error is None else getattr(error, "exit_status", 1))
         self._write()
         if self._waiting:
             self.say(f"{self._path}: {len(self._waiting)} records could not be written")
@@ -148,7 +170,7 @@ def clock(seconds: float) -> str:
 
 
 def _line(record: Record) -> str:
-    numbers = {name: value for name, value in record.items() if isinstance(value, float) and name != "minutes"}
+    numbers = {name: value for name, value in record.items() if isinstance(value, float) and name not in TIMES}
     if numbers.get("loss") == numbers.get("nll"):
         numbers.pop("loss", None)
     parts = [f"{name} {value:,.0f}" if value >= 1000 else f"{name} {value:.4g}" for name, value in numbers.items()]
@@ -172,13 +194,12 @@ class Board:
         if not (isinstance(failure.exc_value, OSError) and type(failure.thread).__module__.startswith("tensorboard.")):
             self._hook(failure)
 
-    def scalars(self, record: Mapping[str, object]) -> None:
-        """Write the numbers of a record."""
+    def scalars(self, values: Mapping[str, float], step: int) -> None:
+        """Write the values of a step, under names such as valid/bleu."""
 
         def write(writer: SummaryWriter) -> None:
-            for name, value in record.items():
-                if isinstance(value, (int, float)) and name not in ("step", "kind"):
-                    writer.add_scalar(f"{record['kind']}/{name}", value, record["step"])
+            for name, value in values.items():
+                writer.add_scalar(name, value, step)
 
         self._do(write)
 

@@ -39,6 +39,7 @@ class Meter:
         # outcomes whose statistics are being copied to the CPU until the event has happened
         self._pending: deque[tuple[Outcome, UpdateStats, torch.cuda.Event | None]] = deque()
         self._clock = self._shown = time.monotonic()
+        self._cpu_clock = time.process_time()
         self._n_records = 0  # of this process
         self._stage: int | None = None  # the stage whose mixture was printed last
 
@@ -171,6 +172,7 @@ class Meter:
             "step": state.step,
             "epoch": state.epoch,
             "minutes": state.seconds / 60,
+            "cpu_seconds": state.cpu_seconds,
             "loss": loss,
             "nll": nll,
             "perplexity": math.exp(min(nll, 700.0)),
@@ -217,11 +219,14 @@ class Meter:
 
     def _tick(self, training: bool) -> None:
         """Count the seconds since the last call, as training time if `training`."""
-        now = time.monotonic()
+        now, cpu_now = time.monotonic(), time.process_time()
         seconds, self._clock = now - self._clock, now
+        cpu_seconds, self._cpu_clock = cpu_now - self._cpu_clock, cpu_now
         self._session.state.seconds += seconds
         if training:
             self._tally["seconds"] = self._tally.get("seconds", 0.0) + seconds
+            # the other processes do the same work
+            self._session.state.cpu_seconds += cpu_seconds * self._session.world.size
 
 
 MEMORY_STEPS = 50  # time constant of the moving average of the loss, in updates
@@ -290,7 +295,9 @@ def mixture(session: Session) -> Iterator[str]:
 def reporting(session: Session, has_profile: bool) -> Iterator[Meter]:
     """Open the log of a run and yield its meter; profile a few updates if `has_profile`."""
     state, settings, run = session.state, session.config.training, session.run
-    with TrainingLog(run, state.step, state.log_bytes, settings.max_steps, state.log_waiting) as log:
+    with TrainingLog(
+        run, state.step, state.log_bytes, settings.max_steps, state.log_waiting, settings.report_to
+    ) as log:
         announce(session, log)
         try:
             with profiler(session.device, run, log) if has_profile else nullcontext() as tracing:

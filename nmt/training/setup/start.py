@@ -22,6 +22,7 @@ from nmt.text.tokenizer import Tokenizers, read_tags
 from nmt.training.limits import is_finished
 from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.parallel import EXCHANGE_DTYPES, World, shard
+from nmt.training.report.trackers import check_installed
 from nmt.training.session import Session
 from nmt.training.setup.choices import Choices, choose, compiled
 from nmt.training.setup.init_from import load_initial, read_initial
@@ -95,6 +96,7 @@ def start(
 
     def check_and_choose() -> Choices:
         nonlocal initial, origin  # on rank 0
+        check_installed(config.training.report_to)
         before = check_resume(config, run, inputs) if resume else None
         if message := unlike(corpora.directory, config):
             say(message)

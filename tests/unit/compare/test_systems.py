@@ -13,6 +13,7 @@ from nmt.evaluate.compare.systems import (
     System,
     TextToTranslate,
     check_alike,
+    check_groups,
     distinct_names,
     find_baseline,
     group_members,
@@ -78,7 +79,7 @@ def test_group_members_may_contain_commas() -> None:
 )
 def test_malformed_groups_raise(values: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}"):
-        group_members(values)
+        check_groups(group_members(values))
 
 
 def test_fewer_than_two_distinct_systems_raise() -> None:

@@ -14,9 +14,9 @@ from matplotlib.image import imread
 
 from command import Command
 from logged_run import GOLDEN, make_run, train, valid
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 from nmt.figures.attention import check_picture, draw_attention, save_picture
-from nmt.figures.curves import LOSS, MOST_POINTS, Curves, curves_of, draw, plot, thin
+from nmt.figures.curves import HIGH, LOSS, LOW, MOST_POINTS, SCORE, VALUE, Curves, curves_of, draw, mean_of, plot, thin
 
 LOG = [
     train(100, 5.0), valid(100, 10.0), train(200, 4.0), valid(200, 20.0), train(300, 3.5), valid(300, 25.0),
@@ -41,7 +41,7 @@ def blank(monkeypatch: pytest.MonkeyPatch) -> list[Curves]:
     """Make `plot` write empty figures, which is much faster; return the curves that it would draw."""
     curves: list[Curves] = []
 
-    def note(runs: list[Curves]) -> Figure:
+    def note(runs: list[Curves], *_: object) -> Figure:
         curves.extend(runs)
         return Figure()
 
@@ -102,7 +102,7 @@ def test_styles_of_runs_differ_without_colour() -> None:
 def test_exploded_loss_switches_to_log_scale(drawn: Figure) -> None:
     assert drawn.axes[0].get_yscale() == "linear"
     exploded = curves_of("a", [*LOG, train(400, 700.0)])
-    assert exploded.points[LOSS, "train"][-1, 2] == pytest.approx(700.0)
+    assert exploded.points[LOSS, "train"][-1, VALUE] == pytest.approx(700.0)
     assert draw([exploded]).axes[0].get_yscale() == "log"
 
 
@@ -111,14 +111,15 @@ def test_exploded_loss_switches_to_log_scale(drawn: Figure) -> None:
 
 def test_thinning_keeps_means_and_spikes() -> None:
     n = 100_000
-    points = np.stack([np.arange(n), np.arange(n) / 60, np.sin(np.arange(n) / 1e4)], axis=1)
-    points[61_234, 2], points[99_999, 2] = 12.0, -7.0
-    means, extent = thin(points)
-    assert means.shape == (MOST_POINTS, 3) and extent.shape == (MOST_POINTS, 2)
-    assert extent.max() == 12.0 and extent.min() == -7.0
-    assert (extent[:, 0] <= means[:, 2]).all() and (means[:, 2] <= extent[:, 1]).all()
+    values = np.sin(np.arange(n) / 1e4)
+    values[61_234], values[99_999] = 12.0, -7.0
+    points = np.stack([np.arange(n), np.arange(n) / 60, np.arange(n) / 30, values, values, values], axis=1)
+    means = thin(points)
+    assert means.shape == (MOST_POINTS, 6)
+    assert means[:, HIGH].max() == 12.0 and means[:, LOW].min() == -7.0
+    assert (means[:, LOW] <= means[:, VALUE]).all() and (means[:, VALUE] <= means[:, HIGH]).all()
     sizes = np.diff(np.arange(MOST_POINTS) * n // MOST_POINTS, append=n)
-    assert np.average(means[:, 2], weights=sizes) == pytest.approx(points[:, 2].mean())
+    assert np.average(means[:, VALUE], weights=sizes) == pytest.approx(values.mean())
     assert (np.diff(means[:, 0]) > 0).all()
 
 
@@ -126,6 +127,49 @@ def test_spike_in_long_log_is_drawn_as_band(drawn: Figure) -> None:
     panel = draw([curves_of("a", [train(i, 15.0 if i == 1234 else 3.0) for i in range(1, 3001)])]).axes[0]
     (band,) = panel.collections
     assert band.get_datalim(panel.transData).y1 == pytest.approx(15.0) and not drawn.axes[0].collections
+
+
+# --- groups and panels --------------------------------------------------------------------------
+
+
+def test_group_is_drawn_as_mean_with_band() -> None:
+    seeds = [[train(100, loss), valid(100, bleu), train(200, loss - 1), valid(200, 2 * bleu)]
+             for loss, bleu in ((5.0, 10.0), (4.0, 14.0), (3.0, 12.0))]  # fmt: skip
+    seeds[0].append(valid(300, 50.0))  # the others have ended
+    mean = mean_of("plain", [curves_of(str(i), seed) for i, seed in enumerate(seeds)])
+    np.testing.assert_allclose(
+        mean.points[SCORE, "valid"][:, [0, VALUE, LOW, HIGH]], [[100, 12, 10, 14], [200, 24, 20, 28]]
+    )
+    figure = draw([mean, curves_of("b", LOG)])
+    assert names(figure) == ["plain", "b"]
+    for panel, height in ((figure.axes[0], 5.0), (figure.axes[2], 28.0)):
+        assert max(band.get_datalim(panel.transData).y1 for band in panel.collections) == pytest.approx(height)
+    assert len(figure.axes[2].collections) == 1, "a single run has no band"
+
+
+def test_group_of_different_tasks_is_rejected() -> None:
+    with pytest.raises(ConfigError, match="group x"):
+        mean_of("x", [curves_of("a", LOG), curves_of("b", LOG, "text")])
+
+
+@pytest.mark.parametrize(("columns", "width", "n_across"), [(1, 3.3, 1), (2, 6.9, 2), (None, 11.0, 2)])
+def test_chosen_panels_are_drawn_in_order(columns: int | None, width: float, n_across: int) -> None:
+    log = [record | {"cpu_seconds": record["step"] / 2} for record in LOG]
+    figure = draw([curves_of("a", log)], ["score/cpu", "loss/steps", "score/time"], columns)
+    assert [axes.get_ylabel() for axes in figure.axes] == [
+        "Development set BLEU", "Loss (nats per token)", "Development set BLEU",
+    ]  # fmt: skip
+    assert [axes.get_xlabel() for axes in figure.axes] == [
+        "CPU seconds of training", "Steps (updates)", "Training time (minutes)",
+    ]  # fmt: skip
+    np.testing.assert_allclose(figure.axes[0].lines[0].get_xydata(), [[50, 10], [100, 20], [150, 25]])
+    assert figure.get_size_inches()[0] == width
+    assert figure.axes[0].get_subplotspec().get_gridspec().ncols == n_across
+
+
+def test_axes_shared_by_all_panels_are_labelled_once() -> None:
+    figure = draw([curves_of("a", LOG)], ["loss/steps", "score/steps"], columns=1)
+    assert [axes.get_xlabel() for axes in figure.axes] == ["", "Steps (updates)"]
 
 
 # --- what logs lack -----------------------------------------------------------------------------
@@ -176,6 +220,9 @@ def test_several_runs_are_drawn_in_one_figure(nmt: Command, folder: Path, blank:
     assert names(draw(blank)) == [GOLDEN.path.name, "a"]
 
 
+PANEL = "--panel bleu: write loss or score or rate, a slash, and steps or time or cpu: score/cpu"
+
+
 @pytest.mark.usefixtures("blank")
 @pytest.mark.parametrize(
     ("arguments", "message"),
@@ -183,6 +230,9 @@ def test_several_runs_are_drawn_in_one_figure(nmt: Command, folder: Path, blank:
         (["a", "nowhere"], "nowhere: no such directory; nmt runs lists the runs"),
         (["a/log.jsonl"], "a/log.jsonl: a file, where a run directory is needed; nmt runs lists the runs"),
         (["a.part"], "a.part: neither a run nor a directory of runs; nmt runs a.part lists the runs below it"),
+        (["a", "--panel", "loss/cpu", "bleu"], PANEL),
+        ([], "plot needs runs: nmt plot RUN, or --group NAME=A,B,C"),
+        (["--group", "x=b-*"], "--group x=b-*: no run or file matches"),
         (["outer"], "outer: neither a run nor a directory of runs; nmt runs outer lists the runs below it"),
         (["a", "--output", "x.jpg"], "x.jpg: unknown picture format; use one of .png, .pdf, .svg"),
         (["a", "--output", "png"], "png: unknown picture format; use one of .png, .pdf, .svg"),
@@ -208,6 +258,16 @@ def test_directory_of_runs_is_expanded(nmt: Command, folder: Path, blank: list[C
     make_run(folder / "other", LOG)
     assert nmt("plot", "runs", "other").out == "plot.png: written\n"
     assert [curves.name for curves in blank] == ["a", "b", "other"]
+
+
+def test_groups_are_named_and_what_not_all_runs_have_is_reported(nmt: Command, folder: Path) -> None:
+    for name in ("a-1", "a-2", "b-1", "b-2"):
+        make_run(folder / name, LOG[: 4 if name == "a-2" else None])
+    result = nmt("plot", "--group", "a=a-*", "b=b-1,b-2", "--panel", "score/steps", "--output", "x.svg")
+    assert (result.status, result.out) == (0, "x.svg: written\n")
+    assert result.err == "nmt: a: the mean has only the 4 of 7 points that all of its runs have\n"
+    picture = Path("x.svg").read_text(encoding="utf-8")
+    assert ">Development set BLEU</text>" in picture and ">Loss" not in picture  # text remains text
 
 
 # --- names --------------------------------------------------------------------------------------
