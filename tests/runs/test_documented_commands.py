@@ -61,6 +61,7 @@ NOT_RUN = {
     "max_steps=2000": "trains for minutes (tests/runs/test_denoising.py)",
     "decoder_layers=12": "trains for minutes (tests/runs/test_decoder_translation.py)",
     "weights.json": "needs tuned weights (tests/unit/cli/test_rerank.py)",
+    "search.context": "needs a model trained with documents (tests/runs/test_join.py)",
     "--workers": "starts processes (tests/processes/test_translate_parts.py)",
     "transformers": "tests/runs/test_transformers.py",
     "glossary.tsv --set search.inline_terms": "needs a model trained with terms (tests/runs/test_modifiers.py)",
