@@ -14,19 +14,16 @@ from typing import Literal
 from nmt.console import aligned, printable
 
 Format = Literal["text", "markdown", "latex", "csv", "json"]
-NOTE = "note: "
-"""The beginning of advice to the user, which is a comment in LaTeX."""
+NOTE = "note: "  # the beginning of advice to the user, which is a comment in LaTeX
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell that Markdown and LaTeX emphasize."""
+    """A cell that Markdown and LaTeX emphasize: bold if it is the best, with a dagger if it is significant."""
 
     text: str
     is_best: bool = False
-    """Whether it is bold."""
     is_significant: bool = False
-    """Whether it has a dagger."""
 
     def __str__(self) -> str:
         return self.text
@@ -34,36 +31,30 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of results, with all that each format needs. Texts may contain any characters."""
+    """A table of results, with all that each format needs. Texts may contain any characters.
+
+    Title and notes, such as signatures, are above and below the table. In LaTeX they are the caption, except for notes
+    that begin with `NOTE`. The CSV has a line for each record, a mapping of names to values that are not rounded;
+    values with names, such as intervals, become several columns.
+    """
 
     header: Sequence[str]
     rows: Sequence[Sequence[str | Cell]]
-    right: Collection[int]
-    """The indices of right-aligned columns."""
+    right: Collection[int]  # the indices of right-aligned columns
     title: str = ""
-    """A line above the table. In LaTeX, title and notes are the caption, except for notes that begin with `NOTE`."""
     notes: Sequence[str] = ()
-    """Lines below the table, such as signatures."""
     records: Sequence[Mapping[str, object]] = ()
-    """The lines of the CSV: values by name, not rounded. Tuples with names and mappings become several columns."""
-    text: str | None = None
-    """The text, if it shows more than this table."""
+    text: str | None = None  # if the text shows more than this table
 
 
 def render(how: Format, tables: Sequence[Table], document: object) -> str:
     """Format tables. `document` is what JSON contains: values that JSON can represent, with None for unknown ones."""
-    match how:
-        case "json":
-            return json.dumps(document, ensure_ascii=False, indent=1)
-        case "csv":
-            return as_csv([record for table in tables for record in table.records])
-        case "markdown":
-            parts = map(_markdown, tables)
-        case "latex":
-            parts = map(_latex, tables)
-        case "text":
-            parts = map(_text, tables)
-    return "\n\n".join(parts)
+    if how == "json":
+        return json.dumps(document, ensure_ascii=False, indent=1)
+    if how == "csv":
+        return as_csv([record for table in tables for record in table.records])
+    written = {"text": _text, "markdown": _markdown, "latex": _latex}[how]
+    return "\n\n".join(map(written, tables))
 
 
 def as_csv(records: Sequence[Mapping[str, object]], delimiter: str = ",") -> str:
@@ -79,14 +70,13 @@ def as_csv(records: Sequence[Mapping[str, object]], delimiter: str = ",") -> str
 
 def _flat(record: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     for name, value in record.items():
-        if hasattr(value, "_asdict"):
-            value = value._asdict()
+        value = value._asdict() if hasattr(value, "_asdict") else value
         if isinstance(value, Mapping):
             yield from ((f"{name}_{inner}", one) for inner, one in _flat(value))
-        elif isinstance(value, list | tuple):
-            yield name, printable("; ".join(map(str, value)))
+        elif isinstance(value, float | int | None):
+            yield name, value
         else:
-            yield name, value if isinstance(value, float | int) or value is None else printable(str(value))
+            yield name, printable("; ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
 
 
 def _text(table: Table) -> str:

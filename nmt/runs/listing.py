@@ -189,18 +189,9 @@ def as_table(runs: Sequence[Summary]) -> Table:
     rows = [header, *(_row(run, time.time()) for run in runs)]
     if not any(run.test for run in runs):
         rows = [(*row[:4], *row[5:]) for row in rows]
-    records = [
-        {name: value for name, value in each.items() if name != "test"} | _test_scores(run)
-        for run, each in zip(runs, as_json(runs), strict=True)
-    ]
+    tests = [run.test and {"name": run.test.name, **{one.metric: one.value for one in run.test.scores}} for run in runs]
+    records = [{**each, "test": test or {}} for each, test in zip(as_json(runs), tests, strict=True)]
     return Table(rows[0], rows[1:], range(2, len(rows[0]) - 1), records=records)
-
-
-def _test_scores(run: Summary) -> dict[str, object]:
-    """Return the name and the scores of the newest test set for the CSV."""
-    if run.test is None:
-        return {}
-    return {"test": run.test.name} | {f"test_{score.metric}": score.value for score in run.test.scores}
 
 
 def _row(run: Summary, now: float) -> tuple[str, ...]:

@@ -70,13 +70,13 @@ def rank(metric: Metric, score: float) -> float:
     return score if metric == "perplexity" else -score
 
 
-def best_scores(run: RunDir, metric: Metric) -> dict[Weights, float]:
-    """Return the best development score of each kind of weights."""
+def best_scores(run: RunDir, metric: Metric, at_step: int | None = None) -> dict[Weights, float]:
+    """Return the best development score of each kind of weights, of all validations or of those at one step."""
     best: dict[Weights, float] = {}
     for record in read_log(run.log, having=f'"{metric}"'.encode()):
-        score = number(record, metric)
+        score, step = number(record, metric), number(record, "step")
         # at step 0, the initial weights of another run were validated
-        if is_validation(record) and score is not None and number(record, "step") != 0:
+        if is_validation(record) and score is not None and (step != 0 if at_step is None else step == at_step):
             kind = KINDS[record["kind"]]
             best[kind] = min(best.get(kind, score), score, key=partial(rank, metric))
     return best

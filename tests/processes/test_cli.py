@@ -73,9 +73,9 @@ def test_help_lists_all_commands(nmt: Command) -> None:
 OPTIONS = {
     "prepare": ["--config", "--data", "--tokenizer-from", "--set"],
     "train": [
-        "--config", "--data", "--run", "--set", "--init-from", "--resume", "--stop-after", "--profile",
+        "--config", "--data", "--run", "--set", "--init-from", "--resume", "--stop-after", "--stop-at", "--profile",
     ],
-    "sweep": ["--grid", "--set", "--data", "--dir", "--jobs", "--devices"],
+    "sweep": ["--grid", "--set", "--data", "--dir", "--jobs", "--devices", "--format"],
     "translate": [
         "--run", "--input", "--output", "--beam", "--length-penalty", "--n-best", "--checkpoint", "--weights",
     ],

@@ -78,14 +78,14 @@ def as_table(comparison: Comparison) -> Table:
     text, baseline, groups = comparison.text, comparison.groups[comparison.baseline].name, comparison.groups
     columns = [[title(result.metric), *_paper_cells(result)] for result in comparison.results]
     header, *rows = zip(["", *map(_counted, groups)], *columns, strict=True)
-    notes = ["bold: the best score"]
-    differences = [each for result in comparison.results for each in result.differences if each is not None]
-    if any(each.p_holm is not None for each in differences):
-        notes.append(f"†: differs from {baseline} with p < {SIGNIFICANT} ({_test(comparison)})")
-    if any(score.seed_deviation is not None for result in comparison.results for score in result.scores):
-        notes.append("±: standard deviation over seeds")
-    notes += [result.metric.signature for result in comparison.results]
-    notes += [f"{NOTE}{note}" for note in comparison.notes]
+    is_tested = any(each and each.p_holm is not None for result in comparison.results for each in result.differences)
+    notes = [
+        "bold: the best score",
+        *[f"†: differs from {baseline} with p < {SIGNIFICANT} ({_test(comparison)})"] * is_tested,
+        *["±: standard deviation over seeds"] * any(len(group.systems) > 1 for group in groups),
+        *(result.metric.signature for result in comparison.results),
+        *(f"{NOTE}{note}" for note in comparison.notes),
+    ]
     records = [
         {
             "text": text.name, "languages": "-".join(text.languages or ()), "lines": len(text.references),

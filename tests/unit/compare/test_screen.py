@@ -116,8 +116,9 @@ def test_paper_table_marks_best_and_significant_scores() -> None:
 def test_paper_table_of_groups_has_deviations_and_no_test_without_p() -> None:
     comparison = of([(BLEU, [None, difference(1.0, None)])], ("plain", "better"))
     result = replace(comparison.results[0], scores=(score(30.0, 0.3), score(31.0, 0.4)))
-    table = as_table(replace(comparison, results=(result,)))
-    assert table.rows[1][1] == Cell("31.00 ± 0.40", is_best=True)
+    groups = tuple(Group(each.name, each.systems * 2) for each in comparison.groups)
+    table = as_table(replace(comparison, groups=groups, results=(result,)))
+    assert table.rows[1] == ("better (2)", Cell("31.00 ± 0.40", is_best=True))
     assert "±: standard deviation over seeds" in table.notes and not any("†" in note for note in table.notes)
 
 
