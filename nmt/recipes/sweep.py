@@ -736,7 +736,8 @@ def sweep(request: Request, how: Format = "text") -> list[Row]:
     split = request.study.compare if request.study is not None and not n_left else None
     comparisons = [] if split is None else list(_compared(split, plan, rows))
     document = {"runs": records_of(plan, rows), "comparisons": [*map(screen.as_json, comparisons)]}
-    print(render(how, [*tables_of(plan, rows), *map(screen.as_table, comparisons)], document))
+    compared = [replace(screen.as_table(each), records=()) for each in comparisons]  # the CSV is about runs
+    print(render(how, [*tables_of(plan, rows), *compared], document))
     say(f"{_table(plan)}: written")
     if n_left and (stop.signal is not None or not any(row.state == "failed" for row in rows)):
         reason = f"stopped by {stop.signal}" if stop.signal else f"{n_left} of {len(rows)} runs are not finished"

@@ -477,6 +477,8 @@ def test_study_killed_after_any_run_ends_with_the_same_tables(
     assert sorted(trained[12:]) == sorted(trained[:12])
     of_minutes = r" & [0-9.]+(?= & (finished|eliminated))"
     assert re.sub(of_minutes, "", result.out) == re.sub(of_minutes, "", whole.out)
+    document = json.loads(nmt("sweep", "study.yaml", "--dir", "killed", "--format", "json").out)
+    assert len(document["runs"]) == 8 and document["comparisons"][0]["text"] == "test"
 
 
 # --- what is called -----------------------------------------------------------------------------
