@@ -90,10 +90,11 @@ class Interrupted(Exception):  # noqa: N818  (not an error)
 
 
 class Stop:
-    """A request to stop the process, by a signal or the end of a time limit."""
+    """A request to stop the process, by a signal or the end of a time limit, or a training run at an update."""
 
-    def __init__(self, after_minutes: float | None = None) -> None:
+    def __init__(self, after_minutes: float | None = None, at_step: int | None = None) -> None:
         self.signal: str | None = None
+        self.at_step = at_step
         self._minutes = after_minutes
         self._deadline = None if after_minutes is None else time.monotonic() + 60 * after_minutes
 
@@ -121,12 +122,12 @@ class Stop:
 
 
 @contextmanager
-def stopping(after_minutes: float | None = None) -> Iterator[Stop]:
+def stopping(after_minutes: float | None = None, at_step: int | None = None) -> Iterator[Stop]:
     """Turn SIGTERM, SIGINT, SIGHUP and the end of a time limit into a request to stop.
 
-    Ignored signals, such as SIGHUP under nohup, stay ignored.
+    `at_step` is only recorded, for the training loop. Ignored signals, such as SIGHUP under nohup, stay ignored.
     """
-    stop = Stop(after_minutes)
+    stop = Stop(after_minutes, at_step)
     before = {}
     if threading.current_thread() is threading.main_thread():  # the only one that may set handlers
         handled = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]

@@ -55,7 +55,7 @@ OTHER_OPTIONS = {
     "--devices": "gpus gpu device",
     "--dir": "output_dir out_dir output o",
     "--quantization": "quantize quantise compute_type int8 float16",
-    "--format": "f type",
+    "--format": "f type json csv latex tex markdown md",
 }
 """For each option, names of similar options in other toolkits."""
 

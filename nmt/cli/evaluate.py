@@ -16,8 +16,8 @@ from nmt.cli.options import (
     CheckpointOption,
     CometCommandOption,
     CometOption,
+    FormatOption,
     FromOption,
-    JsonOption,
     LowercaseOption,
     LowerIsBetterOption,
     PenaltyOption,
@@ -37,11 +37,12 @@ from nmt.cli.options import runs as run_names
 from nmt.config.foreign import did_you_mean, misspelt
 from nmt.console import show
 from nmt.errors import CheckpointError, ConfigError
+from nmt.tables import Format, render, wrapped
 
 if TYPE_CHECKING:
     from nmt.evaluate.run import Evaluation
 
-HISTORY_ALONE = "--history can be combined only with one --run, --split and --json"
+HISTORY_ALONE = "--history can be combined only with one --run, --split and --format"
 SourceOption = Annotated[Path | None, option("--src", "Or use these files: the source …", "F")]
 FILES_ALONE = (
     "--hyp F and --ref F must be given together, without options of a run: --run, --split, --data, --output, "
@@ -49,7 +50,7 @@ FILES_ALONE = (
 )
 
 CLASSIFIER_ALONE = (
-    "is a classifier, for which only --split, --data, --checkpoint, --weights, --precision, --json and --history are "
+    "is a classifier, for which only --split, --data, --checkpoint, --weights, --precision, --format and --history are "
     "available; for labels, use nmt classify"
 )
 
@@ -96,7 +97,7 @@ def evaluate(
     samples: Annotated[int, option("--samples", "Also show N translations.", "N", min=0)] = 0,
     output: Annotated[Path | None, option("--output", "Write the translations to F.", "F")] = None,
     history: Annotated[bool, option("--history", "Only show the scores recorded so far.")] = False,
-    json: Annotated[bool, option("--json", "Print a JSON object, or a list for several splits.")] = False,
+    format_: FormatOption = "text",
 ) -> None:
     """Score translations with BLEU, chrF and TER (sacrebleu).
 
@@ -122,17 +123,18 @@ def evaluate(
       nmt evaluate --run runs/multi30k-de-en --split valid --beam 1
       nmt evaluate --run runs/multi30k-de-en --history
       nmt evaluate --run runs/multi30k-de-en --src news.de --ref news.ref.en --samples 5
-      nmt evaluate --hyp news.en --ref news.ref.en --json
+      nmt evaluate --hyp news.en --ref news.ref.en --format json
       nmt evaluate --hyp news.en --ref news.ref.en --src news.de --comet Unbabel/wmt22-comet-da
     """
     from nmt.evaluate.comet import find_metrics
     from nmt.evaluate.report import (
         SYSTEM,
         History,
+        as_json,
         evaluate_files,
         macro_averages,
-        render_json,
         render_text,
+        score_table,
         with_neural_metrics,
     )
 
@@ -141,7 +143,7 @@ def evaluate(
     if history:
         if _is_any_given(hyp, ref, src, lowercase, tokenize, *of_a_run, *of_neural) or len(run or ()) > 1:
             raise ConfigError([HISTORY_ALONE])
-        _show_history(run[0] if run else None, split or (), json)
+        _show_history(run[0] if run else None, split or (), format_)
         return
     if comet and hyp and src is None:
         raise ConfigError(["--comet needs the source text of --hyp; give it with --src F"])
@@ -154,10 +156,10 @@ def evaluate(
         if hyp is None or not ref or _is_any_given(run, split, *of_a_run):
             raise ConfigError([FILES_ALONE])
         report = evaluate_files(hyp, ref, lowercase, tokenize, src, neural)
-        print(render_json(report) if json else render_text(report))
+        print(render(format_, [score_table([report], render_text(report))], as_json(report)))
         return
-    if json and samples:
-        raise ConfigError(["--samples cannot be combined with --json; --output F writes all translations"])
+    if format_ != "text" and samples:
+        raise ConfigError([f"--samples cannot be combined with --format {format_}; --output F writes all translations"])
 
     from nmt.cli.defaults import resolve_models, search_settings
     from nmt.evaluate.run import (
@@ -173,7 +175,7 @@ def evaluate(
     if _is_classifier(paths):
         if _is_any_given(beam, length_penalty, overrides, tokenize, lowercase, samples, output, src, ref, *of_neural):
             raise ConfigError([f"{paths[0]}: {CLASSIFIER_ALONE}"])
-        _evaluate_classifier(paths[0], data, split or (), checkpoint, weights, precision, json)
+        _evaluate_classifier(paths[0], data, split or (), checkpoint, weights, precision, format_)
         return
     translator = Translator.load(paths, checkpoint, weights, precision=precision)
     if src or (to, from_, via) != (None, None, None):
@@ -197,10 +199,13 @@ def evaluate(
         reports.append(with_neural_metrics(evaluation.report, neural, *lines))
         if label in texts and translator.origin is not None:
             records.append(record_scores(reports[-1], translator.origin, texts[label].corpus))
+    objects = [as_json(report) for report in reports]
     if len(reports) == 1:
-        print(render_json(*reports) if json else render_text(*reports))
+        print(render(format_, [score_table(reports, render_text(*reports))], *objects))
         return
-    print(render_json(*reports) if json else "\n".join([History(records).text(), *macro_averages(records)]))
+    means = macro_averages(records)
+    table = score_table(reports, "\n".join([render("text", [History(records).table()], None), *means]))
+    print(render(format_, [replace(table, notes=[*table.notes, *means])], objects))
 
 
 def _is_any_given(*values: object) -> bool:
@@ -235,10 +240,10 @@ def _is_classifier(paths: Sequence[Path]) -> bool:
 
 
 def _evaluate_classifier(
-    path: Path, data: Path | None, splits: Sequence[str], checkpoint: str, weights: str, precision: str, json: bool
+    path: Path, data: Path | None, splits: Sequence[str], checkpoint: str, weights: str, precision: str, how: Format
 ) -> None:
     from nmt.evaluate.classification import evaluate_classifier
-    from nmt.evaluate.report import dump_json
+    from nmt.evaluate.report import score_table
     from nmt.evaluate.run import choose_splits, open_corpus
     from nmt.layout import RunDir
     from nmt.translate.classification import Classifier
@@ -246,12 +251,10 @@ def _evaluate_classifier(
     classifier = Classifier.load(path, checkpoint, weights, precision=precision)
     corpus = open_corpus(RunDir(path), classifier.config.data.pair, data)
     reports = [evaluate_classifier(classifier, corpus, name) for name in choose_splits(corpus, splits)]
-    if json:
-        print(dump_json([report.json() for report in reports]))
-        return
-    for report in reports:
-        for line in report.lines():
-            print(line)
+    text = "\n".join(line for report in reports for line in report.lines())
+    objects = [report.json() for report in reports]
+    table = score_table([report.report for report in reports], text)
+    print(render(how, [table], objects[0] if len(objects) == 1 else objects))
 
 
 def _outputs(output: Path | None, names: Mapping[str, str]) -> dict[str, Path | None]:
@@ -272,7 +275,7 @@ def _outputs(output: Path | None, names: Mapping[str, str]) -> dict[str, Path | 
     return {label: output / name for label, name in names.items()}
 
 
-def _show_history(run: Path | None, splits: Sequence[str], json: bool) -> None:
+def _show_history(run: Path | None, splits: Sequence[str], how: Format) -> None:
     from nmt.cli.defaults import run_or_newest
     from nmt.evaluate.report import History
     from nmt.layout import RunDir
@@ -284,7 +287,7 @@ def _show_history(run: Path | None, splits: Sequence[str], json: bool) -> None:
         of = f" of {', '.join(splits)}" if splits else ""
         raise CheckpointError(f"{directory.path}: no scores{of} recorded yet; run nmt evaluate first")
     history = History(records)
-    print(history.json() if json else history.text())
+    print(render(how, [history.table()], history.json()))
 
 
 OF_RUNS = (
@@ -341,7 +344,7 @@ def compare(
     lower_is_better: LowerIsBetterOption = None,
     output: Annotated[Path | None, option("--output", "Write the translations of each run into DIR.", "DIR")] = None,
     html: Annotated[Path | None, option("--html", "Also write a web page with all lines to F.", "F")] = None,
-    json: JsonOption = False,
+    format_: FormatOption = "text",
 ) -> None:
     """Compare systems, with tests of significance.
 
@@ -364,7 +367,7 @@ def compare(
     """
     from nmt.evaluate.comet import find_metrics
     from nmt.evaluate.compare.compare import compare as run_stage
-    from nmt.evaluate.compare.screen import macro_averages, render_json, render_text
+    from nmt.evaluate.compare.screen import as_json, as_table, macro_averages
     from nmt.evaluate.compare.systems import (
         check_alike,
         check_groups,
@@ -424,13 +427,12 @@ def compare(
 
                 page_file.write(page(comparison).encode())
             comparisons.append(comparison)
-    if json:
-        texts = [render_json(comparison) for comparison in comparisons]
-        print(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
-        return
-    print("\n\n".join(render_text(comparison) for comparison in comparisons))
+    tables, objects = [as_table(each) for each in comparisons], [as_json(each) for each in comparisons]
     if len(comparisons) > 1:
-        print("", *macro_averages(comparisons), sep="\n")
+        means = macro_averages(comparisons)
+        below = "\n".join(line for each in means for line in wrapped(each))
+        tables[-1] = replace(tables[-1], notes=[*tables[-1].notes, *means], text=f"{tables[-1].text}\n\n{below}")
+    print(render(format_, tables, objects[0] if len(objects) == 1 else objects))
 
 
 @app.command()
@@ -528,7 +530,7 @@ def challenge(
     precision: PrecisionOption = "auto",
     samples: Annotated[int, option("--samples", "Also show N failures of each kind, worst first.", "N", min=0)] = 0,
     output: Annotated[Path | None, option("--output", "Write all pairs and their scores to F, as JSON.", "F")] = None,
-    json: JsonOption = False,
+    format_: FormatOption = "text",
 ) -> None:
     """Test a model with contrastive translations.
 
@@ -551,7 +553,7 @@ def challenge(
       nmt challenge --run runs/multi30k-de-en --samples 3
       nmt challenge --src news.en --ref news.de --output pairs.json
       nmt challenge --pairs lingeval97.json
-      nmt challenge --src test.en --ref test.de --contrastive wrong.de --json
+      nmt challenge --src test.en --ref test.de --contrastive wrong.de --format json
       nmt challenge --pairs contrapro.json --context 1 --documents ContraPro/documents
     """
     of_text, of_run = (source, reference), (split, data)
@@ -564,18 +566,18 @@ def challenge(
         raise ConfigError(["--documents DIR: --context with --pairs, and only that, needs the documents of ContraPro"])
     if seed != 1 and (pairs is not None or contrastive is not None):
         raise ConfigError(["--seed: not available with --pairs or --contrastive, which contain the wrong translations"])
-    if json and samples:
-        raise ConfigError(["--samples cannot be combined with --json; --output F writes all pairs"])
+    if format_ != "text" and samples:
+        raise ConfigError([f"--samples cannot be combined with --format {format_}; --output F writes all pairs"])
 
     from nmt.cli.defaults import resolve_models
     from nmt.evaluate.challenge import (
+        as_json,
+        as_table,
         challenge_run,
         contrasts_json,
         of_files,
         of_published,
         of_split,
-        render_json,
-        render_text,
     )
     from nmt.files.write import open_output, refuse_overwriting
     from nmt.translate.translator import Translator
@@ -595,7 +597,7 @@ def challenge(
         report = challenge_run(translator, given)
         if file is not None:
             file.write(contrasts_json(report.outcomes).encode())
-    print(*report.failures(samples), (render_json if json else render_text)(report), sep="\n")
+    print(*report.failures(samples), render(format_, [as_table(report)], as_json(report)), sep="\n")
 
 
 @app.command()
@@ -621,7 +623,7 @@ def robustness(
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
     output: Annotated[Path | None, option("--output", "Write all sources and translations to DIR.", "DIR")] = None,
-    json: JsonOption = False,
+    format_: FormatOption = "text",
 ) -> None:
     """Measure robustness to typos, changed case and the like.
 
@@ -649,17 +651,17 @@ def robustness(
     Examples:
       nmt robustness --run runs/multi30k-de-en
       nmt robustness --changes typos,umlauts --rates 5,20 --lines 200 --beam 1
-      nmt robustness --src news.de --ref news.en --output changed --json
+      nmt robustness --src news.de --ref news.en --output changed --format json
     """
     from nmt.cli.defaults import resolve_models, search_settings
     from nmt.evaluate.robustness import (
         Plan,
         Report,
+        as_json,
+        as_table,
         default_changes,
         measure_run,
         read_text,
-        render_json,
-        render_text,
         write_texts,
     )
     from nmt.evaluate.run import subject_of
@@ -692,7 +694,7 @@ def robustness(
     place = {"split": text.name} if source is None else {"ref": text.name}
     subject = subject_of(translator, search, **place)
     report = Report(subject, len(text.sources), len(whole.sources), plan, measured)
-    print((render_json if json else render_text)(report))
+    print(render(format_, [as_table(report)], as_json(report)))
 
 
 def _changes(given: str | None) -> tuple[str, ...]:

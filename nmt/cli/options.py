@@ -10,6 +10,7 @@ import typer
 
 from nmt.config.load import shipped_configs
 from nmt.config.messages import field_paths
+from nmt.tables import Format
 
 
 def option(name: str, text: str, metavar: str | None = None, **settings: Any) -> Any:
@@ -159,7 +160,9 @@ SplitOption = Annotated[str | None, option("--split", "Split to translate.  [def
 RunDataOption = Annotated[Path | None, option("--data", "Data directory.  [default: the run's]", "DIR")]
 LowercaseOption = Annotated[bool, option("--lowercase", "Ignore case, to compare with papers that do.")]
 TokenizeOption = Annotated[str | None, option("--tokenize", "BLEU's tokenizer: 13a, intl, zh, char or none.", "NAME")]
-JsonOption = Annotated[bool, option("--json", "Print one JSON object.")]
+FormatOption = Annotated[
+    Format, option("--format", "Format of the table: latex needs booktabs; csv and json have all digits.")
+]
 CometOption = Annotated[
     list[str] | None,
     option("--comet", "Also score with this COMET model, such as Unbabel/wmt22-comet-da; may be repeated.", "MODEL"),

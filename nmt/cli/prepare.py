@@ -22,6 +22,7 @@ from nmt.cli.options import (
 from nmt.config.load import load_config
 from nmt.console import show
 from nmt.errors import ConfigError
+from nmt.tables import Format, render
 
 
 @app.command()
@@ -128,7 +129,7 @@ def data(
         str | None, option("--version", "With get: version of the corpus.  [default: latest]", "V")
     ] = None,
     output: Annotated[Path | None, option("--output", "With get: directory to write.  [default: data]", "DIR")] = None,
-    json: Annotated[bool, option("--json", "With list: print a list of JSON objects.")] = False,
+    format_: Annotated[Format | None, option("--format", "With list: format of the table.  [default: text]")] = None,
 ) -> None:
     """List, describe and download public corpora of OPUS.
 
@@ -148,13 +149,13 @@ def data(
       nmt data show Europarl de-en
       nmt data get Europarl de-en --version v8 --output corpora
     """
-    from nmt.prepare.opus import describe, get, language_pair, list_json, list_text
+    from nmt.prepare.opus import describe, get, language_pair, list_corpora
 
-    _refuse_others(action, {"--version": version, "--output": output, "--json": json or None})
+    _refuse_others(action, {"--version": version, "--output": output, "--format": format_})
     match action, words:
         case "list", [pair]:
-            languages = language_pair(pair)
-            show(*(list_json(languages).split("\n") if json else list_text(languages)))
+            table = list_corpora(language_pair(pair))
+            print(render(format_ or "text", [table], table.records))
         case "show", [name, pair]:
             show(*describe(name, language_pair(pair)))
         case "get", [name, pair]:
@@ -239,7 +240,7 @@ def align(
 
 def _refuse_others(action: str, given: dict[str, object]) -> None:
     """Raise ConfigError for options that do not apply to `action`."""
-    options: Sequence[str] = {"list": ["--json"], "get": ["--version", "--output"]}.get(action, [])
+    options: Sequence[str] = {"list": ["--format"], "get": ["--version", "--output"]}.get(action, [])
     problems = [
         f"{option}: not an option of nmt data {action}"
         for option, value in given.items()

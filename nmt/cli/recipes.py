@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,6 +14,7 @@ from nmt.cli.options import (
     BeamOption,
     ConfigOption,
     FollowOption,
+    FormatOption,
     FromOption,
     PenaltyOption,
     PrecisionOption,
@@ -35,11 +37,11 @@ FAILED = 1  # exit status if a run failed
 
 @app.command()
 def sweep(
-    config: Annotated[str, typer.Argument(metavar="CONFIG", help="Path, name in configs/, or shipped config.")],
+    config: Annotated[str, typer.Argument(metavar="FILE", help="Config, as for prepare; without --grid, a study.")],
     grid: Annotated[
-        list[str],
+        list[str] | None,
         option("--grid", "Setting and its values; may be repeated.", "KEY=A,B"),
-    ],
+    ] = None,
     overrides: SetOption = None,
     data: Annotated[Path | None, option("--data", "Data directory.  [default: the config's data.dir]", "DIR")] = None,
     directory: Annotated[
@@ -47,6 +49,7 @@ def sweep(
     ] = None,
     jobs: Annotated[int | None, option("--jobs", "Number of runs at a time.  [default: 1]", "N", min=1)] = None,
     devices: Annotated[str | None, option("--devices", "GPUs to use, one run at a time on each.", "0,1")] = None,
+    format_: FormatOption = "text",
 ) -> None:
     """Train all combinations of settings and compare the runs.
 
@@ -67,6 +70,13 @@ def sweep(
     training.max_minutes ended runs, so that they have different numbers of steps, a note says so. Test sets are not
     used, so that they remain unbiased: evaluate only the winner on them. sweep.tsv contains the same table.
 
+    Without --grid, FILE is a study, a YAML file with the keys config (the config of all runs), set (changed settings),
+    grid (a list of values for each setting), and optionally halving and compare. Runs that differ only in their seed
+    are an arm. halving: {updates: N, factor: 2, keep: 2} compares the arms by their mean score on the development set
+    after N updates, stops all but the best half of them, continues the others until 2 N updates, and so on, until keep
+    arms are left, which are trained to the end. compare: SPLIT compares these arms on a test set, as nmt compare
+    --group does. The table shows when and why an arm was eliminated.
+
     With --jobs N, the cores are divided among the runs (OMP_NUM_THREADS, unless it is set).
 
     \b
@@ -74,6 +84,7 @@ def sweep(
       nmt sweep sample.yaml --grid training.peak_lr=3e-4,7e-4 --grid training.seed=1,2,3
       nmt sweep multi30k.yaml --set training.max_steps=4000 --grid tokenizer.vocab_size=4000,8000 --jobs 2
       nmt sweep mine.yaml --grid model.norm=pre,post --devices 0,1 --dir runs/norms
+      nmt sweep study.yaml --jobs 2 --format latex
     """
     if jobs is not None and devices is not None:
         raise ConfigError(["--jobs and --devices cannot be combined"])
@@ -83,7 +94,11 @@ def sweep(
     from nmt.recipes.sweep import Request
     from nmt.recipes.sweep import sweep as run_stage
 
-    rows = run_stage(Request(config, grid, overrides or (), data, directory, jobs or 1, names))
+    if not grid and overrides:
+        raise ConfigError([f"--set {overrides[0]}: a study has all settings in its file; write it there, under set"])
+    request = Request(config, grid, overrides or ()) if grid else Request.of_study(config)
+    request = replace(request, data=data, directory=directory or request.directory, jobs=jobs or 1, devices=names)
+    rows = run_stage(request, format_)
     if any(row.state == "failed" for row in rows):
         raise typer.Exit(FAILED)
 

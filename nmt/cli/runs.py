@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from nmt.cli.app import app
-from nmt.cli.options import option
+from nmt.cli.options import FormatOption, option
 from nmt.cli.options import runs as run_names
 from nmt.console import say, show
 from nmt.errors import ConfigError
+from nmt.tables import render
 
 
 @app.command()
@@ -24,7 +25,7 @@ def runs(
         Path | None,
         option("--curve", "Print the learning curve of this run instead.", "RUN", autocompletion=run_names),
     ] = None,
-    json: Annotated[bool, option("--json", "Print a list of JSON objects.")] = False,
+    format_: FormatOption = "text",
 ) -> None:
     """List the runs and sweeps in a directory, newest first.
 
@@ -34,7 +35,7 @@ def runs(
     names host and process), finished, stopped (nmt train --resume continues the run) or broken (the last column says
     what is damaged).
 
-    --curve RUN prints the validations of a run as a Markdown table: minutes, steps, and BLEU on the development set for
+    --curve RUN prints the validations of a run: minutes, steps, and BLEU on the development set for
     the weights as trained, their moving average and the average of the last checkpoints, if they exist. chrF and
     perplexity belong to the weights with the highest BLEU. For runs that write no text, perplexity and accuracy are
     printed.
@@ -42,22 +43,22 @@ def runs(
     \b
     Examples:
       nmt runs
-      nmt runs experiments --json
-      nmt runs --curve runs/multi30k-de-en
+      nmt runs experiments --format json
+      nmt runs --curve runs/multi30k-de-en --format markdown
     """
     if curve is not None:
         from nmt.layout import RunDir
-        from nmt.runs.log import curve_json, curve_table, learning_curve
+        from nmt.runs.log import curve_table, learning_curve
 
         if directory is not None:
             raise ConfigError([f"{directory} and --curve {curve} cannot be combined"])
-        points = learning_curve(RunDir(curve))
-        print(curve_json(points) if json else curve_table(points))
+        table = curve_table(learning_curve(RunDir(curve)))
+        print(render(format_, [table], table.records))
         return
-    from nmt.runs.listing import render_json, render_text, summarise_all
+    from nmt.runs.listing import as_json, as_table, summarise_all
 
     summaries = summarise_all(directory or Path("runs"))
-    print(render_json(summaries) if json else render_text(summaries))
+    print(render(format_, [as_table(summaries)], as_json(summaries)))
 
 
 @app.command()

@@ -36,6 +36,9 @@ def train(
         float | None,
         option("--stop-after", "Save and stop after this time, as on SIGTERM.", "MINUTES", min=0.0),
     ] = None,
+    stop_at: Annotated[
+        int | None, option("--stop-at", "Save and stop after this update, as on SIGTERM.", "STEP", min=1)
+    ] = None,
     profile: Annotated[bool, option("--profile", "Report how the time of ten steps is spent.")] = False,
 ) -> None:
     """Train a Transformer on a data directory.
@@ -54,10 +57,10 @@ def train(
     they share; data, dropout and learning rate may differ. encoder=RUN and decoder=RUN initialize single stacks.
     training.freeze names parts that are not trained. The initial weights are scored on the development set as step 0.
 
-    SIGTERM, SIGINT (Ctrl-C) and --stop-after finish the current update, save, and exit with status 75; --resume then
-    continues as if the run had never stopped. A second Ctrl-C exits at once. To train with several processes, use
-    torchrun --nproc-per-node 2 -m -- nmt train …; with --max-restarts 3 the run resumes automatically if a process
-    dies.
+    SIGTERM, SIGINT (Ctrl-C), --stop-after and --stop-at finish the current update, save, and exit with status 75;
+    --resume then continues as if the run had never stopped. A second Ctrl-C exits at once. To train with several
+    processes, use torchrun --nproc-per-node 2 -m -- nmt train …; with --max-restarts 3 the run resumes automatically if
+    a process dies.
 
     --profile traces ten steps shortly after the start, prints where their time is spent, writes the trace to the run
     directory, and continues training.
@@ -78,4 +81,4 @@ def train(
     from nmt.training.parallel import joined
 
     with joined() as world:
-        fit(*(resolved or world.on_rank0(lambda: resolve_training(*given))), stop_after, world, profile)
+        fit(*(resolved or world.on_rank0(lambda: resolve_training(*given))), stop_after, world, profile, stop_at)

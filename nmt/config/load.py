@@ -32,8 +32,8 @@ def load_config(name: str | Path = "base.yaml", overrides: Sequence[str] = ()) -
     Raises ConfigError with one line per problem, which names the file or override, the dotted key, the value found and
     the nearest valid key.
     """
-    where, text = _find(name)
-    config = _overridden(_parsed(text, where), where, overrides)
+    where, tree = read_tree(name)
+    config = _overridden(tree, where, overrides)
     if not config.data.train:
         raise ConfigError([_located("data.train: must have at least one entry, found []", where, overrides)])
     return config
@@ -44,7 +44,7 @@ def load_saved_config(path: Path) -> Config:
 
     Raises ConfigError.
     """
-    return check_config(_parsed(_find(path)[1], str(path)), str(path), is_saved=True)
+    return check_config(read_tree(path)[1], str(path), is_saved=True)
 
 
 def changed_config(config: Config, overrides: Sequence[str]) -> Config:
@@ -52,12 +52,14 @@ def changed_config(config: Config, overrides: Sequence[str]) -> Config:
     return _overridden(config.model_dump(), "config", overrides)
 
 
-def _parsed(text: str, where: str) -> dict[str, object]:
+def read_tree(name: str | Path) -> tuple[str, dict[str, object]]:
+    """Return the path of a config and its content as plain values. Raises ConfigError."""
+    where, text = _find(name)
     tree = parse_yaml(text, where)
     if not isinstance(tree, dict):
         kind = "nothing" if tree is None else "a list" if isinstance(tree, list) else shown(tree)
         raise ConfigError([f"{where}: a config must be a mapping of sections, found {kind}"])
-    return tree
+    return where, tree
 
 
 def _overridden(tree: dict[str, object], where: str, overrides: Sequence[str]) -> Config:

@@ -15,13 +15,14 @@ from typing import NamedTuple, TypeAlias
 
 from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, ValidationError
 
-from nmt.console import Progress, aligned, printable, printable_sentence
+from nmt.console import Progress, printable_sentence
 from nmt.errors import DataError
 from nmt.evaluate.contrasts import Contrast, kinds_of, language_of, make_contrasts
 from nmt.evaluate.report import Subject, facts
 from nmt.evaluate.run import read_split, subject_of
 from nmt.evaluate.significance import Interval
 from nmt.files.read import read_regular, reading
+from nmt.tables import NOTE, Table
 from nmt.text.lines import bounded_list, read_aligned
 from nmt.translate.score import Context, Scored
 from nmt.translate.translator import Translator
@@ -337,12 +338,15 @@ class Report:
                 yield f"  changed    {printable_sentence(worst)}"
 
 
-def render_text(report: Report) -> str:
-    """Format the report as a table, followed by the text and model, the legend and notes."""
-    rows = [("kind", "pairs", "right %", "95 %", "per piece %", "margin"), *map(_cells, report.results())]
+def as_table(report: Report) -> Table:
+    """Return the results by kind as a table, with the text and model, the legend and notes below it."""
     about = {"lines": report.challenge.n_lines, **vars(report.subject), "seed": report.challenge.seed}
-    lines = [*aligned(rows, range(1, 6)), facts(about), LEGEND, *(f"note: {note}" for note in report.notes)]
-    return "\n".join(map(printable, lines))
+    results = report.results()
+    return Table(
+        ("kind", "pairs", "right %", "95 %", "per piece %", "margin"), [*map(_cells, results)], range(1, 6),
+        notes=[facts(about), LEGEND, *(f"{NOTE}{note}" for note in report.notes)],
+        records=[about | vars(result) for result in results],
+    )  # fmt: skip
 
 
 def _cells(result: KindResult) -> tuple[str, ...]:
@@ -353,19 +357,15 @@ def _cells(result: KindResult) -> tuple[str, ...]:
     return result.kind, f"{result.pairs:,}", *shares, f"{result.margin:.2f}"
 
 
-def render_json(report: Report) -> str:
-    """Format the report as one JSON object; missing values are null."""
-    return json.dumps(
-        {
-            "kinds": [asdict(result) for result in report.results()],
-            "lines": report.challenge.n_lines,
-            **asdict(report.subject),
-            "seed": report.challenge.seed,
-            "notes": report.notes,
-        },
-        ensure_ascii=False,
-        indent=1,
-    )
+def as_json(report: Report) -> dict[str, object]:
+    """Return the report as values that JSON can represent; missing values are None."""
+    return {
+        "kinds": [asdict(result) for result in report.results()],
+        "lines": report.challenge.n_lines,
+        **asdict(report.subject),
+        "seed": report.challenge.seed,
+        "notes": report.notes,
+    }
 
 
 def contrasts_json(outcomes: Sequence[Outcome]) -> str:

@@ -24,6 +24,7 @@ _SHOWN_LABELS = 20
 class ClassReport:
     """The scores of a classifier on a split."""
 
+    report: Report
     record: ScoreRecord
     scores: ClassScores
     labels: Sequence[str]
@@ -42,7 +43,7 @@ class ClassReport:
                 rows.append([printable(label), *(f"{n:,}" for n in counts)])
             yield from aligned(rows, right=range(1, len(rows[0])))
         else:
-            yield f"the confusion matrix of {len(self.labels):,} labels is shown with --json"
+            yield f"the confusion matrix of {len(self.labels):,} labels is shown with --format json"
         yield (
             f"split {printable(record.split)}, {record.lines:,} texts, step {record.step} {record.weights}, "
             f"{record.precision}, nmt {record.nmt}"
@@ -73,5 +74,5 @@ def evaluate_classifier(classifier: Classifier, corpus: Corpus, split_name: str)
     )
     notes = (f"{len(cut):,} texts were cut at {classifier.max_length:,} pieces",) if cut else ()
     subject = Subject(split=split.name, search="none", precision=classifier.precision)
-    record = record_scores(Report(scores, split.n, subject, notes), origin, corpus)
-    return ClassReport(record, found, classifier.labels)
+    report = Report(scores, split.n, subject, notes)
+    return ClassReport(report, record_scores(report, origin, corpus), found, classifier.labels)

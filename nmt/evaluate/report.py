@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from nmt.console import aligned, amount, printable
+from nmt.console import amount, printable
 from nmt.errors import DataError
 from nmt.evaluate.comet import NeuralMetrics
 from nmt.evaluate.metrics import (
@@ -22,6 +21,7 @@ from nmt.evaluate.metrics import (
     no_match_note,
 )
 from nmt.runs.info import RecordedScore, ScoreRecord
+from nmt.tables import NOTE, Table
 from nmt.text.lines import bounded_list, read_lines
 
 SYSTEM = "the translations"
@@ -168,7 +168,7 @@ def render_text(report: Report) -> str:
         value = metric_value(score.metric, score.value)
         lines.append(f"{metric_name(score.metric):<{width}} {value:>6}  {score.signature}{direction}")
     lines.append(facts({"lines": report.n_lines, **vars(report.subject)}))
-    lines += [f"note: {note}" for note in report.notes]
+    lines += [f"{NOTE}{note}" for note in report.notes]
     return "\n".join(map(printable, lines))
 
 
@@ -181,40 +181,48 @@ def _fact(value: object) -> str:
     return " + ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def render_json(*reports: Report) -> str:
-    """Format one report as a JSON object, several reports as a list; missing values are null."""
-    objects = [
-        {
-            "scores": [asdict(score) for score in report.scores],
-            "lines": report.n_lines,
-            **asdict(report.subject),
-            "notes": report.notes,
-        }
-        for report in reports
+def score_table(reports: Sequence[Report], text: str) -> Table:
+    """Return a table with a row for each report. `text` is what is shown as text."""
+    metrics, subjects = metrics_of(reports), [vars(report.subject) for report in reports]
+    common = {name: value for name, value in subjects[0].items() if all(each[name] == value for each in subjects)}
+    own = [{name: each[name] for name in each if name not in common} for each in subjects]
+    names = [facts(each) if each else str(subjects[0]["run"] or subjects[0]["hyp"] or "ensemble") for each in own]
+    rows = [
+        [name, f"{report.n_lines:,}", *values(report.scores, metrics)]
+        for name, report in zip(names, reports, strict=True)
     ]
-    return dump_json(objects)
+    notes = [signature(score) for report in reports for score in report.scores]
+    notes += [f"{NOTE}{note}" for report in reports for note in report.notes]
+    records = [
+        {**subject, "lines": report.n_lines, **vars(score), "notes": report.notes}
+        for report, subject in zip(reports, subjects, strict=True)
+        for score in report.scores
+    ]
+    header = ["", "lines", *map(metric_name, metrics)]
+    return Table(header, rows, range(1, len(header)), facts(common), list(dict.fromkeys(notes)), records, text)
 
 
-def dump_json(objects: Sequence[object]) -> str:
-    """Format one object as JSON, or several objects as a JSON list."""
-    return json.dumps(objects[0] if len(objects) == 1 else objects, ensure_ascii=False, indent=1)
+def as_json(report: Report) -> dict[str, object]:
+    """Return the report as values that JSON can represent; missing values are None."""
+    scores = [asdict(score) for score in report.scores]
+    return {"scores": scores, "lines": report.n_lines, **asdict(report.subject), "notes": report.notes}
 
 
 # --- The history of a run ---
 
 
-def metrics_of(records: Iterable[ScoreRecord]) -> list[str]:
-    """Return the distinct metrics of records, in the order in which they appear."""
+def metrics_of(records: Iterable[ScoreRecord | Report]) -> list[str]:
+    """Return the distinct metrics of records or reports, in the order in which they appear."""
     return list(dict.fromkeys(score.metric for record in records for score in record.scores))
 
 
-def values(scores: Sequence[RecordedScore], metrics: Sequence[str]) -> list[str]:
+def values(scores: Sequence[RecordedScore | Score], metrics: Sequence[str]) -> list[str]:
     """Return the cells of a table row: the score by each metric, or - if there is none."""
     by_metric = {score.metric: metric_value(score.metric, score.value) for score in scores}
     return [by_metric.get(metric, "-") for metric in metrics]
 
 
-def signature(score: RecordedScore) -> str:
+def signature(score: RecordedScore | Score) -> str:
     """Format the signature of a score, with the name of its metric."""
     direction = "" if score.higher_is_better else "  (lower is better)"
     return f"{metric_name(score.metric)}: {score.signature}{direction}"
@@ -255,10 +263,10 @@ class History:
         """Return whether a score has the same signature and text as the comparable scores of its split and metric."""
         return self._standard[record.name, score.metric] == (score.signature, record.text)
 
-    def text(self) -> str:
-        """Format the history as a table; scores that are not comparable are marked with an asterisk."""
+    def table(self) -> Table:
+        """Return the history as a table; scores that are not comparable are marked with an asterisk."""
         metrics = metrics_of(self.records)
-        names = [f"{printable(metric_name(metric))} " for metric in metrics]  # with space for asterisks
+        names = [f"{metric_name(metric)} " for metric in metrics]  # with space for asterisks
         rows = [["date (UTC)", "split", "lines", "step", "weights", *names, "precision", "search"]]
         splits_of = defaultdict[str, dict[str, None]](dict)
         others = dict[str, None]()
@@ -272,24 +280,34 @@ class History:
                     others[f"* {signature(score)}"] = None
                 cells[score.metric] = f"{metric_value(score.metric, score.value)}{' ' if is_comparable else '*'}"
             for note in record.notes:
-                splits_of[f"note: {note}"][record.name] = None
+                splits_of[f"{NOTE}{note}"][record.name] = None
             step = "-" if record.step is None else f"{record.step:,}"
             weights = record.weights or f"ensemble of {len(record.ensemble)}"
-            date, split = record.date[:16].replace("T", " "), printable(record.name)
-            how = printable(record.precision), printable(record.search)
-            rows.append([date, split, f"{record.lines:,}", step, weights, *cells.values(), *how])
+            date = record.date[:16].replace("T", " ")
+            how = record.precision, record.search
+            rows.append([date, record.name, f"{record.lines:,}", step, weights, *cells.values(), *how])
         n_splits = len({record.name for record in self.records})
         below = [
             line if len(splits) == n_splits else f"{line} ({', '.join(splits)})" for line, splits in splits_of.items()
         ]
         if others:
             below.append("* not comparable with the other scores of the split: another signature, or another text")
-        return "\n".join([*aligned(rows, {2, 3, *range(5, 5 + len(metrics))}), *map(printable, [*below, *others])])
+        right = {2, 3, *range(5, 5 + len(metrics))}
+        lines = [
+            {
+                **record.model_dump(exclude={"scores"}),
+                **score.model_dump(),
+                "comparable": self.is_comparable(record, score),
+            }
+            for record in self.records
+            for score in record.scores
+        ]
+        return Table(rows[0], rows[1:], right, notes=[*below, *others], records=lines)
 
-    def json(self) -> str:
-        """Format the history as a JSON list of records, whose scores also have the key `comparable`."""
+    def json(self) -> list[dict[str, object]]:
+        """Return the records as values that JSON can represent; their scores also have the key `comparable`."""
         objects = []
         for record in self.records:
             scores = [score.model_dump() | {"comparable": self.is_comparable(record, score)} for score in record.scores]
             objects.append(record.model_dump() | {"scores": scores})
-        return json.dumps(objects, ensure_ascii=False, indent=1)
+        return objects

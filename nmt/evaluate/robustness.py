@@ -7,9 +7,7 @@ and more.
 
 from __future__ import annotations
 
-import json
 import re
-import textwrap
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +20,7 @@ from random import Random
 import numpy as np
 
 from nmt.config import SearchConfig
-from nmt.console import aligned, printable, say
+from nmt.console import say
 from nmt.errors import DataError
 from nmt.evaluate.contrasts import Edit
 from nmt.evaluate.line_statistics import Floats, LineCounts, count_lines
@@ -31,6 +29,7 @@ from nmt.evaluate.report import Subject, facts
 from nmt.evaluate.run import read_split, translate_text
 from nmt.evaluate.significance import Interval, bootstrap_scores, interval
 from nmt.files.write import open_output
+from nmt.tables import NOTE, Table
 from nmt.text.constraints import spans
 from nmt.text.lines import bounded_list, read_aligned
 from nmt.text.modifiers import lower_case, pick, title_case, typo, upper_case
@@ -368,7 +367,6 @@ def _both_ways(chrf: Sequence[LineCounts]) -> Floats:
     return 2 * one * other / np.maximum(one + other, np.finfo(float).tiny)
 
 
-COLUMNS = 110
 LEGEND = (
     "rate: share of the places where the change has an effect (letters inside words, words, marks)",
     "lines: lines that differ from the original; kept: share of its chrF, with its 95 % interval over lines (paired "
@@ -402,16 +400,18 @@ class Report:
         return tuple(notes)
 
 
-def render_text(report: Report) -> str:
-    """Format the report as a table, followed by a legend, the text and model, notes and signatures."""
+def as_table(report: Report) -> Table:
+    """Return the report as a table, with a legend, the text and model, notes and signatures below it."""
     header = (
         "change", "rate", "lines", "chrF", "kept %", "95 %", "BLEU", "same", "empty", "copied", "repeated", "length",
     )  # fmt: skip
-    table = aligned([header, *map(_cells, report.measured.rows)], range(1, len(header)))
-    about = facts({"lines": report.n_lines, **vars(report.subject), "seed": report.plan.seed})
-    sentences = [*LEGEND, about, *(f"note: {note}" for note in report.notes)]
-    below = [line for each in sentences for line in textwrap.wrap(each, COLUMNS, subsequent_indent="  ")]
-    return "\n".join(map(printable, [*table, *below, *report.measured.signatures]))
+    about = {"lines": report.n_lines, **vars(report.subject), "seed": report.plan.seed}
+    sentences = [*LEGEND, facts(about), *(f"{NOTE}{note}" for note in report.notes), *report.measured.signatures]
+    rows = report.measured.rows
+    return Table(
+        header, [*map(_cells, rows)], range(1, len(header)), notes=sentences,
+        records=[about | vars(row) for row in rows],
+    )  # fmt: skip
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -427,20 +427,16 @@ def _cells(row: Row) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def render_json(report: Report) -> str:
-    """Format the report as one JSON object; missing values are null."""
-    return json.dumps(
-        {
-            "rows": [asdict(row) for row in report.measured.rows],
-            "lines": report.n_lines,
-            **asdict(report.subject),
-            "seed": report.plan.seed,
-            "signatures": report.measured.signatures,
-            "notes": report.notes,
-        },
-        ensure_ascii=False,
-        indent=1,
-    )
+def as_json(report: Report) -> dict[str, object]:
+    """Return the report as values that JSON can represent; missing values are None."""
+    return {
+        "rows": [asdict(row) for row in report.measured.rows],
+        "lines": report.n_lines,
+        **asdict(report.subject),
+        "seed": report.plan.seed,
+        "signatures": report.measured.signatures,
+        "notes": report.notes,
+    }
 
 
 def read_text(

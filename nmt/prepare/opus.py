@@ -28,6 +28,7 @@ from nmt.files.archives import Member, read_archive
 from nmt.files.read import read_regular
 from nmt.files.write import open_output, replace_file, writing
 from nmt.prepare.download import JSON_BYTES, cache_folder, cached, fetch_json
+from nmt.tables import Table
 from nmt.text.lines import bounded_lines, decode_lines, pair_lines
 
 API = "https://opus.nlpl.eu/opusapi/"
@@ -237,19 +238,14 @@ def language_pair(text: str) -> tuple[str, str]:
     return first, second
 
 
-def list_json(languages: tuple[str, str]) -> str:
-    """Return the corpora for a language pair as a JSON list of objects. Raises DataError."""
-    return json.dumps([{"from": "OPUS"} | dataclasses.asdict(corpus) for corpus in find_corpora(languages)], indent=1)
-
-
-def list_text(languages: tuple[str, str]) -> list[str]:
-    """Return the corpora for a language pair as the lines of a table. Raises DataError."""
-    rows = [("corpus", "version", "pairs", "size")]
-    rows += [(one.name, one.version, _number(one.pairs), _size(one.bytes)) for one in find_corpora(languages)]
-    if len(rows) == 1:
+def list_corpora(languages: tuple[str, str]) -> Table:
+    """Return a table of the corpora for a language pair. Raises DataError if there are none."""
+    found = find_corpora(languages)
+    if not found:
         raise DataError(f"no corpus for {_pair(languages)}; check that OPUS uses these language codes")
-    wide = [max(len(row[column]) for row in rows) for column in range(4)]
-    return [f"{a:<{wide[0]}}  {b:<{wide[1]}}  {c:>{wide[2]}}  {d:>{wide[3]}}".rstrip() for a, b, c, d in rows]
+    rows = [(one.name, one.version, _number(one.pairs), _size(one.bytes)) for one in found]
+    records = [{"from": "OPUS"} | dataclasses.asdict(one) for one in found]
+    return Table(("corpus", "version", "pairs", "size"), rows, (2, 3), records=records)
 
 
 def describe(name: str, languages: tuple[str, str]) -> list[str]:

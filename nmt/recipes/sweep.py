@@ -1,4 +1,9 @@
-"""`nmt sweep`: train one run for each combination of a grid of settings, and compare the runs."""
+"""`nmt sweep`: train one run for each combination of a grid of settings, and compare the runs.
+
+The runs that differ only in their seed are an *arm*. With successive halving (Jamieson and Talwalkar, 2016), arms with
+low scores on the development set are eliminated after a few updates. Which ones are is a function of the logs of the
+runs, so that a sweep that was killed continues with the same arms.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +21,26 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import yaml
+from pydantic import Field, ValidationError
 
 from nmt.config import Config
-from nmt.config.load import dump_config, load_config
-from nmt.console import aligned, printable, say, show
+from nmt.config.load import dump_config, load_config, read_tree
+from nmt.config.messages import problems_in
+from nmt.config.section import Section
+from nmt.config.yaml12 import parse_yaml
+from nmt.console import say
 from nmt.data.corpus import Corpora, read_manifest, read_pairs_manifest
 from nmt.errors import CheckpointError, ConfigError, DataError, NmtError, StoppedError, error_text
+from nmt.evaluate.compare import screen
+from nmt.evaluate.compare.compare import compare
+from nmt.evaluate.compare.runs import Translating, common_directions, translate_runs
+from nmt.evaluate.compare.systems import Comparison, check_alike, grouped
 from nmt.evaluate.significance import CONFIDENCE, MIN_RUNS, error_and_freedom, quantile
 from nmt.files.write import Lock, open_own, refuse_links, replace_file
 from nmt.layout import DataDir, RunDir
@@ -35,7 +49,8 @@ from nmt.process import Stop, stopping
 from nmt.recipes.directory import changed_settings
 from nmt.runs.info import Selected, read_info, read_selected
 from nmt.runs.listing import is_run, summarise
-from nmt.runs.log import Metric, metric_of, rank
+from nmt.runs.log import Metric, best_scores, metric_of, rank
+from nmt.tables import Cell, Format, Table, as_csv, render
 
 LONGEST_VALUE, LONGEST_NAME = 40, 160  # characters; file systems allow names of 255 bytes
 SEED = "training.seed"
@@ -120,6 +135,30 @@ def _checksum(text: str) -> str:
 # --- the plan -----------------------------------------------------------------------------------
 
 
+class Halving(Section):
+    """Successive halving: the best 1/factor of the arms are kept, and trained for factor times as many updates."""
+
+    updates: int = Field(ge=1)  # after which arms are eliminated for the first time
+    factor: int = Field(2, ge=2)
+    keep: int = Field(2, ge=1)  # number of arms that are trained to the end
+
+
+class Study(Section):
+    """A sweep in a file; settings have dotted keys."""
+
+    config: str  # a path or a name, as for --config
+    overrides: dict[str, object] = Field({}, alias="set")
+    grid: dict[str, list[object]]
+    halving: Halving | None = None
+    compare: str | None = None  # the split on which the arms are compared at the end
+
+
+def _as_text(value: object) -> str:
+    """Return a value of the file as on the command line: plain if possible, else as JSON, which is YAML."""
+    is_plain = isinstance(value, str) and re.fullmatch(r"[\w./+-]+", value) and parse_yaml(value, value) == value
+    return str(value) if is_plain else json.dumps(value, ensure_ascii=False)
+
+
 @dataclass(frozen=True)
 class Request:
     """The options of `nmt sweep`."""
@@ -134,6 +173,21 @@ class Request:
     """Number of runs at a time; has no effect with `devices`."""
     devices: Sequence[str] = ()
     """Values of CUDA_VISIBLE_DEVICES; each device trains one run at a time."""
+    study: Study | None = None
+
+    @classmethod
+    def of_study(cls, path: str) -> Request:
+        """Read the file of a study. Raises ConfigError."""
+        where, tree = read_tree(path)
+        if "grid" not in tree:
+            raise ConfigError([f"{where}: has no grid: write a study, or give --grid KEY=A,B; see nmt sweep --help"])
+        try:
+            study = Study.model_validate(tree)
+        except ValidationError as error:
+            raise ConfigError([f"{where}: {problem}" for problem in problems_in(error)]) from error
+        grid = [f"{key}={','.join(map(_as_text, values))}" for key, values in study.grid.items()]
+        overrides = [f"{key}={_as_text(value)}" for key, value in study.overrides.items()]
+        return cls(study.config, grid, overrides, directory=Path("runs") / f"sweep-{Path(path).stem}", study=study)
 
     @property
     def folder(self) -> Path:
@@ -167,6 +221,19 @@ class Plan:
     folder: Path
     axes: Sequence[Axis]
     runs: Sequence[GridRun]
+    rungs: Sequence[tuple[int, int]] = ()  # numbers of updates, and how many arms are trained further after them
+
+    def arms(self) -> dict[str, list[GridRun]]:
+        """Return the runs of each arm by its name, which is empty if only the seed varies."""
+        indices, arms = self.arm_axes(), dict[str, list[GridRun]]()
+        labels = [self.axes[i].label for i in indices]
+        for run in self.runs:
+            arms.setdefault(name_of(labels, [run.values[i] for i in indices]), []).append(run)
+        return arms
+
+    def arm_axes(self) -> list[int]:
+        """Return the indices of the axes other than the seed."""
+        return [i for i, axis in enumerate(self.axes) if axis.key != SEED]
 
     @property
     def metric(self) -> Metric:
@@ -198,7 +265,34 @@ def make_plan(request: Request) -> Plan:
         GridRun(values, config, RunDir(request.folder / name_of(labels, values)), data[values])
         for values, config in configs.items()
     ]
-    return Plan(request.folder, axes, runs)
+    plan = Plan(request.folder, axes, runs)
+    return plan if request.study is None else replace(plan, rungs=_rungs(request.study, plan))
+
+
+def _rungs(study: Study, plan: Plan) -> list[tuple[int, int]]:
+    """Return the rungs of successive halving. Raises ConfigError with all problems of the study."""
+    configs, n, rungs = [one.config for one in plan.runs], len(plan.arms()), list[tuple[int, int]]()
+    problems, splits = [], ("valid", *configs[0].data.test)
+    if study.compare is not None and (study.compare not in splits or plan.metric != "bleu"):
+        problems.append(f"compare: must be a split that the runs translate, one of {', '.join(splits)}")
+    if study.compare is not None and min(n, study.halving.keep if study.halving else n) < 2:
+        problems.append(
+            "compare: needs two arms: several values of a setting besides training.seed, and halving.keep > 1"
+        )
+    if (halving := study.halving) is not None:
+        updates, last = halving.updates, min(each.training.max_steps for each in configs)
+        if updates >= last or any(updates % each.training.validate_every_steps for each in configs):
+            limits = f"below training.max_steps = {last} and a multiple of training.validate_every_steps"
+            problems.append(f"halving.updates: must be {limits}, found {updates}")
+        if n <= halving.keep:
+            problems.append(f"halving.keep: must be below the number of arms, {n}, found {halving.keep}")
+        while n > halving.keep and updates < last:
+            n = max(halving.keep, math.ceil(n / halving.factor))
+            rungs.append((updates, n))
+            updates *= halving.factor
+    if problems:
+        raise ConfigError(problems)
+    return rungs
 
 
 def _load_all(request: Request, axes: Sequence[Axis]) -> dict[tuple[str, ...], Config]:
@@ -315,6 +409,40 @@ def check_texts(plan: Plan) -> None:
         raise NmtError(*problems)
 
 
+# --- successive halving -----------------------------------------------------------------------------
+
+
+def stage_of(plan: Plan, errors: Mapping[str, str]) -> tuple[list[str], int | None, dict[str, str]]:
+    """Return which arms are trained further, after how many updates they are compared, and why others are eliminated.
+
+    The number of updates is None if the arms are trained to the end. All is computed from the logs of the runs. An arm
+    with a run in `errors` is not trained further.
+    """
+    runs_of, eliminated = plan.arms(), dict[str, str]()
+    arms = list(runs_of)
+    for updates, n_kept in plan.rungs:
+        scores = {arm: [_score_at(one, updates, plan.metric) for one in runs_of[arm]] for arm in arms}
+        known = {arm: [value for value in found if value is not None] for arm, found in scores.items()}
+        incomplete = [arm for arm in arms if len(known[arm]) < len(scores[arm])]
+        if not all(any(one.name in errors for one in runs_of[arm]) for arm in incomplete):
+            return arms, updates, eliminated
+        means = {arm: statistics.fmean(known[arm]) for arm in arms if arm not in incomplete}
+        arms = sorted(means, key=lambda arm: rank(plan.metric, means[arm]))
+        ties = {means[arm] for arm in arms[n_kept - 1 : n_kept]}  # arms that are as good as the last one are kept, too
+        kept = [arm for place, arm in enumerate(arms) if place < n_kept or means[arm] in ties]
+        for place, arm in enumerate(arms[len(kept) :], start=len(kept) + 1):
+            value = f"mean dev {LABELS[plan.metric]} {score(means[arm], plan.metric)}"
+            eliminated[arm] = f"at {updates:,} updates: {value}, rank {place} of {len(arms)}, {len(kept)} kept"
+        arms = kept
+    return arms, None, eliminated
+
+
+def _score_at(one: GridRun, updates: int, metric: Metric) -> float | None:
+    """Return the best score after a number of updates, or the best score of a run that has finished before."""
+    found = best_scores(one.run, metric, updates) or (best_scores(one.run, metric) if one.is_finished else {})
+    return min(found.values(), key=partial(rank, metric), default=None)
+
+
 # --- the table ----------------------------------------------------------------------------------
 
 DIFFERENCE = "to the first"
@@ -333,7 +461,7 @@ class Row:
     """The result of one run, with None for unknown values."""
 
     planned: GridRun
-    state: Literal["finished", "failed", "stopped", "not started"]
+    state: Literal["finished", "eliminated", "failed", "stopped", "not started"]
     score: float | None = None
     """The best score on the development set, by `Plan.metric`."""
     weights: str | None = None
@@ -343,51 +471,58 @@ class Row:
     ended_by: str | None = None
     """The setting of `training` whose limit ended it, such as max_minutes."""
     note: str = ""
-    """The error, if it failed."""
+    """The error if it failed, or why its arm was eliminated."""
 
 
 def rows_of(plan: Plan, errors: Mapping[str, str]) -> list[Row]:
     """Return the rows, best first; `errors` contains the messages of failed runs by name."""
-    rows = [_row(one, errors.get(one.name, "")) for one in plan.runs]
+    eliminated = stage_of(plan, errors)[2]
+    rows = [
+        _row(one, errors.get(one.name, ""), eliminated.get(arm, ""))
+        for arm, runs in plan.arms().items()
+        for one in runs
+    ]
     return sorted(rows, key=lambda row: math.inf if row.score is None else rank(plan.metric, row.score))
 
 
-def _row(one: GridRun, error: str) -> Row:
+def _row(one: GridRun, error: str, eliminated: str) -> Row:
     if not one.run.info.exists():
-        return Row(one, "failed" if error else "not started", note=error)
+        return Row(one, "failed" if error else "eliminated" if eliminated else "not started", note=error or eliminated)
     summary, selected = summarise(one.run), Selected()
     with suppress(CheckpointError):
         selected = read_selected(one.run)
     is_finished = summary.state == "finished"
     return Row(
         one,
-        "finished" if is_finished else "failed" if error else "stopped",
+        "finished" if is_finished else "failed" if error else "eliminated" if eliminated else "stopped",
         summary.best_score,
         selected.weights if selected.model_fields_set else None,
         summary.step,
         summary.minutes,
         selected.finished_by if is_finished else None,
-        error,
+        error or ("" if is_finished else eliminated),
     )
 
 
-def render(plan: Plan, rows: Sequence[Row]) -> str:
-    """Format the table as text and, if the grid has seeds, the means over the finished runs of each combination."""
+def tables_of(plan: Plan, rows: Sequence[Row]) -> list[Table]:
+    """Return the table of the runs and, if the grid has seeds, of the means over the finished runs of each arm."""
     n = len(plan.axes)
-    header = [*(printable(axis.label) for axis in plan.axes), f"dev {LABELS[plan.metric]}"]
-    lines = [[*header, "weights", "step", "min", "state", ""]]
-    for row in rows:
-        lines.append([
-            *map(printable, row.planned.values),
+    header = [*(axis.label for axis in plan.axes), f"dev {LABELS[plan.metric]}", "weights", "step", "min", "state", ""]
+    lines: list[list[str | Cell]] = [
+        [
+            *row.planned.values,
             score(row.score, plan.metric),
             row.weights or "-",
             "-" if row.step is None else f"{row.step:,}",
             "-" if row.minutes is None else f"{row.minutes:.1f}",
             row.state,
-            printable(row.note),
-        ])  # fmt: skip
-    table = "\n".join(aligned(lines, right=(n, n + 2, n + 3)))
-    return table + _lengths(rows) + _development_sets(plan, rows) + _means(plan, rows)
+            row.note,
+        ]
+        for row in rows
+    ]
+    notes = [*_lengths(rows), *_development_sets(plan, rows)]
+    table = Table(header, lines, (n, n + 2, n + 3), notes=notes, records=records_of(plan, rows))
+    return [table, *_means(plan, rows)]
 
 
 def score(value: float | None, metric: Metric = "bleu") -> str:
@@ -399,36 +534,34 @@ def _decimals(metric: Metric) -> int:
     return 4 if metric == "accuracy" else 2
 
 
-def _lengths(rows: Sequence[Row]) -> str:
-    """Return a note if the time limit ended runs after different numbers of steps."""
+def _lengths(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a note if the time limit ended runs after different numbers of steps."""
     finished = [row for row in rows if row.state == "finished"]
     n_timed = sum(row.ended_by == "max_minutes" for row in finished)
     steps = sorted({row.step or 0 for row in finished})
-    if not n_timed or len(steps) < 2:
-        return ""
-    return (
-        f"\n\ntraining.max_minutes ended {n_timed} of {len(finished)} finished runs: they have different lengths, "
-        f"{steps[0]:,} to {steps[-1]:,} steps"
-    )
+    if n_timed and len(steps) > 1:
+        yield (
+            f"training.max_minutes ended {n_timed} of {len(finished)} finished runs: they have different lengths, "
+            f"{steps[0]:,} to {steps[-1]:,} steps"
+        )
 
 
-def _development_sets(plan: Plan, rows: Sequence[Row]) -> str:
-    """Return a warning if the scores of the runs are not comparable, because their development sets differ."""
+def _development_sets(plan: Plan, rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a warning if the scores of the runs are not comparable, because their development sets differ."""
     directories = [DataDir(path) for path in {row.planned.data for row in rows if row.score is not None}]
     texts = {sums for data in directories if (sums := _checksums(data, DataDir.text))}
     if len(texts) > 1:
-        return (
-            f"\n\nwarning: the runs have {len(texts)} different development sets, whose {LABELS[plan.metric]} "
+        yield (
+            f"warning: the runs have {len(texts)} different development sets, whose {LABELS[plan.metric]} "
             "cannot be compared; name the same files in data.valid for all"
         )
-    if plan.metric != "perplexity":
-        return ""
+    if len(texts) > 1 or plan.metric != "perplexity":
+        return
     reasons = [axis.key for axis in plan.axes if axis.key.startswith(PREDICTED) and len(axis.values) > 1]
     if len({sums for data in directories if (sums := _checksums(data, DataDir.ids))}) > 1:
         reasons.insert(0, "the vocabulary")
-    if not reasons:
-        return ""
-    return f"\n\nwarning: perplexities of different pieces cannot be compared: {' and '.join(reasons)} differ"
+    if reasons:
+        yield f"warning: perplexities of different pieces cannot be compared: {' and '.join(reasons)} differ"
 
 
 def _checksums(data: DataDir, file_of: Callable[[DataDir, str, str], Path]) -> tuple[str, ...]:
@@ -442,32 +575,36 @@ def _checksums(data: DataDir, file_of: Callable[[DataDir, str, str], Path]) -> t
     return ()
 
 
-def _means(plan: Plan, rows: Sequence[Row]) -> str:
-    """Format the means over seeds as a table; empty if the grid has no seeds."""
-    metric, indices = plan.metric, [i for i, axis in enumerate(plan.axes) if axis.key != SEED]
+def _means(plan: Plan, rows: Sequence[Row]) -> Iterator[Table]:
+    """Yield a table of the means over seeds, the best first; none if the grid has no seeds."""
+    metric, indices = plan.metric, plan.arm_axes()
     if len(indices) == len(plan.axes):
-        return ""
-    groups: dict[tuple[str, ...], list[float]] = {}
+        return
+    groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
-        scores = groups.setdefault(tuple(row.planned.values[i] for i in indices), [])
-        if row.state == "finished" and row.score is not None:
-            scores.append(row.score)
-    means = {
-        values: rank(metric, statistics.fmean(scores)) if scores else math.inf for values, scores in groups.items()
+        groups.setdefault(tuple(row.planned.values[i] for i in indices), []).append(row)
+    scores = {
+        values: [row.score for row in group if row.state == "finished" and row.score is not None]
+        for values, group in groups.items()
     }
+    means = {values: rank(metric, statistics.fmean(found)) if found else math.inf for values, found in scores.items()}
     best, *others = sorted(groups, key=lambda values: means[values])
-    differences = ["", *(difference(groups[best], groups[values], metric) for values in others)]
-    lines = [[*(printable(plan.axes[i].label) for i in indices), f"dev {LABELS[metric]}", "seeds", DIFFERENCE]]
-    for values, shown in zip((best, *others), differences, strict=True):
-        scores = groups[values]
-        lines.append([*map(printable, values), mean(scores, metric), str(len(scores)), shown])
-    n, note = len(indices), ""
-    if any(differences):
-        note = f"\n{DIFFERENCE_NOTE}{OF_A_TEST_SET if metric == 'bleu' else ''}"
-    else:
-        lines = [line[:-1] for line in lines]
-    table = "\n".join(aligned(lines, right=(n, n + 1, n + 2)))
-    return f"\n\nmean over finished seeds ± standard deviation ({SEED})\n{table}{note}"
+    differences = ["", *(difference(scores[best], scores[values], metric) for values in others)]
+    lines: list[list[str | Cell]] = [
+        [
+            *values,
+            Cell(mean(scores[values], metric), is_best=values == best),
+            str(len(scores[values])),
+            shown,
+            groups[values][0].note if groups[values][0].state == "eliminated" else "",
+        ]
+        for values, shown in zip((best, *others), differences, strict=True)
+    ]
+    n, to_first = len(indices), DIFFERENCE if any(differences) else ""
+    header = [*(plan.axes[i].label for i in indices), f"dev {LABELS[metric]}", "seeds", to_first, ""]
+    title = f"mean over finished seeds ± standard deviation ({SEED})"
+    note = f"{DIFFERENCE_NOTE}{OF_A_TEST_SET if metric == 'bleu' else ''}"
+    yield Table(header, lines, range(n, n + 3), title, [note] if to_first else [])
 
 
 def mean(scores: Sequence[float], metric: Metric = "bleu") -> str:
@@ -488,16 +625,18 @@ def difference(first: Sequence[float], other: Sequence[float], metric: Metric = 
     return f"{shown} [{low}, {high}]"
 
 
-def as_tsv(plan: Plan, rows: Sequence[Row]) -> str:
-    """Format the table as TSV: full keys, no rounding; unknown values are empty."""
-    facts = (f"dev_{plan.metric}", "weights", "step", "minutes", "ended_by", "state", "run", "note")
-    lines = [[*(axis.key for axis in plan.axes), *facts]]
-    for row in rows:
-        values = (
-            row.score, row.weights, row.step, row.minutes, row.ended_by, row.state, row.planned.run.path, row.note,
-        )  # fmt: skip
-        lines.append([*row.planned.values, *("" if value is None else str(value) for value in values)])
-    return "".join("\t".join(map(printable, line)) + "\n" for line in lines)
+def records_of(plan: Plan, rows: Sequence[Row]) -> list[dict[str, object]]:
+    """Return the results of each run by name: full keys, no rounding, None for unknown values."""
+    return [
+        {
+            **{axis.key: value for axis, value in zip(plan.axes, row.planned.values, strict=True)},
+            f"dev_{plan.metric}": row.score,
+            **{name: getattr(row, name) for name in ("weights", "step", "minutes", "ended_by", "state")},
+            "run": str(row.planned.run.path),
+            "note": row.note,
+        }
+        for row in rows
+    ]
 
 
 # --- the processes ------------------------------------------------------------------------------
@@ -581,8 +720,8 @@ def _end_of(job: Job, status: int) -> Ended:
     return Ended(False, lines[-1].removeprefix("nmt: "))
 
 
-def sweep(request: Request) -> list[Row]:
-    """Train the unfinished runs of a grid, print a table of all runs, and return its rows.
+def sweep(request: Request, how: Format = "text") -> list[Row]:
+    """Train the unfinished runs of a grid, compare the arms of a study, print tables, and return the rows of all runs.
 
     Raises ConfigError or CheckpointError before anything is written, ConfigError, DataError or CheckpointError before
     anything is trained, StoppedError if stopped by a signal.
@@ -593,13 +732,31 @@ def sweep(request: Request) -> list[Row]:
     plan.folder.mkdir(parents=True, exist_ok=True)
     with Lock(plan.folder / "lock", "sweeps"), stopping() as stop:
         rows = _train(request, plan, stop)
-    show(*render(plan, rows).split("\n"))
-    show(f"{_table(plan)}: written")
-    n_left = sum(row.state != "finished" for row in rows)
+    n_left = sum(row.state not in ("finished", "eliminated") for row in rows)
+    split = request.study.compare if request.study is not None and not n_left else None
+    comparisons = [] if split is None else list(_compared(split, plan, rows))
+    document = {"runs": records_of(plan, rows), "comparisons": [*map(screen.as_json, comparisons)]}
+    compared = [replace(screen.as_table(each), records=()) for each in comparisons]  # the CSV is about runs
+    print(render(how, [*tables_of(plan, rows), *compared], document))
+    say(f"{_table(plan)}: written")
     if n_left and (stop.signal is not None or not any(row.state == "failed" for row in rows)):
         reason = f"stopped by {stop.signal}" if stop.signal else f"{n_left} of {len(rows)} runs are not finished"
         raise StoppedError(f"{reason}; run the same command again to continue")
     return rows
+
+
+def _compared(split: str, plan: Plan, rows: Sequence[Row]) -> Iterator[Comparison]:
+    """Compare the arms whose runs have all finished on a split, in each direction."""
+    finished = {row.planned.name for row in rows if row.state == "finished"}
+    members = {
+        arm: [one.run.path for one in runs]
+        for arm, runs in plan.arms().items()
+        if all(one.name in finished for one in runs)
+    }
+    how = Translating(lambda config: config.search, split)
+    for to, source in common_directions(members, how):
+        text, systems = translate_runs(members, replace(how, to=to, source=source))
+        yield compare(check_alike(text, systems), grouped(systems, members))
 
 
 def _table(plan: Plan) -> Path:
@@ -608,7 +765,7 @@ def _table(plan: Plan) -> Path:
 
 def _write_table(plan: Plan, errors: Mapping[str, str]) -> list[Row]:
     rows = rows_of(plan, errors)
-    replace_file(_table(plan), as_tsv(plan, rows))
+    replace_file(_table(plan), as_csv(records_of(plan, rows), "\t") + "\n")
     return rows
 
 
@@ -641,8 +798,18 @@ def _train(request: Request, plan: Plan, stop: Stop) -> list[Row]:
         with suppress(OSError):  # a full disk must not end a run
             _write_table(plan, errors)
 
-    jobs = [_training(plan, one) for one in to_do if one.data not in failed]
-    run_jobs(jobs, _slots(request), stop, report)
+    before: int | None = -1
+    arms, updates, _ = stage_of(plan, errors)
+    while updates != before and stop.reason is None:  # if equal, runs were stopped from outside
+        jobs = [
+            _training(plan, one, updates)
+            for arm in arms
+            for one in plan.arms()[arm]
+            if one.name not in errors and (_score_at(one, updates, plan.metric) is None if updates else one in to_do)
+        ]
+        run_jobs(jobs, _slots(request), stop, report)
+        before = updates
+        arms, updates, _ = stage_of(plan, errors)
     return _write_table(plan, errors)
 
 
@@ -676,10 +843,11 @@ def _prepare(plan: Plan, to_do: Sequence[GridRun], stop: Stop) -> dict[Path, str
     }
 
 
-def _training(plan: Plan, one: GridRun) -> Job:
+def _training(plan: Plan, one: GridRun, updates: int | None) -> Job:
+    end = () if updates is None else ("--stop-at", str(updates))
     start = ("--resume",) if one.run.info.exists() else ("--config", str(plan.config_of(one)))
     where = ("--run", str(one.run.path), "--data", str(one.data))
-    return Job(one.name, ("train", *start, *where), plan.folder / "logs" / f"{one.name}.log")
+    return Job(one.name, ("train", *start, *where, *end), plan.folder / "logs" / f"{one.name}.log")
 
 
 def _slots(request: Request) -> list[dict[str, str]]:

@@ -5,7 +5,6 @@ Nothing here imports torch, so that `nmt runs` starts fast.
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -17,13 +16,14 @@ from pathlib import Path
 from typing import Literal
 
 from nmt.config.load import load_saved_config
-from nmt.console import aligned, printable, width
+from nmt.console import printable, width
 from nmt.errors import CheckpointError, NmtError
 from nmt.files.write import lock_holder
 from nmt.layout import CheckpointDir, RunDir
 from nmt.runs.info import ScoreRecord, Selected, read_info, read_scores, read_selected
 from nmt.runs.log import Metric, Record, best_scores, last_record, metric_of, number, rank
 from nmt.runs.state import load_state
+from nmt.tables import Table
 
 State = Literal["running", "imported", "finished", "stopped", "broken"]
 
@@ -183,13 +183,15 @@ def _newest(*files: Path) -> float:
     return max(times)
 
 
-def render_text(runs: Sequence[Summary]) -> str:
-    """Format runs as a text table, with a column for scores of test sets if there are any."""
+def as_table(runs: Sequence[Summary]) -> Table:
+    """Return a table with a row for each run, and a column for scores of test sets if there are any."""
     header = ("run", "state", "step", "BLEU", "test BLEU", "trained", "age", "")
     rows = [header, *(_row(run, time.time()) for run in runs)]
     if not any(run.test for run in runs):
         rows = [(*row[:4], *row[5:]) for row in rows]
-    return "\n".join(aligned(rows, right=range(2, len(rows[0]) - 1)))
+    tests = [run.test and {"name": run.test.name, **{one.metric: one.value for one in run.test.scores}} for run in runs]
+    records = [{**each, "test": test or {}} for each, test in zip(as_json(runs), tests, strict=True)]
+    return Table(rows[0], rows[1:], range(2, len(rows[0]) - 1), records=records)
 
 
 def _row(run: Summary, now: float) -> tuple[str, ...]:
@@ -197,14 +199,14 @@ def _row(run: Summary, now: float) -> tuple[str, ...]:
     notes = [f"{holder.get('host', '?')}:{holder.get('pid', '?')}"] if holder is not None else []
     notes += [run.problem] if run.problem else []
     return (
-        printable(run.name),
+        run.name,
         run.state,
         f"{run.step:,}" + (f" / {run.max_steps:,}" if run.max_steps is not None else ""),
         _dev_score(run),
         "-" if run.test is None else _test_score(run.test),
         "-" if run.minutes is None else _duration(run.minutes),
         _age(now - run.last_written),
-        printable("; ".join(notes)),
+        "; ".join(notes),
     )
 
 
@@ -239,14 +241,14 @@ def _age(seconds: float) -> str:
     return f"{max(int(seconds), 0)} s"  # the clock of another machine may be ahead
 
 
-def render_json(runs: Sequence[Summary]) -> str:
-    """Format runs as a JSON list of objects; unknown values are null."""
+def as_json(runs: Sequence[Summary]) -> list[dict[str, object]]:
+    """Return runs as values that JSON can represent; unknown values are None."""
     objects = []
     for run in runs:
         written = datetime.fromtimestamp(run.last_written, UTC).isoformat("T", "seconds")
         test = run.test.model_dump() if run.test else None
         objects.append(asdict(run) | {"path": str(run.path), "last_written": written, "test": test})
-    return json.dumps(objects, ensure_ascii=False, indent=1)
+    return objects
 
 
 def newest_run(root: Path = Path("runs")) -> Path:

@@ -14,6 +14,7 @@ from nmt.errors import CheckpointError
 from nmt.files.read import LOG_BYTES, read_regular
 from nmt.layout import RunDir
 from nmt.runs.info import Weights
+from nmt.tables import Table
 
 Record = dict[str, Any]
 Metric = Literal["bleu", "perplexity", "accuracy"]
@@ -69,13 +70,13 @@ def rank(metric: Metric, score: float) -> float:
     return score if metric == "perplexity" else -score
 
 
-def best_scores(run: RunDir, metric: Metric) -> dict[Weights, float]:
-    """Return the best development score of each kind of weights."""
+def best_scores(run: RunDir, metric: Metric, at_step: int | None = None) -> dict[Weights, float]:
+    """Return the best development score of each kind of weights, of all validations or of those at one step."""
     best: dict[Weights, float] = {}
     for record in read_log(run.log, having=f'"{metric}"'.encode()):
-        score = number(record, metric)
+        score, step = number(record, metric), number(record, "step")
         # at step 0, the initial weights of another run were validated
-        if is_validation(record) and score is not None and number(record, "step") != 0:
+        if is_validation(record) and score is not None and (step != 0 if at_step is None else step == at_step):
             kind = KINDS[record["kind"]]
             best[kind] = min(best.get(kind, score), score, key=partial(rank, metric))
     return best
@@ -132,12 +133,12 @@ def learning_curve(run: RunDir) -> list[Point]:
     return points
 
 
-def curve_table(points: Sequence[Point]) -> str:
-    """Format a learning curve as a Markdown table."""
+def curve_table(points: Sequence[Point]) -> Table:
+    """Return a learning curve as a table with a row for each validation."""
     has_bleu = any(point.bleu for point in points)
     columns = ["BLEU raw", "moving average", "mean of the last", "chrF", "perplexity"]
     header = ["minutes", "steps", *(columns if has_bleu else ["perplexity", "accuracy"])]
-    rows = [header]
+    rows = []
     for point in points:
         cells = [_rounded(point.minutes, 1), f"{point.step:,}"]
         if has_bleu:
@@ -146,13 +147,7 @@ def curve_table(points: Sequence[Point]) -> str:
         else:
             cells += [_rounded(point.perplexity, 2), _rounded(point.accuracy, 4)]
         rows.append(cells)
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([lines[0], f"|{'---|' * len(header)}", *lines[1:]])
-
-
-def curve_json(points: Sequence[Point]) -> str:
-    """Format a learning curve as a JSON list of objects."""
-    return json.dumps([asdict(point) for point in points], indent=1)
+    return Table(header, rows, range(len(header)), records=[asdict(point) for point in points])
 
 
 def _rounded(value: float | None, digits: int) -> str:

@@ -36,6 +36,9 @@ def ended(session: Session) -> End | None:
     state, is_rank0 = session.state, session.world.is_rank0
     limit = limit_reached(session) if is_rank0 else None
     stop = session.stop.reason if is_rank0 else session.stop.signal
+    at_step = session.stop.at_step
+    if is_rank0 and limit is None and at_step is not None and state.step >= at_step:
+        stop = stop or f"--stop-at {at_step}"
     some_stop, some_limit, cooldown_start, cooldown_end = session.world.max_over_ranks(
         stop is not None, limit is not None, state.cooldown_start or -1, state.cooldown_end or -1
     )

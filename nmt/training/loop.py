@@ -55,14 +55,15 @@ def fit(
     stop_after_minutes: float | None = None,
     world: World | None = None,
     profile: bool = False,
+    stop_at_step: int | None = None,
 ) -> None:
     """Train a model on a data directory and write the run to `run_dir`. Every rank of `world` calls this function.
 
     Raises ConfigError, DataError or CheckpointError before anything is written, DivergedError if training diverges, and
-    StoppedError if a signal or the time limit stops the run, which can then be resumed.
+    StoppedError if a signal, the time limit or `stop_at_step` stops the run, which can then be resumed.
     """
     run, world = RunDir(run_dir), world or World()
-    with stopping(stop_after_minutes) as stop, locked(run, resume, world.on_rank0):
+    with stopping(stop_after_minutes, stop_at_step) as stop, locked(run, resume, world.on_rank0):
         try:
             session = start(config, data_dir, run_dir, resume, world, stop)
             if session.is_over:

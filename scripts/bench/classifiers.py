@@ -126,7 +126,7 @@ def ours(home: Path, seed: int) -> tuple[float, float]:
         shutil.rmtree(run, ignore_errors=True)
         nmt = [sys.executable, "-m", "nmt"]
         command([*nmt, "train", "--config", home / "config.json", "--run", run, "--set", f"training.seed={seed}"], home)
-        write_file(scores, command([*nmt, "evaluate", "--run", run, "--split", "test", "--json"], home).encode())
+        write_file(scores, command([*nmt, "evaluate", "--run", run, "--split", "test", "--format=json"], home).encode())
     report = json.loads(scores.read_bytes())
     values = {score["metric"]: score["value"] for score in report["scores"]}
     return values["accuracy"], values["macro_f1"]

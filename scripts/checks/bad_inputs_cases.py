@@ -391,7 +391,7 @@ EVALUATING = (
     Case("evaluate: --hyp with --run", "", f"{FILES} --run runs/tiny"),
     Case("evaluate: references of unequal length", "cp text/test.bb hyp", f"{FILES} --ref text/dev.bb",
          said="text/dev.bb has 12 lines"),
-    Case("evaluate: --json with --samples", "", f"{EVALUATE} --json --samples 3"),
+    Case("evaluate: --format json with --samples", "", f"{EVALUATE} --format json --samples 3"),
     Case("evaluate: unknown tokenizer", "", f"{EVALUATE} --tokenize moses"),
     Case("evaluate: output in no directory", "", f"{EVALUATE} --output no/out"),
     Case("evaluate: output is a directory", "", f"{EVALUATE} --output text"),

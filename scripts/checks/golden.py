@@ -173,7 +173,7 @@ def outcomes() -> dict[str, Any]:
 
 
 def _scores(run: str, data: str) -> dict[str, float]:
-    report = json.loads(_done("evaluate", "--run", f"runs/{run}", "--data", data, "--split", "test", "--json"))
+    report = json.loads(_done("evaluate", "--run", f"runs/{run}", "--data", data, "--split", "test", "--format=json"))
     return {score["metric"]: score["value"] for score in report["scores"]}
 
 

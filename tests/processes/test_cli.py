@@ -72,18 +72,20 @@ def test_help_lists_all_commands(nmt: Command) -> None:
 
 OPTIONS = {
     "prepare": ["--config", "--data", "--tokenizer-from", "--set"],
-    "train": ["--config", "--data", "--run", "--set", "--init-from", "--resume", "--stop-after", "--profile"],
-    "sweep": ["--grid", "--set", "--data", "--dir", "--jobs", "--devices"],
+    "train": [
+        "--config", "--data", "--run", "--set", "--init-from", "--resume", "--stop-after", "--stop-at", "--profile",
+    ],
+    "sweep": ["--grid", "--set", "--data", "--dir", "--jobs", "--devices", "--format"],
     "translate": [
         "--run", "--input", "--output", "--beam", "--length-penalty", "--n-best", "--checkpoint", "--weights",
     ],
-    "evaluate": ["--run", "--split", "--hyp", "--ref", "--data", "--json", "--lowercase", "--tokenize"],
-    "compare": ["--hyp", "--ref", "--group", "--baseline", "--split", "--html", "--json", "--output", "--lowercase"],
+    "evaluate": ["--run", "--split", "--hyp", "--ref", "--data", "--format", "--lowercase", "--tokenize"],
+    "compare": ["--hyp", "--ref", "--group", "--baseline", "--split", "--html", "--format", "--output", "--lowercase"],
     "score": ["--src", "--ref", "--run", "--model", "--output", "--tokens", "--length-penalty", "--precision"],
     "distil": ["--teacher", "--output", "--n-best", "--nearest", "--with-originals", "--search", "--set", "--train"],
     "back-translate": ["--reverse", "--mono", "--output", "--how", "--search", "--upsample", "--set", "--train"],
     "bidirectional": ["--both", "--one", "--config", "--set", "--name"],
-    "runs": ["--curve", "--json"],
+    "runs": ["--curve", "--format"],
     "plot": ["--output"],
     "config": ["--config", "--set"],
 }  # fmt: skip
@@ -271,12 +273,12 @@ TOGETHER = (
         (["evaluate", "--hyp", "a.en", "--ref", "v.en", "--beam", "3"], [TOGETHER]),
         (["evaluate", "--hyp", "a.en", "--ref", "v.en", "--checkpoint", "last"], [TOGETHER]),
         (
-            ["evaluate", "--json", "--samples", "3"],
-            ["--samples cannot be combined with --json; --output F writes all translations"],
+            ["evaluate", "--format", "csv", "--samples", "3"],
+            ["--samples cannot be combined with --format csv; --output F writes all translations"],
         ),
         (
             ["evaluate", "--history", "--beam", "1"],
-            ["--history can be combined only with one --run, --split and --json"],
+            ["--history can be combined only with one --run, --split and --format"],
         ),
         (
             ["evaluate", "--history", "--run", "nowhere"],

@@ -93,7 +93,7 @@ def records(run: Path, kind: str) -> list[dict[str, float]]:
 def test_training_reduces_loss_and_reaches_high_scores(nmt: Command) -> None:
     losses = [record["loss"] for record in records(RUN, "train")]
     assert losses[-1] < 0.5 * losses[0]
-    report = json.loads(done(nmt("evaluate", "--run", RUN, "--json")).out)
+    report = json.loads(done(nmt("evaluate", "--run", RUN, "--format=json")).out)
     scores = {score["metric"]: score["value"] for score in report["scores"]}
     assert scores["bleu"] > 50
     assert scores["chrf"] > 60
@@ -105,12 +105,14 @@ def test_translate_output_equals_translations_of_evaluate(nmt: Command) -> None:
     hyps = Path("hyp.en").read_text().splitlines()
     refs = Path("test.en").read_text().splitlines()
     assert len(hyps) == len(refs) == 20
-    whole = done(nmt("evaluate", "--run", RUN, "--split", "toy", "--output", "again.en", "--json"))
-    of_files = done(nmt("evaluate", "--hyp", "hyp.en", "--ref", "test.en", "--json"))
+    whole = done(nmt("evaluate", "--run", RUN, "--split", "toy", "--output", "again.en", "--format=json"))
+    of_files = done(nmt("evaluate", "--hyp", "hyp.en", "--ref", "test.en", "--format=json"))
     assert Path("again.en").read_text() == Path("hyp.en").read_text()
     report = json.loads(whole.out)
     assert report["scores"] == json.loads(of_files.out)["scores"]
-    text = done(nmt("evaluate", "--run", RUN, "--src", "test.de", "--ref", "test.en", "--ref", "test.en", "--json")).out
+    text = done(
+        nmt("evaluate", "--run", RUN, "--src", "test.de", "--ref", "test.en", "--ref", "test.en", "--format=json")
+    ).out
     assert [score["value"] for score in json.loads(text)["scores"]] == [score["value"] for score in report["scores"]]
     rows = done(nmt("translate", "--run", RUN, "--input", "test.de", "--scores")).out.splitlines()
     assert [row.split("\t")[::3] for row in rows] == [[str(n), hyp] for n, hyp in enumerate(hyps, start=1)]
@@ -120,7 +122,7 @@ def test_translate_output_equals_translations_of_evaluate(nmt: Command) -> None:
     assert (report["run"], report["split"], report["lines"]) == (str(RUN), "toy", 20)
     assert report["weights"] in ("raw", "average")
     twin = shutil.copytree(RUN, "twin")  # of two equal models the mean is that of one
-    both = json.loads(done(nmt("evaluate", "--run", RUN, "--run", twin, "--split", "toy", "--json")).out)
+    both = json.loads(done(nmt("evaluate", "--run", RUN, "--run", twin, "--split", "toy", "--format=json")).out)
     member = {name: report[name] for name in ("run", "step", "weights")}
     assert both["ensemble"] == [member, {**member, "run": "twin"}]
     assert (both["run"], both["scores"]) == (None, report["scores"])
@@ -128,7 +130,10 @@ def test_translate_output_equals_translations_of_evaluate(nmt: Command) -> None:
 
 def test_evaluate_records_nothing_if_comet_fails(nmt: Command) -> None:
     """If COMET fails, the translations are kept all the same."""
-    script, arguments = ROOT / "tests" / "helpers" / "comet_stand_in.py", ("--run", RUN, "--split", "toy", "--json")
+    script, arguments = (
+        ROOT / "tests" / "helpers" / "comet_stand_in.py",
+        ("--run", RUN, "--split", "toy", "--format=json"),
+    )
     of_comet = "--output", "hyp.en", "--comet", "Unbabel/wmt22-comet-da", "--comet-command"
     failed = nmt("evaluate", *arguments, *of_comet, f"{sys.executable} {script} fails")
     assert (failed.status, failed.out, "KeyError" in failed.err) == (2, "", True)
@@ -236,16 +241,19 @@ def test_new_test_set_is_evaluated_with_old_run(nmt: Command) -> None:
     assert [row[2:4] for row in rows[1:]] == [["toy", "20"], ["more", "20"]]
     assert sorted(path.name for path in Path("all").iterdir()) == ["more.en", "toy.en"]
     assert Path("all/more.en").read_text().count("\n") == 20
-    reports = json.loads(done(nmt("evaluate", "--run", RUN, "--data", "wider", "--split", "all", "--json")).out)
+    reports = json.loads(done(nmt("evaluate", "--run", RUN, "--data", "wider", "--split", "all", "--format=json")).out)
     assert [report["split"] for report in reports] == ["toy", "more"]
     assert rows[2][6:9] == [f"{score['value']:.2f}" for score in reports[1]["scores"]]
     recorded = [json.loads(line) for line in (RUN / "scores.jsonl").read_text().splitlines()]
     assert [record["split"] for record in recorded] == ["more", "toy", "more", "toy", "more"]
     assert recorded[-1]["scores"] == reports[1]["scores"]
     assert recorded[-1]["step"] == reports[1]["step"] and recorded[-1]["data"] == str(Path("wider").resolve())
-    history = done(nmt("evaluate", "--run", RUN, "--history", "--split", "toy", "--json"))
+    history = done(nmt("evaluate", "--run", RUN, "--history", "--split", "toy", "--format=json"))
     assert [record["text"] for record in json.loads(history.out)] == [recorded[1]["text"]] * 2
     assert rows[1][6] in done(nmt("evaluate", "--history")).out
+    latex = done(nmt("evaluate", "--run", RUN, "--data", "wider", "--split", "all", "--format", "latex")).out
+    assert latex.startswith(("% note: ", "\\begin{table}"))
+    assert f"split toy & 20 & {rows[1][6]} & {rows[1][7]} & {rows[1][8]} \\\\" in latex.splitlines()
     assert f"toy {float(rows[1][6]):.1f}" not in done(nmt("runs")).out, "more was measured last"
     assert f"more {float(rows[2][6]):.1f}" in done(nmt("runs")).out
 

@@ -208,4 +208,16 @@ def test_stop_after_counts_from_process_start(data, whole, tmp_path, monkeypatch
     assert at_the_end(run.path) == at_the_end(whole)
 
 
+@pytest.mark.usefixtures("quick")
+def test_stop_at_stops_after_the_validation_of_the_step(data, whole, tmp_path):
+    config, run = settings(data), RunDir(tmp_path / "run")
+    for resume in (False, True):
+        with pytest.raises(StoppedError) as caught:
+            fit(config, data, run.path, resume, stop_at_step=3)
+        assert str(caught.value).startswith("stopped at step 3 by --stop-at 3; ")
+        assert saved_steps(run)[-1] == 3 and load_state(run.step(3)).last_check == 3
+    fit(config, data, run.path, resume=True, stop_at_step=6)  # the end of the run
+    assert at_the_end(run.path) == at_the_end(whole)
+
+
 # --- TensorBoard --------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,11 +16,27 @@ from pathlib import Path
 import pytest
 
 from command import Command
+from kept_run import Died
 from logged_run import GOLDEN, make_run, train, valid
 from nmt.config.load import dump_config, load_config
+from nmt.config.yaml12 import dump_yaml
+from nmt.evaluate.metrics import corpus_score
 from nmt.files.write import Lock
 from nmt.layout import RunDir
-from nmt.recipes.sweep import Request, as_tsv, make_plan, name_of, parse_grid, render, rows_of, split_values
+from nmt.recipes.sweep import (
+    Ended,
+    Job,
+    Request,
+    make_plan,
+    name_of,
+    parse_grid,
+    rows_of,
+    split_values,
+    stage_of,
+    tables_of,
+)
+from nmt.tables import as_csv, render
+from nmt.training import validate
 from nmt.training.loop import fit
 from tiny_corpus import tiny_settings
 from tiny_run import licensed
@@ -189,7 +206,8 @@ def test_table_shows_best_run_first_and_means_over_seeds(nmt: Command, calls: Ca
     arguments = ["sweep", "golden.yaml", "--grid", "training.ema=0.9,0.99", "--grid", "training.seed=1,2"]
     result = nmt(*arguments)
     assert result.status == 0 and calls() == []
-    assert result.err == f"nmt: 4 runs in {GOLDEN_SEEDS}, 4 of them already finished\n"
+    found = f"nmt: 4 runs in {GOLDEN_SEEDS}, 4 of them already finished\n"
+    assert result.err == f"{found}nmt: {GOLDEN_SEEDS}/sweep.tsv: written\n"
     assert result.out.splitlines() == [
         "ema   seed  dev BLEU  weights  step  min  state",
         "0.99  2        25.00  raw       400  4.0  finished",
@@ -201,8 +219,13 @@ def test_table_shows_best_run_first_and_means_over_seeds(nmt: Command, calls: Ca
         "ema       dev BLEU  seeds",
         "0.99  24.00 ± 1.41      2",
         "0.9   23.00 ± 1.41      2",
-        f"{GOLDEN_SEEDS}/sweep.tsv: written",
     ]
+    latex = nmt(*arguments, "--format", "latex").out
+    assert r"0.99 & \textbf{24.00 $\pm$ 1.41} & 2 \\" in latex.splitlines() and latex.count(r"\begin{table}") == 2
+    table = nmt(*arguments, "--format", "csv").out.splitlines()
+    assert table[1].startswith("0.99,2,25.0,raw,400,4.0,,finished,") and len(table) == 5
+    document = json.loads(nmt(*arguments, "--format", "json").out)
+    assert [run["dev_bleu"] for run in document["runs"]] == [25.0, 24.0, 23.0, 22.0] and document["comparisons"] == []
     assert tsv(GOLDEN_SEEDS)["ema=0.9,seed=2"] == {
         "training.ema": "0.9", "training.seed": "2", "dev_bleu": "24.0", "weights": "raw", "step": "400",
         "minutes": "4.0", "ended_by": "",
@@ -214,7 +237,7 @@ def test_unfinished_runs_are_excluded_from_means() -> None:
     golden_run(20.0, seed=1)
     golden_run(90.0, finished=None, seed=2)
     plan = make_plan(Request("golden.yaml", ["training.seed=1,2,3"]))
-    lines = render(plan, rows_of(plan, {})).splitlines()
+    lines = render("text", tables_of(plan, rows_of(plan, {})), None).splitlines()
     assert lines[1:4] == [
         "2        90.00  -         400  4.0  stopped",
         "1        20.00  raw       400  4.0  finished",
@@ -236,9 +259,9 @@ def test_different_lengths_by_time_limit_are_noted() -> None:
     timed_run(200, "patience", seed=3)
     plan = make_plan(Request("golden.yaml", ["training.seed=1,2,3"]))
     rows = rows_of(plan, {})
-    assert render(plan, rows).splitlines()[5] == (
+    assert tables_of(plan, rows)[0].notes == [
         "training.max_minutes ended 1 of 3 finished runs: they have different lengths, 200 to 1,000 steps"
-    )
+    ]
     assert [row.ended_by for row in rows] == ["max_steps", "max_minutes", "patience"]
 
 
@@ -260,23 +283,202 @@ def test_denoising_runs_are_ranked_by_perplexity() -> None:
     plan = make_plan(Request("golden.yaml", grid, ["training.objective=denoising"]))
     rows = rows_of(plan, {})
     assert [row.score for row in rows] == [10.5, 11.0, 11.5, 14.5, 15.0, 15.5, None, None]
-    lines = render(plan, rows).splitlines()
+    lines = render("text", tables_of(plan, rows), None).splitlines()
     assert lines[:2] == [
         "mask_share  seed  dev perplexity  weights  step  min  state",
         "0.3         3              10.50  raw       400  4.0  finished",
     ]
-    assert lines[10] == (
+    assert lines[9] == (
         "warning: perplexities of different pieces cannot be compared: training.denoising.mask_share differ"
     )
-    assert lines[13:] == [
+    assert lines[12:] == [
         "mask_share  dev perplexity  seeds          to the first",
         "0.3           11.00 ± 0.50      3",
         "0.4           15.00 ± 0.50      3  +4.00 [+2.87, +5.13]",
-        "to the first: difference to the first row, the best, with its 95 % interval over seeds, on the development "
-        "set, on which checkpoints were selected",
+        "to the first: difference to the first row, the best, with its 95 % interval over seeds, on the",
+        "  development set, on which checkpoints were selected",
     ]
-    header, first, *_ = as_tsv(plan, rows).splitlines()
+    header, first, *_ = as_csv(tables_of(plan, rows)[0].records, "\t").splitlines()
     assert dict(zip(header.split("\t"), first.split("\t"), strict=True))["dev_perplexity"] == "10.5"
+
+
+# --- studies ------------------------------------------------------------------------------------
+
+
+STUDY: dict[str, object] = {
+    "config": "golden.yaml",
+    "set": {"training.validate_every_steps": 50},
+    "grid": {"training.ema": [0.9, 0.99, 0.999, 0.0], "training.seed": [1, 2]},
+    "halving": {"updates": 100},
+}
+
+
+def write_study(**changes: object) -> str:
+    Path("study.yaml").write_text(dump_yaml(STUDY | changes), encoding="utf-8")
+    return "study.yaml"
+
+
+def reached(updates: Mapping[int, float], finished: int | None = None, **values: object) -> None:
+    """Write a run of the study with BLEU on the development set after some numbers of updates."""
+    path = Path("runs/sweep-study") / ",".join(f"{key}={value}" for key, value in values.items())
+    shutil.rmtree(path, ignore_errors=True)
+    run = make_run(path, [valid(*item) for item in updates.items()], steps=[max(updates)], finished=finished)
+    settings = [f"training.{key}={value}" for key, value in {"validate_every_steps": 50, **values}.items()]
+    run.config.write_text(dump_config(load_config(GOLDEN.config, settings)), encoding="utf-8")
+
+
+def test_halving_eliminates_arms_by_their_mean_at_equal_updates() -> None:
+    plan = make_plan(Request.of_study(write_study(halving={"updates": 100, "keep": 1})))
+    assert plan.rungs == [(100, 2), (200, 1)]
+    assert stage_of(plan, {}) == (["ema=0.9", "ema=0.99", "ema=0.999", "ema=0.0"], 100, {})
+    for ema, bleu in ((0.9, 10.0), (0.99, 12.0), (0.999, 11.0), (0.0, 9.0)):
+        for seed in (1, 2):
+            reached({50: 99.0, 100: bleu + seed * (4 if ema == 0.9 else 1)}, ema=ema, seed=seed)
+    arms, updates, eliminated = stage_of(plan, {})
+    assert (arms, updates) == (["ema=0.9", "ema=0.99"], 200), "means of 16, 13.5, 12.5 and 10.5"
+    assert eliminated == {
+        "ema=0.999": "at 100 updates: mean dev BLEU 12.50, rank 3 of 4, 2 kept",
+        "ema=0.0": "at 100 updates: mean dev BLEU 10.50, rank 4 of 4, 2 kept",
+    }
+    reached({100: 14.0, 150: 30.0}, finished=150, ema=0.9, seed=1)  # by patience
+    reached({100: 18.0, 200: 20.0}, ema=0.9, seed=2)
+    assert stage_of(plan, {})[1] == 200
+    for seed in (1, 2):
+        reached({100: 13.5, 200: 26.0, 400: 40.0}, finished=400, ema=0.99, seed=seed)
+    arms, updates, eliminated = stage_of(plan, {})
+    assert (arms, updates) == (["ema=0.99"], None)
+    assert eliminated["ema=0.9"] == "at 200 updates: mean dev BLEU 25.00, rank 2 of 2, 1 kept"
+    rows = {row.planned.name: row for row in rows_of(plan, {})}
+    assert [rows[f"ema=0.9,seed={seed}"].state for seed in (1, 2)] == ["finished", "eliminated"]
+    assert rows["ema=0.0,seed=2"].state == "eliminated" and rows["ema=0.0,seed=2"].note == eliminated["ema=0.0"]
+    means = tables_of(plan, list(rows.values()))[1]
+    assert str(means.rows[0][1]) == "40.00 ± 0.00" and eliminated["ema=0.0"] in means.rows[-1]
+
+
+def test_arm_with_failed_run_is_not_trained_further() -> None:
+    plan = make_plan(Request.of_study(write_study()))
+    for ema in (0.9, 0.99, 0.999):
+        for seed in (1, 2):
+            reached({100: 10 * ema}, ema=ema, seed=seed)
+    reached({100: 99.0}, ema=0.0, seed=1)
+    arms, updates, eliminated = stage_of(plan, {"ema=0.0,seed=2": "diverged"})
+    assert (arms, updates, list(eliminated)) == (["ema=0.999", "ema=0.99"], None, ["ema=0.9"])
+    rows = {row.planned.name: row for row in rows_of(plan, {"ema=0.0,seed=2": "diverged"})}
+    assert [(rows[f"ema=0.0,seed={seed}"].state, rows[f"ema=0.0,seed={seed}"].note) for seed in (1, 2)] == [
+        ("stopped", ""), ("failed", "diverged"),
+    ]  # fmt: skip
+    assert stage_of(plan, {})[1] == 100
+
+
+@pytest.mark.parametrize(
+    ("changes", "lines"),
+    [
+        ({"halving": {"updates": 60}}, ["halving.updates: must be below training.max_steps = 400 and a multiple"]),
+        ({"halving": {"updates": 400}}, ["halving.updates: must be below training.max_steps = 400 and a multiple"]),
+        ({"halving": {"updates": 100, "keep": 4}}, ["halving.keep: must be below the number of arms, 4, found 4"]),
+        ({"compare": "newstest"}, ["compare: must be a split that the runs translate, one of valid, test"]),
+        ({"compare": "test", "halving": {"updates": 100, "keep": 1}}, ["compare: needs two arms"]),
+        ({"compare": "test", "halving": None, "grid": {"training.seed": [1, 2]}}, ["compare: needs two arms"]),
+        ({"halving": {"updates": 100, "factor": 1}}, ["study.yaml: halving.factor: must be at least 2, found 1"]),
+        ({"grids": {}}, ["study.yaml: grids: no such setting"]),
+        ({"grid": {"training.dropout": [0.1]}}, ["--grid training.dropout: no such setting"]),
+        ({"grid": {"training.seed": 1}}, ["study.yaml: grid.training.seed: must be a list, found 1"]),
+        ({"set": {"model.norm": "post", "model.width": 2}}, ["--set model.width: no such setting"]),
+        ({"config": "golden.yml"}, ["golden.yml: no such config here or in configs/"]),
+    ],
+)  # fmt: skip
+def test_invalid_study_starts_nothing(
+    changes: dict[str, object], lines: list[str], nmt: Command, calls: Callable[[], list[str]]
+) -> None:
+    result = nmt("sweep", write_study(**changes))
+    found = result.err.splitlines()
+    assert (result.status, len(found)) == (2, len(lines)), result.err
+    assert all(line.startswith(f"nmt: {start}") for line, start in zip(found, lines, strict=True)), result.err
+    assert not Path("runs").exists() and calls() == []
+
+
+def test_config_without_grid_and_settings_beside_a_study_are_rejected(nmt: Command) -> None:
+    for arguments, message in (
+        (["golden.yaml"], "golden.yaml: has no grid"),
+        ([write_study(), "--set", "training.seed=1"], "--set training.seed=1: a study has all settings in its file"),
+    ):
+        result = nmt("sweep", *arguments)
+        assert (result.status, result.err.count("\n")) == (2, 1) and message in result.err
+
+
+def test_values_of_a_study_are_read_as_in_a_config() -> None:
+    grid = {
+        "data.direction": ["no-en", "en-no"],
+        "training.freeze": [[], ["encoder", "decoder"]],
+        "a.b": ["1", "a, b", None],
+    }
+    study = write_study(grid=grid, halving=None, set={"search.tags": {"a": "no"}, "training.peak_lr": 3e-4})
+    request = Request.of_study(study)
+    assert request.grid == [
+        "data.direction=no-en,en-no",
+        'training.freeze=[],["encoder", "decoder"]',
+        'a.b="1","a, b",null',
+    ]
+    assert [*map(str, request.overrides)] == ['search.tags={"a": "no"}', "training.peak_lr=0.0003"]
+    assert request.folder == Path("runs/sweep-study")
+
+
+@pytest.mark.usefixtures("quick")
+def test_study_killed_after_any_run_ends_with_the_same_tables(
+    nmt: Command, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The runs are trained in this process, and the sweep is killed after each of them."""
+    study = {
+        "config": str(tiny),
+        "set": {"training.max_steps": 4, "training.validate_every_steps": 2, "training.select_by": "loss"},
+        "grid": {"model.norm": ["pre", "post"], "training.peak_lr": [3e-3, 1e-3], "training.seed": [1, 2]},
+        "halving": {"updates": 2},
+        "compare": "test",
+    }
+    write_study(**study)
+    trained = list[str]()
+
+    def in_this_process(n_jobs: int | None) -> None:
+        def run_jobs(jobs: Sequence[Job], _slots: object, _stop: object, report: Callable[..., None]) -> dict[str, str]:
+            for job in jobs[:n_jobs]:
+                result = nmt(*job.arguments)
+                assert result.status in (0, 75), result.err
+                trained.append(job.name)
+                report(job, Ended(result.status == 75, ""))
+            if len(jobs) > (n_jobs or len(jobs)):
+                raise Died
+            return {}
+
+        monkeypatch.setattr(f"{make_plan.__module__}.run_jobs", run_jobs)
+
+    # BLEU of models that have learned nothing is 0
+    monkeypatch.setattr(validate, "corpus_score", lambda _, *given, **how: corpus_score("chrf", *given, **how))
+    in_this_process(None)
+    whole = nmt("sweep", "study.yaml", "--dir", "whole", "--format", "latex")
+    assert whole.status == 0, whole.err
+    assert len(trained) == 8 + 4
+    rows = tsv("whole")
+    states = {name.rpartition(",")[0]: row["state"] for name, row in rows.items()}
+    assert sorted(states.values()) == ["eliminated"] * 2 + ["finished"] * 2
+    for name, row in rows.items():
+        state = states[name.rpartition(",")[0]]
+        assert (row["state"], row["step"]) == (state, "4" if state == "finished" else "2"), "an arm, never single seeds"
+        assert row["note"].startswith("at 2 updates: mean dev BLEU ") == (state == "eliminated")
+    first, means, comparison = whole.out.split("\n\n")
+    assert first.count("eliminated & at 2 updates") == 4 and means.count(" & at 2 updates") == 2
+    assert r"\caption{test: aa-bb, 10 lines, compared with norm=" in comparison and comparison.count(" (2) & ") == 2
+
+    in_this_process(1)
+    for _ in range(10):
+        with pytest.raises(Died):
+            nmt("sweep", "study.yaml", "--dir", "killed")
+    result = nmt("sweep", "study.yaml", "--dir", "killed", "--format", "latex")
+    assert result.status == 0 and "8 runs in killed, " in result.err
+    assert sorted(trained[12:]) == sorted(trained[:12])
+    of_minutes = r" & [0-9.]+(?= & (finished|eliminated))"
+    assert re.sub(of_minutes, "", result.out) == re.sub(of_minutes, "", whole.out)
+    document = json.loads(nmt("sweep", "study.yaml", "--dir", "killed", "--format", "json").out)
+    assert len(document["runs"]) == 8 and document["comparisons"][0]["text"] == "test"
 
 
 # --- what is called -----------------------------------------------------------------------------

@@ -22,7 +22,7 @@ def test_challenge_scores_run_and_ensemble(nmt: Command, tmp_path: Path) -> None
     prepare(config, data, echo=lambda _: None)
     fit(config, data, run, resume=False)
 
-    result = nmt("challenge", "--run", run, "--json")
+    result = nmt("challenge", "--run", run, "--format=json")
     assert (result.status, result.err) == (0, "")
     found = json.loads(result.out)
     assert (found["split"], found["lines"], found["step"]) == ("test", 10, 2)
@@ -30,7 +30,7 @@ def test_challenge_scores_run_and_ensemble(nmt: Command, tmp_path: Path) -> None
 
     other = tmp_path / "other"
     shutil.copytree(run, other)
-    result = nmt("challenge", "--run", run, "--run", other, "--split", "test", "--seed", "2", "--json")
+    result = nmt("challenge", "--run", run, "--run", other, "--split", "test", "--seed", "2", "--format=json")
     both = json.loads(result.out)
     assert [member["run"] for member in both["ensemble"]] == [str(run), str(other)]
     assert (both["seed"], both["run"]) == (2, None)

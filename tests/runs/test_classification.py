@@ -67,7 +67,7 @@ def test_encoder_learns_labels(trained: Path, nmt: Command) -> None:
     assert best > 0.95 and all(0 <= record["macro_f1"] <= 1 for record in records(trained, "valid"))
     assert json.loads(RunDir(trained).selected.read_text())["reason"].endswith("on the development set")
     assert "accuracy" in json.loads(RunDir(trained).selected.read_text())["reason"]
-    done = nmt("evaluate", "--run", trained, "--json")
+    done = nmt("evaluate", "--run", trained, "--format=json")
     report = json.loads(done.out)
     scores = {score["metric"]: score["value"] for score in report["scores"]}
     assert scores["accuracy"] > 0.95 and scores["macro_f1"] > 0.95 and 0 <= scores["calibration_error"] < 0.5
@@ -75,7 +75,9 @@ def test_encoder_learns_labels(trained: Path, nmt: Command) -> None:
     shown = nmt("evaluate", "--run", trained, "--split", "test")
     assert f"accuracy {scores['accuracy']:.4f}, macro F1" in shown.out and "split test, 30 texts, step" in shown.out
     assert nmt("evaluate", "--run", trained, "--history").out.count("test ") == 2
-    curve = nmt("runs", "--curve", trained).out.splitlines()
+    table = nmt("evaluate", "--run", trained, "--format", "csv").out.splitlines()
+    assert len(table) == 4 and f",accuracy,{scores['accuracy']!r}," in table[1]
+    curve = nmt("runs", "--curve", trained, "--format", "markdown").out.splitlines()
     assert curve[0] == "| minutes | steps | perplexity | accuracy |" and any(f"| {best:.4f} |" in row for row in curve)
     listed = nmt("runs", trained.parent).out
     assert f"acc {best:.1%}" in listed and f"test {scores['accuracy']:.1%}" in listed
@@ -90,7 +92,7 @@ def test_decoder_learns_labels(text: Path, tmp_path: Path, nmt: Command) -> None
     rows = [line.split("\t") for line in done.out.splitlines()]
     assert sum(row[0] == label for row, (_, label) in zip(rows, TEST, strict=True)) / len(TEST) > 0.95
     assert all(float(row[1]) + float(row[3]) == pytest.approx(1, abs=2e-6) for row in rows)
-    report = json.loads(nmt("evaluate", "--run", tmp_path / "run", "--json").out)
+    report = json.loads(nmt("evaluate", "--run", tmp_path / "run", "--format=json").out)
     assert {score["metric"]: score["value"] for score in report["scores"]}["accuracy"] > 0.95
 
 

@@ -461,7 +461,7 @@ def test_scores_are_by_direction(run: Path, data: Path, text: Path, nmt: Command
     [mean] = [line for line in done.out.splitlines() if line.startswith("macro-average of test over 4 directions")]
     bleu = np.mean([record.score("bleu").value for record in records])  # type: ignore[union-attr]
     assert f"BLEU {bleu:.2f}," in mean and "not measured: py3langid does not know bb" in done.err
-    one = nmt("evaluate", "--run", run, "--to", "bb", "--json")
+    one = nmt("evaluate", "--run", run, "--to", "bb", "--format=json")
     assert json.loads(one.out)["direction"] == "aa-bb"
     assert nmt("evaluate", "--run", run, "--history").out.count("  test aa-bb ") == 2
     assert api.evaluate(run, to="bb").report.subject.direction == "aa-bb"
@@ -483,7 +483,7 @@ def test_directions_without_the_test_set_are_left_out(
     assert [*api.evaluate_all(run, data=tmp_path / "data")] == ["one cc-aa", "one aa-cc"]
     assert "bb-aa is left out" in capsys.readouterr().err
     shutil.copytree(run, tmp_path / "other")
-    compared = nmt("compare", run, tmp_path / "other", "--data", tmp_path / "data", "--beam", "1", "--json")
+    compared = nmt("compare", run, tmp_path / "other", "--data", tmp_path / "data", "--beam", "1", "--format=json")
     assert compared.status == 0, compared.err
     assert [each["languages"] for each in json.loads(compared.out)] == [["cc", "aa"], ["aa", "cc"]]
     with pytest.raises(DataError, match="no split other"):
@@ -501,7 +501,7 @@ def test_comparison_is_by_direction(run: Path, data: Path, nmt: Command, tmp_pat
         f"test: {direction}, 10 lines, compared with run" for direction in DIRECTIONS
     ]
     assert "macro-average over 4 directions, BLEU: run " in done.out
-    one = nmt("compare", run, tmp_path / "other", "--to", "cc", "--beam", "1", "--json")
+    one = nmt("compare", run, tmp_path / "other", "--to", "cc", "--beam", "1", "--format=json")
     assert json.loads(one.out)["languages"] == ["aa", "cc"]
     write(tmp_path / "scores", ["1"] * 10)
     scores = [

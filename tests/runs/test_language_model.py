@@ -20,8 +20,9 @@ from nmt.layout import RunDir
 from nmt.model.stacks import DecoderModel
 from nmt.recipes.directory import run_config
 from nmt.runs.checkpoint import choose_weights
-from nmt.runs.listing import render_text, summarise
+from nmt.runs.listing import as_table, summarise
 from nmt.runs.log import learning_curve
+from nmt.tables import render
 from nmt.training.loop import fit
 from nmt.training.setup.start import start
 from nmt.translate.language_model import LanguageModel
@@ -59,7 +60,7 @@ def test_language_model_is_selected_by_loss(trained: Path) -> None:
     summary = summarise(RunDir(trained))
     lowest = min(point.perplexity for point in points if point.perplexity)
     assert summary.best_bleu is None and summary.best_perplexity == pytest.approx(lowest)
-    assert f"ppl {lowest:.1f}" in render_text([summary])
+    assert f"ppl {lowest:.1f}" in render("text", [as_table([summary])], None)
     assert not list(RunDir(trained).dev.iterdir())
 
 

@@ -6,9 +6,7 @@ arXiv:2401.06760), from the human judgements of pairs of systems of WMT and othe
 
 from __future__ import annotations
 
-import json
 import math
-import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -18,9 +16,9 @@ from nmt.evaluate.compare.systems import Comparison, Difference, Group, GroupSco
 from nmt.evaluate.line_statistics import Metric
 from nmt.evaluate.metrics import metric_name
 from nmt.evaluate.significance import Interval
+from nmt.tables import NOTE, Cell, Table, wrapped
 
 SIGNIFICANT = 0.05
-COLUMNS = 100
 
 
 def agreement(metric: Metric, difference: float) -> str | None:
@@ -53,11 +51,9 @@ def title(metric: Metric) -> str:
     return metric_name(metric.name) + ("" if metric.higher_is_better else " (lower is better)")
 
 
-def render_text(comparison: Comparison) -> str:
+def _text(comparison: Comparison) -> str:
     """Format the comparison as a table for each metric, followed by verdicts, explanations, notes and signatures."""
-    text, baseline = comparison.text, comparison.groups[comparison.baseline].name
-    direction = f"{'-'.join(text.languages)}, " if text.languages else ""
-    lines = _wrapped(f"{text.name}: {direction}{len(text.references):,} lines, compared with {baseline}")
+    lines = wrapped(_title(comparison))
     header, *rows = score_cells(comparison)
     cells, table = iter(rows), []
     for result in comparison.results:
@@ -66,16 +62,60 @@ def render_text(comparison: Comparison) -> str:
     formatted = iter(aligned(table, range(1, len(table[0]))))
     for result in comparison.results:
         lines += ["", *islice(formatted, 1 + len(comparison.groups))]
-        lines += [line for sentence in errors(comparison, result) for line in _wrapped(f"  {sentence}")]
-    notes = (f"note: {note}" for note in comparison.notes)
+        lines += [line for sentence in errors(comparison, result) for line in wrapped(f"  {sentence}")]
+    notes = (f"{NOTE}{note}" for note in comparison.notes)
     for sentences in (verdicts(comparison), explanations(comparison), notes):
-        lines += ["", *(line for sentence in sentences for line in _wrapped(sentence))]
+        lines += ["", *(line for sentence in sentences for line in wrapped(sentence))]
     lines += ["", *(result.metric.signature for result in comparison.results)]
     return "\n".join(map(printable, lines))
 
 
-def _wrapped(sentence: str) -> list[str]:
-    return textwrap.wrap(sentence, COLUMNS, subsequent_indent="  ")
+def as_table(comparison: Comparison) -> Table:
+    """Return a table with a row for each group and a column for each metric; its text shows all results.
+
+    The best score of each metric is bold, and scores that differ significantly from the baseline's have a dagger.
+    """
+    text, baseline, groups = comparison.text, comparison.groups[comparison.baseline].name, comparison.groups
+    columns = [[title(result.metric), *_paper_cells(result)] for result in comparison.results]
+    header, *rows = zip(["", *map(_counted, groups)], *columns, strict=True)
+    is_tested = any(each and each.p_holm is not None for result in comparison.results for each in result.differences)
+    notes = [
+        "bold: the best score",
+        *[f"†: differs from {baseline} with p < {SIGNIFICANT} ({_test(comparison)})"] * is_tested,
+        *["±: standard deviation over seeds"] * any(len(group.systems) > 1 for group in groups),
+        *(result.metric.signature for result in comparison.results),
+        *(f"{NOTE}{note}" for note in comparison.notes),
+    ]
+    records = [
+        {
+            "text": text.name, "languages": "-".join(text.languages or ()), "lines": len(text.references),
+            "metric": result.metric.name, "group": group.name, "systems": len(group.systems),
+            **vars(score), "difference": {} if difference is None else vars(difference),
+            "signature": result.metric.signature,
+        }
+        for result in comparison.results
+        for group, score, difference in zip(groups, result.scores, result.differences, strict=True)
+    ]  # fmt: skip
+    return Table(header, rows, range(1, len(header)), _title(comparison), notes, records, _text(comparison))
+
+
+def _title(comparison: Comparison) -> str:
+    text, baseline = comparison.text, comparison.groups[comparison.baseline].name
+    direction = f"{'-'.join(text.languages)}, " if text.languages else ""
+    return f"{text.name}: {direction}{len(text.references):,} lines, compared with {baseline}"
+
+
+def _paper_cells(result: Result) -> list[Cell]:
+    """Return the score of each group by one metric, with its standard deviation over seeds."""
+    metric = result.metric
+    best = (max if metric.higher_is_better else min)(score.value for score in result.scores)
+    cells = []
+    for score, difference in zip(result.scores, result.differences, strict=True):
+        deviation = "" if score.seed_deviation is None else f" ± {number(metric, score.seed_deviation)}"
+        p = None if difference is None else difference.p_holm
+        is_significant = p is not None and p < SIGNIFICANT
+        cells.append(Cell(f"{number(metric, score.value)}{deviation}", score.value == best, is_significant))
+    return cells
 
 
 def score_cells(comparison: Comparison) -> list[tuple[str, ...]]:
@@ -141,27 +181,32 @@ def _is_over_seeds(comparison: Comparison) -> bool:
 def explanations(comparison: Comparison) -> Iterator[str]:
     """Yield sentences that explain the columns of the tables and how they were computed."""
     differences = [each for result in comparison.results for each in result.differences if each is not None]
-    n_compared = len(comparison.groups) - 1
-    over_lines = f"{comparison.trials:,} trials, seed {comparison.seed}"
-    over_seeds = _is_over_seeds(comparison)
-    of = " of scores: bootstrap over lines" if over_seeds else ": bootstrap over lines, paired for differences"
-    yield f"95 % intervals{of}; {over_lines}."
+    of = ": bootstrap over lines, paired for differences"
+    if _is_over_seeds(comparison):
+        of = " of scores: bootstrap over lines; those of differences: as p"
+    yield f"95 % intervals{of}; {_trials(comparison)}."
     if any(each.p is not None for each in differences):
-        how = (
-            "t test over seeds and lines, as are the intervals of differences"
-            if over_seeds
-            else f"approximate randomization, two-sided; {over_lines}"
-        )
-        correction = f"; corrected for {n_compared} comparisons (Holm)" if n_compared > 1 else ""
         yield (
             f"p: how often two equal systems would differ this much by chance; below {SIGNIFICANT} a difference counts "
-            f"as significant ({how}{correction})."
+            f"as significant ({_test(comparison)})."
         )
     if any(agreement(result.metric, 0.0) for result in comparison.results):
         yield (
             "people agree: the share of system pairs with such a difference in which people prefer the same system "
             "(Kocmi et al., 2024, arXiv:2401.06760)."
         )
+
+
+def _trials(comparison: Comparison) -> str:
+    return f"{comparison.trials:,} trials, seed {comparison.seed}"
+
+
+def _test(comparison: Comparison) -> str:
+    """Return the name of the test of significance, and of the correction of p."""
+    over_lines = f"approximate randomization, two-sided; {_trials(comparison)}"
+    n_compared = len(comparison.groups) - 1
+    correction = f"; corrected for {n_compared} comparisons (Holm)" if n_compared > 1 else ""
+    return f"{'t test over seeds and lines' if _is_over_seeds(comparison) else over_lines}{correction}"
 
 
 def listed(names: Sequence[str]) -> str:
@@ -179,37 +224,33 @@ def macro_averages(comparisons: Sequence[Comparison]) -> list[str]:
         metric, n = own[0].metric, len(own)
         means = [sum(result.scores[i].value for result in own) / n for i in range(len(comparisons[0].groups))]
         named = (f"{group.name} {mean:.2f}" for group, mean in zip(comparisons[0].groups, means, strict=True))
-        lines += _wrapped(printable(f"macro-average over {n} directions, {title(metric)}: {', '.join(named)}"))
+        lines.append(f"macro-average over {n} directions, {title(metric)}: {', '.join(named)}")
     return lines
 
 
-def render_json(comparison: Comparison) -> str:
-    """Format the comparison as one JSON object, without the lines of text; missing values are null."""
+def as_json(comparison: Comparison) -> dict[str, object]:
+    """Return the comparison, without the lines of text, as values that JSON can represent; missing values are None."""
     text = comparison.text
-    return json.dumps(
-        {
-            "text": text.name,
-            "lines": len(text.references),
-            "languages": text.languages,
-            "baseline": comparison.groups[comparison.baseline].name,
-            "groups": [
-                {
-                    "name": group.name,
-                    "systems": [
-                        {name: _plain(getattr(system, name)) for name in ("name", *SYSTEM_FACTS)}
-                        for system in group.systems
-                    ],
-                }
-                for group in comparison.groups
-            ],
-            "results": [_result(comparison.groups, result) for result in comparison.results],
-            "trials": comparison.trials,
-            "seed": comparison.seed,
-            "notes": comparison.notes,
-        },
-        ensure_ascii=False,
-        indent=1,
-    )
+    return {
+        "text": text.name,
+        "lines": len(text.references),
+        "languages": text.languages,
+        "baseline": comparison.groups[comparison.baseline].name,
+        "groups": [
+            {
+                "name": group.name,
+                "systems": [
+                    {name: _plain(getattr(system, name)) for name in ("name", *SYSTEM_FACTS)}
+                    for system in group.systems
+                ],
+            }
+            for group in comparison.groups
+        ],
+        "results": [_result(comparison.groups, result) for result in comparison.results],
+        "trials": comparison.trials,
+        "seed": comparison.seed,
+        "notes": comparison.notes,
+    }
 
 
 def _result(groups: Sequence[Group], result: Result) -> dict[str, object]:

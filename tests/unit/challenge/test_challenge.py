@@ -15,15 +15,16 @@ from nmt.evaluate.challenge import (
     Outcome,
     Probability,
     Report,
+    as_table,
     contrasts_json,
     of_published,
-    render_text,
     score_contrasts,
     summarize,
     wilson,
 )
 from nmt.evaluate.contrasts import Contrast
 from nmt.evaluate.report import Subject
+from nmt.tables import render
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate.score import BLANK, Scored
 from nmt.translate.translator import Translator
@@ -91,7 +92,7 @@ def report(notes: tuple[str, ...] = ()) -> Report:
 
 
 def test_table_lists_kinds_without_pairs_and_subject() -> None:
-    lines = render_text(report(("a note",))).split("\n")
+    lines = render("text", [as_table(report(("a note",)))], None).split("\n")
     assert [line.split() for line in lines[1:5]] == [
         ["order", "2", "50.0", "9.5-90.5", "50.0", "0.00"],
         ["length", "1", "0.0", "0.0-79.3", "0.0", "-3.00"],
@@ -127,7 +128,9 @@ def run_dir(tokenizer: Tokenizer, translator: Translator, tmp_path: Path, monkey
 
 
 def test_challenge_command_scores_and_writes_pairs(nmt: Command, run_dir: Path, translator: Translator) -> None:
-    result = nmt("challenge", "--run", run_dir, "--src", "src", "--ref", "ref", "--output", "pairs.json", "--json")
+    result = nmt(
+        "challenge", "--run", run_dir, "--src", "src", "--ref", "ref", "--output", "pairs.json", "--format=json"
+    )
     assert (result.status, result.err) == (0, ""), result.err
     found = json.loads(result.out)
     assert {entry["kind"]: entry["pairs"] for entry in found["kinds"]} == {
@@ -143,7 +146,7 @@ def test_challenge_command_scores_and_writes_pairs(nmt: Command, run_dir: Path, 
             expected, abs=1e-3
         )
 
-    again = json.loads(nmt("challenge", "--run", run_dir, "--pairs", "pairs.json", "--json").out)
+    again = json.loads(nmt("challenge", "--run", run_dir, "--pairs", "pairs.json", "--format=json").out)
     shares = {entry["kind"]: entry["share"] for entry in found["kinds"] if entry["pairs"]}
     assert {entry["kind"]: entry["share"] for entry in again["kinds"]} == shares
     assert again["seed"] is None
@@ -167,7 +170,8 @@ def test_challenge_command_reads_contrastive_file(nmt: Command, run_dir: Path) -
          "--split and --data, --src and --ref, and --pairs cannot be combined"),
         (("--pairs", "x", "--seed", "2"),
          "--seed: not available with --pairs or --contrastive, which contain the wrong translations"),
-        (("--json", "--samples", "2"), "--samples cannot be combined with --json; --output F writes all pairs"),
+        (("--format=csv", "--samples", "2"),
+         "--samples cannot be combined with --format csv; --output F writes all pairs"),
         (("--src", "src", "--ref", "ref", "--output", "ref"),
          "ref: is an input and would be overwritten; choose another output file"),
         (("--src", "src", "--ref", "none"), "none: no such file"),

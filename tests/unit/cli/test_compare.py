@@ -13,9 +13,10 @@ from kept_run import settings
 from nmt import api
 from nmt.config import Config
 from nmt.data.corpus import Corpus
-from nmt.evaluate.compare.screen import render_json
+from nmt.evaluate.compare.screen import as_json
 from nmt.layout import RUN_FORMAT, DataDir, RunDir
 from nmt.runs.info import RunInfo, write_info
+from nmt.tables import render
 from tiny_run import tiny_model, write_run
 
 TOGETHER = "--ref F needs --hyp A B or --group NAME=A,B,C, without options of runs: "
@@ -72,7 +73,7 @@ def refused(result: Result) -> str:
 
 
 def test_compare_accepts_several_files_per_option(nmt: Command) -> None:
-    told = json.loads(done(nmt("compare", "--hyp", "a.en", "b.en", "c.en", "--ref", "ref.en", "--json")).out)
+    told = json.loads(done(nmt("compare", "--hyp", "a.en", "b.en", "c.en", "--ref", "ref.en", "--format=json")).out)
     assert [group["name"] for group in told["groups"]] == ["a.en", "b.en", "c.en"]
     assert (told["baseline"], told["lines"], told["languages"]) == ("a.en", 6, None)
     bleu = told["results"][0]
@@ -80,7 +81,7 @@ def test_compare_accepts_several_files_per_option(nmt: Command) -> None:
         (round(score["value"], 1) for score in bleu["scores"]), reverse=True
     )
     assert [difference["group"] for difference in bleu["differences"]] == ["b.en", "c.en"]
-    one_by_one = nmt("compare", "--ref=ref.en", "--hyp", "a.en", "--json", "--hyp=b.en", "--hyp", "c.en")
+    one_by_one = nmt("compare", "--ref=ref.en", "--hyp", "a.en", "--format=json", "--hyp=b.en", "--hyp", "c.en")
     assert json.loads(done(one_by_one).out) == told
 
 
@@ -127,7 +128,7 @@ def test_invalid_comparison_of_files_prints_one_line(arguments: list[str], messa
 
 def test_compare_translates_same_split_with_each_run(nmt: Command, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    result = done(nmt("compare", "runs/r-0", "runs/r-1", "--json", "--output", out))
+    result = done(nmt("compare", "runs/r-0", "runs/r-1", "--format=json", "--output", out))
     told = json.loads(result.out)
     assert (told["text"], told["lines"], told["languages"]) == ("test", 10, ["aa", "bb"])
     assert told["groups"][1]["systems"] == [
@@ -137,23 +138,23 @@ def test_compare_translates_same_split_with_each_run(nmt: Command, tmp_path: Pat
             "precision": "float32",
         }
     ]  # fmt: skip
-    alone = json.loads(done(nmt("evaluate", "--run", "runs/r-1", "--output", tmp_path / "r-1.bb", "--json")).out)
+    alone = json.loads(done(nmt("evaluate", "--run", "runs/r-1", "--output", tmp_path / "r-1.bb", "--format=json")).out)
     assert (out / "r-1.bb").read_bytes() == (tmp_path / "r-1.bb").read_bytes() != (out / "r-0.bb").read_bytes()
     for result_of, score in zip(told["results"], alone["scores"], strict=True):
         assert result_of["scores"][1]["value"] == pytest.approx(score["value"])
         assert result_of["signature"] == score["signature"]
     comparison = api.compare(["runs/r-0", "runs/r-1"])
-    assert json.loads(render_json(comparison)) == told
+    assert json.loads(render("json", [], as_json(comparison))) == told
 
 
 def test_compare_tests_groups_of_runs_over_seeds(nmt: Command) -> None:
     groups = ("x=runs/r-0,runs/r-1,runs/r-2", "y=runs/r-[3-5]")
-    told = json.loads(done(nmt("compare", "--group", *groups, "--beam", "2", "--json")).out)
+    told = json.loads(done(nmt("compare", "--group", *groups, "--beam", "2", "--format=json")).out)
     assert [difference["degrees_of_freedom"] is not None for difference in told["results"][1]["differences"]] == [True]
     assert told["groups"][0]["systems"][0]["search"].startswith("beam 2")
     assert not any("seed" in note for note in told["notes"]), "the runs of a group differ only in their seed"
     members = {"x": [f"runs/r-{i}" for i in range(3)], "y": [f"runs/r-{i}" for i in range(3, 6)]}
-    assert json.loads(render_json(api.compare(members, baseline="x", search={"beam": 2}))) == told
+    assert json.loads(render("json", [], as_json(api.compare(members, baseline="x", search={"beam": 2})))) == told
 
 
 @pytest.mark.parametrize(

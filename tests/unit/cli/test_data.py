@@ -33,7 +33,7 @@ def test_list_shows_corpora_of_language_pair(nmt: Command) -> None:
         "corpus  version      pairs    size",
         "Talks   v2       1,234,567  0.0 MB",
     ]
-    rows = json.loads(nmt("data", "list", "de-en", "--json").out)
+    rows = json.loads(nmt("data", "list", "de-en", "--format=json").out)
     assert [row["name"] for row in rows] == ["Talks"]
     assert rows[0]["bytes"] == 3072 and rows[0]["is_latest"] is True
 
@@ -84,7 +84,7 @@ def test_damaged_download_keeps_existing_files(nmt: Command, opus: Opus, tmp_pat
         ("list de-de", "de-de: not a pair of languages; write it as de-en"),
         ("list de-en --version v8", "--version: not an option of nmt data list"),
         ("show a de-en --output b", "--output: not an option of nmt data show"),
-        ("get a de-en --json", "--json: not an option of nmt data get"),
+        ("get a de-en --format json", "--format: not an option of nmt data get"),
         ("get Talk de-en", "OPUS has no corpus Talk for de-en; did you mean Talks?"),
         ("get Talks de-en --version v99", "OPUS has no version v99 of Talks for de-en; there are v2, v1"),
     ],

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from nmt.evaluate.compare.screen import agreement, render_json, render_text
+from nmt.evaluate.compare.screen import agreement, as_json, as_table
 from nmt.evaluate.compare.systems import Comparison, Difference, Group, GroupScore, Result, System, TextToTranslate
 from nmt.evaluate.line_statistics import Metric
 from nmt.evaluate.significance import Interval
+from nmt.tables import Cell, render
 
 BLEU = Metric("bleu", "bleu", "BLEU|nrefs:1", higher_is_better=True)
 CHRF = Metric("chrf", "chrf", "chrF2|nrefs:1", higher_is_better=True)
@@ -37,8 +38,12 @@ def of(results: list[tuple[Metric, list[Difference | None]]], names: tuple[str, 
     )  # fmt: skip
 
 
+def text_of(comparison: Comparison) -> str:
+    return render("text", [as_table(comparison)], None)
+
+
 def test_comparison_text_has_table_and_verdicts() -> None:
-    told = render_text(of(
+    told = text_of(of(
         [
             (BLEU, [None, difference(1.5, 0.0004)]),
             (CHRF, [None, difference(-0.5, 0.31)]),
@@ -74,7 +79,7 @@ def test_comparison_text_of_groups_has_errors_and_advice() -> None:
         difference(1.0, 0.2), seed_error=0.25, degrees_of_freedom=math.inf, advice="more runs would help most: much"
     )
     result = replace(comparison.results[0], scores=(score(30.0, 0.3), score(31.0, 0.4)), differences=(None, over_seeds))
-    text = render_text(replace(comparison, groups=groups, results=(result,)))
+    text = text_of(replace(comparison, groups=groups, results=(result,)))
     assert "better (3)  31.00  30.00 to 32.00  0.40  +1.00" in text
     assert "  better: standard error of the difference 0.50 over lines, 0.25 over seeds; more runs" in text
     assert (
@@ -83,13 +88,42 @@ def test_comparison_text_of_groups_has_errors_and_advice() -> None:
         and "randomization" not in text
     )
     without_p = replace(over_seeds, p=None, p_holm=None, degrees_of_freedom=None, advice=None)
-    text = render_text(replace(comparison, groups=groups, results=(replace(result, differences=(None, without_p)),)))
+    text = text_of(replace(comparison, groups=groups, results=(replace(result, differences=(None, without_p)),)))
     assert "0.50 over lines, 0.25 over seeds\n" in text
     assert "p: " not in text and " is " not in text.partition("95 % intervals: ")[0].replace("(lower is", "")
 
 
+def test_paper_table_marks_best_and_significant_scores() -> None:
+    results: list[tuple[Metric, list[Difference | None]]] = [
+        (BLEU, [None, difference(1.0, 0.01, 0.03), difference(2.0, 0.03, 0.06)]),
+        (TER, [None, difference(1.0, 0.01, 0.02), difference(2.0, None)]),
+    ]
+    comparison = of(results, ("base", "a_1", "b"))
+    table = as_table(comparison)
+    assert table.header == ("", "BLEU", "TER (lower is better)")
+    assert [str(row[0]) for row in table.rows] == ["base", "a_1", "b"]
+    assert [(cell.is_best, cell.is_significant) for row in table.rows for cell in row if isinstance(cell, Cell)] == [
+        (False, False), (True, False), (False, True), (False, True), (True, False), (False, False),
+    ]  # fmt: skip
+    latex = render("latex", [table], None)
+    assert r"a\_1 & 31.00$^{\dagger}$ & 31.00$^{\dagger}$ \\" in latex and r"b & \textbf{32.00} & 32.00 \\" in latex
+    assert ". BLEU\\textbar{}\\allowbreak{}nrefs:1. TER" in latex and "corrected for 2 comparisons" in latex
+    assert latex.startswith("% note: these tests know nothing\n")
+    values = [record["value"] for record in table.records]
+    assert values == [30, 31, 32] * 2 and render("csv", [table], None).count("\n") == 6
+
+
+def test_paper_table_of_groups_has_deviations_and_no_test_without_p() -> None:
+    comparison = of([(BLEU, [None, difference(1.0, None)])], ("plain", "better"))
+    result = replace(comparison.results[0], scores=(score(30.0, 0.3), score(31.0, 0.4)))
+    groups = tuple(Group(each.name, each.systems * 2) for each in comparison.groups)
+    table = as_table(replace(comparison, groups=groups, results=(result,)))
+    assert table.rows[1] == ("better (2)", Cell("31.00 ± 0.40", is_best=True))
+    assert "±: standard deviation over seeds" in table.notes and not any("†" in note for note in table.notes)
+
+
 def test_table_escapes_control_characters_of_names() -> None:
-    text = render_text(of([(BLEU, [None, difference(-10.5, 0.00001)])], ("\x1b[31m", "b")))
+    text = text_of(of([(BLEU, [None, difference(-10.5, 0.00001)])], ("\x1b[31m", "b")))
     assert "<0.0001" in text and "\x1b" not in text and "\\x1b[31m" in text
 
 
@@ -107,7 +141,7 @@ def test_json_has_results_without_text_lines() -> None:
     comparison = of(
         [(BLEU, [None, replace(difference(1.5, 0.01, 0.02), degrees_of_freedom=math.inf)])], ("base", "mine")
     )
-    told = json.loads(render_json(comparison), parse_constant=pytest.fail)
+    told = json.loads(render("json", [], as_json(comparison)), parse_constant=pytest.fail)
     assert list(told) == ["text", "lines", "languages", "baseline", "groups", "results", "trials", "seed", "notes"]
     assert (told["text"], told["lines"], told["languages"], told["baseline"]) == ("test", 1000, ["de", "en"], "base")
     system = {"name": "mine", "run": None, "step": None, "weights": None, "search": None, "precision": None}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -16,15 +15,17 @@ from nmt.evaluate.report import (
     History,
     Report,
     Subject,
+    as_json,
     evaluate,
     evaluate_files,
-    render_json,
     render_text,
+    score_table,
 )
 from nmt.evaluate.run import record_scores
 from nmt.layout import DataDir, RunDir
 from nmt.runs.info import EnsembleMember, read_scores
 from nmt.runs.model import Origin
+from nmt.tables import render
 from scored_run import record
 
 HYPS = ["Ein Hund läuft durch den Schnee.", "Zwei Frauen sitzen auf einer Bank."]
@@ -83,7 +84,7 @@ def test_several_references_are_scored_together(tmp_path: Path) -> None:
     assert all("|nrefs:2|" in score.signature for score in report.scores)
     assert report.subject == Subject(hyp=str(hyp), refs=tuple(map(str, refs)))
     assert render_text(report).endswith(f"lines 2, hyp {hyp}, refs {refs[0]} + {refs[1]}")
-    assert json.loads(render_json(report))["refs"] == [str(ref) for ref in refs]
+    assert as_json(report)["refs"] == tuple(map(str, refs))
     assert evaluate_files(hyp, refs[:1]).scores[0].value < 90
 
 
@@ -183,15 +184,23 @@ def report_of_split(split: str, n: int = 1, **options: bool) -> Report:
     return evaluate(REFS_TABLE * n, REFS_TABLE * n, subject, "de", **options)
 
 
-def test_json_is_object_for_one_split_and_list_for_several() -> None:
-    first, second = report_of_split("a"), report_of_split("b")
-    assert json.loads(render_json(first, second)) == [json.loads(render_json(each)) for each in (first, second)]
-    assert json.loads(render_json(first))["split"] == "a"
-    assert render_text(first).count("\n") == 3
+def test_score_table_has_row_per_report_and_common_facts_in_title() -> None:
+    reports = [report_of_split("a"), report_of_split("b", 600, lowercase=True)]
+    table = score_table(reports, "text")
+    assert table.title == "run runs/\x1ba, step 4000, weights average, search beam 5, precision bf16"
+    assert table.rows == [
+        ["split a", "2", "100.00", "100.00", "0.00"],
+        ["split b", "1,200", "100.00", "100.00", "0.00"],
+    ]
+    assert [(each["split"], each["metric"]) for each in table.records[2:4]] == [("a", "ter"), ("b", "bleu")]
+    assert table.records[3]["notes"] == reports[1].notes
+    assert len({note for note in table.notes if note.startswith("BLEU: ")}) == 2, "cased and lower-cased"
+    assert score_table(reports[:1], "text").rows[0][0] == "runs/\x1ba"
+    assert render_text(reports[0]).count("\n") == 3
 
 
 def marks(history: History) -> list[list[bool]]:
-    return [[score["comparable"] for score in each["scores"]] for each in json.loads(history.json())]
+    return [[score["comparable"] for score in each["scores"]] for each in history.json()]
 
 
 def test_scores_are_compared_with_newest_score_of_split() -> None:
@@ -211,7 +220,8 @@ def test_history_marks_incomparable_scores() -> None:
     old = record("test_a", bleu=9.5, version="2.5.0", lines=12_345, search="beam 1\x1b", step=12_000)
     member = EnsembleMember(run="x", step=1, weights="raw")
     both = record("test_a", step=None, weights=None, ensemble=[member, member], scores=record().scores[:2])
-    lines = History([old, record("test_a"), both]).text().splitlines()
+    table = History([old, record("test_a"), both]).table()
+    lines = render("text", [table], None).splitlines()
     assert lines[:4] == [
         "date (UTC)        split    lines    step  weights         BLEU    chrF     TER   precision  search",
         "2026-03-04 05:06  test_a  12,345  12,000  raw             9.50*  19.00*  90.50*  bf16       beam 1\\x1b",
@@ -229,7 +239,9 @@ def test_history_marks_incomparable_scores() -> None:
         "* chrF: chrF2|nrefs:1|case:mixed|version:2.5.0",
         "* TER: TER|nrefs:1|case:mixed|version:2.5.0  (lower is better)",
     ]
-    assert "*" not in History([record(), record("b")]).text()
-    text = History([record(text="before"), record(), record("b", version="2.5.0")]).text()
+    assert [each["comparable"] for each in table.records] == [False] * 3 + [True] * 5
+    assert "*" not in render("text", [History([record(), record("b")]).table()], None)
+    history = History([record(text="before"), record(), record("b", version="2.5.0")])
+    text = render("text", [history.table()], None)
     assert text.count("*") == 3 + 1 + 3, "scores, explanation, signatures"
     assert "BLEU: BLEU|nrefs:1|case:mixed|version:2.5.0 (b)" in text

@@ -15,20 +15,20 @@ from nmt.errors import DataError
 from nmt.evaluate.report import Subject
 from nmt.evaluate.robustness import (
     CHANGES,
-    COLUMNS,
     SAMPLES,
     Plan,
     Report,
     Signs,
     Text,
+    as_json,
+    as_table,
     changed_line,
     count_signs,
     default_changes,
     make_variants,
     measure,
-    render_json,
-    render_text,
 )
+from nmt.tables import render
 from nmt.text.constraints import protected
 
 SOURCES = ["Der Hund läuft.", "Die Katze schläft.", "Der Hund läuft.", "Zwei Hunde bellen laut.", "Ja"]
@@ -110,7 +110,8 @@ def test_empty_translations_have_no_relative_chrf() -> None:
     assert [row.consistency for row in measured.rows] == [0, 0]
     assert [row.empty for row in measured.rows] == [5, 5]
     report = Report(Subject(), 5, 5, Plan(["umlauts"], [100], 1), measured)
-    assert "umlauts  100 %" in render_text(report) and json.loads(render_json(report))["rows"][1]["chrf_kept"] is None
+    assert "umlauts  100 %" in render("text", [as_table(report)], None)
+    assert json.loads(render("json", [], as_json(report)))["rows"][1]["chrf_kept"] is None
 
 
 def test_change_without_effect_is_skipped_and_noted() -> None:
@@ -128,8 +129,10 @@ def test_robustness_report_renders_as_table_and_json() -> None:
     plan = Plan(["typos", "punctuation_removed"], [1, 12.5], 3)
     subject = Subject(run="runs/a-name-that-is-long", split="test", step=4000, weights="average", search="beam 5")
     report = Report(subject, 5, 500, plan, measure(TEXT, make_variants(TEXT, plan), Translating()))
-    lines = render_text(report).splitlines()
-    assert max(map(len, lines)) <= COLUMNS
+    table = as_table(report)
+    lines = render("text", [table], None).splitlines()
+    assert max(map(len, lines)) <= 110
+    assert table.records[0]["split"] == "test" and table.records[1]["chrf"] == report.measured.rows[1].chrf
     assert lines[0].split() == [
         "change", "rate", "lines", "chrF", "kept", "%", "95", "%", "BLEU", "same", "empty", "copied", "repeated",
         "length",
@@ -139,7 +142,7 @@ def test_robustness_report_renders_as_table_and_json() -> None:
         ["typos", "1"], ["typos", "12.5"], ["punctuation_removed", "1"], ["punctuation_removed", "12.5"],
     ]  # fmt: skip
     assert "note: 5 of 500 lines, spread evenly: scores of all lines differ" in lines
-    told = json.loads(render_json(report))
+    told = json.loads(render("json", [], as_json(report)))
     assert (told["lines"], told["split"], told["step"], told["seed"]) == (5, "test", 4000, 3)
     assert told["rows"][0] == {
         "change": None, "rate": 0.0, "n_changed": 0, "chrf": told["rows"][0]["chrf"], "chrf_kept": 100.0,

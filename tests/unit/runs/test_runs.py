@@ -16,8 +16,9 @@ from command import Command
 from logged_run import make_run, train, valid
 from nmt.files.write import Lock
 from nmt.runs.info import EnsembleMember, add_scores
-from nmt.runs.listing import newest_run, render_text, summarise, summarise_all
+from nmt.runs.listing import as_table, newest_run, summarise, summarise_all
 from nmt.runs.log import read_log
+from nmt.tables import render
 from scored_run import record
 
 HEADER = ["run", "state", "step", "BLEU", "trained", "age"]
@@ -86,7 +87,7 @@ def test_json_contains_all_fields(nmt: Command, runs: Path) -> None:
     os.utime(run.path, (0, 0))
     for path in run.path.iterdir():
         os.utime(path, (86_400, 86_400))
-    (found,) = json.loads(nmt("runs", "runs", "--json").out)
+    (found,) = json.loads(nmt("runs", "runs", "--format=json").out)
     assert found == {
         "name": "a", "path": "runs/a", "state": "finished", "step": 100, "max_steps": 400, "checkpoint": 100,
         "best_bleu": 12.5, "best_perplexity": None, "best_accuracy": None,
@@ -110,8 +111,8 @@ def test_newest_test_score_is_shown(nmt: Command, runs: Path) -> None:
     assert cells["multi30k-de-en"][2:5] == ["12,000 / 400", "31.3", "test…flickr 40.0"]
     assert cells["b"][3:5] == ["-", "-"]
     running = replace(summarise(first), holder={"host": "machine-1", "pid": 1_000_000}, max_steps=12_000)
-    assert max(map(len, render_text([running]).splitlines())) <= 100
-    (found,) = [each for each in json.loads(nmt("runs", "--json").out) if each["name"] != "b"]
+    assert max(map(len, render("text", [as_table([running])], None).splitlines())) <= 100
+    (found,) = [each for each in json.loads(nmt("runs", "--format=json").out) if each["name"] != "b"]
     assert (found["test"]["split"], found["test"]["scores"][0]["value"]) == ("test_2016_flickr", 40.04)
 
 
@@ -122,7 +123,7 @@ def test_running_run_is_listed_with_lock_holder(nmt: Command, runs: Path) -> Non
         row = table(nmt("runs").out)["a"]
         assert row[:3] == ["running", "100 / 400", "-"]
         assert row[-1] == f"{socket.gethostname()}:{os.getpid()}"
-        (found,) = json.loads(nmt("runs", "--json").out)
+        (found,) = json.loads(nmt("runs", "--format=json").out)
         assert found["holder"].keys() == {"host", "pid", "since"}
         run.lock.write_text("")  # as in the instant before its holder writes into it
         run.selected.write_text("[")
@@ -179,7 +180,7 @@ def test_damaged_run_is_listed(name: str, content: bytes | None, problem: str, n
     assert rows["broken"][0] == "broken"
     assert rows["broken"][1].startswith("200") and rows["broken"][2] == "20.0"  # what can be read is told
     assert rows["broken"][-1].startswith(problem)
-    assert json.loads(nmt("runs", "--json").out)[0]["problem"].startswith(problem)
+    assert json.loads(nmt("runs", "--format=json").out)[0]["problem"].startswith(problem)
 
 
 def test_run_killed_in_first_save_is_stopped(runs: Path) -> None:
@@ -243,15 +244,15 @@ def test_curve_has_row_per_validation(nmt: Command) -> None:
         valid(200, 9.0), valid(200, 9.5, "average", perplexity=9.5), {"kind": "valid", "step": 300, "bleu": "damaged"},
     ]  # fmt: skip
     make_run(Path("run"), records)
-    done = nmt("runs", "--curve", "run")
+    done = nmt("runs", "--curve", "run", "--format", "markdown")
     assert done.status == 0, done.err
     assert done.out.splitlines() == [
         "| minutes | steps | BLEU raw | moving average | mean of the last | chrF | perplexity |",
-        "|---|---|---|---|---|---|---|",
+        "| --: | --: | --: | --: | --: | --: | --: |",
         "| 1.0 | 100 | 9.0 | 8.0 |  | 18.0 | 9.00 |",
         "| 2.0 | 200 | 9.0 |  | 9.5 | 19.0 | 9.50 |",
     ]
-    first, last = json.loads(nmt("runs", "--curve", "run", "--json").out)
+    first, last = json.loads(nmt("runs", "--curve", "run", "--format=json").out)
     of_best = {"chrf": 18.0, "perplexity": 9.0, "accuracy": None}
     assert first == {"step": 100, "minutes": 1.0, "bleu": {"raw": 9.0, "ema": 8.0}, **of_best}
     assert last["bleu"] == {"raw": 9.0, "average": 9.5}

@@ -1,0 +1,161 @@
+"""Tables of results in the formats of --format: text for terminals, Markdown, LaTeX, CSV and JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import textwrap
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from nmt.console import aligned, printable
+
+Format = Literal["text", "markdown", "latex", "csv", "json"]
+NOTE = "note: "  # the beginning of advice to the user, which is a comment in LaTeX
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell that Markdown and LaTeX emphasize: bold if it is the best, with a dagger if it is significant."""
+
+    text: str
+    is_best: bool = False
+    is_significant: bool = False
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of results, with all that each format needs. Texts may contain any characters.
+
+    Title and notes, such as signatures, are above and below the table. In LaTeX they are the caption, except for notes
+    that begin with `NOTE`. The CSV has a line for each record, a mapping of names to values that are not rounded;
+    values with names, such as intervals, become several columns.
+    """
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str | Cell]]
+    right: Collection[int]  # the indices of right-aligned columns
+    title: str = ""
+    notes: Sequence[str] = ()
+    records: Sequence[Mapping[str, object]] = ()
+    text: str | None = None  # if the text shows more than this table
+
+
+def render(how: Format, tables: Sequence[Table], document: object) -> str:
+    """Format tables. `document` is what JSON contains: values that JSON can represent, with None for unknown ones."""
+    if how == "json":
+        return json.dumps(document, ensure_ascii=False, indent=1)
+    if how == "csv":
+        return as_csv([record for table in tables for record in table.records])
+    written = {"text": _text, "markdown": _markdown, "latex": _latex}[how]
+    return "\n\n".join(map(written, tables))
+
+
+def as_csv(records: Sequence[Mapping[str, object]], delimiter: str = ",") -> str:
+    """Format records as CSV with a header, which has the names of all records. Missing and unknown values are empty."""
+    flat = [dict(_flat(record)) for record in records]
+    names = list(dict.fromkeys(name for record in flat for name in record))
+    file = io.StringIO()
+    writer = csv.DictWriter(file, names, delimiter=delimiter, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(flat)
+    return file.getvalue().removesuffix("\n")
+
+
+def _flat(record: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    for name, value in record.items():
+        value = value._asdict() if hasattr(value, "_asdict") else value
+        if isinstance(value, Mapping):
+            yield from ((f"{name}_{inner}", one) for inner, one in _flat(value))
+        elif isinstance(value, float | int | None):
+            yield name, value
+        else:
+            yield name, printable("; ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
+
+
+def _text(table: Table) -> str:
+    if table.text is not None:
+        return table.text
+    rows = [[printable(str(cell)) for cell in row] for row in (table.header, *table.rows)]
+    above, below = ([line for each in texts for line in wrapped(each)] for texts in ([table.title], table.notes))
+    return "\n".join([*above, *aligned(rows, table.right), *below])
+
+
+def wrapped(sentence: str, columns: int = 100) -> list[str]:
+    """Escape a sentence and wrap it for a terminal. Words, such as signatures, are not broken."""
+    return textwrap.wrap(
+        printable(sentence), columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _columns(table: Table) -> list[int]:
+    """Return the indices of the columns that are not empty."""
+    rows = [table.header, *table.rows]
+    return [i for i in range(len(table.header)) if any(str(row[i]) for row in rows)]
+
+
+def _markdown(table: Table) -> str:
+    columns = _columns(table)
+    rows = [[_markdown_cell(row[i]) for i in columns] for row in (table.header, *table.rows)]
+    rule = ["--:" if i in table.right else "---" for i in columns]
+    lines = [f"| {' | '.join(row)} |" for row in (rows[0], rule, *rows[1:])]
+    notes = "\n".join(f"- {_markdown_cell(note)}" for note in table.notes)
+    return "\n\n".join(filter(None, [_markdown_cell(table.title), "\n".join(lines), notes]))
+
+
+def _markdown_cell(cell: str | Cell) -> str:
+    text = re.sub(r"([\\`*_\[\]<|])", r"\\\1", printable(str(cell)))
+    if isinstance(cell, Cell):
+        text = f"**{text}**" * cell.is_best or text
+        text += "†" * cell.is_significant
+    return text
+
+
+_LATEX = str.maketrans({
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    **{character: f"{{{character}}}" for character in "[]*"},  # \\ takes a star and an optional argument
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}\allowbreak{}",  # signatures are long
+    "±": r"$\pm$",
+    "†": r"$\dagger$",
+    "…": r"\dots{}",
+})  # fmt: skip
+
+
+def _latex(table: Table) -> str:
+    columns = _columns(table)
+    rows = [" & ".join(_latex_cell(row[i]) for i in columns) + r" \\" for row in (table.header, *table.rows)]
+    sentences = [note.removesuffix(".") for note in (table.title, *table.notes) if note and not note.startswith(NOTE)]
+    return "\n".join([
+        *(f"% {printable(note)}" for note in table.notes if note.startswith(NOTE)),
+        r"\begin{table}  % \usepackage{booktabs}",
+        r"\centering",
+        *([rf"\caption{{{_latex_cell('. '.join(sentences))}.}}"] if sentences else []),
+        rf"\begin{{tabular}}{{{''.join('r' if i in table.right else 'l' for i in columns)}}}",
+        r"\toprule",
+        rows[0],
+        r"\midrule",
+        *rows[1:],
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ])  # fmt: skip
+
+
+def _latex_cell(cell: str | Cell) -> str:
+    text = printable(str(cell)).translate(_LATEX).replace("--", "-{}-")
+    text = re.sub(r"(?<![^\s\[{])-(?=\d)", "$-$", text)  # a sign, not a hyphen
+    if isinstance(cell, Cell):
+        text = rf"\textbf{{{text}}}" if cell.is_best else text
+        text += r"$^{\dagger}$" * cell.is_significant
+    return text
