@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, ValidationError
 
-from nmt.console import Progress, printable_sentence
+from nmt.console import Progress, printable, printable_sentence
 from nmt.errors import DataError
 from nmt.evaluate.contrasts import Contrast, kinds_of, language_of, make_contrasts
 from nmt.evaluate.report import Subject, facts
