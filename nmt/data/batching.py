@@ -331,6 +331,11 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.lengths)
 
+    def lines(self, rows: Indices) -> tuple[list[Indices], list[Indices]]:
+        """Return the ids of the sources and targets of the pairs `rows`, without their ends of sentence."""
+        batch = self.batch(rows)
+        return unpadded(batch.src), unpadded(batch.tgt_out)
+
     def batch(self, rows: Indices) -> Batch:
         """Return the pairs `rows` (B,) as a padded batch."""
         src = self._src.gather(rows, EOS)
@@ -431,20 +436,16 @@ class Packing:
         is_token = padded.tgt_mask.flatten()
         if padded.n_tokens == int(is_token.sum()):
             return None
-        places = is_token.cumsum(0) - 1
-        return places[padded.token_indices]
+        return (is_token.cumsum(0) - 1)[padded.token_indices]
 
     def _row(self, padded: Indices) -> tuple[Indices, npt.NDArray[np.int32], Indices]:
         """Pack padded ids (B, L) into one row with its tail; returns ids, bounds and positions."""
         is_token = padded != PAD
         ends = np.cumsum(is_token.sum(1))
-        size, n_bounds = (self._full(n + 1) for n in (int(ends[-1]), len(ends) + 1))
+        # rounded up to multiples of the step
+        size, n_bounds = (-(-(n + 1) // self._step) * self._step for n in (int(ends[-1]), len(ends) + 1))
         bounds = np.full(n_bounds, size, np.int32)
         bounds[0], bounds[1 : len(ends) + 1] = 0, ends
         ids = np.full(size, PAD, np.int64)
         ids[: ends[-1]] = padded[is_token]
         return ids, bounds, np.arange(size) - np.repeat(bounds[:-1], np.diff(bounds))
-
-    def _full(self, n: int) -> int:
-        """Round `n` up to a multiple of the step."""
-        return -(-n // self._step) * self._step

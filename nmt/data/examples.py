@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from nmt.config import Config
-from nmt.data.batching import Indices, Pairs, unpadded
+from nmt.data.batching import Indices, Pairs
 from nmt.data.corpus import Joined, Side
 from nmt.data.masking import Masking, infilled
 from nmt.data.mixing import Segments
@@ -75,8 +75,7 @@ def one_sequence(pairs: Pairs, rows: Indices, epoch: int) -> Pairs:  # noqa: ARG
     The loss is computed after the separator, end of sentence counted. The sources are not changed: their lengths are
     the lengths of the prefixes.
     """
-    batch = pairs.batch(rows)
-    both = list(zip(unpadded(batch.src), unpadded(batch.tgt_out), strict=True))
+    both = list(zip(*pairs.lines(rows), strict=True))
     scored = [np.arange(len(src) + len(tgt) + 2) > len(src) for src, tgt in both]
     sources, sequences = [src for src, _ in both], [joined(src, tgt) for src, tgt in both]
     return Pairs.changed(sources, sequences, pairs.corpus_rows(rows), scored)

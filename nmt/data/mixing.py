@@ -232,8 +232,7 @@ def make_mix(config: Config, manifests: Mapping[str, Manifest]) -> Mix:
     is_large = has_several and first > WINDOW_PAIRS
     if not (has_shards or is_mixed(config) or is_large):
         return Mix(corpora, stages, 1, is_whole=True)
-    n_pairs = sum(corpus.n * corpus.repeat for corpus in corpora)
-    return Mix(corpora, stages, -(-n_pairs // WINDOW_PAIRS))
+    return Mix(corpora, stages, -(-sum(corpus.n * corpus.repeat for corpus in corpora) // WINDOW_PAIRS))
 
 
 def _corpora(config: Config, manifest: Manifest) -> dict[str, TrainCorpus]:

@@ -4,6 +4,12 @@ The choice of the pairs, the modifiers and their random numbers is a function of
 corpus). A pair is decoded, modified as text and encoded again, without BPE-dropout; a side that does not change keeps
 its segmentation, and `fuzzy` and `join` append ids. A pair stays as it is if a modifier has no effect, or if a line
 would exceed `data.max_pieces`.
+
+`fuzzy` appends to the source the translation of the most similar other line of the training text, whose row `nmt
+prepare` stores for each line, -1 if there is none. A model learns to use this translation (neural fuzzy repair; Bulté
+and Tezcan, 2019, aclanthology.org/P19-1175). `join` appends the pairs that follow in the document. A model that learns
+such pairs translates lines of several sentences, and sentences with the ones before them as context (Tiedemann and
+Scherrer, 2017, aclanthology.org/W17-4811). Appended ids begin with a separator.
 """
 
 from __future__ import annotations
@@ -13,14 +19,13 @@ from functools import partial
 from random import Random
 
 import numpy as np
-import numpy.typing as npt
 
-from nmt.config import Config
-from nmt.data.batching import Indices, Pairs, unpadded
-from nmt.data.corpus import Corpora
-from nmt.data.fuzzy import FuzzyMatches
-from nmt.data.joining import FollowingPairs
+from nmt.config import Config, DataConfig
+from nmt.data.batching import Indices, Pairs
+from nmt.data.corpus import Corpora, Corpus, Integers, Lines, lines_of
+from nmt.data.pair_sequences import joined
 from nmt.data.random_numbers import fractions, hashed, key_of
+from nmt.errors import DataError
 from nmt.text.constraints import Glossary
 from nmt.text.inline import TERM, encode_marked, shown
 from nmt.text.modifiers import (
@@ -42,9 +47,76 @@ Modifier = Callable[[str, str, Random], tuple[str, str]]
 N_TRIED = 256
 """Number of pairs on which a modifier is tried before training."""
 
+MOST_JOINED = 3
+"""Maximum number of pairs that are joined to one."""
+
 _STREAM = 2  # BPE-dropout draws from 0 and 1
 
-_Ids = npt.NDArray[np.int64]
+
+class FuzzyMatches:
+    """The translations of the similar training pairs of each line of a split."""
+
+    def __init__(self, rows: Integers, targets: Lines, max_pieces: int) -> None:
+        """`rows` (P,): the row of each match in `targets`, or -1; `max_pieces`: the maximum length with a match."""
+        self._rows, self._targets, self._max_pieces = rows, targets, max_pieces
+
+    @classmethod
+    def of(cls, corpus: Corpus, config: Config, split: str = "train") -> FuzzyMatches:
+        """Read the matches of a split of a data directory. Raises DataError if it has none, or if they are damaged."""
+        data, directory = config.data, corpus.directory
+        if directory.matches(split, data.src).name not in corpus.manifest.files:
+            raise DataError(
+                f"{directory.path}: has no similar lines for training.modifiers.fuzzy; set data.fuzzy_threshold and "
+                "run nmt prepare again"
+            )
+        corpus.verify(split, ("matches",))
+        targets = lines_of(corpus.in_one_file("train"), data.tgt)
+        return cls(corpus.split(split).matches(data.src), targets, data.max_pieces)
+
+    def target(self, row: int) -> Indices | None:
+        """Return the ids of the translation for line `row`; None if it has no match."""
+        match = np.array([self._rows[row]], np.int64)
+        return self._targets.between(match, match + 1).astype(np.int64) if match[0] >= 0 else None
+
+    def appended(self, src: Indices, tgt: Indices, row: int, rng: Random | None = None) -> tuple[Indices, Indices]:  # noqa: ARG002
+        """Return pair `row` with its match after the source; without it if there is none or both are too long."""
+        target = self.target(row)
+        return src if target is None or len(src) + len(target) >= self._max_pieces else joined(src, target), tgt
+
+    def with_sources(self, pairs: Pairs) -> Pairs:
+        """Return the pairs of the whole split with the matches beside their sources."""
+        rows = np.arange(len(pairs))
+        changed = [self.appended(*pair, row) for row, pair in enumerate(zip(*pairs.lines(rows), strict=True))]
+        return Pairs.changed([src for src, _ in changed], [tgt for _, tgt in changed], rows)
+
+
+class FollowingPairs:
+    """The training pairs of a corpus that follow others in their documents."""
+
+    def __init__(self, corpus: Corpus, data: DataConfig) -> None:
+        """Raises DataError if the data directory has no order of documents, or if it is damaged."""
+        splits = corpus.train_splits
+        self._ends = np.cumsum([split.n for split in splits])
+        self._follows = [corpus.follows(split) for split in splits]
+        self._sides = [[lines_of(split, language) for language in data.sides] for split in splits]
+        self._max_pieces = data.max_pieces
+
+    def appended(self, src: Indices, tgt: Indices, row: int, rng: Random) -> tuple[Indices, Indices]:
+        """Return pair `row`, given by its ids, joined with up to `MOST_JOINED` following ones.
+
+        Their number is drawn. There are fewer where the document ends or a side would exceed `data.max_pieces`.
+        """
+        number = int(np.searchsorted(self._ends, row, side="right"))
+        follows = self._follows[number]
+        first = row + 1 - (int(self._ends[number]) - len(follows))
+        for place in range(first, min(first + rng.randint(1, MOST_JOINED), len(follows))):
+            at = np.array([place])
+            more = [lines.between(at, at + 1).astype(np.int64) for lines in self._sides[number]]
+            both = joined(src, more[0]), joined(tgt, more[1])
+            if not follows[place] or max(map(len, both)) > self._max_pieces:
+                break
+            src, tgt = both
+        return src, tgt
 
 
 class Modifiers:
@@ -61,26 +133,23 @@ class Modifiers:
         """The fingerprint of the glossary, if any."""
         self.rates = settings.modifiers
         self._ends = np.cumsum(list(self.rates.values()))
-        self._modifiers, self._matches, self._following = [], list[FuzzyMatches](), list[FollowingPairs]()
+        self._modifiers, self._appending = [], list[dict[str, FuzzyMatches | FollowingPairs]]()
         for direction, corpus in corpora.by_direction.items():
+            self._appending.append({})
             if "fuzzy" in self.rates:
-                self._matches.append(FuzzyMatches.of(corpus, config.towards(direction)))
+                self._appending[-1]["fuzzy"] = FuzzyMatches.of(corpus, config.towards(direction))
             if "join" in self.rates:
-                self._following.append(FollowingPairs(corpus, config.towards(direction).data))
+                self._appending[-1]["join"] = FollowingPairs(corpus, config.towards(direction).data)
             self._modifiers.append(_modifiers(direction, glossary if direction == data.direction else None))
 
     def modified(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
         """Return the pairs `rows` (N,) as modified in `epoch`; row i of the result is row `rows[i]`."""
-        batch, corpus_rows = pairs.batch(rows), pairs.corpus_rows(rows)
-        src, tgt = unpadded(batch.src), unpadded(batch.tgt_out)
+        (src, tgt), corpus_rows = pairs.lines(rows), pairs.corpus_rows(rows)
         new_src, new_tgt = dict[int, str](), dict[int, str]()
         for place, direction, name, rng in self._drawn(corpus_rows, epoch):
             row = int(corpus_rows[place] - self._starts[direction])
-            if name == "fuzzy":
-                src[place] = self._matches[direction].beside(src[place], row)
-                continue
-            if name == "join":
-                src[place], tgt[place] = self._following[direction].after(src[place], tgt[place], row, rng)
+            if appending := self._appending[direction].get(name):
+                src[place], tgt[place] = appending.appended(src[place], tgt[place], row, rng)
                 continue
             old = self._texts(src[place], tgt[place])
             new = self._modifiers[direction][name](*old, rng)
@@ -97,8 +166,7 @@ class Modifiers:
     def _drawn(self, corpus_rows: Indices, epoch: int) -> Iterator[tuple[int, int, str, Random]]:
         """Yield the index of each row to modify, its direction, the name of the modifier drawn for it, and a generator
         of random numbers."""
-        key = key_of(self._seed, epoch, _STREAM)
-        numbers = hashed(key, corpus_rows)
+        numbers = hashed(key_of(self._seed, epoch, _STREAM), corpus_rows)
         chosen = np.searchsorted(self._ends, fractions(numbers), side="right")
         places = np.flatnonzero(chosen < len(self._ends))
         seeds = hashed(numbers[places], np.ones(len(places), np.int64))
@@ -112,8 +180,7 @@ class Modifiers:
         pairs, all of the first direction."""
         rows = np.flatnonzero(pairs.corpus_rows(np.arange(len(pairs))) < self._starts[1])
         rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), N_TRIED)).astype(np.int64)]
-        batch = pairs.batch(rows)
-        texts = [self._texts(*ids) for ids in zip(unpadded(batch.src), unpadded(batch.tgt_out), strict=True)]
+        texts = [self._texts(*ids) for ids in zip(*pairs.lines(rows), strict=True)]
         found: dict[str, tuple[str, str] | None] = {}
         for name in self.rates:
             tried = zip(texts, map(partial(self._example, name), texts, pairs.corpus_rows(rows).tolist()), strict=True)
@@ -122,19 +189,14 @@ class Modifiers:
 
     def _example(self, name: str, texts: tuple[str, str], row: int) -> tuple[str, str]:
         """Return a pair of the first direction, row `row` of the corpus, as changed by a modifier."""
-        match name:
-            case "fuzzy":
-                target = self._matches[0].target(row)
-                added = "" if target is None else self._tgt.decode(target.tolist()), ""
-            case "join":
-                none = np.zeros(0, np.int64)
-                added = self._texts(*self._following[0].after(none, none, row, Random(row)))
-            case _:
-                return self._modifiers[0][name](*texts, Random(row))
+        if name not in self._appending[0]:
+            return self._modifiers[0][name](*texts, Random(row))
+        none = np.zeros(0, np.int64)
+        added = self._texts(*self._appending[0][name].appended(none, none, row, Random(row)))
         src, tgt = (f"{text} <separator> {more}" if more else text for text, more in zip(texts, added, strict=True))
         return src, tgt
 
-    def _texts(self, src: _Ids, tgt: _Ids) -> tuple[str, str]:
+    def _texts(self, src: Indices, tgt: Indices) -> tuple[str, str]:
         return self._src.decode(src.tolist()), self._tgt.decode(tgt.tolist())
 
 
@@ -155,7 +217,7 @@ def _modifiers(direction: str, glossary: Glossary | None) -> Mapping[str, Modifi
     }
 
 
-def _encoded(tokenizer: Tokenizer, texts: Mapping[int, str]) -> dict[int, _Ids]:
+def _encoded(tokenizer: Tokenizer, texts: Mapping[int, str]) -> dict[int, Indices]:
     """Encode texts, which may contain inline terms, and return the ids under the same keys."""
     plain = {key: text for key, text in texts.items() if TERM not in text}
     ids = dict(zip(plain, tokenizer.encode_all(list(plain.values())), strict=True))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nmt.config import Config, DataConfig
-from nmt.data.batching import Indices, Pairs, unpadded
+from nmt.data.batching import Indices, Pairs
 from nmt.data.corpus import Corpora, Corpus
 from nmt.data.mixing import train_corpora
 from nmt.data.random_numbers import fractions, hashed, key_of
@@ -41,14 +41,14 @@ class Tagging:
 
     def tagged(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
         """Return the pairs `rows` (N,) with tags before their sources; row i of the result is row `rows[i]`."""
-        batch, corpus_rows = pairs.batch(rows), pairs.corpus_rows(rows)
+        (src, tgt), corpus_rows = pairs.lines(rows), pairs.corpus_rows(rows)
         numbers = np.searchsorted(self._starts, corpus_rows, side="right") - 1
         drawn = fractions(hashed(key_of(self._seed, epoch, _STREAM), corpus_rows))
         sources = [
             np.concatenate(((self._all if is_tagged else self._always)[number], source))
-            for source, number, is_tagged in zip(unpadded(batch.src), numbers, drawn >= self._rate, strict=True)
+            for source, number, is_tagged in zip(src, numbers, drawn >= self._rate, strict=True)
         ]
-        return Pairs.changed(sources, unpadded(batch.tgt_out), corpus_rows)
+        return Pairs.changed(sources, tgt, corpus_rows)
 
 
 def _tags_by_row(corpus: Corpus, data: DataConfig) -> dict[int, list[int]]:
@@ -71,6 +71,5 @@ def _tags_by_row(corpus: Corpus, data: DataConfig) -> dict[int, list[int]]:
 def all_tagged(pairs: Pairs, ids: Sequence[int]) -> Pairs:
     """Return pairs with the same tags before all sources."""
     rows = np.arange(len(pairs))
-    batch = pairs.batch(rows)
-    sources = [np.concatenate((np.array(ids, np.int64), source)) for source in unpadded(batch.src)]
-    return Pairs.changed(sources, unpadded(batch.tgt_out), rows)
+    src, tgt = pairs.lines(rows)
+    return Pairs.changed([np.concatenate((np.array(ids, np.int64), source)) for source in src], tgt, rows)

@@ -13,8 +13,8 @@ from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import HINTS
 from nmt.prepare.pairs import OpenSource, SentencePair
 from nmt.prepare.pipeline.clean import Others
-from nmt.prepare.pipeline.document_order import follows
 from nmt.prepare.pipeline.encode import write_encoded
+from nmt.prepare.pipeline.work import follows
 from nmt.prepare.records import CleanRecord, PreparedSplit, RoundTripRecord
 from nmt.text.labels import Labels
 from nmt.text.lines import bounded_list

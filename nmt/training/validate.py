@@ -16,7 +16,7 @@ from nmt.console import Progress
 from nmt.data.batching import even_batches, unpadded
 from nmt.data.corpus import Corpus, lines_of
 from nmt.data.examples import change_of, learned_pairs
-from nmt.data.fuzzy import FuzzyMatches
+from nmt.data.modifiers import FuzzyMatches
 from nmt.data.tagging import all_tagged
 from nmt.evaluate.metrics import class_scores, corpus_score
 from nmt.model.precision import autocast

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nmt.config import Config
 from nmt.data.corpus import Corpus
-from nmt.data.fuzzy import FuzzyMatches
+from nmt.data.modifiers import FuzzyMatches
 from nmt.translate.types import Line
 
 

@@ -13,7 +13,7 @@ from nmt.config import Config
 from nmt.data.batching import unpadded
 from nmt.data.corpus import Corpus, lines_of
 from nmt.data.examples import learned_pairs
-from nmt.data.fuzzy import FuzzyMatches
+from nmt.data.modifiers import FuzzyMatches
 from nmt.errors import ConfigError, DataError
 from nmt.layout import DataDir
 from nmt.prepare.pipeline.work import Sizes

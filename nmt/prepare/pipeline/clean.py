@@ -21,9 +21,8 @@ from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.grouping import groupings, pair_hash
 from nmt.prepare.cleaning.misaligned import MIN_PAIRS, SAMPLE_PAIRS, is_misaligned, learn_filter
 from nmt.prepare.pairs import SentencePair
-from nmt.prepare.pipeline.document_order import follows
 from nmt.prepare.pipeline.read import Part, read_pairs, read_side, write_side
-from nmt.prepare.pipeline.work import SIDES, Drops, Rows, Work, part_folder, write_drops
+from nmt.prepare.pipeline.work import SIDES, Drops, Follows, Rows, Work, follows, part_folder, write_drops
 from nmt.prepare.sources import text_folder
 from nmt.tasks.perform import Done, Json
 
@@ -110,7 +109,7 @@ def write_hashes(
     config: DataConfig,
     sides: tuple[list[str], list[str]],
     scores: npt.NDArray[np.float32] | None,
-    follows: npt.NDArray[np.bool_],
+    follows: Follows,
 ) -> None:
     """Write the hashes of N pairs, which identify similar pairs, with their scores (N,). `sides`: the text.
 

@@ -27,10 +27,9 @@ from nmt.files.write import link
 from nmt.layout import MONO, DataDir, TokenizerDir
 from nmt.prepare.cleaning.cleaner import SeenLines
 from nmt.prepare.cleaning.counts import CleanReport, Lengths, refuse_empty, total
-from nmt.prepare.pipeline.document_order import block_starts, follows
 from nmt.prepare.pipeline.read import Part, read_side
 from nmt.prepare.pipeline.settle import TrainingText, by_source
-from nmt.prepare.pipeline.work import SIDES, Rows, Work, part_folder
+from nmt.prepare.pipeline.work import SIDES, Rows, Work, block_starts, follows, part_folder
 from nmt.prepare.recipe import NewPieces
 from nmt.prepare.records import TextRecord, added
 from nmt.tasks.perform import Done, Json

@@ -34,9 +34,8 @@ from nmt.prepare.pipeline.clean import (
     write_hashes,
     write_pairs,
 )
-from nmt.prepare.pipeline.document_order import block_starts, follows
 from nmt.prepare.pipeline.read import Part, read_pairs, read_side, training_parts, write_side
-from nmt.prepare.pipeline.work import SIDES, Drops, Rows, Work, part_folder
+from nmt.prepare.pipeline.work import SIDES, Drops, Rows, Work, block_starts, follows, part_folder
 from nmt.prepare.recipe import block_lists
 from nmt.prepare.suspicions import N_PAIRS, Place, Sample
 from nmt.tasks.perform import Done, Json

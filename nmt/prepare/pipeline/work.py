@@ -24,6 +24,8 @@ SIDES: tuple[Literal[0], Literal[1]] = (0, 1)
 """The sides of a pair, in the alphabetical order of their languages."""
 
 Rows: TypeAlias = npt.NDArray[np.int64]
+Follows: TypeAlias = npt.NDArray[np.bool_]
+"""Whether each pair of a corpus follows the one before it in its document; see `data.documents`."""
 
 
 def part_folder(work: str | Path, stage: str, number: int) -> Path:
@@ -141,8 +143,7 @@ class Work:
         tasks = [
             Task(f"{name}/{number:05}", function, each, version) for number, each in enumerate(arguments, start=first)
         ]
-        earlier = [self.versions[name]] if first else []
-        self.versions[name] = _digest([*earlier, *(task.key for task in tasks)])
+        self.versions[name] = _digest([*([self.versions[name]] if first else []), *(task.key for task in tasks)])
         return_freed_memory()  # of earlier stages in this process: workers need memory now
         with Progress(title, total, "pairs") as progress:
             return run_all(self.engine, self.folder, tasks, lambda done: progress.add(done.summary[count]))
@@ -167,3 +168,25 @@ def building(data_dir: Path) -> Iterator[tuple[Path, DataDir]]:
 
 def _digest(parts: Sequence[str]) -> str:
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
+
+
+# --- documents ------------------------------------------------------------------------------------
+
+BLOCK = 64
+"""Longer documents are divided into blocks of this many pairs, which are held out and shuffled as documents are."""
+
+
+def follows(lines: Rows, documents: Rows) -> Follows:
+    """Return whether each pair (N,) follows the one before it, given line numbers and numbers of documents (N,).
+
+    Pairs follow each other if they have consecutive line numbers in one document: a pair that was dropped between them,
+    such as a blank line, separates them.
+    """
+    return np.append(False, (np.diff(lines) == 1) & (np.diff(documents) == 0))[: len(lines)]
+
+
+def block_starts(follows: Follows) -> Rows:
+    """Return the index of the first pair of the block of each pair (N,)."""
+    index = np.arange(len(follows))
+    first: Rows = np.maximum.accumulate(np.where(follows, 0, index))
+    return first + (index - first) // BLOCK * BLOCK
