@@ -9,7 +9,6 @@ S and T are the numbers of sentences of both sides, W the width of the band in w
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from nmt.text.words import UNSPACED
+from nmt.text.words import WORD
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -36,8 +35,6 @@ _LEARNED_FROM = 20_000  # maximum number of beads
 _LIKELY = 1e-3  # minimum probability of a translation of a word
 _STEM = 6  # characters of a word that are compared
 _FREE = 0.1  # share of translations whose length is as that of unrelated text
-
-_WORD = re.compile(rf"[{UNSPACED}]|(?:(?![{UNSPACED}])\w)+|[^\w\s]")
 
 
 class Bead(NamedTuple):
@@ -64,7 +61,7 @@ def align(source: Sequence[str], target: Sequence[str]) -> list[Bead]:
 
 def words(sentence: str) -> list[str]:
     """Return the beginnings of the words of a sentence in lower case, and its other marks."""
-    return [word[:_STEM] for word in _WORD.findall(sentence.casefold())]
+    return [word[:_STEM] for word in WORD.findall(sentence.casefold())]
 
 
 @dataclass(frozen=True)
@@ -214,8 +211,7 @@ class _Lexicon:
         np.add.at(given, columns, self._probabilities[cells] / len(chosen))
         first, last = self._tgt.starts[start], self._tgt.starts[stop]
         ids = self._tgt.ids[first:last]
-        alone = self._alone[ids]
-        by_word = np.log((1 - self._unexplained) * given[ids] / alone + self._unexplained)
+        by_word = np.log((1 - self._unexplained) * given[ids] / self._alone[ids] + self._unexplained)
         given[columns] = 0
         sums = np.concatenate([[0.0], np.cumsum(by_word)])
         ends = self._tgt.starts[start : stop + 1] - first

@@ -7,7 +7,6 @@ m - t * m + 1 words of each is common to both (prefix filtering; Chaudhuri et al
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Iterable, Sequence
 
@@ -15,14 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.errors import ConfigError
-from nmt.text.words import UNSPACED
+from nmt.text.words import WORD
 
 MOST_TEXTS = 4096
 """Words that are among the rarest words of more texts than this lead to no text: they are in too many."""
 MOST_COMPARED = 32
 """Maximum number of texts, those with the most common words, whose distance is computed."""
 _ROUNDING = 1e-9
-_WORD = re.compile(rf"[{UNSPACED}]|(?:(?![{UNSPACED}])\w)+|[^\w\s]")
 _UNKNOWN = -1
 
 _BLOCK = 1 << 16  # texts
@@ -50,7 +48,7 @@ class SimilarTexts:
         self._ids: dict[str, int] = {}
         words, ends = array("i"), array("q", [0])
         for text in texts:
-            words.extend(self._ids.setdefault(word, len(self._ids)) for word in _WORD.findall(text))
+            words.extend(self._ids.setdefault(word, len(self._ids)) for word in WORD.findall(text))
             ends.append(len(words))
         self._words, self._ends = np.array(words), np.array(ends)
         self._frequency = np.bincount(self._words, minlength=len(self._ids))
@@ -85,7 +83,7 @@ class SimilarTexts:
 
         or_equal: whether texts with the same words count.
         """
-        words = [self._ids.get(word, _UNKNOWN) for word in _WORD.findall(text)]
+        words = [self._ids.get(word, _UNKNOWN) for word in WORD.findall(text)]
         rows = self._candidates(words)
         starts, lengths = self._ends[rows], self._lengths[rows]
         is_known = np.zeros(len(self._ids), np.bool_)
@@ -112,5 +110,4 @@ class SimilarTexts:
         rarest = {word for word in by_rarity[: int(self._n_rare(n)[0])] if word != _UNKNOWN}
         of_words = [self._rows[self._starts[word] : self._starts[word + 1]] for word in sorted(rarest)]
         rows = np.concatenate([np.zeros(0, np.int64), *(own for own in of_words if len(own) <= MOST_TEXTS)])
-        is_suitable = (self._lengths[rows] >= self._n_common(n)) & (self._n_needed[rows] <= n)
-        return np.unique(rows[is_suitable])
+        return np.unique(rows[(self._lengths[rows] >= self._n_common(n)) & (self._n_needed[rows] <= n)])

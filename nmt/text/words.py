@@ -31,6 +31,9 @@ UNSPACED = (
 )
 """Letters and punctuation of scripts without spaces between words, as the content of a character class."""
 
+WORD = re.compile(rf"[{UNSPACED}]|(?:(?![{UNSPACED}])\w)+|[^\w\s]")
+"""A pattern of words, letters of scripts without spaces between words, and other marks."""
+
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _JOINERS = "_\u200c\u200d"
 
