@@ -38,8 +38,7 @@ def decoded(name: str, content: bytes, encoding: str) -> str:
             raise DataError(f"{name}: not {encoding}, the declared encoding; save it as UTF-8") from None
         before = content[: error.start]
         number, start = before.count(b"\n") + 1, before.rfind(b"\n") + 1
-        line = content[start:].split(b"\n", 1)[0]
-        advice = other_encoding(line, is_mixed=not before.isascii())
+        advice = other_encoding(content[start:].split(b"\n", 1)[0], is_mixed=not before.isascii())
         raise DataError(f"{name}: not UTF-8 at line {number}; {advice}") from None
 
 
@@ -56,7 +55,7 @@ Alignment = Sequence[tuple[tuple[int, int], tuple[int, int]]]
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Translated:
     """The translation of one text. Offsets of the alignment count Unicode code points."""
 

@@ -16,12 +16,11 @@ from urllib.parse import quote
 from starlette.responses import Response, StreamingResponse
 
 from nmt.documents import FORMATS as FORMATS
-from nmt.documents import Translated, html_fragment, is_marked_up, open_document
+from nmt.documents import html_fragment, is_marked_up, open_document
 from nmt.errors import DataError
 from nmt.serve.bodies import Upload
 from nmt.serve.limits import Refusal
 from nmt.serve.service import Service, Wish, of_rank
-from nmt.translate.direction import Candidate
 
 SECONDS = 1800.0
 """Time in seconds until a translated file is deleted."""
@@ -89,7 +88,7 @@ async def translated_html(
     for fragment in fragments:
         by_part = [next(rendered) for _ in fragment.texts]
         n_ranks = max(map(len, by_part), default=1)
-        results.append([fragment.translated_text(_chosen(by_part, rank)) for rank in range(n_ranks)])
+        results.append([fragment.translated_text([of_rank(each, rank) for each in by_part]) for rank in range(n_ranks)])
     return results
 
 
@@ -113,7 +112,7 @@ async def translated_file(
         source, target, _ = service.languages(source, target, document.texts[:100])
         wish = replace(wish, align=is_marked_up(file.name))
         rendered = await service.translate(document.texts, source, target, wish, seconds)
-        return await _parsed(service.parsing, document.translated, _chosen(rendered, 0))
+        return await _parsed(service.parsing, document.translated, [best for best, *_ in rendered])
     finally:
         over.set()  # stops a parser that still runs after a disconnect or a timeout
 
@@ -127,11 +126,6 @@ def check_format(name: str) -> None:
     """Raise Refusal if the suffix of a file name is not supported."""
     if PurePath(name).suffix.lower() not in FORMATS:
         raise Refusal(400, f"Invalid request: file format not supported; supported are {', '.join(FORMATS)}")
-
-
-def _chosen(by_text: Sequence[Sequence[Candidate]], rank: int) -> list[Translated]:
-    best = [of_rank(candidates, rank) for candidates in by_text]
-    return [Translated(each.text, each.alignment) for each in best]
 
 
 async def _parsed(at_once: asyncio.Semaphore, work: Callable[..., Result], *arguments: object) -> Result:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, ParamSpec, TypeVar
 
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError, DataError, problems_of
 from nmt.serve.limits import Limits, Rate, Refusal, Room
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Models
@@ -156,7 +156,7 @@ def _joined(lines: Sequence[tuple[str, Candidate]]) -> Candidate:
     )
 
 
-BLANK = [Candidate("", 0.0, 0.0, ())]
+BLANK = [Candidate("", ())]
 """The translations of a blank line."""
 PARSED_AT_ONCE = 2
 AUTO = "auto"
@@ -241,7 +241,7 @@ class Service:
         seconds: time limit. Texts in the target language are returned unchanged. Raises Refusal.
         """
         if source == target:
-            return [[Candidate(text, 0.0, 0.0, None)] for text in texts]
+            return [[Candidate(text)] for text in texts]
         route = self.route(source, target)
         how = self._how(route, wish)
         deadline = time.monotonic() + seconds
@@ -266,12 +266,13 @@ class Service:
     def _how(self, route: Sequence[Direction], wish: Wish) -> How:
         """Return the options for the last direction of a route. Raises Refusal if unsupported or not allowed."""
         last = route[-1]
-        if wish.terms and len(route) > 1:
-            raise Refusal(400, f"terms: not supported for translations through {last.source}")
-        if wish.terms and not last.has_native:
-            raise Refusal(400, f"terms: not supported from {last.source} to {last.target}")
-        if wish.confidence and len(route) == 1 and not last.has_confidence:
-            raise Refusal(400, f"confidence: not calibrated from {last.source} to {last.target}")
+        is_direct, languages = len(route) == 1, f"from {last.source} to {last.target}"
+        if problems := problems_of(
+            (wish.terms and not is_direct, f"terms: not supported for translations through {last.source}"),
+            (wish.terms and not last.has_native, f"terms: not supported {languages}"),
+            (wish.confidence and is_direct and not last.has_confidence, f"confidence: not calibrated {languages}"),
+        ):
+            raise Refusal(400, problems[0])
         for name, value in wish.search.items():
             if name not in self.allowed:
                 known = ", ".join(self.allowed) or "none"
@@ -289,9 +290,7 @@ class Service:
             raise invalid(error) from error
         if wish.n_best > search.beam:
             raise Refusal(400, f"n_best: must be at most the beam, {search.beam}")
-        return How(
-            search, wish.n_best, wish.align and len(route) == 1 and last.aligns, wish.confidence and len(route) == 1
-        )
+        return How(search, wish.n_best, wish.align and is_direct and last.aligns, wish.confidence and is_direct)
 
     async def _one_way(
         self, direction: Direction, lines: Sequence[Line], how: How, deadline: float, size: int

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -16,24 +16,14 @@ from xml.sax.saxutils import escape, quoteattr
 from nmt import __version__
 from nmt.console import amount, printable, say
 from nmt.documents.parallel import tmx
-from nmt.documents.types import Document, Translated, spaced
+from nmt.documents.types import Document, spaced
 from nmt.errors import DataError
 from nmt.files.read import check_regular, open_regular, reading
 from nmt.prepare.formats.language import side_of
 from nmt.prepare.formats.xml import XML_LANG, read_units, text_of
 from nmt.prepare.inputs import FORMATS, Input
 from nmt.prepare.pairs import one_line
-from nmt.translate.translation_memory import MatchKind
-from nmt.translate.types import Confidence
-
-
-@dataclass(frozen=True)
-class Estimated(Translated):
-    """A translation of a text with the confidence in it, and how it matches a translation memory."""
-
-    confidence: Confidence | None = None
-    match: MatchKind | None = None
-
+from nmt.translate.direction import Candidate
 
 _SHOWN = 40
 """Maximum number of characters of a text in a message."""
@@ -48,7 +38,7 @@ def bilingual_format(path: Path) -> str:
 
 
 def bilingual_content(
-    path: Path, name: str, languages: tuple[str, str], document: Document, translations: Sequence[Estimated]
+    path: Path, name: str, languages: tuple[str, str], document: Document, translations: Sequence[Candidate]
 ) -> bytes:
     """Return the content of a bilingual file with the texts of a document and their translations, in order.
 
@@ -69,7 +59,7 @@ def bilingual_content(
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def _xliff(name: str, source: str, target: str, units: Sequence[tuple[str, Estimated]]) -> Iterator[str]:
+def _xliff(name: str, source: str, target: str, units: Sequence[tuple[str, Candidate]]) -> Iterator[str]:
     languages = f"source-language={quoteattr(source)} target-language={quoteattr(target)}"
     yield from (
         '<?xml version="1.0" encoding="UTF-8"?>',

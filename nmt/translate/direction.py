@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
 
 from nmt.config import SearchConfig
 from nmt.config.load import check_config
+from nmt.documents import Translated
 from nmt.errors import CheckpointError, ConfigError
 from nmt.search.forced import ForcedDecoder, with_cross_attention
 from nmt.search.rules import ShouldStop, stop_if
@@ -57,13 +57,12 @@ class How:
         return sha256(wanted.encode()).hexdigest()
 
 
-class Candidate(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Candidate(Translated):
     """A translation of a line or a text."""
 
-    text: str
-    score: float
-    log_prob: float
-    alignment: Alignment | None
+    score: float = 0.0
+    log_prob: float = 0.0
     confidence: Confidence | None = None
     match: MatchKind | None = None
     """How the text matches the translation memory; None if the model has translated a part of it."""
@@ -191,7 +190,7 @@ class Direction:
                 if how.align:
                     aligned = self._alignments(line, translations, should_stop)
                 candidates = [
-                    Candidate(each.text, each.score, each.log_prob, alignment, each.confidence, each.match)
+                    Candidate(each.text, alignment, each.score, each.log_prob, each.confidence, each.match)
                     for each, alignment in zip(translations, aligned, strict=True)
                 ]
                 yield candidates, sum(len(part.src_ids) for part in translations[0].parts)

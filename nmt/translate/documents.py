@@ -15,20 +15,20 @@ from typing import TypeAlias
 from nmt.config import SearchConfig
 from nmt.console import Progress, amount, say
 from nmt.documents import FORMATS, Document, is_marked_up, read_document
-from nmt.errors import ConfigError, DataError
+from nmt.errors import DataError, refuse
 from nmt.files.write import open_output, refuse_overwriting, work_directory
 from nmt.tasks.perform import Json, Task
 from nmt.tasks.processes import InProcess
 from nmt.text.constraints import Glossary
-from nmt.translate.bilingual import Estimated, bilingual_content, bilingual_format, read_reviewed
-from nmt.translate.direction import Direction, How
+from nmt.translate.bilingual import bilingual_content, bilingual_format, read_reviewed
+from nmt.translate.direction import Candidate, Direction, How
 from nmt.translate.files import Warnings
 from nmt.translate.translation_memory import TranslationMemory
 from nmt.translate.types import Confidence, Line
 
 TEXTS = 512
 """Number of texts of a document that are translated, and kept for resuming, together."""
-Content: TypeAlias = Callable[[Document, Sequence[Estimated]], bytes]
+Content: TypeAlias = Callable[[Document, Sequence[Candidate]], bytes]
 """A function that returns the content of a file, given a document and its translations."""
 
 
@@ -55,7 +55,7 @@ class DocumentTranslator:
         terms = None if glossary is None else Glossary.read(glossary, direction.target)
         return cls(direction, How(search, align=direction.aligns, confidence=confidence), terms, tm)
 
-    def translate(self, source: Path, work: Path, is_shown: bool, texts: Sequence[str]) -> list[Estimated]:
+    def translate(self, source: Path, work: Path, is_shown: bool, texts: Sequence[str]) -> list[Candidate]:
         """Return the translations of the texts of a document, with counted warnings printed to standard error.
 
         Texts that an interrupted call has translated with the same models and settings are read from the directory
@@ -67,7 +67,7 @@ class DocumentTranslator:
         )
         if how.confidence:
             version += f" {self.direction.estimator.map.model_dump_json()}"
-        warnings, found, new = Warnings(), list[Estimated](), set[int]()
+        warnings, found, new = Warnings(), list[Candidate](), set[int]()
         with Progress(f"translating {source.name}", len(texts), "texts", shown=is_shown) as progress:
 
             def translate(folder: Path, arguments: Json) -> Json:  # noqa: ARG001 (the signature of tasks)
@@ -90,7 +90,7 @@ class DocumentTranslator:
             for _, done in InProcess().run(work, [replace(task, name=task.key) for task in tasks]):
                 progress.add(0 if len(found) in new else len(done.summary["translations"]))
                 found += [
-                    Estimated(text, alignment, confidence and Confidence(*confidence), match)
+                    Candidate(text, alignment, confidence=confidence and Confidence(*confidence), match=match)
                     for text, alignment, confidence, match in done.summary["translations"]
                 ]
                 warnings.merge(Warnings(**done.summary["warnings"]))
@@ -118,16 +118,21 @@ class Documents:
     """The bilingual file to read the translations from."""
 
     def __post_init__(self) -> None:
-        if "-" in self.inputs:
-            raise ConfigError(["--output-dir, --bilingual and --reviewed need --input F, not standard input"])
-        if self.directory is not None:
-            if (self.output, self.bilingual, self.reviewed) != (None, None, None):
-                raise ConfigError(["--output-dir: takes no --output, --bilingual and --reviewed"])
+        files, has_directory = (self.output, self.bilingual, self.reviewed), self.directory is not None
+        refuse(
+            ("-" in self.inputs, "--output-dir, --bilingual and --reviewed need --input F, not standard input"),
+            (
+                has_directory and files != (None, None, None),
+                "--output-dir: takes no --output, --bilingual and --reviewed",
+            ),
+            (
+                not has_directory and len(self.inputs) > 1,
+                "--input: several files are translated as documents, which needs --output-dir",
+            ),
+            (not has_directory and None not in files[1:], "--reviewed and --bilingual cannot be combined"),
+        )
+        if has_directory:
             return
-        if len(self.inputs) > 1:
-            raise ConfigError(["--input: several files are translated as documents, which needs --output-dir"])
-        if self.reviewed is not None and self.bilingual is not None:
-            raise ConfigError(["--reviewed and --bilingual cannot be combined"])
         for path in filter(None, (self.bilingual, self.reviewed)):
             bilingual_format(path)
         if self.bilingual is not None and self.bilingual.exists():
@@ -218,7 +223,7 @@ class Documents:
 
 
 def _write(
-    source: Path, outputs: Mapping[str, Content], translate: Callable[[Sequence[str]], Sequence[Estimated]]
+    source: Path, outputs: Mapping[str, Content], translate: Callable[[Sequence[str]], Sequence[Candidate]]
 ) -> None:
     """Translate a document, and write each output with the content that its function returns."""
     with ExitStack() as opened:  # before translation, to find errors early
@@ -229,13 +234,13 @@ def _write(
             file.write(content(document, translations))
 
 
-def _reviewed(path: Path, source: Path, translator: DocumentTranslator | None, texts: Sequence[str]) -> list[Estimated]:
+def _reviewed(path: Path, source: Path, translator: DocumentTranslator | None, texts: Sequence[str]) -> list[Candidate]:
     """Return the reviewed translations of the texts of a document, aligned if there is a translator."""
     translations = read_reviewed(path, source, texts)
     if translator is None or not (translator.how.align and is_marked_up(source)):
-        return [*map(Estimated, translations)]
+        return [*map(Candidate, translations)]
     alignments = translator.direction.align(texts, translations, translator.how.search)
-    return [*map(Estimated, translations, alignments)]
+    return [*map(Candidate, translations, alignments)]
 
 
 @contextmanager

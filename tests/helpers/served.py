@@ -86,7 +86,7 @@ class MadeUp(Direction):
         to_spans = word_spans(text)[-len(word_spans(line.text)) :]
         pairs = tuple(zip(word_spans(line.text), to_spans, strict=True)) if how.align else None
         confidence = Confidence(100.0 - len(line.text), len(line.text) > 20) if how.confidence else None
-        return Candidate(text, -1.0 - rank, -2.0 - rank, pairs, confidence)
+        return Candidate(text, pairs, -1.0 - rank, -2.0 - rank, confidence)
 
 
 class Answer(NamedTuple):

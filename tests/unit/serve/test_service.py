@@ -57,7 +57,7 @@ def test_cache_memory_is_bounded(direction: MadeUp, aligned: bool, n_best: int) 
             key = service_module._key(direction, line, how, 300 + number)
             candidates = [
                 Candidate(
-                    f"{line.text} {rank}", chosen.random(), chosen.random(), spans(1000, line) if aligned else None
+                    f"{line.text} {rank}", spans(1000, line) if aligned else None, chosen.random(), chosen.random()
                 )
                 for rank in range(n_best)
             ]

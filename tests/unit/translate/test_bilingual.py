@@ -10,7 +10,8 @@ from lxml import etree
 from nmt.documents import Document
 from nmt.errors import DataError
 from nmt.prepare.formats.xml import read_tmx, read_xliff
-from nmt.translate.bilingual import Estimated, bilingual_content, read_reviewed
+from nmt.translate.bilingual import bilingual_content, read_reviewed
+from nmt.translate.direction import Candidate
 from nmt.translate.translation_memory import MatchKind
 from nmt.translate.types import Confidence
 from reading import read_bytes
@@ -24,7 +25,7 @@ def written(path: Path, languages: tuple[str, str] = ("de", "en")) -> bytes:
     document = Document(TEXTS, lambda _: b"")
     sure = [None, Confidence(71.26, False), Confidence(30.0, True), None]
     matches: list[MatchKind | None] = ["exact", None, None, "fuzzy"]
-    done = [Estimated(*each) for each in zip(DONE, [None] * 4, sure, matches, strict=True)]
+    done = [Candidate(text, None, 0.0, 0.0, *each) for text, *each in zip(DONE, sure, matches, strict=True)]
     return bilingual_content(path, "Brief & mehr.docx", languages, document, done)
 
 
