@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, ParamSpec, TypeVar
 
-from nmt.errors import ConfigError, DataError, problems_of
+from nmt.errors import ConfigError, DataError
 from nmt.serve.limits import Limits, Rate, Refusal, Room
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Models
@@ -267,12 +267,12 @@ class Service:
         """Return the options for the last direction of a route. Raises Refusal if unsupported or not allowed."""
         last = route[-1]
         is_direct, languages = len(route) == 1, f"from {last.source} to {last.target}"
-        if problems := problems_of(
-            (wish.terms and not is_direct, f"terms: not supported for translations through {last.source}"),
-            (wish.terms and not last.has_native, f"terms: not supported {languages}"),
-            (wish.confidence and is_direct and not last.has_confidence, f"confidence: not calibrated {languages}"),
-        ):
-            raise Refusal(400, problems[0])
+        if wish.terms and not is_direct:
+            raise Refusal(400, f"terms: not supported for translations through {last.source}")
+        if wish.terms and not last.has_native:
+            raise Refusal(400, f"terms: not supported {languages}")
+        if wish.confidence and is_direct and not last.has_confidence:
+            raise Refusal(400, f"confidence: not calibrated {languages}")
         for name, value in wish.search.items():
             if name not in self.allowed:
                 known = ", ".join(self.allowed) or "none"

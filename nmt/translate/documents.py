@@ -15,7 +15,7 @@ from typing import TypeAlias
 from nmt.config import SearchConfig
 from nmt.console import Progress, amount, say
 from nmt.documents import FORMATS, Document, is_marked_up, read_document
-from nmt.errors import DataError, refuse
+from nmt.errors import ConfigError, DataError
 from nmt.files.write import open_output, refuse_overwriting, work_directory
 from nmt.tasks.perform import Json, Task
 from nmt.tasks.processes import InProcess
@@ -118,21 +118,16 @@ class Documents:
     """The bilingual file to read the translations from."""
 
     def __post_init__(self) -> None:
-        files, has_directory = (self.output, self.bilingual, self.reviewed), self.directory is not None
-        refuse(
-            ("-" in self.inputs, "--output-dir, --bilingual and --reviewed need --input F, not standard input"),
-            (
-                has_directory and files != (None, None, None),
-                "--output-dir: takes no --output, --bilingual and --reviewed",
-            ),
-            (
-                not has_directory and len(self.inputs) > 1,
-                "--input: several files are translated as documents, which needs --output-dir",
-            ),
-            (not has_directory and None not in files[1:], "--reviewed and --bilingual cannot be combined"),
-        )
-        if has_directory:
+        if "-" in self.inputs:
+            raise ConfigError(["--output-dir, --bilingual and --reviewed need --input F, not standard input"])
+        if self.directory is not None:
+            if (self.output, self.bilingual, self.reviewed) != (None, None, None):
+                raise ConfigError(["--output-dir: takes no --output, --bilingual and --reviewed"])
             return
+        if len(self.inputs) > 1:
+            raise ConfigError(["--input: several files are translated as documents, which needs --output-dir"])
+        if self.reviewed is not None and self.bilingual is not None:
+            raise ConfigError(["--reviewed and --bilingual cannot be combined"])
         for path in filter(None, (self.bilingual, self.reviewed)):
             bilingual_format(path)
         if self.bilingual is not None and self.bilingual.exists():
