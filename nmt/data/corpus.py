@@ -318,6 +318,8 @@ class Corpus:
             if not path.is_file() or path.stat().st_size != file.bytes:
                 size = f"{path.stat().st_size} bytes" if path.is_file() else "no such file"
                 raise DataError(f"{path}: {size}, but the manifest says {file.bytes} bytes; run nmt prepare again")
+            if name.startswith("tokenizer/") and checksum(path) != file.sha256:
+                raise DataError(f"{path}: damaged: its checksum does not match; run nmt prepare again")
         tokenizers = Tokenizers.load(directory.tokenizer, manifest.languages)
         if tokenizers.fingerprint != manifest.tokenizer.fingerprint:
             raise DataError(f"{directory.tokenizer.path}: not the tokenizer of the manifest; run nmt prepare again")

@@ -43,6 +43,7 @@ class _Entry(BaseModel):
     reference: str = Field(validation_alias=AliasChoices("reference", "ref segment"))
     errors: list[_Error]
     origin: str | None = None
+    context: list[tuple[str, str]] = []
     document: str | None = Field(None, validation_alias="document id")
     segment: int = Field(1, ge=1, validation_alias="segment id")
     src_pronoun: str | None = Field(None, validation_alias="src pronoun")
@@ -50,7 +51,7 @@ class _Entry(BaseModel):
 
     def contrasts(self, origin: str, context: Context = ()) -> list[Contrast]:
         """Return the contrasts of an entry: one per error or, for ContraPro, one with all wrong translations."""
-        origin, before = self.origin or origin, tuple(context)
+        origin, before = self.origin or origin, (*self.context, *context)
         if self.src_pronoun is not None and self.ref_pronoun is not None:
             kind = f"{self.src_pronoun.lower()}:{self.ref_pronoun.lower()}"
             changed = tuple(error.contrastive for error in self.errors)
@@ -79,6 +80,11 @@ class Challenge:
     seed: int | None = None
     """The seed of the contrasts; None if they were read."""
     notes: tuple[str, ...] = ()
+
+    @property
+    def context(self) -> int | None:
+        """The largest number of lines before a line with which it is scored; None if there are none."""
+        return max((len(contrast.context) for contrast in self.contrasts), default=0) or None
 
 
 def of_lines(
@@ -340,7 +346,8 @@ class Report:
 
 def as_table(report: Report) -> Table:
     """Return the results by kind as a table, with the text and model, the legend and notes below it."""
-    about = {"lines": report.challenge.n_lines, **vars(report.subject), "seed": report.challenge.seed}
+    about = {"lines": report.challenge.n_lines, "context": report.challenge.context, **vars(report.subject)}
+    about["seed"] = report.challenge.seed
     results = report.results()
     return Table(
         ("kind", "pairs", "right %", "95 %", "per piece %", "margin"), [*map(_cells, results)], range(1, 6),
@@ -362,6 +369,7 @@ def as_json(report: Report) -> dict[str, object]:
     return {
         "kinds": [asdict(result) for result in report.results()],
         "lines": report.challenge.n_lines,
+        "context": report.challenge.context,
         **asdict(report.subject),
         "seed": report.challenge.seed,
         "notes": report.notes,
@@ -382,7 +390,11 @@ def contrasts_json(outcomes: Sequence[Outcome]) -> str:
             for each in same
             for line, probability in zip(each.contrast.changed, each.changed, strict=True)
         ]
-        lines = {"source": contrast.source, "reference": contrast.reference, "origin": contrast.origin}
+        lines: dict[str, object] = {
+            "source": contrast.source, "reference": contrast.reference, "origin": contrast.origin,
+        }  # fmt: skip
+        if contrast.context:
+            lines["context"] = contrast.context
         entries.append({**lines, **same[0].reference._asdict(), "errors": errors})
     return json.dumps(entries, ensure_ascii=False, indent=1) + "\n"
 

@@ -165,14 +165,14 @@ def _divided(hypothesis: Hypothesis, n_given: int, n: int) -> list[Hypothesis] |
     """Divide a hypothesis, without its first `n_given` ids, at the separators into hypotheses of `n` sentences.
 
     The log-probability is divided in proportion to the lengths. Returns None if there is another number of sentences,
-    or one without text; separators in a single sentence are removed.
+    or one of several without text.
     """
     ids, parts = hypothesis.ids[n_given:], list[list[int]]([[]])
     for i in ids:
-        if i != SEPARATOR:
-            parts[-1].append(i)
-        elif n > 1:
+        if i == SEPARATOR:
             parts.append([])
+        else:
+            parts[-1].append(i)
     if len(parts) != n or (n > 1 and not all(parts)):
         return None
     share = hypothesis.log_prob / (len(hypothesis.ids) + 1)

@@ -14,7 +14,7 @@ from nmt.config import Config
 from nmt.data.batching import unpadded
 from nmt.data.corpus import Corpora, Corpus
 from nmt.errors import ConfigError, DataError
-from nmt.evaluate.challenge import challenge_run, of_files, of_published
+from nmt.evaluate.challenge import challenge_run, contrasts_json, of_files, of_published
 from nmt.layout import DataDir
 from nmt.prepare.append import append
 from nmt.prepare.pipeline.work import Sizes
@@ -232,6 +232,9 @@ def test_challenge_scores_lines_after_lines_before_them(text: Path, run: Path, t
     assert before == [(), (pairs[0],), (*pairs[:2],), (*pairs[1:3],), (), (pairs[4],)]
     same = [one.reference == other.reference for one, other in zip(plain, within, strict=True)]
     assert same == [True, False, False, False, True, False]
+    (tmp_path / "pairs.json").write_text(contrasts_json(within), encoding="utf-8")
+    read = of_published(tmp_path / "pairs.json")
+    assert [each.context for each in read.contrasts] == before and read.context == 2
     assert [each.reference.n_pieces for each in plain] == [each.reference.n_pieces for each in within]
     # the sum of the parts is the whole
     whole, first = translator.forced_decoder().log_probs([

@@ -18,7 +18,6 @@ from command import Command
 from kept_run import Died, die_before, differences, kept, quicken
 from nmt.config import Config, SearchConfig
 from nmt.config.load import load_config
-from nmt.console import Progress
 from nmt.data.batching import Indices, Packing
 from nmt.data.corpus import Corpus
 from nmt.errors import ConfigError, DataError
@@ -42,6 +41,7 @@ from nmt.training.setup.start import Session, start
 from nmt.translate.align import src_word_shares
 from nmt.translate.score import Scored
 from nmt.translate.translator import Translator
+from nmt.translate.types import Line
 from served import serving
 from tiny_corpus import tiny_settings, tiny_text
 
@@ -385,13 +385,13 @@ def test_challenge_and_robustness_use_tags_of_split(run: Path, monkeypatch: pyte
 
     real = translator.score
 
-    def score(pairs: list[tuple[str, str]], search: SearchConfig, progress: Progress) -> Iterator[Scored]:
+    def score(pairs: list[tuple[str, str]], search: SearchConfig, *others: object) -> Iterator[Scored]:
         seen.append(search)
-        return real(pairs, search, progress)
+        return real(pairs, search, *others)
 
-    def translate(_: object, lines: list[str], __: str, search: SearchConfig, ___: object) -> list[str]:
+    def translate(_: object, lines: list[Line], __: str, search: SearchConfig, ___: object) -> list[str]:
         seen.append(search)
-        return lines
+        return [line.text for line in lines]
 
     with monkeypatch.context() as patch:
         patch.setattr(translator, "score", score)

@@ -181,7 +181,7 @@ def _numbers(layout: Layout, where: str) -> tuple[int, ...] | None:
         return None
     if not all(are_numbers) or "0" in names or len(set(names)) < len(names):
         raise DataError(
-            f"{where}: columns, score and document must be names or different numbers, found {' and '.join(names)}"
+            f"{where}: columns and score must be names, or different numbers from 1; found {' and '.join(names)}"
         )
     return tuple(int(name) - 1 for name in names)
 

@@ -26,7 +26,7 @@ from nmt.evaluate.contrasts import Contrast
 from nmt.evaluate.report import Subject
 from nmt.tables import render
 from nmt.text.tokenizer import Tokenizer
-from nmt.translate.score import BLANK, Scored
+from nmt.translate.score import BLANK, Context, Scored
 from nmt.translate.translator import Translator
 from tiny_run import write_run
 
@@ -40,14 +40,14 @@ CONTRASTS = [
 COST = {"good": -1.0, "fair": -2.0, "bad": -4.0}
 
 
-def fake(pairs: Sequence[tuple[str, str]]) -> list[Scored]:
+def fake(pairs: Sequence[tuple[str, str, Context]]) -> list[Scored]:
     """Score lines by the costs of their words; words that are not in COST cost nothing."""
     assert len({*pairs}) == len(pairs), "each line is scored once"
     return [
         Scored((*line.split(),), tuple(COST.get(word, 0.0) for word in line.split()), 0.0, 0, "cut" in line)
         if line
         else BLANK
-        for _, line in pairs
+        for _, line, _ in pairs
     ]
 
 
