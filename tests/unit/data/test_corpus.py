@@ -10,6 +10,7 @@ import pytest
 
 from nmt.data.corpus import FORMAT, Corpus, lines_of
 from nmt.errors import DataError
+from nmt.files.read import checksum
 from nmt.layout import DataDir
 from nmt.prepare.pipeline.encode import write_encoded
 from nmt.prepare.records import content_fingerprint, file_facts
@@ -124,7 +125,8 @@ def test_corpus_with_another_tokenizer_raises(directory: DataDir) -> None:
     other = train_tokenizer(["ganz andere Worte"], 300)
     directory.tokenizer.joint.write_bytes(other.model)
     manifest = json.loads(directory.manifest.read_bytes())
-    manifest["files"]["tokenizer/joint.model"]["bytes"] = directory.tokenizer.joint.stat().st_size
+    joint = directory.tokenizer.joint
+    manifest["files"]["tokenizer/joint.model"] = {"bytes": joint.stat().st_size, "sha256": checksum(joint)}
     directory.manifest.write_text(json.dumps(manifest))
     with pytest.raises(DataError, match=r"tokenizer: not the tokenizer of the manifest; run nmt prepare again"):
         Corpus.open(directory)
