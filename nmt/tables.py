@@ -155,6 +155,7 @@ def _latex(table: Table) -> str:
 def _latex_cell(cell: str | Cell) -> str:
     text = printable(str(cell)).translate(_LATEX).replace("--", "-{}-")
     text = re.sub(r"(?<![^\s\[{}])-(?=\d)", "$-$", text)  # a sign, not a hyphen
+    text = text.replace(" (lower is better)", r" $\downarrow$")
     if isinstance(cell, Cell):
         text = rf"\textbf{{{text}}}" if cell.is_best else text
         text += r"$^{\dagger}$" * cell.is_significant
