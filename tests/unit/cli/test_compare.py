@@ -186,9 +186,8 @@ def test_runs_with_different_references_are_rejected(
     nmt: Command, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nmt.evaluate.compare.runs.translate_text", pytest.fail)
-    monkeypatch.setattr(
-        "nmt.data.corpus.checksum", lambda path: Corpus.open(DataDir(data)).manifest.files[path.name].sha256
-    )
+    known = {Path(name).name: file.sha256 for name, file in Corpus.open(DataDir(data)).manifest.files.items()}
+    monkeypatch.setattr("nmt.data.corpus.checksum", lambda path: known[path.name])
     copied, run = shutil.copytree(data, tmp_path / "data"), shutil.copytree("runs/r-1", tmp_path / "r-1")
     info = json.loads((run / "run.json").read_text()) | {"data_dir": str(copied)}
     (run / "run.json").write_text(json.dumps(info))
