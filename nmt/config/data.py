@@ -167,6 +167,8 @@ class DataConfig(Section):
                 not path.endswith((".parquet", ".jsonl")) for path in source.paths
             ):
                 yield f"{key}.paths: monolingual text from the Hub must be in .parquet or .jsonl files"
+            if isinstance(source, HubSource) and source.document is not None:
+                yield f"{key}.document: not available for monolingual text, in which a blank line ends a document"
             if source.tags is not None:
                 yield f"{key}.tags: monolingual text has no tags"
             yield from _language_problems(key, source, {language})

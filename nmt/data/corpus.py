@@ -318,8 +318,8 @@ class Corpus:
             if not path.is_file() or path.stat().st_size != file.bytes:
                 size = f"{path.stat().st_size} bytes" if path.is_file() else "no such file"
                 raise DataError(f"{path}: {size}, but the manifest says {file.bytes} bytes; run nmt prepare again")
-            if name.startswith("tokenizer/") and checksum(path) != file.sha256:
-                raise DataError(f"{path}: damaged: its checksum does not match; run nmt prepare again")
+            if name.startswith("tokenizer/"):
+                _verify(path, file)
         tokenizers = Tokenizers.load(directory.tokenizer, manifest.languages)
         if tokenizers.fingerprint != manifest.tokenizer.fingerprint:
             raise DataError(f"{directory.tokenizer.path}: not the tokenizer of the manifest; run nmt prepare again")
@@ -409,8 +409,7 @@ class Corpus:
                 f"{self.directory.path}: has no order of documents for training.modifiers.join; set data.documents: "
                 "true and run nmt prepare again"
             )
-        if checksum(path) != recorded.sha256:
-            raise DataError(f"{path}: damaged: its checksum does not match; run nmt prepare again")
+        _verify(path, recorded)
         return _mapped(path)
 
     def verify_mono(self, language: str) -> None:
@@ -420,11 +419,15 @@ class Corpus:
     def _verify(self, split: Split, language: str, kinds: Iterable[str]) -> None:
         for kind in kinds:
             path: Path = getattr(self.directory, kind)(split.name, language)
-            recorded = self.manifest.files.get(path.name)
-            if recorded is None or checksum(path) != recorded.sha256:
-                raise DataError(f"{path}: damaged: its checksum does not match; run nmt prepare again")
+            _verify(path, self.manifest.files.get(path.name))
             if kind == "ends" and len(split.ends(language)) != split.n:
                 raise DataError(f"{self.directory.manifest}: damaged: {split.name} has a different number of lines")
+
+
+def _verify(path: Path, recorded: FileRecord | None) -> None:
+    """Raise DataError if a file was not recorded, or differs from its record."""
+    if recorded is None or checksum(path) != recorded.sha256:
+        raise DataError(f"{path}: damaged: its checksum does not match; run nmt prepare again")
 
 
 def _mapped(path: Path) -> npt.NDArray[Any]:

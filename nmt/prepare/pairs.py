@@ -89,7 +89,8 @@ class Units:
         self._name = document
 
     def skip(self, reason: str) -> None:
-        """Count a skipped unit; `reason` is a short text such as `no text in de`."""
+        """Count a skipped unit, which separates those beside it; `reason` is a short text such as `no text in de`."""
+        self.document += 1
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
 

@@ -158,7 +158,7 @@ class JointSearch:
         )
 
     def _untagged(self, ids: Sequence[int]) -> list[int]:
-        return [i for i in ids if not self._src.is_special(i)]
+        return [i for i in ids if i < self._src.n_pieces]
 
 
 def _divided(hypothesis: Hypothesis, n_given: int, n: int) -> list[Hypothesis] | None:

@@ -8,7 +8,7 @@ import pytest
 
 from nmt.config import SearchConfig
 from nmt.search.step import Hypothesis
-from nmt.text.tokenizer import SEPARATOR
+from nmt.text.tokenizer import FIRST_RESERVED, SEPARATOR
 from nmt.translate.joint import JointSearch
 from nmt.translate.searcher import Hypotheses, in_order
 from nmt.translate.translation_memory import Match
@@ -81,6 +81,12 @@ def test_tags_stay_before_joined_sources() -> None:
     joint = JointSearch(engine, tokenizer, tokenizer, 100)  # type: ignore[arg-type]
     [*joint.search([Line("x")], [[sentence(tag, A), sentence(tag, B)]], SearchConfig(), 1, None)]
     assert sources(engine) == [[[tag, A, SEPARATOR, B]]]
+
+
+def test_marks_of_inline_terms_stay_in_joined_source() -> None:
+    engine, mark = Copying(), FIRST_RESERVED
+    found(engine, [[sentence(A, mark, B)], [sentence(mark, C)]], context=1)
+    assert sources(engine)[1] == [[A, mark, B, SEPARATOR, mark, C]]
 
 
 @pytest.mark.parametrize(
