@@ -23,6 +23,7 @@ from nmt.serve.models import load_models
 from nmt.text.tokenizer import SEPARATOR
 from nmt.training.loop import fit
 from nmt.training.setup.start import start
+from nmt.translate.source_lines import source_lines
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line
 from tiny_corpus import tiny_settings, tiny_text
@@ -102,6 +103,18 @@ def test_whole_documents_are_held_out(text: Path, tmp_path: Path) -> None:
     lines, follows = split.text("aa"), corpus.follows(split).tolist()
     assert split.n >= 20 and 0 < follows.count(0) < split.n / 4
     assert all(line in after[before] for before, line, f in zip(lines, lines[1:], follows[1:], strict=False) if f)
+    ends = [*(row for row, is_next in enumerate(follows) if not is_next), split.n]
+    assert [end - start for start, end in pairwise(ends)] == [LINES_OF_DOCUMENT] * (len(ends) - 1), "each is whole"
+    assert [line.is_first for line in source_lines(corpus, config, "valid")] == [not each for each in follows]
+
+
+def test_blocks_of_long_document_do_not_follow_each_other_in_shards(tmp_path: Path) -> None:
+    tiny_text(tmp_path, n_train=300)
+    prepare(config_of(tmp_path), tmp_path / "data", echo=lambda _: None, sizes=SHARDS)
+    corpus, after = Corpus.open(DataDir(tmp_path / "data")), followers(tmp_path)
+    for split in corpus.train_splits:
+        lines, follows = split.text("aa"), corpus.follows(split).tolist()
+        assert all(line in after[before] for before, line, f in zip(lines, lines[1:], follows[1:], strict=False) if f)
 
 
 def test_settings_of_documents_are_part_of_recipe(text: Path, tmp_path: Path) -> None:
@@ -208,8 +221,22 @@ def test_engines_agree_on_lines_in_context(text: Path, lively: Path, tmp_path: P
     assert found[0] == found[1]
 
 
-def test_server_translates_without_context(run: Path) -> None:
-    [direction] = load_models([run], "native", False, ()).directions.values()
+def test_exported_model_may_write_separators(lively: Path, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    from nmt.share.export import Request, export
+
+    export(Request(lively), tmp_path / "hf", "transformers")
+    suppressed = json.loads((tmp_path / "hf" / "generation_config.json").read_text())["suppress_tokens"]
+    never = Translator.load(lively).tokenizers["bb"].never_written()
+    assert SEPARATOR in never and suppressed == [i for i in never if i != SEPARATOR]
+
+
+def test_server_translates_without_context(text: Path, data: Path, run: Path, tmp_path: Path) -> None:
+    tokenizer = Corpus.open(DataDir(data)).tokenizers["aa"]
+    config = tiny_settings(text, data={"documents": True}, training=JOIN, search={"context": 2})
+    within = write_run(tmp_path / "within", config, tokenizer, tiny_model(config, tokenizer))
+    assert Translator.load(within).config.search.context == 2
+    [direction] = load_models([within], "native", False, ()).directions.values()
     assert direction.search.context == 0
     with pytest.raises(ConfigError, match=r"search\.context"):
         load_models([run], "native", False, ["search.context=1"])

@@ -132,6 +132,13 @@ def test_corpus_with_another_tokenizer_raises(directory: DataDir) -> None:
         Corpus.open(directory)
 
 
+def test_damaged_file_of_tokenizer_raises(directory: DataDir) -> None:
+    path = directory.tokenizer.joint
+    path.write_bytes(path.read_bytes()[:-1] + b"\xff")
+    with pytest.raises(DataError, match=r"joint\.model: damaged: its checksum"):
+        Corpus.open(directory)
+
+
 def test_fingerprint_covers_every_file(directory: DataDir) -> None:
     seen = {content_fingerprint(file_facts(directory.path))}
     for path in sorted(path for path in directory.path.rglob("*") if path.is_file()):

@@ -118,6 +118,12 @@ def test_documents_share_rounds_and_translations_are_context() -> None:
     assert [each.prefix for each in engine.asked[1]] == [[A, SEPARATOR], [D, SEPARATOR]]
 
 
+def test_sentence_with_required_phrase_has_no_context() -> None:
+    engine = Copying()
+    found(engine, [[sentence(A)], [sentence(B, phrases=((C,),))], [sentence(D)]], context=1)
+    assert sources(engine) == [[[A]], [[B]], [[B, SEPARATOR, D]]]
+
+
 def test_document_begins_at_marked_line() -> None:
     engine = Copying()
     found(engine, [[sentence(A)], [sentence(B)]], first=[1], context=2)
