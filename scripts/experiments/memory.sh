@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # What do fuzzy matches add? A model learns software texts for UPDATES (3,000) with the translations of similar lines
-# (training.modifiers.fuzzy), and another without, at the same time and with one thread each. A tenth of the text is held out in blocks of 200 lines, half of
-# it as test set; training pairs that share a line with it are dropped. Both models translate it with the training text
-# as a memory, the one without also without a memory, and are compared on the lines with a similar training line, on the
-# others and on all. The last comparison has a memory with the dropped pairs, in which some lines of the test set occur.
+# (training.modifiers.fuzzy), and another without, at the same time and with one thread each. A tenth of the text is held
+# out in blocks of 200 lines, half of it as test set; training pairs that share a line with it are dropped. Both models
+# translate it with the training text as a memory, the one without also without a memory, and are compared on the lines
+# with a similar training line, on the others and on all. The last comparison has a memory with the dropped pairs, in
+# which some lines of the test set occur.
 #   scripts/experiments/memory.sh DATA     DATA has the corpora of general.yaml
 # Everything is written to data/memory and runs/memory. The same command continues what was stopped.
 set -euo pipefail
@@ -31,8 +32,9 @@ train() { # NAME MODIFIERS
 }
 export OMP_NUM_THREADS=1
 train plain '{}' &
+plain=$!
 train fuzzy '{fuzzy: 0.8}'
-wait $!
+wait "$plain"
 memory() { echo "{files: {de: $1/train.de, en: $1/train.en}}"; }
 nmt translate --run $runs/plain --input $text/test.de --output $hyp/plain.en
 for run in plain fuzzy; do
