@@ -66,11 +66,14 @@ class InferenceModel:
         # at the few queries of a step, a CPU multiplies float32 faster than bf16
         self._cache_dtype = torch.float32 if weight.device.type == "cpu" else DTYPES[precision]
 
-    def start(self, src: Tensor, mask: Tensor) -> DecoderState:
-        """Read src (B, S) int64 and return the state before the first step. `mask` (B, S) is True at tokens.
+    def start(
+        self, src: Tensor, mask: Tensor, prefix: Prefix | None = None, weights: list[Tensor] | None = None
+    ) -> DecoderState:
+        """Return the state before the first step, after the decoder has read `prefix`, if there is one.
 
-        An encoder encodes src, in which each sentence ends in `</s>`. A decoder with `sees_source` takes src as the
-        beginning of its own sequence: `<s>`, the source and a separator. A language model reads only B.
+        src (B, S) int64, in which each sentence ends in `</s>`, is encoded; `mask` (B, S) is True at tokens. A decoder
+        without encoder reads only B. The total cross-attention of the prefix, (B, H, 1, S) float32, is appended to
+        `weights`.
         """
         memories: list[KeyValue | None] = [None] * len(self._decoder.layers)
         if self._encoder is not None and self._memory is not None:
@@ -85,17 +88,26 @@ class InferenceModel:
             values = parts[:, :, :, 1].permute(2, 0, 3, 1, 4).contiguous()  # (layers, B, H, S, E)
             memories = list(zip(keys, values, strict=True))
         state = DecoderState(memories, mask, self._n_heads, self._cache_dtype)
-        if self.sees_source:
-            x = self._decoder.embed(src, torch.arange(src.size(1), device=src.device), src.size(1))
-            x = self._decode(x, state.prefix_slots(), state)
-            state.after_prefix = self._decoder.norm(x.take_along_dim(mask.sum(1)[:, None, None] - 1, 1))
+        if prefix is not None:
+            self._read(prefix, state, weights)
         return state
+
+    def _read(self, prefix: Prefix, state: DecoderState, weights: list[Tensor] | None) -> None:
+        positions = torch.arange(prefix.tokens.size(1), device=prefix.tokens.device)
+        of_all: list[Tensor] | None = None if weights is None else []
+        x = self._decoder.embed(prefix.tokens, positions, len(positions))
+        x = self._decode(x, state.prefix_slots(prefix), state, of_all)
+        state.after_prefix = self._decoder.norm(x.take_along_dim(prefix.lengths[..., None] - 1, 1))
+        if weights is not None and of_all:
+            is_padding = (positions >= prefix.lengths)[:, None, :, None]
+            weights.append(of_all[0].masked_fill(is_padding, 0).sum(2, keepdim=True))
 
     def step(self, tokens: Tensor, state: DecoderState, weights: list[Tensor] | None = None) -> Tensor:
         """Decode the next position of every hypothesis: tokens (B, M) int64 -> hidden states (B, M, D) float32.
 
         Updates `state` in place. The cross-attention of `Decoder.attention_layer`, (B, H, M, S) float32, is appended to
-        `weights`. After a prefix, the tokens of the first step are not read, since the prefix includes their `<s>`.
+        `weights`. After a prefix, the first step reads no tokens, since the prefix includes their `<s>`, and appends
+        nothing.
         """
         if state.after_prefix is not None:
             return state.begin(tokens.size(1))
@@ -286,12 +298,24 @@ class Cache:
         self._keys_values = [x[sentences] for x in self._keys_values]
 
 
+@dataclass(frozen=True)
+class Prefix:
+    """The tokens of each sentence that the decoder reads before the first step, in one pass."""
+
+    tokens: Tensor
+    """(B, L) int64; padding on the right."""
+    lengths: Tensor
+    """(B, 1) number of tokens."""
+    n_source: Tensor
+    """(B, 1) number of first tokens that attend to each other; the others attend to those before them."""
+
+
 class DecoderState:
     """The state of a decoder between two steps.
 
     It has the keys and values of the source and a `Cache` for each layer, and knows which slots of the caches belong to
-    each hypothesis. If the decoder reads the source itself, the source takes the first slots of a sentence, as a prefix
-    that all its hypotheses share.
+    each hypothesis. Given tokens, and the source if the decoder reads it itself, take the first slots of a sentence, as
+    a prefix that all its hypotheses share.
     """
 
     length: int
@@ -318,14 +342,16 @@ class DecoderState:
         """The number of tokens (B, 1) of each prefix, if there are prefixes."""
         self._longest_prefix = 0
 
-    def prefix_slots(self) -> Slots:
-        """Reserve slots for the source as a prefix whose tokens all attend to each other."""
-        self.prefix_lengths = self._src_mask.sum(1, keepdim=True)
-        self._foreign = ~self._src_mask[:, None]
-        self._n_slots = self._longest_prefix = self._src_mask.size(1)
-        self._capacity = _rounded(self._n_slots + 1)
-        n_keys = self._n_slots if self._src_mask.device.type == "cpu" else _rounded(self._n_slots)
-        masked = F.pad(self._foreign, (0, n_keys - self._n_slots), value=True)
+    def prefix_slots(self, prefix: Prefix) -> Slots:
+        """Reserve slots for a prefix."""
+        self.prefix_lengths, self._longest_prefix = prefix.lengths, prefix.tokens.size(1)
+        self._n_slots, self._capacity = self._longest_prefix, _rounded(self._longest_prefix + 1)
+        n_keys = self._n_slots if prefix.tokens.device.type == "cpu" else _rounded(self._n_slots)
+        keys = torch.arange(n_keys, device=prefix.tokens.device)
+        queries = keys[: self._n_slots]
+        self._foreign = (queries >= prefix.lengths)[:, None]
+        is_later = (keys > queries[:, None]) & (keys >= prefix.n_source)[:, None]
+        masked = (keys >= prefix.lengths)[:, None] | is_later  # (B, L, n_keys)
         return Slots(0, n_keys, self._capacity, attention_bias(masked, self._n_heads).to(self._dtype))
 
     def begin(self, n_hypotheses: int) -> Tensor:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from nmt.data.batching import sent
-from nmt.text.tokenizer import EOS, PAD
+from nmt.text.tokenizer import EOS, PAD, SEPARATOR
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -93,6 +93,8 @@ class Rules:
     prefix: Tensor | None = None
     """(B, P) int64 ids with which a translation starts, padded with PAD on the right; takes precedence over all rules
     except the limit. Those that are banned, tags of languages, have probability 1."""
+    n_separators: Tensor | None = None
+    """(B,) int64 maximum number of separators in a translation; None for no limit."""
     last_lengths: frozenset[int] | None = None
     """The limits of this batch; after `keep`, which does not read tensors, also of sentences that have left it."""
     should_stop: ShouldStop | None = None
@@ -129,7 +131,8 @@ class Rules:
     def keep(self, rows: Tensor | slice) -> Rules:
         """Return the rules of sentences `rows`, (B',) or a slice."""
         prefix = None if self.prefix is None else self.prefix[rows]
-        return replace(self, limits=self.limits[rows], prefix=prefix)
+        n_separators = None if self.n_separators is None else self.n_separators[rows]
+        return replace(self, limits=self.limits[rows], prefix=prefix, n_separators=n_separators)
 
     def apply(self, logits: Tensor, ids: Tensor) -> None:
         """Mask in place, in logits (B, M, V), the tokens that may not follow ids (B, M, L)."""
@@ -140,6 +143,9 @@ class Rules:
             forced_logit = logits.gather(-1, at)  # before another rule masks it
             forced_logit.masked_fill_(torch.isin(at, self.banned), GIVEN)
         logits.index_fill_(-1, self.banned, MINUS_INF)
+        if self.n_separators is not None:
+            has_all = (ids == SEPARATOR).sum(-1) >= self.n_separators[:, None]
+            logits[..., SEPARATOR].masked_fill_(has_all, MINUS_INF)
         if length < self.min_length:
             logits[..., EOS] = MINUS_INF
         if 0 < self.no_repeat_ngram <= length:

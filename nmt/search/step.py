@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from nmt.config import SearchConfig
 from nmt.errors import CheckpointError
-from nmt.model.inference import InferenceModel
+from nmt.model.inference import InferenceModel, Prefix
 from nmt.text.tokenizer import BOS, EOS, PAD, SEPARATOR
 
 
@@ -74,7 +73,10 @@ class StepModel(Protocol):
         allowed."""
 
     def attention(self) -> Tensor:
-        """Return the last step's attention to the source, (B, M, S) float32; rows sum to 1, padding has 0."""
+        """Return the last step's attention to the source, (B, M, S) float32; rows sum to 1, padding has 0.
+
+        After the first step, (B, 1, S), it includes that of given tokens.
+        """
 
 
 @dataclass(frozen=True)
@@ -94,22 +96,33 @@ class Hypothesis:
 class TransformerStep:
     """A Transformer, or a decoder with or without a source, and its state for a batch of sentences."""
 
-    def __init__(self, model: InferenceModel, src: Tensor, mask: Tensor, keep_attention: bool = False) -> None:
+    def __init__(
+        self,
+        model: InferenceModel,
+        src: Tensor,
+        mask: Tensor,
+        given: Tensor | None = None,
+        keep_attention: bool = False,
+    ) -> None:
         """Read src (B, S) int64, each sentence ending in `</s>`; mask (B, S) is True at tokens.
 
-        For a language model, only B is used. `attention` is only available with `keep_attention`, from a decoder with
-        cross-attention.
+        For a language model, only B is used. Tokens `given` (B, G), padded on the right, come before those of all
+        hypotheses. `attention` is only available with `keep_attention`, from a decoder with cross-attention.
         """
         self._model = model
+        first, n_first = src.new_full((len(src), 1), BOS), src.new_ones(len(src), 1)
         if model.sees_source:
-            src = F.pad(torch.where(src == EOS, SEPARATOR, src), (1, 0), value=BOS)
-            mask = F.pad(mask, (1, 0), value=True)
-        self._state = model.start(src, mask)
-        self._buffers: Tensor | None = None
+            first = torch.cat((first, torch.where(src == EOS, SEPARATOR, src)), 1)
+            n_first = 1 + mask.sum(1, keepdim=True)
+        prefix = Prefix(first, n_first, n_first) if model.sees_source else None
+        if given is not None:
+            prefix = _prefix(first, n_first, given)
         self._weights: list[Tensor] | None = [] if keep_attention else None
+        self._state = model.start(src, mask, prefix, self._weights)
+        self._buffers: Tensor | None = None
 
     def step(self, tokens: Tensor) -> Iterator[Scores]:
-        if self._weights is not None:
+        if self._weights is not None and self._state.after_prefix is None:
             self._weights.clear()
         hidden = self._model.step(tokens, self._state, self._weights)  # (B, M, D)
         return self._parts(hidden) if hidden.device.type == "cpu" else self._whole(hidden)
@@ -138,6 +151,15 @@ class TransformerStep:
     def attention(self) -> Tensor:
         assert self._weights, "attention was not kept"
         return self._weights[0].mean(1)
+
+
+def _prefix(first: Tensor, n_first: Tensor, given: Tensor) -> Prefix:
+    """Return a prefix of `given` (B, G) directly after `first` (B, S), of which `n_first` (B, 1) are tokens."""
+    both = torch.cat((first, given), 1)
+    lengths = n_first + (given != PAD).sum(1, keepdim=True)
+    index = torch.arange(int(lengths.max()), device=both.device).expand(len(both), -1)
+    index = torch.where(index < n_first, index, index + first.size(1) - n_first).clamp(max=both.size(1) - 1)
+    return Prefix(both.gather(1, index), lengths, n_first)
 
 
 def by_sentence(parts: Iterable[Scores]) -> Iterator[tuple[slice, Tensor, Tensor]]:

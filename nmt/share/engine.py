@@ -204,6 +204,8 @@ class _Line:
     src: Sequence[int]
     limit: int
     prefix: Sequence[int]
+    n_given: int
+    """The number of ids in the prefix that are not part of the translation."""
 
 
 class Engine:
@@ -294,7 +296,13 @@ class Engine:
         if longest >= self.positions:
             raise DataError(f"a line of {longest} pieces is too long: {self.path} accepts at most {self.positions - 1}")
         lines = [
-            _Line(row, sentence.src_ids, min(sentence.max_length, self.positions), sentence.prefix)
+            _Line(
+                row,
+                sentence.src_ids,
+                min(len(sentence.given) + sentence.max_length, self.positions),
+                [*sentence.given, *sentence.prefix],
+                len(sentence.given),
+            )
             for row, sentence in enumerate(sentences)
         ]
         if not config.sample:
@@ -314,9 +322,10 @@ class Engine:
         translate = partial(self._translate, model, config, should_stop)
         options = _options(config, n_best)
         candidates, banned = translate(lines, options, suppress=config.sample), {*self._never_written, EOS}
-        n = self._n_given
         special = [
-            line for line in lines if not banned.isdisjoint(i for ids, _ in candidates[line.row] for i in ids[n:])
+            line
+            for line in lines
+            if not banned.isdisjoint(i for ids, _ in candidates[line.row] for i in ids[line.n_given + self._n_given :])
         ]
         candidates |= translate(special, options, suppress=True)
         long = [line for line in lines if any(len(ids) >= line.limit for ids, _ in candidates[line.row])]
@@ -333,7 +342,8 @@ class Engine:
         rows = {line.row for line in [*special, *long]}
         to_score = [line for line in lines if is_reshaped or len(line.prefix) or line.row in rows]
         candidates |= self._forced(to_score, candidates)
-        return [_ranked(candidates[line.row], line.limit, config, n_best) for line in lines]
+        own = [[(ids[line.n_given :], log_prob) for ids, log_prob in candidates[line.row]] for line in lines]
+        return [_ranked(each, line.limit - line.n_given, config, n_best) for line, each in zip(lines, own, strict=True)]
 
     def log_probs(self, pairs: Sequence[Pair]) -> list[list[float]]:
         """Return the log-probabilities (nats, over the whole vocabulary) of each pair's target tokens, `</s>` last."""
@@ -347,10 +357,11 @@ class Engine:
 
     def _forced(self, lines: Iterable[_Line], candidates: _Candidates) -> _Candidates:
         """Score the translations of these lines again by forced decoding."""
-        rows = [(line.row, line.src, ids) for line in lines for ids, _ in candidates[line.row]]
+        rows = [(line, ids) for line in lines for ids, _ in candidates[line.row]]
         forced: _Candidates = {}
-        for (row, _, ids), values in zip(rows, self.log_probs([(src, ids) for _, src, ids in rows]), strict=True):
-            forced.setdefault(row, []).append((ids, math.fsum(values[self._n_given :])))
+        for (line, ids), values in zip(rows, self.log_probs([(line.src, ids) for line, ids in rows]), strict=True):
+            log_prob = math.fsum(values[line.n_given + self._n_given :])
+            forced.setdefault(line.row, []).append((ids, log_prob))
         return forced
 
     def _sampler(self, seed: int, key: int) -> ctranslate2.Translator:

@@ -2,7 +2,7 @@
 
 The sentences of a line are one source, with separators between them, and so is their translation, which is divided at
 the separators. With `search.context`, the sentences before them in their document come first in the source, and the
-translations of these, which are known already, are forced in the translation. The lines of different documents share
+translations of these, which are known already, before the translation. The lines of different documents share
 batches: line r of each document is searched in round r.
 """
 
@@ -84,8 +84,7 @@ class JointSearch:
             for numbers, hypotheses in found:
                 indices, divided = list[int](), list[list[Hypothesis]]()
                 for number, of_group in zip(numbers, hypotheses, strict=True):
-                    n_given = len(joint[number].prefix) - len(own[number][0].prefix)
-                    parts = [*filter(None, (_divided(each, n_given, len(own[number])) for each in of_group))]
+                    parts = [*filter(None, (_divided(each, len(own[number])) for each in of_group))]
                     if not parts:
                         failed += groups[number]
                         continue
@@ -149,26 +148,27 @@ class JointSearch:
         tags = first.src_ids[: len(first.src_ids) - len(self._untagged(first.src_ids))]
         sources = [*(src for src, _ in context), *(self._untagged(sentence.src_ids) for sentence in own)]
         given = [i for _, tgt in context for i in (*tgt, SEPARATOR)]
-        longest = sum(sentence.max_length for sentence in own) + len(given)
+        longest = sum(sentence.max_length for sentence in own)
         return replace(
             first,
             src_ids=[*tags, *(i for source in sources for i in (*source, SEPARATOR))][:-1],
-            prefix=[*given, *first.prefix],
-            max_length=min(longest, self._searcher.max_positions or longest),
+            given=given,
+            n_joined=len(own),
+            max_length=min(longest, (self._searcher.max_positions or len(given) + longest) - len(given)),
         )
 
     def _untagged(self, ids: Sequence[int]) -> list[int]:
         return [i for i in ids if i < self._src.n_pieces]
 
 
-def _divided(hypothesis: Hypothesis, n_given: int, n: int) -> list[Hypothesis] | None:
-    """Divide a hypothesis, without its first `n_given` ids, at the separators into hypotheses of `n` sentences.
+def _divided(hypothesis: Hypothesis, n: int) -> list[Hypothesis] | None:
+    """Divide a hypothesis at the separators into hypotheses of `n` sentences.
 
     The log-probability is divided in proportion to the lengths. Returns None if there is another number of sentences,
     or one of several without text.
     """
-    ids, parts = hypothesis.ids[n_given:], list[list[int]]([[]])
-    for i in ids:
+    parts = list[list[int]]([[]])
+    for i in hypothesis.ids:
         if i == SEPARATOR:
             parts.append([])
         else:

@@ -186,16 +186,21 @@ class NativeSearcher:
             src = sent(padded([[*sentence.src_ids, EOS] for sentence in sentences]), self.device)  # (B, S)
             mask = src != PAD
             keep_attention = search.coverage_penalty > 0
-            steps: list[StepModel] = [TransformerStep(model, src, mask, keep_attention) for model in self._prepared]
+            given = self._padded([sentence.given for sentence in sentences])
+            steps: list[StepModel] = [
+                TransformerStep(model, src, mask, given, keep_attention) for model in self._prepared
+            ]
             limits = torch.tensor([sentence.max_length for sentence in sentences])
             fused = None if search.lm is None else self._language_model(search.lm)[0]
             if fused is not None and fused.max_positions is not None:
-                limits = limits.clamp(max=fused.max_positions)
-            prefixes = sent(padded([sentence.prefix for sentence in sentences]), self.device)
-            prefix = prefixes if prefixes.size(1) else None
-            rules = Rules(
-                self._banned, limits, search.min_length, search.no_repeat_ngram, prefix, should_stop=should_stop
-            )
+                n_given = torch.tensor([len(sentence.given) for sentence in sentences])
+                limits = limits.minimum(fused.max_positions - n_given).clamp(min=1)
+            prefix = self._padded([sentence.prefix for sentence in sentences])
+            n_separators = None
+            if self._joins:
+                n_separators = sent(torch.tensor([sentence.n_joined - 1 for sentence in sentences]), self.device)
+            rules = Rules(self._banned, limits, search.min_length, search.no_repeat_ngram, prefix, n_separators,
+                          should_stop=should_stop)  # fmt: skip
             constraints = None
             if any(sentence.phrases for sentence in sentences):
                 phrases = [sentence.phrases for sentence in sentences]
@@ -205,8 +210,12 @@ class NativeSearcher:
             keys = [sentence.key for sentence in sentences]
             step = steps[0] if len(steps) == 1 else Ensemble(steps)
             if fused is not None:
-                step = Fusion(step, TransformerStep(fused, src, mask), search.lm_weight)
+                step = Fusion(step, TransformerStep(fused, src, mask, given), search.lm_weight)
             return search_best(step, rules, search, keys, n_best, constraints)
+
+    def _padded(self, rows: Sequence[Sequence[int]]) -> torch.Tensor | None:
+        """Return ids padded on the right, (B, longest) int64, on the device; None if there are none."""
+        return sent(padded(rows), self.device) if any(rows) else None
 
     def _language_model(self, run: str) -> tuple[InferenceModel, tuple[str, ...]]:
         """Return the language model of a run, which is loaded only once, and its languages."""

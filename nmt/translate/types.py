@@ -55,7 +55,12 @@ class Sentence:
     """Line number (from 0) * MAX_PARTS + index in the line; the seed of its random numbers."""
     max_length: int
     """Maximum length of the translation in pieces, including `</s>`."""
+    given: Sequence[int] = ()
+    """Target tokens before the translation, which are not part of it: the translation of the context."""
+    n_joined: int = 1
+    """The number of sentences that are joined to this one and translated together."""
     prefix: Sequence[int] = ()
+    """Token ids with which the translation starts."""
     phrases: tuple[tuple[int, ...], ...] = ()
     """Token ids of each required term."""
     n_ordered: int = 0

@@ -145,6 +145,29 @@ def test_translation_starts_with_prefix(quiet: Pair) -> None:
             assert of_line[0].text.startswith(start)
 
 
+@pytest.mark.parametrize("limit", [4, 30])
+@pytest.mark.parametrize("beam", [1, 3])
+def test_given_tokens_are_not_part_of_translation(quiet: Pair, beam: int, limit: int) -> None:
+    asked = [
+        Sentence("", "", list(range(300, 300 + n)), 0, limit, given=list(range(310, 310 + n_given)))
+        for n, n_given in [(4, 0), (7, 3), (2, 5), (9, 9)]
+    ]
+    native, other = (
+        dict(
+            pair
+            for batch in each.searcher.search(asked, SearchConfig(beam=beam), 1)
+            for pair in zip(*batch, strict=True)
+        )
+        for each in quiet  # type: ignore[attr-defined]
+    )
+    for number, [hypothesis] in native.items():
+        [found] = other[number]
+        assert (list(found.ids), found.finished) == (list(hypothesis.ids), hypothesis.finished)
+        assert found.log_prob == pytest.approx(hypothesis.log_prob, abs=1e-3)
+        assert found.score == pytest.approx(hypothesis.score, abs=1e-3)
+        assert hypothesis.finished or len(hypothesis.ids) + 1 == limit
+
+
 @pytest.mark.parametrize("kind", ["quiet", "eager"])
 def test_samples_depend_on_seed_and_have_model_probabilities(kind: str, request: pytest.FixtureRequest) -> None:
     native, translator = request.getfixturevalue(kind)

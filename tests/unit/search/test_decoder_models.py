@@ -49,9 +49,11 @@ def model(request: pytest.FixtureRequest, sees_source: bool) -> DecoderModel:
     return decoder_model(sees_source, **VARIANTS[request.param])
 
 
-def started(model: DecoderModel, sources: Sequence[Sequence[int]], precision: str = "float32") -> TransformerStep:
+def started(
+    model: DecoderModel, sources: Sequence[Sequence[int]], precision: str = "float32", given: Tensor | None = None
+) -> TransformerStep:
     src = padded([[*ids, EOS] for ids in sources])
-    return TransformerStep(InferenceModel(model, precision), src, src != PAD)
+    return TransformerStep(InferenceModel(model, precision), src, src != PAD, given)
 
 
 def whole(parts: Iterator[Scores]) -> Tensor:
@@ -83,6 +85,18 @@ def test_steps_with_a_cache_equal_teacher_forcing(model: DecoderModel) -> None:
         if t == 4:  # the longest leaves, and another
             rows = torch.tensor([0, 1, 4])
             step.select(rows, torch.zeros(3, 1, dtype=torch.int64))
+
+
+@torch.inference_mode()
+def test_given_tokens_come_before_the_first_step(model: DecoderModel) -> None:
+    given = [[], [30], [31, 32, 33], [34, 35], []]
+    step = started(model, SOURCES, given=padded(given))
+    own = [[], [36], [36, 37]]
+    for new in own:
+        found = whole(step.step(torch.tensor([[*new[-1:], BOS][:1]] * len(SOURCES))))
+        for row, source in enumerate(SOURCES):
+            expected = forced(model, source, [*given[row], *new])[-1]
+            torch.testing.assert_close(found[row, 0], expected, atol=1e-4, rtol=0)
 
 
 @torch.inference_mode()

@@ -14,7 +14,7 @@ from nmt.config import SearchConfig
 from nmt.search.greedy import greedy_search
 from nmt.search.rules import Rules
 from nmt.search.step import length_penalty
-from nmt.text.tokenizer import EOS, PAD
+from nmt.text.tokenizer import EOS, PAD, SEPARATOR
 from tables import BANNED, Prefix, Table, TableModel, forced_log_prob, random_table
 
 VOCAB = 9
@@ -32,6 +32,8 @@ def may_follow(rules: Rules, sentence: int, ids: list[int], token: int) -> bool:
         return False
     if token == EOS:
         return len(ids) >= rules.min_length
+    if token == SEPARATOR and rules.n_separators is not None and ids.count(SEPARATOR) >= rules.n_separators[sentence]:
+        return False
     n = rules.no_repeat_ngram
     longer = [*ids, token]
     ngrams = [tuple(longer[i : i + n]) for i in range(len(longer) - n + 1)]
@@ -42,7 +44,7 @@ def may_follow(rules: Rules, sentence: int, ids: list[int], token: int) -> bool:
 def batches(draw: st.DrawFn) -> tuple[Rules, Tensor, Tensor]:
     """Generate rules, logits and ids of some sentences."""
     n_sentences, n_hypotheses, length = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(st.integers(0, 7))
-    piece = st.integers(FIRST, FIRST + 2)
+    piece = st.sampled_from([FIRST, FIRST + 1, SEPARATOR])
     ids = draw(
         st.lists(piece, min_size=n_sentences * n_hypotheses * length, max_size=n_sentences * n_hypotheses * length)
     )
@@ -54,6 +56,7 @@ def batches(draw: st.DrawFn) -> tuple[Rules, Tensor, Tensor]:
             max_size=n_sentences,
         )
     )
+    n_separators = draw(st.none() | st.lists(st.integers(0, 3), min_size=n_sentences, max_size=n_sentences))
     rules = Rules(
         banned=torch.tensor([*BANNED.tolist(), *draw(st.lists(st.integers(FIRST, VOCAB - 1), max_size=2))]),
         limits=torch.tensor(draw(st.lists(st.integers(1, 9), min_size=n_sentences, max_size=n_sentences))),
@@ -63,6 +66,7 @@ def batches(draw: st.DrawFn) -> tuple[Rules, Tensor, Tensor]:
             st.none()
             | st.just(torch.tensor([prefix + [PAD] * (longest_prefix - len(prefix)) for prefix in prefixes]).long())
         ),
+        n_separators=None if n_separators is None else torch.tensor(n_separators),
     )
     logits = torch.randn(n_sentences, n_hypotheses, VOCAB, generator=torch.Generator().manual_seed(len(ids)))
     return rules, logits, torch.tensor(ids, dtype=torch.int64).view(n_sentences, n_hypotheses, length)

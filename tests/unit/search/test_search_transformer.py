@@ -47,10 +47,14 @@ def read(model: Transformer, sources: list[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def started(
-    model: Transformer, sources: list[Tensor], kind: type[TransformerStep] = TransformerStep, precision: str = "float32"
+    model: Transformer,
+    sources: list[Tensor],
+    kind: type[TransformerStep] = TransformerStep,
+    precision: str = "float32",
+    **options: object,
 ) -> TransformerStep:
     src = pad_sequence(sources, batch_first=True, padding_value=PAD)
-    return kind(InferenceModel(model, precision), src, src != PAD)
+    return kind(InferenceModel(model, precision), src, src != PAD, **options)  # type: ignore[arg-type]
 
 
 def whole(parts: Iterator[Scores]) -> Scores:
@@ -90,6 +94,39 @@ def test_steps_with_a_cache_equal_teacher_forcing(model: Transformer) -> None:
         if t == 4:  # the middle sentence leaves
             rows = torch.tensor([0, 2])
             step.select(rows, torch.zeros(2, 1, dtype=torch.int64))
+
+
+@torch.inference_mode()
+def test_given_tokens_come_before_those_of_all_hypotheses(model: Transformer) -> None:
+    sources, lengths = SOURCES[:3], (4, 0, 7)
+    given = [torch.arange(30, 30 + n) for n in lengths]
+    tokens = pad_sequence(given, batch_first=True, padding_value=PAD)
+    whole_step = started(model, sources, given=tokens, keep_attention=True)
+    beginnings = [[torch.tensor([BOS, *ids])] for ids in given]
+    rows = torch.arange(3)
+    for t in range(4):
+        new = torch.full((3, 1), BOS) if t == 0 else torch.randint(N_SPECIAL, VOCAB, (len(rows), 2))
+        logits, log_z = whole(whole_step.step(new))
+        if t:
+            beginnings = [
+                [torch.cat((ids[i % len(ids)], new[row, i : i + 1])) for i in range(2)]
+                for row, ids in enumerate(beginnings)
+            ]
+        for i, row in enumerate(rows.tolist()):
+            for beam, ids in enumerate(beginnings[i]):
+                expected = forced(model, sources[row], ids)[-1]
+                torch.testing.assert_close(logits[i, beam] - log_z[i, beam], expected, atol=2e-5, rtol=0)
+        if t == 0:  # the attention of all given tokens is that of steps
+            one_by_one = started(model, sources, keep_attention=True)
+            total = torch.zeros(3, tokens.size(1) + 1, 13)
+            for place, column in enumerate(torch.cat((new, tokens), 1).T):
+                whole(one_by_one.step(column[:, None]))
+                total[:, place] = one_by_one.attention()[:, 0]
+            expected = torch.stack([of_row[: n + 1].sum(0) for of_row, n in zip(total, lengths, strict=True)])
+            torch.testing.assert_close(whole_step.attention()[:, 0], expected, atol=2e-5, rtol=0)
+        if t == 2:
+            rows, beginnings = torch.tensor([0, 2]), [beginnings[0], beginnings[2]]
+            whole_step.select(rows, torch.tensor([[0, 1], [0, 1]]))
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])

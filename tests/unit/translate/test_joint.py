@@ -20,13 +20,12 @@ A, B, C, D = 300, 301, 302, 303
 
 
 class Copying:
-    """Translates each sentence into itself after its prefix, and remembers what it was asked."""
+    """Translates each sentence into itself after the given ids, and remembers what it was asked."""
 
-    max_positions = None
-
-    def __init__(self, lost: int | None = None) -> None:
+    def __init__(self, lost: int | None = None, max_positions: int | None = None) -> None:
         self.asked: list[list[Sentence]] = []
         self.lost = lost  # a source id that is not translated if there are several sentences
+        self.max_positions = max_positions
 
     def search(self, sentences: Sequence[Sentence], *_: object) -> Generator[tuple[list[int], Hypotheses]]:
         self.asked.append([*sentences])
@@ -37,8 +36,9 @@ class Copying:
             if SEPARATOR in ids and self.lost in ids:
                 place = ids.index(self.lost)
                 del ids[place : place + 2]
-            assert ids[: len(sentence.prefix)] == [*sentence.prefix]
-            yield [i], [[Hypothesis(ids, -float(len(ids) + 1), -1.0, True)]]
+            assert ids[: len(sentence.given)] == [*sentence.given]
+            own = ids[len(sentence.given) :]
+            yield [i], [[Hypothesis(own, -float(len(own) + 1), -1.0, True)]]
 
 
 def sentence(*ids: int, **more: object) -> Sentence:
@@ -66,7 +66,13 @@ def test_sentences_of_line_are_one_source_and_their_translation_is_divided() -> 
     engine = Copying()
     assert found(engine, [[sentence(A), sentence(B)], [BLANK], [sentence(C)]]) == [[A], [B], [], [C]]
     assert sources(engine) == [[[A, SEPARATOR, B], [C]]]
-    assert engine.asked[0][0].max_length == 20
+    assert [(each.max_length, each.n_joined) for each in engine.asked[0]] == [(20, 2), (10, 1)]
+
+
+def test_context_and_translation_fit_the_positions() -> None:
+    engine = Copying(max_positions=12)
+    found(engine, [[sentence(A, A)], [sentence(B)]], context=1)
+    assert engine.asked[1][0].max_length == 12 - 3
 
 
 def test_log_probability_of_line_is_divided_by_length() -> None:
@@ -115,7 +121,8 @@ def test_documents_share_rounds_and_translations_are_context() -> None:
     by_line = [[sentence(A)], [sentence(B)], [sentence(C)], [BLANK], [sentence(D)], [sentence(A)]]
     assert found(engine, by_line, context=1) == [[A], [B], [C], [], [D], [A]]
     assert sources(engine) == [[[A], [D]], [[A, SEPARATOR, B], [D, SEPARATOR, A]], [[B, SEPARATOR, C]]]
-    assert [each.prefix for each in engine.asked[1]] == [[A, SEPARATOR], [D, SEPARATOR]]
+    assert [each.given for each in engine.asked[1]] == [[A, SEPARATOR], [D, SEPARATOR]]
+    assert {each.n_joined for asked in engine.asked for each in asked} == {1}
 
 
 def test_sentence_with_required_phrase_has_no_context() -> None:
