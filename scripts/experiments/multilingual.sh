@@ -10,8 +10,8 @@
 # (PIECES=10000: without pieces for it), and its
 # pairs REPEAT times (1). Temperature (few): 29,000 pairs of de-en and 1,000 of cs-en for ten minutes, with
 # data.direction_temperature 1 and 5, both at the same time with one thread each.
-# With UPDATES=5400, all makes so many updates, and three 56 % of them, in place of 60 and 40 minutes: the comparison of
-# added with all is one at equal updates, which other work on the machine does not disturb.
+# With UPDATES=5400, all makes so many updates, three 56 % of them, the continuations 30 %, few 37 % and long 52 %, in
+# place of 60, 40, 20, 10 and 60 minutes: comparisons at equal updates, which other work on the machine does not disturb.
 #   scripts/experiments/multilingual.sh DATA [STEP...]     DATA has the four languages of Multi30k
 # The steps are all, singles, long, control, crossconst, denoise, back, added, few, compare (the learned directions) and
 # zero_shot (the others). Everything is written to data/multilingual and runs/multilingual. The same command continues
@@ -64,11 +64,11 @@ singles() {
 }
 long() {
   for direction in de-en en-fr; do
-    single "$direction-long" "$direction" --config multi30k.yaml --set training.max_minutes=60
+    single "$direction-long" "$direction" --config multi30k.yaml $(budget 60 52)
   done
 }
 continued() { # NAME START OPTIONS...
-  train "$1" --config "$config" "${root[@]}" --init-from "$runs/$2" --set training.max_minutes=20 \
+  train "$1" --config "$config" "${root[@]}" --init-from "$runs/$2" $(budget 20 30) \
     --set training.peak_lr=5e-4 --set training.warmup_steps=100 "${@:3}"
 }
 control() { continued control all; }
@@ -128,7 +128,7 @@ few() {
   local temperature pid pids=() options=(--config "$config" "${root[@]}" --data data/multilingual/few
     --set data.languages="[cs, de, en]" --set data.directions="[de-en, cs-en]"
     --set "data.train=[{$(files train de en)}, {$(files few cs en)}]" --set "data.valid={$(files val en de cs)}"
-    --set "data.test={flickr: {$(files test_2016_flickr en de cs)}}" --set training.warmup_steps=100 --set training.max_minutes=10)
+    --set "data.test={flickr: {$(files test_2016_flickr en de cs)}}" $(budget 10 37) --set training.warmup_steps=100)
   nmt prepare "${options[@]}"
   for temperature in 1 5; do
     OMP_NUM_THREADS=1 train "few-$temperature" "${options[@]}" --set data.direction_temperature=$temperature &
