@@ -1,29 +1,36 @@
 #!/usr/bin/env bash
 # Does a model that has learned joined lines translate lines of three sentences, and how well single lines? A model of
-# Multi30k de-en learns for UPDATES (3,000) with the settings of multi30k.yaml, with half of the pairs joined (joined), and
-# another without (single). They translate the test set, and its captions in lines of three (three), which single models
-# read as they are, and split into sentences (split).
+# Multi30k de-en learns single captions (base), with the settings of multi30k.yaml for 3,000 updates. It continues for
+# 1,000 updates with joined pairs (joined), and as long without (single). They translate the test set, and its captions in
+# lines of three (three), which single models read as they are, and split into sentences (split).
 #   scripts/experiments/context.sh DATA [STEP...]     DATA has Multi30k: train, val and test_2016_flickr
-# The steps are single, joined and compare. Everything is written to data/context and runs/context. The same command
+# The steps are base, single, joined and compare. Everything is written to data/context and runs/context. The same command
 # continues what was stopped.
 set -euo pipefail
 [ $# -ge 1 ] || { echo "$0: DATA is needed; the first lines of the script explain" >&2; exit 2; }
 data=$(realpath "$1")
 shift
 steps=("$@")
-[ $# -gt 0 ] || steps=(single joined compare)
+[ $# -gt 0 ] || steps=(base single joined compare)
 runs=runs/context text=data/context/text
 common=(--config multi30k.yaml --data data/context/pairs --set data.root="$data" --set data.documents=true)
 train() { # NAME OPTIONS...
   local run=$runs/$1
   shift
-  if [ -e "$run/run.json" ]; then nmt train --resume --run "$run"; return; fi
-  nmt prepare "${common[@]}"
-  nmt train --run "$run" "${common[@]}" --set training.schedule=inverse_sqrt --set training.warmup_steps=800 \
-    --set training.max_steps="${UPDATES:-3000}" --set training.cooldown=0.2 "$@"
+  if [ -e "$run/run.json" ]; then nmt train --resume --run "$run"; else nmt train --run "$run" "${common[@]}" "$@"; fi
 }
-single() { train single; }
-joined() { train joined --set training.modifiers.join=0.5; }
+base() {
+  nmt prepare "${common[@]}"
+  train base --set training.schedule=inverse_sqrt --set training.warmup_steps=800 \
+    --set training.max_steps="${UPDATES:-3000}" --set training.cooldown=0.2
+}
+continued() { # NAME OPTIONS...
+  train "$1" --init-from $runs/base --set training.schedule=inverse_sqrt --set training.peak_lr=1.5e-3 \
+    --set training.warmup_steps=50 --set training.cooldown=0.8 --set training.max_steps="${MORE:-1000}" \
+    --set training.validate_every_steps=250 "${@:2}"
+}
+single() { continued single; }
+joined() { continued joined --set training.modifiers.join=0.5; }
 three() { paste -d ' ' - - - < "$data/test_2016_flickr.$1" | sed 's/ *$//' > "$text/three.$1"; }
 compare() {
   mkdir -p $text
