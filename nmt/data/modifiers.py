@@ -39,7 +39,7 @@ from nmt.text.modifiers import (
     typos,
     upper_case,
 )
-from nmt.text.tokenizer import Tokenizer
+from nmt.text.tokenizer import SEPARATOR, Tokenizer
 
 Modifier = Callable[[str, str, Random], tuple[str, str]]
 """A function of source, target and random numbers, which returns a modified or, if it has no effect, an equal pair."""
@@ -192,12 +192,19 @@ class Modifiers:
         if name not in self._appending[0]:
             return self._modifiers[0][name](*texts, Random(row))
         none = np.zeros(0, np.int64)
-        added = self._texts(*self._appending[0][name].appended(none, none, row, Random(row)))
-        src, tgt = (f"{text} <separator> {more}" if more else text for text, more in zip(texts, added, strict=True))
+        added = self._appending[0][name].appended(none, none, row, Random(row))
+        src, tgt = (
+            " <separator> ".join([text, *(tokenizer.decode(part.tolist()) for part in _after_separators(ids))])
+            for tokenizer, text, ids in zip((self._src, self._tgt), texts, added, strict=True)
+        )
         return src, tgt
 
     def _texts(self, src: Indices, tgt: Indices) -> tuple[str, str]:
         return self._src.decode(src.tolist()), self._tgt.decode(tgt.tolist())
+
+
+def _after_separators(ids: Indices) -> list[Indices]:
+    return np.split(ids, np.flatnonzero(ids == SEPARATOR))[1:]
 
 
 def _modifiers(direction: str, glossary: Glossary | None) -> Mapping[str, Modifier]:

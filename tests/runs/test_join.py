@@ -165,6 +165,13 @@ def test_pairs_are_joined_with_following_ones(text, data, tmp_path, is_sharded, 
     assert all(n_joined) and sum(n_joined[1:]) > 0.25 * len(rows)
 
 
+def test_log_shows_joined_pair(run: Path) -> None:
+    log = map(json.loads, (run / "log.jsonl").read_text(encoding="utf-8").splitlines())
+    [example] = [each for each in log if each.get("modifier") == "join"]
+    src, tgt = (example[side].split(" <separator> ") for side in ("src", "tgt"))
+    assert [line[::-1] for line in src] == tgt and len(src) > 2
+
+
 def test_resumed_run_with_joined_pairs_equals_uninterrupted_run(text, data, run, tmp_path, monkeypatch) -> None:
     train_with_deaths(config_of(text), data, tmp_path / "parts", monkeypatch, [2, 5])
     assert_same_run(run, tmp_path / "parts")
