@@ -67,6 +67,8 @@ class ExportInfo(Document):
     """Number format of the weights of a CTranslate2 model."""
     positions: Annotated[int, Field(ge=2)] | None = None
     """The maximum sequence length of a model for another library, including `</s>`."""
+    identical: float | None = None
+    """The share of lines that the run and a CTranslate2 model translated identically."""
 
 
 class ExportDocument(Sealed):
@@ -170,7 +172,9 @@ def save_weights(directory: ExportDir, tensors: Tensors) -> None:
 
 
 def seal(directory: ExportDir, info: ExportInfo) -> None:
-    """Write translator.json with the checksums of the other files in the directory. Raises OSError."""
+    """Write translator.json, again if it exists, with the checksums of the other files in the directory. Raises
+    OSError."""
+    directory.info.unlink(missing_ok=True)
     content = {"format": EXPORT_FORMAT, "translator": info.model_dump(exclude_none=True)}
     content["checksums"] = checksums_in(directory.path)
     write_file(directory.info, sealed_text(content).encode())

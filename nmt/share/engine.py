@@ -568,13 +568,18 @@ def check_tolerance(comparison: Comparison, quantization: str) -> None:
         )
 
 
+def finds_the_same(search: SearchConfig) -> bool:
+    """Return whether both engines find the same translations with these settings, apart from rounding."""
+    try:
+        check_supported(search)
+    except ConfigError:
+        return False
+    return not search.sample and search.mbr == "none"
+
+
 def search_for_check(config: SearchConfig) -> SearchConfig:
     """Return the run's search settings if both engines give equal results with them, else the defaults."""
-    try:
-        check_supported(config)
-    except ConfigError:
-        return SearchConfig()
-    return SearchConfig() if config.sample or config.mbr != "none" else config
+    return config if finds_the_same(config) else SearchConfig()
 
 
 def made_up_lines(tokenizer: Tokenizer, n: int) -> list[str]:

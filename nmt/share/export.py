@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 import torch
 
 from nmt import __version__
-from nmt.config import Config
+from nmt.config import Config, SearchConfig
 from nmt.config.load import check_config, dump_config
 from nmt.config.source import without_query
 from nmt.console import say
@@ -42,6 +44,7 @@ from nmt.share.engine import (
     check_tolerance,
     compare,
     engine_translator,
+    finds_the_same,
     library,
     load_ctranslate2,
     made_up_lines,
@@ -154,6 +157,7 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
             engine = Engine(load_folder(directory.path))
             comparison = compare(native, engine, lines, search_for_check(config.search))
             check_tolerance(comparison, quantization)
+            seal(directory, info.model_copy(update={"identical": comparison.n_identical / comparison.n_lines}))
             translator = engine_translator(engine)
         scores = _evaluated(request, translator) if request.evaluate else []
         checked = None if comparison is None else str(comparison)
@@ -276,8 +280,33 @@ def _evaluated(request: Request, translator: Translator) -> list[ScoreRecord]:
     ]
 
 
-CHECK_LINES = 20
-"""Number of lines to compare when a model is converted at first use; few, since a user is waiting."""
+CHECK_LINES = 500
+"""Number of lines to compare when a model is converted at first use."""
+MIN_IDENTICAL = 0.995
+"""Minimum share of identical translations with which CTranslate2 is used without being asked for."""
+
+
+def fastest_engine(
+    paths: Sequence[Path], checkpoint: str, weights: str, settings: Callable[[Config], SearchConfig]
+) -> Literal["native", "ctranslate2"]:
+    """Return the engine that translates as the runs do, and is fastest for single lines.
+
+    CTranslate2 is used for its own exports and, on a CPU, for a run that has been converted with these weights, if it
+    has found `MIN_IDENTICAL` of the translations then and supports the search settings, which `settings` returns.
+    Raises ConfigError and CheckpointError as `open_saved` and `settings` do.
+    """
+    [path, *others] = paths
+    if is_folder(path):
+        return "ctranslate2" if load_folder(path).info.kind == "ctranslate2" else "native"
+    made = RunDir(path).ctranslate2("float32").path
+    if others or not made.is_dir() or torch.cuda.is_available() or find_spec("ctranslate2") is None:
+        return "native"
+    saved = open_saved(path, checkpoint, weights)
+    is_equal = _is_of(made, saved) and (load_folder(made).info.identical or 0.0) >= MIN_IDENTICAL
+    if not is_equal or saved.config.joins_sentences or not finds_the_same(settings(saved.config)):
+        return "native"
+    say(f"translating with CTranslate2, {made}")
+    return "ctranslate2"
 
 
 def engine_for(
@@ -330,4 +359,4 @@ def _is_of(path: Path, saved: Saved) -> bool:
     except CheckpointError:
         return False
     expected = fingerprint(saved.weights.tensors), without_places(saved.config)
-    return (folder.info.tensors, folder.config) == expected
+    return (folder.info.tensors, folder.config) == expected and folder.info.identical is not None

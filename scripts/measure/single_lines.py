@@ -3,8 +3,8 @@
     python -m scripts.measure.single_lines --run RUN --text FILE [--lines 100] [--words 13 17]
 
 Lines of FILE, in the run's source language, that have from 13 to 17 words are sent one at a time, each once, so that no
-cache helps: the next when the one before is answered. With CTranslate2 in int8 and with PyTorch, after 5 lines that are
-not counted.
+cache helps: the next when the one before is answered. With CTranslate2 in int8 and in float32, and with PyTorch; the
+first 5 lines are not counted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ from scripts.bench.load import Connection, translation
 from scripts.bench.server import free_port, serving
 
 NMT = [sys.executable, "-m", "nmt"]
-ENGINES = {"CTranslate2, int8": ["--engine", "ctranslate2", "--int8"], "PyTorch": ["--engine", "native"]}
+ENGINES = {
+    "CTranslate2, int8": ["--engine", "ctranslate2", "--int8"],
+    "CTranslate2, float32": ["--engine", "ctranslate2"],
+    "PyTorch": ["--engine", "native"],
+}
 N_WARM = 5
 
 

@@ -12,11 +12,12 @@ import yaml
 
 from command import Command
 from export_run import card_of, section
+from nmt.config import Config, SearchConfig
 from nmt.evaluate.metrics import corpus_score
-from nmt.layout import RunDir
-from nmt.runs.folder import load_folder
+from nmt.layout import ExportDir, RunDir
+from nmt.runs.folder import load_folder, seal
 from nmt.share.engine import TOLERANCE
-from nmt.share.export import Request, engine_folder, export
+from nmt.share.export import Request, engine_folder, export, fastest_engine
 
 
 def test_card_contains_run_facts(whole: Path, data: Path, tmp_path: Path) -> None:
@@ -90,6 +91,55 @@ def test_engine_model_is_converted_once(whole: Path, tmp_path: Path, capsys: pyt
     engine_folder(run, "float32")
     assert load_folder(made).info == first
     assert not list(run.glob("*.part"))
+
+
+@pytest.fixture
+def converted(whole: Path, tmp_path: Path) -> Path:
+    """A copy of a run that has been converted for CTranslate2."""
+    shutil.copytree(whole, tmp_path / "converted")
+    engine_folder(tmp_path / "converted", "float32")
+    return tmp_path / "converted"
+
+
+def engine_of(path: Path, *others: Path, checkpoint: str = "best", **search: object) -> str:
+    def settings(config: Config) -> SearchConfig:
+        return config.search.model_copy(update=search)
+
+    return fastest_engine([path, *others], checkpoint, "auto", settings)
+
+
+def test_converted_run_is_translated_with_ctranslate2(
+    converted: Path, whole: Path, data: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ("translate", "--input", data / "test.aa", "--set", "search.beam=3", "--run")
+    native, other = (nmt(*options, run) for run in (whole, converted))
+    assert native.out == other.out and "CTranslate2" not in native.err
+    assert f"CTranslate2, {converted / 'ctranslate2-float32'}" in other.err
+    for more in (("--precision", "float32"), ("--engine", "native"), ("--scores", "--confidence")):
+        assert "CTranslate2" not in nmt(*options, converted, *more).err
+    monkeypatch.setattr("nmt.share.export.find_spec", lambda _: None)
+    assert engine_of(converted) == "native"
+
+
+def test_run_that_ctranslate2_does_not_serve_is_translated_with_pytorch(converted: Path, whole: Path) -> None:
+    assert engine_of(converted) == "ctranslate2"
+    assert engine_of(whole) == engine_of(converted, whole) == engine_of(converted, checkpoint="4") == "native"
+    unequal: list[dict[str, object]] = [{"sample": True}, {"mbr": "chrf", "beam": 2}, {"protect": True}]
+    assert [engine_of(converted, **search) for search in unequal] == ["native"] * 3
+    made = ExportDir(converted / "ctranslate2-float32")
+    info = load_folder(made.path).info
+    assert info.identical == 1.0
+    for share, expected in ((0.9949, "native"), (0.995, "ctranslate2"), (None, "native")):
+        seal(made, info.model_copy(update={"identical": share}))
+        assert engine_of(converted) == expected
+
+
+def test_export_for_ctranslate2_needs_no_engine_option(converted: Path, data: Path, nmt: Command) -> None:
+    options = ("translate", "--input", data / "test.aa")
+    by_itself, asked = (
+        nmt(*options, "--model", converted / "ctranslate2-float32", *more) for more in ((), ("--engine", "ctranslate2"))
+    )
+    assert by_itself.out == asked.out and asked.status == 0
 
 
 def test_export_command_prints_comparison_and_scores(whole: Path, tmp_path: Path, nmt: Command) -> None:
