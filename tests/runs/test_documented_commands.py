@@ -43,6 +43,7 @@ NOT_RUN = {
     "hf://": "needs a hub (tests/runs/test_push.py)",
     "ray": "needs a Ray cluster (tests/processes/test_ray.py)",
     "ctranslate2": "tests/runs/test_export.py",
+    "mine-int8": "needs an export for CTranslate2 (tests/runs/test_export.py)",
     "argos": "tests/runs/test_argos.py",
     "--profile": "writes a trace of 20 MB (tests/runs/test_profile.py)",
     "imdb": "needs labels (tests/runs/test_classification.py)",
