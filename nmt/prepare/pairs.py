@@ -88,9 +88,13 @@ class Units:
         self.document += self._name not in (None, document)
         self._name = document
 
+    def separate(self) -> None:
+        """Count a new document, so that the next pair does not follow the one before it."""
+        self.document += 1
+
     def skip(self, reason: str) -> None:
         """Count a skipped unit, which separates those beside it; `reason` is a short text such as `no text in de`."""
-        self.document += 1
+        self.separate()
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
 

@@ -330,10 +330,19 @@ def test_documents_of_files_are_counted(tmp_path: Path) -> None:
     (tmp_path / "d.jsonl").write_text(rows, encoding="utf-8")
     feather.write_feather(table({"aa": ["a"] * 4, "bb": ["b"] * 4, "doc": [*"xxyx"]}), tmp_path / "e.feather")
     (tmp_path / "f.tsv").write_text("aa\tbb\na\tb\na\tb\n\na\tb\n", encoding="utf-8")
+    side = '<tuv xml:lang="{}"><seg>x</seg></tuv>'
+    versions = "".join(f"<tu>{''.join(map(side.format, sides))}</tu>" for sides in (("aa", "bb", "bb"), ("aa", "bb")))
+    (tmp_path / "g.tmx").write_text(f'<tmx version="1.4"><header/><body>{versions}</body></tmx>', encoding="utf-8")
     units, found = Units(), []
-    for name in ("a.tmx", "b.xlf", "c.csv", "d.jsonl", "e.feather", "f.tsv"):
+    for name in ("a.tmx", "b.xlf", "c.csv", "d.jsonl", "e.feather", "f.tsv", "g.tmx"):
         part = TrainPath(path=name, name="x", document="doc" if name[0] in "cde" else None)
         found.append([pair.document for pair in read_part(part, ("aa", "bb"), tmp_path, units)])
     starts = [[one != other for one, other in pairwise(own)] for own in found]
-    assert starts == [[False, True, True], [False, True, False], *[[False, True, True]] * 3, [False, True]]
+    assert starts == [
+        [False, True, True],
+        [False, True, False],
+        *[[False, True, True]] * 3,
+        [False, True],
+        [True, False],
+    ]
     assert all(one[-1] != other[0] for one, other in pairwise(found))

@@ -7,6 +7,7 @@ nothing that a file refers to is opened, and the size of a unit and the depth of
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import IO, TYPE_CHECKING
 
 from nmt.console import printable
@@ -138,8 +139,10 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
         if len(one) + len(other) > 2:
             tags = ", ".join(dict.fromkeys(tag[:MAX_TAG] for tag, _ in texts))
             units.skip(limited(f"several texts in a language, all used ({tags})", "several texts, all used", units))
-        yield from ((one[0], text, score) for text in other)
-        yield from ((text, other[0], score) for text in one[1:])
+        yield one[0], other[0], score
+        for pair in [*product(one[:1], other[1:]), *product(one[1:], other[:1])]:
+            units.separate()  # another version does not follow the one before it
+            yield *pair, score
 
 
 _OF = ("document", "file", "x-document", "x-file")
