@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # What do fuzzy matches add? A model learns software texts for UPDATES (3,000) with the translations of similar lines
-# (training.modifiers.fuzzy), and another without, at the same time and with one thread each. A tenth of the text is held
-# out in blocks of 200 lines, half of it as test set; training pairs that share a line with it are dropped. Both models
-# translate it with the training text as a memory, the one without also without a memory, and are compared on the lines
-# with a similar training line, on the others and on all. The last comparison has a memory with the dropped pairs, in
-# which some lines of the test set occur.
+# (training.modifiers.fuzzy), and another without, each with one thread; another learns with the translations of less
+# similar lines, too (data.fuzzy_threshold 0.5 in place of 0.7). A tenth of the text is held out in blocks of 200 lines,
+# half of it as test set; training pairs that share a line with it are dropped. All models translate it with the training
+# text as a memory, the one without also without a memory, and are compared on the lines with a similar training line
+# (0.7), on the others and on all. The last comparison has a memory with the dropped pairs, in which some lines of the
+# test set occur.
 #   scripts/experiments/memory.sh DATA     DATA has the corpora of general.yaml
 # Everything is written to data/memory and runs/memory. The same command continues what was stopped.
 set -euo pipefail
@@ -19,30 +20,32 @@ for language in de en; do
   }' "$1/libreoffice/train.$language"
 done
 files() { echo "files: {de: $1.de, en: $1.en}"; }
-options=(--config "$here/tags.yaml" --data $prepared --set data.root=$text --set data.fuzzy_threshold=0.7 --set data.clean.overlap=either
+options=(--config "$here/tags.yaml" --set data.root=$text --set data.clean.overlap=either
   --set "data.train=[{$(files train)}]" --set "data.valid={$(files valid)}" --set "data.test={test: {$(files test)}}"
   --set training.max_minutes=null --set training.max_steps="${UPDATES:-3000}")
-nmt prepare "${options[@]}"
-train() { # NAME MODIFIERS
+train() { # NAME THRESHOLD MODIFIERS
+  local own=("${options[@]}" --data "$prepared-$2" --set "data.fuzzy_threshold=$2")
+  nmt prepare "${own[@]}"
   if [ -e "$runs/$1/run.json" ]; then
     nmt train --resume --run "$runs/$1"
   else
-    nmt train "${options[@]}" --run "$runs/$1" --set "training.modifiers=$2"
+    nmt train "${own[@]}" --run "$runs/$1" --set "training.modifiers=$3"
   fi
 }
 export OMP_NUM_THREADS=1
-train plain '{}' &
+train plain 0.7 '{}' &
 plain=$!
-train fuzzy '{fuzzy: 0.8}'
+train fuzzy-0.7 0.7 '{fuzzy: 0.8}'
 wait "$plain"
+train fuzzy-0.5 0.5 '{fuzzy: 0.8}'
 memory() { echo "{files: {de: $1/train.de, en: $1/train.en}}"; }
 nmt translate --run $runs/plain --input $text/test.de --output $hyp/plain.en
-for run in plain fuzzy; do
-  nmt translate --run $runs/$run --tm "$(memory $prepared)" --input $text/test.de --output $hyp/$run-tm.en
+for run in plain fuzzy-0.7 fuzzy-0.5; do
+  nmt translate --run $runs/$run --tm "$(memory $prepared-0.7)" --input $text/test.de --output $hyp/$run-tm.en
   nmt translate --run $runs/$run --tm "$(memory $text)" --input $text/test.de --output $hyp/$run-whole.en
 done
 cp $text/test.en $hyp/reference.en
-python - $prepared/test.de.matches.npy $hyp <<'P'
+python - $prepared-0.7/test.de.matches.npy $hyp <<'P'
 import sys
 from pathlib import Path
 
@@ -57,6 +60,6 @@ for path in [*Path(sys.argv[2]).glob("*.en")]:
 print(f"{sum(is_matched)} of {len(is_matched)} lines have a similar line in the training text")
 P
 for lines in matched others en; do
-  nmt compare --hyp $hyp/{plain,plain-tm,fuzzy-tm}.$lines --ref $hyp/reference.$lines
+  nmt compare --hyp $hyp/{plain,plain-tm,fuzzy-0.7-tm,fuzzy-0.5-tm}.$lines --ref $hyp/reference.$lines
 done
-nmt compare --hyp $hyp/{plain,plain-whole,fuzzy-whole}.en --ref $hyp/reference.en
+nmt compare --hyp $hyp/{plain,plain-whole,fuzzy-0.7-whole,fuzzy-0.5-whole}.en --ref $hyp/reference.en
