@@ -23,13 +23,15 @@ files() { echo "files: {de: $1.de, en: $1.en}"; }
 options=(--config "$here/tags.yaml" --set data.root=$text --set data.clean.overlap=either
   --set "data.train=[{$(files train)}]" --set "data.valid={$(files valid)}" --set "data.test={test: {$(files test)}}"
   --set training.max_minutes=null --set training.max_steps="${UPDATES:-3000}")
+for threshold in 0.7 0.5; do
+  nmt prepare "${options[@]}" --data $prepared-$threshold --set data.fuzzy_threshold=$threshold
+done
 train() { # NAME THRESHOLD MODIFIERS
-  local own=("${options[@]}" --data "$prepared-$2" --set "data.fuzzy_threshold=$2")
-  nmt prepare "${own[@]}"
   if [ -e "$runs/$1/run.json" ]; then
     nmt train --resume --run "$runs/$1"
   else
-    nmt train "${own[@]}" --run "$runs/$1" --set "training.modifiers=$3"
+    nmt train "${options[@]}" --data "$prepared-$2" --set "data.fuzzy_threshold=$2" --run "$runs/$1" \
+      --set "training.modifiers=$3"
   fi
 }
 export OMP_NUM_THREADS=1
