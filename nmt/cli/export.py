@@ -94,6 +94,9 @@ def export(
         Literal["float32", "float16", "int8"] | None,
         option("--quantization", "Number format of a CTranslate2 model.  [default: float32; argos: int8]"),
     ] = None,
+    shortlist: Annotated[
+        bool, option("--shortlist", "With ctranslate2: score only pieces that the source may need, which is faster.")
+    ] = False,
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     check: Annotated[
@@ -120,6 +123,10 @@ def export(
     of identical translations and the difference of their scores are printed, and a model that does not match the run is
     an error. Use it with `nmt translate --model DIR --engine ctranslate2`.
 
+    --shortlist computes, in every step, only the scores of frequent pieces and of likely translations of the source
+    pieces, which are learned from training pairs (IBM model 1) and written to vmap.txt. Probabilities are normalised
+    over these pieces. It has no effect on sampling and with prefixes.
+
     --format transformers: a directory that Hugging Face transformers loads with AutoModelForSeq2SeqLM and
     AutoTokenizer, without nmt. It requires model.tie_embeddings: all, and does not support post-norm with learned
     positions.
@@ -134,18 +141,20 @@ def export(
     \b
     Examples:
       nmt export --run runs/multi30k-de-en --output multi30k-de-en
-      nmt export --format ctranslate2 --quantization int8 --output multi30k-de-en-int8
+      nmt export --format ctranslate2 --quantization int8 --shortlist --output multi30k-de-en-int8
       nmt export --format transformers --output multi30k-de-en-transformers
       nmt export --format ctranslate2 --output small --check news.de --check-lines 1000
       nmt export --format argos --output german-english.argosmodel
     """
     if kind in ("folder", "transformers") and (quantization, check, check_lines) != (None, None, None):
         raise ConfigError([OF_CTRANSLATE2])
+    if shortlist and kind != "ctranslate2":
+        raise ConfigError(["--shortlist needs --format ctranslate2"])
     from nmt.cli.defaults import run_or_newest
     from nmt.share.export import Request, export
 
     lines = 100 if check_lines is None else check_lines
-    request = Request(run_or_newest(run), checkpoint, weights, data, check, lines, evaluate, model_license)
+    request = Request(run_or_newest(run), checkpoint, weights, data, check, lines, evaluate, shortlist, model_license)
     if kind == "argos":
         from nmt.share.argos import export_argos
 

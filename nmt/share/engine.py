@@ -42,6 +42,7 @@ from nmt.search.beam import n_to_finish
 from nmt.search.forced import ForcedDecoder
 from nmt.search.rules import ShouldStop, stop_if
 from nmt.search.step import Hypothesis, Pair, length_penalty
+from nmt.share import shortlist
 from nmt.text.tokenizer import EOS, UNK, Tokenizer
 from nmt.translate.searcher import Hypotheses, search_batches
 from nmt.translate.translator import Translator
@@ -233,6 +234,7 @@ class Engine:
         self._src, self._tgt = src.pieces(range(len(src))), tgt.pieces(range(len(tgt)))
         self._never_written = tgt.never_written(folder.config.joins_sentences)
         self._n_given = len(tgt.opening)
+        self._has_shortlist = (self.path / shortlist.FILE).is_file()
         self._tgt_ids = {piece: i for i, piece in enumerate(self._tgt)}
         n_batches, n_threads = _threads()
         self._model = self._load(n_batches + 1, n_threads)  # one more, so that a short search does not wait for others
@@ -397,7 +399,11 @@ class Engine:
             stop_if(should_stop)
             most = longest or max(line.limit for line in batch)
             prefixes = [_pieces(self._tgt, line.prefix) for line in batch]
-            limits = {"max_decoding_length": most, "min_decoding_length": min(config.min_length, most)}
+            limits = {
+                "use_vmap": self._has_shortlist and not (config.sample or any(prefixes)),
+                "max_decoding_length": most,
+                "min_decoding_length": min(config.min_length, most),
+            }
             results = model.translate_batch(
                 [_pieces(self._src, line.src) for line in batch],
                 prefixes if any(prefixes) else None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -51,6 +51,7 @@ from nmt.share.engine import (
     save_ctranslate2,
     search_for_check,
 )
+from nmt.share.shortlist import write_shortlist
 from nmt.share.transformers import check_held, not_carried, save_transformers
 from nmt.text.lines import read_lines
 from nmt.translate.searcher import NativeSearcher
@@ -96,6 +97,8 @@ class Request:
     check_lines: int = 100
     evaluate: bool = False
     """Whether to evaluate the test sets of the data directory."""
+    shortlist: bool = False
+    """Whether a CTranslate2 model gets a shortlist, see `nmt.share.shortlist`."""
     license: str | None = None
     """The licence of the model for the card, as a Hub identifier. Raises ConfigError if it is malformed."""
 
@@ -150,9 +153,11 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
             save_transformers(model, config, tokenizers, info.positions, directory.path)
             seal(directory, info)
         else:
-            vocabularies = [native.tokenizers[name] for name in config.data.sides]
-            src, tgt = (tokenizer.pieces(range(len(tokenizer))) for tokenizer in vocabularies)
+            of_src, of_tgt = (native.tokenizers[name] for name in config.data.sides)
+            src, tgt = (tokenizer.pieces(range(len(tokenizer))) for tokenizer in (of_src, of_tgt))
             save_ctranslate2(model, config.model, info.positions, (src, tgt), quantization, directory.path)
+            if request.shortlist:
+                write_shortlist(directory.path, _directions(request, config), (of_src, of_tgt))
             seal(directory, info)
             engine = Engine(load_folder(directory.path))
             comparison = compare(native, engine, lines, search_for_check(config.search))
@@ -257,6 +262,13 @@ def _check_lines(request: Request, translator: Translator) -> list[str]:
 
 def _corpus(request: Request, translator: Translator) -> Corpus:
     return open_corpus(RunDir(request.run), translator.config.data.pair, request.data)
+
+
+def _directions(request: Request, config: Config) -> Iterator[tuple[Corpus, str, str]]:
+    """Yield the corpus of each direction, and its source and target language."""
+    for direction in config.data.directions or [config.data.direction]:
+        data = config.towards(direction).data
+        yield open_corpus(RunDir(request.run), data.pair, request.data), data.src, data.tgt
 
 
 def _recorded(saved: Saved) -> list[ScoreRecord]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,10 @@ from nmt.config import Config, SearchConfig
 from nmt.evaluate.metrics import corpus_score
 from nmt.layout import ExportDir, RunDir
 from nmt.runs.folder import load_folder, seal
-from nmt.share.engine import TOLERANCE
+from nmt.share.engine import TOLERANCE, Engine
 from nmt.share.export import Request, engine_folder, export, fastest_engine
+from nmt.text.tokenizer import N_SPECIAL
+from nmt.translate.types import Sentence
 
 
 def test_card_contains_run_facts(whole: Path, data: Path, tmp_path: Path) -> None:
@@ -140,6 +144,40 @@ def test_export_for_ctranslate2_needs_no_engine_option(converted: Path, data: Pa
         nmt(*options, "--model", converted / "ctranslate2-float32", *more) for more in ((), ("--engine", "ctranslate2"))
     )
     assert by_itself.out == asked.out and asked.status == 0
+
+
+def test_shortlist_has_likely_translations_and_is_used(whole: Path, data: Path, tmp_path: Path, nmt: Command) -> None:
+    done = nmt("export", "--run", whole, "--format", "ctranslate2", "--shortlist", "--output", tmp_path / "listed")
+    assert done.status == 0
+    path = tmp_path / "listed" / "vmap.txt"
+    rows = dict(line.split("\t") for line in path.read_text(encoding="utf-8").splitlines())
+    tokenizers = load_folder(tmp_path / "listed").tokenizers
+    src, tgt = tokenizers["aa"], tokenizers["bb"]
+    assert {*rows} == {"", *src.pieces(range(N_SPECIAL, src.n_pieces))}
+    assert all(piece in found.split() for piece, found in rows.items() if piece), "names are copied"
+    assert not {*"".join(rows.values()).split()} & {*tgt.pieces(range(N_SPECIAL))}
+    lines = (data / "train.aa").read_text(encoding="utf-8").splitlines()
+    [word] = [word for word, _ in Counter(" ".join(lines).split()).most_common(1)]
+    first = src.pieces(src.encode(word))[0]
+    assert {*tgt.pieces(tgt.encode(word[::-1]))} & {*rows[first].split()}, "each word is written backwards"
+    # with other pieces in the list, there are other translations
+    listed, given = tgt.n_pieces - 1, tgt.n_pieces - 2
+    [chosen] = tgt.pieces([listed])
+    path.write_text("".join(f"{piece}\t{chosen}\n" for piece in rows), encoding="utf-8")
+    seal(ExportDir(tmp_path / "listed"), load_folder(tmp_path / "listed").info)
+    only = Engine(load_folder(tmp_path / "listed"))
+    asked = [Sentence("", "", src.encode(line), 0, 5) for line in lines[:3]]
+    found = only.search_batch(asked, SearchConfig(beam=2), 1)
+    assert all({*hypothesis.ids} <= {listed} for [hypothesis] in found)
+    found = only.search_batch([replace(each, prefix=[given]) for each in asked], SearchConfig(beam=2), 1)
+    assert all(hypothesis.ids[0] == given and not {*hypothesis.ids} <= {given, listed} for [hypothesis] in found)
+
+
+def test_shortlist_needs_format_and_training_text(whole: Path, tmp_path: Path, nmt: Command) -> None:
+    options = ("export", "--run", whole, "--output", tmp_path / "listed", "--shortlist")
+    for more, named in (((), "--format ctranslate2"), (("--format", "ctranslate2", "--data", tmp_path), str(tmp_path))):
+        done = nmt(*options, *more)
+        assert done.status == 2 and named in done.err and not (tmp_path / "listed").exists()
 
 
 def test_export_command_prints_comparison_and_scores(whole: Path, tmp_path: Path, nmt: Command) -> None:
