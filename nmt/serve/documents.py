@@ -83,7 +83,8 @@ async def translated_html(
     """Return the translations of each HTML fragment, best first, including tags. Raises Refusal."""
     fragments = await _parsed(service.fragments, lambda: [*map(html_fragment, texts)])
     parts = [part for fragment in fragments for part in fragment.texts]
-    rendered = iter(await service.translate(parts, source, target, replace(wish, align=True), seconds))
+    wish = replace(wish, align=True, is_document=len(fragments) == 1)
+    rendered = iter(await service.translate(parts, source, target, wish, seconds))
     results = []
     for fragment in fragments:
         by_part = [next(rendered) for _ in fragment.texts]
@@ -110,7 +111,7 @@ async def translated_file(
             raise Refusal(400, f"Invalid request: the text of the file ({n}) exceeds its limit ({most})")
         hold(n)
         source, target, _ = service.languages(source, target, document.texts[:100])
-        wish = replace(wish, align=is_marked_up(file.name))
+        wish = replace(wish, align=is_marked_up(file.name), is_document=True)
         rendered = await service.translate(document.texts, source, target, wish, seconds)
         return await _parsed(service.parsing, document.translated, [best for best, *_ in rendered])
     finally:

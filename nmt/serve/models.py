@@ -163,12 +163,10 @@ def _searching(translator: Translator, overrides: Sequence[str]) -> Translator:
     if others:
         raise ConfigError([f"--set {other}: only search.* settings can be changed here" for other in others])
     search = translator.config.search
-    defaults = [*for_texts(search), "search.context=0"]
+    defaults = for_texts(search)
     if search.batch_tokens == "auto" and not torch.cuda.is_available():
         defaults.append(f"search.batch_tokens={BATCH_TOKENS}")
     translator.config = changed_config(translator.config, [*defaults, *overrides])
-    if translator.config.search.context:
-        raise ConfigError(["--set search.context: not available in the server, which divides texts into rounds"])
     return translator
 
 

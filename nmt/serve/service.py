@@ -93,14 +93,22 @@ class Wish:
     confidence: bool = False
     tm: bool = True
     """Whether to use the translation memory of the direction, if it has one."""
+    is_document: bool = False
+    """Whether the texts are parts of one document, whose lines have the lines before them as context."""
 
 
 def lines_of(texts: Sequence[str], wish: Wish, tm: TranslationMemory | None = None) -> list[Line]:
     """Return the lines of all texts; a line ends at a line feed, with or without a carriage return."""
     glossary = Glossary(wish.terms, "terms") if wish.terms else None
     return [
-        Line(line.removesuffix("\r"), wish.prefix if number == 0 else "", glossary=glossary, tm=tm)
-        for text in texts
+        Line(
+            line.removesuffix("\r"),
+            wish.prefix if number == 0 else "",
+            glossary=glossary,
+            tm=tm,
+            is_first=number == 0 and not (wish.is_document and place),
+        )
+        for place, text in enumerate(texts)
         for number, line in enumerate(text.split("\n"))
     ]
 
@@ -295,7 +303,8 @@ class Service:
     async def _one_way(
         self, direction: Direction, lines: Sequence[Line], how: How, deadline: float, size: int
     ) -> list[list[Candidate]]:
-        """Return the translations of lines in one direction; equal and cached lines are not translated again.
+        """Return the translations of lines in one direction; equal and cached lines are not translated again, except in
+        context.
 
         size: the total size of the lines; see `aside`.
         """
@@ -306,7 +315,7 @@ class Service:
             except (ConfigError, DataError) as error:
                 raise invalid(error) from error
             by_line = await asyncio.wrap_future(self._worker.submit(job))
-            found |= await aside(size, self._keep, direction, unknown, by_line)
+            found |= await aside(size, self._keep, direction, unknown, by_line, not how.search.context)
         return [found[key] for key in keys]
 
     def _look_up(
@@ -317,7 +326,9 @@ class Service:
         found: dict[_Key, list[Candidate]] = {}
         unknown: dict[_Key, Line] = {}
         for key, line in zip(keys, lines, strict=True):
-            known = BLANK if is_blank(line.text) else None if how.search.sample else self._cache.get(key)
+            known = None
+            if not how.search.context:  # in which blank lines end documents
+                known = BLANK if is_blank(line.text) else None if how.search.sample else self._cache.get(key)
             if known is None:
                 unknown[key] = line
             else:
@@ -327,13 +338,13 @@ class Service:
         return keys, found, unknown
 
     def _keep(
-        self, direction: Direction, lines: Mapping[_Key, Line], by_line: Sequence[list[Candidate]]
+        self, direction: Direction, lines: Mapping[_Key, Line], by_line: Sequence[list[Candidate]], is_cached: bool
     ) -> dict[_Key, list[Candidate]]:
-        """Add new translations to the cache, and return them by key."""
+        """Return new translations by key, and add them to the cache if `is_cached`."""
         n_characters = sum(len(line.text) for line in lines.values())
         self.metrics.characters.labels(f"{direction.source}-{direction.target}").inc(n_characters)
         new = dict(zip(lines, by_line, strict=True))
-        for key, candidates in new.items():
+        for key, candidates in new.items() if is_cached else ():
             self._cache.put(key, candidates, memory(key, candidates))
         return new
 
@@ -355,10 +366,11 @@ def _checked_lines(texts: Sequence[str], wish: Wish, tm: TranslationMemory | Non
 
 
 def _key(direction: Direction, line: Line, how: How, number: int) -> _Key:
-    """Return the cache key of a line; with sampling, it includes `number`, since samples of equal lines differ."""
+    """Return the cache key of a line; with sampling and in context, it includes `number`, since the translations of
+    equal lines differ."""
     terms = line.glossary.fingerprint if line.glossary is not None else ""
-    sampled = number if how.search.sample else 0
-    return direction.source, direction.target, how.key, line.text, line.prefix, terms, sampled, line.tm is not None
+    own = number if how.search.sample or how.search.context else 0
+    return direction.source, direction.target, how.key, line.text, line.prefix, terms, own, line.tm is not None
 
 
 SMALL = 1000

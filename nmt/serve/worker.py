@@ -1,8 +1,8 @@
 """The translating threads of the server, which translate waiting lines in rounds.
 
 Requests are not delayed to fill a batch. Requests whose cost is small relative to their waiting time come first, a
-part of each round is reserved for the oldest request, and large requests are divided among rounds. Requests with long
-lines have a separate thread.
+part of each round is reserved for the oldest request, and large requests are divided among rounds, except those whose
+lines are translated in context. Requests with long lines, or a long context, have a separate thread.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Job:
         self.done: list[list[Candidate]] = []
         costs = direction.costs(lines, how)
         self._sums = [0.0, *itertools.accumulate(costs)]
-        self.is_long = max(costs, default=0) > ROUND_COST
+        self.in_context = how.search.context > 0
+        self.is_long = (sum(costs) if self.in_context else max(costs, default=0)) > ROUND_COST
         self.since = time.monotonic()
         self.has_begun = False
         self._end = 0  # index after the last line of the current round
@@ -70,9 +71,10 @@ class Job:
         return self.lines[len(self.done) : self._end]
 
     def begin(self, budget: float) -> float:
-        """Add lines up to the cost `budget`, but at least one, to the current round. Return their cost."""
+        """Add lines up to the cost `budget`, but at least one, or all in context, to the current round. Return their
+        cost."""
         n, spent = len(self.done), self._sums[len(self.done)]
-        self._end = max(n + 1, bisect_right(self._sums, spent + budget) - 1)
+        self._end = len(self.lines) if self.in_context else max(n + 1, bisect_right(self._sums, spent + budget) - 1)
         return self._sums[self._end] - spent
 
     @property
@@ -210,6 +212,8 @@ class Worker:
             if not job.has_begun:
                 self._metrics.queue_seconds.observe(time.monotonic() - job.since)
                 job.has_begun = True
+            if job.in_context:  # begins again, if another job has failed
+                job.done.clear()
         first, n_pieces = jobs[0], 0
         lines = [line for job in jobs for line in job.current]
         with closing(first.direction.translate(lines, first.how, len(first.done), should_stop)) as results:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +21,7 @@ from nmt.prepare.append import append
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
 from nmt.serve.models import load_models
+from nmt.serve.service import Service, Wish
 from nmt.text.tokenizer import SEPARATOR
 from nmt.training.loop import fit
 from nmt.training.setup.start import start
@@ -238,15 +240,34 @@ def test_exported_model_may_write_separators(lively: Path, tmp_path: Path) -> No
     assert SEPARATOR in never and suppressed == [i for i in never if i != SEPARATOR]
 
 
-def test_server_translates_without_context(text: Path, data: Path, run: Path, tmp_path: Path) -> None:
-    tokenizer = Corpus.open(DataDir(data)).tokenizers["aa"]
-    config = tiny_settings(text, data={"documents": True}, training=JOIN, search={"context": 2})
-    within = write_run(tmp_path / "within", config, tokenizer, tiny_model(config, tokenizer))
-    assert Translator.load(within).config.search.context == 2
-    [direction] = load_models([within], "native", False, ()).directions.values()
-    assert direction.search.context == 0
-    with pytest.raises(ConfigError, match=r"search\.context"):
-        load_models([run], "native", False, ["search.context=1"])
+def test_server_translates_texts_in_context(text: Path, lively: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.serve.worker.ROUND_COST", 1)  # other requests would be divided into lines
+    monkeypatch.setattr("nmt.serve.worker.ROUND_SECONDS", 0.0)
+    lines = (text / "test.aa").read_text(encoding="utf-8").splitlines()
+    own = "\n".join([*lines[:4], "", *lines[2:6]])
+    models = load_models([lively], "native", False, ["search.context=2"])
+    [direction] = models.directions.values()
+    search = direction.search
+    assert search.context == 2
+
+    def alone(text: str) -> str:
+        found = Translator.load(lively).translate_lines(text.split("\n"), search)
+        return "\n".join(best.text for best, *_ in found)
+
+    service = Service(models)
+    service.start()
+    try:
+
+        def translated(*texts: str, **wish: bool) -> list[str]:
+            found = asyncio.run(service.translate(texts, "aa", "bb", Wish(**wish), 60))  # type: ignore[arg-type]
+            return [best.text for best, *_ in found]
+
+        assert translated(own, own) == [alone(own)] * 2 == translated(own, own)
+        assert translated(*lines[:4]) == [alone(line) for line in lines[:4]]
+        parts = translated(*lines[:4], is_document=True)
+        assert "\n".join(parts) == alone("\n".join(lines[:4])) and parts[1:] != [alone(line) for line in lines[1:4]]
+    finally:
+        service.close()
 
 
 def test_model_without_joined_pairs_has_no_context() -> None:
