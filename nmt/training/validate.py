@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -27,7 +28,7 @@ from nmt.translate.searcher import NativeSearcher
 from nmt.translate.sentences import longest_translation
 from nmt.translate.source_lines import source_lines
 from nmt.translate.translator import Translator
-from nmt.translate.types import MAX_PARTS, Sentence
+from nmt.translate.types import MAX_PARTS, Line, Sentence
 
 VALIDATION_SEED = 0
 """Seed of the masks and other changes to the development set, which do not depend on the seed of the run."""
@@ -194,8 +195,8 @@ class TextValidator(SplitValidator):
         super().__init__(config, corpus, device, precision, max_tokens, name)
         tokenizer = corpus.tokenizers[config.data.tgt]
         searcher = NativeSearcher([], tokenizer, device, precision, config.joins_sentences)
-        # with context, each round of a single document is a line
-        self._search = config.search.with_tags(config.data.tags_of(name)).model_copy(update={"context": 0})
+        context = max(1, config.search.context) if config.joins_sentences else 0
+        self._search = config.search.with_tags(config.data.tags_of(name)).model_copy(update={"context": context})
         translator = Translator(searcher, corpus.tokenizers, config)
         translator.check(self._search, 1)  # before hours of training
         # another one, which reads search.lm when it first validates: one process does, and keeps it
@@ -207,6 +208,8 @@ class TextValidator(SplitValidator):
         else:
             self.src_lines, self.references = split.text(config.data.src), split.text(config.data.tgt)
         self._lines = source_lines(corpus, config, name)
+        if context:
+            self._lines = _in_context(self._lines, self.references, context)
         self._whole: TextValidator | None = None
         whole = None if name == "valid" else WATCHED_LINES
         if most_lines is not None:
@@ -257,6 +260,20 @@ class TextValidator(SplitValidator):
             for row, [best, *_] in zip(rows, hypotheses, strict=True):
                 restored[row] = tokenizer.decode(best.ids)
         return restored
+
+
+def _in_context(lines: Sequence[Line], references: Sequence[str], n: int) -> list[Line]:
+    """Return each line with up to `n` lines before it in its document, and their reference translations.
+
+    So all lines are independent of each other, and translated at once.
+    """
+    found, before = list[Line](), deque[tuple[str, str]](maxlen=n)
+    for line, reference in zip(lines, references, strict=True):
+        if line.is_first:
+            before.clear()
+        found.append(replace(line, is_first=True, before=tuple(before)))
+        before.append((line.text, reference))
+    return found
 
 
 class ClassValidator(SplitValidator):

@@ -57,7 +57,8 @@ class JointSearch:
             groups = self._groups(range(n, n + len(of_line)), sentences, search)
             n += len(of_line)
             if line.is_first or not groups or not search.context:
-                documents.append(_Document())
+                past = [(self._src.encode(src), self._tgt.encode(tgt)) for src, tgt in line.before]
+                documents.append(_Document(past=past))
             documents[-1].groups += groups
         for round_ in range(max(len(document.groups) for document in documents)):
             current = [document for document in documents if round_ < len(document.groups)]

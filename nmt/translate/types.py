@@ -39,7 +39,9 @@ class Line:
     """The translation of a similar text, which a model trained with `training.modifiers.fuzzy` reads beside the line.
     Without it, that of the most similar segment of `tm`."""
     is_first: bool = False
-    """Whether a document begins with this line, so that it has no context; see `search.context`."""
+    """Whether a document begins with this line, so that its context is only `before`; see `search.context`."""
+    before: tuple[tuple[str, str], ...] = ()
+    """The sentences before a line with `is_first`, with their translations."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from nmt.api import evaluate
 from nmt.config import Config
@@ -20,11 +21,13 @@ from nmt.layout import DataDir
 from nmt.prepare.append import append
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
+from nmt.runs.model import open_saved
 from nmt.serve.models import load_models
 from nmt.serve.service import Service, Wish
 from nmt.text.tokenizer import SEPARATOR
 from nmt.training.loop import fit
 from nmt.training.setup.start import start
+from nmt.training.validate import TextValidator
 from nmt.translate.source_lines import source_lines
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line
@@ -268,6 +271,28 @@ def test_server_translates_texts_in_context(text: Path, lively: Path, monkeypatc
         assert "\n".join(parts) == alone("\n".join(lines[:4])) and parts[1:] != [alone(line) for line in lines[1:4]]
     finally:
         service.close()
+
+
+@pytest.mark.parametrize("context", [0, 2])
+def test_validation_is_in_context_of_references(data: Path, lively: Path, context: int) -> None:
+    config = Translator.load(lively).config
+    config = config.model_copy(update={"search": config.search.model_copy(update={"context": context})})
+    corpus, model = Corpus.open(DataDir(data)), open_saved(lively).transformer()
+    found = TextValidator(config, corpus, torch.device("cpu"), "float32", 1000, "test").scored(model, lambda: None)
+    n = context or 1
+    sources, references = (corpus.split("test").text(side) for side in ("aa", "bb"))
+    lines = list[Line]()
+    for i, (source, follows) in enumerate(zip(sources, corpus.follows(corpus.split("test")).tolist(), strict=True)):
+        first = i if not follows else first  # noqa: F821  (the first line follows none)
+        before = list(zip(sources, references, strict=True))[max(first, i - n) : i]
+        lines.append(Line(source, is_first=True, before=tuple(before)))
+    assert max(len(line.before) for line in lines) == n
+    translator = Translator.load(lively)
+    expected, alone = (
+        [best.text for best, *_ in translator.translate_lines(each, translator.search_settings({"context": n}))]
+        for each in (lines, [Line(line.text, is_first=True) for line in lines])
+    )
+    assert list(found.translations) == expected != alone
 
 
 def test_model_without_joined_pairs_has_no_context() -> None:
