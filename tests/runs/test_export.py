@@ -7,6 +7,7 @@ import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from nmt.config import Config, SearchConfig
 from nmt.evaluate.metrics import corpus_score
 from nmt.layout import ExportDir, RunDir
 from nmt.runs.folder import load_folder, seal
+from nmt.runs.model import open_saved
 from nmt.share.engine import TOLERANCE, Engine
 from nmt.share.export import Request, engine_folder, export, fastest_engine
 from nmt.text.tokenizer import N_SPECIAL
@@ -125,7 +127,9 @@ def test_converted_run_is_translated_with_ctranslate2(
     assert engine_of(converted) == "native"
 
 
-def test_run_that_ctranslate2_does_not_serve_is_translated_with_pytorch(converted: Path, whole: Path) -> None:
+def test_run_that_ctranslate2_does_not_serve_is_translated_with_pytorch(
+    converted: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert engine_of(converted) == "ctranslate2"
     assert engine_of(whole) == engine_of(converted, whole) == engine_of(converted, checkpoint="4") == "native"
     unequal: list[dict[str, object]] = [{"sample": True}, {"mbr": "chrf", "beam": 2}, {"protect": True}]
@@ -135,6 +139,15 @@ def test_run_that_ctranslate2_does_not_serve_is_translated_with_pytorch(converte
     assert info.identical == 1.0
     for share, expected in ((0.9949, "native"), (0.995, "ctranslate2"), (None, "native")):
         seal(made, info.model_copy(update={"identical": share}))
+        assert engine_of(converted) == expected
+    engine_folder(converted, "float32")  # converts it again, since the comparison is missing
+    assert load_folder(made.path).info.identical == 1.0 and engine_of(converted) == "ctranslate2"
+    config = open_saved(converted).config
+    monkeypatch.setattr("nmt.share.export._is_of", lambda *_: True)
+    for modifiers, expected in (({}, "ctranslate2"), ({"join": 0.5}, "native")):  # it does not count separators
+        training = config.training.model_copy(update={"modifiers": modifiers})
+        saved = SimpleNamespace(config=config.model_copy(update={"training": training}))
+        monkeypatch.setattr("nmt.share.export.open_saved", lambda *_, saved=saved: saved)
         assert engine_of(converted) == expected
 
 
@@ -146,7 +159,11 @@ def test_export_for_ctranslate2_needs_no_engine_option(converted: Path, data: Pa
     assert by_itself.out == asked.out and asked.status == 0
 
 
-def test_shortlist_has_likely_translations_and_is_used(whole: Path, data: Path, tmp_path: Path, nmt: Command) -> None:
+def test_shortlist_has_likely_translations_and_is_used(
+    whole: Path, data: Path, tmp_path: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.share.shortlist.N_PER_PIECE", 3)
+    monkeypatch.setattr("nmt.share.shortlist.N_FREQUENT", 0)
     done = nmt("export", "--run", whole, "--format", "ctranslate2", "--shortlist", "--output", tmp_path / "listed")
     assert done.status == 0
     path = tmp_path / "listed" / "vmap.txt"
@@ -157,9 +174,10 @@ def test_shortlist_has_likely_translations_and_is_used(whole: Path, data: Path, 
     assert all(piece in found.split() for piece, found in rows.items() if piece), "names are copied"
     assert not {*"".join(rows.values()).split()} & {*tgt.pieces(range(N_SPECIAL))}
     lines = (data / "train.aa").read_text(encoding="utf-8").splitlines()
-    [word] = [word for word, _ in Counter(" ".join(lines).split()).most_common(1)]
-    first = src.pieces(src.encode(word))[0]
-    assert {*tgt.pieces(tgt.encode(word[::-1]))} & {*rows[first].split()}, "each word is written backwards"
+    words = [word for word, _ in Counter(" ".join(lines).split()).most_common(30)]
+    both = [(src.pieces(src.encode(word)), tgt.pieces(tgt.encode(word[::-1]))) for word in words]
+    of_whole = [(one, other) for [one], [other] in (each for each in both if len(each[0]) == len(each[1]) == 1)]
+    assert len(of_whole) > 3 and all(other in rows[one].split() for one, other in of_whole), "words are backwards"
     # with other pieces in the list, there are other translations
     listed, given = tgt.n_pieces - 1, tgt.n_pieces - 2
     [chosen] = tgt.pieces([listed])

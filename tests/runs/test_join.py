@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 import torch
 
 from nmt.api import evaluate
-from nmt.config import Config
+from nmt.config import Config, SearchConfig
 from nmt.data.batching import unpadded
 from nmt.data.corpus import Corpora, Corpus
 from nmt.errors import ConfigError, DataError
@@ -22,15 +23,18 @@ from nmt.prepare.append import append
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
 from nmt.runs.model import open_saved
+from nmt.serve.bodies import Upload
+from nmt.serve.documents import translated_file
 from nmt.serve.models import load_models
 from nmt.serve.service import Service, Wish
 from nmt.text.tokenizer import SEPARATOR
 from nmt.training.loop import fit
 from nmt.training.setup.start import start
-from nmt.training.validate import TextValidator
+from nmt.training.validate import TextValidator, _in_context
+from nmt.translate.searcher import NativeSearcher
 from nmt.translate.source_lines import source_lines
 from nmt.translate.translator import Translator
-from nmt.translate.types import Line
+from nmt.translate.types import Line, Sentence
 from tiny_corpus import tiny_settings, tiny_text
 from tiny_run import make, tiny_config, tiny_model, tiny_tokenizer, write_run
 from trained import assert_same_run, train_with_deaths
@@ -269,8 +273,33 @@ def test_server_translates_texts_in_context(text: Path, lively: Path, monkeypatc
         assert translated(*lines[:4]) == [alone(line) for line in lines[:4]]
         parts = translated(*lines[:4], is_document=True)
         assert "\n".join(parts) == alone("\n".join(lines[:4])) and parts[1:] != [alone(line) for line in lines[1:4]]
+        page = Upload("a.html", "".join(f"<p>{line}</p>" for line in lines[:4]).encode())
+        wish, seconds = Wish(), 60.0
+        found = asyncio.run(translated_file(service, page, "aa", "bb", wish, seconds, lambda _: None)).decode()
+        assert re.findall("<p>(.*?)</p>", found) == parts
+        assert not len(service._cache)
     finally:
         service.close()
+
+
+def test_context_of_validation_ends_with_document() -> None:
+    lines = [Line("a", is_first=True), Line("b"), Line("c", is_first=True), Line("d"), Line("e")]
+    found = _in_context(lines, [*"ABCDE"], 1)
+    assert [line.before for line in found] == [(), (("a", "A"),), (), (("c", "C"),), (("d", "D"),)]
+
+
+@pytest.mark.parametrize("n_joined", [1, 2])
+def test_translation_has_no_more_separators_than_its_sentences(data: Path, lively: Path, n_joined: int) -> None:
+    model, tokenizer = open_saved(lively).transformer(), Corpus.open(DataDir(data)).tokenizers["aa"]
+    with torch.no_grad():
+        weight = model.output_weight
+        weight[SEPARATOR] = 3 * weight.mean(0) + weight[tokenizer.encode("mali")[0]]
+        model.decoder.norm.bias.copy_(5 * weight[SEPARATOR])  # likes separators
+    for joins, most in ((True, n_joined - 1), (False, 0)):
+        searcher = NativeSearcher([model], tokenizer, torch.device("cpu"), "float32", joins)
+        asked = [Sentence("", "", tokenizer.encode("mali bore"), 0, 8, n_joined=n_joined)]
+        [[best]] = searcher.search_batch(asked, SearchConfig(beam=2), 1)
+        assert list(best.ids).count(SEPARATOR) == most
 
 
 @pytest.mark.parametrize("context", [0, 2])

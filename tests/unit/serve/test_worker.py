@@ -26,8 +26,8 @@ class Stage:
         self.finished: list[str] = []
         self.worker.start()
 
-    def job(self, *lines: str, seconds: float = 60.0, n_best: int = 1, sample: bool = False) -> Job:
-        search = self.direction.search.model_copy(update={"sample": sample})
+    def job(self, *lines: str, seconds: float = 60.0, n_best: int = 1, **settings: object) -> Job:
+        search = self.direction.search.model_copy(update=settings)
         how = How(search, n_best)
         job = Job(self.direction, how, [Line(line) for line in lines], time.monotonic() + seconds)
         job.future.add_done_callback(lambda _: self.finished.append(lines[0]))
@@ -54,6 +54,24 @@ def stage() -> Iterator[Stage]:
 
 def texts(job: Job) -> list[str]:
     return [best.text for best, *_ in job.future.result(30)]
+
+
+def test_lines_in_context_are_one_batch_that_begins_again_after_failure(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.serve.worker.ROUND_COST", 230)
+    monkeypatch.setattr("nmt.serve.worker.ROUND_SECONDS", 0.0)
+    stage.hold()
+    jobs = [stage.job(*lines, context=1) for lines in (["a"], ["b", "ZeroDivisionError"], ["c", "d" * 20])]
+    for job in jobs:
+        stage.worker.submit(job)
+    stage.release()
+    assert texts(jobs[2]) == ["de>en: c", f"de>en: {'d' * 20}"]
+    assert texts(jobs[0]) == ["de>en: a"]
+    with pytest.raises(Refusal):
+        jobs[1].future.result(30)
+    containing = [batch for batch in stage.direction.batches if "c" in batch or "d" * 20 in batch]
+    assert containing and all(batch[-2:] == ["c", "d" * 20] for batch in containing)
 
 
 def test_waiting_lines_form_one_batch(stage: Stage) -> None:
