@@ -56,10 +56,11 @@ def texts(job: Job) -> list[str]:
     return [best.text for best, *_ in job.future.result(30)]
 
 
+@pytest.mark.parametrize("cost", [230, 1000])
 def test_lines_in_context_are_one_batch_that_begins_again_after_failure(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, cost: int
 ) -> None:
-    monkeypatch.setattr("nmt.serve.worker.ROUND_COST", 230)
+    monkeypatch.setattr("nmt.serve.worker.ROUND_COST", cost)
     monkeypatch.setattr("nmt.serve.worker.ROUND_SECONDS", 0.0)
     stage.hold()
     jobs = [stage.job(*lines, context=1) for lines in (["a"], ["b", "ZeroDivisionError"], ["c", "d" * 20])]
@@ -70,8 +71,11 @@ def test_lines_in_context_are_one_batch_that_begins_again_after_failure(
     assert texts(jobs[0]) == ["de>en: a"]
     with pytest.raises(Refusal):
         jobs[1].future.result(30)
-    containing = [batch for batch in stage.direction.batches if "c" in batch or "d" * 20 in batch]
-    assert containing and all(batch[-2:] == ["c", "d" * 20] for batch in containing)
+    for own in (["b", "ZeroDivisionError"], ["c", "d" * 20]):
+        containing = [batch for batch in stage.direction.batches if not {*own}.isdisjoint(batch)]
+        assert containing and all("".join(own) in "".join(batch) for batch in containing)
+    n_failed = sum("ZeroDivisionError" in batch for batch in stage.direction.batches)
+    assert n_failed == (2 if cost == 1000 else 1), "it is tried again alone"
 
 
 def test_waiting_lines_form_one_batch(stage: Stage) -> None:
