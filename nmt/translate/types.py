@@ -60,7 +60,7 @@ class Sentence:
     given: Sequence[int] = ()
     """Target tokens before the translation, which are not part of it: the translation of the context."""
     n_joined: int = 1
-    """The number of sentences that are joined to this one and translated together."""
+    """The number of sentences that it consists of, with separators between them."""
     prefix: Sequence[int] = ()
     """Token ids with which the translation starts."""
     phrases: tuple[tuple[int, ...], ...] = ()
