@@ -60,9 +60,9 @@ def test_batches_stay_within_token_budget(translator: Translator, monkeypatch: p
     shapes = []
     start = InferenceModel.start
 
-    def spy(model: InferenceModel, src: torch.Tensor, mask: torch.Tensor) -> DecoderState:
+    def spy(model: InferenceModel, src: torch.Tensor, *more: object) -> DecoderState:
         shapes.append(tuple(src.shape))
-        return start(model, src, mask)
+        return start(model, src, *more)
 
     monkeypatch.setattr(InferenceModel, "start", spy)
     lines = [" ".join(words(1 + i % 13, seed=i)) for i in range(60)] + [" ".join(words(90))]
@@ -161,7 +161,7 @@ def test_source_ends_with_eos(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPa
     translator = make(tokenizer, tiny_config())
     read = []
     start = InferenceModel.start
-    monkeypatch.setattr(InferenceModel, "start", lambda model, src, mask: read.append(src) or start(model, src, mask))
+    monkeypatch.setattr(InferenceModel, "start", lambda model, src, *more: read.append(src) or start(model, src, *more))
     texts(translator, PLAIN[:3])
     rows = {tuple(i for i in row.tolist() if i != PAD) for src in read for row in src}
     assert rows == {(*tokenizer.encode(line), EOS) for line in PLAIN[:3]}
