@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import time
 from pathlib import Path
@@ -68,19 +67,11 @@ def test_reference_run_covers_all_writes(life):
         assert operation in moments
 
 
-TENSOR = re.compile(r"(half of )?write (weights|optimizer)")
-
-
 @pytest.mark.usefixtures("quick")
 def test_killed_process_resumes(life, data):
-    """Of the many deaths while a tensor is written, which differ in the tensor only, one in five is enough."""
     is_run = [(left / "run.json").exists() for left in life.killed]
     assert 5 < is_run.count(False) < is_run.count(True)
-    deaths = {
-        left: moment for n, (left, moment) in enumerate(life.killed.items()) if n % 5 == 0 or not TENSOR.match(moment)
-    }
-    assert len(deaths) > 250
-    check_all(deaths, settings(data), data, kept(life.watched))
+    check_all(life.killed, settings(data), data, kept(life.watched))
 
 
 @pytest.mark.usefixtures("quick")
