@@ -121,7 +121,7 @@ def export(
     --format ctranslate2: the same with a model for CTranslate2, a fast inference library for CPUs, in float32, float16
     or int8. Requires the package ctranslate2. Lines of the development set are translated with both engines; the number
     of identical translations and the difference of their scores are printed, and a model that does not match the run is
-    an error. Use it with `nmt translate --model DIR --engine ctranslate2`.
+    an error. Use it with `nmt translate --model DIR`.
 
     --shortlist computes, in every step, only the scores of frequent pieces and of likely translations of the source
     pieces, which are learned from training pairs (IBM model 1) and written to vmap.txt. Probabilities are normalised

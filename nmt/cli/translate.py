@@ -95,7 +95,11 @@ def translate(
     precision: PrecisionOption = "auto",
     engine: Annotated[
         Literal["auto", "native", "ctranslate2", "ray"],
-        option("--engine", "PyTorch, CTranslate2 (an extra), or PyTorch on a Ray cluster (an extra)."),
+        option(
+            "--engine",
+            "PyTorch (native), CTranslate2 (an extra), or PyTorch on a Ray cluster (an extra); auto: CTranslate2 where "
+            "a model was made for it, else PyTorch.",
+        ),
     ] = "auto",
     workers: Annotated[
         int | None,
@@ -190,7 +194,7 @@ def translate(
         refuse_document(source)
     from nmt.cli.defaults import resolve_models, search_settings, with_language_model
     from nmt.model.device import visible_gpus
-    from nmt.share.export import engine_for, fastest_engine
+    from nmt.share.export import converted, engine_for
     from nmt.tasks.engines import open_engine
     from nmt.translate.confidence import Estimator
     from nmt.translate.direction import Direction, for_texts
@@ -238,19 +242,17 @@ def translate(
         with open_engine("ray" if engine == "ray" else "local", workers, address, visible_gpus()) as processes:
             translate_in_parts(processes, models, Path(source), Path(target), search, n_best, scores)
         return
-    if engine == "auto":
-        engine = "native"
-        if precision == "auto" and files == Files(prefix, tm=files.tm) and not confidence:
-            settings = partial(search_settings, beam=beam, length_penalty=length_penalty, overrides=overrides)
-            engine = fastest_engine(paths, checkpoint, weights, settings)
+    found: Translator | None = None
     if engine == "ctranslate2":
-        translator: Translator = engine_for(paths, checkpoint, weights, int8)
-    else:
-        translator = Translator.load(paths, checkpoint, weights, precision=precision)
+        found = engine_for(paths, checkpoint, weights, int8)
+    elif engine == "auto" and precision == "auto" and files == Files(prefix, tm=files.tm) and not confidence:
+        settings = partial(search_settings, beam=beam, length_penalty=length_penalty, overrides=overrides)
+        found = converted(paths, checkpoint, weights, settings)
+    translator = found or Translator.load(paths, checkpoint, weights, precision=precision)
     translator = translator.towards(to, from_, via)
     if documents is not None:
-        native = translator if engine == "native" else None
-        if engine == "ctranslate2" and model is None:  # it aligns words, and has what CTranslate2 lacks
+        native = translator if found is None else None
+        if found is not None and model is None:  # it aligns words, and has what CTranslate2 lacks
             native = Translator.load(paths, checkpoint, weights).towards(to, from_, via)
         configured = [*for_texts(translator.config.search), *overrides]
         search = search_settings(translator.config, beam, length_penalty, configured)
@@ -259,7 +261,7 @@ def translate(
         documents.write(DocumentTranslator.of(direction, search, glossary, memory, confidence))
         return
     search = search_settings(translator.config, beam, length_penalty, overrides)
-    native = translator if engine == "native" else None
+    native = translator if found is None else None
     estimator = Estimator.load(paths[0], translator, native, search) if confidence else None
     translate_file(translator, source, target, search, n_best, files, scores, as_text, estimator)
 

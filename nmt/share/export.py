@@ -9,7 +9,6 @@ from functools import partial
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import Literal
 
 import torch
 
@@ -157,6 +156,8 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
             src, tgt = (tokenizer.pieces(range(len(tokenizer))) for tokenizer in (of_src, of_tgt))
             save_ctranslate2(model, config.model, info.positions, (src, tgt), quantization, directory.path)
             if request.shortlist:
+                if of_tgt.opening:
+                    raise ConfigError(["--shortlist: has no effect for models whose translations begin with a tag"])
                 write_shortlist(directory.path, _directions(request, config), (of_src, of_tgt))
             seal(directory, info)
             engine = Engine(load_folder(directory.path))
@@ -298,27 +299,34 @@ MIN_IDENTICAL = 0.995
 """Minimum share of identical translations with which CTranslate2 is used without being asked for."""
 
 
-def fastest_engine(
+def converted(
     paths: Sequence[Path], checkpoint: str, weights: str, settings: Callable[[Config], SearchConfig]
-) -> Literal["native", "ctranslate2"]:
-    """Return the engine that translates as the runs do, and is fastest for single lines.
+) -> Translator | None:
+    """Return the CTranslate2 translator that stands in for PyTorch, since it is faster for single lines; None if none
+    does.
 
-    CTranslate2 is used for its own exports and, on a CPU, for a run that has been converted with these weights, if it
-    has found `MIN_IDENTICAL` of the translations then and supports the search settings, which `settings` returns.
-    Raises ConfigError and CheckpointError as `open_saved` and `settings` do.
+    It is that of an export for CTranslate2 or, on a CPU, of a run that has been converted with these weights, if it has
+    found `MIN_IDENTICAL` of the translations then and supports the search settings, which `settings` returns.
+    Raises ConfigError and CheckpointError as `open_saved`, `settings` and, for an export, `engine_for` do.
     """
     [path, *others] = paths
     if is_folder(path):
-        return "ctranslate2" if load_folder(path).info.kind == "ctranslate2" else "native"
+        is_engine = load_folder(path).info.kind == "ctranslate2"
+        return engine_for(paths, checkpoint, weights) if is_engine else None
     made = RunDir(path).ctranslate2("float32").path
     if others or not made.is_dir() or torch.cuda.is_available() or find_spec("ctranslate2") is None:
-        return "native"
+        return None
     saved = open_saved(path, checkpoint, weights)
     is_equal = _is_of(made, saved) and (load_folder(made).info.identical or 0.0) >= MIN_IDENTICAL
     if not is_equal or saved.config.joins_sentences or not finds_the_same(settings(saved.config)):
-        return "native"
+        return None
+    try:
+        found = load_ctranslate2(made)
+    except CheckpointError as error:
+        say(f"translating with PyTorch: {error}")
+        return None
     say(f"translating with CTranslate2, {made}")
-    return "ctranslate2"
+    return found
 
 
 def engine_for(

@@ -2,8 +2,8 @@
 
 The sentences of a line are one source, with separators between them, and so is their translation, which is divided at
 the separators. With `search.context`, the sentences before them in their document come first in the source, and the
-translations of these, which are known already, before the translation. The lines of different documents share
-batches: line r of each document is searched in round r.
+decoder reads the translations of these, which are known already, before it begins. The lines of different documents
+share batches: line r of each document is searched in round r.
 """
 
 from __future__ import annotations

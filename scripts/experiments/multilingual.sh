@@ -7,9 +7,8 @@
 # 20,000 lines of English that it has translated, as pairs with the other languages (back). Direct translations are
 # compared with those via English.
 # Czech comes last (added): 40 minutes without it, then with it, and 2,500 pieces for it, to as many updates as all has
-# (PIECES=10000: without pieces for it), and its
-# pairs REPEAT times (1). Temperature (few): 29,000 pairs of de-en and 1,000 of cs-en for ten minutes, with
-# data.direction_temperature 1 and 5, both at the same time with one thread each.
+# (PIECES=10000: without pieces for it), and its pairs REPEAT times (1). Temperature (few): 29,000 pairs of de-en and
+# 1,000 of cs-en for ten minutes, with data.direction_temperature 1 and 5, both at the same time with one thread each.
 # With UPDATES=5400, all makes so many updates, three 56 % of them, the continuations 30 %, few 37 % and long 52 %, in
 # place of 60, 40, 20, 10 and 60 minutes: comparisons at equal updates, which other work on the machine does not disturb.
 #   scripts/experiments/multilingual.sh DATA [STEP...]     DATA has the four languages of Multi30k

@@ -20,7 +20,7 @@ from nmt.layout import ExportDir, RunDir
 from nmt.runs.folder import load_folder, seal
 from nmt.runs.model import open_saved
 from nmt.share.engine import TOLERANCE, Engine
-from nmt.share.export import Request, engine_folder, export, fastest_engine
+from nmt.share.export import Request, converted, engine_folder, export
 from nmt.text.tokenizer import N_SPECIAL
 from nmt.translate.types import Sentence
 
@@ -99,7 +99,7 @@ def test_engine_model_is_converted_once(whole: Path, tmp_path: Path, capsys: pyt
 
 
 @pytest.fixture
-def converted(whole: Path, tmp_path: Path) -> Path:
+def converted_run(whole: Path, tmp_path: Path) -> Path:
     """A copy of a run that has been converted for CTranslate2."""
     shutil.copytree(whole, tmp_path / "converted")
     engine_folder(tmp_path / "converted", "float32")
@@ -110,50 +110,59 @@ def engine_of(path: Path, *others: Path, checkpoint: str = "best", **search: obj
     def settings(config: Config) -> SearchConfig:
         return config.search.model_copy(update=search)
 
-    return fastest_engine([path, *others], checkpoint, "auto", settings)
+    return "native" if converted([path, *others], checkpoint, "auto", settings) is None else "ctranslate2"
 
 
 def test_converted_run_is_translated_with_ctranslate2(
-    converted: Path, whole: Path, data: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch
+    converted_run: Path, whole: Path, data: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = ("translate", "--input", data / "test.aa", "--set", "search.beam=3", "--run")
-    native, other = (nmt(*options, run) for run in (whole, converted))
+    native, other = (nmt(*options, run) for run in (whole, converted_run))
     assert native.out == other.out and "CTranslate2" not in native.err
-    assert f"CTranslate2, {converted / 'ctranslate2-float32'}" in other.err
+    assert f"CTranslate2, {converted_run / 'ctranslate2-float32'}" in other.err
     for more in (("--precision", "float32"), ("--engine", "native"), ("--scores", "--confidence")):
-        assert "CTranslate2" not in nmt(*options, converted, *more).err
+        assert "CTranslate2" not in nmt(*options, converted_run, *more).err
     monkeypatch.setattr("nmt.share.export.find_spec", lambda _: None)
-    assert engine_of(converted) == "native"
+    assert engine_of(converted_run) == "native"
 
 
 def test_run_that_ctranslate2_does_not_serve_is_translated_with_pytorch(
-    converted: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+    converted_run: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert engine_of(converted) == "ctranslate2"
-    assert engine_of(whole) == engine_of(converted, whole) == engine_of(converted, checkpoint="4") == "native"
+    assert engine_of(converted_run) == "ctranslate2"
+    assert engine_of(whole) == engine_of(converted_run, whole) == engine_of(converted_run, checkpoint="4") == "native"
     unequal: list[dict[str, object]] = [{"sample": True}, {"mbr": "chrf", "beam": 2}, {"protect": True}]
-    assert [engine_of(converted, **search) for search in unequal] == ["native"] * 3
-    made = ExportDir(converted / "ctranslate2-float32")
+    assert [engine_of(converted_run, **search) for search in unequal] == ["native"] * 3
+    made = ExportDir(converted_run / "ctranslate2-float32")
     info = load_folder(made.path).info
     assert info.identical == 1.0
     for share, expected in ((0.9949, "native"), (0.995, "ctranslate2"), (None, "native")):
         seal(made, info.model_copy(update={"identical": share}))
-        assert engine_of(converted) == expected
-    engine_folder(converted, "float32")  # converts it again, since the comparison is missing
-    assert load_folder(made.path).info.identical == 1.0 and engine_of(converted) == "ctranslate2"
-    config = open_saved(converted).config
+        assert engine_of(converted_run) == expected
+    engine_folder(converted_run, "float32")  # converts it again, since the comparison is missing
+    assert load_folder(made.path).info.identical == 1.0 and engine_of(converted_run) == "ctranslate2"
+    config = open_saved(converted_run).config
     monkeypatch.setattr("nmt.share.export._is_of", lambda *_: True)
     for modifiers, expected in (({}, "ctranslate2"), ({"join": 0.5}, "native")):  # it does not count separators
         training = config.training.model_copy(update={"modifiers": modifiers})
         saved = SimpleNamespace(config=config.model_copy(update={"training": training}))
         monkeypatch.setattr("nmt.share.export.open_saved", lambda *_, saved=saved: saved)
-        assert engine_of(converted) == expected
+        assert engine_of(converted_run) == expected
 
 
-def test_export_for_ctranslate2_needs_no_engine_option(converted: Path, data: Path, nmt: Command) -> None:
+def test_damaged_conversion_is_not_used(converted_run: Path, data: Path, nmt: Command) -> None:
+    model = converted_run / "ctranslate2-float32" / "model.bin"
+    model.write_bytes(model.read_bytes()[:-1] + b"x")
+    done = nmt("translate", "--run", converted_run, "--input", data / "test.aa")
+    assert done.status == 0 and str(model) in done.err and "PyTorch" in done.err
+    assert nmt("translate", "--run", converted_run, "--engine", "ctranslate2", "--input", data / "test.aa").status == 2
+
+
+def test_export_for_ctranslate2_needs_no_engine_option(converted_run: Path, data: Path, nmt: Command) -> None:
     options = ("translate", "--input", data / "test.aa")
     by_itself, asked = (
-        nmt(*options, "--model", converted / "ctranslate2-float32", *more) for more in ((), ("--engine", "ctranslate2"))
+        nmt(*options, "--model", converted_run / "ctranslate2-float32", *more)
+        for more in ((), ("--engine", "ctranslate2"))
     )
     assert by_itself.out == asked.out and asked.status == 0
 

@@ -149,6 +149,9 @@ def test_exports_are_equal(public: Public, tmp_path: Path) -> None:
 
 def test_ctranslate2_gives_equal_translations(public: Public, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
+    with pytest.raises(ConfigError, match="--shortlist"):
+        export(ExportRequest(public.run, shortlist=True), tmp_path / "listed", "ctranslate2")
+    assert not (tmp_path / "listed").exists()
     exported = export(ExportRequest(public.run), tmp_path / "out", "ctranslate2")
     assert exported.comparison is not None and exported.comparison.difference < 1e-4
 
