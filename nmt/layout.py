@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -180,6 +181,10 @@ class RunDir:
 
     def calibration(self, direction: str) -> Path:
         return self.path / f"calibration-{direction}.json"
+
+    def calibrations(self) -> Iterator[Path]:
+        """Return the calibrations of all directions."""
+        return self.path.glob("calibration-*.json")
 
     def ctranslate2(self, quantization: str) -> ExportDir:
         return ExportDir(self.path / f"ctranslate2-{quantization}")

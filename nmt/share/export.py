@@ -53,6 +53,7 @@ from nmt.share.engine import (
 from nmt.share.shortlist import write_shortlist
 from nmt.share.transformers import check_held, not_carried, save_transformers
 from nmt.text.lines import read_lines
+from nmt.translate.confidence import portable_calibrations
 from nmt.translate.searcher import NativeSearcher
 from nmt.translate.sentences import MAX_PIECES_FACTOR
 from nmt.translate.translator import Translator
@@ -166,6 +167,9 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
             seal(directory, info.model_copy(update={"identical": comparison.n_identical / comparison.n_lines}))
             translator = engine_translator(engine)
         scores = _evaluated(request, translator) if request.evaluate else []
+        # after sealing, since nmt calibrate replaces them
+        for path in portable_calibrations(saved.origin) if kind != "transformers" else ():
+            write_file(directory.path / path.name, path.read_bytes())
         checked = None if comparison is None else str(comparison)
         write_file(directory.card, _card(saved, info, [*recorded, *scores], checked, request.license).encode())
     return Exported(output, comparison, scores, not_carried(config.search) if kind == "transformers" else [])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nmt.console import say
 from nmt.errors import ConfigError, DataError, error_text
-from nmt.layout import ExportDir
+from nmt.layout import ExportDir, RunDir
 from nmt.runs.folder import ExportInfo, Kind, load_folder, verify_export
 from nmt.share.card import use
 from nmt.share.hub import TRANSIENT, check_name, exported_files, hub_error, status
@@ -112,6 +112,7 @@ def push(folder: Path, repository: Repository) -> Pushed:
     }
     if CARD in files:
         files[CARD] = _card(folder, info, name)
+    files |= {path.name: str(path) for path in RunDir(folder).calibrations()}
 
     def upload(head: str | None) -> tuple[str, str]:
         operations: list[CommitOperationAdd | CommitOperationDelete] = [

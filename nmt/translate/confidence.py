@@ -23,6 +23,7 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.files.document import Document, read_document
 from nmt.layout import RunDir
 from nmt.runs.info import Weights
+from nmt.runs.model import Origin
 from nmt.search.forced import ForcedDecoder
 from nmt.translate.mbr import pairwise
 from nmt.translate.translator import Translator
@@ -189,3 +190,14 @@ def calibration_path(run: Path, translator: Translator, search: SearchConfig) ->
     """Return the file with the calibration of a run for the direction of a translator."""
     data = translator.config.data
     return RunDir(run).calibration(f"{data.src}-{search.to or data.tgt}")
+
+
+def portable_calibrations(origin: Origin) -> list[Path]:
+    """Return the files with the calibrations of a run that were made with these weights and need no other run. Raises
+    CheckpointError if one is damaged."""
+    wanted, found = (origin.step, origin.weights, None), []
+    for path in sorted(RunDir(origin.run).calibrations()):
+        each = read_document(path, Calibration, CheckpointError, "; create it again with nmt calibrate", (FORMAT,))
+        if (each.step, each.weights, each.reverse) == wanted:
+            found.append(path)
+    return found

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 
 from nmt.config import SearchConfig
@@ -29,6 +30,8 @@ Alignment = tuple[tuple[Span, Span], ...]
 """Pairs of a source word and a target word, each as start and end in code points."""
 
 _WORD = re.compile(r"\S+")
+ESTIMATED = 64
+"""Number of lines whose confidence is estimated in one batch."""
 PLACEHOLDERS, PLACEHOLDER_CHARACTERS = 10, 60
 """Maximum number of placeholders of a line that are protected by default, and of characters in all of them."""
 NATIVE_ONLY = "needs PyTorch's engine, which is not used for this direction"
@@ -179,11 +182,11 @@ class Direction:
                 windows[is_protected] = opened.enter_context(
                     closing(search(own, hows[is_protected].search, how.n_best, first, should_stop=should_stop))
                 )
-            for line, is_protected in zip(lines, protected, strict=True):
-                translations = next(windows[is_protected])
+            found: Iterable[tuple[Line, Sequence[Translation]]] = (
+                (line, next(windows[is_protected])) for line, is_protected in zip(lines, protected, strict=True)
+            )
+            for line, translations in self._estimated(found) if how.confidence else found:
                 stop_if(should_stop)
-                if how.confidence:
-                    [translations] = self.estimator.estimated([line.text], [translations])
                 if watch is not None:
                     watch(line, translations)
                 aligned: Sequence[Alignment | None] = [None] * len(translations)
@@ -194,6 +197,15 @@ class Direction:
                     for each, alignment in zip(translations, aligned, strict=True)
                 ]
                 yield candidates, sum(len(part.src_ids) for part in translations[0].parts)
+
+    def _estimated(
+        self, found: Iterable[tuple[Line, Sequence[Translation]]]
+    ) -> Iterator[tuple[Line, Sequence[Translation]]]:
+        """Yield each line and its translations, with their confidence."""
+        rest = iter(found)
+        while group := [*islice(rest, ESTIMATED)]:
+            lines, by_line = zip(*group, strict=True)
+            yield from zip(lines, self.estimator.estimated([line.text for line in lines], by_line), strict=True)
 
     def _protects(self, text: str, search: SearchConfig) -> bool:
         """Return whether to protect the placeholders of a line: protection is supported and they are not too many."""

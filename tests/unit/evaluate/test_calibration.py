@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from nmt.layout import RunDir
 from nmt.runs.info import Selected, write_selected
 from nmt.serve.models import load_models
 from nmt.serve.service import Service
+from nmt.translate import direction
 from nmt.translate.confidence import Calibration, Estimator
 from nmt.translate.translator import Translator
 from served import serving
@@ -110,7 +112,10 @@ def test_translations_of_memory_have_no_confidence(calibrated: Path, nmt: Comman
     assert known[3:] == ["", "known"] and float(other[3]) > 0
 
 
-def test_bilingual_file_of_document_has_confidences(calibrated: Path, nmt: Command, tmp_path: Path) -> None:
+def test_bilingual_file_of_document_has_confidences(
+    calibrated: Path, nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(direction, "ESTIMATED", 16)  # in three batches
     (tmp_path / "a.html").write_text("".join(f"<p>{line}</p>" for line in LINES[:40]), encoding="utf-8")
     given = "translate", "--run", calibrated, "--confidence", "--input", tmp_path / "a.html"
     done = nmt(*given, "--bilingual", tmp_path / "a.xlf")
@@ -127,6 +132,22 @@ def test_engine_without_probabilities_of_pieces_uses_its_own_map(calibrated: Pat
     assert [{*each.map.weights} >= {"least"} for each in both] == [True, False]
     found = [each.estimated(PLAIN, translator.translate_lines(PLAIN, search)) for each in both]
     assert all(best.confidence for of_map in found for best, *_ in of_map)
+
+
+@pytest.mark.parametrize("kind", ["folder", "ctranslate2"])
+def test_export_has_calibration(calibrated: Path, nmt: Command, tmp_path: Path, kind: str) -> None:
+    own, exported = shutil.copytree(calibrated, tmp_path / "own"), tmp_path / "exported"
+    content = json.loads((own / "calibration-de-en.json").read_text(encoding="utf-8"))
+    of_others = {"xx-yy": {"step": content["step"] + 1}, "yy-xx": {"reverse": "runs/en-de"}}
+    for name, change in of_others.items():
+        (own / f"calibration-{name}.json").write_text(json.dumps(content | change), encoding="utf-8")
+    done = nmt("export", "--run", own, "--format", kind, "--output", exported)
+    assert done.status == 0, done.err
+    assert [path.name for path in exported.glob("calibration-*")] == ["calibration-de-en.json"]
+    (tmp_path / "a.de").write_text(f"{PLAIN[0]}\n", encoding="utf-8")
+    engine = "native" if kind == "folder" else kind
+    done = nmt("translate", "--run", exported, "--engine", engine, "--confidence", "--input", tmp_path / "a.de")
+    assert done.status == 0 and float(done.out.split("\t")[3]) > 0, done.err
 
 
 def test_confidence_of_server_is_that_of_command_line(calibrated: Path) -> None:
