@@ -113,7 +113,8 @@ def evaluate_all(
     Return the evaluations by the names of the splits; of a run with several directions, by names such as `test de-en`.
     """
     directory = Path(data) if data is not None else None
-    texts = texts_of(Translator.load(run, checkpoint, weights), lambda one: corpus_of(one, directory), splits)
+    translators = Translator.load(run, checkpoint, weights).by_direction()
+    texts = texts_of(translators, lambda one: corpus_of(one, directory), splits)
     return {label: _evaluated(text.translator, text.corpus, text.split, search) for label, text in texts.items()}
 
 

@@ -7,7 +7,8 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before anything imports torch
@@ -55,19 +56,30 @@ def one_library() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def parsed_once() -> Iterator[None]:
-    """A text is parsed as YAML once: the configs of the tests' runs are the same over and over, and it takes long."""
+def done_once() -> Iterator[None]:
+    """The same YAML is parsed and written once, and git is asked once for the commit: thousands of runs have the same
+    configs, and these steps take longer than their training."""
     from nmt.config import load
+    from nmt.training.setup import choices
 
-    parse, trees = load.parse_yaml, dict[str, object]()
+    parse, dump = load.parse_yaml, load.dump_yaml
+    trees, texts = dict[str, object](), dict[str, str]()
 
     def parse_yaml(text: str, where: str) -> object:
         if text not in trees:
             trees[text] = parse(text, where)
         return copy.deepcopy(trees[text])
 
+    def dump_yaml(tree: Mapping[str, object]) -> str:
+        key = repr(tree)
+        if key not in texts:
+            texts[key] = dump(tree)
+        return texts[key]
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(load, "parse_yaml", parse_yaml)
+        patch.setattr(load, "dump_yaml", dump_yaml)
+        patch.setattr(choices, "version", cache(choices.version))
         yield
 
 

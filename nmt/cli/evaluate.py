@@ -46,7 +46,7 @@ HISTORY_ALONE = "--history can be combined only with one --run, --split and --fo
 SourceOption = Annotated[Path | None, option("--src", "Or use these files: the source …", "F")]
 FILES_ALONE = (
     "--hyp F and --ref F must be given together, without options of a run: --run, --split, --data, --output, "
-    "--samples, --beam, --length-penalty, --set, --checkpoint, --weights, --precision"
+    "--samples, --to, --from, --via, --beam, --length-penalty, --set, --checkpoint, --weights, --precision"
 )
 
 CLASSIFIER_ALONE = (
@@ -178,10 +178,13 @@ def evaluate(
         _evaluate_classifier(paths[0], data, split or (), checkpoint, weights, precision, format_)
         return
     translator = Translator.load(paths, checkpoint, weights, precision=precision)
-    if src or (to, from_, via) != (None, None, None):
+    if src or via:
         translator = translator.towards(to, from_, via)
-    search = search_settings(translator.by_direction()[0].config, beam, length_penalty, overrides or ())
-    texts = {} if src else texts_of(translator, lambda one: corpus_of(one, data), split or ())
+        translators = [translator]
+    else:
+        translators = translator.by_direction(to, from_)
+    search = search_settings(translators[0].config, beam, length_penalty, overrides or ())
+    texts = {} if src else texts_of(translators, lambda one: corpus_of(one, data), split or ())
     names = {label: f"{each.split}.{each.translator.config.data.translation_suffix}" for label, each in texts.items()}
     names = names or {str(src): str(src)}
     if segment_scores and len(names) > 1:
@@ -291,7 +294,7 @@ def _show_history(run: Path | None, splits: Sequence[str], how: Format) -> None:
 
 
 OF_RUNS = (
-    "--ref F needs --hyp A B or --group NAME=A,B,C, without options of runs: --split, --data, --output, "
+    "--ref F needs --hyp A B or --group NAME=A,B,C, without options of runs: --split, --data, --output, --to, --from, "
     "--beam, --length-penalty, --set, --checkpoint, --weights, --precision"
 )
 
@@ -680,6 +683,7 @@ def robustness(
         resolve_models(run, None), checkpoint, weights, precision=precision, to=to, source=from_
     )
     search = search_settings(translator.config, beam, length_penalty, overrides or ())
+    translator.check(search, 1)
     files = (source, reference) if source is not None and reference is not None else None
     whole = read_text(translator, files, data, split)
     text = whole if lines is None else whole.sampled(lines)

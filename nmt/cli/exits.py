@@ -101,7 +101,8 @@ def _errors() -> Iterator[None]:
             # The error occurs on all ranks and rank 0 reports it; torchrun then ends the others. If another rank ended
             # first, torchrun would end rank 0 before it could report the error.
             time.sleep(PATIENCE_SECONDS)
-        _fail(2, f"{message().rstrip('.')}; see --help")
+        said = message().rstrip(".").replace(": Value error, ", ": ")  # which some versions of Typer insert
+        _fail(2, f"{said}; see --help")
 
 
 def _fail(status: int, *lines: str) -> None:

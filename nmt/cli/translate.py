@@ -193,6 +193,7 @@ def translate(
     if not (as_text or has_documents):
         refuse_document(source)
     from nmt.cli.defaults import resolve_models, search_settings, with_language_model
+    from nmt.config.data import ANY
     from nmt.model.device import visible_gpus
     from nmt.share.export import converted, engine_for
     from nmt.tasks.engines import open_engine
@@ -224,7 +225,7 @@ def translate(
     if documents is not None and reviewed is not None and not (run or model):
         documents.write(None)
         return
-    target, paths = output or "-", resolve_models(run, model)
+    target, paths, source_language = output or "-", resolve_models(run, model), from_ or ANY
     if workers is not None or engine == "ray":
         if engine == "ctranslate2":
             raise ConfigError(["--workers needs --engine native or ray; CTranslate2 uses all cores in one process"])
@@ -233,11 +234,11 @@ def translate(
         if files != Files() or via is not None or confidence:
             others = "--prefix, --constraints, --glossary, --tm, --alignments, --attention, --confidence and --via"
             raise ConfigError([f"{others}: not available with --workers and --engine ray"])
-        saved = open_ensemble(paths, checkpoint, weights, to, from_)
+        saved = open_ensemble(paths, checkpoint, weights, to, source_language)
         search = search_settings(saved[0].config, beam, length_penalty, overrides)
         for note in filter(None, (each.note for each in saved)):
             say(note)
-        models = Models.of(saved, checkpoint, weights, precision, to, from_)
+        models = Models.of(saved, checkpoint, weights, precision, to, source_language)
         del saved  # to free memory; workers load the models again
         with open_engine("ray" if engine == "ray" else "local", workers, address, visible_gpus()) as processes:
             translate_in_parts(processes, models, Path(source), Path(target), search, n_best, scores)
@@ -249,11 +250,11 @@ def translate(
         settings = partial(search_settings, beam=beam, length_penalty=length_penalty, overrides=overrides)
         found = converted(paths, checkpoint, weights, settings)
     translator = found or Translator.load(paths, checkpoint, weights, precision=precision)
-    translator = translator.towards(to, from_, via)
+    translator = translator.towards(to, source_language, via)
     if documents is not None:
         native = translator if found is None else None
         if found is not None and model is None:  # it aligns words, and has what CTranslate2 lacks
-            native = Translator.load(paths, checkpoint, weights).towards(to, from_, via)
+            native = Translator.load(paths, checkpoint, weights).towards(to, source_language, via)
         configured = [*for_texts(translator.config.search), *overrides]
         search = search_settings(translator.config, beam, length_penalty, configured)
         direction = Direction(str(paths[0]), translator, native)
@@ -505,10 +506,6 @@ def filter_pairs(
     n_pairs = count_pairs(source, target)
     if reverse is not None:
         run = run_or_newest(run)
-        if run.resolve() == reverse.resolve() and to is None:
-            raise ConfigError(
-                [f"--run {run} and --reverse {reverse} are the same run; give two runs of opposite directions"]
-            )
     with ExitStack() as opened:
         scores_file = opened.enter_context(open_output(output)) if output is not None else None
         kept_files = [opened.enter_context(open_output(path)) for path in kept or ()]

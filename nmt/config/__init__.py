@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import model_validator
 
-from nmt.config.data import LABEL, DataConfig, TokenizerConfig
+from nmt.config.data import ANY, LABEL, DataConfig, TokenizerConfig
 from nmt.config.model import ModelConfig
 from nmt.config.search import BatchSize, SearchConfig
 from nmt.config.section import Section, raise_together
@@ -203,14 +203,14 @@ class Config(Section):
     def choose(self, to: str | None, source: str | None = None, imported: Collection[str] = ()) -> Config:
         """Return the configuration with which a model translates in one of its directions.
 
-        to, source: the languages; None stands for any if there is no choice. imported: the target languages of an
-        imported model that has several. Raises ConfigError.
+        to, source: the languages; None if there is no choice, and `ANY` for any source. imported: the target languages
+        of an imported model that has several. Raises ConfigError.
         """
         if self.data.directions:
             chosen = self.towards(self.data.choose(to, source))
             # stages may name corpora of other pairs
             return chosen.model_copy(update={"training": self.training.model_copy(update={"stages": []})})
-        if source not in (None, self.data.src):
+        if source not in (None, ANY, self.data.src):
             raise ConfigError([f"--from {source}: the model translates from {self.data.src}"])
         if to is None or (to == self.data.tgt and to not in imported):
             return self

@@ -202,6 +202,11 @@ class DataConfig(Section):
         return self.model_copy(update=changes)
 
     @property
+    def targets(self) -> set[str]:
+        """The target languages of all directions."""
+        return {direction.split("-")[1] for direction in self.directions or [self.direction]}
+
+    @property
     def tag_names(self) -> tuple[str, ...]:
         """The tags of all training corpora, in alphabetical order; not those of languages."""
         return tuple(sorted({tag for source in self.train for tag in source.tag_names}))
@@ -269,11 +274,12 @@ class DataConfig(Section):
     def choose(self, tgt: str | None, src: str | None = None) -> str:
         """Return one of several directions to `tgt`, and from `src`.
 
-        Without `tgt`, there must be no choice of targets; without `src`, `direction` is preferred, then the first. A
+        Without one of them, there must be no choice; if `src` is `ANY`, `direction` is preferred, then the first. A
         direction between two of the languages that was not trained (zero-shot) may be asked for.
 
         Raises ConfigError.
         """
+        is_any, src = src == ANY, None if src == ANY else src
         pairs = [direction.split("-") for direction in self.directions]
         targets = [*dict.fromkeys(pair[1] for pair in pairs)]
         for option, name, known in (("--to", tgt, targets), ("--from", src, self.all_languages)):
@@ -287,6 +293,9 @@ class DataConfig(Section):
         if len({pair[1] for pair in found}) > 1:
             asked = ", ".join(dict.fromkeys(pair[1] for pair in found))
             raise ConfigError([f"the model has several target languages; choose one with --to: {asked}"])
+        if len(found) > 1 and not is_any:
+            asked = ", ".join(pair[0] for pair in found)
+            raise ConfigError([f"the model has several source languages; choose one with --from: {asked}"])
         directions = ["-".join(pair) for pair in found]
         return self.direction if self.direction in directions else directions[0]
 
@@ -345,6 +354,10 @@ class DataConfig(Section):
     def directory(self) -> Path:
         """The path of the data directory: `dir` with `{direction}` replaced."""
         return Path(self.dir.replace("{direction}", "-".join(self.all_languages)))
+
+
+ANY = "*"
+"""Stands for any source language, where it makes no difference."""
 
 
 def check_language(option: str, name: str, known: Collection[str]) -> None:

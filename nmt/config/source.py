@@ -210,6 +210,9 @@ class TrainSource(Source):
     weight: float | None = Field(None, gt=0.0)
     """Share of the training examples, relative to the weights of the other corpora; null: proportional to its size. It
     can be changed without preparing the data again."""
+    to: str | None = None
+    """The only target language for which the corpus is used, of several directions; null: all. `nmt back-translate`
+    sets it, so that no machine translation is a target."""
     clean: CorpusClean | None = None
     """Cleaning steps that differ from `data.clean`."""
 

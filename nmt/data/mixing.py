@@ -203,7 +203,9 @@ def is_mixed(config: Config) -> bool:
 def _is_weighted(config: Config) -> bool:
     """Return whether the corpora within a direction are mixed by anything other than size."""
     data = config.data
-    return data.temperature is not None or bool(config.training.stages) or data.train[0].weight is not None
+    is_chosen = any(source.to is not None and {source.to} != data.targets for source in data.train)
+    has_weights = data.temperature is not None or data.train[0].weight is not None
+    return has_weights or is_chosen or bool(config.training.stages)
 
 
 def make_mix(config: Config, manifests: Mapping[str, Manifest]) -> Mix:
@@ -253,8 +255,12 @@ def _corpora(config: Config, manifest: Manifest) -> dict[str, TrainCorpus]:
 
 def _plan(config: Config, stage: Stage, by_direction: Sequence[tuple[Config, Mapping[str, TrainCorpus]]]) -> StagePlan:
     """Return the shares of all corpora: those of the directions, times those of the corpora within each."""
-    sizes = [_sizes(view, stage, corpora) for view, corpora in by_direction]
-    n_pairs = [Fraction(sum(corpus.n * corpus.repeat for corpus in own.values())) for _, own in by_direction]
+    used = [_used(view, corpora) for view, corpora in by_direction]
+    sizes = [
+        [size if key in of_view else Fraction(0) for key, size in zip(own, _sizes(view, stage, own), strict=True)]
+        for (view, own), of_view in zip(by_direction, used, strict=True)
+    ]
+    n_pairs = [Fraction(sum(corpus.n * corpus.repeat for corpus in of_view.values())) for of_view in used]
     weights = _powers(n_pairs, config.data.direction_temperature)
     weights = [weight if any(own) else Fraction(0) for weight, own in zip(weights, sizes, strict=True)]
     if not any(weights):
@@ -265,6 +271,14 @@ def _plan(config: Config, stage: Stage, by_direction: Sequence[tuple[Config, Map
         for size in own
     ]
     return StagePlan(tuple(shares), stage.steps)
+
+
+def _used(config: Config, corpora: Mapping[str, TrainCorpus]) -> dict[str, TrainCorpus]:
+    """Return the corpora that are used in a direction."""
+    if not _is_weighted(config):
+        return dict(corpora)
+    wanted = None, config.data.tgt
+    return {key: corpus for key, corpus in corpora.items() if config.data.train[_number(key)].to in wanted}
 
 
 def _powers(sizes: Sequence[Fraction], temperature: float) -> list[Fraction]:

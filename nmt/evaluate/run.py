@@ -64,7 +64,8 @@ def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) 
     directory, pair = DataDir(path), "-".join(languages)
     if directory.pairs.is_file():
         if pair not in (pairs := read_pairs_manifest(directory).pairs):
-            raise DataError(f"{path}: contains {', '.join(pairs)}, not {pair}")
+            advice = "give a text with --src and --ref"
+            raise DataError(f"{path}: contains {', '.join(pairs)}, not {pair}; {advice}")
         directory = DataDir(path / pair)
     corpus = Corpus.open(directory)
     if corpus.languages != languages:
@@ -121,14 +122,14 @@ class TextOfRun(NamedTuple):
 
 
 def texts_of(
-    translator: Translator, corpus_for: Callable[[Translator], Corpus], names: Sequence[str]
+    translators: Sequence[Translator], corpus_for: Callable[[Translator], Corpus], names: Sequence[str]
 ) -> dict[str, TextOfRun]:
     """Return the chosen splits of each direction, by the name of the split, with the direction if there are several.
 
-    corpus_for: opens the corpus of a translator of one direction. Directions without such a split are left out, with a
-    note, unless none has one. Raises DataError as `choose_splits`.
+    translators: one for each direction; corpus_for: opens the corpus of one. Directions without such a split are left
+    out, with a note, unless none has one. Raises DataError as `choose_splits`.
     """
-    translators, texts = translator.by_direction(), dict[str, TextOfRun]()
+    texts = dict[str, TextOfRun]()
     problems: dict[str, DataError] = {}
     for one in translators:
         corpus, direction = corpus_for(one), one.config.data.direction
@@ -178,7 +179,8 @@ def evaluate_run(
     search = search.with_tags(config.tags_of(split.name))
     subject = subject_of(translator, search, split=split.name)
     lines = source_lines(corpus, translator.config, split.name)
-    return _evaluated(translator, split.name, lines, split.text(config.tgt), subject, search, lowercase, tokenize)
+    name = f"{split.name} {config.direction}" if config.directions else split.name
+    return _evaluated(translator, name, lines, split.text(config.tgt), subject, search, lowercase, tokenize)
 
 
 def evaluate_run_on_files(
@@ -222,13 +224,16 @@ def _evaluated(
 def _off_target(
     translator: Translator, translations: Sequence[str], references: Sequence[Reference]
 ) -> Iterator[Score]:
-    """Yield the share of translations that are not in the target language, and that of references, which is not 0,
+    """Yield the percentage of translations that are not in the target language, and that of references, which is not 0,
     since short lines are hard to identify; nothing, with a message, if the language cannot be identified."""
     languages, tgt = translator.tokenizers.languages, translator.config.data.tgt
     of_references = [line for each in references for line in as_tuple(each)]
     try:
         share = Detector(languages).share_of_others
-        shares = {"off-target": share(translations, tgt), "off-target references": share(of_references, tgt)}
+        shares = {
+            "off-target %": 100 * share(translations, tgt),
+            "off-target % of references": 100 * share(of_references, tgt),
+        }
     except (ImportError, DataError) as error:
         why = error if isinstance(error, DataError) else "it needs py3langid (pip install py3langid)"
         say(f"the share of translations in other languages is not measured: {why}")

@@ -105,6 +105,8 @@ def prepare(
     root = text_folder(config.data.root)
     if root != Path(config.data.root):
         echo(f"no {config.data.root} here: using the sample corpus shipped with nmt, {root}")
+    if new.n:
+        echo(f"up to {new.n:,} pieces of {' and '.join(new.languages)} are added to the vocabulary of {tokenizer_from}")
     engine = engine or InProcess()
     views = [config.towards(direction) for direction in config.data.pairs.values()]
     with building(data_dir) as (folder, staged):
@@ -124,7 +126,7 @@ def prepare(
     for report, own in zip(reports, splits, strict=True):
         if len(reports) > 1:
             echo("-".join(report.languages))
-        for line in table(report, own, None if reused else config.tokenizer.vocab_size):
+        for line in table(report, own, None if reused and not new.n else config.tokenizer.vocab_size):
             echo(line)
         echo_end(report.warnings, directory if len(reports) == 1 else _of_pair(directory, report.languages), echo)
 

@@ -27,7 +27,7 @@ from nmt.text.tokenizer import Tokenizers
 Recipe: TypeAlias = dict[str, object]
 """Settings as plain values, as the manifest stores them."""
 
-_CHECKS = {"sha256", "pairs", "license", "weight", "tags"}
+_CHECKS = {"sha256", "pairs", "license", "weight", "to", "tags"}
 """Settings of a source that do not determine what is prepared."""
 _EXCLUDED: Any = {
     # one directory serves both directions, may be moved, and is mixed by the training

@@ -105,7 +105,9 @@ def back_translate(request: BackTranslation) -> int:
     authentic = [source.model_copy(update={"repeat": source.repeat * request.upsample}) for source in config.data.train]
     corpora = [
         *authentic,
-        TrainFiles(files=files, name=f"{request.mono.name}, back-translated", license=license_of([request.reverse])),
+        TrainFiles(
+            files=files, name=f"{request.mono.name}, back-translated", to=tgt, license=license_of([request.reverse])
+        ),
     ]
     run_dir = f"runs/back-{recipe.path.name}-{{direction}}"
     following = next_config(config, recipe, corpora, run_dir, request.overrides)

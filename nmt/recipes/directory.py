@@ -71,11 +71,13 @@ def follow(
 
     tokenizer_from: the run whose tokenizer the next run has; None: it trains its own.
 
-    Return the exit status of the first command that fails, else 0.
+    Return the exit status of the first command that fails, else 0. Raises DataError if there is no translation.
     """
     replace_file(directory.config, dump_config(config))
     for name, n in counts.items():
         show(f"{n:>12,}  {name}")
+    if not any(counts.get(name) for name in ("translations", "pairs")):
+        raise DataError(f"{directory.path}: has no translation that can be used; train the run that translates longer")
     path, run = str(directory.config), str(config.run_directory)
     commands = [
         ["prepare", "--config", path, *(["--tokenizer-from", str(tokenizer_from)] if tokenizer_from else [])],
@@ -154,7 +156,10 @@ def run_config(run: Path, to: str | None = None, source: str | None = None) -> C
     if config.training.consistency == "crossconst":
         changes["consistency"] = "none"  # it needs several directions
     training = config.training.model_copy(update=changes)
-    data = config.data.model_copy(update={"directions": [], "direction_temperature": 1.0})
+    train = [
+        source.model_copy(update={"to": None}) for source in config.data.train if source.to in (None, config.data.tgt)
+    ]
+    data = config.data.model_copy(update={"train": train, "directions": [], "direction_temperature": 1.0})
     return config.model_copy(update={"training": training, "data": data})
 
 

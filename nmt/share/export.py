@@ -293,7 +293,7 @@ def _evaluated(request: Request, translator: Translator) -> list[ScoreRecord]:
     assert origin is not None, "the translator was loaded from a run"
     return [
         record_scores(evaluate_run(*text, text.translator.config.search).report, origin, text.corpus)
-        for text in texts_of(translator, partial(_corpus, request), ()).values()
+        for text in texts_of(translator.by_direction(), partial(_corpus, request), ()).values()
     ]
 
 

@@ -43,7 +43,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from nmt.config import Config
-from nmt.config.data import DIRECTION, LABEL, TO
+from nmt.config.data import ANY, DIRECTION, LABEL, TO
 from nmt.config.foreign import did_you_mean
 from nmt.console import printable
 from nmt.errors import ConfigError, DataError, UnsafeFileError
@@ -185,7 +185,7 @@ class Tokenizer(ABC):
 
     def tag(self, language: str) -> int:  # noqa: ARG002 (of those that have several)
         """Return the id of the tag of a target language. Raises DataError if there is none."""
-        raise DataError("the model has one target language only; --to is for models with several")
+        raise DataError("there is no choice of target languages; --to (search.to) is for models with several")
 
 
 def _known(name: str, ids: Mapping[str, int], kind: str) -> int:
@@ -743,7 +743,7 @@ class Tokenizers:
         """
         pairs = [pair.split("-") for pair in config.data.directions]
         sources = [*dict.fromkeys(src for src, tgt in pairs if to in (None, tgt))]
-        if self.imported is not None and source is None and len(sources) > 1:
+        if self.imported is not None and source in (None, ANY) and len(sources) > 1:
             raise ConfigError([f"--from: the model reads the source language; choose one of {', '.join(sources)}"])
         return config.choose(to, source, self[config.data.src].target_languages)
 

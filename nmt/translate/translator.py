@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from nmt.config import Config, SearchConfig
-from nmt.config.data import check_language
+from nmt.config.data import ANY, check_language
 from nmt.config.load import check_config
 from nmt.console import Progress, say
 from nmt.errors import ConfigError
@@ -111,14 +111,14 @@ class Translator:
     def towards(self, to: str | None, source: str | None = None, via: str | None = None) -> Translator:
         """Return a translator with the same models into one of several target languages.
 
-        source: the source language, if it matters and there are several. via: a language into which lines are
-        translated first (pivot); `source` must be given, too. Raises ConfigError.
+        source: the source language if there are several; `ANY` if it makes no difference. via: a language into which
+        lines are translated first (pivot); `source` must be given, too. Raises ConfigError.
         """
         origins = [origin for origin in (self.origin, *self.others) if origin is not None]
         config = self.tokenizers.choose(self.config, to, source)
         chosen = Translator(self.searcher, self.tokenizers, config, origins)
         if via is not None:
-            if source is None or to is None:
+            if source in (None, ANY) or to is None:
                 raise ConfigError(["--via: needs --from and --to"])
             check_language("--via", via, self.config.data.all_languages)
             chosen.first = self.towards(via, source)
@@ -145,12 +145,17 @@ class Translator:
         src, tgt = direction.split("-")
         return self.towards(src, tgt) if len(self.config.data.directions) > 1 else self
 
-    def by_direction(self) -> list[Translator]:
-        """Return a translator for each of several directions, or this translator if it has one."""
-        directions = self.config.data.directions
-        if len(directions) < 2:
-            return [self]
-        return [self.towards(tgt, src) for src, tgt in (direction.split("-") for direction in directions)]
+    def by_direction(self, to: str | None = None, source: str | None = None) -> list[Translator]:
+        """Return a translator for each of several directions, or this translator if it has one.
+
+        to, source: the languages, if not all directions are wanted; between them may be a direction that was not
+        trained (zero-shot). Raises ConfigError.
+        """
+        pairs = [direction.split("-") for direction in self.config.data.directions]
+        found = [pair for pair in pairs if to in (None, pair[1]) and source in (None, pair[0])]
+        if len(pairs) > 1 and found:
+            return [self.towards(tgt, src) for src, tgt in found]
+        return [self] if (to, source) == (None, None) else [self.towards(to, source)]
 
     @property
     def precision(self) -> str:
@@ -228,7 +233,7 @@ class Translator:
         if isinstance(texts, str):
             raise TypeError("translate takes a list of texts, found a single text; write [text]")
         if (to, source, via) != (None, None, None):
-            one = self.towards(to, source, via)
+            one = self.towards(to, source or ANY, via)
             return one.translations(texts, n_best, glossary=glossary, tm=tm, **settings)  # type: ignore[arg-type]
         search = self.search_settings(settings)
         terms = Glossary.of(glossary, self.config.data.tgt) if glossary is not None else None

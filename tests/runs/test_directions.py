@@ -17,6 +17,7 @@ from command import Command
 from kept_run import Died, die_before, differences, kept, quicken
 from nmt import api
 from nmt.config import Config
+from nmt.config.data import ANY
 from nmt.config.load import changed_config, dump_config, load_config
 from nmt.data import mixing
 from nmt.data.corpus import Corpora, Corpus, read_pairs_manifest
@@ -162,8 +163,10 @@ def test_chosen_direction_is_valid_without_the_corpora_of_others() -> None:
     config = settings(Path("text"), training=changes)
     for to, source in (("bb", "aa"), ("cc", "bb")):
         assert changed_config(config.choose(to, source), ["search.beam=1"]).data.direction == f"{source}-{to}"
-    assert config.choose("aa").data.direction == "bb-aa"
-    assert settings(Path("text"), direction="cc-aa").choose("aa").data.direction == "cc-aa"
+    assert config.choose("aa", ANY).data.direction == "bb-aa"
+    assert settings(Path("text"), direction="cc-aa").choose("aa", ANY).data.direction == "cc-aa"
+    with pytest.raises(ConfigError, match="--from: bb, cc"):
+        config.choose("aa")
     imported = tiny_settings(Path("text"))
     assert imported.choose("bb") == imported and imported.choose("bb", None, ["bb"]).search.to == "bb"
 
@@ -309,6 +312,24 @@ def test_temperature_determines_shares_of_directions(text: Path, data: Path) -> 
     assert all(stop > start for start, stop in taken)
     plain = mixing.make_mix(settings(text), manifests).stages[0].shares
     assert plain[0] < mix.stages[0].shares[0]
+
+
+def test_corpus_is_used_only_into_its_language(run: Path, text: Path, data: Path, tmp_path: Path) -> None:
+    train = [{"files": EVERY}, {"files": {"aa": "more.aa", "cc": "more.cc"}, "to": "aa"}]
+    for changes in ({}, {"temperature": 2.0}, {"direction_temperature": 2.0}):
+        config = settings(text, train=train, **changes)
+        corpora = Corpora.open(DataDir(data), config.data).by_direction
+        mix = mixing.make_mix(config, {name: each.manifest for name, each in corpora.items()})
+        shares = dict(zip([corpus.name for corpus in mix.corpora], mix.stages[0].shares, strict=True))
+        assert shares["aa-cc more.aa"] == 0 < shares["cc-aa more.aa"] and sum(shares.values()) == 1
+    shutil.copy(run / "run.json", tmp_path)
+    RunDir(tmp_path).config.write_text(dump_config(settings(text, train=train)), encoding="utf-8")
+    found = [
+        [source.label for source in run_config(tmp_path, *each).data.train] for each in (("cc", "aa"), ("aa", "cc"))
+    ]
+    assert found == [["train.aa"], ["train.aa", "more.aa"]]
+    with pytest.raises(ConfigError, match=r"train\.0\.to"):
+        settings(text, train=[{"files": EVERY, "to": "zz"}])
 
 
 @pytest.mark.parametrize(
@@ -461,6 +482,10 @@ def test_scores_are_by_direction(run: Path, data: Path, text: Path, nmt: Command
     [mean] = [line for line in done.out.splitlines() if line.startswith("macro-average of test over 4 directions")]
     bleu = np.mean([record.score("bleu").value for record in records])  # type: ignore[union-attr]
     assert f"BLEU {bleu:.2f}," in mean and "not measured: py3langid does not know bb" in done.err
+    two = nmt("evaluate", "--run", run, "--to", "aa", "--beam", "1", "--format=json")
+    assert [each["direction"] for each in json.loads(two.out)] == ["bb-aa", "cc-aa"]
+    refused = nmt("evaluate", "--run", run, "--to", "aa", "--src", text / "test.cc", "--ref", text / "test.aa")
+    assert refused.status == 2 and "--from: bb, cc" in refused.err
     one = nmt("evaluate", "--run", run, "--to", "bb", "--format=json")
     assert json.loads(one.out)["direction"] == "aa-bb"
     assert nmt("evaluate", "--run", run, "--history").out.count("  test aa-bb ") == 2
@@ -501,6 +526,8 @@ def test_comparison_is_by_direction(run: Path, data: Path, nmt: Command, tmp_pat
         f"test: {direction}, 10 lines, compared with run" for direction in DIRECTIONS
     ]
     assert "macro-average over 4 directions, BLEU: run " in done.out
+    two = nmt("compare", run, tmp_path / "other", "--from", "aa", "--beam", "1", "--format=json")
+    assert [each["languages"] for each in json.loads(two.out)] == [["aa", "bb"], ["aa", "cc"]]
     one = nmt("compare", run, tmp_path / "other", "--to", "cc", "--beam", "1", "--format=json")
     assert json.loads(one.out)["languages"] == ["aa", "cc"]
     write(tmp_path / "scores", ["1"] * 10)
@@ -534,10 +561,9 @@ def test_recipes_take_languages(run: Path, text: Path, tmp_path: Path, nmt: Comm
     assert ranked.status == 0 and len(ranked.out.splitlines()) == 10, ranked.err
     refused = nmt("distil", "--teacher", run, "--output", tmp_path / "no")
     assert refused.status == 2 and "--to" in refused.err
-    done = nmt(
-        "distil", "--teacher", run, "--to", "cc", "--from", "aa", "--output", tmp_path / "student", "--beam", "1"
-    )
-    assert done.status == 0, done.err
+    options = ("--to", "cc", "--from", "aa", "--output", tmp_path / "student", "--beam", "1")
+    done = nmt("distil", "--teacher", run, *options)
+    assert done.status == 2 and "has no translation" in done.err  # all end at the length limit
     config = load_config(tmp_path / "student" / "config.yaml")
     assert (config.data.direction, config.data.directions) == ("aa-cc", [])
     translator, sources = Translator.load(run), Corpus.open(DataDir(text / "data" / "aa-cc")).split("train").text("aa")
@@ -556,9 +582,10 @@ def test_recipes_take_languages(run: Path, text: Path, tmp_path: Path, nmt: Comm
     write(tmp_path / "mono.bb", ["mali bore", "robe"])
     asked = ("--to", "aa", "--from", "bb", "--output", tmp_path / "back")
     done = nmt("back-translate", "--reverse", run, *asked, "--mono", tmp_path / "mono.bb", "--how", "greedy")
-    assert done.status == 0, done.err
+    assert done.status == 2 and "has no translation" in done.err
     config = load_config(tmp_path / "back" / "config.yaml")
     assert (config.data.direction, config.data.directions) == ("aa-bb", [])
+    assert [source.to for source in config.data.train] == [None, "bb"]
     found = (tmp_path / "back" / "synthetic.aa").read_text(encoding="utf-8").splitlines()
     expected = translator.translate(["mali bore", "robe"], to="aa", source="bb", beam=1)
     assert all(one in ("", other) for one, other in zip(found, expected, strict=True))

@@ -62,17 +62,20 @@ class _Run:
 
 
 def common_directions(members: Members, how: Translating) -> list[tuple[str | None, str | None]]:
-    """Return the target and source language of each direction to compare: those that all runs have and that have the
-    split, if no language is given.
+    """Return the target and source language of each direction to compare: those with the given languages that all runs
+    have and that have the split.
 
     Raises ConfigError if the runs have no direction in common, and DataError if there is no data directory.
     """
     paths = [path for run_paths in members.values() for path in run_paths if RunDir(path).config.is_file()]
     configs = [load_saved_config(RunDir(path).config).data for path in paths]
-    if how.to is not None or how.source is not None or not any(len(config.directions) > 1 for config in configs):
+    if not any(len(config.directions) > 1 for config in configs):
         return [(how.to, how.source)]
     first, *others = (config.directions or [config.direction] for config in configs)
-    common = [direction for direction in first if all(direction in other for other in others)]
+    pairs = [direction.split("-") for direction in first if all(direction in other for other in others)]
+    common = [f"{src}-{tgt}" for src, tgt in pairs if how.to in (None, tgt) and how.source in (None, src)]
+    if not common and (how.to, how.source) != (None, None):
+        return [(how.to, how.source)]  # perhaps zero-shot
     if not common:
         raise ConfigError(["the runs have no direction in common"])
 
@@ -153,12 +156,13 @@ def _translate(run: _Run, how: Translating) -> System:
     )
     origin = translator.origin
     assert origin is not None, "the translator was loaded from a run"
-    say(f"{run.name}: translating {run.split}")
+    data = run.config.data
+    name = f"{run.split} {data.direction}" if data.directions else run.split
+    say(f"{run.name}: translating {name}")
     lines = source_lines(run.corpus, run.config, run.split)
-    translations = tuple(translate_text(translator, lines, run.split, run.search))
+    translations = tuple(translate_text(translator, lines, name, run.search))
     if how.output is not None:
-        suffix = run.config.data.translation_suffix
-        with open_output(how.output / f"{run.name.replace('/', '-')}.{suffix}") as file:
+        with open_output(how.output / f"{run.name.replace('/', '-')}.{data.translation_suffix}") as file:
             file.writelines(f"{line}\n".encode() for line in translations)
     return System(
         run.name, translations, run.path, origin.step, origin.weights, describe_search(run.search), translator.precision
