@@ -430,7 +430,8 @@ def compare(
 
                 page_file.write(page(comparison).encode())
             comparisons.append(comparison)
-    tables, objects = [as_table(each) for each in comparisons], [as_json(each) for each in comparisons]
+    tables = [as_table(each, is_explained=each is comparisons[-1]) for each in comparisons]
+    objects = [as_json(each) for each in comparisons]
     if len(comparisons) > 1:
         means = macro_averages(comparisons)
         below = "\n".join(line for each in means for line in wrapped(each))

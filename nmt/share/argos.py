@@ -135,7 +135,7 @@ With this package as `FILE{SUFFIX}`, and Argos Translate 1.11 or newer:
 from argostranslate import package, translate
 
 package.install_from_path("FILE{SUFFIX}")
-print(translate.translate("A sentence in {config.data.src}.", "{codes[0]}", "{codes[1]}"))
+print(translate.translate("A sentence in {language_name(config.data.src)}.", "{codes[0]}", "{codes[1]}"))
 ```
 
 LibreTranslate offers it, too, once it is installed. Texts are divided into sentences by rules, without a download.

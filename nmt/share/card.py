@@ -25,6 +25,7 @@ from nmt.runs.folder import ExportInfo, Kind
 from nmt.runs.info import ScoreRecord, read_info
 from nmt.runs.log import number, read_log
 from nmt.runs.state import load_state
+from nmt.text.language_names import language_name
 
 USE = "## Use\n"
 """The heading of the section on usage, which is the last one."""
@@ -56,13 +57,13 @@ def _nmt(kind: Kind, direction: str, has_tag: bool, repository: str | None) -> I
     yield from ("```", f"nmt translate --model {address}{options} --input text.{src} --output text.{tgt}", "```", "")
     yield from ("```python", f"from {module} import {load.split('.')[0]}", *download, "")
     yield f"translator = {load}({model})"
-    yield f'translations = translator.translate(["A sentence in {src}."]{to})'
+    yield f'translations = translator.translate(["A sentence in {language_name(src)}."]{to})'
     yield "```"
 
 
 def _transformers(_: Kind, direction: str, has_tag: bool, repository: str | None) -> Iterator[str]:
     name, (src, tgt) = repository or "DIR", direction.split("-")
-    text = f">>{TO}{tgt}<< " * has_tag + f"A sentence in {src}."
+    text = f">>{TO}{tgt}<< " * has_tag + f"A sentence in {language_name(src)}."
     yield from ("```python", "from transformers import AutoModelForSeq2SeqLM, AutoTokenizer", "")
     yield f'model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained("{name}"), AutoTokenizer.from_pretrained("{name}")'
     yield f'lines = tokenizer(["{text}"], padding=True, truncation=True, return_tensors="pt")'

@@ -51,8 +51,8 @@ def title(metric: Metric) -> str:
     return metric_name(metric.name) + ("" if metric.higher_is_better else " (lower is better)")
 
 
-def _text(comparison: Comparison) -> str:
-    """Format the comparison as a table for each metric, followed by verdicts, explanations, notes and signatures."""
+def _text(comparison: Comparison, is_explained: bool) -> str:
+    """Format the comparison as a table for each metric, followed by verdicts and notes, explanations and signatures."""
     lines = wrapped(_title(comparison))
     header, *rows = score_cells(comparison)
     cells, table = iter(rows), []
@@ -63,15 +63,18 @@ def _text(comparison: Comparison) -> str:
     for result in comparison.results:
         lines += ["", *islice(formatted, 1 + len(comparison.groups))]
         lines += [line for sentence in errors(comparison, result) for line in wrapped(f"  {sentence}")]
-    notes = (f"{NOTE}{note}" for note in comparison.notes)
-    for sentences in (verdicts(comparison), explanations(comparison), notes):
-        lines += ["", *(line for sentence in sentences for line in wrapped(sentence))]
-    lines += ["", *(result.metric.signature for result in comparison.results)]
+    notes = [f"{NOTE}{note}" for note in comparison.notes]
+    for sentences in (verdicts(comparison), explanations(comparison) if is_explained else (), notes):
+        found = [line for sentence in sentences for line in wrapped(sentence)]
+        lines += ["", *found] if found else []
+    lines += ["", *(result.metric.signature for result in comparison.results)] if is_explained else []
     return "\n".join(map(printable, lines))
 
 
-def as_table(comparison: Comparison) -> Table:
+def as_table(comparison: Comparison, is_explained: bool = True) -> Table:
     """Return a table with a row for each group and a column for each metric; its text shows all results.
+
+    is_explained: whether the text ends with explanations and signatures, which are the same for all directions.
 
     The best score of each metric is bold, and scores that differ significantly from the baseline's have a dagger.
     """
@@ -96,7 +99,9 @@ def as_table(comparison: Comparison) -> Table:
         for result in comparison.results
         for group, score, difference in zip(groups, result.scores, result.differences, strict=True)
     ]  # fmt: skip
-    return Table(header, rows, range(1, len(header)), _title(comparison), notes, records, _text(comparison))
+    return Table(
+        header, rows, range(1, len(header)), _title(comparison), notes, records, _text(comparison, is_explained)
+    )
 
 
 def _title(comparison: Comparison) -> str:
