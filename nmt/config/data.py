@@ -96,7 +96,7 @@ class DataConfig(Section):
     is added to both lengths first, which tolerates larger differences in short pairs."""
     fuzzy_threshold: float | None = Field(None, gt=0.0, le=1.0)
     """Find for each line the most similar other line of the training text, for training.modifiers.fuzzy: similarity is
-    1 - edit distance in words / words of the longer line, and must be at least this threshold; typically 0.7. null: do
+    1 - edit distance in words / words of the longer line, and must be at least this threshold; typically 0.5. null: do
     not search."""
     documents: bool = False
     """Whether the lines of the corpora are in the order of their documents, for training.modifiers.join: `nmt prepare`
