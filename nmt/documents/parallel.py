@@ -94,9 +94,7 @@ def parallel_text(source: Sequence[str], target: Sequence[str], translations: Se
     translations: a translation of each source sentence, by which it is compared with the target; None if there is no
     system that translates.
     """
-    # beside the source, so that a bad translation does no harm
-    compared = source if translations is None else list(map(" ".join, zip(source, translations, strict=True)))
-    beads = align(compared, target)
+    beads = align(source, target, translations)
     pairs = []
     for bead in beads:
         if not (bead.src and bead.tgt):

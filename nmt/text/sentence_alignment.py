@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 from typing import NamedTuple, TypeAlias
 
@@ -46,10 +46,15 @@ class Bead(NamedTuple):
     """How much more probable the sentences are as translations than as unrelated sentences: the logarithm, per word."""
 
 
-def align(source: Sequence[str], target: Sequence[str]) -> list[Bead]:
-    """Return the beads of two texts, given by their sentences, at least one each. Every sentence is in one bead."""
-    texts = _Side.of(source, target), _Side.of(target, source)
-    lengths = _Lengths.of(*texts)
+def align(source: Sequence[str], target: Sequence[str], translations: Sequence[str] | None = None) -> list[Bead]:
+    """Return the beads of two texts, given by their sentences, at least one each. Every sentence is in one bead.
+
+    translations: of the source sentences by a model, whose words are compared, too.
+    """
+    # words beside those of the source, and lengths of the source only, so that bad translations do no harm
+    compared = source if translations is None else [" ".join(both) for both in zip(source, translations, strict=True)]
+    texts = _Side.of(compared, target), _Side.of(target, compared)
+    lengths = _Lengths.of(replace(texts[0], chars=_chars(source)), texts[1])
     steps = _search_wide(lengths)
     lexicon = None
     for _ in range(_ROUNDS if any(src and tgt for src, tgt in steps) else 0):
@@ -86,7 +91,7 @@ class _Side:
         numbers = {word: number for number, word in enumerate(kept, 1)}
         ids = np.array([numbers.get(word, 0) for sentence in split for word in sentence], np.int64)
         starts = np.cumsum([0, *map(len, split)])
-        return cls(np.array([max(1, len(sentence)) for sentence in sentences], float), ids, starts, numbers)
+        return cls(_chars(sentences), ids, starts, numbers)
 
     @property
     def n_words(self) -> int:
@@ -95,6 +100,10 @@ class _Side:
 
     def words_of(self, sentences: range) -> Ints:
         return self.ids[self.starts[sentences.start] : self.starts[sentences.stop]]
+
+
+def _chars(sentences: Sequence[str]) -> Floats:
+    return np.array([max(1, len(sentence)) for sentence in sentences], float)
 
 
 Step: TypeAlias = tuple[range, range]

@@ -96,11 +96,8 @@ def main() -> None:
         (source, src), (target, tgt) = (document(lines, paragraphs) for lines in texts)
         kept = [i for i in range(len(target)) if rng.random() >= 0.05]
         target, tgt = [target[i] for i in kept], [tgt[i] for i in kept]
-        compared = source
-        if translator is not None:
-            translations = translator.translate(source, beam=1)
-            compared = [f"{one} {other}" for one, other in zip(source, translations, strict=True)]
-        ways: dict[str, Callable[[], list[Bead]]] = {"nmt align": partial(align, compared, target)}
+        translations = None if translator is None else translator.translate(source, beam=1)
+        ways: dict[str, Callable[[], list[Bead]]] = {"nmt align": partial(align, source, target, translations)}
         if given.hunalign is not None:
             ways["hunalign"] = partial(aligned_by_hunalign, given.hunalign, source, target)
         for name, way in ways.items():

@@ -51,6 +51,16 @@ def test_sentences_are_aligned_although_some_are_missing_or_joined(lost: int, mi
     assert len(set().union(*(src & tgt for src, tgt in right))) >= 0.95 * len(numbers)
 
 
+def test_bad_translations_do_no_harm() -> None:
+    rng = random.Random(1)
+    source, target = sample_lines(300)
+    kept = [i for i in range(300) if rng.random() >= 0.1]
+    bad = ["quux " * rng.randint(1, 60) for _ in source]
+    beads = align(source, [target[i] for i in kept], bad)
+    right = [bead for bead in beads if [*bead.src] == [kept[i] for i in bead.tgt] != []]
+    assert len(right) >= 0.95 * len(kept)
+
+
 def test_band_is_widened_only_if_beads_leave_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sentence_alignment, "_WIDTH", 40)
     widths, search = list[int](), sentence_alignment._search
