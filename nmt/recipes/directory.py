@@ -71,13 +71,13 @@ def follow(
 
     tokenizer_from: the run whose tokenizer the next run has; None: it trains its own.
 
-    Return the exit status of the first command that fails, else 0. Raises DataError if there is no translation.
+    Return the exit status of the first command that fails, else 0.
     """
     replace_file(directory.config, dump_config(config))
     for name, n in counts.items():
         show(f"{n:>12,}  {name}")
     if not any(counts.get(name) for name in ("translations", "pairs")):
-        raise DataError(f"{directory.path}: has no translation that can be used; train the run that translates longer")
+        say(f"warning: {directory.path} has no translation that can be used")
     path, run = str(directory.config), str(config.run_directory)
     commands = [
         ["prepare", "--config", path, *(["--tokenizer-from", str(tokenizer_from)] if tokenizer_from else [])],

@@ -219,7 +219,7 @@ def test_usage_errors_exit_with_status_2(arguments: list[str], expected: str, nm
 
 TOGETHER = (
     "--hyp F and --ref F must be given together, without options of a run: --run, --split, --data, --output, "
-    "--samples, --beam, --length-penalty, --set, --checkpoint, --weights, --precision"
+    "--samples, --to, --from, --via, --beam, --length-penalty, --set, --checkpoint, --weights, --precision"
 )
 
 

@@ -257,7 +257,7 @@ def test_runs_of_same_direction_raise(nmt: Command, runs: Path) -> None:
     run, copy = runs / "de-en", runs / "copy"
     shutil.copytree(run, copy)
     for reverse, problem in (
-        (run, f"--run {run} and --reverse {run} are the same run; give two runs of opposite directions"),
+        (run, f"--reverse {run}: translates de-en; specify a run of en-de, opposite to --run"),
         (copy, f"--reverse {copy}: translates de-en; specify a run of en-de, opposite to --run"),
         (runs / "none", f"{runs}/none: not a run directory: it has no config.yaml; make one with nmt train"),
     ):
