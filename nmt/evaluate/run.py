@@ -64,7 +64,7 @@ def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) 
     directory, pair = DataDir(path), "-".join(languages)
     if directory.pairs.is_file():
         if pair not in (pairs := read_pairs_manifest(directory).pairs):
-            advice = "give a text with --src and --ref"
+            advice = "nmt evaluate scores a text with --src and --ref"
             raise DataError(f"{path}: contains {', '.join(pairs)}, not {pair}; {advice}")
         directory = DataDir(path / pair)
     corpus = Corpus.open(directory)

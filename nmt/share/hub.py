@@ -102,7 +102,16 @@ def hub_error(repository: str, error: Exception) -> Exception:
     return HubError(f"{repository}, at {constants.ENDPOINT}: {text}")
 
 
-_FILES = ["translator.json", "config.yaml", "tokenizer/*", "weights.safetensors", "model.bin", "*.json", "README.md"]
+_FILES = [
+    "translator.json",
+    "config.yaml",
+    "tokenizer/*",
+    "weights.safetensors",
+    "model.bin",
+    "vmap.txt",
+    "*.json",
+    "README.md",
+]
 """Patterns of the files of an export; other files of a repository are not downloaded."""
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.config import SearchConfig
+from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError
 from nmt.files.document import Document, read_document
 from nmt.layout import RunDir
@@ -193,11 +194,15 @@ def calibration_path(run: Path, translator: Translator, search: SearchConfig) ->
 
 
 def portable_calibrations(origin: Origin) -> list[Path]:
-    """Return the files with the calibrations of a run that were made with these weights and need no other run. Raises
-    CheckpointError if one is damaged."""
+    """Return the files with the calibrations of a run that were made with these weights and need no other run. A
+    damaged one is left out, with a message."""
     wanted, found = (origin.step, origin.weights, None), []
     for path in sorted(RunDir(origin.run).calibrations()):
-        each = read_document(path, Calibration, CheckpointError, "; create it again with nmt calibrate", (FORMAT,))
+        try:
+            each = read_document(path, Calibration, CheckpointError, "; create it again with nmt calibrate", (FORMAT,))
+        except CheckpointError as error:
+            say(f"left out: {error}")
+            continue
         if (each.step, each.weights, each.reverse) == wanted:
             found.append(path)
     return found

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from nmt.config.load import changed_config, dump_config, load_config
 from nmt.data import mixing
 from nmt.data.corpus import Corpora, Corpus, read_pairs_manifest
 from nmt.errors import ConfigError, DataError
-from nmt.evaluate.run import open_corpus
+from nmt.evaluate.run import _off_target, open_corpus
 from nmt.layout import DataDir, RunDir
 from nmt.prepare.dry_run import dry_run
 from nmt.prepare.pipeline.encode import evenly
@@ -410,7 +411,10 @@ def test_language_is_added_to_a_trained_model(
     old = open_saved(run)
     theirs = old.tokenizers["aa"]
     config = changed_config(config, [f"tokenizer.vocab_size={theirs.n_pieces + more}"])
-    prepare(config, tmp_path / "data", tokenizer_from=run, echo=lambda _: None)
+    echoed = list[str]()
+    prepare(config, tmp_path / "data", tokenizer_from=run, echo=echoed.append)
+    assert any("not learned" in line for line in echoed) is (more == 0)
+    assert any("up to 60 pieces of dd" in line for line in echoed) is (more > 0)
     capsys.readouterr()
     model = start(config, tmp_path / "data", tmp_path / "start", resume=False).model
     assert "new in the vocabulary: the tag to=dd" + ", 60 pieces" * bool(more) in capsys.readouterr().err
@@ -526,6 +530,7 @@ def test_comparison_is_by_direction(run: Path, data: Path, nmt: Command, tmp_pat
         f"test: {direction}, 10 lines, compared with run" for direction in DIRECTIONS
     ]
     assert "macro-average over 4 directions, BLEU: run " in done.out
+    assert done.out.count("95 % intervals:") == 1  # explained once
     two = nmt("compare", run, tmp_path / "other", "--from", "aa", "--beam", "1", "--format=json")
     assert [each["languages"] for each in json.loads(two.out)] == [["aa", "bb"], ["aa", "cc"]]
     one = nmt("compare", run, tmp_path / "other", "--to", "cc", "--beam", "1", "--format=json")
@@ -549,6 +554,23 @@ def test_share_of_other_languages() -> None:
     assert Detector(["en", "pt", "pt_BR"]).share_of_others(["O cachorro está no jardim e dorme."], "pt_BR") == 0
     with pytest.raises(DataError, match="xx"):
         Detector(["en", "xx"]).share_of_others(texts, "xx")
+
+
+def test_share_of_other_languages_is_scored_in_percent() -> None:
+    translator = SimpleNamespace(
+        tokenizers=SimpleNamespace(languages=["de", "en"]), config=SimpleNamespace(data=SimpleNamespace(tgt="en"))
+    )
+    german, english = "Der Hund ist im Garten und schläft.", "The dog is in the garden and sleeps."
+    scores = _off_target(translator, [german, english], [english, english])  # type: ignore[arg-type]
+    assert [score.value for score in scores] == [50, 0]
+
+
+def test_languages_are_asked_for_first(run: Path, text: Path, nmt: Command) -> None:
+    for command in ("robustness", "calibrate"):
+        refused = nmt(command, "--run", run)
+        assert (refused.status, "--to" in refused.err, refused.err.count("\n")) == (2, True, 1), refused.err
+    invalid = nmt("export", "--run", run, "--format", "nmt", "--output", text / "none")
+    assert invalid.status == 2 and "Value error" not in invalid.err and "'folder'" in invalid.err
 
 
 def test_recipes_take_languages(run: Path, text: Path, tmp_path: Path, nmt: Command) -> None:

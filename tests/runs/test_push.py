@@ -16,7 +16,8 @@ from hub_client import use_hub
 from hub_server import Hub, serve
 from nmt import api
 from nmt.errors import DataError, HubError
-from nmt.layout import RunDir
+from nmt.layout import ExportDir, RunDir
+from nmt.runs.folder import load_folder, seal
 from nmt.runs.info import add_scores
 from nmt.share import push as module
 from nmt.share.engine import load_ctranslate2
@@ -135,6 +136,17 @@ def test_transformers_export_is_pushed_without_loading(hub: Hub, nmt: Command, t
 
     nmt("push", write_run(tmp_path / "other"), NAME)
     assert files(hub).keys() & names == {"README.md", "translator.json"}, "the files of the former are gone"
+
+
+@pytest.mark.usefixtures("hub")
+def test_shortlist_and_calibrations_are_pushed_and_downloaded(exported: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(exported, tmp_path / "DIR")
+    (folder / "vmap.txt").write_text("a\tb\n", encoding="utf-8")
+    seal(ExportDir(folder), load_folder(folder).info)
+    (folder / "calibration-de-en.json").write_text("{}", encoding="utf-8")
+    push(folder, find_repository(NAME))
+    found = download(f"hf://{NAME}")
+    assert all((found / name).is_file() for name in ("vmap.txt", "calibration-de-en.json"))
 
 
 # --- pushing ----------------------------------------------------------------------------------------
